@@ -1,0 +1,38 @@
+# The two commands of the README: `make demo` and `make test`. Everything else is a part of them.
+SHELL := /bin/sh
+PORT ?= 8000
+DEMO := deploy/demo/demo
+export PORT
+
+.PHONY: help setup environments demo demo-up demo-down demo-shell demo-clean test lint locks clean
+
+help:
+	@echo 'make demo        a Slurm cluster of four nodes, LDAP and the portal on port $(PORT); Ctrl-C stops it'
+	@echo 'make demo-up     the same in the background;  make demo-down stops it'
+	@echo 'make demo-shell  a login shell inside (sinfo, squeue, sbatch as the demo user alice)'
+	@echo 'make demo-clean  takes the state folder .demo away'
+	@echo 'make test        lint, types and all tests (TESTS="unit hub" runs only these rings)'
+
+setup:
+	@/usr/bin/python3 deploy/setup.py
+
+environments: setup
+	@/usr/bin/python3 deploy/environments/build.py --cm .demo/cm --pip "$$(/usr/bin/python3 deploy/setup.py --print-pip)"
+
+demo: environments
+	@$(DEMO) run
+
+demo-up: environments
+	@$(DEMO) up
+
+demo-down:
+	@$(DEMO) down
+
+demo-shell:
+	@$(DEMO) shell
+
+demo-clean:
+	@$(DEMO) clean
+
+test:
+	@/usr/bin/python3 tests/run.py $(TESTS)

@@ -1,0 +1,166 @@
+"""The cluster as the hub sees it: one picture for all sessions, and the two things that change it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from portal import slurm
+from portal.errors import SlurmUnavailable, SubmitRefused
+from portal.runner import Result, Run, RunError, run
+from portal.script import Submission
+from portal.slurm import Job, JobEnd
+
+QUERY_TIMEOUT_S = 15
+LAUNCH_TIMEOUT_S = 60
+# What sbatch says when it is not the request that is wrong (Slurm 22.05 to 25.11).
+_NOT_ANSWERING = re.compile(
+    r"Unable to contact slurm controller|Socket timed out|Zero Bytes were transmitted|authentication|munge|"
+    r"Connection refused|not responding",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The queue at one moment: ``jobs`` by id, ``taken_at`` in seconds, and the error of the last try, if any.
+
+    With an error, ``jobs`` and ``taken_at`` are those of the last good answer.
+    """
+
+    jobs: Mapping[str, Job] = field(default_factory=dict)
+    taken_at: float = 0.0
+    error: SlurmUnavailable | None = None
+
+    def age_s(self, now: float) -> float:
+        """How old the picture is, in seconds."""
+        return now - self.taken_at
+
+
+class Cluster:
+    """One per hub. Whatever the number of sessions, one query at a time answers all of them.
+
+    Args:
+        launcher: the absolute path of portal-launch, run through sudo as the person.
+        run: how a process is started; a seam for tests.
+        clock: seconds, never going back.
+    """
+
+    def __init__(self, launcher: str, run: Run = run, clock: Callable[[], float] = time.monotonic) -> None:
+        self._launcher, self._run, self._clock = launcher, run, clock
+        self._snapshot = Snapshot(taken_at=float("-inf"))
+        self._tried_at = float("-inf")
+        self._query: asyncio.Task[None] | None = None
+
+    def now(self) -> float:
+        """The time on the clock of :class:`Snapshot`."""
+        return self._clock()
+
+    async def snapshot(self, max_age_s: float = 5.0) -> Snapshot:
+        """The queue, asked anew when the last try is older than ``max_age_s`` (single flight)."""
+        if self._clock() - self._tried_at > max_age_s:
+            if self._query is None or self._query.done():
+                self._query = asyncio.create_task(self._refresh())
+            await asyncio.shield(self._query)
+        return self._snapshot
+
+    async def _refresh(self) -> None:
+        started = self._clock()
+        try:
+            jobs = await self._queue()
+        except SlurmUnavailable as error:
+            self._snapshot = Snapshot(self._snapshot.jobs, self._snapshot.taken_at, error)
+        else:
+            self._snapshot = Snapshot(jobs, started)
+        self._tried_at = self._clock()
+
+    async def _queue(self) -> Mapping[str, Job]:
+        jobs = slurm.parse_squeue(await self._ask(slurm.squeue_command()))
+        if not jobs and not slurm.parse_ping(await self._ask(slurm.ping_command())):
+            raise SlurmUnavailable("Slurm shows an empty queue, but its controller is not up.")
+        return jobs
+
+    async def submit(self, username: str, submission: Submission) -> str:
+        """Submit a job as ``username`` and answer its id.
+
+        Raises:
+            SubmitRefused: with sbatch's own words.
+            SlurmUnavailable: no answer; the job may have been accepted (see :meth:`find`).
+        """
+        request = {
+            "verb": "submit",
+            "key": submission.key,
+            "options": list(submission.options),
+            "environment": dict(submission.environment),
+        }
+        answer = await self._launch(username, request)
+        if answer.get("ok") and isinstance(answer.get("job_id"), str):
+            return str(answer["job_id"])
+        words = str(answer.get("message") or "no reason was given")
+        if answer.get("refused") and _NOT_ANSWERING.search(words):
+            raise SlurmUnavailable("Slurm does not answer; try again in a minute.", detail=words)
+        raise SubmitRefused(f"Slurm did not accept the session:\n{words}")
+
+    async def finish(self, username: str, key: str, job_id: str = "") -> str:
+        """End a session's job, remove its secrets, and answer the last lines of its log.
+
+        Raises:
+            SlurmUnavailable: it is not known whether the job was cancelled.
+        """
+        answer = await self._launch(username, {"verb": "finish", "key": key, "job_id": job_id})
+        if not answer.get("ok"):
+            raise SlurmUnavailable("The session's job could not be cancelled.", detail=str(answer.get("message")))
+        return str(answer.get("log", ""))
+
+    async def find(self, key: str) -> str:
+        """The id of the job that carries ``key``, or ``""``: after a lost answer of sbatch."""
+        return slurm.parse_find(await self._ask(slurm.find_command(key)))
+
+    async def ended(self, job_id: str) -> JobEnd | None:
+        """How a job ended, or ``None`` while nobody says that it has: slurmctld first, then accounting."""
+        try:
+            shown = await self._run(slurm.show_job_command(job_id), timeout_s=QUERY_TIMEOUT_S)
+            if shown.returncode == 0:
+                return slurm.parse_show_job(shown.stdout)
+            told = await self._run(slurm.sacct_command(job_id), timeout_s=QUERY_TIMEOUT_S)
+        except RunError:
+            return None
+        if told.returncode == 0 and (end := slurm.parse_sacct(told.stdout)):
+            return end
+        return JobEnd("COMPLETED") if "Invalid job id" in shown.stderr else None
+
+    async def _ask(self, command: tuple[str, ...]) -> str:
+        """The output of a query; anything but a clean answer is no answer."""
+        try:
+            done = await self._run(command, timeout_s=QUERY_TIMEOUT_S)
+        except RunError as error:
+            raise SlurmUnavailable("Slurm does not answer.", detail=str(error)) from error
+        if done.returncode != 0:
+            raise SlurmUnavailable("Slurm does not answer.", detail=f"{command[0]}: {done.stderr.strip()[:500]}")
+        return done.stdout
+
+    async def _launch(self, username: str, request: Mapping[str, object]) -> dict[str, object]:
+        argv = ("sudo", "--non-interactive", "--set-home", "--user", username, "--", self._launcher)
+        try:
+            done = await self._run(argv, stdin=json.dumps(request), timeout_s=LAUNCH_TIMEOUT_S)
+        except RunError as error:
+            raise SlurmUnavailable("The session could not be handed to Slurm.", detail=str(error)) from error
+        return _answer(done)
+
+
+def _answer(done: Result) -> dict[str, object]:
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        words = done.stderr.strip()[:500] or "no answer"
+        raise SlurmUnavailable(
+            "The portal could not act for you on this cluster; tell your administrator (portal doctor).",
+            detail=f"portal-launch, exit status {done.returncode}: {words}",
+        )
+    return answer

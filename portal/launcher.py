@@ -1,0 +1,183 @@
+"""portal-launch: the one command that sudo lets the portal run as a person. Standard library only.
+
+One JSON object on standard input, one on standard output. Two verbs:
+
+- ``submit``: writes the session's environment into a file that only the person can read, then runs ``sbatch``
+  with options out of a fixed list and the portal's constant batch script. Answers the job id.
+- ``finish``: runs ``scancel`` for the session's job, removes the environment file and answers the last lines
+  of the session's log. Finishing twice, or a job that is gone, is no fault.
+
+It runs with the person's own rights and gives nobody more than ``sbatch`` and ``scancel`` already give them; it
+is narrow so that the hub's account can start the portal's sessions for people and nothing else. It never takes
+a command, a script or a path from its input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+SESSIONS = ".local/share/dsportal/sessions"
+ENVIRONMENT_FILE = "environment.json"
+LOG_FILE = "session.log"
+SLURM_TIMEOUT_S = 45  # sbatch itself retries for a while when slurmctld restarts
+LOG_TAIL_BYTES = 6000
+KEPT_LOGS = 20
+
+_OPTION = re.compile(
+    r"--(job-name=dsportal-[0-9a-f]{16}|partition=[A-Za-z0-9._-]+|nodes=1|ntasks=1|cpus-per-task=\d+|mem=\d+M"
+    r"|gres=gpu(:[A-Za-z0-9._-]+)?:\d+|time=\d+|no-requeue|export=ALL)\Z",
+    re.ASCII,
+)
+_KEY = re.compile(r"[0-9a-f]{16}\Z")
+_JOB_ID = re.compile(r"\d{1,12}\Z", re.ASCII)
+_VARIABLE = re.compile(r"(JUPYTERHUB|JPY|DSPORTAL|JUPYTER)_[A-Z0-9_]+\Z|JUPYTER_PATH\Z", re.ASCII)
+
+
+class Refused(Exception):
+    """The request is not one this program knows."""
+
+
+def main() -> int:
+    """Read one request, do it, print one answer."""
+    os.umask(0o077)
+    try:
+        answer = handle(json.loads(sys.stdin.buffer.read().decode()))
+    except Refused as error:
+        answer = {"ok": False, "message": f"portal-launch: {error}"}
+    except OSError as error:
+        answer = {"ok": False, "message": f"{error.filename or 'your home'}: {error.strerror}"}
+    except (ValueError, subprocess.SubprocessError) as error:
+        answer = {"ok": False, "message": f"portal-launch: {error}"}
+    json.dump(answer, sys.stdout)
+    return 0
+
+
+def handle(request: Any) -> dict[str, object]:
+    """Do one request; the answer is a JSON object with ``ok``."""
+    if not isinstance(request, dict) or request.get("verb") not in ("submit", "finish"):
+        raise Refused("the verbs are submit and finish")
+    folder = Path(_home()) / SESSIONS / _matching(_KEY, request.get("key"), "key")
+    if request["verb"] == "submit":
+        return _submit(folder, request)
+    return _finish(folder, request.get("job_id", ""))
+
+
+def _submit(folder: Path, request: Mapping[str, Any]) -> dict[str, object]:
+    options = [_matching(_OPTION, option, "option") for option in _list(request.get("options"))]
+    environment = _environment(request.get("environment"))
+    _forget_old_logs(folder.parent)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _write_private(folder / ENVIRONMENT_FILE, json.dumps(environment))
+    argv = ["sbatch", "--parsable", *options, f"--chdir={_home()}", f"--output={folder / LOG_FILE}"]
+    done = _slurm([*argv, str(_script()), sys.executable, str(folder)])
+    if done.returncode != 0:
+        _forget(folder)
+        return {"ok": False, "refused": True, "message": done.stderr.strip() or done.stdout.strip()}
+    return {"ok": True, "job_id": done.stdout.strip().partition(";")[0]}
+
+
+def _finish(folder: Path, job_id: object) -> dict[str, object]:
+    """``scancel`` of a job that is gone exits 0 or names it on stderr; both are fine."""
+    message = ""
+    if job_id:
+        done = _slurm(["scancel", _matching(_JOB_ID, job_id, "job_id")])
+        message = done.stderr.strip() if done.returncode else ""
+    _forget(folder)
+    gone = not message or "Invalid job id" in message
+    return {"ok": gone, "message": message, "log": _tail(folder / LOG_FILE)}
+
+
+def _forget(folder: Path) -> None:
+    (folder / ENVIRONMENT_FILE).unlink(missing_ok=True)
+
+
+def _forget_old_logs(sessions: Path) -> None:
+    """Keep the newest logs only, and no environment file of a session that is long over."""
+    if not sessions.is_dir():
+        return
+    folders = sorted((f for f in sessions.iterdir() if _KEY.match(f.name)), key=lambda f: f.stat().st_mtime)
+    for folder in folders[:-KEPT_LOGS]:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Create ``path`` for its owner alone; an existing file or link there is an error, not followed."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+
+
+def _tail(log: Path) -> str:
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - LOG_TAIL_BYTES))
+            return file.read(LOG_TAIL_BYTES).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _slurm(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        argv, env=_clean(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SLURM_TIMEOUT_S,
+        errors="replace", check=False,
+    )  # fmt: skip
+
+
+def _clean() -> dict[str, str]:
+    """The short environment that sbatch sees and exports; it holds nothing of the hub."""
+    person = pwd.getpwuid(os.getuid())
+    kept = {name: os.environ[name] for name in ("PATH", "SLURM_CONF") if name in os.environ}
+    return {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "HOME": person.pw_dir,
+        "USER": person.pw_name,
+        "LOGNAME": person.pw_name,
+        "SHELL": person.pw_shell or "/bin/sh",
+        **kept,
+    }
+
+
+def _home() -> str:
+    return pwd.getpwuid(os.getuid()).pw_dir
+
+
+def _script() -> Path:
+    """The constant batch script, installed beside this program or in the checkout."""
+    installed = Path(sys.prefix) / "share" / "dsportal" / "templates" / "session.sh"
+    return installed if installed.is_file() else Path(__file__).resolve().parent.parent / "templates" / "session.sh"
+
+
+def _environment(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise Refused("environment is an object of text")
+    for name, text in value.items():
+        _matching(_VARIABLE, name, "environment variable")
+        if not isinstance(text, str) or "\0" in text:
+            raise Refused(f"the environment variable {name} is no text")
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise Refused("options is a list")
+    return value
+
+
+def _matching(pattern: re.Pattern[str], value: object, what: str) -> str:
+    if not isinstance(value, str) or not pattern.match(value):
+        raise Refused(f"{what} {str(value)[:60]!r} is not one that a session may have")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""The only place where the hub starts a process: argv lists, a time-out, and the whole process group ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+OUTPUT_LIMIT_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended: exit status and what it printed (bytes that are not UTF-8 are replaced)."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class RunError(Exception):
+    """The command could not be started, or did not end in time; the text names the command."""
+
+
+class Run(Protocol):
+    """What :func:`run` looks like, for those who are given a runner."""
+
+    def __call__(
+        self,
+        argv: Sequence[str],
+        stdin: str = "",
+        env: Mapping[str, str] | None = None,
+        timeout_s: float = 10,
+    ) -> Awaitable[Result]: ...
+
+
+async def run(
+    argv: Sequence[str],
+    stdin: str = "",
+    env: Mapping[str, str] | None = None,
+    timeout_s: float = 10,
+) -> Result:
+    """Run ``argv`` without a shell and wait for its end.
+
+    Raises:
+        RunError: it cannot be started, or it did not end within ``timeout_s`` (its process group is killed).
+    """
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            env=env,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            limit=OUTPUT_LIMIT_BYTES,
+        )
+    except OSError as error:
+        raise RunError(f"{argv[0]} cannot be started: {error.strerror}") from error
+    try:
+        async with asyncio.timeout(timeout_s):
+            stdout, stderr = await process.communicate(stdin.encode())
+    except TimeoutError as error:
+        raise RunError(f"{argv[0]} did not answer within {timeout_s:g} s") from error
+    finally:
+        await _end(process)
+    return Result(process.returncode or 0, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Leave nothing of a process group that has not ended by itself."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2):
+                await process.wait()

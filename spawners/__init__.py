@@ -1,0 +1,1 @@
+"""JupyterHub spawners of the Data Scientist Portal."""

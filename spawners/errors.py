@@ -1,0 +1,21 @@
+"""The portal's errors as JupyterHub shows them: words for the person, a short reason for the metric."""
+
+from __future__ import annotations
+
+from jupyterhub.spawner import SpawnException
+
+from portal.errors import PortalError
+
+
+class Refused(SpawnException):  # type: ignore[misc]
+    """A start that did not happen, or ended early.
+
+    The first line of the words says what happened and what to do; the lines after it (Slurm's own words, the
+    last lines of a log) are shown as they are. JupyterHub takes ``jupyterhub_message`` for its pages and for
+    REST answers alike.
+    """
+
+    def __init__(self, error: PortalError, status_code: int = 400, lines: str = "") -> None:
+        words = f"{error.message}\n{lines.strip()}" if lines.strip() else error.message
+        super().__init__(words, reason=error.reason, log_message=error.detail, status_code=status_code)
+        self.jupyterhub_message = words

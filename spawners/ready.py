@@ -1,0 +1,86 @@
+"""The hub's side of "the server listens": one address that takes a port, and nothing else.
+
+It takes the place of batchspawner's own ``/api/batchspawner``, which sets any attribute of a spawner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from typing import Any
+
+import batchspawner.api  # its import registers the handler that is taken out below
+from jupyterhub.apihandlers import APIHandler, default_handlers
+from tornado import web
+
+LOWEST_PORT, HIGHEST_PORT = 1024, 65535
+
+
+def read_port(body: object) -> int:
+    """The port of a body that is exactly ``{"port": <integer>}``.
+
+    Raises:
+        ValueError: it is anything else.
+    """
+    port = body.get("port") if isinstance(body, dict) and set(body) == {"port"} else None
+    if not isinstance(port, int) or isinstance(port, bool) or not LOWEST_PORT <= port <= HIGHEST_PORT:
+        raise ValueError(f'the body is {{"port": <integer from {LOWEST_PORT} to {HIGHEST_PORT}>}}')
+    return port
+
+
+class AwaitsPort:
+    """A spawner whose session says itself which port it took; the first word counts, and only while starting."""
+
+    _port: asyncio.Future[int] | None = None
+
+    def expect_port(self) -> asyncio.Future[int]:
+        """From now on a port is waited for."""
+        self._port = asyncio.get_running_loop().create_future()
+        return self._port
+
+    def forget_port(self) -> None:
+        """From now on no port is accepted."""
+        self._port = None
+
+    def accept_port(self, port: int) -> bool:
+        """Take the port; ``False`` when none is waited for."""
+        if self._port is None or self._port.done():
+            return False
+        self._port.set_result(port)
+        return True
+
+
+class ReadyHandler(APIHandler):  # type: ignore[misc]
+    """``POST /hub/api/dsportal/ready``: a session, known by its own token, says where it listens."""
+
+    async def post(self) -> None:
+        """Accept the port of a session that is starting: 204; 400, 403 or 409 otherwise."""
+        try:
+            port = read_port(self.get_json_body())
+        except ValueError as error:
+            raise web.HTTPError(400, str(error)) from error
+        spawner = self._spawner()
+        if spawner is None:
+            raise web.HTTPError(403, "this token belongs to no session")
+        if not spawner.accept_port(port):
+            raise web.HTTPError(409, "this session is not starting")
+        self.set_status(204)
+
+    def _spawner(self) -> Any:
+        """The spawner whose own token this request carries."""
+        token = (self.get_auth_token() or "").encode()
+        user = self.current_user
+        for spawner in getattr(user, "spawners", {}).values():
+            if spawner.api_token and hmac.compare_digest(spawner.api_token.encode(), token):
+                return spawner if hasattr(spawner, "accept_port") else None
+        return None
+
+
+def install() -> None:
+    """Put our handler where batchspawner registered its own; doing it twice changes nothing."""
+    theirs = batchspawner.api.BatchSpawnerAPIHandler
+    kept = [route for route in default_handlers if route[1] not in (theirs, ReadyHandler)]
+    default_handlers[:] = [*kept, (r"/api/dsportal/ready", ReadyHandler)]
+
+
+install()

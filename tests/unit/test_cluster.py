@@ -1,0 +1,171 @@
+"""The shared picture: one query for all, no answer is never an end, a lost answer is not a lost job."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from portal.cluster import Cluster
+from portal.errors import SlurmUnavailable, SubmitRefused
+from portal.runner import Result, RunError
+from portal.script import Submission
+from portal.slurm import JobEnd
+
+RUNNING = "7|RUNNING|sxm2|alice|gpu02|2026-11-21T09:00:00|2026-11-21T09:00:01|2026-11-21T17:00:01|None\n"
+UP = "Slurmctld(primary) at head is UP\n"
+DOWN = "Slurmctld(primary) at head is DOWN\n"
+
+
+class ScriptedSlurm:
+    """Answers each command with what the test gave it, and remembers what was run."""
+
+    def __init__(self, **answers: Result | RunError) -> None:
+        self.answers = answers
+        self.ran: list[tuple[str, ...]] = []
+        self.stdin: list[str] = []
+
+    async def __call__(
+        self, argv: Sequence[str], stdin: str = "", env: Mapping[str, str] | None = None, timeout_s: float = 10
+    ) -> Result:
+        await asyncio.sleep(0)
+        self.ran.append(tuple(argv))
+        self.stdin.append(stdin)
+        verb = {"scontrol": "_ping" if "ping" in argv else "_show"}.get(argv[0], "")
+        answer = self.answers[argv[0] + verb]
+        if isinstance(answer, RunError):
+            raise answer
+        return answer
+
+
+def good(stdout: str) -> Result:
+    return Result(0, stdout, "")
+
+
+def bad(stderr: str) -> Result:
+    return Result(1, "", stderr)
+
+
+def cluster(slurm: ScriptedSlurm, now: list[float] | None = None) -> Cluster:
+    clock = now or [100.0]
+    return Cluster("/opt/portal-launch", run=slurm, clock=lambda: clock[0])
+
+
+async def test_a_hundred_sessions_that_look_at_once_ask_slurm_once() -> None:
+    slurm = ScriptedSlurm(squeue=good(RUNNING))
+    ours = cluster(slurm)
+
+    seen = await asyncio.gather(*(ours.snapshot() for _ in range(100)))
+
+    assert len(slurm.ran) == 1
+    assert all(snapshot.jobs["7"].node == "gpu02" for snapshot in seen)
+
+
+async def test_a_picture_is_asked_anew_only_when_it_is_too_old() -> None:
+    slurm, now = ScriptedSlurm(squeue=good(RUNNING)), [100.0]
+    ours = cluster(slurm, now)
+
+    for now[0] in (100.0, 104.0, 106.0):
+        await ours.snapshot(max_age_s=5)
+
+    assert len(slurm.ran) == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        RunError("squeue did not answer within 15 s"),
+        bad("slurm_load_jobs error: Unable to contact slurm controller (connect failure)"),
+        bad("squeue: error: If munged is up, restart with --num-threads=10"),
+        good("garbage\n"),
+    ],
+)
+async def test_no_answer_keeps_the_last_good_picture_with_its_age(answer: Result | RunError) -> None:
+    slurm, now = ScriptedSlurm(squeue=good(RUNNING)), [100.0]
+    ours = cluster(slurm, now)
+    await ours.snapshot()
+    slurm.answers["squeue"], now[0] = answer, 130.0
+
+    snapshot = await ours.snapshot()
+
+    assert snapshot.error is not None
+    assert snapshot.jobs["7"].state == "RUNNING"
+    assert snapshot.age_s(now[0]) == 30.0
+
+
+@pytest.mark.parametrize(("ping", "believed"), [(good(UP), True), (good(DOWN), False), (bad("no"), False)])
+async def test_an_empty_queue_is_believed_only_when_slurm_says_that_it_is_well(ping: Result, believed: bool) -> None:
+    ours = cluster(ScriptedSlurm(squeue=good(""), scontrol_ping=ping))
+
+    snapshot = await ours.snapshot()
+
+    assert (snapshot.error is None) is believed
+
+
+async def test_a_submission_goes_through_sudo_as_the_person_with_secrets_on_stdin_only() -> None:
+    slurm = ScriptedSlurm(sudo=good('{"ok": true, "job_id": "42"}'))
+
+    job_id = await cluster(slurm).submit("alice", Submission("0" * 16, ("--time=60",), {"JUPYTERHUB_API_TOKEN": "s3"}))
+
+    assert job_id == "42"
+    assert slurm.ran == [
+        ("sudo", "--non-interactive", "--set-home", "--user", "alice", "--", "/opt/portal-launch"),
+    ]
+    assert json.loads(slurm.stdin[0])["environment"] == {"JUPYTERHUB_API_TOKEN": "s3"}
+
+
+async def test_a_refusal_of_sbatch_comes_with_slurms_own_words() -> None:
+    words = "sbatch: error: Batch job submission failed: Invalid partition name specified"
+    ours = cluster(ScriptedSlurm(sudo=good(json.dumps({"ok": False, "refused": True, "message": words}))))
+
+    with pytest.raises(SubmitRefused, match="Invalid partition name specified"):
+        await ours.submit("alice", Submission("0" * 16, (), {}))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        good(
+            json.dumps({"ok": False, "refused": True, "message": "sbatch: error: Unable to contact slurm controller"})
+        ),
+        RunError("sudo did not answer"),
+        Result(1, "", "sudo: a password is required"),
+    ],
+)
+async def test_a_slurm_that_does_not_answer_is_not_a_refusal(answer: Result | RunError) -> None:
+    with pytest.raises(SlurmUnavailable):
+        await cluster(ScriptedSlurm(sudo=answer)).submit("alice", Submission("0" * 16, (), {}))
+
+
+async def test_finishing_answers_the_last_lines_of_the_log() -> None:
+    slurm = ScriptedSlurm(sudo=good('{"ok": true, "log": "last words"}'))
+
+    assert await cluster(slurm).finish("alice", "0" * 16, "7") == "last words"
+    assert json.loads(slurm.stdin[0]) == {"verb": "finish", "key": "0" * 16, "job_id": "7"}
+
+
+FAILED = "JobId=7 JobState=FAILED ExitCode=3:0"
+FORGOTTEN = bad("slurm_load_jobs error: Invalid job id specified")
+
+
+@pytest.mark.parametrize(
+    ("scontrol", "sacct", "end"),
+    [
+        (good(FAILED), bad(""), JobEnd("FAILED", "3:0")),
+        (good(FAILED.replace("FAILED", "RUNNING")), bad(""), None),
+        (FORGOTTEN, good("TIMEOUT|0:0"), JobEnd("TIMEOUT", "0:0")),
+        (FORGOTTEN, bad("no accounting"), JobEnd("COMPLETED")),
+        (bad("Unable to contact slurm controller"), bad("no"), None),
+        (RunError("silent"), good(""), None),
+    ],
+)
+async def test_an_end_is_asked_of_the_controller_first_then_of_accounting(
+    scontrol: Result | RunError, sacct: Result, end: JobEnd | None
+) -> None:
+    assert await cluster(ScriptedSlurm(scontrol_show=scontrol, sacct=sacct)).ended("7") == end
+
+
+async def test_a_job_whose_submission_was_not_answered_is_found_by_its_key() -> None:
+    assert await cluster(ScriptedSlurm(squeue=good("41\n"))).find("0" * 16) == "41"

@@ -1,0 +1,147 @@
+"""portal-launch: two verbs, fixed options, a private file, and nothing that its caller chose is run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from portal import launcher
+
+KEY = "0123456789abcdef"
+SUBMIT = {"verb": "submit", "key": KEY, "options": ["--time=60"], "environment": {"JUPYTERHUB_API_TOKEN": "secret"}}
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """sbatch and scancel that note how they were called; the home is a temporary folder."""
+    calls: list[list[str]] = []
+
+    def run(argv: list[str]) -> subprocess.CompletedProcess[str]:
+        calls.append(list(argv))
+        return subprocess.CompletedProcess(argv, 0, "42;cluster\n", "")
+
+    monkeypatch.setattr(launcher, "_slurm", run)
+    monkeypatch.setattr(launcher, "_home", lambda: str(tmp_path))
+    return calls
+
+
+def test_submit_writes_a_private_file_and_names_no_secret_to_sbatch(slurm: list[list[str]], tmp_path: Path) -> None:
+    answer = launcher.handle(SUBMIT)
+
+    file = tmp_path / launcher.SESSIONS / KEY / launcher.ENVIRONMENT_FILE
+    assert answer == {"ok": True, "job_id": "42"}
+    assert json.loads(file.read_text()) == {"JUPYTERHUB_API_TOKEN": "secret"}
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    (argv,) = slurm
+    assert argv[:3] == ["sbatch", "--parsable", "--time=60"]
+    assert argv[-3].endswith("templates/session.sh")
+    assert argv[-2:] == [sys.executable, str(file.parent)]
+    assert "secret" not in " ".join(argv)
+
+
+def test_finish_cancels_removes_the_secret_and_answers_the_log(slurm: list[list[str]], tmp_path: Path) -> None:
+    launcher.handle(SUBMIT)
+    folder = tmp_path / launcher.SESSIONS / KEY
+    (folder / launcher.LOG_FILE).write_text("x" * 10000 + "last words")
+
+    answer = launcher.handle({"verb": "finish", "key": KEY, "job_id": "42"})
+
+    assert slurm[-1] == ["scancel", "42"]
+    assert not (folder / launcher.ENVIRONMENT_FILE).exists()
+    assert str(answer["log"]).endswith("last words")
+    assert len(str(answer["log"])) <= launcher.LOG_TAIL_BYTES
+    assert launcher.handle({"verb": "finish", "key": KEY, "job_id": ""})["ok"]
+
+
+def test_a_refused_job_leaves_no_secret(
+    monkeypatch: pytest.MonkeyPatch, slurm: list[list[str]], tmp_path: Path
+) -> None:
+    refusal = subprocess.CompletedProcess([], 1, "", "sbatch: error: Invalid account\n")
+    monkeypatch.setattr(launcher, "_slurm", lambda argv: refusal)
+
+    answer = launcher.handle(SUBMIT)
+
+    assert answer == {"ok": False, "refused": True, "message": "sbatch: error: Invalid account"}
+    assert not list(tmp_path.rglob(launcher.ENVIRONMENT_FILE))
+
+
+def test_a_file_or_link_that_waits_at_the_secrets_place_is_not_followed(slurm: list[list[str]], tmp_path: Path) -> None:
+    folder = tmp_path / launcher.SESSIONS / KEY
+    folder.mkdir(parents=True)
+    (folder / launcher.ENVIRONMENT_FILE).symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(FileExistsError):
+        launcher.handle(SUBMIT)
+
+    assert not (tmp_path / "elsewhere").exists()
+    assert not slurm
+
+
+def test_logs_of_long_ago_are_forgotten(slurm: list[list[str]], tmp_path: Path) -> None:
+    sessions = tmp_path / launcher.SESSIONS
+    for number in range(launcher.KEPT_LOGS + 5):
+        folder = sessions / f"{number:016x}"
+        folder.mkdir(parents=True)
+        os.utime(folder, (number, number))
+
+    launcher.handle(SUBMIT)
+
+    assert not (sessions / f"{0:016x}").exists()
+    assert (sessions / f"{launcher.KEPT_LOGS + 4:016x}").exists()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        None,
+        [],
+        {"verb": "run"},
+        {**SUBMIT, "key": "../../etc"},
+        {**SUBMIT, "key": KEY + "\n"},
+        {**SUBMIT, "options": ["--wrap=id"]},
+        {**SUBMIT, "options": ["--uid=0"]},
+        {**SUBMIT, "options": ["/tmp/script.sh"]},
+        {**SUBMIT, "options": "--time=60"},
+        {**SUBMIT, "environment": {"LD_PRELOAD": "x"}},
+        {**SUBMIT, "environment": {"JUPYTERHUB_X": 1}},
+        {"verb": "finish", "key": KEY, "job_id": "42 43"},
+        {"verb": "finish", "key": KEY, "job_id": "--user=root"},
+        {"verb": "finish", "key": KEY, "job_id": 42},
+    ],
+)
+def test_what_is_not_a_session_is_refused_before_anything_happens(
+    slurm: list[list[str]], tmp_path: Path, request_: Any
+) -> None:
+    with pytest.raises(launcher.Refused):
+        launcher.handle(request_)
+
+    assert not slurm
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_the_program_answers_json_even_to_nonsense() -> None:
+    command = [sys.executable, "-m", "portal.launcher"]
+    done = subprocess.run(command, input="not json", capture_output=True, text=True, check=True)
+
+    assert json.loads(done.stdout)["ok"] is False
+
+
+def test_a_full_home_is_named(monkeypatch: pytest.MonkeyPatch, slurm: list[list[str]], capsys: Any) -> None:
+    import io
+
+    def full(path: Path, text: str) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(launcher, "_write_private", full)
+    monkeypatch.setattr("sys.stdin", type("In", (), {"buffer": io.BytesIO(json.dumps(SUBMIT).encode())}))
+
+    assert launcher.main() == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["ok"] is False
+    assert answer["message"].endswith("environment.json: No space left on device")

@@ -1,0 +1,60 @@
+"""What a person is told about a session."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from portal import session
+from portal.request import SessionRequest
+from portal.site import Site
+from portal.slurm import Job, JobEnd
+
+WAITING = Job("8", "PENDING", "sxm2", "bob", reason="Resources", submitted_at=datetime(2026, 11, 21, 9))
+
+
+def test_a_waiting_job_says_why_and_when_at_the_earliest() -> None:
+    later = replace(WAITING, starts_at=datetime(2026, 11, 21, 14, 20))
+
+    assert session.view(WAITING).words == "Job 8 waits: all fitting GPUs, cores or memory are in use."
+    assert session.view(later).words.endswith("Expected start: 14:20, at the earliest.")
+
+
+def test_a_reason_without_words_is_shown_as_slurm_calls_it() -> None:
+    assert (
+        "Slurm's reason: QOSMaxWallDurationPerJobLimit"
+        in session.view(replace(WAITING, reason="QOSMaxWallDurationPerJobLimit")).words
+    )
+    assert (
+        "(UnavailableNodes:gpu01)"
+        in session.view(replace(WAITING, reason="ReqNodeNotAvail, UnavailableNodes:gpu01")).words
+    )
+
+
+def test_a_running_job_names_its_node_and_a_silent_slurm_its_silence() -> None:
+    assert session.view(replace(WAITING, state="RUNNING", node="gpu02")).words.startswith("Job 8 runs on gpu02")
+    assert session.view(WAITING, stale_s=12.4).words.startswith("Slurm has not answered for 12 s")
+    assert session.view(None).percent < session.view(WAITING).percent
+
+
+@pytest.mark.parametrize(
+    ("end", "log", "words"),
+    [
+        (JobEnd("FAILED", "3:0"), "boom", "The session's job failed with exit code 3. Its last lines are below."),
+        (JobEnd("FAILED", "0:9"), "", "The session's job failed by signal 9. It wrote no log: is your home full?"),
+        (JobEnd("TIMEOUT"), "", "The session used up its hours."),
+        (JobEnd("OUT_OF_MEMORY"), "", "The session used more memory than it had"),
+        (JobEnd("SOMETHING_NEW"), "", "The session ended with Slurm's state SOMETHING_NEW."),
+    ],
+)
+def test_an_end_is_a_sentence(end: JobEnd, log: str, words: str) -> None:
+    assert session.ended(end, log).startswith(words)
+
+
+def test_a_request_is_repeated_with_what_comes_with_it(site: Site) -> None:
+    assert session.submitted(SessionRequest("sxm2", 2, 8), site) == (
+        "2 GPUs, 16 cores, 96 GB for 8 h in the partition sxm2"
+    )
+    assert session.submitted(SessionRequest("sxm2", 0, 1), site).startswith("no GPU, 2 cores, 8 GB for 1 h")

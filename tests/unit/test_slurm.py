@@ -1,0 +1,86 @@
+"""Reading Slurm: what is understood is a value, what is not is never guessed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from portal import slurm
+from portal.errors import SlurmUnavailable
+from portal.slurm import JobEnd, Phase
+
+RUNNING = "7|RUNNING|sxm2|alice|gpu02|2026-11-21T09:00:00|2026-11-21T09:00:01|2026-11-21T17:00:01|None"
+WAITING = "8|PENDING|sxm2|bob||2026-11-21T09:00:00|N/A|N/A|ReqNodeNotAvail, UnavailableNodes:gpu01"
+
+
+def test_a_queue_is_read_by_id_with_node_times_and_reason() -> None:
+    jobs = slurm.parse_squeue(f"{RUNNING}\n{WAITING}\n")
+
+    assert jobs["7"].node == "gpu02"
+    assert jobs["7"].ends_at == datetime(2026, 11, 21, 17, 0, 1)
+    assert jobs["7"].reason == ""
+    assert jobs["8"].reason == "ReqNodeNotAvail, UnavailableNodes:gpu01"
+    assert jobs["8"].starts_at is None
+    assert (jobs["7"].phase, jobs["8"].phase) == (Phase.RUNNING, Phase.WAITING)
+
+
+@pytest.mark.parametrize("job_id", ["12_3", "12_[4-9%2]", "12+1"])
+def test_array_and_heterogeneous_jobs_of_others_are_read_too(job_id: str) -> None:
+    assert job_id in slurm.parse_squeue(RUNNING.replace("7|", f"{job_id}|", 1))
+
+
+@pytest.mark.parametrize(
+    "text", ["hello", "7|RUNNING|sxm2", "|".join("abcdefghi"), RUNNING.replace("RUNNING", "running")]
+)
+def test_an_answer_that_is_not_as_asked_for_is_no_answer(text: str) -> None:
+    with pytest.raises(SlurmUnavailable):
+        slurm.parse_squeue(f"{WAITING}\n{text}\n")
+
+
+def test_a_state_of_a_later_slurm_is_unknown_and_never_an_end() -> None:
+    jobs = slurm.parse_squeue(RUNNING.replace("RUNNING", "TELEPORTING"))
+
+    assert jobs["7"].phase is Phase.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("state", "phase"),
+    [
+        ("COMPLETING", Phase.RUNNING),
+        ("REQUEUED", Phase.WAITING),
+        ("PREEMPTED", Phase.ENDED),
+        ("OUT_OF_MEMORY", Phase.ENDED),
+    ],
+)
+def test_states_have_phases(state: str, phase: Phase) -> None:
+    assert slurm.parse_squeue(RUNNING.replace("RUNNING", state))["7"].phase is phase
+
+
+def test_the_end_of_a_job_is_read_from_scontrol_only_when_it_is_one() -> None:
+    shown = "JobId=9 JobName=dsportal-0 UserId=a(1) JobState=FAILED Reason=NonZeroExitCode ExitCode=3:0 Restarts=0"
+
+    assert slurm.parse_show_job(shown) == JobEnd("FAILED", "3:0")
+    assert slurm.parse_show_job(shown.replace("FAILED", "COMPLETING")) is None
+    assert slurm.parse_show_job("") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("CANCELLED by 20001|0:15\n", JobEnd("CANCELLED", "0:15")),
+        ("TIMEOUT|0:0\n", JobEnd("TIMEOUT", "0:0")),
+        ("RUNNING|0:0\n", None),
+        ("", None),
+    ],
+)
+def test_the_end_of_a_job_is_read_from_accounting(text: str, end: JobEnd | None) -> None:
+    assert slurm.parse_sacct(text) == end
+
+
+def test_a_key_finds_its_job_and_a_ping_tells_whether_the_controller_is_up() -> None:
+    assert slurm.parse_find("41\n") == "41"
+    assert slurm.parse_find("\n") == ""
+    assert slurm.parse_ping("Slurmctld(primary) at head is UP\n")
+    assert not slurm.parse_ping("Slurmctld(primary) at head is DOWN\n")
+    assert slurm.find_command("0" * 16)[-2] == "--name=dsportal-0000000000000000"
