@@ -28,7 +28,10 @@ async def test_arguments_reach_the_command_as_they_are() -> None:
 
 async def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
     note = tmp_path / "pid"
-    code = f"import subprocess, sys; p = subprocess.Popen(['sleep', '600']); open({str(note)!r}, 'w').write(str(p.pid)); p.wait()"
+    code = (
+        "import subprocess; p = subprocess.Popen(['sleep', '600']);"
+        f" open({str(note)!r}, 'w').write(str(p.pid)); p.wait()"
+    )
 
     with pytest.raises(RunError, match="did not answer within 1 s"):
         await run([sys.executable, "-c", code], timeout_s=1)

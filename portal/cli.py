@@ -1,0 +1,155 @@
+"""The command ``portal``: up, doctor, config, kernels, notebooks."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+import secrets
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from portal import __version__, data
+from portal.errors import PortalError
+from portal.site import Site, load
+
+DEFAULT_SITE = "/etc/dsportal/site.toml"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; answers its exit status."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return int(arguments.command(arguments))
+    except PortalError as error:
+        print(error.message, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("portal", description="Notebooks on a GPU cluster that runs Slurm.")
+    parser.add_argument("--version", action="version", version=f"portal {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_up(commands)
+    doctor = commands.add_parser("doctor", help="check a site: what, result, how to repair")
+    _with_site(doctor, _doctor)
+    config = commands.add_parser("config", help="check the settings file").add_subparsers(required=True)
+    check = config.add_parser("check", help="all faults of the file, each with what is allowed")
+    check.add_argument("file", nargs="?", default=DEFAULT_SITE)
+    check.set_defaults(command=_config_check)
+    _add_kernels(commands)
+    _add_notebooks(commands)
+    return parser
+
+
+def _with_site(parser: argparse.ArgumentParser, command: object) -> None:
+    parser.add_argument("--site", default=DEFAULT_SITE, help="the settings file (default: %(default)s)")
+    parser.set_defaults(command=command)
+
+
+def _add_up(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    up = commands.add_parser("up", help="start the portal in the foreground")
+    up.add_argument("--site", help=f"the settings file (default: {DEFAULT_SITE}; with --local: none)")
+    up.add_argument("--local", action="store_true", help="sessions as processes of this machine, for yourself only")
+    up.add_argument("--port", type=int, help="with --local: another port than the settings file's")
+    up.add_argument("--state", help="with --local: the folder of the portal's state")
+    up.set_defaults(command=_up)
+
+
+def _add_kernels(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    kernels = commands.add_parser("kernels", help="kernels out of modules").add_subparsers(required=True)
+    _with_site(kernels.add_parser("sync", help="write the kernelspecs of the settings file"), _kernels_sync)
+
+
+def _add_notebooks(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    notebooks = commands.add_parser("notebooks", help="the notebook templates").add_subparsers(required=True)
+    notebooks.add_parser("list", help="what there is").set_defaults(command=_notebooks_list)
+    check = notebooks.add_parser("check", help="the house style of templates")
+    check.add_argument("names", nargs="*", help="default: all")
+    check.set_defaults(command=_notebooks_check)
+    run = notebooks.add_parser("run", help="run a template on its own kernel, here")
+    run.add_argument("name")
+    run.add_argument("--output", default="", help="where the notebook with its outputs goes")
+    run.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter; may be repeated")
+    _with_site(run, _notebooks_run)
+
+
+def _up(arguments: argparse.Namespace) -> int:
+    from jupyterhub.app import JupyterHub
+
+    if arguments.local:
+        _prepare_local(arguments)
+    else:
+        os.environ["DSPORTAL_SITE"] = str(Path(arguments.site or DEFAULT_SITE).resolve())
+        _warn_without_https(load(os.environ["DSPORTAL_SITE"]))
+    JupyterHub.launch_instance([f"--config={data.folder('deploy') / 'jupyterhub_config.py'}"])
+    return 0
+
+
+def _warn_without_https(site: Site) -> None:
+    if not site.portal.certificate:
+        print(
+            "portal: no certificate is set (portal.certificate, portal.key): passwords cross the network in clear "
+            "text unless something in front of the portal does HTTPS.",
+            file=sys.stderr,
+        )
+
+
+def _prepare_local(arguments: argparse.Namespace) -> None:
+    state = Path(arguments.state or Path.home() / ".local" / "state" / "dsportal").resolve()
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    password = secrets.token_urlsafe(9)
+    site = load(arguments.site) if arguments.site else Site()
+    port = arguments.port or site.portal.port
+    os.environ["DSPORTAL_LOCAL"], os.environ["DSPORTAL_LOCAL_PASSWORD"] = str(state), password
+    if arguments.site:
+        os.environ["DSPORTAL_SITE"] = str(Path(arguments.site).resolve())
+    os.environ["DSPORTAL_LOCAL_PORT"] = str(port)
+    print(f"\n  The portal on this machine:  http://localhost:{port}", flush=True)
+    print(f"  User:      {getpass.getuser()}\n  Password:  {password}   (for this start only)", flush=True)
+    print("  Stop:      Ctrl-C\n", flush=True)
+
+
+def _config_check(arguments: argparse.Namespace) -> int:
+    site = load(arguments.file)
+    counts = f"{len(site.partitions)} partitions, {len(site.kernel)} kernels, {len(site.storage)} storage folders"
+    print(f"{arguments.file}: in order ({counts})")
+    return 0
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from portal import doctor
+
+    return doctor.main(arguments.site)
+
+
+def _kernels_sync(arguments: argparse.Namespace) -> int:
+    from portal import kernels
+
+    return kernels.main_sync(load(arguments.site))
+
+
+def _notebooks_list(arguments: argparse.Namespace) -> int:
+    from portal import notebooks
+
+    return notebooks.main_list(data.folder("notebooks"))
+
+
+def _notebooks_check(arguments: argparse.Namespace) -> int:
+    from portal import notebooks
+
+    return notebooks.main_check(data.folder("notebooks"), arguments.names)
+
+
+def _notebooks_run(arguments: argparse.Namespace) -> int:
+    from portal import notebooks
+
+    kernels_folder = load(arguments.site).kernels.folder
+    return notebooks.main_run(data.folder("notebooks"), arguments.name, arguments.output, arguments.set, kernels_folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

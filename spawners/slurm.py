@@ -1,0 +1,278 @@
+"""The Slurm spawner: one job for one session, from what a person asked for to a server that answers."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+import batchspawner
+from sqlalchemy.orm import object_session
+from traitlets import Unicode, default
+
+from portal import data, session
+from portal.auth import identity_of
+from portal.cluster import Cluster
+from portal.errors import PortalError, RequestError, SessionEnded, SlurmUnavailable
+from portal.request import SessionRequest, checked
+from portal.script import submission
+from portal.site import Site, load
+from portal.slurm import Job, JobEnd, Phase
+from spawners import form
+from spawners.errors import Refused
+from spawners.ready import AwaitsPort
+
+LOOK_EVERY_S = 1.0  # while a session starts
+POLL_MAX_AGE_S = 4.5  # while it runs
+STOP_WITHIN_S = 30.0
+FOREVER_S = 10**8  # Slurm decides how long a job waits; the time on the node is limited by the site
+
+
+@functools.cache
+def the_cluster(launcher: str) -> Cluster:
+    """The hub's one picture of the cluster."""
+    return Cluster(launcher)
+
+
+@functools.cache
+def the_site(path: str) -> Site:
+    """The settings, read once."""
+    return load(path)
+
+
+class SlurmSessionSpawner(AwaitsPort, batchspawner.SlurmSpawner):  # type: ignore[misc]
+    """Starts a person's JupyterLab as a Slurm job, through portal-launch."""
+
+    site_file = Unicode("/etc/dsportal/site.toml", help="The settings file of the site.").tag(config=True)
+    key = Unicode(help="The session's unique key; the job carries it in its name.")
+
+    _request: SessionRequest | None = None
+    _job: Job | None = None
+    _stale_s = 0.0
+    _submitted_at = float("-inf")  # on the cluster's clock; a hub that restarted knows only that it was before
+    _refused: tuple[RequestError | None, SessionRequest | None] = (None, None)
+
+    @default("start_timeout")
+    def _start_timeout(self) -> int:
+        return FOREVER_S
+
+    @property
+    def site(self) -> Site:
+        """The site's settings."""
+        return the_site(self.site_file)
+
+    @property
+    def cluster(self) -> Cluster:
+        """The hub's shared picture of the cluster."""
+        return the_cluster(self.site.portal.launcher)
+
+    # -- what a person asks for -------------------------------------------------------------------------
+
+    async def get_options_form(self) -> str:
+        """The form's fields: what was refused just now, or else the last choices."""
+        error, entered = self._refused
+        self._refused = (None, None)
+        saved = entered or form.remembered(self.orm_spawner.user_options or {})
+        return form.render(self.site, identity_of(self.user), saved=saved, error=error)
+
+    @default("options_from_form")
+    def _options_from_form(self) -> Callable[[Mapping[str, list[str]]], dict[str, object]]:
+        return self.options_of_form
+
+    def options_of_form(self, form_data: Mapping[str, list[str]]) -> dict[str, object]:
+        """Options out of the form; what is not allowed is answered with 400 and the reason at its field."""
+        self._refused = (None, form.entered(form_data))
+        try:
+            return self._checked(form.options(form_data)).as_options()
+        except RequestError as error:
+            self._refused = (error, form.entered(form_data))
+            raise Refused(error) from error
+
+    @default("apply_user_options")
+    def _apply_user_options(self) -> Callable[[Any, Mapping[str, object]], None]:
+        return self._apply_options
+
+    def _apply_options(self, spawner: Any, options: Mapping[str, object]) -> None:
+        """The check behind every door, before start() makes it once more."""
+        try:
+            self._checked(options)
+        except RequestError as error:
+            raise Refused(error) from error
+
+    def options_from_query(self, query_data: Mapping[str, list[str]]) -> dict[str, object]:
+        """A link never starts anything: the form is shown instead."""
+        raise Refused(PortalError("A link cannot start a session. Check the choices below, then press Start."))
+
+    def _checked(self, options: Mapping[str, object]) -> SessionRequest:
+        return checked(options, self.site, identity_of(self.user))
+
+    # -- start ------------------------------------------------------------------------------------------
+
+    async def start(self) -> tuple[str, int]:
+        """Submit the job, wait as long as Slurm makes us wait, and answer where the server listens."""
+        try:
+            self._request = self._checked(self.user_options or {})
+            await self._submit(self._request)
+            return await self._started()
+        except RequestError as error:
+            raise Refused(error) from error
+        except SessionEnded as error:
+            raise Refused(error, status_code=502, lines=error.log) from error
+        except PortalError as error:
+            raise Refused(error, status_code=503) from error
+        finally:
+            self.forget_port()
+
+    async def _submit(self, request: SessionRequest) -> None:
+        self.expect_port()
+        self.key = secrets.token_hex(8)
+        self._save()
+        what = submission(request, self.site, self.key, self._session_environment())
+        try:
+            self.job_id = await self.cluster.submit(self.user.name, what)
+        except SlurmUnavailable:
+            self.job_id = await self.cluster.find(self.key)  # the answer was lost, perhaps not the job
+            if not self.job_id:
+                raise
+        self._submitted_at = self.cluster.now()
+        self._save()
+        self.log.info("Job %s submitted for %s, key %s", self.job_id, self._log_name, self.key)
+
+    def _session_environment(self) -> dict[str, str]:
+        """The session's environment: JupyterHub's, and what the session must know of the site."""
+        settings = {
+            "title": self.site.portal.title,
+            "notebooks": str(data.folder("notebooks")),
+            "storage": [{"name": s.name, "path": s.path} for s in self.site.storage],
+            "modules": {"path": list(self.site.kernels.module_path)},
+        }
+        own = {"DSPORTAL_SESSION": json.dumps(settings), "JUPYTER_PATH": self.site.kernels.folder}
+        theirs = {name: text for name, text in self.get_env().items() if name.startswith("JUPYTERHUB_")}
+        return {**theirs, **own}
+
+    async def _started(self) -> tuple[str, int]:
+        """Wait for the job's node and the server's port, noticing within seconds when the job ends."""
+        port, running_since = self._port, None
+        assert port is not None  # noqa: S101  _submit made it
+        while True:
+            job = await self._look(LOOK_EVERY_S if not port.done() else 0.0)
+            if job and job.phase is Phase.ENDED:
+                raise await self._dead(job)
+            if job and job.phase is Phase.RUNNING:
+                if port.done() and job.node:
+                    return job.node, port.result()
+                running_since = running_since or self.cluster.now()
+                self._check_patience(running_since, job)
+            await asyncio.wait([port], timeout=LOOK_EVERY_S)
+
+    def _check_patience(self, running_since: float, job: Job) -> None:
+        limit_s = self.site.session.start_timeout_min * 60
+        if self.cluster.now() - running_since > limit_s:
+            raise SessionEnded(
+                f"JupyterLab did not answer within {limit_s // 60} minutes of its start on {job.node}. "
+                "Try again; if it stays so, tell your administrator.",
+            )
+
+    async def _look(self, max_age_s: float) -> Job | None:
+        """Our job in the shared picture; ``None`` while it is not known there."""
+        snapshot = await self.cluster.snapshot(max_age_s)
+        self._stale_s = snapshot.age_s(self.cluster.now()) if snapshot.error else 0.0
+        self._job = snapshot.jobs.get(self.job_id)
+        return self._job
+
+    async def _dead(self, job: Job) -> SessionEnded:
+        end = await self.cluster.ended(job.id) or JobEnd(job.state)
+        log = await self._finish()
+        return SessionEnded(session.ended(end, log), log=log)
+
+    async def progress(self) -> AsyncIterator[dict[str, object]]:
+        """What happens, in words, whenever it changes."""
+        if self._request:
+            yield {"progress": 5, "message": f"Asked for: {session.submitted(self._request, self.site)}."}
+        last = None
+        while True:
+            shown = session.view(self._job, self._stale_s)
+            if shown != last:
+                yield {"progress": shown.percent, "message": shown.words}
+            last = shown
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    @property
+    def session_facts(self) -> dict[str, object]:
+        """What the server page shows of this session; only what is known."""
+        request, job = self._request or form.remembered(self.user_options or {}), self._job
+        facts: dict[str, object] = {**request.as_options(), "cores": self.site.cores(request.gpus)}
+        facts["memory_mib"] = self.site.memory_mib(request.gpus)
+        if self.job_id:
+            facts["job_id"] = int(self.job_id)
+        if job:
+            times = {"started_at": job.starts_at, "ends_at": session.time_limit(job)}
+            shown = {name: time.astimezone().isoformat() for name, time in times.items() if time}
+            facts |= {"node": job.node, "state": session.view(job).words, **shown}
+        return facts
+
+    # -- while it runs ----------------------------------------------------------------------------------
+
+    async def poll(self) -> int | None:
+        """``None`` while the session lives or nothing is known; a number once Slurm says that it ended."""
+        if not self.job_id:
+            return 0
+        snapshot = await self.cluster.snapshot(POLL_MAX_AGE_S)
+        self._job = job = snapshot.jobs.get(self.job_id)
+        alive = job is not None and job.phase is not Phase.ENDED
+        if alive or snapshot.error or snapshot.taken_at <= self._submitted_at:
+            return None
+        end = await self.cluster.ended(self.job_id)
+        if end is None:
+            return None
+        self.log.info("The session %s ended: %s", self._log_name, session.ended(end))
+        await self._finish()  # its secrets go with it: JupyterHub does not call stop() for what has ended
+        return 0 if end.state == "COMPLETED" else 1
+
+    # -- stop -------------------------------------------------------------------------------------------
+
+    async def stop(self, now: bool = False) -> None:
+        """Cancel the job, remove its secrets, and wait until Slurm says that it is gone."""
+        if not self.key:
+            return
+        await self._finish()
+        deadline = self.cluster.now() + STOP_WITHIN_S
+        while self.job_id and not now and self.cluster.now() < deadline:
+            if await self.cluster.ended(self.job_id):
+                return
+            await asyncio.sleep(LOOK_EVERY_S / 4)
+
+    async def _finish(self) -> str:
+        """Cancel and clean up; a Slurm that does not answer is only logged: the job ends at its time limit."""
+        try:
+            return await self.cluster.finish(self.user.name, self.key, self.job_id)
+        except SlurmUnavailable as error:
+            self.log.error("The job %s of %s could not be cancelled: %s", self.job_id, self._log_name, error.detail)
+            return ""
+
+    # -- state ------------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """What survives a restart of the hub."""
+        state: dict[str, Any] = super().get_state()
+        return {**state, "key": self.key} if self.key else state
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """The other way round."""
+        super().load_state(state)
+        self.key = state.get("key", "")
+
+    def clear_state(self) -> None:
+        """Forget the job."""
+        super().clear_state()
+        self.key = ""
+
+    def _save(self) -> None:
+        """Write the state now: the hub itself does so only after start() has returned."""
+        self.orm_spawner.state = self.get_state()
+        db = object_session(self.orm_spawner)
+        if db is not None:
+            db.commit()

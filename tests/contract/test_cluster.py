@@ -1,0 +1,208 @@
+"""The cluster on real Slurm: what the hub believes is what Slurm does."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from portal.cluster import Cluster
+from portal.errors import SubmitRefused
+from portal.launcher import ENVIRONMENT_FILE, SESSIONS
+from portal.request import SessionRequest
+from portal.script import submission
+from portal.site import Site, load
+from portal.slurm import Phase
+from tests.inside import SITE_FILE, as_portal, eventually, home, is_root_variant, jobs_of, sh
+
+TOKEN = "a-token-that-nobody-else-may-see"
+
+
+@pytest.fixture(scope="module")
+def site() -> Site:
+    """The settings of the cluster the tests run in."""
+    return load(str(SITE_FILE))
+
+
+@pytest.fixture
+def cluster(site: Site) -> Cluster:
+    """The hub's side, acting as the hub's own account."""
+    return Cluster(site.portal.launcher, run=as_portal)
+
+
+@pytest.fixture
+def key() -> Iterator[str]:
+    """A new session key; whatever carries it is cancelled at the end."""
+    made = secrets.token_hex(8)
+    yield made
+    sh("scancel", f"--name=dsportal-{made}", "--signal=KILL", check=False)
+    sh("scancel", f"--name=dsportal-{made}", check=False)
+
+
+def environment() -> dict[str, str]:
+    """A session whose hub does not answer: its server starts and tries to call home."""
+    return {
+        "JUPYTERHUB_API_TOKEN": TOKEN,
+        "JUPYTERHUB_API_URL": "http://127.0.0.1:9/hub/api",
+        "JUPYTERHUB_SERVICE_URL": "http://0.0.0.0:0/user/alice/",
+        "DSPORTAL_SESSION": json.dumps({"notebooks": "/nowhere", "storage": []}),
+    }
+
+
+def environment_file(user: str, key: str) -> Path:
+    return home(user) / SESSIONS / key / ENVIRONMENT_FILE
+
+
+async def test_a_session_is_submitted_seen_running_on_its_node_and_cancelled(
+    cluster: Cluster, site: Site, key: str
+) -> None:
+    job_id = await cluster.submit("alice", submission(SessionRequest("sxm2", 1, 1), site, key, environment()))
+    eventually(lambda: "RUNNING" in sh("squeue", "-h", "-j", job_id, "-o", "%T", check=False), "the job runs")
+
+    job = (await cluster.snapshot(max_age_s=0)).jobs[job_id]
+
+    assert (job.phase, job.user, job.partition) == (Phase.RUNNING, "alice", "sxm2")
+    assert job.node in {"gpu01", "gpu02", "gpu03"}
+    assert job.ends_at is not None
+    assert await cluster.find(key) == job_id
+    assert await cluster.ended(job_id) is None
+    shown = sh("scontrol", "show", "job", job_id)
+    assert "gres/gpu=1" in shown
+    assert "NumCPUs=8" in shown
+    assert "48G" in shown
+
+    await cluster.finish("alice", key, job_id)
+
+    eventually(lambda: job_id not in jobs_of("alice"), "the job is gone", within_s=15)
+    end = await cluster.ended(job_id)
+    assert end is not None
+    assert end.state == "CANCELLED"
+    assert not environment_file("alice", key).exists()
+
+
+async def test_slurms_own_words_come_back_when_it_refuses(cluster: Cluster, site: Site, key: str) -> None:
+    wrong = site.model_copy(update={"partitions": (site.partitions[0].model_copy(update={"name": "nope"}),)})
+
+    with pytest.raises(SubmitRefused, match="invalid partition specified: nope"):
+        await cluster.submit("alice", submission(SessionRequest("nope", 1, 1), wrong, key, environment()))
+
+    assert not environment_file("alice", key).exists()
+
+
+async def test_more_hours_than_the_partition_has_are_refused_at_once(cluster: Cluster, site: Site, key: str) -> None:
+    with pytest.raises(SubmitRefused, match="time limit"):
+        await cluster.submit("alice", submission(SessionRequest("iq", 1, 400), site, key, environment()))
+
+
+async def test_a_job_that_dies_at_once_is_told_with_its_code_and_its_last_words(
+    cluster: Cluster, site: Site, key: str
+) -> None:
+    spoiled = environment() | {"DSPORTAL_SESSION": "no json"}
+
+    job_id = await cluster.submit("bob", submission(SessionRequest("sxm2", 0, 1), site, key, spoiled))
+    eventually(lambda: "FAILED" in sh("scontrol", "show", "job", job_id), "the job failed")
+
+    end = await cluster.ended(job_id)
+    assert end is not None
+    assert (end.state, end.exit_code) == ("FAILED", "1:0")
+    assert "JSONDecodeError" in await cluster.finish("bob", key, job_id)
+
+
+async def test_a_job_ends_in_accounting_too(cluster: Cluster, site: Site, key: str) -> None:
+    job_id = await cluster.submit("bob", submission(SessionRequest("sxm2", 0, 1), site, key, environment()))
+    await cluster.finish("bob", key, job_id)
+
+    command = ("sacct", "-n", "-P", "-X", "-j", job_id, "-o", "State")
+    eventually(lambda: "CANCELLED" in sh(*command), "accounting knows the end")
+
+
+async def test_two_people_on_one_node_do_not_get_each_others_gpus(cluster: Cluster, site: Site) -> None:
+    keys = {user: secrets.token_hex(8) for user in ("alice", "bob")}
+    jobs = {}
+    for user, key in keys.items():
+        request = SessionRequest("iq", 2 if user == "bob" else 1, 1)  # iq has one node
+        jobs[user] = await cluster.submit(user, submission(request, site, key, environment()))
+    try:
+        given = {user: _gpus_of(user, job_id) for user, job_id in jobs.items()}
+    finally:
+        for user, job_id in jobs.items():
+            await cluster.finish(user, keys[user], job_id)
+
+    assert [len(gpus) for gpus in given.values()] == [1, 2]
+    assert not given["alice"] & given["bob"]
+
+
+def _numbers(shown: str) -> set[str]:
+    """The GPU numbers of ``GRES=gpu:3(IDX:0-1,3)``."""
+    found: set[str] = set()
+    for part in re.findall(r"IDX:([0-9,-]+)", shown)[0].split(","):
+        first, _, last = part.partition("-")
+        found |= {str(number) for number in range(int(first), int(last or first) + 1)}
+    return found
+
+
+def _gpus_of(user: str, job_id: str) -> set[str]:
+    """The numbers of the GPUs that Slurm gave to a job, as its own step sees them; foreign ones cannot be opened."""
+    eventually(lambda: "RUNNING" in sh("squeue", "-h", "-j", job_id, "-o", "%T"), f"job {job_id} runs")
+    step = ["srun", "--overlap", f"--jobid={job_id}", "--quiet", "--ntasks=1"]
+    given = _numbers(sh("scontrol", "--details", "show", "job", job_id))
+    if is_root_variant():
+        for number in range(4):
+            said = sh(*step, "head", "-c0", f"/dev/nvidia{number}", user=user, check=False)
+            expected = "No such device" if str(number) in given else "Operation not permitted"
+            assert expected in said, f"{user}, GPU {number}, given {given}: {said}"
+    return given
+
+
+async def test_the_token_is_nowhere_where_somebody_else_could_read_it(
+    cluster: Cluster, site: Site, key: str, tmp_path: Path
+) -> None:
+    job_id = await cluster.submit("alice", submission(SessionRequest("sxm2", 1, 1), site, key, environment()))
+    eventually(lambda: "RUNNING" in sh("squeue", "-h", "-j", job_id, "-o", "%T"), "the job runs")
+    eventually(lambda: "portal.server" in sh("ps", "axww", "-o", "args"), "the server starts")
+
+    seen = {
+        "scontrol": sh("scontrol", "show", "job", job_id, user="bob"),
+        "squeue": sh("squeue", "--json", user="bob"),
+        "sacct": sh("sacct", "-j", job_id, "--json", check=False),
+        "script": sh("sacct", "-j", job_id, "--batch-script", check=False),
+        "env": sh("sacct", "-j", job_id, "--env-vars", check=False),
+        "ps": sh("ps", "axeww", user="bob"),
+        "state": sh("grep", "-rl", "--binary-files=text", TOKEN, "/cluster/slurm", "/cluster/logs", check=False),
+    }
+
+    for place, text in seen.items():
+        assert TOKEN not in text, place
+    assert seen["state"] == ""
+    file = environment_file("alice", key)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert "Permission denied" in sh("cat", str(file), user="bob", check=False)
+    await cluster.finish("alice", key, job_id)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("-u", "root", "--", "{launcher}"),
+        ("-u", "alice", "--", "id"),
+        ("-u", "alice", "--", "/bin/sh", "-c", "id"),
+        ("-u", "slurm", "--", "{launcher}"),
+        ("-u", "alice", "SLURM_CONF=/tmp/x", "{launcher}"),
+    ],
+)
+def test_the_hubs_account_may_run_the_launcher_as_people_and_nothing_else(site: Site, argv: tuple[str, ...]) -> None:
+    words = [word.format(launcher=site.portal.launcher) for word in argv]
+
+    done = subprocess.run(
+        ["runuser", "-u", "portal", "--", "sudo", "-n", *words],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+
+    assert done.returncode != 0

@@ -1,0 +1,159 @@
+"""A real hub of its own, beside the demo's, on the same real Slurm and LDAP."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from portal.launcher import SESSIONS
+from tests.inside import SITE_FILE, VENV_BIN, eventually, home, jobs_of, sh
+
+PORT, HUB_PORT, PROXY_PORT = 18000, 18081, 18001
+URL = f"http://127.0.0.1:{PORT}"
+FOLDER = Path("/cluster/test-hub")
+
+
+class Hub:
+    """A hub that the tests may kill."""
+
+    def __init__(self) -> None:
+        self.site_file = FOLDER / "site.toml"
+        self.log_file = FOLDER / "hub.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def prepare(self) -> None:
+        """An empty state folder and the demo's settings with other ports."""
+        shutil.rmtree(FOLDER, ignore_errors=True)
+        FOLDER.mkdir()
+        values = {"port": PORT, "hub_port": HUB_PORT, "proxy_port": PROXY_PORT, "state_folder": f'"{FOLDER}/state"'}
+        text = SITE_FILE.read_text()
+        for key, value in values.items():
+            text = re.sub(rf"^{key}\s*=.*\n", "", text, flags=re.MULTILINE)
+            text = text.replace("[portal]\n", f"[portal]\n{key} = {value}\n")
+        self.site_file.write_text(text)
+        shutil.chown(FOLDER, "portal", "portal")
+
+    def start(self) -> None:
+        """Start it and wait until its login page answers."""
+        command = ["runuser", "-u", "portal", "--", str(VENV_BIN / "portal"), "up", "--site", str(self.site_file)]
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd="/", start_new_session=True)
+        eventually(self._answers, "the hub answers", within_s=60)
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, self.log_file.read_text()[-3000:]
+        try:
+            return httpx.get(f"{URL}/hub/login", trust_env=False).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def kill(self) -> None:
+        """kill -9 of the hub itself, as a crash would; its proxy lives on."""
+        pid = (FOLDER / "state" / "hub.pid").read_text().strip()
+        sh("kill", "-KILL", pid)
+        assert self._process is not None
+        self._process.wait(timeout=10)
+
+    def stop(self) -> None:
+        """Stop the hub as an administrator does."""
+        if self._process and self._process.poll() is None:
+            sh("pkill", "-TERM", "-f", f"portal up --site {self.site_file}", check=False)
+            self._process.wait(timeout=30)
+
+    def log(self) -> str:
+        """Everything the hub has logged."""
+        return self.log_file.read_text(errors="replace")
+
+
+class Person:
+    """Somebody with a browser, as far as HTTP goes."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.http = httpx.Client(base_url=URL, follow_redirects=True, timeout=30, trust_env=False)
+
+    @property
+    def xsrf(self) -> str:
+        """The token against cross-site requests, for the hub's own paths."""
+        return next(
+            cookie.value or "" for cookie in self.http.cookies.jar if cookie.name == "_xsrf" and "hub" in cookie.path
+        )
+
+    def login(self, password: str | None = None) -> httpx.Response:
+        """Send the login form."""
+        self.http.get("/hub/login")
+        form = {"username": self.name, "password": f"{self.name}-demo" if password is None else password}
+        return self.http.post("/hub/login", params={"_xsrf": self.xsrf}, data=form)
+
+    def spawn(self, **options: str) -> httpx.Response:
+        """Send the instance options."""
+        self.http.get("/hub/spawn")
+        return self.http.post("/hub/spawn", params={"_xsrf": self.xsrf}, data=options)
+
+    def api(self, method: str, path: str, json: object = None) -> httpx.Response:
+        """Call the hub's REST API with the browser's cookie."""
+        return self.http.request(method, f"/hub/api{path}", json=json, headers={"X-XSRFToken": self.xsrf})
+
+    def server(self) -> dict[str, object]:
+        """The hub's own word on this person's session."""
+        model = self.api("GET", f"/users/{self.name}").json()
+        return dict(model.get("servers", {}).get("", {}))
+
+    def is_ready(self) -> bool:
+        """True when the session's server answers through the proxy, as this person."""
+        if not self.server().get("ready"):
+            return False
+        self.http.get(f"/user/{self.name}/lab")  # logs this browser in at the session's own server
+        return self.http.get(f"/user/{self.name}/api/contents").status_code == 200
+
+    def start(self, **options: str) -> str:
+        """Start a session, wait until it is ready, and answer the id of its job."""
+        answer = self.spawn(**options)
+        assert answer.status_code == 200, answer.text
+        eventually(self.is_ready, f"the session of {self.name} is ready", within_s=90)
+        (job_id,) = jobs_of(self.name)
+        return job_id
+
+    def stop(self) -> None:
+        """Stop My Server."""
+        assert self.api("DELETE", f"/users/{self.name}/server").status_code in (202, 204, 404)
+        eventually(lambda: not self.server(), f"the session of {self.name} is stopped", within_s=40)
+
+
+@pytest.fixture(scope="session")
+def hub() -> Iterator[Hub]:
+    """One hub for the ring."""
+    ours = Hub()
+    ours.prepare()
+    ours.start()
+    yield ours
+    ours.stop()
+
+
+@pytest.fixture
+def people(hub: Hub) -> Iterator[dict[str, Person]]:
+    """Alice and Bob, logged in; their sessions and jobs are gone afterwards."""
+    both = {name: Person(name) for name in ("alice", "bob")}
+    for name in both:
+        shutil.rmtree(home(name) / SESSIONS, ignore_errors=True)
+    for person in both.values():
+        assert person.login().status_code == 200
+    yield both
+    for person in both.values():
+        person.stop()
+        person.http.close()
+        sh("scancel", f"--user={person.name}")
+        eventually(lambda name=person.name: not jobs_of(name), "no job is left")
+
+
+@pytest.fixture
+def alice(people: dict[str, Person]) -> Person:
+    """Alice, logged in."""
+    return people["alice"]

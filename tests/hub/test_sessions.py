@@ -1,0 +1,160 @@
+"""A session from the click to its end, on a real hub, real LDAP and real Slurm."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+
+from portal.launcher import ENVIRONMENT_FILE, SESSIONS
+from tests.hub.conftest import URL, Hub, Person
+from tests.inside import eventually, home, jobs_of, sh
+
+
+def test_a_click_becomes_a_job_and_a_lab_and_a_stop_ends_both(alice: Person) -> None:
+    job_id = alice.start(gpus="1", hours="2", partition="sxm2")
+
+    shown = sh("scontrol", "show", "job", job_id)
+    assert "TimeLimit=02:00:00" in shown
+    assert "gres/gpu=1" in shown
+    names = {item["name"] for item in alice.http.get("/user/alice/api/contents").json()["content"]}
+    assert {"templates", "isilon"} <= names
+    alice.stop()
+    eventually(lambda: not jobs_of("alice"), "the job is gone", within_s=15)
+    assert not list((home("alice") / SESSIONS).rglob(ENVIRONMENT_FILE))
+
+
+def test_kernels_come_from_the_site(alice: Person) -> None:
+    alice.start(gpus="0")
+
+    kernels = alice.http.get("/user/alice/api/kernelspecs").json()["kernelspecs"]
+
+    titles = {spec["spec"]["display_name"] for spec in kernels.values()}
+    assert {"Python 3", "R", "TensorFlow (module shared/tensorflow)"} <= titles
+
+
+def test_two_people_do_not_see_each_others_files_or_servers(people: dict[str, Person]) -> None:
+    for person in people.values():
+        person.start(gpus="1")
+
+    assert people["bob"].http.get("/user/alice/api/contents").status_code == 403
+    assert "Permission denied" in sh("ls", str(home("alice")), user="bob", check=False)
+    assert httpx.get(f"{URL}/user/alice/api/contents", trust_env=False).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"gpus": 5}, "gpus: 5 is not possible here"),
+        ({"hours": -1}, "hours: -1 is not possible here"),
+        ({"partition": '"; rm -rf'}, "partition: '"),
+        ({"partition": "sxm2\n#SBATCH --account=vip"}, "partition: "),
+        ({"partition": ["sxm2"]}, "partition: ['sxm2'] is not possible here"),
+        ({"gpus": [1]}, "gpus: [1] is not possible here"),
+        ({"cmd": "id"}, "options: 'cmd' is not possible here"),
+        ({"partition": "iq"}, "partition: 'iq' is not possible here"),
+    ],
+)
+def test_what_is_not_allowed_is_refused_by_rest_with_400_and_makes_no_job(
+    alice: Person, options: dict[str, object], words: str
+) -> None:
+    answer = alice.api("POST", "/users/alice/server", json=options)
+
+    assert answer.status_code == 400
+    assert answer.json()["message"].startswith(words)
+    assert not jobs_of("alice")
+
+
+def test_what_is_not_allowed_is_refused_by_the_form_with_400_and_the_reason(alice: Person) -> None:
+    answer = alice.spawn(gpus="5", hours="8", partition="sxm2")
+
+    assert answer.status_code == 400
+    assert "a whole number from 0 to 4" in answer.text
+    assert not jobs_of("alice")
+
+
+@pytest.mark.parametrize("query", ["opt-gpus=4", "gpus=4&partition=sxm2", "profile=x"])
+def test_a_link_starts_nothing(alice: Person, query: str) -> None:
+    answer = alice.http.get(f"/hub/spawn/alice?{query}")
+
+    assert answer.status_code == 400
+    assert not jobs_of("alice")
+
+
+def test_slurms_own_words_reach_the_person_when_it_refuses(alice: Person) -> None:
+    sh("scontrol", "update", "PartitionName=sxm2", "MaxTime=60")
+    try:
+        alice.api("POST", "/users/alice/server", json={"hours": 8})
+        page = eventually(lambda: _failure(alice), "the page tells the failure", within_s=30)
+    finally:
+        sh("scontrol", "update", "PartitionName=sxm2", "MaxTime=1440")
+
+    assert "Slurm did not accept the session" in page
+    assert "time limit" in page
+
+
+def test_a_job_that_dies_before_its_server_answers_is_told_in_seconds(alice: Person) -> None:
+    alice.spawn(gpus="0")
+    (job_id,) = eventually(lambda: jobs_of("alice"), "the job is there")
+    eventually(lambda: "RUNNING" in sh("squeue", "-h", "-j", job_id, "-o", "%T"), "the job runs")
+    sh("scancel", "--full", "--signal=KILL", job_id)
+
+    page = eventually(lambda: _failure(alice), "the page tells the failure", within_s=15)
+
+    assert "The session" in page
+    assert not jobs_of("alice")
+
+
+def _failure(person: Person) -> str:
+    """The page of a start that failed, once it has."""
+    if person.server().get("pending"):
+        return ""
+    return person.http.get(f"/hub/spawn-pending/{person.name}").text
+
+
+def test_a_session_outlives_a_hub_that_is_killed(hub: Hub, alice: Person) -> None:
+    job_id = alice.start(gpus="1")
+
+    hub.kill()
+    hub.start()
+
+    eventually(alice.is_ready, "the session is there again", within_s=30)
+    assert jobs_of("alice") == [job_id]
+    alice.stop()
+    eventually(lambda: not jobs_of("alice"), "the job is gone", within_s=15)
+
+
+def test_a_session_that_an_administrator_cancels_is_gone_for_the_hub_too(alice: Person) -> None:
+    job_id = alice.start(gpus="0")
+
+    sh("scancel", job_id)
+
+    eventually(lambda: not alice.server(), "the hub knows that it ended", within_s=30)
+    assert not list((home("alice") / SESSIONS).rglob(ENVIRONMENT_FILE)), "its secrets are gone too"
+
+
+def test_the_callback_takes_a_port_from_a_starting_session_and_nothing_else(alice: Person) -> None:
+    job_id = alice.start(gpus="0")
+    (file,) = (home("alice") / SESSIONS).rglob(ENVIRONMENT_FILE)
+    token = json.loads(file.read_text())["JUPYTERHUB_API_TOKEN"]
+
+    def call(body: object, token: str = token, path: str = "/hub/api/dsportal/ready") -> int:
+        headers = {"Authorization": f"token {token}"}
+        return httpx.post(f"{URL}{path}", json=body, headers=headers, trust_env=False).status_code
+
+    assert call({"port": 5000}) == 409
+    assert call({"port": "5000"}) == 400
+    assert call({"port": 5000, "exec_prefix": "id"}) == 400
+    assert call({"exec_prefix": "id"}) == 400
+    assert call({"port": 5000}, token="wrong") == 403
+    assert call({"port": 5000}, path="/hub/api/batchspawner") == 404
+    assert jobs_of("alice") == [job_id]
+
+
+def test_no_secret_is_in_the_hubs_log(hub: Hub, alice: Person) -> None:
+    alice.start(gpus="0")
+    (file,) = (home("alice") / SESSIONS).rglob(ENVIRONMENT_FILE)
+
+    assert json.loads(file.read_text())["JUPYTERHUB_API_TOKEN"] not in hub.log()
+    assert "alice-demo" not in hub.log()

@@ -1,0 +1,58 @@
+"""What the rings inside the private cluster share: run things as people, wait for conditions, ask Slurm."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from portal.runner import Result, run
+
+VENV_BIN = Path(os.environ.get("DSPORTAL_VENV", Path(__file__).parents[1] / ".venv")) / "bin"
+SITE_FILE = Path("/etc/dsportal/site.toml")
+T = TypeVar("T")
+
+
+def is_root_variant() -> bool:
+    """Real cgroups and device nodes: only where the cluster was started by root."""
+    return os.environ.get("DSPORTAL_CLUSTER") == "root"
+
+
+def sh(*argv: str, user: str = "", check: bool = True, timeout_s: float = 60) -> str:
+    """Run a command, as ``user`` if one is named, and answer what it printed (stdout, then stderr)."""
+    prefix = ["runuser", "-u", user, "--"] if user else []
+    done = subprocess.run([*prefix, *argv], capture_output=True, text=True, timeout=timeout_s, check=False, cwd="/")
+    if check and done.returncode:
+        raise AssertionError(f"{' '.join(argv)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def eventually(found: Callable[[], T], what: str, within_s: float = 30, every_s: float = 0.2) -> T:
+    """The first true answer of ``found``; an assertion error naming ``what`` when there is none in time."""
+    deadline = time.monotonic() + within_s
+    while not (answer := found()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within_s:g} s: {what} (last answer: {answer!r})")
+        time.sleep(every_s)
+    return answer
+
+
+async def as_portal(
+    argv: Sequence[str], stdin: str = "", env: Mapping[str, str] | None = None, timeout_s: float = 10
+) -> Result:
+    """A runner that runs every command as the hub's own account."""
+    return await run(["runuser", "-u", "portal", "--", *argv], stdin=stdin, env=env, timeout_s=timeout_s)
+
+
+def jobs_of(user: str) -> list[str]:
+    """The ids of a person's jobs that have not ended."""
+    return sh("squeue", "--noheader", "--format=%i", f"--user={user}").split()
+
+
+def home(user: str) -> Path:
+    """A person's home."""
+    return Path(pwd.getpwnam(user).pw_dir)

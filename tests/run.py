@@ -1,0 +1,201 @@
+#!/usr/bin/python3
+"""All tests, ring by ring: what `make test` runs. Standard library only.
+
+    tests/run.py                 every ring
+    tests/run.py unit hub        only these
+    tests/run.py --list          their names and what they need
+
+Rings marked "inside" run in the private cluster (deploy/demo), which is started once for all of them; the root
+variant where this runs as root, the rootless one elsewhere. Each ring is one pytest run; its results are kept
+below .test-artefacts. The last line counts all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+BIN = CHECKOUT / ".venv" / "bin"
+DEMO = CHECKOUT / "deploy" / "demo" / "demo"
+ARTEFACTS = Path(os.environ.get("DSPORTAL_ARTEFACTS") or CHECKOUT / ".test-artefacts")
+
+
+@dataclass(frozen=True)
+class Ring:
+    """One part of the tests: pytest's folder, and whether it runs inside the private cluster."""
+
+    name: str
+    inside: bool
+    what: str
+
+
+RINGS = (
+    Ring("unit", False, "pure rooms, promises (imports, docs, wheel contents)"),
+    Ring("contract", True, "the cluster on real Slurm"),
+    Ring("directory", True, "logins on real slapd"),
+    Ring("session", True, "kernels out of real modules, TensorBoard, JupyterLab in Chromium"),
+    Ring("hub", True, "a real hub: sessions from the click to the end"),
+    Ring("browser", True, "the whole story in Chromium"),
+    Ring("notebooks", True, "templates on their own kernels in Slurm sessions"),
+    Ring("demo", False, "the demo itself, and one full story rootless as an ordinary user"),
+)
+LINT = (
+    ("ruff check", [str(BIN / "ruff"), "check", "."]),
+    ("ruff format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."]),
+    ("mypy --strict", [str(BIN / "mypy")]),
+    ("notebook style", [str(BIN / "portal"), "notebooks", "check"]),
+)
+
+
+@dataclass
+class Count:
+    """What a ring's own report says."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+def title(text: str) -> None:
+    print(f"\n=== {text}", flush=True)
+
+
+def set_up(rings: Sequence[Ring]) -> None:
+    """Everything the rings need, fetched and built; a failure here ends the run."""
+    title("set up")
+    subprocess.run(["/usr/bin/python3", str(CHECKOUT / "deploy/setup.py"), "--dev"], check=True)
+    if any(ring.inside or ring.name == "demo" for ring in rings):
+        pip = subprocess.run(
+            ["/usr/bin/python3", str(CHECKOUT / "deploy/setup.py"), "--print-pip"],
+            check=True, capture_output=True, text=True,
+        ).stdout.strip()  # fmt: skip
+        builder = ["/usr/bin/python3", str(CHECKOUT / "deploy/environments/build.py"), "--cm", str(cm()), "--pip", pip]
+        subprocess.run(builder, check=True)
+
+
+def cm() -> Path:
+    """The module tree of the state folder."""
+    return Path(os.environ.get("DSPORTAL_DEMO") or CHECKOUT / ".demo") / "cm"
+
+
+def lint() -> Count:
+    """Lint and types: one count each."""
+    count = Count()
+    for name, argv in LINT:
+        title(name)
+        if subprocess.run(argv, cwd=CHECKOUT, check=False).returncode:
+            count.failed += 1
+        else:
+            count.passed += 1
+    return count
+
+
+def run_ring(ring: Ring, options: Sequence[str]) -> Count:
+    """One pytest run; a run that ends without a report counts as one failure."""
+    title(f"{ring.name}: {ring.what}")
+    report = ARTEFACTS / f"{ring.name}.xml"
+    report.unlink(missing_ok=True)
+    argv = [str(BIN / "python"), "-m", "pytest", f"tests/{ring.name}", f"--junitxml={report}", *options]
+    inside = [str(DEMO), "exec", "--"] if ring.inside else []
+    done = subprocess.run([*inside, *argv], cwd=CHECKOUT, env=environment(), check=False)
+    count = read(report)
+    if done.returncode and not count.failed:
+        count.failed = 1
+    return count
+
+
+def environment() -> dict[str, str]:
+    """Tests import the tests' own helpers from the checkout and the portal from .venv, as installed."""
+    return {**os.environ, "DSPORTAL_ARTEFACTS": str(ARTEFACTS), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def read(report: Path) -> Count:
+    """The numbers of a JUnit report of pytest."""
+    if not report.is_file():
+        return Count()
+    suite = next(ET.parse(report).iter("testsuite")).attrib  # noqa: S314  our own file, written a moment ago
+    failed = int(suite["failures"]) + int(suite["errors"])
+    skipped = int(suite["skipped"])
+    return Count(int(suite["tests"]) - failed - skipped, failed, skipped)
+
+
+def run_all(rings: Sequence[Ring], options: Sequence[str], with_lint: bool) -> dict[str, tuple[Count, float]]:
+    """Every ring in order; the cluster is up while rings inside run."""
+    results: dict[str, tuple[Count, float]] = {}
+    started = time.monotonic()
+    if with_lint:
+        results["lint"] = (lint(), time.monotonic() - started)
+    is_up = False
+    try:
+        for ring in rings:
+            started = time.monotonic()
+            if ring.inside and not is_up:
+                title("the private cluster")
+                subprocess.run([str(DEMO), "up", "--with", "browser"], check=True)
+                is_up = True
+            elif not ring.inside and is_up:
+                subprocess.run([str(DEMO), "down"], check=False)
+                is_up = False
+            results[ring.name] = (run_ring(ring, options), time.monotonic() - started)
+    finally:
+        if is_up:
+            subprocess.run([str(DEMO), "down"], check=False)
+    return results
+
+
+def tell(results: dict[str, tuple[Count, float]]) -> int:
+    """The table, what was not run, and the summary line; answers the exit status."""
+    title("result")
+    total = Count()
+    for name, (count, seconds) in results.items():
+        print(f"{name:<12} {count!s:<38} {seconds:7.1f} s")
+        total.passed += count.passed
+        total.failed += count.failed
+        total.skipped += count.skipped
+    if os.geteuid() != 0:
+        print("Not run, because this is not root: GPU isolation by device cgroups, memory limits that kill.")
+    print("Not run here: nothing needs a GPU yet.")
+    print(f"\n{total}", flush=True)
+    return 1 if total.failed or not total.passed else 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the rings that were named; all of them when none was."""
+    parser = argparse.ArgumentParser(description="All tests, ring by ring.")
+    names = [ring.name for ring in RINGS]
+    parser.add_argument("rings", nargs="*", metavar="RING", help=f"lint, {', '.join(names)} (default: all)")
+    parser.add_argument("--list", action="store_true", help="only tell the rings")
+    parser.add_argument("-k", default="", help="as pytest's -k")
+    options = parser.parse_args(argv)
+    for ring in options.rings:
+        if ring not in ("lint", *names):
+            parser.error(f"{ring!r} is no ring; there are lint, {', '.join(names)}")
+    if options.list:
+        print("\n".join(f"{r.name:<12} {'inside' if r.inside else 'host':<8} {r.what}" for r in RINGS))
+        return 0
+    rings = [ring for ring in RINGS if not options.rings or ring.name in options.rings]
+    ARTEFACTS.mkdir(parents=True, exist_ok=True)
+    try:
+        set_up(rings)
+        with_lint = not options.rings or "lint" in options.rings
+        results = run_all(rings, ["-k", options.k] if options.k else [], with_lint)
+    except subprocess.CalledProcessError as error:
+        print(f"tests: {' '.join(map(str, error.cmd[:3]))} failed; see above", file=sys.stderr)
+        print("\n0 passed, 1 failed", flush=True)
+        return 1
+    return tell(results)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

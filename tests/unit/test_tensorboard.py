@@ -1,0 +1,225 @@
+"""TensorBoard in a session: which folders it shows, and what reaches its process."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tornado.httpclient import AsyncHTTPClient, HTTPResponse
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets, bind_unix_socket
+from tornado.web import Application, RequestHandler
+
+from portal.extension import runtime_folder, session_facts, session_settings
+from portal.pages import page
+from portal.tensorboard import Boards, command, environment
+from portal.tensorboard_folders import FolderRefused, Folders
+from portal.tensorboard_proxy import BoardHandler
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    """A home with a training's folder, a storage folder linked in it, and somebody else's home."""
+    home, storage, other = tmp_path / "home" / "alice", tmp_path / "isilon", tmp_path / "home" / "bob"
+    for folder in (home / "logs" / "run 1", home / "größe", storage / "logs", other / "logs"):
+        folder.mkdir(parents=True)
+    (home / "isilon").symlink_to(storage)
+    (home / "out").symlink_to(other)
+    (home / "loop").symlink_to(home / "loop")
+    (home / "notes.txt").touch()
+    return Folders(home, (storage,))
+
+
+@pytest.mark.parametrize(
+    ("path", "real"),
+    [
+        ("logs", "home/alice/logs"),
+        ("logs/", "home/alice/logs"),
+        ("logs/run 1", "home/alice/logs/run 1"),
+        ("größe", "home/alice/größe"),
+        ("logs/../logs/./run 1", "home/alice/logs/run 1"),
+        ("isilon/logs", "isilon/logs"),
+    ],
+)
+def test_folders_below_the_home_and_the_storage_are_shown(
+    folders: Folders, tmp_path: Path, path: str, real: str
+) -> None:
+    assert folders.resolve(path) == tmp_path / real
+    assert folders.resolve(str(tmp_path / real)) == tmp_path / real, "a whole path works as well"
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("..", 403),
+        ("../bob/logs", 403),
+        ("logs/../../bob/logs", 403),
+        ("out/logs", 403),
+        ("/etc", 403),
+        ("/", 403),
+        ("../alice-not", 403),
+        ("../../isilon-not/logs", 403),
+        ("", 400),
+        (".", 400),
+        ("isilon", 400),
+        ("notes.txt", 400),
+        ("missing", 404),
+        ("notes.txt/x", 404),
+        ("loop", 400),
+        ("a\0b", 400),
+        ("x" * 5000, 404),
+    ],
+)
+def test_every_other_path_is_refused_in_words(folders: Folders, path: str, status: int) -> None:
+    with pytest.raises(FolderRefused) as refused:
+        folders.resolve(path)
+    assert refused.value.status == status
+    assert (path or "your home folder") in refused.value.fault
+    assert refused.value.advice.endswith(".")
+
+
+def test_a_refusal_names_what_is_allowed(folders: Folders, tmp_path: Path) -> None:
+    with pytest.raises(FolderRefused, match=f"folders under your home folder and {tmp_path / 'isilon'}"):
+        folders.resolve("/etc")
+
+
+def test_what_a_page_shows_is_text(folders: Folders) -> None:
+    with pytest.raises(FolderRefused) as refused:
+        folders.resolve("<script>alert(1)</script>")
+    html = page(refused.value.fault, refused.value.advice, "/user/alice/", "<b>log</b>")
+    assert "<script>" not in html
+    assert "<b>" not in html
+
+
+def test_one_real_folder_has_one_board(folders: Folders, tmp_path: Path) -> None:
+    boards = Boards(tmp_path / "run")
+    board = boards.open(folders.resolve("isilon/logs"))
+    assert boards.open(folders.resolve("isilon/../isilon/logs")) is board
+    assert boards.open(folders.resolve("logs")).id != board.id
+    assert (tmp_path / "run").stat().st_mode & 0o777 == 0o700
+
+
+async def test_an_unknown_board_is_none(tmp_path: Path) -> None:
+    assert await Boards(tmp_path).use("0" * 16) is None
+
+
+def test_the_process_learns_nothing_secret_and_nothing_of_the_modules(tmp_path: Path) -> None:
+    environ = {
+        "HOME": "/home/alice",
+        "LANG": "C.UTF-8",
+        "JUPYTERHUB_API_TOKEN": "secret",
+        "PYTHONPATH": "/modules",
+        "PATH": "/modules/bin",
+        "LD_LIBRARY_PATH": "/modules/lib",
+    }
+    assert environment(environ, tmp_path) == {
+        "HOME": "/home/alice",
+        "LANG": "C.UTF-8",
+        "PATH": os.defpath,
+        "TMPDIR": str(tmp_path),
+    }
+
+
+def test_a_folder_whose_name_looks_like_an_option_stays_a_folder(tmp_path: Path) -> None:
+    argv = command(tmp_path / "x.sock", Path("/home/alice/--bind_all"))
+    assert argv[1] == "-I"
+    assert argv[-2:] == ["/home/alice/--bind_all", "--bind_all · TensorBoard"]
+
+
+def test_sockets_lie_where_their_path_is_short_enough(tmp_path: Path) -> None:
+    assert runtime_folder("/tmp/dsp-x") == Path("/tmp/dsp-x/tensorboard")
+    other = runtime_folder(f"/tmp/{'x' * 90}")
+    assert len(str(other)) < 60
+    assert other.stat().st_mode & 0o777 == 0o700
+    other.rmdir()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "3"])
+def test_settings_that_cannot_be_read_are_none(text: str) -> None:
+    assert session_settings({"DSPORTAL_SESSION": text}) == {}
+
+
+def test_the_facts_of_a_session() -> None:
+    settings = {"title": "GPU Portal", "storage": [{"name": "isilon", "path": "/mnt/isilon"}]}
+    assert session_facts(settings, {"SLURM_JOB_END_TIME": "1700000000"}) == {
+        "title": "GPU Portal",
+        "storage": [{"name": "isilon", "path": "/mnt/isilon"}],
+        "ends_at": 1700000000,
+        "templates": "templates",
+    }
+    assert session_facts({}, {"SLURM_JOB_END_TIME": "soon"})["ends_at"] is None
+
+
+class Echo(RequestHandler):
+    """Stands for TensorBoard: answers with what reached it."""
+
+    def get(self) -> None:
+        headers = {name.lower(): value for name, value in self.request.headers.get_all()}
+        font = "url(/font-roboto/a.woff2)"
+        self.finish(json.dumps({"headers": headers, "uri": self.request.uri, "css": font}))
+
+    post = get
+
+
+class OneBoard:
+    """The boards of a session that has one, with :class:`Echo` behind it."""
+
+    def __init__(self, socket: Path) -> None:
+        self.socket, self.id = socket, "0" * 16
+
+    async def use(self, board_id: str) -> OneBoard | None:
+        return self if board_id == self.id else None
+
+
+class OpenBoardHandler(BoardHandler):
+    """Without Jupyter's authentication, which the session tests look at."""
+
+    current_user = "alice"
+
+    async def prepare(self) -> None:
+        return None
+
+
+@pytest.fixture
+async def address(tmp_path: Path) -> AsyncIterator[str]:
+    """A proxy on a port and :class:`Echo` on a Unix socket; gives the board's address."""
+    socket = tmp_path / "echo.sock"
+    echo = HTTPServer(Application([(".*", Echo)]))
+    echo.add_socket(bind_unix_socket(str(socket)))
+    routes = [(r"/tensorboard/([0-9a-f]{16})(/.*)", OpenBoardHandler, {"boards": OneBoard(socket)})]
+    proxy = HTTPServer(Application(routes, base_url="/"))
+    sockets = bind_sockets(0, "127.0.0.1")
+    proxy.add_sockets(sockets)
+    yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}/tensorboard/{'0' * 16}"
+    proxy.stop()
+    echo.stop()
+
+
+async def fetch(url: str, **headers: str) -> HTTPResponse:
+    return await AsyncHTTPClient().fetch(url, headers=headers, raise_error=False)
+
+
+async def test_nothing_that_proves_who_a_person_is_reaches_the_process(address: str) -> None:
+    secrets = {"Cookie": "jupyterhub-session=x", "Authorization": "token x", "X-XSRFToken": "x"}
+    seen = json.loads((await fetch(f"{address}/data/runs?tag=a&token=x&plugin=b", **secrets)).body)
+    assert not {"cookie", "authorization", "x-xsrftoken"} & seen["headers"].keys()
+    assert seen["uri"] == "/data/runs?tag=a&plugin=b"
+
+
+async def test_a_query_without_a_token_goes_through_as_it_is(address: str) -> None:
+    seen = json.loads((await fetch(f"{address}/data/x?a=%2B+b&a=&c")).body)
+    assert seen["uri"] == "/data/x?a=%2B+b&a=&c"
+
+
+async def test_fonts_are_asked_for_below_the_board(address: str) -> None:
+    assert json.loads((await fetch(f"{address}/")).body)["css"] == "url(font-roboto/a.woff2)"
+    assert json.loads((await fetch(f"{address}/other")).body)["css"] == "url(/font-roboto/a.woff2)"
+
+
+async def test_a_board_of_an_earlier_session_gets_a_plain_page(address: str) -> None:
+    answer = await fetch(f"{address.removesuffix('0')}1/")
+    assert answer.code == 404
+    assert b"belongs to an earlier session" in answer.body
