@@ -1,0 +1,267 @@
+#!/usr/bin/python3
+"""Build the framework environments and lay out the module tree that makes them visible.
+
+    build.py --cm FOLDER                     everything: environments, then modulefiles
+    build.py --cm FOLDER tensorflow          one environment
+    build.py --cm FOLDER modulefiles         only the module tree
+
+An environment is built in ``FOLDER/shared/apps/NAME/VERSION`` and used at ``/cm/shared/apps/NAME/VERSION``
+(``--used-at`` names another place than ``/cm``): its scripts already name the place where they will run.
+Building happens in a folder beside the target, which takes the target's name at the very end, so an
+interruption leaves the old environment or none. A stamp made from the lock file lets a second run finish
+at once; what was fetched is kept in ``--cache-dir``, so a run after an interruption goes on from there.
+
+Standard library only: this runs before anything of the portal is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from wheels import BuildError, Pip, pip_command
+
+HERE = Path(__file__).resolve().parent
+MODULEFILES = HERE.parent / "modulefiles"
+STAMP = ".dsportal-stamp"
+RECIPE = "1"  # changes when this file builds the same lock into something else
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One environment: its lock is ``NAME.lock`` beside this file.
+
+    Arguments:
+        version: the folder name, and the version of the modulefile that points to it.
+        download_mib: what a first run fetches.
+        disk_mib: the environment when it is finished.
+    """
+
+    name: str
+    version: str
+    download_mib: int
+    disk_mib: int
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} {self.version}"
+
+    @property
+    def lock(self) -> Path:
+        return HERE / f"{self.name}.lock"
+
+    def folder(self, cm: Path) -> Path:
+        return cm / "shared" / "apps" / self.name / self.version
+
+
+ENVIRONMENTS = {
+    "python3": Environment("python3", "3.11", download_mib=60, disk_mib=360),
+    "tensorflow": Environment("tensorflow", "2.21", download_mib=340, disk_mib=1800),
+}
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def stamp(environment: Environment, python: str, used_at: Path) -> str:
+    """What an environment is made of: two equal stamps mean that nothing has to be done."""
+    text = "\n".join([RECIPE, python, str(used_at), environment.lock.read_text()])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def is_built(folder: Path, wanted: str) -> bool:
+    try:
+        return (folder / STAMP).read_text() == wanted
+    except OSError:
+        return False
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock, so that two builds of one environment wait for each other."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"  another build holds {folder}; waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def check_python(python: str) -> None:
+    """The locks are made for one version of Python.
+
+    Raises:
+        BuildError: it cannot be run, or the locks were not made for it.
+    """
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    try:
+        done = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise BuildError(f"{python} does not run ({error}): give another interpreter with --python") from error
+    if (version := done.stdout.strip()) != "3.11":
+        raise BuildError(
+            f"{python} is Python {version}, but the locks are for Python 3.11: "
+            f"give a Python 3.11 with --python, or lock again as {HERE / 'tensorflow.in'} says"
+        )
+
+
+def check_space(environment: Environment, folder: Path) -> None:
+    """Raise :class:`BuildError` now rather than after ten minutes of downloading."""
+    need = environment.disk_mib + 2 * environment.download_mib  # what is kept, and pip's own copy
+    free = shutil.disk_usage(folder).free >> 20
+    if free < need:
+        raise BuildError(
+            f"{environment.title}: {folder} has {free} MiB free, {need} MiB are needed. "
+            "Free some space, or put the state folder elsewhere (DSPORTAL_DEMO)"
+        )
+
+
+def make_empty(python: str, folder: Path) -> None:
+    """A virtual environment without pip in it: works without Debian's python3-venv."""
+    done = subprocess.run(
+        [python, "-I", "-m", "venv", "--without-pip", folder], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise BuildError(f"{python} -m venv failed: {done.stdout}{done.stderr}".strip())
+
+
+def settle(folder: Path, final: Path) -> None:
+    """Let everything in ``folder`` name ``final``, the place where it will be used."""
+    for file in [folder / "pyvenv.cfg", *(folder / "bin").iterdir()]:
+        if file.is_symlink() or not file.is_file():
+            continue
+        content = file.read_bytes()
+        if str(folder).encode() in content:
+            file.write_bytes(content.replace(str(folder).encode(), str(final).encode()))
+    # Some packages carry files for other Pythons, which do not compile: not our business.
+    command = [folder / "bin" / "python", "-I", "-m", "compileall", "-q", "-j", "0", folder / "lib"]
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
+
+
+def publish(staging: Path, folder: Path) -> None:
+    """Give the finished environment its name; an older one makes room."""
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    staging.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def build(environment: Environment, options: argparse.Namespace) -> None:
+    """Build one environment, unless it is there already."""
+    folder = environment.folder(options.cm)
+    wanted = stamp(environment, options.python, options.used_at)
+    if is_built(folder, wanted):
+        say(f"{environment.title}: ready")
+        return
+    with alone(folder.parent):
+        if not is_built(folder, wanted):
+            make(environment, options, folder, wanted)
+
+
+def make(environment: Environment, options: argparse.Namespace, folder: Path, wanted: str) -> None:
+    started = time.monotonic()
+    for leftover in folder.parent.glob(f".{folder.name}.building*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    # A name of its own: after a kill -9, pip may still be at work in the leftover for a moment.
+    staging = folder.with_name(f".{folder.name}.building.{os.getpid()}")
+    check_space(environment, folder.parent)
+    say(f"{environment.title}: up to {environment.download_mib} MB to fetch, {environment.disk_mib} MB on disk")
+    make_empty(options.python, staging)
+    scratch = staging / "tmp"
+    scratch.mkdir()
+    pip = Pip(pip_command(options.pip), staging / "bin" / "python", scratch, say)
+    pip.fetch(environment.lock.read_text(), options.cache_dir)
+    say(f"  {time.monotonic() - started:5.0f} s  unpacking")
+    pip.install(environment.lock, options.cache_dir)
+    shutil.rmtree(scratch)
+    say(f"  {time.monotonic() - started:5.0f} s  compiling")
+    settle(staging, environment.folder(options.used_at))
+    (staging / STAMP).write_text(wanted)
+    publish(staging, folder)
+    say(f"{environment.title}: built in {time.monotonic() - started:.0f} s")
+
+
+def copy_modulefiles(cm: Path) -> int:
+    """Copy the module tree; a file that is already the same keeps its time, which caches look at."""
+    copied = 0
+    for source in sorted(path for path in MODULEFILES.rglob("*") if path.is_file()):
+        tree, *rest = source.relative_to(MODULEFILES).parts
+        target = cm.joinpath(tree, "modulefiles", *rest)
+        if target.is_file() and target.read_bytes() == source.read_bytes():
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = target.with_name(f".{target.name}.new")
+        shutil.copyfile(source, beside)
+        beside.replace(target)
+        copied += 1
+    say(f"modulefiles: {f'{copied} written' if copied else 'ready'}")
+    return copied
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
+    parser.add_argument(
+        "what", nargs="*", metavar="WHAT", help=f"{', '.join(ENVIRONMENTS)}, modulefiles (default: all)"
+    )
+    parser.add_argument("--cm", type=Path, required=True, help="the folder that will be seen as /cm")
+    parser.add_argument("--used-at", type=Path, default=Path("/cm"), help="where it will be seen (default /cm)")
+    parser.add_argument(
+        "--pip", default="", help="an interpreter that has pip, or a pip wheel (default: this interpreter)"
+    )
+    parser.add_argument("--python", default="/usr/bin/python3", help="the Python of the environments")
+    parser.add_argument("--cache-dir", type=Path, help="where downloads are kept (default CM/../cache/wheels)")
+    options = parser.parse_args(argv)
+    known = [*ENVIRONMENTS, "modulefiles"]
+    for name in options.what:
+        if name not in known:
+            parser.error(f"{name!r} is not known; there are {', '.join(known)}")
+    options.what = options.what or known
+    options.cm = options.cm.resolve()
+    options.cache_dir = (options.cache_dir or options.cm.parent / "cache" / "wheels").resolve()
+    return options
+
+
+def run(options: argparse.Namespace) -> None:
+    for environment in (ENVIRONMENTS[name] for name in options.what if name in ENVIRONMENTS):
+        if not is_built(environment.folder(options.cm), stamp(environment, options.python, options.used_at)):
+            check_python(options.python)
+        build(environment, options)
+    if "modulefiles" in options.what:
+        copy_modulefiles(options.cm)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    os.umask(0o022)  # everybody on the cluster reads these files
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        run(arguments(argv))
+    except BuildError as error:
+        print(f"build.py: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"build.py: {error.strerror or error}: {error.filename or ''}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("build.py: stopped; run it again to go on (what was fetched is kept)", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

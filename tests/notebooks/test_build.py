@@ -1,0 +1,134 @@
+"""The builder of the environments, with real pip and a wheel made here."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BUILD = ROOT / "deploy" / "environments" / "build.py"
+
+
+class Workshop:
+    """A copy of the builder with a lock of one tiny package, and the folder it is "fetched" from."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.registry, self.cm = folder, folder / "registry", folder / "cm"
+        self.registry.mkdir()
+        (folder / "environments").mkdir()
+        for name in ("build.py", "wheels.py"):
+            (folder / "environments" / name).write_bytes((BUILD.parent / name).read_bytes())
+        self.lock = folder / "environments" / "python3.lock"
+        self.package("1.0")
+
+    def package(self, version: str) -> Path:
+        """A wheel with one module and one script; the lock asks for it."""
+        wheel = self.registry / f"tiny-{version}-py3-none-any.whl"
+        info = f"tiny-{version}.dist-info"
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.writestr("tiny.py", f"def main():\n    print('tiny {version}')\n")
+            archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n")
+            archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            archive.writestr(f"{info}/entry_points.txt", "[console_scripts]\ntiny = tiny:main\n")
+            archive.writestr(f"{info}/RECORD", "")
+        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        self.lock.write_text(f"tiny=={version} \\\n    --hash=sha256:{digest}\n")
+        return wheel
+
+    def build(self, *options: str, check: bool = True) -> str:
+        """What the builder prints; the registry is a folder."""
+        pip = subprocess.run(
+            ["/usr/bin/python3", str(ROOT / "deploy/setup.py"), "--print-pip"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        argv = ["/usr/bin/python3", str(self.folder / "environments/build.py"), "--cm", str(self.cm), "--pip", pip]
+        environ = {
+            **os.environ,
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(self.registry),
+            "PIP_CONFIG_FILE": os.devnull,
+        }
+        done = subprocess.run([*argv, *options, "python3"], capture_output=True, text=True, env=environ, check=False)
+        assert (done.returncode == 0) == check, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    @property
+    def environment(self) -> Path:
+        """Where the environment is built."""
+        return self.cm / "shared/apps/python3/3.11"
+
+    def names(self) -> Sequence[str]:
+        """What lies beside the environment."""
+        return sorted(path.name for path in self.environment.parent.iterdir())
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Workshop:
+    return Workshop(tmp_path)
+
+
+def test_an_environment_names_the_place_where_it_will_be_used(workshop: Workshop) -> None:
+    printed = workshop.build()
+    assert "python3 3.11: built in" in printed
+    script = workshop.environment / "bin" / "tiny"
+    assert script.read_text().startswith("#!/cm/shared/apps/python3/3.11/bin/python")
+    assert "building" not in (workshop.environment / "pyvenv.cfg").read_text()
+    assert list(workshop.environment.glob("lib/*/site-packages/__pycache__/tiny.*.pyc")), "not compiled"
+
+
+def test_a_second_run_does_nothing_and_a_new_lock_builds_again(workshop: Workshop) -> None:
+    workshop.build()
+    made = workshop.environment.stat().st_ino
+    assert workshop.build() == "python3 3.11: ready\n"
+    assert workshop.environment.stat().st_ino == made
+    workshop.package("2.0")
+    assert "built in" in workshop.build()
+    assert list(workshop.environment.glob("lib/*/site-packages/tiny-2.0.dist-info"))
+    assert workshop.names() == [".lock", "3.11"]
+
+
+def test_what_an_interrupted_run_left_is_cleared_and_what_it_fetched_is_used(workshop: Workshop) -> None:
+    store = workshop.folder / "cache" / "wheels"
+    store.mkdir(parents=True)
+    (wheel,) = workshop.registry.iterdir()
+    wheel.rename(store / wheel.name)  # fetched; the registry is gone
+    (workshop.environment.parent / ".3.11.building" / "bin").mkdir(parents=True)
+    assert "fetching" not in workshop.build()
+    assert workshop.names() == [".lock", "3.11"]
+
+
+def test_a_wheel_that_was_cut_short_is_fetched_again(workshop: Workshop) -> None:
+    store = workshop.folder / "cache" / "wheels"
+    store.mkdir(parents=True)
+    (store / "tiny-1.0-py3-none-any.whl").write_bytes(b"half")
+    assert "0 of 1 packages; fetching tiny" in workshop.build()
+
+
+def test_a_package_that_is_not_the_locked_one_is_refused(workshop: Workshop) -> None:
+    (wheel,) = workshop.registry.iterdir()
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("extra.py", "")
+    printed = workshop.build(check=False)
+    assert "a package is not the one that was locked" in printed
+    assert not workshop.environment.exists()
+
+
+def test_a_package_that_cannot_be_had_is_named(workshop: Workshop) -> None:
+    (wheel,) = workshop.registry.iterdir()
+    wheel.unlink()
+    printed = workshop.build(check=False)
+    assert "a package cannot be had" in printed
+    assert "tiny==1.0" in printed
+
+
+def test_a_wrong_name_lists_the_known_ones(workshop: Workshop) -> None:
+    printed = workshop.build("tensorflo", check=False)
+    assert "'tensorflo' is not known; there are python3, tensorflow, modulefiles" in printed

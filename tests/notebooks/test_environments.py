@@ -1,0 +1,85 @@
+"""The module tree and the environments behind it, with the cluster's own Environment Modules."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.inside import sh
+
+PERSON = "alice"
+LOCAL, SHARED = "/cm/local/modulefiles", "/cm/shared/modulefiles"
+ORDERS = {"local first": f"{LOCAL}:{SHARED}", "shared first": f"{SHARED}:{LOCAL}", "local alone": LOCAL}
+
+
+def modules(script: str, path: str = ORDERS["local first"]) -> str:
+    """What a login shell of a person prints for ``script``; a module error ends it."""
+    start = f"set -e; . /usr/share/modules/init/bash; export MODULEPATH={path}; {script}"
+    return sh("env", "-i", "PATH=/usr/bin:/bin", "bash", "-c", start, user=PERSON, check=False)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_shared_makes_the_frameworks_loadable_in_whatever_order_the_trees_are_named(order: str) -> None:
+    printed = modules(
+        "module load shared; module load shared/tensorflow; command -v python3 tensorboard", ORDERS[order]
+    )
+    assert "/cm/shared/apps/tensorflow/2.21/bin/python3" in printed
+    assert "/cm/shared/apps/tensorflow/2.21/bin/tensorboard" in printed
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_shared_alone_loads_no_framework(order: str) -> None:
+    printed = modules("module load shared; module -t list; command -v python3", ORDERS[order])
+    assert "tensorflow" not in printed
+    assert "/usr/bin/python3" in printed
+
+
+def test_keras_brings_tensorflow_and_the_data_sets() -> None:
+    printed = modules("module load shared/keras; module -t list; echo $KERAS_BACKEND $DATASET_PATH")
+    assert "shared/tensorflow/2.21" in printed
+    assert "tensorflow /cm/shared/datasets:/usr/share/datasets" in printed
+
+
+def test_unloading_takes_everything_back() -> None:
+    printed = modules(
+        "before=$PATH; module load shared/keras; module unload shared/keras; test $PATH = $before && echo same"
+    )
+    assert "same" in printed
+
+
+def test_two_versions_of_a_framework_do_not_mix(tmp_path: Path) -> None:
+    tree = Path("/tmp/dsportal-test-modulefiles")
+    shutil.rmtree(tree, ignore_errors=True)
+    shutil.copytree(SHARED, tree)
+    shutil.copyfile(tree / "shared/tensorflow/2.21", tree / "shared/tensorflow/2.20")
+    printed = modules("module load shared/tensorflow/2.21; module load shared/tensorflow/2.20", str(tree))
+    shutil.rmtree(tree)
+    assert "conflict" in printed.lower()
+
+
+def test_the_cuda_toolkit_names_its_folders_whether_or_not_they_exist() -> None:
+    printed = modules("module load shared cuda91/toolkit; echo $CUDA_HOME $LD_LIBRARY_PATH")
+    assert "/cm/shared/apps/cuda91/toolkit/9.1 /cm/shared/apps/cuda91/toolkit/9.1/lib64" in printed
+
+
+@pytest.mark.parametrize(
+    ("module", "imports"), [("shared/tensorflow", "tensorflow, keras"), ("shared/python", "numpy, pandas, matplotlib")]
+)
+def test_an_environment_has_what_its_module_says(module: str, imports: str) -> None:
+    code = f"import {imports}, ipykernel, sys; print(sys.prefix)"
+    printed = modules(f"module load {module}; python3 -c '{code}'")
+    assert "/cm/shared/apps/" in printed
+
+
+def test_every_script_of_an_environment_starts_with_its_own_python() -> None:
+    for environment in Path("/cm/shared/apps").glob("*/[0-9]*"):
+        for script in (environment / "bin").iterdir():
+            first = b"" if script.is_symlink() else script.read_bytes().partition(b"\n")[0]
+            if b"python" in first:
+                assert first.startswith(f"#!{environment}/bin/python".encode()), script
+
+
+def test_everybody_can_read_an_environment() -> None:
+    assert sh("find", "/cm", "!", "-readable", user=PERSON) == ""

@@ -1,0 +1,150 @@
+"""The MNIST template on the module kernel, in a real Slurm job of a person: what "Restart and Run All" does."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from tests.inside import SITE_FILE, VENV_BIN, eventually, home, sh
+
+PERSON = "alice"
+NOTEBOOK = "tensorflow/mnist"
+FEW = {"epochs": 2, "train_images": 6_000, "steps_per_line": 20}
+LINE = re.compile(r"Epoch (\d+) Global Step (\d+), Training Accuracy (\d\.\d{4})\nTest Accuracy (\d\.\d{4})")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a job left behind: its exit status, its log, the notebook with its outputs, and its folder."""
+
+    status: int
+    log: str
+    folder: Path
+    cells: dict[str, dict[str, Any]]
+
+    def text(self, cell: str) -> str:
+        """Everything that a cell printed."""
+        outputs = self.cells[cell]["outputs"]
+        return "".join("".join(o["text"]) for o in outputs if o["output_type"] == "stream")
+
+    def shown(self, cell: str, kind: str) -> list[str]:
+        """What a cell showed of one MIME type."""
+        outputs = (o.get("data", {}).get(kind) for o in self.cells[cell]["outputs"])
+        return ["".join(data) for data in outputs if data]
+
+
+def in_a_job(folder: Path, parameters: dict[str, object]) -> Run:
+    """Run the template with ``parameters`` in a job with one GPU, in an environment like a session's."""
+    output = folder / "out.ipynb"
+    given = [f"--set={name}={value}" for name, value in parameters.items()]
+    run = [str(VENV_BIN / "portal"), "notebooks", "run", NOTEBOOK, "--site", str(SITE_FILE), "--output", str(output)]
+    script = f"#!/bin/bash\nexport JUPYTERHUB_SERVICE_PREFIX=/user/{PERSON}/\nexec {shlex.join([*run, *given])}\n"
+    resources = ["--partition=sxm2", "--gres=gpu:1", "--cpus-per-task=8", "--mem=48G", "--time=10"]
+    where = [f"--chdir={folder}", f"--output={folder}/job.log", "--job-name=mnist-template", "--export=NONE"]
+    clean = ["runuser", "-u", PERSON, "--", "env", "-i", "PATH=/usr/bin:/bin", f"HOME={home(PERSON)}", f"USER={PERSON}"]
+    command = [*clean, "sbatch", "--parsable", *resources, *where]
+    submitted = subprocess.run(command, input=script, text=True, capture_output=True, cwd="/", check=False)
+    assert submitted.returncode == 0, submitted.stderr
+    status = eventually(lambda: exit_status(submitted.stdout.strip()), "the job ends", within_s=300, every_s=0.5)
+    log = folder / "job.log"
+    cells = {cell["id"]: cell for cell in json.loads(output.read_bytes())["cells"]} if output.exists() else {}
+    return Run(int(status.partition(":")[0]), log.read_text(), folder, cells)
+
+
+def exit_status(job: str) -> str:
+    """``0:0`` or the like when the job has ended, else ''."""
+    fields = dict(word.partition("=")[::2] for word in sh("scontrol", "show", "job", job).split())
+    return "" if fields["JobState"] in ("PENDING", "RUNNING", "COMPLETING") else fields["ExitCode"]
+
+
+def own_folder(name: str) -> Path:
+    """An empty folder in the person's home."""
+    folder = home(PERSON) / name
+    shutil.rmtree(folder, ignore_errors=True)
+    sh("mkdir", str(folder), user=PERSON)
+    return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernels() -> None:
+    """The site's kernelspecs, as the demo writes them at its start."""
+    sh(str(VENV_BIN / "portal"), "kernels", "sync", "--site", str(SITE_FILE))
+
+
+@pytest.fixture(scope="module")
+def trained() -> Iterator[Run]:
+    """One small training, looked at by all tests."""
+    folder = own_folder("mnist-template")
+    run = in_a_job(folder, FEW)
+    assert run.status == 0, run.log
+    yield run
+    shutil.rmtree(folder)
+
+
+def test_it_trains_on_real_images_and_says_which(trained: Run) -> None:
+    assert re.search(r"Training on (MNIST|Fashion-MNIST): 6,000 images", trained.text("show-data"))
+    assert re.match(r"TensorFlow 2\.\d+\.\d+ with Keras 3\.\d+", trained.text("imports"))
+
+
+def test_it_prints_step_training_and_test_accuracy_as_the_portals_guide_shows(trained: Run) -> None:
+    lines = LINE.findall(trained.text("fit"))
+    assert [(int(epoch), int(step)) for epoch, step, *_ in lines] == [
+        (1, 1),
+        (1, 21),
+        (1, 41),
+        (2, 48),
+        (2, 68),
+        (2, 88),
+    ]
+    assert float(lines[-1][3]) > float(lines[0][3])
+
+
+def test_its_accuracy_is_over_the_floor_that_it_sets_itself(trained: Run) -> None:
+    match = re.search(r"Final Test Accuracy (\d\.\d{4})", trained.text("curves"))
+    assert match
+    assert float(match[1]) >= 0.5
+    assert f"As expected: {match[1]} is not below 0.5" in trained.text("check") + "\n"
+
+
+def test_it_draws_the_images_its_curves_and_its_mistakes(trained: Run) -> None:
+    for cell in ("show-data", "curves", "mistakes"):
+        assert len(trained.shown(cell, "image/png")) == 1, cell
+
+
+def test_tensorboard_reads_what_it_wrote(trained: Run) -> None:
+    (folder,) = (trained.folder / "logs").iterdir()
+    train, test = (EventAccumulator(str(folder / name), {"tensors": 0}).Reload() for name in ("train", "test"))
+    assert [event.step for event in train.Tensors("epoch_accuracy")] == [0, 1]
+    assert [event.step for event in train.Tensors("batch_loss")] == list(range(1, 95))
+    assert [event.step for event in test.Tensors("test_accuracy")] == [1, 21, 41, 48, 68, 88]
+    assert "keras" in train.Tags()["tensors"]  # the model's graph
+
+
+def test_it_links_to_its_logs_in_tensorboard(trained: Run) -> None:
+    (link,) = trained.shown("tensorboard-link", "text/html")
+    assert 'href="/user/alice/tensorboard/open?path=mnist-template/logs"' in link
+
+
+def test_nothing_puzzling_is_printed_to_stderr(trained: Run) -> None:
+    for name, cell in trained.cells.items():
+        noise = [o["text"] for o in cell.get("outputs", ()) if o.get("name") == "stderr"]
+        assert noise == [], name
+
+
+def test_without_data_it_says_so_in_one_sentence_and_stops() -> None:
+    folder = own_folder("mnist-without-data")
+    run = in_a_job(folder, {"data_set": "mnist"})
+    assert run.status != 0
+    assert "the cell 'load-data' failed with AssertionError: There is no data: mnist is in none of" in run.log
+    assert "cell 8" not in run.log
+    shutil.rmtree(folder)

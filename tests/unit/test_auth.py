@@ -1,0 +1,335 @@
+"""Logins as JupyterHub sees them: messages, throttling, threads. The directory is a double; real slapd has a ring."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from portal import auth
+from portal.auth import FAILURES, REMEMBERED, THREADS, WITHIN_S, Attempts, LDAPAuthenticator, Refusal, TooManyAttempts
+from portal.directory import REFUSED, UNAVAILABLE
+from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed, PortalError, SiteError
+from portal.site import Identity
+
+
+class FakeDirectory:
+    """Answers as it is told to; counts who asked."""
+
+    limit_s = 5.0
+    is_silent = False
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.at_once = 0
+        self.most_at_once = 0
+        self.error: PortalError | None = None
+        self.waits_for: threading.Event | None = None
+        self.full = threading.Event()
+        self._lock = threading.Lock()
+
+    def verify(self, name: str, password: str) -> Identity:
+        with self._lock:
+            self.asked += 1
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+            if self.at_once == THREADS:
+                self.full.set()
+        try:
+            if self.waits_for:
+                self.waits_for.wait()
+            if self.error:
+                raise self.error
+            if password != "right":
+                raise LoginRefused(REFUSED)
+            return Identity(name, frozenset({"jupyter", "iq"}), admin=name == "carol")
+        finally:
+            with self._lock:
+                self.at_once -= 1
+
+
+def handler(peer: str = "10.0.0.1", here: str = "10.0.0.1", **headers: str) -> Any:
+    """As much of a request as an authenticator looks at."""
+    sock = SimpleNamespace(getpeername=lambda: (peer, 1), getsockname=lambda: (here, 2))
+    context = SimpleNamespace(trusted_downstream=["192.0.2.99"])
+    connection = SimpleNamespace(stream=SimpleNamespace(socket=sock), context=context)
+    named = {key.replace("_", "-"): value for key, value in headers.items()}
+    return SimpleNamespace(request=SimpleNamespace(connection=connection, headers=named))
+
+
+def login(name: str = "alice", word: str = "right") -> dict[str, str]:
+    """What the form sends."""
+    return {"username": name, "password": word}
+
+
+@pytest.fixture
+def directory() -> Iterator[FakeDirectory]:
+    made = FakeDirectory()
+    yield made
+    if made.waits_for:
+        made.waits_for.set()
+
+
+@pytest.fixture
+def authenticator(directory: FakeDirectory) -> LDAPAuthenticator:
+    made = LDAPAuthenticator()
+    made.log = logging.getLogger("test.auth")
+    made.__dict__["directory"] = directory
+    return made
+
+
+async def refusal(authenticator: LDAPAuthenticator, data: Any, request: Any = None) -> Refusal:
+    """How a login is refused."""
+    with pytest.raises(Refusal) as caught:
+        await authenticator.authenticate(request or handler(), data)
+    return caught.value
+
+
+async def test_a_right_password_gives_name_groups_and_whether_an_administrator(
+    authenticator: LDAPAuthenticator,
+) -> None:
+    assert await authenticator.get_authenticated_user(handler(), login("carol")) == {
+        "name": "carol",
+        "admin": True,
+        "groups": ["iq", "jupyter"],
+        "auth_state": None,
+        "user_info": None,
+    }
+    somebody = await authenticator.authenticate(handler(), login())
+    assert somebody["admin"] is False  # and not None: who is no administrator any more loses the rights
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(LoginRefused(REFUSED), 403), (NotAllowed("not you"), 403), (DirectoryUnavailable(UNAVAILABLE), 503)],
+)
+async def test_each_refusal_has_its_own_words_and_status(
+    authenticator: LDAPAuthenticator, directory: FakeDirectory, error: PortalError, status: int
+) -> None:
+    directory.error = error
+
+    refused = await refusal(authenticator, login())
+
+    assert (refused.status_code, refused.jupyterhub_message) == (status, error.message)
+
+
+async def test_the_log_names_reason_and_address_but_no_password_and_no_name_that_is_none(
+    authenticator: LDAPAuthenticator, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = "Tr0ub4dor&3"
+    with caplog.at_level(logging.DEBUG):
+        for name in ("alice", secret, "x" * 10_000_000):
+            await refusal(authenticator, login(name, secret))
+
+    assert "No login of alice from 10.0.0.1: login_refused" in caplog.text
+    assert secret not in caplog.text
+    assert len(caplog.text) < 1000
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(None, [], "alice", 7, {}, {"username": "alice"}, {"password": "right"}),
+        {"username": ["alice"], "password": "right"},
+        {"username": "alice", "password": {"a": 1}},
+        {"username": None, "password": None},
+    ],
+)
+async def test_data_of_any_shape_is_refused_and_never_reaches_ldap(
+    authenticator: LDAPAuthenticator, directory: FakeDirectory, data: Any
+) -> None:
+    assert (await refusal(authenticator, data)).status_code == 403
+    assert directory.asked == 0
+
+
+@pytest.mark.parametrize("name", ["Alice", " alice", "alice\n", "alice "])
+async def test_no_other_spelling_becomes_a_session_of_alice(
+    authenticator: LDAPAuthenticator, directory: FakeDirectory, name: str
+) -> None:
+    with pytest.raises(Refusal):
+        await authenticator.get_authenticated_user(handler(), login(name))
+
+    assert directory.asked == 0
+    assert authenticator.normalize_username("Alice") == "Alice"
+
+
+async def test_after_ten_wrong_passwords_ldap_is_not_asked_for_five_minutes(
+    authenticator: LDAPAuthenticator, directory: FakeDirectory
+) -> None:
+    now = [1000.0]
+    authenticator.__dict__["attempts"] = Attempts(lambda: now[0])
+    for _ in range(FAILURES):
+        assert (await refusal(authenticator, login("alice", "wrong"))).status_code == 403
+
+    refused = await refusal(authenticator, login())
+
+    assert refused.status_code == 429
+    assert "Try again in 5 minutes" in refused.jupyterhub_message
+    assert directory.asked == FAILURES
+    elsewhere = handler(X_Forwarded_For="198.51.100.7")
+    assert await authenticator.authenticate(elsewhere, login())  # the same person from another address
+    now[0] += WITHIN_S
+    assert await authenticator.authenticate(handler(), login())
+
+
+async def test_guesses_at_the_same_time_count_like_guesses_one_after_the_other(
+    authenticator: LDAPAuthenticator, directory: FakeDirectory
+) -> None:
+    guesses = [refusal(authenticator, login("alice", f"guess {number}")) for number in range(50)]
+
+    statuses = [refused.status_code for refused in await asyncio.gather(*guesses)]
+
+    assert statuses.count(429) == 50 - FAILURES
+    assert directory.asked == FAILURES
+
+
+async def test_only_wrong_passwords_count(authenticator: LDAPAuthenticator, directory: FakeDirectory) -> None:
+    for error in (NotAllowed("not you"), DirectoryUnavailable(UNAVAILABLE)):
+        directory.error = error
+        for _ in range(2 * FAILURES):
+            assert (await refusal(authenticator, login())).status_code != 429
+
+
+def test_a_right_password_forgives_what_was_before() -> None:
+    attempts = Attempts(lambda: 0.0)
+    for _ in range(3):
+        for _ in range(FAILURES):
+            attempts.begin("alice", "here")
+        attempts.forget("alice", "here")
+
+
+def test_one_attempt_is_free_again_for_each_that_grows_old() -> None:
+    now = [0.0]
+    attempts = Attempts(lambda: now[0])
+    for second in range(FAILURES):
+        now[0] = float(second)
+        attempts.begin("alice", "here")
+    now[0] = WITHIN_S - 0.5
+    with pytest.raises(TooManyAttempts, match="Try again in 1 minute\\."):
+        attempts.begin("alice", "here")
+    now[0] = WITHIN_S
+    attempts.begin("alice", "here")
+    with pytest.raises(TooManyAttempts):
+        attempts.begin("alice", "here")
+
+
+def test_a_flood_of_names_neither_fills_the_memory_nor_forgets_the_newest() -> None:
+    attempts = Attempts(lambda: 0.0)
+    for number in range(REMEMBERED + 500):
+        attempts.begin(f"name{number}", "here")
+    for _ in range(FAILURES):
+        attempts.begin("alice", "here")
+    with pytest.raises(TooManyAttempts):
+        attempts.begin("alice", "here")
+    assert len(attempts._begun) <= REMEMBERED
+
+
+async def test_a_silent_directory_stops_neither_the_loop_nor_other_threads(
+    authenticator: LDAPAuthenticator, directory: FakeDirectory
+) -> None:
+    directory.waits_for = threading.Event()
+    directory.error = DirectoryUnavailable(UNAVAILABLE)
+    waiting = [asyncio.create_task(refusal(authenticator, login(f"user{number}"))) for number in range(1000)]
+
+    assert await asyncio.to_thread(directory.full.wait, 10)  # in one of the hub's other threads: they are free
+    assert not any(task.done() for task in waiting)
+
+    directory.is_silent = True  # as Directory tells after the first time-outs
+    assert (await refusal(authenticator, login("late"))).status_code == 503  # at once, without a thread
+    directory.waits_for.set()
+    assert {refused.status_code for refused in await asyncio.gather(*waiting)} == {503}
+    assert directory.most_at_once == THREADS
+    assert directory.asked < 2 * THREADS  # nobody waits for servers that were silent a moment ago
+
+
+async def test_a_storm_of_right_passwords_is_served(authenticator: LDAPAuthenticator, directory: FakeDirectory) -> None:
+    people = await asyncio.gather(*(authenticator.authenticate(handler(), login(f"u{n}")) for n in range(500)))
+
+    assert {person["name"] for person in people} == {f"u{number}" for number in range(500)}
+    assert directory.most_at_once <= THREADS
+
+
+async def test_a_verdict_that_does_not_come_is_no_verdict(
+    authenticator: LDAPAuthenticator, directory: FakeDirectory
+) -> None:
+    directory.waits_for = threading.Event()
+    directory.limit_s = -0.9
+
+    refused = await refusal(authenticator, login())
+
+    assert (refused.status_code, refused.jupyterhub_message) == (503, UNAVAILABLE)
+
+
+async def test_a_full_queue_is_told_and_ends(
+    authenticator: LDAPAuthenticator, directory: FakeDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth, "QUEUE_LIMIT_S", 0.05)
+    directory.waits_for = threading.Event()
+    busy = [asyncio.create_task(authenticator.authenticate(handler(), login(f"u{n}"))) for n in range(THREADS)]
+    assert await asyncio.to_thread(directory.full.wait, 10)
+
+    refused = await refusal(authenticator, login("late"))
+    directory.waits_for.set()
+
+    assert (refused.status_code, refused.jupyterhub_message) == (503, auth.BUSY)
+    assert len(await asyncio.gather(*busy)) == THREADS
+
+
+@pytest.mark.parametrize(
+    ("request_", "address"),
+    [
+        (handler(), "10.0.0.1"),
+        (handler(X_Forwarded_For="203.0.113.5"), "203.0.113.5"),
+        (handler(X_Forwarded_For="127.0.0.1, 203.0.113.5"), "203.0.113.5"),
+        (handler(X_Forwarded_For="203.0.113.5, 192.0.2.99"), "203.0.113.5"),
+        (handler(X_Forwarded_For="203.0.113.5", X_Real_Ip="198.51.100.1"), "203.0.113.5"),
+        (handler(peer="10.0.0.77", X_Forwarded_For="203.0.113.5"), "10.0.0.77"),
+        (handler(X_Forwarded_For=""), "10.0.0.1"),
+    ],
+)
+def test_an_address_is_what_our_own_proxy_says_and_nobody_else(request_: Any, address: str) -> None:
+    assert auth.address_of(request_.request) == address
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ([b" alice\n"], " alice\n"),
+        ([b"a", b"b"], ""),
+        ([], ""),
+        ([b"\xff"], ""),
+        (["ü".encode()], "ü"),
+        ([b"a\0"], "a\0"),
+    ],
+)
+def test_fields_are_taken_as_they_were_sent(values: list[bytes], text: str) -> None:
+    assert auth.as_sent(values) == text
+
+
+def test_a_hubs_user_is_an_identity() -> None:
+    groups = [SimpleNamespace(name="iq"), SimpleNamespace(name="jupyter")]
+    user = SimpleNamespace(name="alice", groups=groups, admin=False)
+
+    assert auth.identity_of(user) == Identity("alice", frozenset({"iq", "jupyter"}), admin=False)
+
+
+async def test_settings_without_ldap_are_a_fault_of_the_settings(tmp_path: Any) -> None:
+    file = tmp_path / "site.toml"
+    file.write_text("[cluster]\nname = 'x'\n")
+    authenticator = LDAPAuthenticator(site_file=str(file))
+
+    with pytest.raises(SiteError, match="ldap: missing"):
+        await authenticator.authenticate(handler(), login())
+
+
+def test_jupyterhub_lets_everybody_in_whom_the_directory_lets_in() -> None:
+    made = LDAPAuthenticator()
+
+    assert made.allow_all
+    assert made.manage_groups
+    assert made.any_allow_config
