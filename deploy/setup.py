@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent
 sys.path[:0] = [str(HERE / "environments"), str(HERE / "demo")]
 
-from apt import Apt  # noqa: E402  its folder is on the path only now
+from archive import Apt  # noqa: E402  its folder is on the path only now
 from say import DemoError  # noqa: E402
 from wheels import BuildError, Pip, folder_mib, pip_command  # noqa: E402
 
@@ -32,7 +32,7 @@ LOCKS = HERE / "locks"
 STATE = Path(os.environ.get("DSPORTAL_DEMO") or CHECKOUT / ".demo").resolve()
 STORE = STATE / "cache" / "wheels"
 SYSTEM_PYTHON = "/usr/bin/python3"  # a Python below somebody's home cannot be run by other people
-SOURCES = ("portal", "spawners", "templates", "notebooks", "deploy/site", "pyproject.toml")
+SOURCES = ("portal", "spawners", "templates", "notebooks", "deploy/site", "lab/install.json", "pyproject.toml")
 
 
 def digest(paths: Iterable[Path]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import json
 import secrets
@@ -18,7 +19,7 @@ from portal.auth import identity_of
 from portal.cluster import Cluster
 from portal.errors import PortalError, RequestError, SessionEnded, SlurmUnavailable
 from portal.request import SessionRequest, checked
-from portal.script import submission
+from portal.script import Submission, submission
 from portal.site import Site, load
 from portal.slurm import Job, JobEnd, Phase
 from spawners import form
@@ -52,6 +53,7 @@ class SlurmSessionSpawner(AwaitsPort, batchspawner.SlurmSpawner):  # type: ignor
     _request: SessionRequest | None = None
     _job: Job | None = None
     _stale_s = 0.0
+    _submitting: asyncio.Future[str] | None = None
     _submitted_at = float("-inf")  # on the cluster's clock; a hub that restarted knows only that it was before
     _refused: tuple[RequestError | None, SessionRequest | None] = (None, None)
 
@@ -131,15 +133,20 @@ class SlurmSessionSpawner(AwaitsPort, batchspawner.SlurmSpawner):  # type: ignor
         self.key = secrets.token_hex(8)
         self._save()
         what = submission(request, self.site, self.key, self._session_environment())
-        try:
-            self.job_id = await self.cluster.submit(self.user.name, what)
-        except SlurmUnavailable:
-            self.job_id = await self.cluster.find(self.key)  # the answer was lost, perhaps not the job
-            if not self.job_id:
-                raise
+        self._submitting = asyncio.ensure_future(self._submitted(what))
+        self.job_id = await asyncio.shield(self._submitting)  # a start that is cancelled still learns of its job
         self._submitted_at = self.cluster.now()
         self._save()
         self.log.info("Job %s submitted for %s, key %s", self.job_id, self._log_name, self.key)
+
+    async def _submitted(self, what: Submission) -> str:
+        try:
+            return await self.cluster.submit(self.user.name, what)
+        except SlurmUnavailable:
+            job_id = await self.cluster.find(what.key)  # the answer was lost, perhaps not the job
+            if not job_id:
+                raise
+            return job_id
 
     def _session_environment(self) -> dict[str, str]:
         """The session's environment: JupyterHub's, and what the session must know of the site."""
@@ -238,6 +245,9 @@ class SlurmSessionSpawner(AwaitsPort, batchspawner.SlurmSpawner):  # type: ignor
         """Cancel the job, remove its secrets, and wait until Slurm says that it is gone."""
         if not self.key:
             return
+        if self._submitting and not self.job_id:
+            with contextlib.suppress(PortalError):
+                self.job_id = await self._submitting
         await self._finish()
         deadline = self.cluster.now() + STOP_WITHIN_S
         while self.job_id and not now and self.cluster.now() < deadline:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -25,6 +26,8 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parent.parent
 BIN = CHECKOUT / ".venv" / "bin"
 DEMO = CHECKOUT / "deploy" / "demo" / "demo"
+STATE = Path(os.environ.get("DSPORTAL_DEMO") or CHECKOUT / ".demo").resolve()
+TEST_STATE = STATE.with_name(f"{STATE.name}-test")  # a demo that somebody uses meanwhile is left alone
 ARTEFACTS = Path(os.environ.get("DSPORTAL_ARTEFACTS") or CHECKOUT / ".test-artefacts")
 
 
@@ -80,13 +83,36 @@ def set_up(rings: Sequence[Ring]) -> None:
             ["/usr/bin/python3", str(CHECKOUT / "deploy/setup.py"), "--print-pip"],
             check=True, capture_output=True, text=True,
         ).stdout.strip()  # fmt: skip
-        builder = ["/usr/bin/python3", str(CHECKOUT / "deploy/environments/build.py"), "--cm", str(cm()), "--pip", pip]
+        builder = [
+            "/usr/bin/python3",
+            str(CHECKOUT / "deploy/environments/build.py"),
+            "--cm",
+            str(STATE / "cm"),
+            "--pip",
+            pip,
+        ]
         subprocess.run(builder, check=True)
 
 
-def cm() -> Path:
-    """The module tree of the state folder."""
-    return Path(os.environ.get("DSPORTAL_DEMO") or CHECKOUT / ".demo") / "cm"
+def demo(*arguments: str, check: bool = True) -> int:
+    """The private cluster of the tests: a state folder of its own, with the demo's packages and environments."""
+    return subprocess.run([str(DEMO), *arguments], env=environment(), cwd=CHECKOUT, check=check).returncode
+
+
+def fresh_cluster() -> None:
+    """Start the cluster with nobody's earlier choices, files or jobs in it."""
+    demo("down", check=False)
+    demo("clean", "--live", check=False)
+    TEST_STATE.mkdir(mode=0o700, exist_ok=True)
+    if not (TEST_STATE / "cm").exists():
+        (TEST_STATE / "cm").symlink_to(STATE / "cm")
+    demo("up", "--with", "browser", "--port", str(free_port()))
+
+
+def free_port() -> int:
+    """A port of this machine that nobody uses: the tests themselves talk to the hub inside."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
 def lint() -> Count:
@@ -117,7 +143,13 @@ def run_ring(ring: Ring, options: Sequence[str]) -> Count:
 
 def environment() -> dict[str, str]:
     """Tests import the tests' own helpers from the checkout and the portal from .venv, as installed."""
-    return {**os.environ, "DSPORTAL_ARTEFACTS": str(ARTEFACTS), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {
+        **os.environ,
+        "DSPORTAL_ARTEFACTS": str(ARTEFACTS),
+        "DSPORTAL_DEMO": str(TEST_STATE),
+        "DSPORTAL_DEB_CACHE": os.environ.get("DSPORTAL_DEB_CACHE") or str(STATE / "debs"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
 
 
 def read(report: Path) -> Count:
@@ -142,15 +174,15 @@ def run_all(rings: Sequence[Ring], options: Sequence[str], with_lint: bool) -> d
             started = time.monotonic()
             if ring.inside and not is_up:
                 title("the private cluster")
-                subprocess.run([str(DEMO), "up", "--with", "browser"], check=True)
+                fresh_cluster()
                 is_up = True
             elif not ring.inside and is_up:
-                subprocess.run([str(DEMO), "down"], check=False)
+                demo("down", check=False)
                 is_up = False
             results[ring.name] = (run_ring(ring, options), time.monotonic() - started)
     finally:
         if is_up:
-            subprocess.run([str(DEMO), "down"], check=False)
+            demo("down", check=False)
     return results
 
 
@@ -165,7 +197,7 @@ def tell(results: dict[str, tuple[Count, float]]) -> int:
         total.skipped += count.skipped
     if os.geteuid() != 0:
         print("Not run, because this is not root: GPU isolation by device cgroups, memory limits that kill.")
-    print("Not run here: nothing needs a GPU yet.")
+    print("Needs a GPU: no test so far.")
     print(f"\n{total}", flush=True)
     return 1 if total.failed or not total.passed else 0
 

@@ -113,6 +113,14 @@ def _failure(person: Person) -> str:
     return person.http.get(f"/hub/spawn-pending/{person.name}").text
 
 
+def test_a_start_that_is_stopped_at_once_leaves_no_job(alice: Person) -> None:
+    for _ in range(3):
+        alice.api("POST", "/users/alice/server", json={"gpus": 0})
+        alice.stop()
+
+    eventually(lambda: not jobs_of("alice"), "no job is left", within_s=15)
+
+
 def test_a_session_outlives_a_hub_that_is_killed(hub: Hub, alice: Person) -> None:
     job_id = alice.start(gpus="1")
 

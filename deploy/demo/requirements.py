@@ -1,0 +1,112 @@
+"""Can this machine run the private cluster? The facts are gathered in one place, the decision is pure."""
+
+from __future__ import annotations
+
+import os
+import platform
+import pwd
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+TOOLS = {
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
+    "setpriv": "util-linux",
+    "mount": "mount",
+    "pivot_root": "util-linux",
+    "dpkg-deb": "dpkg",
+    "apt-get": "apt",
+    "tar": "tar",
+}
+ROOT_UNSHARE = ["unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--cgroup", "--fork", "--kill-child"]
+ROOTLESS_UNSHARE = ["unshare", "--user", "--map-root-user", "--map-auto", *ROOT_UNSHARE[1:]]
+SUBIDS = 65536
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was seen on the machine."""
+
+    system: str  # ID of /etc/os-release
+    version: str
+    machine: str
+    user: str
+    is_root: bool
+    missing_tools: tuple[str, ...]
+    has_newuidmap: bool
+    subuids: int  # the largest range that /etc/subuid and /etc/subgid both give
+    probe: str  # what unshare said when it failed; "" = namespaces can be made
+
+
+def reason(facts: Facts, variant: str) -> str | None:
+    """Why the private cluster cannot run here, with how to get what is missing; None when it can."""
+    if (facts.system, facts.version) != ("debian", "12"):
+        return f"the demo cluster is made of Debian 12's packages, and this is {facts.system} {facts.version}".strip()
+    if facts.machine != "x86_64":
+        return f"the demo cluster's packages are pinned for x86_64, and this machine is {facts.machine}"
+    if facts.missing_tools:
+        packages = sorted({TOOLS[tool] for tool in facts.missing_tools})
+        return f"{' and '.join(facts.missing_tools)} missing: sudo apt install {' '.join(packages)}"
+    if variant == "rootless" and not facts.has_newuidmap:
+        return "newuidmap is missing, which gives the cluster's accounts their ids: sudo apt install uidmap"
+    if variant == "rootless" and facts.subuids < SUBIDS:
+        ranges = f"--add-subuids 200000-265535 --add-subgids 200000-265535 {facts.user}"
+        return f"{facts.user} has no range of {SUBIDS} subordinate ids: sudo usermod {ranges}"
+    if variant == "root" and not facts.is_root:
+        return "the variant 'root' was asked for, and this is not root: leave --variant out"
+    if facts.probe:
+        return f"no namespaces can be made here ({facts.probe}): {permission_hint(facts)}"
+    return None
+
+
+def permission_hint(facts: Facts) -> str:
+    """What may help where the kernel refuses namespaces."""
+    if facts.is_root:
+        return "in a container, start it with --privileged"
+    return "an administrator can allow them (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone=1)"
+
+
+def gather(variant: str) -> Facts:
+    """Look at this machine. The probe makes namespaces for a moment."""
+    release = os_release(Path("/etc/os-release").read_text())
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    missing = tuple(tool for tool in TOOLS if shutil.which(tool) is None)
+    return Facts(
+        system=release.get("ID", "unknown"),
+        version=release.get("VERSION_ID", ""),
+        machine=platform.machine(),
+        user=user,
+        is_root=os.geteuid() == 0,
+        missing_tools=missing,
+        has_newuidmap=shutil.which("newuidmap") is not None,
+        subuids=min(subids(user, Path("/etc/subuid")), subids(user, Path("/etc/subgid"))),
+        probe="" if missing else probe(variant),
+    )
+
+
+def search_path() -> str:
+    """The PATH with the folders of administrators' tools, which ordinary users lack."""
+    return os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/bin:/bin"
+
+
+def os_release(text: str) -> dict[str, str]:
+    """Read /etc/os-release."""
+    pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line)
+    return {key: value.strip("\"'") for key, value in pairs}
+
+
+def subids(user: str, file: Path) -> int:
+    """The largest range of subordinate ids that a file gives to ``user``."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    ranges = [line.split(":") for line in lines]
+    names = {user, str(os.geteuid())}
+    return max((int(fields[2]) for fields in ranges if len(fields) == 3 and fields[0] in names), default=0)
+
+
+def probe(variant: str) -> str:
+    """Make the namespaces for a moment; what unshare says when it cannot."""
+    command = ROOT_UNSHARE if variant == "root" else ROOTLESS_UNSHARE
+    done = subprocess.run([*command, "true"], capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else done.stderr.strip().splitlines()[-1]

@@ -1,0 +1,210 @@
+"""The pure parts: requirements, the lock, accounts, versions, cgroups, and the forwarder on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.demo.harness import DEMO, Demo  # isort: skip  it makes the demo's modules importable
+
+import archive
+import cgroups
+import debs
+import fetch
+import forward
+import lock
+import people
+import requirements
+import state
+from requirements import Facts
+from say import DemoError
+
+GOOD = Facts("debian", "12", "x86_64", "ada", False, (), True, 65536, "")
+MOVED = (("slapd", "2.5.13-5"), ("munge", "0.5.15-2"))
+PROBE = "unshare: unshare failed: Operation not permitted"
+
+
+def test_debian_12_with_what_is_needed_can_run_the_cluster() -> None:
+    assert requirements.reason(GOOD, "rootless") is None
+    assert requirements.reason(dataclasses.replace(GOOD, is_root=True, has_newuidmap=False, subuids=0), "root") is None
+
+
+@pytest.mark.parametrize(
+    ("change", "variant", "words"),
+    [
+        ({"system": "ubuntu", "version": "24.04"}, "rootless", "this is ubuntu 24.04"),
+        ({"version": "13"}, "rootless", "this is debian 13"),
+        ({"machine": "aarch64"}, "rootless", "this machine is aarch64"),
+        ({"missing_tools": ("setpriv",)}, "rootless", "setpriv missing: sudo apt install util-linux"),
+        ({"has_newuidmap": False}, "rootless", "sudo apt install uidmap"),
+        ({"subuids": 0}, "rootless", "sudo usermod --add-subuids 200000-265535 --add-subgids 200000-265535 ada"),
+        ({}, "root", "this is not root"),
+        ({"probe": PROBE}, "rootless", "Operation not permitted"),
+        ({"probe": PROBE, "is_root": True}, "root", "--privileged"),
+    ],
+)
+def test_what_is_missing_is_said_with_how_to_get_it(change: dict[str, object], variant: str, words: str) -> None:
+    reason = requirements.reason(dataclasses.replace(GOOD, **change), variant)
+    assert reason is not None
+    assert words in reason
+    assert "\n" not in reason
+
+
+def test_the_largest_range_of_subordinate_ids_counts(tmp_path: Path) -> None:
+    file = tmp_path / "subuid"
+    file.write_text("ada:1000:10\nbob:5:99999\nada:200000:65536\nbroken\n")
+    assert requirements.subids("ada", file) == 65536
+    assert requirements.subids("eve", file) == 0
+    assert requirements.subids("ada", tmp_path / "none") == 0
+
+
+def test_the_lock_pins_every_package_once_with_size_and_sum() -> None:
+    pinned = debs.parse(debs.LOCK.read_text())
+    assert len({deb.package for deb in pinned}) == len(pinned)
+    assert {deb.group for deb in pinned} == set(debs.GROUPS)
+    assert all(re.fullmatch("[0-9a-f]{64}", deb.sha256) and deb.size_bytes > 0 for deb in pinned)
+    names = {deb.package for deb in pinned if deb.group == "cluster"}
+    assert {"slurmctld", "slapd", "libnss-ldapd", "sudo", "r-cran-irkernel"} <= names
+    assert not names & {"libc6", "python3", "python3.11-minimal", "bash", "dpkg", "systemd"}
+
+
+def test_a_line_of_the_lock_that_is_none_is_named() -> None:
+    with pytest.raises(ValueError, match="'cluster slurmd' is not"):
+        debs.parse("# a comment\ncluster slurmd\n")
+
+
+def test_a_colon_in_a_version_is_written_as_apt_writes_it() -> None:
+    deb = debs.Deb("cluster", "mariadb-common", "1:10.11.19-0+deb12u1", "all", 1, "0" * 64)
+    assert deb.filename == "mariadb-common_1%3a10.11.19-0+deb12u1_all.deb"
+
+
+def test_a_file_that_is_short_or_changed_is_not_taken(tmp_path: Path) -> None:
+    sha256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"  # of b"hello"
+    deb = debs.Deb("cluster", "x", "1", "all", 5, sha256)
+    for content, fits in ((b"hello", True), (b"hell", False), (b"hullo", False)):
+        (tmp_path / "x").write_bytes(content)
+        assert debs.is_intact(tmp_path / "x", deb) is fits
+    assert not debs.is_intact(tmp_path / "none", deb)
+
+
+def test_of_a_choice_of_packages_nobody_knows_which_one_a_host_has() -> None:
+    text = ["Package: a\nDepends: b (>= 1), c | d", "Package: b\nPre-Depends: e:any", "Package: c", "Package: e"]
+    known = lock.records("\n\n".join(text))
+    assert lock.closure(["a"], known) == {"a", "b", "c", "e"}
+    assert lock.closure(["a"], known, alternatives=False) == {"a", "b", "e"}
+
+
+def test_the_archives_versions_are_read_newest_first() -> None:
+    text = " slurmd | 22.05.8-4+deb12u3 | http://x main\n slurmd | 22.05.8-4+deb12u2 | http://y main\nN: nothing\n"
+    assert archive.parse_madison(text) == {"slurmd": ["22.05.8-4+deb12u3", "22.05.8-4+deb12u2"]}
+
+
+class MovedArchive:
+    """An archive that has replaced a pinned version by a newer one."""
+
+    def versions(self, packages: list[str]) -> dict[str, list[str]]:
+        return {"slapd": ["2.5.13-6", "2.5.13-4"], "munge": ["0.5.15-2"]}
+
+
+def test_a_version_that_the_archive_has_replaced_is_taken_as_it_is_now(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pins = [debs.Deb("cluster", name, version, "amd64", 1, "0" * 64) for name, version in MOVED]
+    assert fetch.available(MovedArchive(), pins, final=False) == {}, "first with fresh lists"
+    assert fetch.available(MovedArchive(), pins, final=True) == {"slapd": "2.5.13-6", "munge": "0.5.15-2"}
+    assert "slapd 2.5.13-5 is no longer in the archive: 2.5.13-6 is taken instead" in capsys.readouterr().out
+    gone = [*pins, debs.Deb("cluster", "gone", "1", "amd64", 1, "0" * 64)]
+    with pytest.raises(DemoError, match="do not have: gone"):
+        fetch.available(MovedArchive(), gone, final=True)
+
+
+def test_the_hosts_people_and_clashing_accounts_are_left_out_of_passwd() -> None:
+    host = "root:x:0:0::/root:/bin/bash\nada:x:1000:1000::/home/ada:/bin/bash\nmunge:x:105:110::/:/bin/false\n"
+    host += "other:x:961:961::/:/bin/false\nnobody:x:65534:65534::/:/usr/sbin/nologin\n"
+    names = [line.split(":")[0] for line in people.passwd(host).splitlines()]
+    assert names == ["root", "nobody", *people.SYSTEM]
+    assert "portal:x:961:961::/cluster/hub:/usr/sbin/nologin" in people.passwd(host)
+    assert people.shadow(people.passwd(host)).count(":*:") == len(names), "nobody can log in by password"
+
+
+def test_the_ldif_has_everybody_and_mallory_is_not_allowed_to_use_the_portal() -> None:
+    entries = people.ldif().split("\n\n")
+    assert sum("posixAccount" in entry for entry in entries) == 12
+    group = next(entry for entry in entries if entry.startswith("dn: cn=jupyter"))
+    assert "uid=alice," in group
+    assert "uid=mallory," not in group
+    assert "alice-demo" not in people.ldif(), "passwords are kept salted"
+
+
+def test_cgroups_are_used_only_where_every_needed_hierarchy_is_mounted() -> None:
+    names = ["freezer", "memory", "devices", "cpuset", "cpu,cpuacct", "blkio"]
+    text = "".join(f"cgroup /sys/fs/cgroup/{name} cgroup rw,{name} 0 0\n" for name in names)
+    assert cgroups.hierarchies(text) == ("freezer", "memory", "devices", "cpuset", "cpu,cpuacct")
+    assert cgroups.hierarchies(text.replace("cgroup/devices", "cgroup/other")) == ()
+    assert cgroups.hierarchies("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n") == ()
+
+
+def test_two_state_folders_have_different_cgroups(tmp_path: Path) -> None:
+    assert cgroups.group_name(tmp_path / "a") != cgroups.group_name(tmp_path / "b")
+
+
+def test_a_folder_with_other_files_never_becomes_a_state_folder(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").touch()
+    with pytest.raises(DemoError, match="holds other files"):
+        state.State(tmp_path).make()
+
+
+def test_a_bad_port_is_refused_with_what_is_allowed(tmp_path: Path) -> None:
+    done = Demo(tmp_path).call("up", "--port", "70000")
+    assert done.returncode == 2
+    assert "'70000' is not a port: a number from 1 to 65535" in done.stdout
+
+
+def test_no_file_of_the_demo_names_a_registry_host() -> None:
+    texts = [file.read_text() for file in DEMO.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+    assert not [text for text in texts if re.search(r"https?://[\w.-]+\.(org|net|io|com)", text)]
+
+
+async def test_many_connections_are_forwarded_whole_and_a_half_closed_one_goes_on() -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+        writer.write(b"end seen")
+        writer.close()
+
+    async def talk(port: int) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        answer = asyncio.create_task(reader.read(-1))
+        writer.write(b"x" * 300_000)
+        await writer.drain()
+        writer.write_eof()
+        result = await answer
+        writer.close()
+        return result
+
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    listening = socket.create_server(("127.0.0.1", 0), backlog=512)
+    forwarder = asyncio.create_task(forward.serve(listening, server.sockets[0].getsockname()[1]))
+    answers = await asyncio.gather(*(talk(listening.getsockname()[1]) for _ in range(100)))
+    assert set(answers) == {b"x" * 300_000 + b"end seen"}
+    forwarder.cancel()
+    server.close()
+
+
+async def test_while_nobody_listens_inside_the_browser_gets_an_answer() -> None:
+    listening = socket.create_server(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    forwarder = asyncio.create_task(forward.serve(listening, port))
+    reader, writer = await asyncio.open_connection("127.0.0.1", listening.getsockname()[1])
+    answer = await reader.read(-1)
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b"hub.log" in answer
+    writer.close()
+    forwarder.cancel()
