@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
@@ -22,6 +23,8 @@ from portal.site import Identity, load
 THREADS = 32
 QUEUE_LIMIT_S = 30.0
 BUSY = "Very many people are logging in just now. Try again in a minute."
+# Servers hash a password only for a name that exists, and slowly: without this, the time would tell which do.
+REFUSED_AFTER_S = 0.5
 FAILURES, WITHIN_S, REMEMBERED = 10, 300.0, 10_000
 SHOWN_NAME = 64
 
@@ -56,7 +59,7 @@ class Attempts:
         while begun and self._clock() - begun[0] >= WITHIN_S:
             begun.popleft()
         if len(begun) >= FAILURES:
-            minutes = int((WITHIN_S - (self._clock() - begun[0])) // 60) + 1
+            minutes = math.ceil((WITHIN_S - (self._clock() - begun[0])) / 60)
             unit = "minute" if minutes == 1 else "minutes"
             raise TooManyAttempts(f"Too many attempts with this name from here. Try again in {minutes} {unit}.")
         begun.append(self._clock())
@@ -107,6 +110,8 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
     site_file = Unicode("/etc/dsportal/site.toml", help="The settings file of the site.").tag(config=True)
     manage_groups = Bool(True).tag(config=True)
     allow_all = Bool(True, help="Who may log in is decided by the site's groups.").tag(config=True)
+    clock = staticmethod(time.monotonic)
+    pause = staticmethod(asyncio.sleep)
 
     @cached_property
     def directory(self) -> Directory:
@@ -152,9 +157,11 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
         """Ask LDAP, unless this name was tried too often from this address."""
         check_spelling(name, password)
         self.attempts.begin(name, address)
+        answer_at = self.clock() + REFUSED_AFTER_S
         try:
             identity = await self._in_thread(name, password)
         except LoginRefused:
+            await self.pause(answer_at - self.clock())
             raise
         except BaseException:
             self.attempts.take_back(name, address)

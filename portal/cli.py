@@ -62,6 +62,7 @@ def _add_up(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 def _add_kernels(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     kernels = commands.add_parser("kernels", help="kernels out of modules").add_subparsers(required=True)
     _with_site(kernels.add_parser("sync", help="write the kernelspecs of the settings file"), _kernels_sync)
+    _with_site(kernels.add_parser("list", help="the kernels of the settings file"), _kernels_list)
 
 
 def _add_notebooks(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -130,6 +131,12 @@ def _kernels_sync(arguments: argparse.Namespace) -> int:
     from portal import kernels
 
     return kernels.main_sync(load(arguments.site))
+
+
+def _kernels_list(arguments: argparse.Namespace) -> int:
+    from portal import kernels
+
+    return kernels.main_list(load(arguments.site))
 
 
 def _notebooks_list(arguments: argparse.Namespace) -> int:

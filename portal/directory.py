@@ -111,7 +111,7 @@ class Directory:
         """
         check_spelling(name, password)
         faults = []
-        for server in self._in_order():
+        for server in sorted(self._settings.servers, key=self._is_bad):
             try:
                 return self._identity(name, self._ask(server, name, password))
             except ServerFault as fault:
@@ -129,9 +129,6 @@ class Directory:
         with self._conversation(server) as connection:
             certificate = connection.socket.getpeercert()
             return datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notAfter"]), UTC)
-
-    def _in_order(self) -> list[str]:
-        return sorted(self._settings.servers, key=self._is_bad)
 
     def _is_bad(self, server: str) -> bool:
         return self._bad_until.get(server, self._clock()) > self._clock()
@@ -221,8 +218,10 @@ class Directory:
             yield connection
         except (PortalError, ServerFault):
             raise
-        except Exception as error:  # ldap3 lets whatever its decoder meets in a nonsense answer through
-            raise ServerFault(str(error) or type(error).__name__) from error
+        except (OSError, LDAPException) as error:
+            raise ServerFault(str(error)) from error
+        except Exception as error:  # ldap3's decoder falls over what it does not know
+            raise ServerFault(f"its answer makes no sense ({type(error).__name__}: {error})") from error
         finally:
             limit.cancel()
             _close(connection)

@@ -55,6 +55,7 @@ LINT = (
     ("ruff format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."]),
     ("mypy --strict", [str(BIN / "mypy")]),
     ("notebook style", [str(BIN / "portal"), "notebooks", "check"]),
+    ("the committed Lab extension is the build of its sources", [str(BIN / "python"), "lab/check_build.py"]),
 )
 
 

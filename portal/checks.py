@@ -1,0 +1,191 @@
+"""Checks of what a site stands on: Slurm, LDAP, modules and storage."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+from portal import kernels
+from portal.directory import Directory, ServerFault
+from portal.errors import KernelError
+from portal.runner import Run
+from portal.site import Kernel, Ldap, Partition, Site
+from portal.slurm import parse_ping, ping_command
+
+OLDEST_SLURM = (22, 5)
+SOON = timedelta(days=30)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at; ``repair`` says what to do when it is not ok."""
+
+    what: str
+    result: Literal["ok", "warning", "failed"]
+    found: str
+    repair: str = ""
+
+
+def dated(what: str, found: str, end: datetime) -> Check:
+    """The check of a certificate that holds until ``end``."""
+    left, words = end - datetime.now(UTC), f"{found} until {end:%Y-%m-%d}"
+    if left < timedelta(0):
+        return Check(what, "failed", f"the certificate ended on {end:%Y-%m-%d}", "Renew it.")
+    if left < SOON:
+        return Check(what, "warning", words, f"Renew it: {left.days} days are left.")
+    return Check(what, "ok", words)
+
+
+# -- Slurm ----------------------------------------------------------------------------------------------
+
+
+async def slurm(site: Site, run: Run) -> list[Check]:
+    """A controller is up, and the commands here are not older than those the portal was tried with."""
+    done = await run(ping_command())
+    up, words = parse_ping(done.stdout), " ".join((done.stdout + done.stderr).split())
+    repair = "" if up else "Start slurmctld, or see slurm.conf on this host: `scontrol ping` must say UP."
+    answer = Check("Slurm", "ok" if up else "failed", words or "no answer", repair)
+    return [answer, slurm_version((await run(("sinfo", "--version"))).stdout.strip())]
+
+
+def slurm_version(text: str) -> Check:
+    """The version out of ``slurm-wlm 22.05.8``."""
+    oldest, number = "{}.{:02}".format(*OLDEST_SLURM), re.search(r"(\d+)\.(\d+)", text)
+    if number is None or (int(number[1]), int(number[2])) < OLDEST_SLURM:
+        return Check("Slurm version", "failed", text or "unknown", f"The portal needs Slurm {oldest} or newer.")
+    return Check("Slurm version", "ok", text)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A partition as Slurm has it: "up" or why not, and its longest job in hours."""
+
+    state: str
+    hours: float
+
+
+def partitions_command() -> tuple[str, ...]:
+    """List every partition, hidden ones too, with its availability and time limit."""
+    return ("sinfo", "--noheader", "--all", "--format=%R|%a|%l")
+
+
+def parse_partitions(stdout: str) -> Mapping[str, Limits]:
+    """The partitions by name. Raises ``ValueError`` for a line that is not as asked for."""
+    found = {}
+    for line in stdout.splitlines():
+        name, state, limit = line.strip().rsplit("|", 2)
+        found[name] = Limits(state, hours_of(limit))
+    return found
+
+
+def hours_of(limit: str) -> float:
+    """A time limit of sinfo(1), ``days-hours:minutes:seconds`` from the right, in hours."""
+    if limit in ("infinite", "n/a"):
+        return math.inf
+    days, _, clock = limit.rpartition("-")
+    seconds = 0
+    for part in clock.split(":"):
+        seconds = seconds * 60 + int(part)
+    return int(days or 0) * 24 + seconds / 3600
+
+
+async def partitions(site: Site, run: Run) -> list[Check]:
+    """Every partition of the site is one of Slurm's, open, and long enough for what the portal offers."""
+    done = await run(partitions_command())
+    if done.returncode:
+        raise ValueError(" ".join(done.stderr.split()) or "sinfo failed without a word")
+    known = parse_partitions(done.stdout)
+    if not site.partitions:
+        repair = f"Add a [[partition]] to the settings. Slurm has: {', '.join(known)}."
+        return [Check("partitions", "failed", "the settings name none", repair)]
+    return [partition(offered, site.hours_max(offered), known) for offered in site.partitions]
+
+
+def partition(offered: Partition, hours: int, known: Mapping[str, Limits]) -> Check:
+    """One partition of the site, which offers sessions of up to ``hours``."""
+    what, limits = f"partition {offered.name}", known.get(offered.name)
+    if limits is None:
+        repair = f"Slurm has: {', '.join(known)}. Correct the name in the settings, or take the partition out."
+        return Check(what, "failed", "Slurm has no such partition", repair)
+    if limits.state != "up":
+        repair = f"scontrol update PartitionName={offered.name} State=UP"
+        return Check(what, "warning", f"it is {limits.state}: sessions wait", repair)
+    if limits.hours < hours:
+        found = f"Slurm allows {limits.hours:g} h, the portal offers {hours} h"
+        return Check(
+            what, "warning", found, f"Set hours_max = {int(limits.hours)} for it, or raise its MaxTime in Slurm."
+        )
+    return Check(what, "ok", f"up, sessions of up to {hours} h")
+
+
+# -- LDAP -----------------------------------------------------------------------------------------------
+
+
+async def ldap(site: Site, run: Run) -> Sequence[Check]:
+    """Every LDAP server answers inside TLS with a certificate that is trusted and in date."""
+    if site.ldap is None:
+        repair = "Add the table [ldap] to the settings: nobody can log in without it."
+        return [Check("LDAP", "failed", "the settings name no server", repair)]
+    directory = Directory(site.ldap)
+    looks = (asyncio.to_thread(ldap_server, directory, site.ldap, server) for server in site.ldap.servers)
+    return await asyncio.gather(*looks)
+
+
+def ldap_server(directory: Directory, settings: Ldap, server: str) -> Check:
+    """One LDAP server."""
+    what = f"LDAP {server}"
+    try:
+        return dated(what, "answers, its certificate is valid", directory.certificate_end(server))
+    except ServerFault as fault:
+        repair = (
+            f"The host name in ldap.servers must be one of the certificate's names, and {settings.ca_file}\n"
+            "(ldap.ca_file) must hold the authority that signed it. docs/howto/ldap.md shows how to look."
+        )
+        return Check(what, "failed", str(fault), repair)
+
+
+# -- modules and storage --------------------------------------------------------------------------------
+
+
+async def modules(site: Site, run: Run) -> list[Check]:
+    """The module command is there, and each kernel of the site starts with its modules loaded."""
+    found = [await asyncio.to_thread(kernel, one, site) for one in site.kernel]
+    if not any(one.modules for one in site.kernel):
+        return found
+    command = kernels.system_of(site).find_command(os.environ)
+    return [Check("module command", "ok", command), *found]
+
+
+def kernel(one: Kernel, site: Site) -> Check:
+    """One kernel, made as `portal kernels sync` makes it, but not written."""
+    what, loaded = f"kernel {one.name}", " ".join(one.modules)
+    try:
+        kernels.kernelspec_files(one, kernels.system_of(site))
+    except KernelError as error:
+        repair = f"`module load {loaded}` in a shell tells more." if loaded else "Install it, or take the kernel out."
+        return Check(what, "failed", error.message, repair)
+    return Check(what, "ok", f"answers with {loaded} loaded" if loaded else "answers")
+
+
+def storage(site: Site) -> list[Check]:
+    """The storage folders are there, as far as this host can see."""
+    return [storage_folder(place.name, Path(place.path)) for place in site.storage]
+
+
+def storage_folder(name: str, path: Path) -> Check:
+    """One storage folder."""
+    try:
+        is_folder = path.is_dir()
+    except PermissionError:
+        is_folder = True  # people may pass where the hub's account may not
+    if not is_folder:
+        repair = "Mount it here and on the nodes, or correct its path in the settings."
+        return Check(f"storage {name}", "failed", f"there is no folder {path} on this host", repair)
+    return Check(f"storage {name}", "ok", str(path))

@@ -1,0 +1,55 @@
+"""One TensorBoard on a Unix socket: ``python -I <this file> SOCKET FOLDER TITLE``.
+
+TensorBoard has no authentication, and a TCP port of a node is open to everybody on it; the socket lies in a
+folder of mode 0700. ``server_class`` is TensorBoard's public way to bring another server (2.21, program.py).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from typing import Any
+
+from tensorboard import default, program
+from werkzeug import serving
+
+
+class UnixSocketServer(serving.ThreadedWSGIServer, program.TensorBoardServer):  # type: ignore[misc]
+    """Werkzeug's threaded server on a Unix socket instead of a port."""
+
+    socket_path = ""
+    daemon_threads = True
+
+    def __init__(self, wsgi_app: Any, flags: Any) -> None:
+        super().__init__(f"unix://{self.socket_path}", 0, wsgi_app)
+
+    def get_url(self) -> str:
+        """An address with a number for a port: TensorBoard notes it in a file of its own and wants one."""
+        return "http://localhost:0/"
+
+    def print_serving_message(self) -> None:
+        """Nothing: there is no address that a person could open."""
+
+
+def main(socket_path: str, folder: str, title: str) -> int:
+    """Serve ``folder`` until the process that started this one is gone."""
+    os.umask(0o077)
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    UnixSocketServer.socket_path = socket_path
+    board = program.TensorBoard(plugins=default.get_plugins(), server_class=UnixSocketServer)
+    # load_fast would start a second process with a TCP port of its own.
+    board.configure(["tensorboard", f"--logdir={folder}", f"--window_title={title}", "--load_fast=false"])
+    return int(board.main())
+
+
+def _end_with_parent() -> None:
+    """Standard input ends when the Jupyter server does, even when it was killed."""
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,152 @@
+"""A person's home, modules, kernels, a running server and a browser, for the tests of a session."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from session_server import (
+    ARTEFACTS,
+    DEADLINE_S,
+    TOKEN,
+    Server,
+    answers,
+    launch,
+    wait_for,
+    write_module,
+    write_scalars,
+)
+
+from portal.kernels import sync
+from portal.modules import ModuleSystem
+from portal.site import Site, parse
+
+CHROMIUM_ARGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="session")
+def module_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Modulefiles in the shape of a Bright cluster's, with this environment's Python as their software."""
+    tree = tmp_path_factory.mktemp("modulefiles")
+    write_module(tree / "shared/jupyter/1.0", f"prepend-path PATH {Path(sys.executable).parent}")
+    write_module(tree / "shared/jupyter/2.0", "setenv JUPYTER_MODULE two")
+    write_module(tree / "shared/jupyter/.version", 'set ModulesVersion "1.0"')
+    write_module(
+        tree / "shared/tensorflow/2.21",
+        "conflict shared/pytorch",
+        "module load shared/jupyter",
+        "setenv TENSORFLOW_MODULE 2.21",
+        "append-path LD_LIBRARY_PATH /opt/tensorflow/lib",
+    )
+    write_module(tree / "shared/pytorch/2.13", "conflict shared/tensorflow", "setenv PYTORCH_MODULE 2.13")
+    write_module(tree / "shared/lines/1.0", 'setenv LINES "one \\"two\\"\nit\'s three"')
+    return tree
+
+
+@pytest.fixture(scope="session")
+def module_system(module_tree: Path) -> ModuleSystem:
+    """The module system of this machine, on the modules of these tests."""
+    return ModuleSystem(ModuleSystem().find_command(os.environ), (str(module_tree),))
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory, module_system: ModuleSystem) -> Site:
+    """A site with kernels from modules, one of which loses its module after the sync."""
+    kernel = {"language": "python", "modules": ("shared/tensorflow",)}
+    kernels = {
+        "folder": str(tmp_path_factory.mktemp("jupyter")),
+        "module_path": module_system.path,
+        "module_command": module_system.command,
+    }
+    gone = Path(module_system.path[0], "shared/soon-gone/1.0")
+    write_module(gone, f"prepend-path PATH {Path(sys.executable).parent}")
+    site = parse(
+        {
+            "kernels": kernels,
+            "kernel": [
+                kernel | {"name": "tensorflow", "title": "TensorFlow (module shared/tensorflow)"},
+                kernel | {"name": "gone", "title": "Gone", "modules": ("shared/soon-gone",)},
+                {"name": "plain", "title": "Python 3", "python": sys.executable},
+            ],
+        }
+    )
+    assert [result.state for result in sync(site)] == ["written"] * 3
+    gone.unlink()
+    return site
+
+
+@pytest.fixture(scope="session")
+def start_server(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Iterator[Callable[[], Server]]:
+    """Starts servers; those that are left at the end are ended."""
+    started: list[Server] = []
+
+    def start() -> Server:
+        server = launch(tmp_path_factory.mktemp("person"), site)
+        started.append(server)
+        wait_for("server", lambda: answers(server))
+        return server
+
+    yield start
+    for server in started:
+        server.process.kill()
+        server.process.wait()
+        shutil.rmtree(server.runtime, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def server(start_server: Callable[[], Server]) -> Server:
+    """One server for all tests that leave it as it was."""
+    server = start_server()
+    write_scalars(server.home / "logs" / "train")
+    for folder in ("templates/tensorflow", "empty", "projects/first run"):
+        (server.home / folder).mkdir(parents=True)
+    (server.home / "notes.txt").write_text("a file")
+    return server
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Headless Chromium, for one file: Playwright's event loop and those of asynchronous tests exclude each other."""
+    executable = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+    expect.set_options(timeout=DEADLINE_S * 1000)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=CHROMIUM_ARGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, server: Server) -> Iterator[Page]:
+    """A person's browser window, logged in to the server."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(DEADLINE_S * 1000)
+    page = context.new_page()
+    page.goto(f"{server.url}login?token={TOKEN}")
+    yield page
+    context.close()
+
+
+@pytest.fixture
+def picture(request: pytest.FixtureRequest) -> Callable[[Page, str], None]:
+    """Keeps a screenshot as an artefact of the test."""
+
+    def take(page: Page, name: str) -> None:
+        ARTEFACTS.mkdir(parents=True, exist_ok=True)
+        test = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_")).strip("-")
+        page.screenshot(path=ARTEFACTS / f"{test}-{name}.png")
+
+    return take

@@ -1,0 +1,163 @@
+"""What a person finds in JupyterLab and Notebook 7: TensorBoard on a folder, the templates, the kernels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+from session_server import Server
+
+Picture = Callable[[Page, str], None]
+
+
+def open_lab(page: Page, server: Server, folder: str = "") -> None:
+    page.goto(f"{server.url}lab{'/tree/' + quote(folder) if folder else ''}?reset")
+    expect(page.locator(".jp-Launcher")).to_be_visible()
+    expect(page.locator(".jp-DirListing-content")).to_be_visible()
+
+
+def open_notebook_7(page: Page, server: Server) -> None:
+    page.goto(f"{server.url}tree")
+    expect(item(page, "logs")).to_be_visible()
+
+
+def item(page: Page, name: str) -> Locator:
+    return page.locator(".jp-DirListing-item", has_text=name).first
+
+
+def tile(page: Page, name: str) -> Locator:
+    return page.locator(".jp-LauncherCard", has_text=name).first
+
+
+def toolbar_button(page: Page) -> Locator:
+    return page.locator('.jp-FileBrowser-toolbar [data-command="dsportal:tensorboard-selected"]')
+
+
+def new_tab(page: Page, press: Locator) -> Page:
+    with page.context.expect_page() as opened:
+        press.click()
+    return opened.value
+
+
+def expect_scalars(tab: Page) -> None:
+    expect(tab).to_have_url(re.compile(r"/session/tensorboard/[0-9a-f]{16}/"))
+    expect(tab.get_by_text("test_accuracy").first).to_be_visible()
+
+
+def test_the_launcher_opens_tensorboard_in_a_new_tab(page: Page, server: Server, picture: Picture) -> None:
+    """Without a selection it is the folder "logs" of the folder that is shown, and the tab has no opener."""
+    open_lab(page, server)
+    picture(page, "launcher")
+    tab = new_tab(page, tile(page, "TensorBoard"))
+    expect_scalars(tab)
+    picture(tab, "tensorboard")
+    assert tab.evaluate("window.opener") is None
+
+
+def test_tensorboard_asks_the_hub_for_nothing(page: Page, server: Server) -> None:
+    """Every request of its page, fonts included, stays below the board's own address and is answered."""
+    answers: list[tuple[str, int]] = []
+    board = f"{server.url}{server.board('logs')}"
+    tab = page.context.new_page()
+    tab.on("response", lambda response: answers.append((response.url, response.status)))
+    tab.goto(board)
+    expect_scalars(tab)
+    tab.wait_for_load_state("networkidle")
+    assert any("font-roboto" in url for url, _ in answers)
+    assert [(url, status) for url, status in answers if status >= 400 or not url.startswith(board)] == []
+
+
+def test_the_launcher_offers_the_kernels_of_the_modules(page: Page, server: Server) -> None:
+    open_lab(page, server)
+    expect(tile(page, "TensorFlow (module shared/tensorflow)")).to_be_visible()
+    expect(tile(page, "Python 3")).to_be_visible()
+
+
+def test_a_tensorboard_button_appears_when_a_folder_is_selected(page: Page, server: Server, picture: Picture) -> None:
+    open_lab(page, server)
+    expect(toolbar_button(page)).to_be_hidden()
+    item(page, "notes.txt").click()
+    expect(toolbar_button(page)).to_be_hidden()
+    item(page, "logs").click()
+    expect(toolbar_button(page)).to_be_visible()
+    picture(page, "selected")
+    expect_scalars(new_tab(page, toolbar_button(page)))
+
+
+def test_the_files_stay_where_they_are_when_one_is_selected(page: Page, server: Server) -> None:
+    """A row that moved between the two clicks of a double click would open another file."""
+    open_lab(page, server)
+    before = item(page, "logs").bounding_box()
+    item(page, "logs").click()
+    expect(toolbar_button(page)).to_be_visible()
+    assert item(page, "logs").bounding_box() == before
+
+
+def test_a_folder_has_tensorboard_in_its_context_menu(page: Page, server: Server, picture: Picture) -> None:
+    open_lab(page, server)
+    item(page, "logs").click(button="right")
+    entry = page.locator(".lm-Menu-item", has_text="Open TensorBoard Here")
+    expect(entry).to_have_count(1)
+    picture(page, "menu")
+    expect_scalars(new_tab(page, entry))
+
+
+def test_the_templates_tile_shows_the_templates(page: Page, server: Server) -> None:
+    open_lab(page, server)
+    tile(page, "Notebook Templates").click()
+    expect(item(page, "tensorflow")).to_be_visible()
+
+
+def test_notebook_7_has_tensorboard_in_its_new_menu(page: Page, server: Server, picture: Picture) -> None:
+    """The source's "New ▸ TensorBoard"; the menu keeps it when it is opened again."""
+    open_notebook_7(page, server)
+    menu = page.locator(".jp-DropdownMenu .lm-MenuBar-item")
+    entry = page.locator(".lm-Menu-item", has_text="TensorBoard")
+    for _ in range(2):
+        menu.click()
+        expect(entry).to_have_count(1)
+        picture(page, "new")
+        box = page.locator(".lm-Menu").bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= 1280
+        page.keyboard.press("Escape")
+    menu.click()
+    expect_scalars(new_tab(page, entry))
+
+
+def test_notebook_7_shows_the_button_for_a_selected_folder(page: Page, server: Server, picture: Picture) -> None:
+    open_notebook_7(page, server)
+    expect(toolbar_button(page)).to_be_hidden()
+    item(page, "logs").get_by_role("checkbox").check()  # a click on the name opens the folder
+    expect(toolbar_button(page)).to_be_visible()
+    picture(page, "selected")
+    expect_scalars(new_tab(page, toolbar_button(page)))
+
+
+@pytest.mark.parametrize("path", ["missing", "/etc", "notes.txt", ""])
+def test_a_folder_that_cannot_be_shown_gets_a_plain_page(
+    page: Page, server: Server, picture: Picture, path: str
+) -> None:
+    page.goto(f"{server.url}tensorboard/open?path={quote(path)}")
+    expect(page.get_by_role("heading")).to_contain_text(path or "your home folder")
+    expect(page.get_by_role("link")).to_have_attribute("href", "/session/")
+    picture(page, "page")
+
+
+def test_a_kernel_whose_module_is_gone_says_so_at_once(page: Page, server: Server, picture: Picture) -> None:
+    open_lab(page, server)
+    tile(page, "Gone").click()
+    expect(page.get_by_text("Unable to locate a modulefile for 'shared/soon-gone'").first).to_be_visible()
+    picture(page, "message")
+
+
+def test_nothing_is_asked_of_other_hosts(page: Page, server: Server) -> None:
+    """No CDN, no news feed: a compute node may have no way out."""
+    hosts: set[str] = set()
+    page.on("request", lambda request: hosts.add(request.url.split("/")[2]))
+    open_lab(page, server)
+    page.wait_for_load_state("networkidle")
+    assert hosts == {server.url.split("/")[2]}

@@ -1,0 +1,167 @@
+"""TensorBoard in a running session: who reaches it, what it knows, when it starts and ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from session_server import HUB_SECRET, Server, wait_for, write_scalars
+
+from portal import tensorboard
+from portal.tensorboard import BoardFailed, Boards
+
+
+def process_of(board: str, server: Server) -> Path | None:
+    """The process behind an address ``tensorboard/<id>/``, as its folder in /proc."""
+    socket = f"{server.runtime}/tensorboard/{board.split('/')[1]}.sock".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if socket in (process / "cmdline").read_bytes().split(b"\0"):
+                return process
+        except OSError:
+            continue
+    return None
+
+
+def listening(process: Path) -> list[str]:
+    """The TCP sockets on which a process listens."""
+    inodes = set()
+    for descriptor in (process / "fd").iterdir():
+        target = str(descriptor.readlink())
+        if target.startswith("socket:["):
+            inodes.add(target[8:-1])
+    tables = [(process / "net" / table).read_text().splitlines()[1:] for table in ("tcp", "tcp6")]
+    rows = [row.split() for table in tables for row in table]
+    return [row[1] for row in rows if row[3] == "0A" and row[9] in inodes]
+
+
+def test_it_shows_what_a_training_wrote(server: Server) -> None:
+    board = server.board("logs")
+    assert server.ask(board)[0] == 200
+    tags = wait_for("runs", lambda: server.json(f"{board}data/plugin/scalars/tags"))
+    assert {run: list(of_run) for run, of_run in tags.items()} == {"train": ["test_accuracy"]}
+
+
+def test_every_spelling_of_a_folder_opens_the_same_board(server: Server) -> None:
+    boards = {server.board(path) for path in ("logs", "logs/", "logs/../logs", str(server.home / "logs"))}
+    assert len(boards) == 1
+    assert server.board("logs/train") not in boards
+
+
+def test_a_folder_with_spaces_and_nothing_in_it_works(server: Server) -> None:
+    board = server.board("projects/first%20run")
+    assert server.ask(board)[0] == 200
+    assert server.json(f"{board}data/runs") == []
+    assert "first run" in server.json(f"{board}data/environment")["window_title"]
+
+
+@pytest.mark.parametrize(
+    "path", ["tensorboard/open?path=logs", "tensorboard/0123456789abcdef/", "dsportal/api/session"]
+)
+def test_nobody_without_a_login_gets_an_answer(server: Server, path: str) -> None:
+    status, text = server.ask(path, token="")
+    assert status in (302, 403)
+    assert "login" in text or "Forbidden" in text
+
+
+def test_an_unknown_board_says_how_to_open_it_again(server: Server) -> None:
+    status, text = server.ask("tensorboard/0123456789abcdef/")
+    assert (status, "earlier session" in text) == (404, True)
+
+
+@pytest.mark.parametrize(("path", "status"), [("..", 403), ("/etc", 403), ("missing", 404), ("notes.txt", 400)])
+def test_other_folders_get_a_plain_page(server: Server, path: str, status: int) -> None:
+    answer = server.ask(f"tensorboard/open?path={path}")
+    assert answer[0] == status
+    assert path in answer[1]
+
+
+def test_it_listens_on_a_private_socket_and_on_no_port(server: Server) -> None:
+    board = server.board("logs")
+    server.ask(board)
+    process = process_of(board, server)
+    assert process is not None
+    assert listening(process) == []
+    folder = server.runtime / "tensorboard"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / f"{board.split('/')[1]}.sock").stat().st_mode & 0o077 == 0
+
+
+def test_its_process_knows_no_secret(server: Server) -> None:
+    board = server.board("logs")
+    server.ask(board)
+    process = process_of(board, server)
+    assert process is not None
+    assert HUB_SECRET.encode() not in (process / "environ").read_bytes()
+    assert HUB_SECRET.encode() not in (process / "cmdline").read_bytes()
+
+
+def test_looking_at_it_does_not_keep_a_session_alive(server: Server) -> None:
+    """Its page asks for new data again and again, also when nobody is there."""
+    board = server.board("logs")
+    server.ask(board)
+    before = server.json("api/status")["last_activity"]
+    server.ask(board)
+    server.ask(f"{board}data/runs")
+    server.ask("dsportal/api/session")
+    assert server.json("api/status")["last_activity"] == before
+
+
+def test_the_lab_extension_learns_of_the_session(server: Server) -> None:
+    assert server.json("dsportal/api/session") == {
+        "title": "Test Portal",
+        "storage": [],
+        "ends_at": None,
+        "templates": "templates",
+    }
+
+
+def test_a_session_has_no_way_to_other_ports_of_its_node(server: Server) -> None:
+    """jupyter-server-proxy's /proxy/PORT would open what other people run there, as this person."""
+    assert server.ask("proxy/8000")[0] == 404
+    assert server.ask("proxy/localhost:8000")[0] == 404
+
+
+@pytest.mark.parametrize("end", ["terminate", "kill"])
+def test_it_ends_with_the_server(start_server: Callable[[], Server], end: str) -> None:
+    server = start_server()
+    write_scalars(server.home / "logs")
+    board = server.board("logs")
+    server.ask(board)
+    assert process_of(board, server)
+    getattr(server.process, end)()
+    server.process.wait()
+    wait_for("end of TensorBoard", lambda: process_of(board, server) is None)
+
+
+async def test_it_stops_when_nobody_looks_and_starts_again_at_the_same_address(tmp_path: Path) -> None:
+    now_s = 1000.0
+    boards = Boards(tmp_path / "run", idle_min=30, clock=lambda: now_s)
+    board = boards.open(tmp_path)
+    await boards.use(board.id)
+    first = board.pid
+    now_s += 29 * 60
+    await boards.stop_idle()
+    assert board.running
+    now_s += 60
+    await boards.stop_idle()
+    assert not board.running
+    assert not board.socket.exists()
+    assert await boards.use(board.id) is board
+    assert board.running
+    assert board.pid != first
+    await board.stop()
+
+
+async def test_a_process_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last words are in the error, for the page and the log; the next look tries again."""
+    dying = [sys.executable, "-c", "raise SystemExit('no space left on device')"]
+    monkeypatch.setattr(tensorboard, "command", lambda *_: dying)
+    boards = Boards(tmp_path / "run")
+    board = boards.open(tmp_path)
+    for _ in range(2):
+        with pytest.raises(BoardFailed) as failed:
+            await boards.use(board.id)
+        assert failed.value.detail == "no space left on device"
