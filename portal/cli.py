@@ -56,6 +56,7 @@ def _add_up(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     up.add_argument("--local", action="store_true", help="sessions as processes of this machine, for yourself only")
     up.add_argument("--port", type=int, help="with --local: another port than the settings file's")
     up.add_argument("--state", help="with --local: the folder of the portal's state")
+    up.add_argument("--files", help="with --local: the folder that sessions show (default: your home)")
     up.set_defaults(command=_up)
 
 
@@ -109,6 +110,8 @@ def _prepare_local(arguments: argparse.Namespace) -> None:
     if arguments.site:
         os.environ["DSPORTAL_SITE"] = str(Path(arguments.site).resolve())
     os.environ["DSPORTAL_LOCAL_PORT"] = str(port)
+    if arguments.files:
+        os.environ["DSPORTAL_LOCAL_FILES"] = str(Path(arguments.files).resolve())
     print(f"\n  The portal on this machine:  http://localhost:{port}", flush=True)
     print(f"  User:      {getpass.getuser()}\n  Password:  {password}   (for this start only)", flush=True)
     print("  Stop:      Ctrl-C\n", flush=True)

@@ -23,6 +23,7 @@ SITE_VARIABLE = "DSPORTAL_SITE"
 LOCAL_VARIABLE = "DSPORTAL_LOCAL"  # the state folder of the local mode
 PASSWORD_VARIABLE = "DSPORTAL_LOCAL_PASSWORD"  # noqa: S105  the name of a variable, not a password
 PORT_VARIABLE = "DSPORTAL_LOCAL_PORT"
+FILES_VARIABLE = "DSPORTAL_LOCAL_FILES"
 POLL_EVERY_S = 5
 HTTP_TIMEOUT_S = 120
 
@@ -70,6 +71,7 @@ def configure_local(c: Any, site: Site, state: str, password: str) -> None:
     c.PortalProfilesSpawner.profiles = [("This machine", "local", LocalSessionSpawner, {})]
     c.LocalSessionSpawner.kernels_folder = site.kernels.folder
     c.LocalSessionSpawner.log_folder = state
+    c.LocalSessionSpawner.files_folder = os.environ.get(FILES_VARIABLE, "")
     _sessions(c)
     c.JupyterHub.cleanup_servers = True  # what one person started in a terminal ends with it
 

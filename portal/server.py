@@ -36,9 +36,14 @@ def main() -> None:
     os.environ["JUPYTERHUB_SERVICE_URL"] = with_port(os.environ["JUPYTERHUB_SERVICE_URL"], port_of(listener))
     os.environ["JUPYTER_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="dsp-")  # 0700, and short: socket paths end here
     settings = json.loads(os.environ.get("DSPORTAL_SESSION", "{}"))
-    for note in prepare_home(Path.home(), settings["notebooks"], settings.get("storage", [])):
+    for note in prepare_home(files_of(settings), settings["notebooks"], settings.get("storage", [])):
         print(f"[portal] {note}", flush=True)
     serve(listener, settings)
+
+
+def files_of(settings: Mapping[str, Any]) -> Path:
+    """The folder that the file browser shows: the person's home, unless the local mode was given another."""
+    return Path(settings.get("files") or Path.home())
 
 
 def listen() -> socket.socket:
@@ -111,7 +116,7 @@ def configuration(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The Jupyter configuration of a session, as strong as a command line."""
     return {
         "ServerApp": {
-            "root_dir": str(Path.home()),
+            "root_dir": str(files_of(settings)),
             "kernel_manager_class": "portal.kernel_manager.PortalKernelManager",
             "kernel_spec_manager_class": "portal.kernel_manager.PortalKernelSpecManager",
             "allow_remote_access": True,

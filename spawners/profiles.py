@@ -30,6 +30,7 @@ class LocalSessionSpawner(AwaitsPort, LocalProcessSpawner):  # type: ignore[misc
     """A session as a local process of the very person who runs the portal."""
 
     kernels_folder = Unicode(help="Where the kernelspecs of this machine are.").tag(config=True)
+    files_folder = Unicode(help="The folder that the file browser shows.").tag(config=True)
     log_folder = Unicode(help="Where the log of the session goes.").tag(config=True)
 
     def make_preexec_fn(self, name: str) -> None:
@@ -41,7 +42,8 @@ class LocalSessionSpawner(AwaitsPort, LocalProcessSpawner):  # type: ignore[misc
 
     def get_env(self) -> dict[str, str]:
         """JupyterHub's variables, and what the session must know of this machine."""
-        settings = {"title": "Data Scientist Portal", "notebooks": str(data.folder("notebooks")), "storage": []}
+        notebooks = str(data.folder("notebooks"))
+        settings = {"title": "Data Scientist Portal", "notebooks": notebooks, "files": self.files_folder}
         own = {"DSPORTAL_SESSION": json.dumps(settings), "JUPYTER_PATH": self.kernels_folder}
         return {**super().get_env(), **own}
 

@@ -6,6 +6,7 @@ import argparse
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +37,9 @@ def parser() -> argparse.ArgumentParser:
     verb(verbs, "down", "end it")
     verb(verbs, "status", "does it run? status 0 when it does, 3 when not")
     cleaning = verb(verbs, "clean", "take the state folder away")
-    cleaning.add_argument("--live", action="store_true", help="only the cluster's state: people's files, jobs, accounts")
+    cleaning.add_argument(
+        "--live", action="store_true", help="only the cluster's state: people's files, jobs, accounts"
+    )
     verb(verbs, "lock", "maintainers: make debs.lock anew")
     shell = verb(verbs, "shell", "a login shell inside")
     shell.add_argument("--user", default="alice")
@@ -96,14 +99,14 @@ def begin(state: State, arguments: argparse.Namespace) -> int:
     """`run` and `up`: the cluster, or the local mode where there can be none."""
     options = options_of(arguments)
     if arguments.local:
-        return local(arguments)
+        return local(state, arguments)
     reason = requirements.reason(requirements.gather(options.variant), options.variant)
     if reason:
         say(f"No private cluster: {reason}.")
         if arguments.no_hub:
             raise CannotRun("--no-hub asks for the cluster alone")
         say("The portal starts in its local mode instead: sessions are processes of yours, without Slurm and LDAP.")
-        return local(arguments)
+        return local(state, arguments)
     say(f"The Data Scientist Portal's demo, in {state.folder}")
     if arguments.verb == "up":
         return background.up(state, options)
@@ -116,14 +119,31 @@ def end_with_parent() -> None:
     ctypes.CDLL(None).prctl(enter.PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def local(arguments: argparse.Namespace) -> int:
-    """Become the portal in its local mode."""
+def local(state: State, arguments: argparse.Namespace) -> int:
+    """Become the portal in its local mode, with the kernels of the demo's environments where they were built."""
     venv = os.environ.get("DSPORTAL_VENV") or str(CHECKOUT / ".venv")
-    command = [f"{venv}/bin/portal", "up", "--local", "--port", str(arguments.port)]
-    if not Path(command[0]).exists():
-        raise DemoError(f"{command[0]} is missing: run 'make setup' first")
+    portal = f"{venv}/bin/portal"
+    if not Path(portal).exists():
+        raise DemoError(f"{portal} is missing: run 'make setup' first")
+    state.make()
+    folder = state.folder / "local"
+    (folder / "files").mkdir(parents=True, exist_ok=True)
+    site = folder / "site.toml"
+    template = Path(__file__).with_name("local.toml").read_text()
+    site.write_text(template.replace("@STATE@", str(state.folder)))
+    subprocess.run([portal, "kernels", "sync", "--site", str(site)], check=False)
     sys.stdout.flush()
-    os.execv(command[0], command)  # noqa: S606
+    options = [
+        "--site",
+        str(site),
+        "--state",
+        str(folder / "hub"),
+        "--files",
+        str(folder / "files"),
+        "--port",
+        str(arguments.port),
+    ]
+    os.execv(portal, [portal, "up", "--local", *options])  # noqa: S606
 
 
 def running(state: State) -> Run:

@@ -15,7 +15,21 @@ from say import DemoError
 CHECKOUT = Path(__file__).resolve().parents[2]
 MARKER = ".dsportal-demo"
 # What the demo and the environment scripts put there; anything else means that the folder is not ours.
-CONTENTS = {MARKER, "apt", "cache", "cluster", "cm", "debs", "demo.log", "init.log", "lock", "ns", "root", "run.json"}
+CONTENTS = {
+    MARKER,
+    "apt",
+    "cache",
+    "cluster",
+    "cm",
+    "debs",
+    "demo.log",
+    "init.log",
+    "local",
+    "lock",
+    "ns",
+    "root",
+    "run.json",
+}
 
 
 @dataclass(frozen=True)

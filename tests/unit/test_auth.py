@@ -80,6 +80,7 @@ def authenticator(directory: FakeDirectory) -> LDAPAuthenticator:
     made = LDAPAuthenticator()
     made.log = logging.getLogger("test.auth")
     made.__dict__["directory"] = directory
+    made.pause = lambda seconds: asyncio.sleep(0)  # refusals are answered late, see below; no test waits for that
     return made
 
 
@@ -175,6 +176,27 @@ async def test_after_ten_wrong_passwords_ldap_is_not_asked_for_five_minutes(
     assert await authenticator.authenticate(elsewhere, login())  # the same person from another address
     now[0] += WITHIN_S
     assert await authenticator.authenticate(handler(), login())
+
+
+@pytest.mark.parametrize("answer_s", [0.0, 0.02, 0.3])
+async def test_a_refusal_comes_at_the_same_time_however_long_the_server_thought_about_it(
+    authenticator: LDAPAuthenticator, directory: FakeDirectory, monkeypatch: pytest.MonkeyPatch, answer_s: float
+) -> None:
+    now = [1000.0]
+
+    def refuse(name: str, password: str) -> Identity:
+        now[0] += answer_s  # a server hashes the password only where the name exists
+        raise LoginRefused(REFUSED)
+
+    async def pause(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr(directory, "verify", refuse)
+    authenticator.clock, authenticator.pause = lambda: now[0], pause
+
+    await refusal(authenticator, login("alice", "wrong"))
+
+    assert now == [pytest.approx(1000.0 + auth.REFUSED_AFTER_S)]
 
 
 async def test_guesses_at_the_same_time_count_like_guesses_one_after_the_other(
