@@ -1,0 +1,33 @@
+// On every page: times in the reader's own zone, and buttons that say what they are doing.
+"use strict";
+
+function localTime(element) {
+  const moment = new Date(element.dateTime);
+  if (Number.isNaN(moment.getTime())) return;
+  const today = moment.toDateString() === new Date().toDateString();
+  const day = today ? {} : { weekday: "short", day: "numeric", month: "short" };
+  element.textContent = moment.toLocaleString([], { ...day, hour: "2-digit", minute: "2-digit" });
+  element.title = moment.toLocaleString();
+}
+
+function sayBusy(form) {
+  const button = form.querySelector("button[type=submit]");
+  form.addEventListener("submit", () => {
+    button.disabled = true;
+    button.dataset.label = button.textContent;
+    button.textContent = form.dataset.busy;
+  });
+  // The browser's Back button brings the page as it was left.
+  window.addEventListener("pageshow", () => {
+    button.disabled = false;
+    button.textContent = button.dataset.label || button.textContent;
+  });
+}
+
+function warnInsecure(warning) {
+  warning.hidden = window.isSecureContext;
+}
+
+document.querySelectorAll("time.dsp-time").forEach(localTime);
+document.querySelectorAll("form[data-busy]").forEach(sayBusy);
+document.querySelectorAll("#insecure-login-warning").forEach(warnInsecure);
