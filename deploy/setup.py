@@ -4,6 +4,8 @@
     setup.py             the hub, the single-user server, the proxy, and the portal itself
     setup.py --dev       and what the tests, lint and types need
 
+DSPORTAL_VENV names another place for it, such as /opt/dsportal.
+
 Every step has a stamp made from what it was given, so a second run finishes at once; what was fetched is kept
 below the state folder, so a run after an interruption goes on from there. Standard library only.
 """
@@ -27,7 +29,7 @@ from archive import Apt  # noqa: E402  its folder is on the path only now
 from say import DemoError  # noqa: E402
 from wheels import BuildError, Pip, folder_mib, pip_command  # noqa: E402
 
-VENV = CHECKOUT / ".venv"
+VENV = Path(os.environ.get("DSPORTAL_VENV") or CHECKOUT / ".venv").resolve()
 LOCKS = HERE / "locks"
 STATE = Path(os.environ.get("DSPORTAL_DEMO") or CHECKOUT / ".demo").resolve()
 STORE = STATE / "cache" / "wheels"

@@ -54,8 +54,9 @@ def launcher(site: Site) -> list[Check]:
     if not os.access(program, os.X_OK):
         return [Check("launcher", "failed", f"{program} is not executable", f"chmod 755 {program}")]
     if loose:
-        repair = f"Let root own it and nobody else write it: chown root: {loose[0]}; chmod go-w {loose[0]}"
-        return [Check("launcher", "failed", f"others than root can change {', '.join(loose)}", repair)]
+        repair = "Let root own these and nobody else write them (chown root: …; chmod go-w …):\n" + "\n".join(loose)
+        more = f" and {len(loose) - 1} more" if len(loose) > 1 else ""
+        return [Check("launcher", "failed", f"others than root can change {loose[0]}{more}", repair)]
     if closed := closed_on_the_way(program):
         return [Check("launcher", "failed", f"people cannot reach it: {closed} is closed", f"chmod a+x {closed}")]
     return [Check("launcher", "ok", f"{program}, changed by root only")]
@@ -79,7 +80,8 @@ async def sudo(site: Site, run: Run) -> list[Check]:
     rules = parse_sudo(done.stdout)
     ours = [people for people, command in rules if command in (program, "ALL")]
     if not ours:
-        repair = f"{account} ALL=(%PEOPLE, !root) NOPASSWD: {program}\nwith PEOPLE the people's UNIX group, in sudoers."
+        rule = f'{account} ALL=(%PEOPLE, !root) NOPASSWD: {program} ""'
+        repair = f"In sudoers, with PEOPLE the UNIX group of your people:\n{rule}"
         return [Check("sudo", "failed", f"{account} may not run {program} as people", repair)]
     repair = f"Leave one rule, for {program} alone, with !root among the people: see the how-to on installing."
     if more := sorted({command for _, command in rules if command != program}):
@@ -103,13 +105,14 @@ def parse_sudo(stdout: str) -> list[tuple[str, str]]:
     """The rules that need no password: as whom, and which command."""
     text = " ".join(re.sub(r"\\(.)", r"\1", stdout).split())
     rules = re.findall(r"\(([^)]*)\) ((?:[A-Z_]+: )*)(.*?)(?= \(|$)", text)
-    return [(people, one) for people, tags, every in rules if "NOPASSWD:" in tags for one in every.split(", ")]
+    commands = ((people, every.split(", ")) for people, tags, every in rules if "NOPASSWD:" in tags)
+    return [(people, one.removesuffix(' ""')) for people, every in commands for one in every]  # "" = no arguments
 
 
 def configuration(site: Site) -> Config:
     """The addresses and the proxy as the hub itself would be configured."""
     config = Config()
-    hub._addresses(config, site)
+    hub.addresses(config, site)
     return config
 
 

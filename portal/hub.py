@@ -43,7 +43,7 @@ def configure_from_environment(c: Any) -> None:
 def configure(c: Any, site: Site, site_file: str) -> None:
     """A portal on a cluster: LDAP logins, sessions as Slurm jobs, nothing of it as root."""
     _pages(c, site, local=False)
-    _addresses(c, site)
+    addresses(c, site)
     _state(c, Path(site.portal.state_folder))
     c.JupyterHub.authenticator_class = "dsportal-ldap"
     c.LDAPAuthenticator.site_file = site_file
@@ -62,7 +62,7 @@ def configure_local(c: Any, site: Site, state: str, password: str) -> None:
     local = {"bind": "127.0.0.1", "hub_address": "127.0.0.1", "port": port, **_free_ports()}
     site = site.model_copy(update={"portal": site.portal.model_copy(update=local)})
     _pages(c, site, local=True)
-    _addresses(c, site)
+    addresses(c, site)
     _state(c, Path(state))
     c.JupyterHub.authenticator_class = "shared-password"
     c.SharedPasswordAuthenticator.user_password = password
@@ -99,7 +99,8 @@ def _pages(c: Any, site: Site, *, local: bool) -> None:
         default_handlers.append(route)
 
 
-def _addresses(c: Any, site: Site) -> None:
+def addresses(c: Any, site: Site) -> None:
+    """Where the portal, its hub and its proxy listen, and the proxy's command."""
     portal = site.portal
     scheme = "https" if portal.certificate else "http"
     c.JupyterHub.bind_url = f"{scheme}://{portal.bind}:{portal.port}"

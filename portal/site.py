@@ -38,14 +38,22 @@ def _name(value: str) -> str:
 
 
 def _server(value: str) -> str:
-    if not re.fullmatch(r"ldaps?://[A-Za-z0-9._\[\]:-]+", value):
+    found = re.fullmatch(r"ldaps?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\])(?::(\d{1,5}))?", value)
+    if not found or int(found.group(1) or 1) not in range(1, 65536):
         raise ValueError("an address such as ldap://ldap1.example.org:389 or ldaps://ldap1.example.org")
+    return value
+
+
+def _group(value: str) -> str:
+    if not re.fullmatch(r"[^\x00-\x1f\x7f]{1,128}", value):
+        raise ValueError("a group's name, without control characters")
     return value
 
 
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 OptionalPath = Annotated[str, AfterValidator(_absolute_or_empty)]
 Name = Annotated[str, AfterValidator(_name)]
+Group = Annotated[str, AfterValidator(_group)]
 Server = Annotated[str, AfterValidator(_server)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Hours = Annotated[int, Field(ge=1, le=8760)]
@@ -111,7 +119,7 @@ class Partition(Table):
     gpus_max: Count | None = None
     hours_max: Hours | None = None
     default: bool = False
-    groups: tuple[Name, ...] = ()  # empty = everybody
+    groups: tuple[Group, ...] = ()  # empty = everybody
 
 
 class Storage(Table):
@@ -124,7 +132,7 @@ class Storage(Table):
 class Kernels(Table):
     """``[kernels]``: the module system, and where the kernelspecs are written."""
 
-    folder: AbsolutePath = "/var/lib/dsportal/jupyter"
+    folder: AbsolutePath = "/opt/dsportal/jupyter"
     module_path: tuple[AbsolutePath, ...] = ()
     module_command: OptionalPath = ""  # modulecmd.tcl or lmod; "" = the usual places
 
@@ -149,8 +157,8 @@ class Ldap(Table):
     group_base: str = ""
     group_filter: str = "(&(objectClass=groupOfNames)(member={dn}))"
     group_attribute: Name = "cn"
-    allowed_groups: tuple[Name, ...] = ()  # empty = everybody with a right password
-    admin_groups: tuple[Name, ...] = ()
+    allowed_groups: tuple[Group, ...] = ()  # empty = everybody with a right password
+    admin_groups: tuple[Group, ...] = ()
     connect_timeout_s: Annotated[int, Field(ge=1, le=60)] = 3
     receive_timeout_s: Annotated[int, Field(ge=1, le=60)] = 5
 
@@ -271,5 +279,7 @@ def _contradictions(site: Site) -> Iterator[str]:
         yield "partition: more than one has default = true; allowed: one"
     if bool(site.portal.certificate) != bool(site.portal.key):
         yield "portal.certificate, portal.key: HTTPS needs both; allowed: both or neither"
+    if site.ldap and (site.ldap.allowed_groups or site.ldap.admin_groups) and not site.ldap.group_base:
+        yield "ldap.group_base: missing; allowed_groups and admin_groups are looked up below it"
     if site.ldap and "{username}" not in site.ldap.user_dn:
         yield f"ldap.user_dn: {site.ldap.user_dn!r} is not possible; allowed: a DN with {{username}} in it"

@@ -80,7 +80,7 @@ def authenticator(directory: FakeDirectory) -> LDAPAuthenticator:
     made = LDAPAuthenticator()
     made.log = logging.getLogger("test.auth")
     made.__dict__["directory"] = directory
-    made.pause = lambda seconds: asyncio.sleep(0)  # refusals are answered late, see below; no test waits for that
+    made.pause = lambda delay: asyncio.sleep(0)  # refusals are answered late, see below; no test waits for that
     return made
 
 

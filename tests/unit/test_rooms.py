@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PURE = {"errors", "site", "request", "script", "slurm", "session", "faults"}
-HUB_SIDE = {"hub", "auth", "cluster", "runner", "directory", "doctor", "cli"}
+HUB_SIDE = {"hub", "auth", "cluster", "runner", "directory", "doctor", "checks", "checks_host", "cli"}
 JOB_SIDE = {"server", "extension", "tensorboard", "launcher", "kernel_manager", "provisioner", "run_kernel", "modules"}
 ONLY_IN = {
     "subprocess": {"launcher", "modules", "module_output", "kernels", "tensorboard", "tensorboard_server"},

@@ -1,0 +1,190 @@
+"""Real slapd processes with a test directory, and the certificates that they show."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+from pathlib import Path
+
+from tests.inside import eventually, sh
+
+BASE = "dc=cluster,dc=example"
+PEOPLE, GROUPS = f"ou=people,{BASE}", f"ou=groups,{BASE}"
+# A folder of people whose DN needs escaping both in a DN and in a filter.
+ODD_PEOPLE = f"ou=staff (old*)\\, kept,{BASE}"
+PASSWORDS = {"alice": "alice-pw", "bob": " blanks and ümläuts ", "mallory": "mallory-pw", "locked": "locked-pw"}
+ADMIN_PASSWORD = "admin-pw"
+
+
+def openssl(folder: Path, *arguments: str) -> None:
+    """Run openssl in ``folder``."""
+    subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+
+class Authority:
+    """A certificate authority of the tests' own."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        folder.mkdir()
+        self.folder, self.file = folder, folder / "ca.crt"
+        names = ["-subj", f"/CN={name}", "-days", "2", "-keyout", "ca.key", "-out", "ca.crt"]
+        openssl(folder, "req", "-x509", "-newkey", "rsa:2048", "-nodes", *names)
+
+    def certificate(self, name: str, alternatives: str, days: int = 2) -> tuple[Path, Path]:
+        """A certificate for ``alternatives`` (such as ``IP:127.0.0.1``) and its key."""
+        request = ["-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr"]
+        openssl(self.folder, "req", "-newkey", "rsa:2048", "-nodes", *request)
+        (self.folder / f"{name}.ext").write_text(f"subjectAltName={alternatives}\n")
+        signed_by = ["-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", str(days)]
+        files = ["-in", f"{name}.csr", "-out", f"{name}.crt", "-extfile", f"{name}.ext"]
+        openssl(self.folder, "x509", "-req", *files, *signed_by)
+        return self.folder / f"{name}.crt", self.folder / f"{name}.key"
+
+
+def free_port() -> int:
+    """A port of this host that nobody uses."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def is_listening(port: int) -> bool:
+    """True when something on this host takes connections to ``port`` (proc(5): state 0A)."""
+    return f":{port:04X} 00000000:0000 0A" in Path("/proc/net/tcp").read_text()
+
+
+def entry(dn: str, *lines: str) -> str:
+    """One LDIF entry."""
+    return "\n".join([f"dn: {dn}", *lines, "", ""])
+
+
+def person(name: str, folder: str, *more: str) -> str:
+    """A person of the test directory."""
+    lines = ["objectClass: inetOrgPerson", f"uid: {name}", f"cn: {name}", "sn: Test", *more]
+    return entry(f"uid={name},{folder}", *lines)
+
+
+def group(name: str, *members: str) -> str:
+    """A group of the test directory."""
+    return entry(
+        f"cn={name},{GROUPS}", "objectClass: groupOfNames", f"cn: {name}", *(f"member: {dn}" for dn in members)
+    )
+
+
+def ldif(rogue: str) -> str:
+    """The directory; ``rogue`` is where its references to other servers point."""
+    people = {name: f"uid={name},{PEOPLE}" for name in PASSWORDS}
+    odd = f"uid=zoe,{ODD_PEOPLE}"
+    locked = ("pwdAccountLockedTime: 000001010000Z",)
+    return "".join(
+        [
+            entry(BASE, "objectClass: dcObject", "objectClass: organization", "dc: cluster", "o: Test"),
+            entry(PEOPLE, "objectClass: organizationalUnit", "ou: people"),
+            entry(GROUPS, "objectClass: organizationalUnit", "ou: groups"),
+            entry(ODD_PEOPLE, "objectClass: organizationalUnit", "ou: staff (old*), kept"),
+            entry(
+                f"cn=policy,{BASE}",
+                *("objectClass: device", "objectClass: pwdPolicy", "cn: policy"),
+                *("pwdAttribute: userPassword", "pwdLockout: TRUE"),
+            ),
+            *(
+                person(name, PEOPLE, f"userPassword: {word}", *(locked if name == "locked" else ()))
+                for name, word in PASSWORDS.items()
+                if name != "bob"
+            ),
+            person("bob", PEOPLE, "userPassword:: IGJsYW5rcyBhbmQgw7xtbMOkdXRzIA=="),
+            person("nopassword", PEOPLE),
+            person("zoe", ODD_PEOPLE, "userPassword: zoe-pw"),
+            group("jupyter", people["alice"], people["bob"], people["locked"], odd),
+            group("portal-admins", people["bob"]),
+            group("others", people["mallory"]),
+            *(group(f"many{number:04}", people["bob"]) for number in range(1200)),
+            entry(
+                f"uid=elsewhere,{PEOPLE}",
+                *("objectClass: referral", "objectClass: extensibleObject", f"ref: {rogue}/uid=elsewhere,{PEOPLE}"),
+            ),
+            entry(
+                f"cn=moved,{GROUPS}",
+                *("objectClass: referral", "objectClass: extensibleObject", f"ref: {rogue}/cn=moved,{GROUPS}"),
+            ),
+        ]
+    )
+
+
+class Slapd:
+    """One slapd with the test directory on free ports; its log tells what reached it."""
+
+    def __init__(self, folder: Path, certificate: tuple[Path, Path] | None, rogue: str = "ldap://127.0.0.1:9") -> None:
+        self.folder = folder
+        self.port, self.tls_port = free_port(), free_port()
+        self.url, self.tls_url = f"ldap://127.0.0.1:{self.port}", f"ldaps://127.0.0.1:{self.tls_port}"
+        self._addresses = f"{self.url}/ {self.tls_url}/" if certificate else f"{self.url}/"
+        self._process: subprocess.Popen[bytes] | None = None
+        (folder / "data").mkdir(parents=True)
+        (folder / "slapd.conf").write_text(self._conf(certificate))
+        (folder / "people.ldif").write_text(ldif(rogue))
+        sh("slapadd", "-q", "-f", str(folder / "slapd.conf"), "-l", str(folder / "people.ldif"))
+
+    def _conf(self, certificate: tuple[Path, Path] | None) -> str:
+        schemas = "".join(
+            f"include /etc/ldap/schema/{name}.schema\n" for name in ("core", "cosine", "nis", "inetorgperson")
+        )
+        tls = f"TLSCertificateFile {certificate[0]}\nTLSCertificateKeyFile {certificate[1]}\n" if certificate else ""
+        return (
+            f"{schemas}modulepath /usr/lib/ldap\nmoduleload back_mdb.la\nmoduleload ppolicy.la\n{tls}"
+            # What makes an empty password dangerous: slapd then answers it with success.
+            "allow bind_anon_cred bind_anon_dn\nsizelimit unlimited\n"
+            f'database mdb\nsuffix "{BASE}"\nrootdn "cn=admin,{BASE}"\nrootpw {ADMIN_PASSWORD}\n'
+            f"directory {self.folder}/data\nmaxsize 104857600\n"
+            f'overlay ppolicy\nppolicy_default "cn=policy,{BASE}"\n'
+            "access to attrs=userPassword by anonymous auth by * none\naccess to * by * read\n"
+        )
+
+    @property
+    def log(self) -> str:
+        """What slapd says about its connections."""
+        return (self.folder / "log").read_text(errors="replace")
+
+    def start(self) -> Slapd:
+        """Start it and wait until it listens."""
+        has_tls = "TLSCert" in (self.folder / "slapd.conf").read_text()
+        addresses = f"{self.url}/ {self.tls_url}/" if has_tls else self.url
+        command = ["slapd", "-d", "stats", "-h", addresses, "-f", str(self.folder / "slapd.conf")]
+        with (self.folder / "log").open("wb") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        # It says "slapd starting" before it listens, and a connection made to find out would count in its log.
+        ports = [self.port, self.tls_port] if has_tls else [self.port]
+        eventually(lambda: all(map(is_listening, ports)), "slapd listens", every_s=0.02)
+        return self
+
+    def stop(self) -> None:
+        """Stop it; a second stop is no fault."""
+        if self._process:
+            self._process.terminate()
+            self._process.wait(timeout=10)
+            self._process = None
+
+    def count(self, pattern: str) -> int:
+        """How many lines of the log match."""
+        return len(re.findall(pattern, self.log))
+
+    @property
+    def logins(self) -> int:
+        """How many binds reached it."""
+        return self.count(r" BIND dn=.* method=128")
+
+    @property
+    def open_connections(self) -> int:
+        """How many connections are open."""
+        return self.count(r" ACCEPT from ") - self.count(r" closed")
+
+    @property
+    def is_quiet(self) -> bool:
+        """True when whoever came has gone, and every request has its result in the log."""
+        requests = self.count(r" op=\d+ (EXT|BIND dn=.* method=\d+|SRCH base=)")
+        return self.count(r" UNBIND") > 0 and not self.open_connections and self.count(r" RESULT ") == requests
+
+    def operations(self) -> list[str]:
+        """The kinds of everything that happened, without numbers and names; slapd's threads log in any order."""
+        return sorted(re.findall(r"op=\d+ (RESULT .*?err=\d+|\w+)", self.log))

@@ -1,0 +1,425 @@
+"""portal doctor: every check says what it found and how to repair it, and none keeps another from its look."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import socket
+import stat
+import threading
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from portal import checks, checks_host, doctor
+from portal.checks import Check, Limits
+from portal.runner import Result, RunError
+from portal.site import Site
+
+UP = "Slurmctld(primary) at head is UP\n"
+PARTITIONS = "sxm2|up|1-00:00:00\nhipri|up|12:00:00\n"
+RULE = "User portal may run the following commands on head:\n    (%people, !root) NOPASSWD: /opt/portal-launch\n"
+
+
+class ScriptedHost:
+    """Answers the commands of the checks; a program it was not told of is not installed."""
+
+    def __init__(self, **answers: str) -> None:
+        self.answers = answers
+
+    async def __call__(
+        self, argv: Sequence[str], stdin: str = "", env: Mapping[str, str] | None = None, timeout_s: float = 10
+    ) -> Result:
+        name = {"ping": "ping", "--version": "version"}.get(argv[-1], argv[0])
+        if name not in self.answers:
+            raise RunError(f"{argv[0]} cannot be started: No such file or directory")
+        return Result(0, self.answers[name], "")
+
+
+def changed(site: Site, **values: Any) -> Site:
+    """The same site with other values in [portal]."""
+    return site.model_copy(update={"portal": site.portal.model_copy(update=values)})
+
+
+def results(found: Sequence[Check]) -> dict[str, str]:
+    return {check.what: check.result for check in found}
+
+
+# -- all of them ----------------------------------------------------------------------------------------
+
+
+async def test_a_settings_file_with_faults_is_told_and_what_needs_no_settings_is_still_checked(tmp_path: Path) -> None:
+    file = tmp_path / "site.toml"
+    file.write_text('[portal]\nport = "x"\nprot = 1\n')
+
+    found = {
+        check.what: check for check in await doctor.examine(str(file), ScriptedHost(ping=UP, version="slurm 24.05"))
+    }
+
+    assert found["settings"].result == "failed"
+    assert "portal.prot: unknown key; did you mean 'port'?" in found["settings"].repair
+    assert "portal.port: 'x' is not possible" in found["settings"].repair
+    assert (found["LDAP"].result, found["LDAP"].found) == ("warning", "not checked")
+    assert (found["Slurm"].result, found["Slurm version"].result) == ("ok", "ok")
+
+
+async def test_a_group_that_cannot_be_looked_at_is_a_finding_and_the_others_go_on(tmp_path: Path) -> None:
+    file = tmp_path / "site.toml"
+    file.write_text(f'[portal]\nstate_folder = "{tmp_path}/none"\n[[partition]]\nname = "sxm2"\n')
+
+    found = {check.what: check for check in await doctor.examine(str(file), ScriptedHost(sinfo=PARTITIONS))}
+
+    assert found["Slurm"].found == "scontrol cannot be started: No such file or directory"
+    assert found["Slurm"].repair == "Put Slurm's commands into this account's PATH."
+    assert found["launcher"].found == "/opt/dsportal/bin/portal-launch: No such file or directory"
+    assert found["partition sxm2"].result == "ok"
+    assert found["state folder"].result == "failed"
+    assert found["LDAP"].found == "the settings name no server"
+
+
+def test_every_line_is_aligned_and_only_what_is_not_ok_has_a_repair_below_it() -> None:
+    found = [Check("Slurm", "ok", "up", "never shown"), Check("storage isilon", "failed", "gone", "Mount it.")]
+
+    assert list(doctor.lines(found)) == [
+        "ok       Slurm           up",
+        "failed   storage isilon  gone",
+        "           Mount it.",
+        "2 checks: 1 ok, 0 warning, 1 failed",
+    ]
+
+
+def test_marks_have_colours_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def one_check(path: str) -> list[Check]:
+        return [Check("Slurm", "warning", "slow", "Wait.")]
+
+    monkeypatch.setattr(doctor, "examine", one_check)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    shown = []
+    for is_terminal, no_color in ((False, ""), (True, ""), (True, "1")):
+        monkeypatch.setattr("sys.stdout.isatty", lambda answer=is_terminal: answer)
+        monkeypatch.setenv("NO_COLOR", no_color)
+        assert doctor.main("site.toml") == 0
+        shown.append("\x1b[" in capsys.readouterr().out)
+
+    assert shown == [False, True, False]
+
+
+@pytest.mark.parametrize(("result", "status"), [("ok", 0), ("warning", 0), ("failed", 1)])
+def test_the_exit_status_is_1_when_something_failed(monkeypatch: pytest.MonkeyPatch, result: Any, status: int) -> None:
+    async def one_check(path: str) -> list[Check]:
+        return [Check("Slurm", result, "found")]
+
+    monkeypatch.setattr(doctor, "examine", one_check)
+
+    assert doctor.main("site.toml") == status
+
+
+# -- Slurm ----------------------------------------------------------------------------------------------
+
+
+async def test_a_controller_that_is_down_is_told_in_slurms_own_words(site: Site) -> None:
+    down = ScriptedHost(ping="Slurmctld(primary) at head is DOWN\n", version="slurm 23.11.4\n")
+
+    answer, version = await checks.slurm(site, down)
+
+    assert (answer.result, answer.found) == ("failed", "Slurmctld(primary) at head is DOWN")
+    assert (version.result, version.found) == ("ok", "slurm 23.11.4")
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [("slurm-wlm 22.05.8", "ok"), ("slurm 25.11.0-1", "ok"), ("slurm 21.08.5", "failed"), ("", "failed")],
+)
+def test_slurm_is_at_least_as_new_as_what_the_portal_was_tried_with(text: str, result: str) -> None:
+    assert checks.slurm_version(text).result == result
+
+
+@pytest.mark.parametrize(
+    ("limit", "hours"),
+    [("1-00:00:00", 24), ("12:00:00", 12), ("30:00", 0.5), ("7-12:30:00", 180.5), ("infinite", math.inf)],
+)
+def test_time_limits_are_read_as_sinfo_prints_them(limit: str, hours: float) -> None:
+    assert checks.hours_of(limit) == hours
+
+
+def test_a_partition_line_that_cannot_be_read_is_no_partition() -> None:
+    with pytest.raises(ValueError, match="not enough values"):
+        checks.parse_partitions("slurm_load_partitions: Unable to contact slurm controller\n")
+
+
+@pytest.mark.parametrize(
+    ("known", "result", "said"),
+    [
+        ({"sxm2": Limits("up", 24)}, "ok", "up, sessions of up to 24 h"),
+        ({"sxm2": Limits("up", math.inf)}, "ok", "24 h"),
+        ({"sxm2": Limits("up", 12)}, "warning", "Set hours_max = 12"),
+        ({"sxm2": Limits("drain", 24)}, "warning", "State=UP"),
+        ({"gpu": Limits("up", 24), "cpu": Limits("up", 24)}, "failed", "Slurm has: gpu, cpu."),
+    ],
+)
+def test_a_partition_of_the_site_is_one_of_slurms_open_and_long_enough(
+    site: Site, known: dict[str, Limits], result: str, said: str
+) -> None:
+    check = checks.partition(site.partition("sxm2"), 24, known)
+
+    assert check.result == result
+    assert said in f"{check.found} {check.repair}"
+
+
+async def test_a_site_without_partitions_is_told_which_there_are() -> None:
+    (check,) = await checks.partitions(Site(), ScriptedHost(sinfo=PARTITIONS))
+
+    assert (check.result, "sxm2, hipri" in check.repair) == ("failed", True)
+
+
+# -- LDAP and storage -----------------------------------------------------------------------------------
+
+
+async def test_each_ldap_server_that_cannot_be_used_is_named_with_its_fault(site: Site, tmp_path: Path) -> None:
+    assert site.ldap
+    missing = site.ldap.model_copy(update={"ca_file": str(tmp_path / "no-ca.crt")})
+
+    found = await checks.ldap(site.model_copy(update={"ldap": missing}), ScriptedHost())
+
+    assert results(found) == {f"LDAP ldap://ldap{number}.example.org:389": "failed" for number in (1, 2)}
+    assert "no-ca.crt" in found[0].found
+    assert "ldap.ca_file" in found[0].repair
+
+
+@pytest.mark.parametrize(("days", "result"), [(-1, "failed"), (5, "warning"), (300, "ok")])
+def test_a_certificate_is_told_before_it_ends(days: int, result: str) -> None:
+    end = datetime.now(UTC) + timedelta(days=days, hours=1)
+
+    check = checks.dated("HTTPS", "it is valid", end)
+
+    assert check.result == result
+    assert f"{end:%Y-%m-%d}" in check.found
+
+
+def test_a_storage_folder_that_is_not_there_fails(tmp_path: Path) -> None:
+    assert checks.storage_folder("isilon", tmp_path).result == "ok"
+    assert checks.storage_folder("isilon", tmp_path / "nothing").result == "failed"
+
+
+# -- this host ------------------------------------------------------------------------------------------
+
+
+def test_running_as_root_is_a_warning(monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    account, _ = checks_host.installation(site)
+
+    assert (account.result, account.found) == ("warning", "running as root")
+
+
+@pytest.mark.parametrize(
+    ("uid", "mode", "loose"),
+    [
+        (0, stat.S_IFREG | 0o755, False),
+        (961, stat.S_IFREG | 0o755, True),
+        (0, stat.S_IFREG | 0o775, True),
+        (0, stat.S_IFDIR | 0o777, True),
+        (0, stat.S_IFDIR | 0o1777, False),
+    ],
+)
+def test_what_somebody_else_than_root_can_change_is_loose(uid: int, mode: int, loose: bool) -> None:
+    found: Any = SimpleNamespace(st_uid=uid, st_mode=mode)
+
+    assert checks_host.is_loose(found) is loose
+
+
+def test_a_launcher_that_others_can_change_fails_and_says_which_folder(site: Site, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "portal-launch"
+    program.parent.mkdir()
+    program.touch(0o755)
+    program.parent.chmod(0o777)
+
+    check = checks_host.launcher(changed(site, launcher=str(program)))[0]
+
+    assert check.result == "failed"
+    assert "others than root can change" in check.found
+    assert "chmod go-w" in check.repair
+    assert str(program.parent) in check.repair.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("listing", "result", "said"),
+    [
+        (RULE, "ok", "as %people, !root, and nothing else"),
+        (RULE.replace("NOPASSWD: ", "NOPASSWD:\n        "), "ok", "nothing else"),
+        (RULE.replace("launch\n", 'launch ""\n'), "ok", "nothing else"),
+        ("Sorry, user portal may not run sudo on head.\n", "failed", "NOPASSWD: /opt/portal-launch"),
+        (RULE.replace("NOPASSWD: ", ""), "failed", "NOPASSWD"),
+        (RULE.replace("launch\n", "launch, /usr/bin/id\n"), "warning", "more than the launcher: /usr/bin/id"),
+        (RULE + "    (ALL : ALL) NOPASSWD: ALL\n", "warning", "more than the launcher: ALL"),
+        (RULE.replace("%people, !root", "ALL"), "warning", "as root"),
+    ],
+)
+async def test_sudo_allows_the_launcher_as_people_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, site: Site, listing: str, result: str, said: str
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 961)
+
+    (check,) = await checks_host.sudo(changed(site, launcher="/opt/portal-launch"), ScriptedHost(sudo=listing))
+
+    assert check.result == result
+    assert said in f"{check.found} {check.repair}"
+
+
+async def test_a_proxy_that_does_not_start_is_told_with_its_last_words(site: Site) -> None:
+    class Broken(ScriptedHost):
+        async def __call__(self, argv: Sequence[str], *_: Any, **__: Any) -> Result:
+            return (
+                Result(1, "", "node:internal\nError: Cannot find module\n") if len(argv) > 2 else Result(0, "v22\n", "")
+            )
+
+    node, proxy = await checks_host.proxy(site, Broken())
+
+    assert (node.result, proxy.result) == ("ok", "failed")
+    assert "Cannot find module" in proxy.found
+
+
+def test_a_port_is_free_or_in_use_or_our_own() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        number = other.getsockname()[1]
+        foreign = checks_host.port("portal.port", "127.0.0.1", number, [])
+        ours = checks_host.port("portal.port", "127.0.0.1", number, [os.getpid()])
+    free = checks_host.port("portal.port", "127.0.0.1", number, [])
+
+    assert (foreign.result, ours.result, free.result) == ("failed", "ok", "ok")
+    assert f"sport = :{number}" in foreign.repair
+    assert f"process {os.getpid()}" in ours.found
+
+
+def test_an_address_of_another_host_cannot_be_bound() -> None:
+    check = checks_host.port("portal.port", "192.0.2.1", 8000, [])
+
+    assert (check.result, "no address of this host" in check.repair) == ("failed", True)
+
+
+def test_our_own_processes_are_those_that_the_state_folder_names(tmp_path: Path) -> None:
+    (tmp_path / "hub.pid").write_text("17")
+    (tmp_path / "proxy.pid").write_text("nonsense")
+
+    assert checks_host.own_processes(tmp_path) == [17]
+    assert checks_host.own_processes(tmp_path / "nothing") == []
+
+
+def test_the_state_folder_is_there_and_closed(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    closed = checks_host.state_folder(tmp_path)
+    tmp_path.chmod(0o755)
+
+    assert (closed.result, checks_host.state_folder(tmp_path).result) == ("ok", "warning")
+    assert "install -d" in checks_host.state_folder(tmp_path / "nothing").repair
+
+
+def test_the_kernels_folder_has_every_kernel_and_nobody_else_can_change_it(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "not in" in checks_host.kernels_folder(tmp_path, site).found
+    for kernel in site.kernel:
+        (tmp_path / kernel.name).mkdir()
+        (tmp_path / kernel.name / "kernel.json").write_text('{"metadata": {"dsportal": {}}}')
+    monkeypatch.setattr(checks_host, "closed_on_the_way", lambda _: "")  # pytest's own folders are closed
+
+    found = {}
+    for mode in (0o755, 0o777, 0o700):
+        tmp_path.chmod(mode)
+        found[mode] = checks_host.kernels_folder(tmp_path, site).result
+
+    assert found == {0o755: "ok", 0o777: "failed", 0o700: "failed"}
+
+
+def test_a_folder_that_people_cannot_pass_is_named(tmp_path: Path) -> None:
+    (tmp_path / "closed" / "kernels").mkdir(parents=True)
+    (tmp_path / "closed").chmod(0o700)
+
+    assert checks_host.closed_on_the_way(Path("/usr/bin/env")) == ""
+    assert checks_host.closed_on_the_way(tmp_path / "closed" / "kernels") != ""
+
+
+# -- HTTPS ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def encrypted(site: Site, tmp_path: Path) -> Site:
+    """The site with a certificate of its own that is good for a year."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "portal.example.org")])
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=365))
+    pem = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    (tmp_path / "cert.pem").write_bytes(pem)
+    write_key(tmp_path / "key.pem", key)
+    return changed(site, certificate=str(tmp_path / "cert.pem"), key=str(tmp_path / "key.pem"))
+
+
+def write_key(file: Path, key: ec.EllipticCurvePrivateKey) -> None:
+    kinds = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    file.write_bytes(key.private_bytes(*kinds))
+    file.chmod(0o600)
+
+
+async def https(site: Site) -> Check:
+    """The finding as doctor makes it, faults included."""
+    (group,) = (group for group in doctor.GROUPS if group.what == "HTTPS")
+    (check,) = await doctor._looked(group, site, ScriptedHost())
+    return check
+
+
+async def test_a_good_certificate_is_told_with_its_end(encrypted: Site) -> None:
+    check = await https(encrypted)
+
+    assert (check.result, "is valid until" in check.found) == ("ok", True)
+
+
+async def test_no_certificate_is_a_warning(site: Site) -> None:
+    assert (await https(site)).result == "warning"
+
+
+async def test_a_key_that_everybody_can_read_is_a_warning(encrypted: Site) -> None:
+    Path(encrypted.portal.key).chmod(0o644)
+
+    assert "chmod 600" in (await https(encrypted)).repair
+
+
+async def test_a_key_of_another_certificate_fails(encrypted: Site) -> None:
+    write_key(Path(encrypted.portal.key), ec.generate_private_key(ec.SECP256R1()))
+
+    check = await https(encrypted)
+
+    assert (check.result, "mismatch" in check.found.lower()) == ("failed", True)
+
+
+async def test_a_missing_key_fails_with_the_name_of_the_file(encrypted: Site) -> None:
+    Path(encrypted.portal.key).unlink()
+
+    check = await https(encrypted)
+
+    assert (check.result, check.found) == ("failed", f"{encrypted.portal.key}: No such file or directory")
+
+
+async def test_a_look_that_blocks_does_not_stop_the_others(site: Site) -> None:
+    released = threading.Event()
+
+    def blocks(_: Site) -> list[Check]:
+        assert released.wait(timeout=10)
+        return []
+
+    async def release() -> None:
+        released.set()
+
+    await asyncio.gather(doctor.threaded(blocks)(site, ScriptedHost()), release())
