@@ -80,14 +80,14 @@ def _add_notebooks(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def _up(arguments: argparse.Namespace) -> int:
-    from jupyterhub.app import JupyterHub
+    from portal.app import PortalHub
 
     if arguments.local:
         _prepare_local(arguments)
     else:
         os.environ["DSPORTAL_SITE"] = str(Path(arguments.site or DEFAULT_SITE).resolve())
         _warn_without_https(load(os.environ["DSPORTAL_SITE"]))
-    JupyterHub.launch_instance([f"--config={data.folder('deploy') / 'jupyterhub_config.py'}"])
+    PortalHub.launch_instance([f"--config={data.folder('deploy') / 'jupyterhub_config.py'}"])
     return 0
 
 

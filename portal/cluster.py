@@ -13,7 +13,7 @@ from portal import slurm
 from portal.errors import SlurmUnavailable, SubmitRefused
 from portal.runner import Result, Run, RunError, run
 from portal.script import Submission
-from portal.slurm import Job, JobEnd
+from portal.slurm import Job, JobEnd, SessionJob
 
 QUERY_TIMEOUT_S = 15
 LAUNCH_TIMEOUT_S = 60
@@ -119,6 +119,11 @@ class Cluster:
     async def find(self, key: str) -> str:
         """The id of the job that carries ``key``, or ``""``: after a lost answer of sbatch."""
         return slurm.parse_find(await self._ask(slurm.find_command(key)))
+
+    async def sessions(self, key_prefix: str) -> list[SessionJob]:
+        """The waiting and running jobs whose session key begins with ``key_prefix``, each confirmed by slurmctld."""
+        hints = slurm.parse_sessions(await self._ask(slurm.sessions_command()), key_prefix)
+        return [job for job in hints if slurm.is_session(await self._ask(slurm.show_job_command(job.id)), job)]
 
     async def ended(self, job_id: str) -> JobEnd | None:
         """How a job ended, or ``None`` while nobody says that it has: slurmctld first, then accounting."""

@@ -24,6 +24,7 @@ LOCAL_VARIABLE = "DSPORTAL_LOCAL"  # the state folder of the local mode
 PASSWORD_VARIABLE = "DSPORTAL_LOCAL_PASSWORD"  # noqa: S105  the name of a variable, not a password
 PORT_VARIABLE = "DSPORTAL_LOCAL_PORT"
 FILES_VARIABLE = "DSPORTAL_LOCAL_FILES"
+RESUMER = "dsportal"  # the service that takes up waiting sessions
 POLL_EVERY_S = 5
 HTTP_TIMEOUT_S = 120
 
@@ -48,8 +49,11 @@ def configure(c: Any, site: Site, site_file: str) -> None:
     c.JupyterHub.authenticator_class = "dsportal-ldap"
     c.LDAPAuthenticator.site_file = site_file
     c.JupyterHub.spawner_class = "dsportal-slurm"
-    c.SlurmSessionSpawner.site_file = site_file
-    _sessions(c)
+    c.AsksPerson.site_file = site_file
+    c.SlurmSessionSpawner.hub_id = _hub_id(Path(site.portal.state_folder))
+    c.JupyterHub.services = [{"name": RESUMER, "api_token": secrets.token_hex(32)}]
+    c.JupyterHub.load_roles = [{"name": RESUMER, "services": [RESUMER], "scopes": ["servers", "read:users:name"]}]
+    _sessions(c, site)
 
 
 def configure_local(c: Any, site: Site, state: str, password: str) -> None:
@@ -72,7 +76,7 @@ def configure_local(c: Any, site: Site, state: str, password: str) -> None:
     c.LocalSessionSpawner.kernels_folder = site.kernels.folder
     c.LocalSessionSpawner.log_folder = state
     c.LocalSessionSpawner.files_folder = os.environ.get(FILES_VARIABLE, "")
-    _sessions(c)
+    _sessions(c, site)
     c.JupyterHub.cleanup_servers = True  # what one person started in a terminal ends with it
 
 
@@ -122,6 +126,24 @@ def _node() -> str:
     return str(inside if inside.is_file() else "node")
 
 
+def _hub_id(folder: Path) -> str:
+    """Six hexadecimal digits that every session key of this hub begins with: other hubs' jobs are not ours."""
+    file = folder / "hub_id"
+    if not file.exists():
+        file.write_text(secrets.token_hex(3))
+    return file.read_text().strip()
+
+
+def cluster_of(hub: Any) -> Any:
+    """The shared picture of the cluster that a hub's spawners look at; ``None`` in the local mode."""
+    if "hub_id" not in hub.config.SlurmSessionSpawner:
+        return None
+    from spawners.asks import the_site
+    from spawners.slurm import the_cluster
+
+    return the_cluster(the_site(hub.config.AsksPerson.site_file).portal.launcher)
+
+
 def _state(c: Any, folder: Path) -> None:
     """Everything that outlives the process, in one folder that nobody else reads."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -132,7 +154,7 @@ def _state(c: Any, folder: Path) -> None:
     c.JupyterHub.cleanup_servers = False  # a hub that stops leaves the sessions alone
 
 
-def _sessions(c: Any) -> None:
+def _sessions(c: Any, site: Site) -> None:
     c.JupyterHub.redirect_to_server = False  # after the login comes the server page
     c.Spawner.default_url = "/lab"
     c.Spawner.disable_user_config = True  # a person's files configure their kernels, not the server
@@ -140,5 +162,5 @@ def _sessions(c: Any) -> None:
     c.Spawner.poll_interval = POLL_EVERY_S
     c.JupyterHub.tornado_settings = {
         "slow_spawn_timeout": 1,  # what is refused at once is answered at once; then the page that follows
-        "cookie_options": {"samesite": "Lax"},
+        "cookie_options": {"samesite": "Lax", **({"secure": True} if site.portal.certificate else {})},
     }

@@ -15,6 +15,7 @@ from portal.request import SessionRequest
 from portal.site import Site
 
 JOB_NAME_PREFIX = "dsportal-"
+KEY_LENGTH = 16
 _KEY = re.compile(r"[0-9a-f]{16}\Z")
 
 

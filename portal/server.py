@@ -24,8 +24,8 @@ from urllib.parse import urlsplit, urlunsplit
 from portal.home import prepare_home
 from portal.launcher import ENVIRONMENT_FILE
 
-ANNOUNCE_TRIES = 30
 ANNOUNCE_WAIT_S = 2
+REFUSALS = 60  # two minutes of them, one after the other or not
 
 
 def main() -> None:
@@ -65,23 +65,22 @@ def with_port(url: str, port: int) -> str:
 
 
 def announce(port: int) -> None:
-    """Tell the hub the port; a hub that restarts is asked again for a minute.
+    """Tell the hub the port. A hub that is away is waited for; one that comes back needs a moment to know us.
 
     Raises:
-        OSError: the hub was not reached.
         PermissionError: the hub does not want this session (any more).
     """
-    for attempt in range(1, ANNOUNCE_TRIES + 1):
+    refused = 0
+    while True:
         try:
             return _post(port)
         except urllib.error.HTTPError as error:
-            if error.code < 500:
+            refused += error.code < 500
+            if refused >= REFUSALS:
                 raise PermissionError(f"the hub refused this session: {error.code} {error.reason}") from error
-        except OSError:
-            if attempt == ANNOUNCE_TRIES:
-                raise
+        except OSError as error:
+            print(f"[portal] the hub does not answer ({error}); asked again in {ANNOUNCE_WAIT_S} s", flush=True)
         _wait(ANNOUNCE_WAIT_S)
-    raise TimeoutError("the hub did not take the port of this session")
 
 
 def _post(port: int) -> None:

@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from portal.errors import SlurmUnavailable
-from portal.script import job_name
+from portal.script import JOB_NAME_PREFIX, KEY_LENGTH, job_name
 
 
 class Phase(StrEnum):
@@ -113,6 +113,37 @@ def find_command(key: str) -> tuple[str, ...]:
 def parse_find(stdout: str) -> str:
     """The job's id, or ``""`` when no job carries the key."""
     return next((line.strip() for line in stdout.splitlines() if line.strip().isdigit()), "")
+
+
+@dataclass(frozen=True)
+class SessionJob:
+    """A job that carries a session's key."""
+
+    id: str
+    user: str
+    key: str
+
+
+def sessions_command() -> tuple[str, ...]:
+    """List waiting and running jobs with their names."""
+    return ("squeue", "--noheader", "--all", "--format=%i|%u|%j")
+
+
+def parse_sessions(stdout: str, key_prefix: str) -> list[SessionJob]:
+    """What looks like sessions whose key begins with ``key_prefix``.
+
+    A job's name is its owner's text and may hold newlines, so a line here is only a hint: ask
+    :func:`show_job_command` before anything is done to the job.
+    """
+    pattern = re.compile(rf"(\d+)\|([^|\s]+)\|{JOB_NAME_PREFIX}({key_prefix}[0-9a-f]+)")
+    found = (pattern.fullmatch(line.strip()) for line in stdout.splitlines())
+    return [SessionJob(*match.groups()) for match in found if match and len(match[3]) == KEY_LENGTH]
+
+
+def is_session(stdout: str, job: SessionJob) -> bool:
+    """True when slurmctld itself says that this job has this name and this owner (``scontrol --oneliner show job``)."""
+    start = f"JobId={job.id} JobName={job_name(job.key)} UserId={job.user}("
+    return stdout.startswith(start)
 
 
 def show_job_command(job_id: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import contextlib
 import functools
 import json
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import batchspawner
@@ -15,14 +15,13 @@ from sqlalchemy.orm import object_session
 from traitlets import Unicode, default
 
 from portal import data, session
-from portal.auth import identity_of
 from portal.cluster import Cluster
 from portal.errors import PortalError, RequestError, SessionEnded, SlurmUnavailable
-from portal.request import SessionRequest, checked
-from portal.script import Submission, submission
-from portal.site import Site, load
+from portal.request import SessionRequest
+from portal.script import KEY_LENGTH, Submission, submission
 from portal.slurm import Job, JobEnd, Phase
 from spawners import form
+from spawners.asks import AsksPerson
 from spawners.errors import Refused
 from spawners.ready import AwaitsPort
 
@@ -38,78 +37,29 @@ def the_cluster(launcher: str) -> Cluster:
     return Cluster(launcher)
 
 
-@functools.cache
-def the_site(path: str) -> Site:
-    """The settings, read once."""
-    return load(path)
-
-
-class SlurmSessionSpawner(AwaitsPort, batchspawner.SlurmSpawner):  # type: ignore[misc]
+class SlurmSessionSpawner(AwaitsPort, AsksPerson, batchspawner.SlurmSpawner):  # type: ignore[misc]
     """Starts a person's JupyterLab as a Slurm job, through portal-launch."""
 
-    site_file = Unicode("/etc/dsportal/site.toml", help="The settings file of the site.").tag(config=True)
+    hub_id = Unicode("000000", help="Six hexadecimal digits that this hub's session keys begin with.").tag(config=True)
     key = Unicode(help="The session's unique key; the job carries it in its name.")
 
     _request: SessionRequest | None = None
     _job: Job | None = None
     _stale_s = 0.0
+    _read_at = float("-inf")  # when the last good picture was taken
+    _listens_at = 0
+    _before: Mapping[str, Any] = {}
     _submitting: asyncio.Future[str] | None = None
     _submitted_at = float("-inf")  # on the cluster's clock; a hub that restarted knows only that it was before
-    _refused: tuple[RequestError | None, SessionRequest | None] = (None, None)
 
     @default("start_timeout")
     def _start_timeout(self) -> int:
         return FOREVER_S
 
     @property
-    def site(self) -> Site:
-        """The site's settings."""
-        return the_site(self.site_file)
-
-    @property
     def cluster(self) -> Cluster:
         """The hub's shared picture of the cluster."""
         return the_cluster(self.site.portal.launcher)
-
-    # -- what a person asks for -------------------------------------------------------------------------
-
-    async def get_options_form(self) -> str:
-        """The form's fields: what was refused just now, or else the last choices."""
-        error, entered = self._refused
-        self._refused = (None, None)
-        saved = entered or form.remembered(self.orm_spawner.user_options or {})
-        return form.render(self.site, identity_of(self.user), saved=saved, error=error)
-
-    @default("options_from_form")
-    def _options_from_form(self) -> Callable[[Mapping[str, list[str]]], dict[str, object]]:
-        return self.options_of_form
-
-    def options_of_form(self, form_data: Mapping[str, list[str]]) -> dict[str, object]:
-        """Options out of the form; what is not allowed is answered with 400 and the reason at its field."""
-        self._refused = (None, form.entered(form_data))
-        try:
-            return self._checked(form.options(form_data)).as_options()
-        except RequestError as error:
-            self._refused = (error, form.entered(form_data))
-            raise Refused(error) from error
-
-    @default("apply_user_options")
-    def _apply_user_options(self) -> Callable[[Any, Mapping[str, object]], None]:
-        return self._apply_options
-
-    def _apply_options(self, spawner: Any, options: Mapping[str, object]) -> None:
-        """The check behind every door, before start() makes it once more."""
-        try:
-            self._checked(options)
-        except RequestError as error:
-            raise Refused(error) from error
-
-    def options_from_query(self, query_data: Mapping[str, list[str]]) -> dict[str, object]:
-        """A link never starts anything: the form is shown instead."""
-        raise Refused(PortalError("A link cannot start a session. Check the choices below, then press Start."))
-
-    def _checked(self, options: Mapping[str, object]) -> SessionRequest:
-        return checked(options, self.site, identity_of(self.user))
 
     # -- start ------------------------------------------------------------------------------------------
 
@@ -117,7 +67,9 @@ class SlurmSessionSpawner(AwaitsPort, batchspawner.SlurmSpawner):  # type: ignor
         """Submit the job, wait as long as Slurm makes us wait, and answer where the server listens."""
         try:
             self._request = self._checked(self.user_options or {})
-            await self._submit(self._request)
+            self.expect_port()
+            if not await self._taken_up():
+                await self._submit(self._request)
             return await self._started()
         except RequestError as error:
             raise Refused(error) from error
@@ -128,9 +80,30 @@ class SlurmSessionSpawner(AwaitsPort, batchspawner.SlurmSpawner):  # type: ignor
         finally:
             self.forget_port()
 
+    async def _taken_up(self) -> bool:
+        """Go on with the job that this session asked for before the hub was restarted, if there is one."""
+        before, self._before = self._before, {}
+        if not before:
+            return False
+        self.key, self.job_id, self.api_token = before["key"], before.get("job_id", ""), before["token"]
+        while not await self._knows_job():  # noqa: ASYNC110  nobody tells us when a silent Slurm speaks again
+            await asyncio.sleep(LOOK_EVERY_S)
+        if not self.job_id:
+            return False  # the hub went away before sbatch ran
+        self._save()
+        self.log.info("Job %s of %s is taken up again", self.job_id, self._log_name)
+        return True
+
+    async def _knows_job(self) -> bool:
+        """True once Slurm has answered whether a job carries our key."""
+        try:
+            self.job_id = self.job_id or await self.cluster.find(self.key)
+        except SlurmUnavailable:
+            return False
+        return True
+
     async def _submit(self, request: SessionRequest) -> None:
-        self.expect_port()
-        self.key = secrets.token_hex(8)
+        self.key = self.hub_id + secrets.token_hex((KEY_LENGTH - len(self.hub_id)) // 2)
         self._save()
         what = submission(request, self.site, self.key, self._session_environment())
         self._submitting = asyncio.ensure_future(self._submitted(what))
@@ -166,10 +139,12 @@ class SlurmSessionSpawner(AwaitsPort, batchspawner.SlurmSpawner):  # type: ignor
         assert port is not None  # noqa: S101  _submit made it
         while True:
             job = await self._look(LOOK_EVERY_S if not port.done() else 0.0)
-            if job and job.phase is Phase.ENDED:
+            if (job and job.phase is Phase.ENDED) or await self._vanished(job):
                 raise await self._dead(job)
             if job and job.phase is Phase.RUNNING:
                 if port.done() and job.node:
+                    self._listens_at = port.result()
+                    self._save()
                     return job.node, port.result()
                 running_since = running_since or self.cluster.now()
                 self._check_patience(running_since, job)
@@ -187,11 +162,18 @@ class SlurmSessionSpawner(AwaitsPort, batchspawner.SlurmSpawner):  # type: ignor
         """Our job in the shared picture; ``None`` while it is not known there."""
         snapshot = await self.cluster.snapshot(max_age_s)
         self._stale_s = snapshot.age_s(self.cluster.now()) if snapshot.error else 0.0
+        self._read_at = float("-inf") if snapshot.error else snapshot.taken_at
         self._job = snapshot.jobs.get(self.job_id)
         return self._job
 
-    async def _dead(self, job: Job) -> SessionEnded:
-        end = await self.cluster.ended(job.id) or JobEnd(job.state)
+    async def _vanished(self, job: Job | None) -> bool:
+        """True when a queue that was read after the submission does not hold our job, and Slurm knows its end."""
+        if job or self._read_at <= self._submitted_at:
+            return False
+        return await self.cluster.ended(self.job_id) is not None
+
+    async def _dead(self, job: Job | None) -> SessionEnded:
+        end = await self.cluster.ended(self.job_id) or JobEnd(job.state if job else "COMPLETED")
         log = await self._finish()
         return SessionEnded(session.ended(end, log), log=log)
 
@@ -268,17 +250,22 @@ class SlurmSessionSpawner(AwaitsPort, batchspawner.SlurmSpawner):  # type: ignor
     def get_state(self) -> dict[str, Any]:
         """What survives a restart of the hub."""
         state: dict[str, Any] = super().get_state()
-        return {**state, "key": self.key} if self.key else state
+        if not self.key:
+            return state
+        own = {"key": self.key, "token": self.api_token, "port": self._listens_at}
+        return {**state, **own}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """The other way round."""
         super().load_state(state)
-        self.key = state.get("key", "")
+        self.key, self._listens_at = state.get("key", ""), state.get("port", 0)
+        self.api_token = state.get("token", "")  # the running session's own: it stays the same
+        self._before = state if self.key and not self._listens_at else {}
 
     def clear_state(self) -> None:
         """Forget the job."""
         super().clear_state()
-        self.key = ""
+        self.key, self._listens_at = "", 0
 
     def _save(self) -> None:
         """Write the state now: the hub itself does so only after start() has returned."""

@@ -148,9 +148,16 @@ def environment() -> dict[str, str]:
         **os.environ,
         "DSPORTAL_ARTEFACTS": str(ARTEFACTS),
         "DSPORTAL_DEMO": str(TEST_STATE),
-        "DSPORTAL_DEB_CACHE": os.environ.get("DSPORTAL_DEB_CACHE") or str(STATE / "debs"),
+        "DSPORTAL_DEB_CACHE": os.environ.get("DSPORTAL_DEB_CACHE") or str(packages()),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
+
+
+def packages() -> Path:
+    """Where packages are that were downloaded before: for the demo, or else for these tests."""
+    folder = next((s / "debs" for s in (STATE, TEST_STATE) if any(s.glob("debs/*.deb"))), TEST_STATE / "debs")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def read(report: Path) -> Count:

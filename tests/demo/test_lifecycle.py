@@ -133,7 +133,9 @@ def test_where_no_cluster_can_run_the_local_mode_starts_and_one_line_says_why(ma
     demo.env["PATH"] = "/nowhere"
     done = demo.call("run", "--port", "8099", "--variant", "root" if os.geteuid() else "rootless")
     assert "No private cluster: " in done.stdout
-    assert done.stdout.splitlines()[-1] == "portal up --local --port 8099"
+    site = f"--site {demo.folder}/local/site.toml"
+    assert done.stdout.splitlines()[-1].startswith(f"portal up --local {site}")
+    assert done.stdout.splitlines()[-1].endswith("--port 8099")
 
 
 def test_clean_removes_a_state_folder_and_nothing_else(make_demo: MakeDemo) -> None:

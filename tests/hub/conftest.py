@@ -14,30 +14,36 @@ import pytest
 from portal.launcher import SESSIONS
 from tests.inside import SITE_FILE, VENV_BIN, eventually, home, jobs_of, sh
 
-PORT, HUB_PORT, PROXY_PORT = 18000, 18081, 18001
+PORT = 18000
 URL = f"http://127.0.0.1:{PORT}"
 FOLDER = Path("/cluster/test-hub")
 
 
 class Hub:
-    """A hub that the tests may kill."""
+    """A hub that the tests may kill, with its own folder and ports; ``settings`` are lines of ``[portal]``."""
 
-    def __init__(self) -> None:
-        self.site_file = FOLDER / "site.toml"
-        self.log_file = FOLDER / "hub.log"
+    def __init__(self, folder: Path = FOLDER, port: int = PORT, **settings: str) -> None:
+        self.folder, self.port, self.settings = folder, port, settings
+        self.site_file = folder / "site.toml"
+        self.log_file = folder / "hub.log"
+        self.url = f"{'https' if settings else 'http'}://127.0.0.1:{port}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def prepare(self) -> None:
         """An empty state folder and the demo's settings with other ports."""
-        shutil.rmtree(FOLDER, ignore_errors=True)
-        FOLDER.mkdir()
-        values = {"port": PORT, "hub_port": HUB_PORT, "proxy_port": PROXY_PORT, "state_folder": f'"{FOLDER}/state"'}
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir()
+        ports = {"port": self.port, "hub_port": self.port + 81, "proxy_port": self.port + 1}
+        texts = {"state_folder": f"{self.folder}/state", "extra_config": f"{self.folder}/extra", **self.settings}
+        (self.folder / "extra").mkdir()
+        (self.folder / "extra" / "quick.py").write_text("c.PortalHub.settle_every_s = 2\n")
+        values = {**ports, **{key: f'"{text}"' for key, text in texts.items()}}
         text = SITE_FILE.read_text()
         for key, value in values.items():
             text = re.sub(rf"^{key}\s*=.*\n", "", text, flags=re.MULTILINE)
             text = text.replace("[portal]\n", f"[portal]\n{key} = {value}\n")
         self.site_file.write_text(text)
-        shutil.chown(FOLDER, "portal", "portal")
+        shutil.chown(self.folder, "portal", "portal")
 
     def start(self) -> None:
         """Start it and wait until its login page answers."""
@@ -50,13 +56,13 @@ class Hub:
         assert self._process is not None
         assert self._process.poll() is None, self.log_file.read_text()[-3000:]
         try:
-            return httpx.get(f"{URL}/hub/login", trust_env=False).status_code == 200
+            return httpx.get(f"{self.url}/hub/login", trust_env=False, verify=False).status_code == 200  # noqa: S501
         except httpx.HTTPError:
             return False
 
     def kill(self) -> None:
         """kill -9 of the hub itself, as a crash would; its proxy lives on."""
-        pid = (FOLDER / "state" / "hub.pid").read_text().strip()
+        pid = (self.folder / "state" / "hub.pid").read_text().strip()
         sh("kill", "-KILL", pid)
         assert self._process is not None
         self._process.wait(timeout=10)

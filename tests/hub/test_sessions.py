@@ -7,9 +7,13 @@ import json
 import httpx
 import pytest
 
+from portal.cluster import Cluster
 from portal.launcher import ENVIRONMENT_FILE, SESSIONS
+from portal.request import SessionRequest
+from portal.script import submission
+from portal.site import load
 from tests.hub.conftest import URL, Hub, Person
-from tests.inside import eventually, home, jobs_of, sh
+from tests.inside import SITE_FILE, as_portal, eventually, home, jobs_of, sh
 
 
 def test_a_click_becomes_a_job_and_a_lab_and_a_stop_ends_both(alice: Person) -> None:
@@ -131,6 +135,56 @@ def test_a_session_outlives_a_hub_that_is_killed(hub: Hub, alice: Person) -> Non
     assert jobs_of("alice") == [job_id]
     alice.stop()
     eventually(lambda: not jobs_of("alice"), "the job is gone", within_s=15)
+
+
+def test_a_session_that_waits_outlives_a_hub_that_is_killed_and_starts_when_there_is_room(
+    hub: Hub, people: dict[str, Person]
+) -> None:
+    sh("scontrol", "update", "PartitionName=sxm2", "State=DOWN")
+    try:
+        alice = people["alice"]
+        alice.spawn(gpus="1", partition="sxm2")
+        (job_id,) = eventually(lambda: jobs_of("alice"), "the job waits")
+        hub.kill()
+        hub.start()
+        eventually(lambda: alice.server().get("pending") == "spawn", "the session is taken up again")
+        assert jobs_of("alice") == [job_id]
+    finally:
+        sh("scontrol", "update", "PartitionName=sxm2", "State=UP")
+
+    eventually(alice.is_ready, "the session is ready", within_s=60)
+    assert jobs_of("alice") == [job_id]
+
+
+def test_a_session_that_started_while_the_hub_was_away_is_taken_up_too(hub: Hub, alice: Person) -> None:
+    alice.spawn(gpus="0")
+    (job_id,) = eventually(lambda: jobs_of("alice"), "the job is there")
+    hub.kill()
+    eventually(lambda: "RUNNING" in sh("squeue", "-h", "-j", job_id, "-o", "%T"), "the job runs")
+    hub.start()
+
+    eventually(alice.is_ready, "the session is ready", within_s=60)
+    assert jobs_of("alice") == [job_id]
+
+
+async def test_a_job_that_no_session_holds_is_ended_and_other_hubs_jobs_are_not(hub: Hub) -> None:
+    site = load(str(SITE_FILE))
+    cluster = Cluster(site.portal.launcher, run=as_portal)
+    hub_id = (hub.folder / "state" / "hub_id").read_text()
+    ours, others = f"{hub_id}0123456789", "fedcba9876543210"
+    environment = {"JUPYTERHUB_API_URL": "http://127.0.0.1:9/hub/api", "JUPYTERHUB_API_TOKEN": "x"}
+    environment |= {"JUPYTERHUB_SERVICE_URL": "http://0.0.0.0:0/", "DSPORTAL_SESSION": '{"notebooks": "/nowhere"}'}
+    request = SessionRequest("sxm2", 0, 1)
+    jobs = [await cluster.submit("alice", submission(request, site, key, environment)) for key in (ours, others)]
+    lookalike = [f"--job-name=dsportal-{hub_id}\n1", "--output=/dev/null", "--wrap=sleep 60"]
+    named_alike = sh("sbatch", "--parsable", *lookalike, user="bob").strip()
+
+    eventually(lambda: jobs[0] not in jobs_of("alice"), "the job that nobody holds is gone", within_s=30)
+
+    assert jobs[1] in jobs_of("alice")
+    assert named_alike in jobs_of("bob")
+    await cluster.finish("alice", others, jobs[1])
+    sh("scancel", named_alike)
 
 
 def test_a_session_that_an_administrator_cancels_is_gone_for_the_hub_too(alice: Person) -> None:

@@ -84,3 +84,15 @@ def test_a_key_finds_its_job_and_a_ping_tells_whether_the_controller_is_up() -> 
     assert slurm.parse_ping("Slurmctld(primary) at head is UP\n")
     assert not slurm.parse_ping("Slurmctld(primary) at head is DOWN\n")
     assert slurm.find_command("0" * 16)[-2] == "--name=dsportal-0000000000000000"
+
+
+def test_sessions_are_told_by_their_key_and_believed_only_with_slurmctlds_own_word() -> None:
+    listing = "7|alice|dsportal-abc1230000000001\n8|bob|dsportal-fff1230000000001\n9|carol|dsportal-abc123\n1|eve|x\n"
+
+    (job,) = slurm.parse_sessions(listing, "abc123")
+
+    assert job == slurm.SessionJob("7", "alice", "abc1230000000001")
+    shown = "JobId=7 JobName=dsportal-abc1230000000001 UserId=alice(20001) GroupId=x(1)"
+    assert slurm.is_session(shown, job)
+    assert not slurm.is_session(shown.replace("alice", "bob"), job)
+    assert not slurm.is_session(f"JobId=7 JobName=x\n{shown}", job)

@@ -1,0 +1,80 @@
+"""JupyterHub as the portal runs it: a hub that comes back takes up what waited, and settles what nobody holds."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from jupyterhub import orm
+from jupyterhub.app import JupyterHub
+from tornado.escape import json_encode, url_escape
+from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
+from traitlets import Float
+
+from portal.errors import SlurmUnavailable
+from portal.hub import RESUMER, cluster_of
+
+
+class PortalHub(JupyterHub):  # type: ignore[misc]
+    """JupyterHub itself knows sessions that run or do not; here a session may also wait while the hub is away."""
+
+    name = "jupyterhub"  # the same command line and the same settings file
+    settle_every_s = Float(60, help="Seconds between two looks for jobs that no session holds.").tag(config=True)
+
+    async def init_spawners(self) -> Any:
+        """Keep JupyterHub from looking for servers that are not there yet: those sessions are started again below."""
+        self._waiting = [_detach(row) for row in self.db.query(orm.Spawner).all() if _waits(row)]
+        self.db.commit()
+        return await super().init_spawners()
+
+    async def start(self) -> None:
+        """Start the hub, then take up the sessions that waited."""
+        await super().start()
+        self._background = [asyncio.ensure_future(self._resume(*session)) for session in self._waiting]
+        if cluster_of(self) is not None:
+            self._background.append(asyncio.ensure_future(self._settle_for_ever()))
+
+    async def _resume(self, username: str, server_name: str, options: dict[str, object]) -> None:
+        """Start a session the ordinary way; its spawner finds the job that is there already."""
+        path = f"/users/{url_escape(username, plus=False)}/servers/{url_escape(server_name, plus=False)}"
+        headers = {"Authorization": f"token {self.services_api_token(RESUMER)}", "Content-Type": "application/json"}
+        url = self.hub.api_url.rstrip("/") + (path if server_name else path.replace("/servers/", "/server"))
+        request = HTTPRequest(url, method="POST", headers=headers, body=json_encode(options))
+        try:
+            await AsyncHTTPClient().fetch(request)
+            self.log.info("Taken up again: the session of %s", username)
+        except HTTPClientError as error:
+            self.log.warning("The session of %s that waited could not be taken up: %s", username, error)
+
+    def services_api_token(self, name: str) -> str:
+        """The token of one of our own services."""
+        return str(self._service_map[name].api_token)
+
+    async def _settle_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(self.settle_every_s)
+            try:
+                await self.settle()
+            except SlurmUnavailable as error:
+                self.log.warning("Jobs without a session are not looked for now: %s", error.detail)
+
+    async def settle(self) -> None:
+        """End the jobs of this hub that no session holds."""
+        cluster, hub_id = cluster_of(self), self.config.SlurmSessionSpawner.hub_id
+        jobs = await cluster.sessions(hub_id)
+        held = {(row.state or {}).get("key") for row in self.db.query(orm.Spawner).all()}
+        for job in jobs:
+            if job.key not in held:
+                self.log.warning("Job %s of %s has no session any more; it is cancelled", job.id, job.user)
+                await cluster.finish(job.user, job.key, job.id)
+
+
+def _waits(row: Any) -> bool:
+    """True for a session whose job was asked for, and whose server has not been heard of."""
+    state = row.state or {}
+    return bool(state.get("key")) and not state.get("port")
+
+
+def _detach(row: Any) -> tuple[str, str, dict[str, object]]:
+    row.server = None
+    return row.user.name, row.name, dict(row.user_options or {})
