@@ -68,6 +68,7 @@ def test_an_ordinary_user_runs_the_whole_cluster_without_root(
     command = ["bash", "-c", script(closed_checkout)]
     before = etc_sum(), mounts()
     home = closed_checkout.parent
+    monkeypatch.delenv("DSPORTAL_DEMO", raising=False)  # the checkout's own state folder
     if IS_ROOT:
         monkeypatch.setenv("DSPORTAL_DEB_CACHE", str(shutil.copytree(os.environ["DSPORTAL_DEB_CACHE"], home / "debs")))
         status = ordinary_user.run(home, command)
