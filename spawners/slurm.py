@@ -43,6 +43,7 @@ class SlurmSessionSpawner(AwaitsPort, AsksPerson, batchspawner.SlurmSpawner):  #
     hub_id = Unicode("000000", help="Six hexadecimal digits that this hub's session keys begin with.").tag(config=True)
     key = Unicode(help="The session's unique key; the job carries it in its name.")
 
+    last_end = ""  # why the last session ended, for the server page, until the next start
     _request: SessionRequest | None = None
     _job: Job | None = None
     _stale_s = 0.0
@@ -66,7 +67,7 @@ class SlurmSessionSpawner(AwaitsPort, AsksPerson, batchspawner.SlurmSpawner):  #
     async def start(self) -> tuple[str, int]:
         """Submit the job, wait as long as Slurm makes us wait, and answer where the server listens."""
         try:
-            self._request = self._checked(self.user_options or {})
+            self._request, self.last_end = self._checked(self.user_options or {}), ""
             self.expect_port()
             if not await self._taken_up():
                 await self._submit(self._request)
@@ -217,7 +218,8 @@ class SlurmSessionSpawner(AwaitsPort, AsksPerson, batchspawner.SlurmSpawner):  #
         end = await self.cluster.ended(self.job_id)
         if end is None:
             return None
-        self.log.info("The session %s ended: %s", self._log_name, session.ended(end))
+        self.last_end = session.ended(end)
+        self.log.info("The session %s ended: %s", self._log_name, self.last_end)
         await self._finish()  # its secrets go with it: JupyterHub does not call stop() for what has ended
         return 0 if end.state == "COMPLETED" else 1
 
@@ -250,6 +252,8 @@ class SlurmSessionSpawner(AwaitsPort, AsksPerson, batchspawner.SlurmSpawner):  #
     def get_state(self) -> dict[str, Any]:
         """What survives a restart of the hub."""
         state: dict[str, Any] = super().get_state()
+        if self.last_end:
+            state["last_end"] = self.last_end
         if not self.key:
             return state
         own = {"key": self.key, "token": self.api_token, "port": self._listens_at}
@@ -259,6 +263,7 @@ class SlurmSessionSpawner(AwaitsPort, AsksPerson, batchspawner.SlurmSpawner):  #
         """The other way round."""
         super().load_state(state)
         self.key, self._listens_at = state.get("key", ""), state.get("port", 0)
+        self.last_end = state.get("last_end", "")
         self.api_token = state.get("token", "")  # the running session's own: it stays the same
         self._before = state if self.key and not self._listens_at else {}
 

@@ -194,6 +194,8 @@ def test_a_session_that_an_administrator_cancels_is_gone_for_the_hub_too(alice: 
 
     eventually(lambda: not alice.server(), "the hub knows that it ended", within_s=30)
     assert not list((home("alice") / SESSIONS).rglob(ENVIRONMENT_FILE)), "its secrets are gone too"
+    for page in ("/hub/home", "/user/alice/lab"):
+        assert "The session was cancelled." in alice.http.get(page).text, page
 
 
 def test_the_callback_takes_a_port_from_a_starting_session_and_nothing_else(alice: Person) -> None:
