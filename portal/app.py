@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 from jupyterhub import orm
@@ -20,6 +21,11 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
 
     name = "jupyterhub"  # the same command line and the same settings file
     settle_every_s = Float(60, help="Seconds between two looks for jobs that no session holds.").tag(config=True)
+
+    def init_logging(self) -> None:
+        """What the portal's own modules say goes where JupyterHub's words go."""
+        super().init_logging()
+        logging.getLogger("portal").parent = self.log
 
     async def init_spawners(self) -> Any:
         """Keep JupyterHub from looking for servers that are not there yet: those sessions are started again below."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from portal.runner import Result, Run, RunError, run
 from portal.script import Submission
 from portal.slurm import Job, JobEnd, SessionJob
 
+log = logging.getLogger(__name__)
 QUERY_TIMEOUT_S = 15
 LAUNCH_TIMEOUT_S = 60
 # What sbatch says when it is not the request that is wrong (Slurm 22.05 to 25.11).
@@ -73,8 +75,12 @@ class Cluster:
         try:
             jobs = await self._queue()
         except SlurmUnavailable as error:
+            if self._snapshot.error is None:
+                log.warning("Slurm does not answer; every session is kept as it was: %s", error.detail)
             self._snapshot = Snapshot(self._snapshot.jobs, self._snapshot.taken_at, error)
         else:
+            if self._snapshot.error is not None:
+                log.warning("Slurm answers again")
             self._snapshot = Snapshot(jobs, started)
         self._tried_at = self._clock()
 

@@ -117,6 +117,24 @@ def _failure(person: Person) -> str:
     return person.http.get(f"/hub/spawn-pending/{person.name}").text
 
 
+@pytest.mark.parametrize("daemon", ["slurmctld", "munged"])
+def test_a_slurm_that_is_silent_ends_no_session(hub: Hub, alice: Person, daemon: str) -> None:
+    job_id = alice.start(gpus="0")
+    before = len(hub.log())
+
+    sh("pkill", "-STOP", "-x", daemon)
+    try:
+        eventually(lambda: "Slurm does not answer" in hub.log()[before:], "the hub notices", within_s=60)
+        assert alice.server()["ready"]
+        assert alice.http.get("/user/alice/api/contents").status_code == 200
+    finally:
+        sh("pkill", "-CONT", "-x", daemon)
+
+    eventually(lambda: "Slurm answers again" in hub.log()[before:], "the hub notices again", within_s=60)
+    assert alice.is_ready()
+    assert jobs_of("alice") == [job_id]
+
+
 def test_a_start_that_is_stopped_at_once_leaves_no_job(alice: Person) -> None:
     for _ in range(3):
         alice.api("POST", "/users/alice/server", json={"gpus": 0})
