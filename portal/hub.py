@@ -155,6 +155,7 @@ def _state(c: Any, folder: Path) -> None:
 
 
 def _sessions(c: Any, site: Site) -> None:
+    c.JupyterHub.concurrent_spawn_limit = 0  # a session that waits in the queue must not keep others from starting
     c.JupyterHub.redirect_to_server = False  # after the login comes the server page
     c.Spawner.default_url = "/lab"
     c.Spawner.disable_user_config = True  # a person's files configure their kernels, not the server

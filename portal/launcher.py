@@ -34,7 +34,7 @@ KEPT_LOGS = 20
 
 _OPTION = re.compile(
     r"--(job-name=dsportal-[0-9a-f]{16}|partition=[A-Za-z0-9._-]+|nodes=1|ntasks=1|cpus-per-task=\d+|mem=\d+M"
-    r"|gres=gpu(:[A-Za-z0-9._-]+)?:\d+|time=\d+|no-requeue|export=ALL)\Z",
+    r"|gres=gpu(:[A-Za-z0-9._-]+)?:\d+|time=\d+|requeue|open-mode=append|export=ALL)\Z",
     re.ASCII,
 )
 _KEY = re.compile(r"[0-9a-f]{16}\Z")

@@ -52,7 +52,8 @@ def submission(request: SessionRequest, site: Site, key: str, environment: Mappi
         f"--mem={site.memory_mib(request.gpus)}M",
         *gres,
         f"--time={request.hours * 60}",
-        "--no-requeue",
+        "--requeue",  # after the failure of a node the same session goes on elsewhere
+        "--open-mode=append",
         "--export=ALL",
     )
     return Submission(key, options, dict(environment))

@@ -64,6 +64,9 @@ class ReadyHandler(APIHandler):  # type: ignore[misc]
             raise web.HTTPError(403, "this token belongs to no session")
         if not spawner.accept_port(port):
             raise web.HTTPError(409, "this session is not starting")
+        if following := getattr(spawner, "following", None):  # a requeued job: the session runs already, elsewhere
+            await following
+            await self.proxy.add_user(self.current_user, spawner.name)
         self.set_status(204)
 
     def _spawner(self) -> Any:

@@ -23,9 +23,8 @@ from portal.slurm import Job, JobEnd, Phase
 from spawners import form
 from spawners.asks import AsksPerson
 from spawners.errors import Refused
-from spawners.ready import AwaitsPort
+from spawners.requeue import LOOK_EVERY_S, FollowsRequeue
 
-LOOK_EVERY_S = 1.0  # while a session starts
 POLL_MAX_AGE_S = 4.5  # while it runs
 STOP_WITHIN_S = 30.0
 FOREVER_S = 10**8  # Slurm decides how long a job waits; the time on the node is limited by the site
@@ -37,7 +36,7 @@ def the_cluster(launcher: str) -> Cluster:
     return Cluster(launcher)
 
 
-class SlurmSessionSpawner(AwaitsPort, AsksPerson, batchspawner.SlurmSpawner):  # type: ignore[misc]
+class SlurmSessionSpawner(FollowsRequeue, AsksPerson, batchspawner.SlurmSpawner):  # type: ignore[misc]
     """Starts a person's JupyterLab as a Slurm job, through portal-launch."""
 
     hub_id = Unicode("000000", help="Six hexadecimal digits that this hub's session keys begin with.").tag(config=True)
@@ -212,6 +211,8 @@ class SlurmSessionSpawner(AwaitsPort, AsksPerson, batchspawner.SlurmSpawner):  #
             return 0
         snapshot = await self.cluster.snapshot(POLL_MAX_AGE_S)
         self._job = job = snapshot.jobs.get(self.job_id)
+        if job and job.phase is Phase.WAITING and self._listens_at:
+            self.requeued(job)
         alive = job is not None and job.phase is not Phase.ENDED
         if alive or snapshot.error or snapshot.taken_at <= self._submitted_at:
             return None
@@ -227,6 +228,8 @@ class SlurmSessionSpawner(AwaitsPort, AsksPerson, batchspawner.SlurmSpawner):  #
 
     async def stop(self, now: bool = False) -> None:
         """Cancel the job, remove its secrets, and wait until Slurm says that it is gone."""
+        if self.following:
+            self.following.cancel()
         if not self.key:
             return
         if self._submitting and not self.job_id:

@@ -216,6 +216,19 @@ def test_a_session_that_an_administrator_cancels_is_gone_for_the_hub_too(alice: 
         assert "The session was cancelled." in alice.http.get(page).text, page
 
 
+def test_a_session_that_is_requeued_goes_on_at_its_new_place(hub: Hub, alice: Person) -> None:
+    job_id = alice.start(gpus="0")
+    before = len(hub.log())
+
+    sh("scontrol", "requeue", job_id)
+    eventually(lambda: "was requeued" in hub.log()[before:], "the hub notices")
+    sh("scontrol", "update", f"JobId={job_id}", "StartTime=now")  # Slurm itself waits two minutes
+
+    eventually(lambda: "goes on at" in hub.log()[before:], "the session has a new address", within_s=90)
+    eventually(alice.is_ready, "the session answers there", within_s=60)
+    assert jobs_of("alice") == [job_id]
+
+
 def test_the_callback_takes_a_port_from_a_starting_session_and_nothing_else(alice: Person) -> None:
     job_id = alice.start(gpus="0")
     (file,) = (home("alice") / SESSIONS).rglob(ENVIRONMENT_FILE)

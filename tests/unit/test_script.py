@@ -24,7 +24,8 @@ def test_two_gpus_for_three_hours_word_for_word(site: Site) -> None:
         "--mem=98304M",
         "--gres=gpu:2",
         "--time=180",
-        "--no-requeue",
+        "--requeue",
+        "--open-mode=append",
         "--export=ALL",
     )
     assert "secret" not in " ".join(made.options)
