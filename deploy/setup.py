@@ -34,6 +34,7 @@ LOCKS = HERE / "locks"
 STATE = Path(os.environ.get("DSPORTAL_DEMO") or CHECKOUT / ".demo").resolve()
 STORE = STATE / "cache" / "wheels"
 SYSTEM_PYTHON = "/usr/bin/python3"  # a Python below somebody's home cannot be run by other people
+PYTHON_NOTE = ".made-with"
 FIRST_RUN = """\
 First run: about 0.8 GB come in three parts (this environment 230 MB, the kernels' environments 400 MB, and for the
 demo 125 MB of Debian packages), 4 GB on disk: 3 to 6 minutes at 50 Mbit/s. An interrupted run goes on where it was."""
@@ -65,7 +66,22 @@ def step(name: str, paths: Iterable[Path], do: Callable[[], None]) -> bool:
 
 def make_venv() -> None:
     """An environment without pip in it: works without Debian's python3-venv."""
+    if VENV.is_dir() and any(VENV.iterdir()) and not (VENV / "pyvenv.cfg").exists():
+        raise BuildError(f"{VENV} holds other files: choose an empty folder (DSPORTAL_VENV)")
     call([SYSTEM_PYTHON, "-I", "-m", "venv", "--without-pip", "--clear", str(VENV)])
+    (VENV / PYTHON_NOTE).write_text(system_python())
+
+
+def system_python() -> str:
+    """The version of the system's Python: another one needs everything anew."""
+    done = subprocess.run([SYSTEM_PYTHON, "--version"], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def noted_python() -> str:
+    """The version that the environment was made with."""
+    note = VENV / PYTHON_NOTE
+    return note.read_text() if note.is_file() else ""
 
 
 def call(argv: list[str], **variables: str) -> None:
@@ -141,8 +157,8 @@ def run(dev: bool) -> None:
     share = VENV / "share" / "dsportal"
     if not (VENV / ".stamps" / "portal.lock").is_file():
         print(FIRST_RUN, flush=True)
-    if not (VENV / "bin" / "python").exists():
-        step("virtual environment", [], make_venv)
+    if not (VENV / "bin" / "python").exists() or system_python() != noted_python():
+        make_venv()
     step("portal.lock", [LOCKS / "portal.lock"], install(LOCKS / "portal.lock"))
     step("build.lock", [LOCKS / "build.lock"], install(LOCKS / "build.lock"))
     step("proxy", [HERE / "proxy"], npm_ci(HERE / "proxy", share / "proxy"))

@@ -15,6 +15,9 @@ from traitlets import Float
 from portal.errors import SlurmUnavailable
 from portal.hub import RESUMER, cluster_of
 
+RESUME_TRIES = 10
+RESUME_AT_ONCE = 8
+
 
 class PortalHub(JupyterHub):  # type: ignore[misc]
     """JupyterHub itself knows sessions that run or do not; here a session may also wait while the hub is away."""
@@ -36,6 +39,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     async def start(self) -> None:
         """Start the hub, then take up the sessions that waited."""
         await super().start()
+        self._few_at_once = asyncio.Semaphore(RESUME_AT_ONCE)
         self._background = [asyncio.ensure_future(self._resume(*session)) for session in self._waiting]
         if cluster_of(self) is not None:
             self._background.append(asyncio.ensure_future(self._settle_for_ever()))
@@ -45,12 +49,16 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         path = f"/users/{url_escape(username, plus=False)}/servers/{url_escape(server_name, plus=False)}"
         headers = {"Authorization": f"token {self.services_api_token(RESUMER)}", "Content-Type": "application/json"}
         url = self.hub.api_url.rstrip("/") + (path if server_name else path.replace("/servers/", "/server"))
-        request = HTTPRequest(url, method="POST", headers=headers, body=json_encode(options))
-        try:
-            await AsyncHTTPClient().fetch(request)
-            self.log.info("Taken up again: the session of %s", username)
-        except HTTPClientError as error:
-            self.log.warning("The session of %s that waited could not be taken up: %s", username, error)
+        request = HTTPRequest(url, method="POST", headers=headers, body=json_encode(options), request_timeout=60)
+        for attempt in range(1, RESUME_TRIES + 1):
+            try:
+                async with self._few_at_once:
+                    await AsyncHTTPClient().fetch(request)
+                self.log.info("Taken up again: the session of %s", username)
+                return
+            except (HTTPClientError, OSError) as error:
+                self.log.warning("The session of %s that waited: try %s: %s", username, attempt, error)
+                await asyncio.sleep(min(attempt * 2, 30))
 
     def services_api_token(self, name: str) -> str:
         """The token of one of our own services."""
@@ -63,6 +71,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
                 await self.settle()
             except SlurmUnavailable as error:
                 self.log.warning("Jobs without a session are not looked for now: %s", error.detail)
+            except Exception:  # a locked database, for one: the next look is in a minute
+                self.log.exception("Jobs without a session could not be looked for")
 
     async def settle(self) -> None:
         """End the jobs of this hub that no session holds."""
@@ -71,8 +81,15 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         held = {(row.state or {}).get("key") for row in self.db.query(orm.Spawner).all()}
         for job in jobs:
             if job.key not in held:
+                await self._settle(cluster, job)
+
+    async def _settle(self, cluster: Any, job: Any) -> None:
+        try:
+            if await cluster.confirmed(job):
                 self.log.warning("Job %s of %s has no session any more; it is cancelled", job.id, job.user)
                 await cluster.finish(job.user, job.key, job.id)
+        except SlurmUnavailable as error:
+            self.log.warning("Job %s of %s has no session and could not be ended: %s", job.id, job.user, error.detail)
 
 
 def _waits(row: Any) -> bool:

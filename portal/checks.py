@@ -52,7 +52,18 @@ async def slurm(site: Site, run: Run) -> list[Check]:
     up, words = parse_ping(done.stdout), " ".join((done.stdout + done.stderr).split())
     repair = "" if up else "Start slurmctld, or see slurm.conf on this host: `scontrol ping` must say UP."
     answer = Check("Slurm", "ok" if up else "failed", words or "no answer", repair)
-    return [answer, slurm_version((await run(("sinfo", "--version"))).stdout.strip())]
+    version = slurm_version((await run(("sinfo", "--version"))).stdout.strip())
+    return [answer, version, private_data((await run(("scontrol", "show", "config"))).stdout)]
+
+
+def private_data(config: str) -> Check:
+    """``PrivateData`` out of Slurm's configuration: a hub that does not see its jobs cannot look after them."""
+    found = re.search(r"^PrivateData\s*=\s*(\S+)", config, re.MULTILINE)
+    shown = found[1] if found else "unknown"
+    if not {"jobs", "all", "unknown"} & set(shown.split(",")):
+        return Check("Slurm shows jobs", "ok", f"PrivateData = {shown}")
+    repair = "The hub's account must be a Slurm operator: sacctmgr modify user NAME set adminlevel=operator"
+    return Check("Slurm shows jobs", "warning", f"PrivateData = {shown}", repair)
 
 
 def slurm_version(text: str) -> Check:

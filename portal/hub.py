@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import secrets
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from jupyterhub.handlers import default_handlers
 from jupyterhub.handlers.static import CacheControlStaticFilesHandler
 
 from portal import data
+from portal.errors import SiteError
 from portal.site import Site, load
 
 SITE_VARIABLE = "DSPORTAL_SITE"
@@ -130,8 +132,13 @@ def _hub_id(folder: Path) -> str:
     """Six hexadecimal digits that every session key of this hub begins with: other hubs' jobs are not ours."""
     file = folder / "hub_id"
     if not file.exists():
-        file.write_text(secrets.token_hex(3))
-    return file.read_text().strip()
+        unfinished = file.with_suffix(".new")
+        unfinished.write_text(secrets.token_hex(3))
+        unfinished.replace(file)
+    found = file.read_text().strip()
+    if not re.fullmatch(r"[0-9a-f]{6}", found):
+        raise SiteError(str(file), [f"{found!r} is not six hexadecimal digits; restore it from a backup, or remove it"])
+    return found
 
 
 def cluster_of(hub: Any) -> Any:

@@ -14,6 +14,7 @@ a command, a script or a path from its input.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pwd
@@ -36,6 +37,12 @@ _OPTION = re.compile(
     r"--(job-name=dsportal-[0-9a-f]{16}|partition=[A-Za-z0-9._-]+|nodes=1|ntasks=1|cpus-per-task=\d+|mem=\d+M"
     r"|gres=gpu(:[A-Za-z0-9._-]+)?:\d+|time=\d+|requeue|open-mode=append|export=ALL)\Z",
     re.ASCII,
+)
+# What sbatch says when it is not the request that is wrong (Slurm 22.05 to 25.11).
+_NOT_ANSWERING = re.compile(
+    r"Unable to contact slurm controller|Socket timed out|Zero Bytes were transmitted|authentication|munge|"
+    r"Connection refused|not responding",
+    re.IGNORECASE,
 )
 _KEY = re.compile(r"[0-9a-f]{16}\Z")
 _JOB_ID = re.compile(r"\d{1,12}\Z", re.ASCII)
@@ -78,10 +85,16 @@ def _submit(folder: Path, request: Mapping[str, Any]) -> dict[str, object]:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     _write_private(folder / ENVIRONMENT_FILE, json.dumps(environment))
     argv = ["sbatch", "--parsable", *options, f"--chdir={_home()}", f"--output={folder / LOG_FILE}"]
-    done = _slurm([*argv, str(_script()), sys.executable, str(folder)])
+    try:
+        done = _slurm([*argv, str(_script()), sys.executable, str(folder)])
+    except subprocess.TimeoutExpired:
+        return {"ok": False, "unknown": True, "message": f"sbatch did not answer within {SLURM_TIMEOUT_S} s"}
+    words = done.stderr.strip() or done.stdout.strip()
+    if done.returncode != 0 and _NOT_ANSWERING.search(words):  # the job may have been accepted: its file stays
+        return {"ok": False, "unknown": True, "message": words}
     if done.returncode != 0:
         _forget(folder)
-        return {"ok": False, "refused": True, "message": done.stderr.strip() or done.stdout.strip()}
+        return {"ok": False, "refused": True, "message": words}
     return {"ok": True, "job_id": done.stdout.strip().partition(";")[0]}
 
 
@@ -91,7 +104,8 @@ def _finish(folder: Path, job_id: object) -> dict[str, object]:
     if job_id:
         done = _slurm(["scancel", _matching(_JOB_ID, job_id, "job_id")])
         message = done.stderr.strip() if done.returncode else ""
-    _forget(folder)
+    with contextlib.suppress(OSError):  # a home that cannot be written does not undo the scancel
+        _forget(folder)
     gone = not message or "Invalid job id" in message
     return {"ok": gone, "message": message, "log": _tail(folder / LOG_FILE)}
 

@@ -10,8 +10,6 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-OUTPUT_LIMIT_BYTES = 64 * 1024 * 1024
-
 
 @dataclass(frozen=True)
 class Result:
@@ -57,7 +55,6 @@ async def run(
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
-            limit=OUTPUT_LIMIT_BYTES,
         )
     except OSError as error:
         raise RunError(f"{argv[0]} cannot be started: {error.strerror}") from error

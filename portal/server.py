@@ -8,8 +8,11 @@ the portal's own environment; no module is loaded here.
 from __future__ import annotations
 
 import asyncio
+import atexit
+import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -32,9 +35,11 @@ def main() -> None:
     """Run the session whose folder is the first argument (none: the environment is the process's own)."""
     for folder in sys.argv[1:]:
         os.environ.update(json.loads((Path(folder) / ENVIRONMENT_FILE).read_text()))
-    listener = listen()
+    listener = listen(urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"]).hostname or "127.0.0.1")
     os.environ["JUPYTERHUB_SERVICE_URL"] = with_port(os.environ["JUPYTERHUB_SERVICE_URL"], port_of(listener))
-    os.environ["JUPYTER_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="dsp-")  # 0700, and short: socket paths end here
+    runtime = tempfile.mkdtemp(prefix="dsp-")  # 0700, and short: socket paths end here
+    atexit.register(shutil.rmtree, runtime, ignore_errors=True)
+    os.environ["JUPYTER_RUNTIME_DIR"] = runtime
     settings = json.loads(os.environ.get("DSPORTAL_SESSION", "{}"))
     for note in prepare_home(files_of(settings), settings["notebooks"], settings.get("storage", [])):
         print(f"[portal] {note}", flush=True)
@@ -46,9 +51,9 @@ def files_of(settings: Mapping[str, Any]) -> Path:
     return Path(settings.get("files") or Path.home())
 
 
-def listen() -> socket.socket:
-    """A listening socket on a free port of all addresses of this node; it is never closed and bound again."""
-    listener = socket.create_server(("0.0.0.0", 0), backlog=128)  # noqa: S104  the hub's proxy is on another host
+def listen(host: str) -> socket.socket:
+    """A listening socket on a free port of ``host`` ("0.0.0.0": all of them); it is never closed and bound again."""
+    listener = socket.create_server((host, 0), backlog=128)
     listener.setblocking(False)
     return listener
 
@@ -78,7 +83,7 @@ def announce(port: int) -> None:
             refused += error.code < 500
             if refused >= REFUSALS:
                 raise PermissionError(f"the hub refused this session: {error.code} {error.reason}") from error
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             print(f"[portal] the hub does not answer ({error}); asked again in {ANNOUNCE_WAIT_S} s", flush=True)
         _wait(ANNOUNCE_WAIT_S)
 

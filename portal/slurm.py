@@ -135,6 +135,8 @@ def parse_sessions(stdout: str, key_prefix: str) -> list[SessionJob]:
     A job's name is its owner's text and may hold newlines, so a line here is only a hint: ask
     :func:`show_job_command` before anything is done to the job.
     """
+    if not re.fullmatch(r"[0-9a-f]{6}", key_prefix):
+        raise ValueError(f"a hub's number is six hexadecimal digits, not {key_prefix!r}")
     pattern = re.compile(rf"(\d+)\|([^|\s]+)\|{JOB_NAME_PREFIX}({key_prefix}[0-9a-f]+)")
     found = (pattern.fullmatch(line.strip()) for line in stdout.splitlines())
     return [SessionJob(*match.groups()) for match in found if match and len(match[3]) == KEY_LENGTH]

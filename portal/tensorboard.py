@@ -63,7 +63,7 @@ class Board:
         """
         async with self._starting:
             if not self.running:
-                await self.stop()  # what an earlier process left
+                await self._stop()  # what an earlier process left
                 self._launch()
                 await self._listening()
 
@@ -82,19 +82,24 @@ class Board:
         deadline_s = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline_s:
             if not self.running:
-                await self.stop()
+                await self._stop()
                 raise BoardFailed("TensorBoard ended before it was ready.", detail=self._last_words())
             if await _accepts(self.socket):
                 return
             await asyncio.sleep(POLL_S)
-        await self.stop()
+        await self._stop()
         raise BoardFailed(f"TensorBoard was not ready within {START_TIMEOUT_S} s.", detail=self._last_words())
 
     def _last_words(self) -> str:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-12:])
 
-    async def stop(self) -> None:
-        """End the process; the next look starts it again."""
+    async def stop(self, unless_used_after_s: float = float("inf")) -> None:
+        """End the process, unless somebody looked at it meanwhile; the next look starts it again."""
+        async with self._starting:  # a new process must not lose its socket to the end of the old one
+            if self.last_used_s <= unless_used_after_s:
+                await self._stop()
+
+    async def _stop(self) -> None:
         process, self._process = self._process, None
         if process is not None:
             await asyncio.to_thread(_end, process)
@@ -137,7 +142,7 @@ class Boards:
         since_s = self._clock() - self._idle_s
         for board in self:
             if board.running and board.last_used_s <= since_s:
-                await board.stop()
+                await board.stop(unless_used_after_s=since_s)
 
 
 def command(socket: Path, folder: Path) -> list[str]:

@@ -30,6 +30,12 @@ class AsksPerson(Configurable):
 
     user: Any
     orm_spawner: Any
+
+    @property
+    def goes_on(self) -> bool:
+        """True when a session is taken up that was allowed when it was asked for."""
+        return False
+
     _refused: tuple[RequestError | None, SessionRequest | None] = (None, None)
 
     @property
@@ -63,6 +69,8 @@ class AsksPerson(Configurable):
 
     def _apply_options(self, spawner: Any, options: Mapping[str, object]) -> None:
         """The check behind every door, before start() makes it once more."""
+        if self.goes_on:
+            return
         try:
             self._checked(options)
         except RequestError as error:

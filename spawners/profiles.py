@@ -50,7 +50,7 @@ class LocalSessionSpawner(AwaitsPort, LocalProcessSpawner):  # type: ignore[misc
     async def start(self) -> tuple[str, int]:
         """Start the process and wait until its server listens."""
         port = self.expect_port()
-        self.cmd = [sys.executable, "-E", "-s", "-m", "portal.server"]
+        self.cmd = [sys.executable, "-I", "-m", "portal.server"]
         log = Path(self.log_folder) / "session.log"
         with log.open("wb") as output:
             self.popen_kwargs = {"stdout": output, "stderr": output}

@@ -32,6 +32,7 @@ class AwaitsPort:
     """A spawner whose session says itself which port it took; the first word counts, and only while starting."""
 
     _port: asyncio.Future[int] | None = None
+    _listens_at = 0
 
     def expect_port(self) -> asyncio.Future[int]:
         """From now on a port is waited for."""
@@ -43,9 +44,11 @@ class AwaitsPort:
         self._port = None
 
     def accept_port(self, port: int) -> bool:
-        """Take the port; ``False`` when none is waited for."""
-        if self._port is None or self._port.done():
-            return False
+        """Take the port; ``False`` when none is waited for. The same port again is the same answer again."""
+        if self._port is None:
+            return port == self._listens_at
+        if self._port.done():
+            return self._port.result() == port
         self._port.set_result(port)
         return True
 

@@ -18,7 +18,6 @@ class FollowsRequeue(AwaitsPort):
     log: Any
     server: Any
     _log_name: Any
-    _listens_at: int
     following: asyncio.Future[None] | None = None
 
     def requeued(self, job: Job) -> None:

@@ -7,7 +7,7 @@ import contextlib
 import functools
 import json
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import batchspawner
@@ -24,9 +24,11 @@ from spawners import form
 from spawners.asks import AsksPerson
 from spawners.errors import Refused
 from spawners.requeue import LOOK_EVERY_S, FollowsRequeue
+from spawners.tells import TellsPerson
 
 POLL_MAX_AGE_S = 4.5  # while it runs
 STOP_WITHIN_S = 30.0
+LOST_ANSWER_S = 60.0  # how long a job is looked for whose sbatch did not answer
 FOREVER_S = 10**8  # Slurm decides how long a job waits; the time on the node is limited by the site
 
 
@@ -36,7 +38,7 @@ def the_cluster(launcher: str) -> Cluster:
     return Cluster(launcher)
 
 
-class SlurmSessionSpawner(FollowsRequeue, AsksPerson, batchspawner.SlurmSpawner):  # type: ignore[misc]
+class SlurmSessionSpawner(TellsPerson, FollowsRequeue, AsksPerson, batchspawner.SlurmSpawner):  # type: ignore[misc]
     """Starts a person's JupyterLab as a Slurm job, through portal-launch."""
 
     hub_id = Unicode("000000", help="Six hexadecimal digits that this hub's session keys begin with.").tag(config=True)
@@ -47,7 +49,7 @@ class SlurmSessionSpawner(FollowsRequeue, AsksPerson, batchspawner.SlurmSpawner)
     _job: Job | None = None
     _stale_s = 0.0
     _read_at = float("-inf")  # when the last good picture was taken
-    _listens_at = 0
+    _was_seen = False  # Slurm has shown us our job, so it would show it again
     _before: Mapping[str, Any] = {}
     _submitting: asyncio.Future[str] | None = None
     _submitted_at = float("-inf")  # on the cluster's clock; a hub that restarted knows only that it was before
@@ -66,7 +68,9 @@ class SlurmSessionSpawner(FollowsRequeue, AsksPerson, batchspawner.SlurmSpawner)
     async def start(self) -> tuple[str, int]:
         """Submit the job, wait as long as Slurm makes us wait, and answer where the server listens."""
         try:
-            self._request, self.last_end = self._checked(self.user_options or {}), ""
+            options = self.user_options or {}
+            self._request = form.remembered(options) if self.goes_on else self._checked(options)
+            self.last_end = ""
             self.expect_port()
             if not await self._taken_up():
                 await self._submit(self._request)
@@ -85,22 +89,24 @@ class SlurmSessionSpawner(FollowsRequeue, AsksPerson, batchspawner.SlurmSpawner)
         before, self._before = self._before, {}
         if not before:
             return False
-        self.key, self.job_id, self.api_token = before["key"], before.get("job_id", ""), before["token"]
-        while not await self._knows_job():  # noqa: ASYNC110  nobody tells us when a silent Slurm speaks again
+        self.key, self.job_id = before["key"], before.get("job_id", "")
+        deadline = self.cluster.now() + LOST_ANSWER_S
+        while not await self._knows_job(deadline):  # noqa: ASYNC110  nobody tells us when a silent Slurm speaks again
             await asyncio.sleep(LOOK_EVERY_S)
         if not self.job_id:
             return False  # the hub went away before sbatch ran
+        self.api_token = before["token"]  # the one that the job has
         self._save()
         self.log.info("Job %s of %s is taken up again", self.job_id, self._log_name)
         return True
 
-    async def _knows_job(self) -> bool:
-        """True once Slurm has answered whether a job carries our key."""
+    async def _knows_job(self, deadline: float) -> bool:
+        """True once Slurm has shown the job with our key, or has not known one for a while."""
         try:
             self.job_id = self.job_id or await self.cluster.find(self.key)
         except SlurmUnavailable:
             return False
-        return True
+        return bool(self.job_id) or self.cluster.now() > deadline
 
     async def _submit(self, request: SessionRequest) -> None:
         self.key = self.hub_id + secrets.token_hex((KEY_LENGTH - len(self.hub_id)) // 2)
@@ -115,11 +121,15 @@ class SlurmSessionSpawner(FollowsRequeue, AsksPerson, batchspawner.SlurmSpawner)
     async def _submitted(self, what: Submission) -> str:
         try:
             return await self.cluster.submit(self.user.name, what)
-        except SlurmUnavailable:
-            job_id = await self.cluster.find(what.key)  # the answer was lost, perhaps not the job
-            if not job_id:
-                raise
-            return job_id
+        except SlurmUnavailable as error:  # the answer was lost, perhaps not the job
+            self.log.warning("sbatch gave no answer for %s: %s", self._log_name, error.detail)
+            deadline = self.cluster.now() + LOST_ANSWER_S
+            while self.cluster.now() < deadline:
+                with contextlib.suppress(SlurmUnavailable):
+                    if job_id := await self.cluster.find(what.key):
+                        return job_id
+                await asyncio.sleep(LOOK_EVERY_S)
+            raise
 
     def _session_environment(self) -> dict[str, str]:
         """The session's environment: JupyterHub's, and what the session must know of the site."""
@@ -138,7 +148,7 @@ class SlurmSessionSpawner(FollowsRequeue, AsksPerson, batchspawner.SlurmSpawner)
         port, running_since = self._port, None
         assert port is not None  # noqa: S101  _submit made it
         while True:
-            job = await self._look(LOOK_EVERY_S if not port.done() else 0.0)
+            job = await self._look(LOOK_EVERY_S if not port.done() else 0.2)
             if (job and job.phase is Phase.ENDED) or await self._vanished(job):
                 raise await self._dead(job)
             if job and job.phase is Phase.RUNNING:
@@ -148,7 +158,7 @@ class SlurmSessionSpawner(FollowsRequeue, AsksPerson, batchspawner.SlurmSpawner)
                     return job.node, port.result()
                 running_since = running_since or self.cluster.now()
                 self._check_patience(running_since, job)
-            await asyncio.wait([port], timeout=LOOK_EVERY_S)
+            await (asyncio.sleep(0.25) if port.done() else asyncio.wait([port], timeout=LOOK_EVERY_S))
 
     def _check_patience(self, running_since: float, job: Job) -> None:
         limit_s = self.site.session.start_timeout_min * 60
@@ -164,59 +174,47 @@ class SlurmSessionSpawner(FollowsRequeue, AsksPerson, batchspawner.SlurmSpawner)
         self._stale_s = snapshot.age_s(self.cluster.now()) if snapshot.error else 0.0
         self._read_at = float("-inf") if snapshot.error else snapshot.taken_at
         self._job = snapshot.jobs.get(self.job_id)
+        self._was_seen = self._was_seen or self._job is not None
         return self._job
 
     async def _vanished(self, job: Job | None) -> bool:
         """True when a queue that was read after the submission does not hold our job, and Slurm knows its end."""
         if job or self._read_at <= self._submitted_at:
             return False
-        return await self.cluster.ended(self.job_id) is not None
+        return await self.cluster.ended(self.job_id, self._was_seen) is not None
 
     async def _dead(self, job: Job | None) -> SessionEnded:
         end = await self.cluster.ended(self.job_id) or JobEnd(job.state if job else "COMPLETED")
         log = await self._finish()
         return SessionEnded(session.ended(end, log), log=log)
 
-    async def progress(self) -> AsyncIterator[dict[str, object]]:
-        """What happens, in words, whenever it changes."""
-        if self._request:
-            yield {"progress": 5, "message": f"Asked for: {session.submitted(self._request, self.site)}."}
-        last = None
-        while True:
-            shown = session.view(self._job, self._stale_s)
-            if shown != last:
-                yield {"progress": shown.percent, "message": shown.words}
-            last = shown
-            await asyncio.sleep(LOOK_EVERY_S)
-
     @property
-    def session_facts(self) -> dict[str, object]:
-        """What the server page shows of this session; only what is known."""
-        request, job = self._request or form.remembered(self.user_options or {}), self._job
-        facts: dict[str, object] = {**request.as_options(), "cores": self.site.cores(request.gpus)}
-        facts["memory_mib"] = self.site.memory_mib(request.gpus)
-        if self.job_id:
-            facts["job_id"] = int(self.job_id)
-        if job:
-            times = {"started_at": job.starts_at, "ends_at": session.time_limit(job)}
-            shown = {name: time.astimezone().isoformat() for name, time in times.items() if time}
-            facts |= {"node": job.node, "state": session.view(job).words, **shown}
-        return facts
+    def goes_on(self) -> bool:
+        """True when the job of this start is there already, from before the hub was restarted."""
+        return bool(self._before)
+
+    async def get_url(self) -> str:
+        """Where the server listens, by our own knowledge: JupyterHub asks when it finds a session after a restart."""
+        job = self._job or await self._look(POLL_MAX_AGE_S)
+        if self._listens_at and job and job.node and self.server:
+            return f"http://{job.node}:{self._listens_at}{self.server.base_url}"
+        return str(await super().get_url())
 
     # -- while it runs ----------------------------------------------------------------------------------
 
     async def poll(self) -> int | None:
         """``None`` while the session lives or nothing is known; a number once Slurm says that it ended."""
         if not self.job_id:
-            return 0
+            return None if self._submitting else 0
         snapshot = await self.cluster.snapshot(POLL_MAX_AGE_S)
         self._job = job = snapshot.jobs.get(self.job_id)
+        self._was_seen = self._was_seen or job is not None
         if job and job.phase is Phase.WAITING and self._listens_at:
             self.requeued(job)
         alive = job is not None and job.phase is not Phase.ENDED
         if alive or snapshot.error or snapshot.taken_at <= self._submitted_at:
             return None
-        end = await self.cluster.ended(self.job_id)
+        end = await self.cluster.ended(self.job_id, self._was_seen)
         if end is None:
             return None
         self.last_end = session.ended(end)
@@ -238,9 +236,9 @@ class SlurmSessionSpawner(FollowsRequeue, AsksPerson, batchspawner.SlurmSpawner)
         await self._finish()
         deadline = self.cluster.now() + STOP_WITHIN_S
         while self.job_id and not now and self.cluster.now() < deadline:
-            if await self.cluster.ended(self.job_id):
+            if await self.cluster.ended(self.job_id, was_seen=True):
                 return
-            await asyncio.sleep(LOOK_EVERY_S / 4)
+            await asyncio.sleep(LOOK_EVERY_S / 2)
 
     async def _finish(self) -> str:
         """Cancel and clean up; a Slurm that does not answer is only logged: the job ends at its time limit."""
@@ -274,6 +272,7 @@ class SlurmSessionSpawner(FollowsRequeue, AsksPerson, batchspawner.SlurmSpawner)
         """Forget the job."""
         super().clear_state()
         self.key, self._listens_at = "", 0
+        self._submitting, self._was_seen = None, False
 
     def _save(self) -> None:
         """Write the state now: the hub itself does so only after start() has returned."""

@@ -29,6 +29,16 @@ def test_a_click_becomes_a_job_and_a_lab_and_a_stop_ends_both(alice: Person) -> 
     assert not list((home("alice") / SESSIONS).rglob(ENVIRONMENT_FILE))
 
 
+def test_nothing_in_a_home_changes_the_session_server(alice: Person) -> None:
+    for name in ("random.py", "json.py", "queue.py"):
+        (home("alice") / name).write_text("raise SystemExit('imported from the home')")
+    (home("alice") / "tornado").mkdir(exist_ok=True)
+    try:
+        alice.start(gpus="0")
+    finally:
+        sh("rm", "-rf", *(str(home("alice") / name) for name in ("random.py", "json.py", "queue.py", "tornado")))
+
+
 def test_kernels_come_from_the_site(alice: Person) -> None:
     alice.start(gpus="0")
 

@@ -128,8 +128,9 @@ async def test_a_refusal_of_sbatch_comes_with_slurms_own_words() -> None:
     "answer",
     [
         good(
-            json.dumps({"ok": False, "refused": True, "message": "sbatch: error: Unable to contact slurm controller"})
+            json.dumps({"ok": False, "unknown": True, "message": "sbatch: error: Unable to contact slurm controller"})
         ),
+        good(json.dumps({"ok": True, "job_id": "a message of the day\n42"})),
         RunError("sudo did not answer"),
         Result(1, "", "sudo: a password is required"),
     ],
@@ -156,7 +157,8 @@ FORGOTTEN = bad("slurm_load_jobs error: Invalid job id specified")
         (good(FAILED), bad(""), JobEnd("FAILED", "3:0")),
         (good(FAILED.replace("FAILED", "RUNNING")), bad(""), None),
         (FORGOTTEN, good("TIMEOUT|0:0"), JobEnd("TIMEOUT", "0:0")),
-        (FORGOTTEN, bad("no accounting"), JobEnd("COMPLETED")),
+        (FORGOTTEN, good("RUNNING|0:0"), None),  # Slurm hides the job from us
+        (FORGOTTEN, bad("no accounting"), None),
         (bad("Unable to contact slurm controller"), bad("no"), None),
         (RunError("silent"), good(""), None),
     ],
@@ -165,6 +167,13 @@ async def test_an_end_is_asked_of_the_controller_first_then_of_accounting(
     scontrol: Result | RunError, sacct: Result, end: JobEnd | None
 ) -> None:
     assert await cluster(ScriptedSlurm(scontrol_show=scontrol, sacct=sacct)).ended("7") == end
+
+
+async def test_a_job_that_nobody_knows_any_more_has_ended_only_if_it_was_seen_before() -> None:
+    ours = cluster(ScriptedSlurm(scontrol_show=FORGOTTEN, sacct=bad("no accounting")))
+
+    assert await ours.ended("7", was_seen=True) == JobEnd("COMPLETED")
+    assert await ours.ended("7", was_seen=False) is None
 
 
 async def test_a_job_whose_submission_was_not_answered_is_found_by_its_key() -> None:

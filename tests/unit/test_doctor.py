@@ -26,6 +26,7 @@ from portal.runner import Result, RunError
 from portal.site import Site
 
 UP = "Slurmctld(primary) at head is UP\n"
+SHOWN = "PluginDir = x\nPrivateData             = none\n"
 PARTITIONS = "sxm2|up|1-00:00:00\nhipri|up|12:00:00\n"
 RULE = "User portal may run the following commands on head:\n    (%people, !root) NOPASSWD: /opt/portal-launch\n"
 
@@ -39,7 +40,7 @@ class ScriptedHost:
     async def __call__(
         self, argv: Sequence[str], stdin: str = "", env: Mapping[str, str] | None = None, timeout_s: float = 10
     ) -> Result:
-        name = {"ping": "ping", "--version": "version"}.get(argv[-1], argv[0])
+        name = {"ping": "ping", "--version": "version", "config": "config"}.get(argv[-1], argv[0])
         if name not in self.answers:
             raise RunError(f"{argv[0]} cannot be started: No such file or directory")
         return Result(0, self.answers[name], "")
@@ -62,7 +63,8 @@ async def test_a_settings_file_with_faults_is_told_and_what_needs_no_settings_is
     file.write_text('[portal]\nport = "x"\nprot = 1\n')
 
     found = {
-        check.what: check for check in await doctor.examine(str(file), ScriptedHost(ping=UP, version="slurm 24.05"))
+        check.what: check
+        for check in await doctor.examine(str(file), ScriptedHost(ping=UP, version="slurm 24.05", config=SHOWN))
     }
 
     assert found["settings"].result == "failed"
@@ -84,6 +86,13 @@ async def test_a_group_that_cannot_be_looked_at_is_a_finding_and_the_others_go_o
     assert found["partition sxm2"].result == "ok"
     assert found["state folder"].result == "failed"
     assert found["LDAP"].found == "the settings name no server"
+
+
+@pytest.mark.parametrize(
+    ("value", "result"), [("none", "ok"), ("usage,users", "ok"), ("accounts,jobs", "warning"), ("all", "warning")]
+)
+def test_a_slurm_that_may_hide_jobs_from_the_hub_is_warned_of(value: str, result: str) -> None:
+    assert checks.private_data(SHOWN.replace("none", value)).result == result
 
 
 def test_every_line_is_aligned_and_only_what_is_not_ok_has_a_repair_below_it() -> None:
@@ -129,12 +138,13 @@ def test_the_exit_status_is_1_when_something_failed(monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_controller_that_is_down_is_told_in_slurms_own_words(site: Site) -> None:
-    down = ScriptedHost(ping="Slurmctld(primary) at head is DOWN\n", version="slurm 23.11.4\n")
+    down = ScriptedHost(ping="Slurmctld(primary) at head is DOWN\n", version="slurm 23.11.4\n", config="")
 
-    answer, version = await checks.slurm(site, down)
+    answer, version, shows = await checks.slurm(site, down)
 
     assert (answer.result, answer.found) == ("failed", "Slurmctld(primary) at head is DOWN")
     assert (version.result, version.found) == ("ok", "slurm 23.11.4")
+    assert (shows.result, shows.found) == ("warning", "PrivateData = unknown")
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,23 @@ def test_a_refused_job_leaves_no_secret(
     assert not list(tmp_path.rglob(launcher.ENVIRONMENT_FILE))
 
 
+@pytest.mark.parametrize("how", ["words", "silence"])
+def test_a_job_that_may_have_been_accepted_keeps_its_file(
+    monkeypatch: pytest.MonkeyPatch, slurm: list[list[str]], tmp_path: Path, how: str
+) -> None:
+    def run(argv: list[str]) -> subprocess.CompletedProcess[str]:
+        if how == "silence":
+            raise subprocess.TimeoutExpired(argv, 45)
+        return subprocess.CompletedProcess(argv, 1, "", "sbatch: error: Socket timed out on send/recv operation\n")
+
+    monkeypatch.setattr(launcher, "_slurm", run)
+
+    answer = launcher.handle(SUBMIT)
+
+    assert (answer["ok"], answer["unknown"]) == (False, True)
+    assert list(tmp_path.rglob(launcher.ENVIRONMENT_FILE))
+
+
 def test_a_file_or_link_that_waits_at_the_secrets_place_is_not_followed(slurm: list[list[str]], tmp_path: Path) -> None:
     folder = tmp_path / launcher.SESSIONS / KEY
     folder.mkdir(parents=True)

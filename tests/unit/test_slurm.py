@@ -95,4 +95,6 @@ def test_sessions_are_told_by_their_key_and_believed_only_with_slurmctlds_own_wo
     shown = "JobId=7 JobName=dsportal-abc1230000000001 UserId=alice(20001) GroupId=x(1)"
     assert slurm.is_session(shown, job)
     assert not slurm.is_session(shown.replace("alice", "bob"), job)
+    with pytest.raises(ValueError, match="six hexadecimal"):
+        slurm.parse_sessions(listing, "")
     assert not slurm.is_session(f"JobId=7 JobName=x\n{shown}", job)
