@@ -36,7 +36,7 @@ STORE = STATE / "cache" / "wheels"
 SYSTEM_PYTHON = "/usr/bin/python3"  # a Python below somebody's home cannot be run by other people
 PYTHON_NOTE = ".made-with"
 FIRST_RUN = """\
-First run: about 0.8 GB come in three parts (this environment 230 MB, the kernels' environments 400 MB, and for the
+First run: about 0.65 GB come in three parts (this environment 200 MB, the kernels' environments 300 MB, and for the
 demo 125 MB of Debian packages), 4 GB on disk: 3 to 6 minutes at 50 Mbit/s. An interrupted run goes on where it was."""
 SOURCES = ("portal", "spawners", "templates", "notebooks", "deploy/site", "lab/install.json", "pyproject.toml")
 
