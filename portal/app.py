@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from jupyterhub import orm
@@ -24,6 +25,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
 
     name = "jupyterhub"  # the same command line and the same settings file
     settle_every_s = Float(60, help="Seconds between two looks for jobs that no session holds.").tag(config=True)
+    watch_every_s = Float(13, help="Seconds between two looks at the jobs of all running sessions.").tag(config=True)
 
     def init_logging(self) -> None:
         """What the portal's own modules say goes where JupyterHub's words go."""
@@ -42,7 +44,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         self._few_at_once = asyncio.Semaphore(RESUME_AT_ONCE)
         self._background = [asyncio.ensure_future(self._resume(*session)) for session in self._waiting]
         if cluster_of(self) is not None:
-            self._background.append(asyncio.ensure_future(self._settle_for_ever()))
+            self._background.append(asyncio.ensure_future(self._for_ever(self.settle_every_s, self.settle)))
+            self._background.append(asyncio.ensure_future(self._for_ever(self.watch_every_s, self.watch)))
 
     async def _resume(self, username: str, server_name: str, options: dict[str, object]) -> None:
         """Start a session the ordinary way; its spawner finds the job that is there already."""
@@ -64,15 +67,24 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         """The token of one of our own services."""
         return str(self._service_map[name].api_token)
 
-    async def _settle_for_ever(self) -> None:
+    async def _for_ever(self, every_s: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
-            await asyncio.sleep(self.settle_every_s)
+            await asyncio.sleep(every_s)
             try:
-                await self.settle()
+                await work()
             except SlurmUnavailable as error:
-                self.log.warning("Jobs without a session are not looked for now: %s", error.detail)
-            except Exception:  # a locked database, for one: the next look is in a minute
-                self.log.exception("Jobs without a session could not be looked for")
+                self.log.warning("Not done, and tried again: %s: %s", work.__name__, error.detail)
+            except Exception:  # a locked database, for one: the next time is soon
+                self.log.exception("Not done, and tried again: %s", work.__name__)
+
+    async def watch(self) -> None:
+        """One look at the queue for all sessions; those whose job is not where it was are asked about."""
+        running = [s for user in list(self.users.values()) for s in list(user.spawners.values()) if s.ready]
+        if not running:
+            return
+        seen = await cluster_of(self).snapshot(self.watch_every_s / 2)
+        if not seen.error:
+            await asyncio.gather(*(s.poll_and_notify() for s in running if s.ready and s.needs_a_look(seen)))
 
     async def settle(self) -> None:
         """End the jobs of this hub that no session holds."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from portal import kernels
+from portal import kernels, nodes
 from portal.directory import Directory, ServerFault
 from portal.errors import KernelError
 from portal.runner import Run
@@ -74,65 +73,31 @@ def slurm_version(text: str) -> Check:
     return Check("Slurm version", "ok", text)
 
 
-@dataclass(frozen=True)
-class Limits:
-    """A partition as Slurm has it: "up" or why not, and its longest job in hours."""
-
-    state: str
-    hours: float
-
-
-def partitions_command() -> tuple[str, ...]:
-    """List every partition, hidden ones too, with its availability and time limit."""
-    return ("sinfo", "--noheader", "--all", "--format=%R|%a|%l")
-
-
-def parse_partitions(stdout: str) -> Mapping[str, Limits]:
-    """The partitions by name. Raises ``ValueError`` for a line that is not as asked for."""
-    found = {}
-    for line in stdout.splitlines():
-        name, state, limit = line.strip().rsplit("|", 2)
-        found[name] = Limits(state, hours_of(limit))
-    return found
-
-
-def hours_of(limit: str) -> float:
-    """A time limit of sinfo(1), ``days-hours:minutes:seconds`` from the right, in hours."""
-    if limit in ("infinite", "n/a"):
-        return math.inf
-    days, _, clock = limit.rpartition("-")
-    seconds = 0
-    for part in clock.split(":"):
-        seconds = seconds * 60 + int(part)
-    return int(days or 0) * 24 + seconds / 3600
-
-
 async def partitions(site: Site, run: Run) -> list[Check]:
     """Every partition of the site is one of Slurm's, open, and long enough for what the portal offers."""
-    done = await run(partitions_command())
+    done = await run(nodes.partitions_command())
     if done.returncode:
-        raise ValueError(" ".join(done.stderr.split()) or "sinfo failed without a word")
-    known = parse_partitions(done.stdout)
+        raise ValueError(" ".join(done.stderr.split()) or "scontrol failed without a word")
+    known = nodes.parse_partitions(done.stdout)
     if not site.partitions:
         repair = f"Add a [[partition]] to the settings. Slurm has: {', '.join(known)}."
         return [Check("partitions", "failed", "the settings name none", repair)]
     return [partition(offered, site.hours_max(offered), known) for offered in site.partitions]
 
 
-def partition(offered: Partition, hours: int, known: Mapping[str, Limits]) -> Check:
+def partition(offered: Partition, hours: int, known: Mapping[str, nodes.Partition]) -> Check:
     """One partition of the site, which offers sessions of up to ``hours``."""
-    what, limits = f"partition {offered.name}", known.get(offered.name)
-    if limits is None:
+    what, found = f"partition {offered.name}", known.get(offered.name)
+    if found is None:
         repair = f"Slurm has: {', '.join(known)}. Correct the name in the settings, or take the partition out."
         return Check(what, "failed", "Slurm has no such partition", repair)
-    if limits.state != "up":
+    if not found.is_up:
         repair = f"scontrol update PartitionName={offered.name} State=UP"
-        return Check(what, "warning", f"it is {limits.state}: sessions wait", repair)
-    if limits.hours < hours:
-        found = f"Slurm allows {limits.hours:g} h, the portal offers {hours} h"
-        return Check(
-            what, "warning", found, f"Set hours_max = {int(limits.hours)} for it, or raise its MaxTime in Slurm."
-        )
+        return Check(what, "warning", f"it is {found.state}: sessions wait", repair)
+    if found.time_limit_min is not None and found.time_limit_min < hours * 60:
+        words = f"Slurm allows {found.time_limit_min / 60:g} h, the portal offers {hours} h"
+        repair = f"Set hours_max = {found.time_limit_min // 60} for it, or raise its MaxTime in Slurm."
+        return Check(what, "warning", words, repair)
     return Check(what, "ok", f"up, sessions of up to {hours} h")
 
 

@@ -3,38 +3,49 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-import logging
+import pwd
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from portal import slurm
+from portal import nodes, slurm
 from portal.errors import SlurmUnavailable, SubmitRefused
+from portal.nodes import Node, Partition, Reservation
 from portal.runner import Result, Run, RunError, run
 from portal.script import Submission
+from portal.shared import Seen, Shared
 from portal.slurm import Job, JobEnd, SessionJob
 
-log = logging.getLogger(__name__)
 QUERY_TIMEOUT_S = 15
 LAUNCH_TIMEOUT_S = 60
+QUESTIONS_AT_ONCE = 4  # about single jobs: a thousand sessions that end together are asked about a few at a time
+ACCOUNTING_TRIES, ACCOUNTING_WAIT_S = 3, 1  # it hears of an end a moment after slurmctld
+RULES_MAX_AGE_S = 300  # partitions and reservations seldom change
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """The queue at one moment: ``jobs`` by id, ``taken_at`` in seconds, and the error of the last try, if any.
-
-    With an error, ``jobs`` and ``taken_at`` are those of the last good answer.
-    """
+class Snapshot(Seen):
+    """The queue at one moment: ``jobs`` by id."""
 
     jobs: Mapping[str, Job] = field(default_factory=dict)
-    taken_at: float = 0.0
-    error: SlurmUnavailable | None = None
 
-    def age_s(self, now: float) -> float:
-        """How old the picture is, in seconds."""
-        return now - self.taken_at
+
+@dataclass(frozen=True)
+class Machines(Seen):
+    """The nodes at one moment, by name."""
+
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rules(Seen):
+    """The partitions and the reservations, by name."""
+
+    partitions: Mapping[str, Partition] = field(default_factory=dict)
+    reservations: Mapping[str, Reservation] = field(default_factory=dict)
 
 
 class Cluster:
@@ -48,42 +59,47 @@ class Cluster:
 
     def __init__(self, launcher: str, run: Run = run, clock: Callable[[], float] = time.monotonic) -> None:
         self._launcher, self._run, self._clock = launcher, run, clock
-        self._snapshot = Snapshot(taken_at=float("-inf"))
-        self._tried_at = float("-inf")
-        self._query: asyncio.Task[None] | None = None
+        self._queue = Shared(self._look_at_queue, Snapshot(), clock, "Slurm")
+        self._machines = Shared(self._look_at_nodes, Machines(), clock, "Slurm (nodes)")
+        self._rules = Shared(self._look_at_rules, Rules(), clock, "Slurm (partitions)")
+        self._few_at_once = asyncio.Semaphore(QUESTIONS_AT_ONCE)
 
     def now(self) -> float:
         """The time on the clock of :class:`Snapshot`."""
         return self._clock()
 
+    @property
+    def last(self) -> Snapshot:
+        """The queue as it was seen last, without a new look."""
+        return self._queue.last
+
     async def snapshot(self, max_age_s: float = 5.0) -> Snapshot:
-        """The queue, asked anew when the last try is older than ``max_age_s`` (single flight)."""
-        if self._clock() - self._tried_at > max_age_s:
-            if self._query is None or self._query.done():
-                self._query = asyncio.create_task(self._refresh())
-            await asyncio.shield(self._query)
-        return self._snapshot
+        """The queue, asked anew when the last try is older than ``max_age_s`` (single flight); never raises."""
+        return await self._queue.get(max_age_s)
 
-    async def _refresh(self) -> None:
-        started = self._clock()
-        try:
-            jobs = await self._queue()
-        except SlurmUnavailable as error:
-            if self._snapshot.error is None:
-                log.warning("Slurm does not answer; every session is kept as it was: %s", error.detail)
-            self._snapshot = Snapshot(self._snapshot.jobs, self._snapshot.taken_at, error)
-        else:
-            if self._snapshot.error is not None:
-                log.warning("Slurm answers again")
-            self._snapshot = Snapshot(jobs, started)
-        self._tried_at = self._clock()
+    async def machines(self, max_age_s: float = 60.0) -> Machines:
+        """The nodes with their free GPUs, cores and memory; never raises."""
+        return await self._machines.get(max_age_s)
 
-    async def _queue(self) -> Mapping[str, Job]:
+    async def rules(self, max_age_s: float = RULES_MAX_AGE_S) -> Rules:
+        """Partitions with their limits, and reservations; never raises."""
+        return await self._rules.get(max_age_s)
+
+    async def _look_at_queue(self) -> Snapshot:
         listing = await self._ask(slurm.squeue_command())
-        jobs = await asyncio.to_thread(slurm.parse_squeue, listing)  # 10,000 jobs are 30 ms of work
+        jobs = await asyncio.to_thread(slurm.parse_squeue, listing)  # 10,000 jobs are 50 ms of work
         if not jobs and not slurm.parse_ping(await self._ask(slurm.ping_command())):
             raise SlurmUnavailable("Slurm shows an empty queue, but its controller is not up.")
-        return jobs
+        return Snapshot(jobs=jobs)
+
+    async def _look_at_nodes(self) -> Machines:
+        listing = await self._ask(nodes.nodes_command())
+        return Machines(nodes=await asyncio.to_thread(nodes.parse_nodes, listing))
+
+    async def _look_at_rules(self) -> Rules:
+        partitions = nodes.parse_partitions(await self._ask(nodes.partitions_command()))
+        reservations = nodes.parse_reservations(await self._ask(nodes.reservations_command()))
+        return Rules(partitions=partitions, reservations=reservations)
 
     async def submit(self, username: str, submission: Submission) -> str:
         """Submit a job as ``username`` and answer its id.
@@ -138,15 +154,34 @@ class Cluster:
         from the hub's account (``PrivateData``), a job that runs looks just the same.
         """
         try:
-            shown = await self._run(slurm.show_job_command(job_id), timeout_s=QUERY_TIMEOUT_S)
-            if shown.returncode == 0:
-                return slurm.parse_show_job(shown.stdout)
-            told = await self._run(slurm.sacct_command(job_id), timeout_s=QUERY_TIMEOUT_S)
+            async with self._few_at_once:
+                return await self._ended(job_id, was_seen)
         except RunError:
             return None
+
+    async def _ended(self, job_id: str, was_seen: bool) -> JobEnd | None:
+        shown = await self._run(slurm.show_job_command(job_id), timeout_s=QUERY_TIMEOUT_S)
+        if shown.returncode == 0:
+            end = slurm.parse_show_job(shown.stdout)
+            return await self._with_canceller(job_id, end) if end else None
+        told = await self._run(slurm.sacct_command(job_id), timeout_s=QUERY_TIMEOUT_S)
         if told.returncode == 0 and told.stdout.strip():
-            return slurm.parse_sacct(told.stdout)
+            end = slurm.parse_sacct(told.stdout)
+            return await _named(end) if end else None
         return JobEnd("COMPLETED") if was_seen and "Invalid job id" in shown.stderr else None
+
+    async def _with_canceller(self, job_id: str, end: JobEnd) -> JobEnd:
+        """Only accounting knows who cancelled a job; where there is none, nobody does."""
+        if end.state != "CANCELLED":
+            return end
+        with contextlib.suppress(RunError, SlurmUnavailable):
+            for _ in range(ACCOUNTING_TRIES):
+                told = await self._run(slurm.sacct_command(job_id), timeout_s=QUERY_TIMEOUT_S)
+                accounted = slurm.parse_sacct(told.stdout) if told.returncode == 0 else None
+                if told.returncode or accounted:
+                    return await _named(replace(end, cancelled_by=accounted.cancelled_by)) if accounted else end
+                await asyncio.sleep(ACCOUNTING_WAIT_S)
+        return end
 
     async def _ask(self, command: tuple[str, ...]) -> str:
         """The output of a query; anything but a clean answer is no answer."""
@@ -179,3 +214,13 @@ def _answer(done: Result) -> dict[str, object]:
             detail=f"portal-launch, exit status {done.returncode}: {words}",
         )
     return answer
+
+
+async def _named(end: JobEnd) -> JobEnd:
+    """Who cancelled the job, by name: accounting knows a number (the name service may be slow: not in the loop)."""
+    if not end.cancelled_by.isdigit():
+        return end
+    with contextlib.suppress(KeyError):
+        person = await asyncio.to_thread(pwd.getpwuid, int(end.cancelled_by))
+        return replace(end, cancelled_by=person.pw_name)
+    return end

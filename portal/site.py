@@ -84,6 +84,7 @@ class Portal(Table):
     hub_address: str = ""  # how compute nodes reach the hub; "" = this host's name
     certificate: OptionalPath = ""
     key: OptionalPath = ""
+    internal_ssl: bool = False  # TLS between the hub and the nodes too
     state_folder: AbsolutePath = "/var/lib/dsportal"
     launcher: AbsolutePath = "/opt/dsportal/bin/portal-launch"
     extra_config: OptionalPath = ""
@@ -99,6 +100,7 @@ class Session(Table):
     memory_gb_without_gpu: Positive = 8
     hours_default: Hours = 8
     hours_max: Hours = 24
+    wait_max_hours: Count = 0  # in the queue; 0 = as long as Slurm makes it wait
     start_timeout_min: Positive = 10  # from the job's start on its node, never counted while it waits
 
 

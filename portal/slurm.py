@@ -37,9 +37,17 @@ _PHASES = {
 _PHASE_OF = {state: phase for phase, states in _PHASES.items() for state in states.split()}
 
 
+def phase_of(state: str) -> Phase:
+    """What a state means for a session."""
+    return _PHASE_OF.get(state, Phase.UNKNOWN)
+
+
 @dataclass(frozen=True)
 class Job:
-    """One job as the queue shows it. Times are local and without zone, as Slurm prints them."""
+    """One job as the queue shows it. Times are local and without zone, as Slurm prints them.
+
+    While a job waits, ``starts_at`` is when Slurm plans to start it. Priority 0 is a job that is held.
+    """
 
     id: str
     state: str
@@ -50,24 +58,42 @@ class Job:
     submitted_at: datetime | None = None
     starts_at: datetime | None = None
     ends_at: datetime | None = None
+    priority: int = 0
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """A waiting job may name several partitions and starts in one of them."""
+        return tuple(self.partition.split(","))
 
     @property
     def phase(self) -> Phase:
         """What the job's state means for a session."""
-        return _PHASE_OF.get(self.state, Phase.UNKNOWN)
+        return phase_of(self.state)
 
 
 @dataclass(frozen=True)
 class JobEnd:
-    """How a job ended: its final state, and exit code and signal as Slurm gives them ("1:0")."""
+    """How a job ended: its final state, and exit code and signal as Slurm gives them ("1:0").
+
+    ``cancelled_by`` is the number of the account that cancelled it (only accounting knows it), ``reason`` is Slurm's
+    own word ("OutOfMemory", "RaisedSignal:11(Segmentation fault)"; only slurmctld knows it).
+    """
 
     state: str
     exit_code: str = ""
+    cancelled_by: str = ""
+    reason: str = ""
 
 
-# None of these columns can hold the separator: ids, states, names of partitions, users, nodes, and times.
-# The reason may hold blanks and commas, so it comes last.
-_COLUMNS = "%i|%T|%P|%u|%N|%V|%S|%e|%r"
+# None of these columns can hold the separator or a newline: ids, states, names of partitions, users, nodes, times and
+# numbers. The reason may hold blanks and commas, so it comes last. Names, comments and GPUs asked for (%b) are texts of
+# the job's owner, and Slurm 22.05 was seen to print newlines in each of them: they are never listed.
+_COLUMNS = "%i|%T|%P|%u|%N|%V|%S|%e|%Q|%r"
+_WHEN = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|N/A|NONE|Unknown)"
+_LINE = re.compile(
+    r"(\d+(?:_\S+|\+\d+)?)\|([A-Z_]+)\|([^|\s]+)\|([^|]+)\|([^|\s]*)"
+    rf"\|{_WHEN}\|{_WHEN}\|{_WHEN}\|(\d+)\|(.*)"
+)
 
 
 def squeue_command() -> tuple[str, ...]:
@@ -81,28 +107,35 @@ def parse_squeue(stdout: str) -> Mapping[str, Job]:
     Raises:
         SlurmUnavailable: a line that is not as asked for.
     """
-    jobs = (_job(line) for line in stdout.splitlines() if line.strip())
-    return {job.id: job for job in jobs}
+    jobs: dict[str, Job] = {}
+    for line in filter(None, map(str.strip, stdout.split("\n"))):
+        job = _job(line)
+        if job.id in jobs:
+            raise unreadable(f"squeue printed {line[:200]!r}, a job that it had printed before")
+        jobs[job.id] = job
+    return jobs
 
 
 def _job(line: str) -> Job:
-    fields = line.strip().split("|", 8)
-    if len(fields) != 9 or not re.match(r"\d+(_\S+|\+\d+)?\Z", fields[0]) or not re.match(r"[A-Z_]+\Z", fields[1]):
-        raise SlurmUnavailable(
-            "Slurm's answer cannot be read just now; nothing is lost.",
-            detail=f"squeue printed {line[:200]!r}",
-        )
-    job_id, state, partition, user, node, submitted, starts, ends, reason = fields
-    times = (_time(submitted), _time(starts), _time(ends))
-    return Job(job_id, state, partition, user, node, "" if reason == "None" else reason, *times)
+    fields = _LINE.fullmatch(line)
+    if not fields:
+        raise unreadable(f"squeue printed {line[:200]!r}")
+    job_id, state, partition, user, node, submitted, starts, ends, priority, reason = fields.groups()
+    try:
+        times = (_time(submitted), _time(starts), _time(ends))
+    except ValueError as error:
+        raise unreadable(f"squeue printed {line[:200]!r}") from error
+    return Job(job_id, state, partition, user, node, "" if reason == "None" else reason, *times, int(priority))
+
+
+def unreadable(detail: str) -> SlurmUnavailable:
+    """The error for an answer that cannot be read, which ``detail`` shows."""
+    return SlurmUnavailable("Slurm's answer cannot be read just now; nothing is lost.", detail=detail)
 
 
 def _time(text: str) -> datetime | None:
     """A time as Slurm prints it; ``N/A``, ``NONE`` and ``Unknown`` are no time."""
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
+    return datetime.fromisoformat(text) if text[0].isdigit() else None
 
 
 def find_command(key: str) -> tuple[str, ...]:
@@ -142,10 +175,13 @@ def parse_sessions(stdout: str, key_prefix: str) -> list[SessionJob]:
     return [SessionJob(*match.groups()) for match in found if match and len(match[3]) == KEY_LENGTH]
 
 
+_SLUID = r"(?:SLUID=\w+ )?"  # 25.11 with --details has one more name here
+
+
 def is_session(stdout: str, job: SessionJob) -> bool:
     """True when slurmctld itself says that this job has this name and this owner (``scontrol --oneliner show job``)."""
-    start = f"JobId={job.id} JobName={job_name(job.key)} UserId={job.user}("
-    return stdout.startswith(start)
+    start = rf"JobId={job.id} JobName={job_name(job.key)} {_SLUID}UserId={re.escape(job.user)}\("
+    return re.match(start, stdout) is not None
 
 
 def show_job_command(job_id: str) -> tuple[str, ...]:
@@ -153,17 +189,20 @@ def show_job_command(job_id: str) -> tuple[str, ...]:
     return ("scontrol", "--oneliner", "show", "job", job_id)
 
 
+# Up to the exit code only the name is a text of the owner; here it must be one word, as the names of our jobs are.
+_SHOWN = re.compile(
+    rf"JobId=\d+ (?:\w+=\S* )*?JobName=\S* {_SLUID}UserId=\S+ "
+    r"(?:.*? )??JobState=([A-Z_]+) Reason=(\S*) (?:.*? )??ExitCode=(\d+:\d+)"
+)
+
+
 def parse_show_job(stdout: str) -> JobEnd | None:
-    """How the job ended; ``None`` while it has not. Only for our own jobs, whose names hold no blanks."""
-    state = _field("JobState", stdout)
-    if _PHASE_OF.get(state) is not Phase.ENDED:
+    """How the job ended; ``None`` while it has not, or when that cannot be read. Only for our own jobs."""
+    shown = _SHOWN.match(stdout)
+    if not shown or phase_of(shown[1]) is not Phase.ENDED:
         return None
-    return JobEnd(state, _field("ExitCode", stdout))
-
-
-def _field(name: str, text: str) -> str:
-    found = re.search(rf"\b{name}=(\S*)", text)
-    return found.group(1) if found else ""
+    reason = "" if shown[2] == "None" else shown[2].replace("_", " ")
+    return JobEnd(shown[1], shown[3], reason=reason)
 
 
 def sacct_command(job_id: str) -> tuple[str, ...]:
@@ -179,11 +218,11 @@ def sacct_command(job_id: str) -> tuple[str, ...]:
 
 
 def parse_sacct(stdout: str) -> JobEnd | None:
-    """How the job ended; ``None`` when accounting does not know an end. ``CANCELLED by 1000`` is CANCELLED."""
-    line = next(iter(stdout.strip().splitlines()), "")
-    state, _, exit_code = line.partition("|")
-    state = state.split()[0] if state.split() else ""
-    return JobEnd(state, exit_code) if _PHASE_OF.get(state) is Phase.ENDED else None
+    """How the job ended; ``None`` when accounting does not know an end, or in words that cannot be read."""
+    told = re.fullmatch(r"([A-Z_]+)(?: by (\S+))?\|(\d+:\d+)", stdout.strip())
+    if not told or phase_of(told[1]) is not Phase.ENDED:
+        return None
+    return JobEnd(told[1], told[3], cancelled_by=told[2] or "")
 
 
 def ping_command() -> tuple[str, ...]:

@@ -53,8 +53,25 @@ class AwaitsPort:
         return True
 
 
-class ReadyHandler(APIHandler):  # type: ignore[misc]
-    """``POST /hub/api/dsportal/ready``: a session, known by its own token, says where it listens."""
+class SessionHandler(APIHandler):  # type: ignore[misc]
+    """What a session says about itself; it is known by its own token, and nobody else's will do."""
+
+    def session(self) -> Any:
+        """The spawner whose own token this request carries.
+
+        Raises:
+            web.HTTPError: 403, the token belongs to no session.
+        """
+        token = (self.get_auth_token() or "").encode()
+        for spawner in getattr(self.current_user, "spawners", {}).values():
+            known = hasattr(spawner, "take_port") and spawner.api_token
+            if known and hmac.compare_digest(spawner.api_token.encode(), token):
+                return spawner
+        raise web.HTTPError(403, "this token belongs to no session")
+
+
+class ReadyHandler(SessionHandler):
+    """``POST /hub/api/dsportal/ready``: a session says where it listens."""
 
     async def post(self) -> None:
         """Accept the port of a session that is starting: 204; 400, 403 or 409 otherwise."""
@@ -62,31 +79,30 @@ class ReadyHandler(APIHandler):  # type: ignore[misc]
             port = read_port(self.get_json_body())
         except ValueError as error:
             raise web.HTTPError(400, str(error)) from error
-        spawner = self._spawner()
-        if spawner is None:
-            raise web.HTTPError(403, "this token belongs to no session")
-        if not spawner.accept_port(port):
+        spawner = self.session()
+        if not await spawner.take_port(port):
             raise web.HTTPError(409, "this session is not starting")
         if following := getattr(spawner, "following", None):  # a requeued job: the session runs already, elsewhere
             await following
             await self.proxy.add_user(self.current_user, spawner.name)
         self.set_status(204)
 
-    def _spawner(self) -> Any:
-        """The spawner whose own token this request carries."""
-        token = (self.get_auth_token() or "").encode()
-        user = self.current_user
-        for spawner in getattr(user, "spawners", {}).values():
-            if spawner.api_token and hmac.compare_digest(spawner.api_token.encode(), token):
-                return spawner if hasattr(spawner, "accept_port") else None
-        return None
+
+class EndingHandler(SessionHandler):
+    """``POST /hub/api/dsportal/ending``: a session says that it ends. It is only a hint to ask Slurm now."""
+
+    async def post(self) -> None:
+        """Look at Slurm soon: 204; 403 for a token that belongs to no session."""
+        self.session().ends_soon()
+        self.set_status(204)
 
 
 def install() -> None:
     """Put our handler where batchspawner registered its own; doing it twice changes nothing."""
     theirs = batchspawner.api.BatchSpawnerAPIHandler
-    kept = [route for route in default_handlers if route[1] not in (theirs, ReadyHandler)]
-    default_handlers[:] = [*kept, (r"/api/dsportal/ready", ReadyHandler)]
+    kept = [route for route in default_handlers if route[1] not in (theirs, ReadyHandler, EndingHandler)]
+    ours = [(r"/api/dsportal/ready", ReadyHandler), (r"/api/dsportal/ending", EndingHandler)]
+    default_handlers[:] = [*kept, *ours]
 
 
 install()

@@ -12,6 +12,11 @@ from spawners.ready import AwaitsPort
 LOOK_EVERY_S = 1.0  # while a session starts
 
 
+def place_of(job: Job) -> list[str]:
+    """Where and since when a job runs; it changes when Slurm starts the job again."""
+    return [job.node, job.starts_at.isoformat() if job.starts_at else ""]
+
+
 class FollowsRequeue(AwaitsPort):
     """What a spawner does when its running job goes back into the queue."""
 
@@ -19,10 +24,18 @@ class FollowsRequeue(AwaitsPort):
     server: Any
     _log_name: Any
     following: asyncio.Future[None] | None = None
+    _place: list[str] | None = None
+
+    def has_moved(self, job: Job) -> bool:
+        """True when a job whose server listened waits again, or runs elsewhere or anew."""
+        if not self._listens_at:
+            return False
+        moved = bool(self._place) and place_of(job) != self._place
+        return job.phase is Phase.WAITING or (job.phase is Phase.RUNNING and moved)
 
     def requeued(self, job: Job) -> None:
         """Slurm starts our job again (a node failed, an administrator said so): wait for its new address."""
-        self.log.warning("Job %s of %s was requeued: %s", job.id, self._log_name, job.reason)
+        self.log.warning("Job %s of %s was requeued: %s", job.id, self._log_name, job.reason or "it runs again")
         self._listens_at = 0
         self._save()
         self.following = asyncio.ensure_future(self._follow(self.expect_port()))
@@ -32,10 +45,21 @@ class FollowsRequeue(AwaitsPort):
         self.forget_port()
         while not ((job := await self._look(LOOK_EVERY_S)) and job.phase is Phase.RUNNING and job.node):  # noqa: ASYNC110  the picture is shared
             await asyncio.sleep(LOOK_EVERY_S)
+        self._place = place_of(job)
         if self.server:
             self.server.ip, self.server.port = job.node, self._listens_at
         self._save()
         self.log.info("The session %s goes on at %s:%s", self._log_name, job.node, self._listens_at)
+
+    async def take_port(self, port: int) -> bool:
+        """Take the port of a session that starts, or that Slurm has started again before we saw it."""
+        if self.accept_port(port):
+            return True
+        job = await self._look(0) if self._listens_at else None
+        if not (job and self.has_moved(job)):
+            return False
+        self.requeued(job)
+        return self.accept_port(port)
 
     @abstractmethod
     async def _look(self, max_age_s: float) -> Job | None:

@@ -4,64 +4,51 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
-import json
 import secrets
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import batchspawner
 from sqlalchemy.orm import object_session
 from traitlets import Unicode, default
 
-from portal import data, session
-from portal.cluster import Cluster
+from portal import session
 from portal.errors import PortalError, RequestError, SessionEnded, SlurmUnavailable
 from portal.request import SessionRequest
 from portal.script import KEY_LENGTH, Submission, submission
 from portal.slurm import Job, JobEnd, Phase
 from spawners import form
 from spawners.asks import AsksPerson
+from spawners.ends import POLL_MAX_AGE_S, NoticesEnd
+from spawners.environment import GivesEnvironment
 from spawners.errors import Refused
-from spawners.requeue import LOOK_EVERY_S, FollowsRequeue
+from spawners.requeue import LOOK_EVERY_S, place_of
 from spawners.tells import TellsPerson
 
-POLL_MAX_AGE_S = 4.5  # while it runs
+WAIT_EVERY_S = 13.0  # while it waits; the server itself says when it runs
+LIVELY_S = 20.0  # after something has happened, Slurm is asked every second
+REACH_WITHIN_S, REACH_EVERY_S = 5.0, 5.0
 STOP_WITHIN_S = 30.0
 LOST_ANSWER_S = 60.0  # how long a job is looked for whose sbatch did not answer
 FOREVER_S = 10**8  # Slurm decides how long a job waits; the time on the node is limited by the site
 
 
-@functools.cache
-def the_cluster(launcher: str) -> Cluster:
-    """The hub's one picture of the cluster."""
-    return Cluster(launcher)
-
-
-class SlurmSessionSpawner(TellsPerson, FollowsRequeue, AsksPerson, batchspawner.SlurmSpawner):  # type: ignore[misc]
+class SlurmSessionSpawner(TellsPerson, NoticesEnd, GivesEnvironment, AsksPerson, batchspawner.SlurmSpawner):  # type: ignore[misc]
     """Starts a person's JupyterLab as a Slurm job, through portal-launch."""
 
     hub_id = Unicode("000000", help="Six hexadecimal digits that this hub's session keys begin with.").tag(config=True)
     key = Unicode(help="The session's unique key; the job carries it in its name.")
 
-    last_end = ""  # why the last session ended, for the server page, until the next start
     _request: SessionRequest | None = None
-    _job: Job | None = None
     _stale_s = 0.0
     _read_at = float("-inf")  # when the last good picture was taken
-    _was_seen = False  # Slurm has shown us our job, so it would show it again
+    _changed_at = float("-inf")  # when something happened to the job
     _before: Mapping[str, Any] = {}
-    _submitting: asyncio.Future[str] | None = None
-    _submitted_at = float("-inf")  # on the cluster's clock; a hub that restarted knows only that it was before
 
     @default("start_timeout")
     def _start_timeout(self) -> int:
         return FOREVER_S
-
-    @property
-    def cluster(self) -> Cluster:
-        """The hub's shared picture of the cluster."""
-        return the_cluster(self.site.portal.launcher)
 
     # -- start ------------------------------------------------------------------------------------------
 
@@ -111,10 +98,10 @@ class SlurmSessionSpawner(TellsPerson, FollowsRequeue, AsksPerson, batchspawner.
     async def _submit(self, request: SessionRequest) -> None:
         self.key = self.hub_id + secrets.token_hex((KEY_LENGTH - len(self.hub_id)) // 2)
         self._save()
-        what = submission(request, self.site, self.key, self._session_environment())
+        what = submission(request, self.site, self.key, await self._session_environment())
         self._submitting = asyncio.ensure_future(self._submitted(what))
         self.job_id = await asyncio.shield(self._submitting)  # a start that is cancelled still learns of its job
-        self._submitted_at = self.cluster.now()
+        self._submitted_at = self._changed_at = self.cluster.now()
         self._save()
         self.log.info("Job %s submitted for %s, key %s", self.job_id, self._log_name, self.key)
 
@@ -131,34 +118,29 @@ class SlurmSessionSpawner(TellsPerson, FollowsRequeue, AsksPerson, batchspawner.
                 await asyncio.sleep(LOOK_EVERY_S)
             raise
 
-    def _session_environment(self) -> dict[str, str]:
-        """The session's environment: JupyterHub's, and what the session must know of the site."""
-        settings = {
-            "title": self.site.portal.title,
-            "notebooks": str(data.folder("notebooks")),
-            "storage": [{"name": s.name, "path": s.path} for s in self.site.storage],
-            "modules": {"path": list(self.site.kernels.module_path)},
-        }
-        own = {"DSPORTAL_SESSION": json.dumps(settings), "JUPYTER_PATH": self.site.kernels.folder}
-        theirs = {name: text for name, text in self.get_env().items() if name.startswith("JUPYTERHUB_")}
-        return {**theirs, **own}
-
     async def _started(self) -> tuple[str, int]:
         """Wait for the job's node and the server's port, noticing within seconds when the job ends."""
         port, running_since = self._port, None
         assert port is not None  # noqa: S101  _submit made it
         while True:
-            job = await self._look(LOOK_EVERY_S if not port.done() else 0.2)
+            job = await self._look(0.2 if port.done() else self._pace_s)
             if (job and job.phase is Phase.ENDED) or await self._vanished(job):
                 raise await self._dead(job)
             if job and job.phase is Phase.RUNNING:
                 if port.done() and job.node:
-                    self._listens_at = port.result()
+                    self._listens_at, self._place = port.result(), place_of(job)
                     self._save()
                     return job.node, port.result()
                 running_since = running_since or self.cluster.now()
                 self._check_patience(running_since, job)
-            await (asyncio.sleep(0.25) if port.done() else asyncio.wait([port], timeout=LOOK_EVERY_S))
+            elif job and session.waits_too_long(job, self.site, datetime.now()):
+                raise SessionEnded(session.gave_up(self.site), log=await self._finish())
+            await (asyncio.sleep(0.25) if port.done() else asyncio.wait([port], timeout=self._pace_s))
+
+    @property
+    def _pace_s(self) -> float:
+        """How often Slurm is asked: every second after something has happened, seldom while we only wait."""
+        return LOOK_EVERY_S if self.cluster.now() - self._changed_at < LIVELY_S else WAIT_EVERY_S
 
     def _check_patience(self, running_since: float, job: Job) -> None:
         limit_s = self.site.session.start_timeout_min * 60
@@ -173,8 +155,10 @@ class SlurmSessionSpawner(TellsPerson, FollowsRequeue, AsksPerson, batchspawner.
         snapshot = await self.cluster.snapshot(max_age_s)
         self._stale_s = snapshot.age_s(self.cluster.now()) if snapshot.error else 0.0
         self._read_at = float("-inf") if snapshot.error else snapshot.taken_at
-        self._job = snapshot.jobs.get(self.job_id)
+        before, self._job = self._job, snapshot.jobs.get(self.job_id)
         self._was_seen = self._was_seen or self._job is not None
+        if (before and before.phase) != (self._job and self._job.phase):
+            self._changed_at = self.cluster.now()
         return self._job
 
     async def _vanished(self, job: Job | None) -> bool:
@@ -194,33 +178,21 @@ class SlurmSessionSpawner(TellsPerson, FollowsRequeue, AsksPerson, batchspawner.
         return bool(self._before)
 
     async def get_url(self) -> str:
-        """Where the server listens, by our own knowledge: JupyterHub asks when it finds a session after a restart."""
+        """Where the server listens, by our own knowledge: JupyterHub asks when it finds a session after a restart.
+
+        JupyterHub then stops a server that does not answer; one whose node cannot be reached just now, while
+        Slurm says that it runs, is waited for instead.
+        """
         job = self._job or await self._look(POLL_MAX_AGE_S)
-        if self._listens_at and job and job.node and self.server:
-            return f"http://{job.node}:{self._listens_at}{self.server.base_url}"
-        return str(await super().get_url())
-
-    # -- while it runs ----------------------------------------------------------------------------------
-
-    async def poll(self) -> int | None:
-        """``None`` while the session lives or nothing is known; a number once Slurm says that it ended."""
-        if not self.job_id:
-            return None if self._submitting else 0
-        snapshot = await self.cluster.snapshot(POLL_MAX_AGE_S)
-        self._job = job = snapshot.jobs.get(self.job_id)
-        self._was_seen = self._was_seen or job is not None
-        if job and job.phase is Phase.WAITING and self._listens_at:
-            self.requeued(job)
-        alive = job is not None and job.phase is not Phase.ENDED
-        if alive or snapshot.error or snapshot.taken_at <= self._submitted_at:
-            return None
-        end = await self.cluster.ended(self.job_id, self._was_seen)
-        if end is None:
-            return None
-        self.last_end = session.ended(end)
-        self.log.info("The session %s ended: %s", self._log_name, self.last_end)
-        await self._finish()  # its secrets go with it: JupyterHub does not call stop() for what has ended
-        return 0 if end.state == "COMPLETED" else 1
+        if not (self._listens_at and job and job.node and self.server):
+            return str(await super().get_url())
+        while self._check_pending and not await _answers(job.node, self._listens_at):
+            self.log.warning("The session %s on %s cannot be reached; tried again", self._log_name, job.node)
+            await asyncio.sleep(REACH_EVERY_S)
+            if await self.poll() is not None:
+                break
+        scheme = "https" if self.internal_ssl else "http"
+        return f"{scheme}://{job.node}:{self._listens_at}{self.server.base_url}"
 
     # -- stop -------------------------------------------------------------------------------------------
 
@@ -233,10 +205,12 @@ class SlurmSessionSpawner(TellsPerson, FollowsRequeue, AsksPerson, batchspawner.
         if self._submitting and not self.job_id:
             with contextlib.suppress(PortalError):
                 self.job_id = await self._submitting
+        asked_at = self.cluster.now()
         await self._finish()
-        deadline = self.cluster.now() + STOP_WITHIN_S
-        while self.job_id and not now and self.cluster.now() < deadline:
-            if await self.cluster.ended(self.job_id, was_seen=True):
+        while self.job_id and not now and self.cluster.now() - asked_at < STOP_WITHIN_S:
+            seen = await self.cluster.snapshot(LOOK_EVERY_S / 2)
+            job = seen.jobs.get(self.job_id)
+            if not seen.error and seen.taken_at > asked_at and (job is None or job.phase is Phase.ENDED):
                 return
             await asyncio.sleep(LOOK_EVERY_S / 2)
 
@@ -257,13 +231,13 @@ class SlurmSessionSpawner(TellsPerson, FollowsRequeue, AsksPerson, batchspawner.
             state["last_end"] = self.last_end
         if not self.key:
             return state
-        own = {"key": self.key, "token": self.api_token, "port": self._listens_at}
+        own = {"key": self.key, "token": self.api_token, "port": self._listens_at, "place": self._place}
         return {**state, **own}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """The other way round."""
         super().load_state(state)
-        self.key, self._listens_at = state.get("key", ""), state.get("port", 0)
+        self.key, self._listens_at, self._place = state.get("key", ""), state.get("port", 0), state.get("place")
         self.last_end = state.get("last_end", "")
         self.api_token = state.get("token", "")  # the running session's own: it stays the same
         self._before = state if self.key and not self._listens_at else {}
@@ -271,7 +245,7 @@ class SlurmSessionSpawner(TellsPerson, FollowsRequeue, AsksPerson, batchspawner.
     def clear_state(self) -> None:
         """Forget the job."""
         super().clear_state()
-        self.key, self._listens_at = "", 0
+        self.key, self._listens_at, self._place = "", 0, None
         self._submitting, self._was_seen = None, False
 
     def _save(self) -> None:
@@ -280,3 +254,14 @@ class SlurmSessionSpawner(TellsPerson, FollowsRequeue, AsksPerson, batchspawner.
         db = object_session(self.orm_spawner)
         if db is not None:
             db.commit()
+
+
+async def _answers(host: str, port: int) -> bool:
+    """True when something listens there."""
+    try:
+        async with asyncio.timeout(REACH_WITHIN_S):
+            _, writer = await asyncio.open_connection(host, port)
+    except OSError:
+        return False
+    writer.close()
+    return True

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
-from portal import session
+from portal import forecast, session
 from portal.request import SessionRequest
-from portal.site import Site
-from portal.slurm import Job
+from portal.slurm import Job, Phase
 from spawners import form
 from spawners.requeue import LOOK_EVERY_S
+from spawners.sees import SeesCluster
+
+MAINTENANCE_WITHIN = timedelta(days=7)
 
 
-class TellsPerson:
+class TellsPerson(SeesCluster):
     """Words and facts out of what the spawner knows."""
 
-    site: Site
     job_id: Any
     user_options: Mapping[str, object]
     _request: SessionRequest | None
     _job: Job | None
     _stale_s: float
+    _reckoned: tuple[float, int] = (0.0, 0)
 
     async def progress(self) -> AsyncIterator[dict[str, object]]:
         """What happens, in words, whenever it changes."""
@@ -30,11 +33,35 @@ class TellsPerson:
             yield {"progress": 5, "message": f"Asked for: {session.submitted(self._request, self.site)}."}
         last = None
         while True:
-            shown = session.view(self._job, self._stale_s)
+            shown = session.view(self._job, self._stale_s, await self._outlook(self._job))
             if shown != last:
                 yield {"progress": shown.percent, "message": shown.words}
             last = shown
             await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _outlook(self, job: Job | None) -> session.Outlook:
+        """What the shared picture knows of a wait; asked only while somebody looks."""
+        if self._stale_s or job is None or job.phase is not Phase.WAITING:
+            return session.NOTHING_KNOWN
+        machines, rules = await self.cluster.machines(), await self.cluster.rules()
+        free = forecast.free(machines.nodes.values(), job.partition) if machines.nodes else None
+        there = [node.name for node in machines.nodes.values() if job.partition in node.partitions]
+        coming = forecast.next_maintenance(
+            rules.reservations.values(), datetime.now(), MAINTENANCE_WITHIN, there or None
+        )
+        return session.Outlook(
+            position=self._position(job),
+            gpus_free=sum(free.gpus.values()) if free else None,
+            gpus_on_one_node=free.gpus_on_one_node if free else 0,
+            maintenance_at=coming.starts_at if coming else None,
+        )
+
+    def _position(self, job: Job) -> int:
+        """The place in the queue; reckoned once for each picture."""
+        seen = self.cluster.last
+        if self._reckoned[0] != seen.taken_at:
+            self._reckoned = (seen.taken_at, forecast.position(job, seen.jobs.values()))
+        return self._reckoned[1]
 
     @property
     def session_facts(self) -> dict[str, object]:

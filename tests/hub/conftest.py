@@ -81,9 +81,9 @@ class Hub:
 class Person:
     """Somebody with a browser, as far as HTTP goes."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, url: str = URL) -> None:
         self.name = name
-        self.http = httpx.Client(base_url=URL, follow_redirects=True, timeout=30, trust_env=False)
+        self.http = httpx.Client(base_url=url, follow_redirects=True, timeout=30, trust_env=False)
 
     @property
     def xsrf(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -153,6 +154,27 @@ def test_a_start_that_is_stopped_at_once_leaves_no_job(alice: Person) -> None:
     eventually(lambda: not jobs_of("alice"), "no job is left", within_s=15)
 
 
+def test_fifty_clicks_at_once_make_one_job(alice: Person) -> None:
+    before = sh("sbatch", "--parsable", "--wrap=true", "--output=/dev/null").strip()
+
+    def click(_: int) -> int:
+        headers, cookies = {"X-XSRFToken": alice.xsrf}, alice.http.cookies
+        with httpx.Client(trust_env=False, timeout=60, cookies=cookies) as client:
+            return client.post(f"{URL}/hub/api/users/alice/server", headers=headers, json={"gpus": 0}).status_code
+
+    with ThreadPoolExecutor(50) as pool:
+        answers = list(pool.map(click, range(50)))
+
+    eventually(alice.is_ready, "the session is ready", within_s=60)
+    assert len(jobs_of("alice")) == 1
+    assert sum(code in (201, 202) for code in answers) >= 1, answers
+    assert set(answers) <= {201, 202, 400}, answers
+    first, last = (
+        int(job) for job in (before, sh("sbatch", "--parsable", "--wrap=true", "--output=/dev/null").strip())
+    )
+    assert last - first == 2, "one job came between the one before the clicks and the one after"
+
+
 def test_a_session_outlives_a_hub_that_is_killed(hub: Hub, alice: Person) -> None:
     job_id = alice.start(gpus="1")
 
@@ -223,7 +245,7 @@ def test_a_session_that_an_administrator_cancels_is_gone_for_the_hub_too(alice: 
     eventually(lambda: not alice.server(), "the hub knows that it ended", within_s=30)
     assert not list((home("alice") / SESSIONS).rglob(ENVIRONMENT_FILE)), "its secrets are gone too"
     for page in ("/hub/home", "/user/alice/lab"):
-        assert "The session was cancelled." in alice.http.get(page).text, page
+        assert "The session was cancelled by root." in alice.http.get(page).text, page
 
 
 def test_a_session_that_is_requeued_goes_on_at_its_new_place(hub: Hub, alice: Person) -> None:
@@ -239,7 +261,13 @@ def test_a_session_that_is_requeued_goes_on_at_its_new_place(hub: Hub, alice: Pe
     assert jobs_of("alice") == [job_id]
 
 
-def test_the_callback_takes_a_port_from_a_starting_session_and_nothing_else(alice: Person) -> None:
+def _token_of(person: Person) -> str:
+    """A token that somebody has made on the token page."""
+    return str(person.api("POST", f"/users/{person.name}/tokens", json={"note": "test"}).json()["token"])
+
+
+def test_the_callback_takes_a_port_from_a_starting_session_and_nothing_else(people: dict[str, Person]) -> None:
+    alice = people["alice"]
     job_id = alice.start(gpus="0")
     (file,) = (home("alice") / SESSIONS).rglob(ENVIRONMENT_FILE)
     token = json.loads(file.read_text())["JUPYTERHUB_API_TOKEN"]
@@ -253,8 +281,15 @@ def test_the_callback_takes_a_port_from_a_starting_session_and_nothing_else(alic
     assert call({"port": 5000, "exec_prefix": "id"}) == 400
     assert call({"exec_prefix": "id"}) == 400
     assert call({"port": 5000}, token="wrong") == 403
+    assert call({"port": 5000}, token=_token_of(people["alice"])) == 403, "her own, but not the session's"
+    assert call({"port": 5000}, token=_token_of(people["bob"])) == 403
+    assert call({}, path="/hub/api/dsportal/ending") == 204, "a hint to ask Slurm, which says that it runs"
+    assert call({}, path="/hub/api/dsportal/ending", token=_token_of(people["bob"])) == 403
     assert call({"port": 5000}, path="/hub/api/batchspawner") == 404
     assert jobs_of("alice") == [job_id]
+    assert alice.is_ready()
+    alice.stop()
+    assert call({"port": 5000}) == 403, "a session that is over has no word any more"
 
 
 def test_no_secret_is_in_the_hubs_log(hub: Hub, alice: Person) -> None:

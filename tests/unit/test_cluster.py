@@ -14,7 +14,7 @@ from portal.runner import Result, RunError
 from portal.script import Submission
 from portal.slurm import JobEnd
 
-RUNNING = "7|RUNNING|sxm2|alice|gpu02|2026-11-21T09:00:00|2026-11-21T09:00:01|2026-11-21T17:00:01|None\n"
+RUNNING = "7|RUNNING|sxm2|alice|gpu02|2026-11-21T09:00:00|2026-11-21T09:00:01|2026-11-21T17:00:01|1|None\n"
 UP = "Slurmctld(primary) at head is UP\n"
 DOWN = "Slurmctld(primary) at head is DOWN\n"
 
@@ -147,7 +147,7 @@ async def test_finishing_answers_the_last_lines_of_the_log() -> None:
     assert json.loads(slurm.stdin[0]) == {"verb": "finish", "key": "0" * 16, "job_id": "7"}
 
 
-FAILED = "JobId=7 JobState=FAILED ExitCode=3:0"
+FAILED = "JobId=7 JobName=dsportal-0 UserId=alice(20001) JobState=FAILED Reason=None ExitCode=3:0"
 FORGOTTEN = bad("slurm_load_jobs error: Invalid job id specified")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import socket
 import stat
@@ -21,13 +20,18 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from portal import checks, checks_host, doctor
-from portal.checks import Check, Limits
+from portal.checks import Check
+from portal.errors import SlurmUnavailable
+from portal.nodes import Partition
 from portal.runner import Result, RunError
 from portal.site import Site
 
 UP = "Slurmctld(primary) at head is UP\n"
 SHOWN = "PluginDir = x\nPrivateData             = none\n"
-PARTITIONS = "sxm2|up|1-00:00:00\nhipri|up|12:00:00\n"
+PARTITIONS = "".join(
+    f"PartitionName={name} Default=NO Hidden=NO MaxTime={limit} State=UP TotalNodes=1\n"
+    for name, limit in (("sxm2", "1-00:00:00"), ("hipri", "12:00:00"))
+)
 RULE = "User portal may run the following commands on head:\n    (%people, !root) NOPASSWD: /opt/portal-launch\n"
 
 
@@ -78,7 +82,7 @@ async def test_a_group_that_cannot_be_looked_at_is_a_finding_and_the_others_go_o
     file = tmp_path / "site.toml"
     file.write_text(f'[portal]\nstate_folder = "{tmp_path}/none"\n[[partition]]\nname = "sxm2"\n')
 
-    found = {check.what: check for check in await doctor.examine(str(file), ScriptedHost(sinfo=PARTITIONS))}
+    found = {check.what: check for check in await doctor.examine(str(file), ScriptedHost(scontrol=PARTITIONS))}
 
     assert found["Slurm"].found == "scontrol cannot be started: No such file or directory"
     assert found["Slurm"].repair == "Put Slurm's commands into this account's PATH."
@@ -155,40 +159,44 @@ def test_slurm_is_at_least_as_new_as_what_the_portal_was_tried_with(text: str, r
     assert checks.slurm_version(text).result == result
 
 
+def known(name: str, state: str, time_limit_min: int | None) -> Partition:
+    return Partition(name, state, nodes=1, time_limit_min=time_limit_min, is_hidden=False, is_default=False)
+
+
+async def test_partitions_that_cannot_be_read_are_a_finding_and_no_partition_is_made_up(site: Site) -> None:
+    words = "slurm_load_partitions: Unable to contact slurm controller"
+
+    with pytest.raises(SlurmUnavailable) as caught:
+        await checks.partitions(site, ScriptedHost(scontrol=words))
+
+    assert words in caught.value.detail
+
+
 @pytest.mark.parametrize(
-    ("limit", "hours"),
-    [("1-00:00:00", 24), ("12:00:00", 12), ("30:00", 0.5), ("7-12:30:00", 180.5), ("infinite", math.inf)],
-)
-def test_time_limits_are_read_as_sinfo_prints_them(limit: str, hours: float) -> None:
-    assert checks.hours_of(limit) == hours
-
-
-def test_a_partition_line_that_cannot_be_read_is_no_partition() -> None:
-    with pytest.raises(ValueError, match="not enough values"):
-        checks.parse_partitions("slurm_load_partitions: Unable to contact slurm controller\n")
-
-
-@pytest.mark.parametrize(
-    ("known", "result", "said"),
+    ("partitions", "result", "said"),
     [
-        ({"sxm2": Limits("up", 24)}, "ok", "up, sessions of up to 24 h"),
-        ({"sxm2": Limits("up", math.inf)}, "ok", "24 h"),
-        ({"sxm2": Limits("up", 12)}, "warning", "Set hours_max = 12"),
-        ({"sxm2": Limits("drain", 24)}, "warning", "State=UP"),
-        ({"gpu": Limits("up", 24), "cpu": Limits("up", 24)}, "failed", "Slurm has: gpu, cpu."),
+        ([known("sxm2", "up", 24 * 60)], "ok", "up, sessions of up to 24 h"),
+        ([known("sxm2", "up", None)], "ok", "24 h"),
+        (
+            [known("sxm2", "up", 12 * 60 + 30)],
+            "warning",
+            "allows 12.5 h, the portal offers 24 h Set hours_max = 12",
+        ),
+        ([known("sxm2", "drain", 24 * 60)], "warning", "it is drain: sessions wait scontrol update"),
+        ([known("gpu", "up", 24 * 60), known("cpu", "up", 24 * 60)], "failed", "Slurm has: gpu, cpu."),
     ],
 )
 def test_a_partition_of_the_site_is_one_of_slurms_open_and_long_enough(
-    site: Site, known: dict[str, Limits], result: str, said: str
+    site: Site, partitions: list[Partition], result: str, said: str
 ) -> None:
-    check = checks.partition(site.partition("sxm2"), 24, known)
+    check = checks.partition(site.partition("sxm2"), 24, {one.name: one for one in partitions})
 
     assert check.result == result
     assert said in f"{check.found} {check.repair}"
 
 
 async def test_a_site_without_partitions_is_told_which_there_are() -> None:
-    (check,) = await checks.partitions(Site(), ScriptedHost(sinfo=PARTITIONS))
+    (check,) = await checks.partitions(Site(), ScriptedHost(scontrol=PARTITIONS))
 
     assert (check.result, "sxm2, hipri" in check.repair) == ("failed", True)
 

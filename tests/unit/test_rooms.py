@@ -8,7 +8,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PURE = {"errors", "site", "request", "script", "slurm", "session", "faults"}
+PURE = {
+    "errors",
+    "site",
+    "request",
+    "script",
+    "slurm",
+    "session",
+    "faults",
+    "scontrol",
+    "nodes",
+    "forecast",
+    "slurm_json",
+}
 HUB_SIDE = {"hub", "auth", "cluster", "runner", "directory", "doctor", "checks", "checks_host", "cli"}
 JOB_SIDE = {"server", "extension", "tensorboard", "launcher", "kernel_manager", "provisioner", "run_kernel", "modules"}
 ONLY_IN = {

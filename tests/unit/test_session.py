@@ -22,6 +22,21 @@ def test_a_waiting_job_says_why_and_when_at_the_earliest() -> None:
     assert session.view(later).words.endswith("Expected start: 14:20, at the earliest.")
 
 
+def test_a_waiting_job_says_its_place_what_is_free_and_what_maintenance_comes() -> None:
+    maintenance = datetime(2026, 11, 23, 6)
+    outlook = session.Outlook(position=3, gpus_free=5, gpus_on_one_node=2, maintenance_at=maintenance)
+
+    words = session.view(WAITING, outlook=outlook).words
+
+    assert "2 jobs are ahead of it." in words
+    assert "Free GPUs now: 5, at most 2 on one node." in words
+    assert "A maintenance begins Monday 23 November, 06:00" in words
+    assert "No GPU is free now." in session.view(WAITING, outlook=session.Outlook(gpus_free=0)).words
+    assert "It is the next" in session.view(WAITING, outlook=session.Outlook(position=1)).words
+    held = replace(WAITING, reason="JobHeldAdmin")
+    assert session.view(held, outlook=outlook).words == "Job 8 waits: an administrator holds the job."
+
+
 def test_a_reason_without_words_is_shown_as_slurm_calls_it() -> None:
     assert (
         "Slurm's reason: QOSMaxWallDurationPerJobLimit"
@@ -46,11 +61,25 @@ def test_a_running_job_names_its_node_and_a_silent_slurm_its_silence() -> None:
         (JobEnd("FAILED", "0:9"), "", "The session's job failed by signal 9. It wrote no log: is your home full?"),
         (JobEnd("TIMEOUT"), "", "The session used up its hours."),
         (JobEnd("OUT_OF_MEMORY"), "", "The session used more memory than it had"),
+        (JobEnd("CANCELLED", "0:15", "root"), "", "The session was cancelled by root."),
+        (JobEnd("CANCELLED", "0:15"), "", "The session was cancelled."),
         (JobEnd("SOMETHING_NEW"), "", "The session ended with Slurm's state SOMETHING_NEW."),
     ],
 )
 def test_an_end_is_a_sentence(end: JobEnd, log: str, words: str) -> None:
     assert session.ended(end, log).startswith(words)
+
+
+def test_a_wait_ends_only_where_the_site_has_set_a_limit_and_says_so(site: Site) -> None:
+    limited = site.model_copy(update={"session": site.session.model_copy(update={"wait_max_hours": 2})})
+    early, late = datetime(2026, 11, 21, 10, 59), datetime(2026, 11, 21, 11, 1)
+
+    assert not session.waits_too_long(WAITING, site, datetime(2027, 11, 21))
+    assert not session.waits_too_long(WAITING, limited, early)
+    assert session.waits_too_long(WAITING, limited, late)
+    assert not session.waits_too_long(replace(WAITING, state="RUNNING"), limited, late)
+    assert "here a session waits up to 2 h" in session.submitted(SessionRequest("sxm2", 1, 8), limited)
+    assert "waited 2 h" in session.gave_up(limited)
 
 
 def test_a_request_is_repeated_with_what_comes_with_it(site: Site) -> None:

@@ -10,8 +10,8 @@ from portal import slurm
 from portal.errors import SlurmUnavailable
 from portal.slurm import JobEnd, Phase
 
-RUNNING = "7|RUNNING|sxm2|alice|gpu02|2026-11-21T09:00:00|2026-11-21T09:00:01|2026-11-21T17:00:01|None"
-WAITING = "8|PENDING|sxm2|bob||2026-11-21T09:00:00|N/A|N/A|ReqNodeNotAvail, UnavailableNodes:gpu01"
+RUNNING = "7|RUNNING|sxm2|alice|gpu02|2026-11-21T09:00:00|2026-11-21T09:00:01|2026-11-21T17:00:01|4294901750|None"
+WAITING = "8|PENDING|sxm2|bob||2026-11-21T09:00:00|N/A|N/A|0|ReqNodeNotAvail, UnavailableNodes:gpu01"
 
 
 def test_a_queue_is_read_by_id_with_node_times_and_reason() -> None:
@@ -22,7 +22,34 @@ def test_a_queue_is_read_by_id_with_node_times_and_reason() -> None:
     assert jobs["7"].reason == ""
     assert jobs["8"].reason == "ReqNodeNotAvail, UnavailableNodes:gpu01"
     assert jobs["8"].starts_at is None
+    assert (jobs["7"].priority, jobs["8"].priority) == (4294901750, 0)
     assert (jobs["7"].phase, jobs["8"].phase) == (Phase.RUNNING, Phase.WAITING)
+
+
+def test_a_job_that_may_start_in_several_partitions_names_them() -> None:
+    jobs = slurm.parse_squeue(WAITING.replace("sxm2", "sxm2,hipri"))
+
+    assert jobs["8"].partitions == ("sxm2", "hipri")
+
+
+def test_nothing_that_people_write_freely_is_listed() -> None:
+    """%j and %k are names and comments; %b is the GPUs asked for, printed as typed even for a job that was refused."""
+    (columns,) = (option for option in slurm.squeue_command() if option.startswith("--format="))
+
+    assert not {"%j", "%k", "%b", "%f", "%x", "%Z", "%o"} & set(columns.removeprefix("--format=").split("|"))
+
+
+@pytest.mark.parametrize("text", ["UNLIMITED", "2026-11-21", "2026-13-21T09:00:00", "1795194704", ""])
+def test_a_time_that_is_none_of_slurms_is_refused(text: str) -> None:
+    with pytest.raises(SlurmUnavailable) as caught:
+        slurm.parse_squeue(RUNNING.replace("2026-11-21T09:00:01", text))
+
+    assert "7|RUNNING" in caught.value.detail
+
+
+def test_a_job_that_is_listed_twice_makes_the_listing_worthless() -> None:
+    with pytest.raises(SlurmUnavailable, match="cannot be read"):
+        slurm.parse_squeue(f"{RUNNING}\n{RUNNING.replace('RUNNING', 'CANCELLED')}\n")
 
 
 @pytest.mark.parametrize("job_id", ["12_3", "12_[4-9%2]", "12+1"])
@@ -31,7 +58,7 @@ def test_array_and_heterogeneous_jobs_of_others_are_read_too(job_id: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["hello", "7|RUNNING|sxm2", "|".join("abcdefghi"), RUNNING.replace("RUNNING", "running")]
+    "text", ["hello", "7|RUNNING|sxm2", "|".join("abcdefghij"), RUNNING.replace("RUNNING", "running")]
 )
 def test_an_answer_that_is_not_as_asked_for_is_no_answer(text: str) -> None:
     with pytest.raises(SlurmUnavailable):
@@ -60,17 +87,24 @@ def test_states_have_phases(state: str, phase: Phase) -> None:
 def test_the_end_of_a_job_is_read_from_scontrol_only_when_it_is_one() -> None:
     shown = "JobId=9 JobName=dsportal-0 UserId=a(1) JobState=FAILED Reason=NonZeroExitCode ExitCode=3:0 Restarts=0"
 
-    assert slurm.parse_show_job(shown) == JobEnd("FAILED", "3:0")
+    assert slurm.parse_show_job(shown) == JobEnd("FAILED", "3:0", reason="NonZeroExitCode")
     assert slurm.parse_show_job(shown.replace("FAILED", "COMPLETING")) is None
     assert slurm.parse_show_job("") is None
+    assert slurm.parse_show_job(shown.replace("JobName=dsportal-0", "JobName=a b")) is None
+    later = "JobState=COMPLETED Reason=None ExitCode=0:0"
+    assert slurm.parse_show_job(f"{shown} Comment=x {later}") == JobEnd("FAILED", "3:0", reason="NonZeroExitCode")
+    assert slurm.parse_show_job(f"{shown.replace('FAILED', 'RUNNING')} Comment=x {later}") is None
 
 
 @pytest.mark.parametrize(
     ("text", "end"),
     [
-        ("CANCELLED by 20001|0:15\n", JobEnd("CANCELLED", "0:15")),
+        ("CANCELLED by 20001|0:15\n", JobEnd("CANCELLED", "0:15", cancelled_by="20001")),
         ("TIMEOUT|0:0\n", JobEnd("TIMEOUT", "0:0")),
         ("RUNNING|0:0\n", None),
+        ("REQUEUED|0:15\n", None),
+        ("FAILED|\n", None),
+        ("NODE_FAIL|1:0\nRUNNING|0:0\n", None),
         ("", None),
     ],
 )
@@ -94,6 +128,7 @@ def test_sessions_are_told_by_their_key_and_believed_only_with_slurmctlds_own_wo
     assert job == slurm.SessionJob("7", "alice", "abc1230000000001")
     shown = "JobId=7 JobName=dsportal-abc1230000000001 UserId=alice(20001) GroupId=x(1)"
     assert slurm.is_session(shown, job)
+    assert slurm.is_session(shown.replace(" UserId", " SLUID=sCN1M7WZFXG000 UserId"), job)
     assert not slurm.is_session(shown.replace("alice", "bob"), job)
     with pytest.raises(ValueError, match="six hexadecimal"):
         slurm.parse_sessions(listing, "")

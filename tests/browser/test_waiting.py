@@ -1,0 +1,48 @@
+"""A session that has to wait: the page tells its place in the queue, what is free, and what comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.portal_page import assert_accessible, log_in_as, picture
+from tests.inside import eventually, jobs_of, sh
+
+FULL_NODE = ("--gres=gpu:4", "--partition=sxm2", "--time=60", "--output=/dev/null", "--wrap=sleep 600")
+
+
+@pytest.fixture
+def full_cluster() -> Iterator[None]:
+    """Every GPU of sxm2 is in use, one more job of somebody else waits, and a maintenance comes."""
+    tomorrow = datetime.now() + timedelta(days=1)
+    sh("scontrol", "create", "reservation", "ReservationName=upgrade", f"StartTime={tomorrow:%Y-%m-%dT06:00:00}",
+       "Duration=120", "Flags=MAINT", "Nodes=ALL", "Users=root")  # fmt: skip
+    nodes = sh("sinfo", "--noheader", "--partition=sxm2", "--format=%D").strip()
+    for _ in range(int(nodes) + 1):
+        sh("sbatch", *FULL_NODE, user="bob")
+    eventually(lambda: "Resources" in sh("squeue", "-h", "-u", "bob", "-o", "%r"), "the last one waits")
+    yield
+    sh("scancel", "--user=alice")
+    sh("scancel", "--user=bob")
+    sh("scontrol", "delete", "ReservationName=upgrade")
+    eventually(lambda: not jobs_of("alice") + jobs_of("bob"), "no job is left")
+
+
+@pytest.mark.usefixtures("full_cluster")
+def test_the_page_tells_the_place_in_the_queue_what_is_free_and_the_next_maintenance(page: Page) -> None:
+    log_in_as(page, "alice")
+    page.goto("/hub/spawn")
+    page.get_by_role("button", name="Start").click()
+
+    words = page.locator("#progress-message")
+    expect(words).to_contain_text("waits", timeout=30_000)
+    expect(words).to_contain_text("1 job is ahead of it.", timeout=30_000)
+    expect(words).to_contain_text("No GPU is free now.")
+    picture(page, "waiting")
+    assert_accessible(page, "the waiting page")
+
+    page.get_by_role("button", name="Cancel").click()
+    eventually(lambda: not jobs_of("alice"), "the job is gone", within_s=30)

@@ -1,0 +1,50 @@
+"""TLS between the hub, its proxy and the sessions on the nodes: a setting of the site."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography import x509
+
+from tests.hub.conftest import Hub, Person
+from tests.inside import eventually, jobs_of
+
+PORT = 18400
+
+
+@pytest.fixture
+def hub_with_tls() -> Iterator[Hub]:
+    """A hub whose inner connections are encrypted; its own address is plain, as behind a site's web server."""
+    ours = Hub(Path("/cluster/test-internal-ssl"), PORT)
+    ours.prepare()
+    ours.site_file.write_text(ours.site_file.read_text().replace("[portal]\n", "[portal]\ninternal_ssl = true\n"))
+    ours.start()
+    yield ours
+    ours.stop()
+
+
+def test_a_session_is_reached_by_tls_only_and_only_by_its_hub(hub_with_tls: Hub) -> None:
+    alice = Person("alice", hub_with_tls.url)
+    assert alice.login().status_code == 200
+    try:
+        job_id = alice.start(gpus="0")
+        node, port = re.findall(r"https://(gpu\d+):(\d+)/user/alice/", hub_with_tls.log())[-1]
+        for url in (f"https://{node}:{port}/user/alice/api", f"http://{node}:{port}/user/alice/api"):
+            with pytest.raises(httpx.HTTPError):  # who has no certificate of the hub's authority gets no answer
+                httpx.get(url, trust_env=False, verify=False)  # noqa: S501
+        shown = x509.load_pem_x509_certificate(ssl.get_server_certificate((node, int(port))).encode())
+        names = shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        assert node in names.get_values_for_type(x509.DNSName)
+
+        hub_with_tls.kill()
+        hub_with_tls.start()
+        eventually(alice.is_ready, "the session is there again", within_s=30)
+        assert jobs_of("alice") == [job_id]
+    finally:
+        alice.stop()
+        alice.http.close()
