@@ -32,8 +32,8 @@ def position(job: Job, jobs: Iterable[Job]) -> int:
     if not _is_waiting(job):
         return 0
     mine, rank = set(job.partitions), _rank(job)
-    line = (other for other in jobs if _is_in_line(other) and not mine.isdisjoint(other.partitions))
-    return 1 + sum(_rank(other) < rank for other in line)
+    line = (other for other in jobs if other.priority >= job.priority and _is_in_line(other))
+    return 1 + sum(_rank(other) < rank and not mine.isdisjoint(other.partitions) for other in line)
 
 
 def _is_waiting(job: Job) -> bool:

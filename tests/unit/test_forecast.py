@@ -59,6 +59,10 @@ def test_who_takes_no_place_in_the_line_is_not_ahead(other: Job) -> None:
     assert forecast.position(waiting("100"), [other]) == 1
 
 
+def test_a_held_job_is_behind_no_other_held_job() -> None:
+    assert forecast.position(waiting("100", 0, reason="JobHeldUser"), [waiting("1", 0), waiting("2", 5)]) == 2
+
+
 def test_partitions_share_a_line_where_a_job_may_start_in_both() -> None:
     assert forecast.position(waiting("5", partition="long"), [waiting("1", partition="sxm2,long")]) == 2
     assert forecast.position(waiting("5", partition="sxm2,long"), [waiting("1", partition="long")]) == 2
