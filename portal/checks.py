@@ -12,14 +12,18 @@ from pathlib import Path
 from typing import Literal
 
 from portal import kernels, nodes
+from portal.cluster import Cluster
 from portal.directory import Directory, ServerFault
-from portal.errors import KernelError
-from portal.runner import Run
+from portal.errors import KernelError, SlurmUnavailable
+from portal.runner import Run, RunError
+from portal.script import JOB_NAME_PREFIX
 from portal.site import Kernel, Ldap, Partition, Site
-from portal.slurm import parse_ping, ping_command
+from portal.slurm import Phase, parse_ping, ping_command
+from portal.slurm_json import jobs_of_json, queue_json_command
 
 OLDEST_SLURM = (22, 5)
 SOON = timedelta(days=30)
+JSON_TIMEOUT_S = 60  # a big queue is tens of megabytes
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,30 @@ def slurm_version(text: str) -> Check:
     if number is None or (int(number[1]), int(number[2])) < OLDEST_SLURM:
         return Check("Slurm version", "failed", text or "unknown", f"The portal needs Slurm {oldest} or newer.")
     return Check("Slurm version", "ok", text)
+
+
+async def pictures(site: Site, run: Run) -> list[Check]:
+    """Everything that the hub reads from Slurm can be read here, whatever this version prints."""
+    cluster = Cluster(site.portal.launcher, run)
+    queue, machines, rules = await cluster.snapshot(), await cluster.machines(), await cluster.rules()
+    faults = [seen.error.detail for seen in (queue, machines, rules) if seen.error]
+    if faults:
+        repair = "Until it can be read, the hub keeps every session as it was. Report it with the lines above."
+        return [Check("Slurm's answers", "failed", "\n".join(faults), repair)]
+    counts = f"{len(queue.jobs)} jobs, {len(machines.nodes)} nodes, {len(rules.partitions)} partitions"
+    reserved = f"{len(rules.reservations)} reservations"
+    return [Check("Slurm's answers", "ok", f"read: {counts}, {reserved}; {await names(run)}")]
+
+
+async def names(run: Run) -> str:
+    """How many jobs are sessions of a portal. Names are their owners' texts: they are read from JSON, and only here."""
+    try:
+        done = await run(queue_json_command(), timeout_s=JSON_TIMEOUT_S)
+        jobs = jobs_of_json(done.stdout).values()
+    except (RunError, SlurmUnavailable):
+        return "squeue --json gives nothing, and nothing depends on it"
+    sessions = sum(job.name.startswith(JOB_NAME_PREFIX) and job.phase is not Phase.ENDED for job in jobs)
+    return f"sessions of a portal: {sessions}"
 
 
 async def partitions(site: Site, run: Run) -> list[Check]:

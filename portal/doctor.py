@@ -60,6 +60,7 @@ GROUPS = (
     Group("ports", threaded(checks_host.ports), "See portal.bind, portal.hub_address and the ports in the settings."),
     Group("folders", threaded(checks_host.folders), "See portal.state_folder and kernels.folder in the settings."),
     Group("Slurm", checks.slurm, "Put Slurm's commands into this account's PATH.", needs_site=False),
+    Group("Slurm's answers", checks.pictures, "See the lines about Slurm."),
     Group("partitions", checks.partitions, "See the lines about Slurm."),
     Group("LDAP", checks.ldap, "See the table [ldap] in the settings."),
     Group("module command", checks.modules, "Set kernels.module_command, or take the modules out of [[kernel]]."),

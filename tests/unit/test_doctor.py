@@ -22,6 +22,8 @@ from cryptography.x509.oid import NameOID
 from portal import checks, checks_host, doctor
 from portal.checks import Check
 from portal.errors import SlurmUnavailable
+from portal.fake_behaviours import SlurmGarbage
+from portal.fake_slurm import FakeSlurm
 from portal.nodes import Partition
 from portal.runner import Result, RunError
 from portal.site import Site
@@ -90,6 +92,20 @@ async def test_a_group_that_cannot_be_looked_at_is_a_finding_and_the_others_go_o
     assert found["partition sxm2"].result == "ok"
     assert found["state folder"].result == "failed"
     assert found["LDAP"].found == "the settings name no server"
+
+
+async def test_what_the_hub_reads_from_slurm_is_read_and_what_cannot_be_read_is_shown(site: Site) -> None:
+    slurm = FakeSlurm()
+    slurm.take("alice", {"job-name": "dsportal-0123456789abcdef"})
+
+    (good,) = await checks.pictures(site, slurm)
+    slurm.weather = SlurmGarbage("<html>")
+    (bad,) = await checks.pictures(site, slurm)
+
+    assert good.result == "ok"
+    assert good.found.startswith("read: 1 jobs, 4 nodes, 1 partitions, 0 reservations")
+    assert bad.result == "failed"
+    assert "<html>" in bad.found
 
 
 @pytest.mark.parametrize(
