@@ -4,13 +4,14 @@ PORT ?= 8000
 DEMO := deploy/demo/demo
 export PORT
 
-.PHONY: help setup environments demo demo-up demo-down demo-shell demo-clean test lint locks clean
+.PHONY: help bench setup environments demo demo-up demo-down demo-shell demo-clean test lint locks clean
 
 help:
 	@echo 'make demo        a Slurm cluster of four nodes, LDAP and the portal on port $(PORT); Ctrl-C stops it'
 	@echo 'make demo-up     the same in the background;  make demo-down stops it'
 	@echo 'make demo-shell  a login shell inside (sinfo, squeue, sbatch as the demo user alice)'
 	@echo 'make demo-clean  takes the state folder .demo away'
+	@echo 'make bench       the portal beside the stock parts, in figures; needs root and an idle machine'
 	@echo 'make test        lint, types and all tests (TESTS="unit hub" runs only these rings)'
 
 setup:
@@ -33,6 +34,10 @@ demo-shell:
 
 demo-clean:
 	@$(DEMO) clean
+
+bench:
+	@/usr/bin/python3 deploy/setup.py --dev
+	@for name in queries spawn storm restart; do .venv/bin/portal bench $$name || exit 1; echo; done
 
 test:
 	@/usr/bin/python3 tests/run.py $(TESTS)

@@ -1,4 +1,4 @@
-"""The command ``portal``: up, doctor, config, kernels, notebooks."""
+"""The command ``portal``: up, doctor, config, kernels, notebooks, bench."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from portal import __version__, data
+from portal import __version__, bench, data, quick_start
 from portal.errors import PortalError
 from portal.site import Site, load
 
@@ -42,6 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     check.set_defaults(command=_config_check)
     _add_kernels(commands)
     _add_notebooks(commands)
+    bench.add_commands(commands)
     return parser
 
 
@@ -80,6 +81,7 @@ def _add_notebooks(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def _up(arguments: argparse.Namespace) -> int:
+    quick_start.without_grammars()
     from portal.app import PortalHub
 
     if arguments.local:

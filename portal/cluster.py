@@ -88,9 +88,13 @@ class Cluster:
     async def _look_at_queue(self) -> Snapshot:
         listing = await self._ask(slurm.squeue_command())
         jobs = await asyncio.to_thread(slurm.parse_squeue, listing)  # 10,000 jobs are 50 ms of work
-        if not jobs and not slurm.parse_ping(await self._ask(slurm.ping_command())):
-            raise SlurmUnavailable("Slurm shows an empty queue, but its controller is not up.")
+        if not jobs:
+            await self._check_up()
         return Snapshot(jobs=jobs)
+
+    async def _check_up(self) -> None:
+        if not slurm.parse_ping(await self._ask(slurm.ping_command())):
+            raise SlurmUnavailable("Slurm shows an empty queue, but its controller is not up.")
 
     async def _look_at_nodes(self) -> Machines:
         listing = await self._ask(nodes.nodes_command())
@@ -136,8 +140,15 @@ class Cluster:
         return str(answer.get("log", ""))
 
     async def find(self, key: str) -> str:
-        """The id of the job that carries ``key``, or ``""``: after a lost answer of sbatch."""
-        return slurm.parse_find(await self._ask(slurm.find_command(key)))
+        """The id of the job that carries ``key``, or ``""``: after a lost answer of sbatch.
+
+        Raises:
+            SlurmUnavailable: it is not known; "no such job" is believed only of a controller that is up.
+        """
+        found = slurm.parse_find(await self._ask(slurm.find_command(key)))
+        if not found:
+            await self._check_up()
+        return found
 
     async def sessions(self, key_prefix: str) -> list[SessionJob]:
         """What looks like waiting and running sessions of one hub; confirm each before anything is done to it."""
@@ -164,11 +175,13 @@ class Cluster:
         if shown.returncode == 0:
             end = slurm.parse_show_job(shown.stdout)
             return await self._with_canceller(job_id, end) if end else None
+        if "Invalid job id" not in shown.stderr:
+            return None  # after a node failed, accounting alone says NODE_FAIL of a job that is requeued
         told = await self._run(slurm.sacct_command(job_id), timeout_s=QUERY_TIMEOUT_S)
         if told.returncode == 0 and told.stdout.strip():
             end = slurm.parse_sacct(told.stdout)
             return await _named(end) if end else None
-        return JobEnd("COMPLETED") if was_seen and "Invalid job id" in shown.stderr else None
+        return JobEnd("COMPLETED") if was_seen else None
 
     async def _with_canceller(self, job_id: str, end: JobEnd) -> JobEnd:
         """Only accounting knows who cancelled a job; where there is none, nobody does."""

@@ -1,33 +1,40 @@
-"""What a job, or the whole of a :class:`~portal.fake_slurm.FakeSlurm`, may do: one name for each thing Slurm does.
+"""What a job of a :class:`~portal.fake_slurm.FakeSlurm` may do: one name for each thing that happens to jobs.
 
-A job's behaviour tells its state from the seconds since it was submitted. A cluster's weather may answer a command
-in the place of the cluster. The texts are those that Slurm 22.05 to 25.11 print.
+A behaviour tells the job's state from the seconds since it was submitted. Each docstring says what the real Slurm
+does, and where that was seen: "recorded" are outputs of Slurm 22.05.8 (the jobs' names in tests/fixtures/slurm),
+"seen" is Slurm 22.05.8 in the demo cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Protocol
 
-from portal.runner import Result, RunError
-
-FIRST_NODE, SECOND_NODE = "gpu01", "gpu02"
+BEGIN_WAIT_S = 121.0  # how long a job that was requeued must wait (recorded: job 9 of the main scene; seen)
 
 
 @dataclass(frozen=True)
 class Status:
-    """A job at one moment. ``started_s`` and ``ended_s`` are seconds since its submission; a job that nobody knows
-    any more has the state ``""``."""
+    """A job at one moment. Times are seconds since its submission; a job that slurmctld has forgotten has no state.
+
+    ``run`` counts its starts (each on another node), ``accounted`` is accounting's state where that is another one.
+    """
 
     state: str
     reason: str = "None"
     exit_code: str = "0:0"
-    node: str = ""
-    started_s: float | None = None
+    run: int = 0
+    submitted_s: float = 0
+    starts_s: float | None = None
     ended_s: float | None = None
     cancelled_by: str = ""
     held: bool = False
+    accounted: str | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """It has a node, and may still end in any way."""
+        return self.state == "RUNNING"
 
 
 class Behaviour(Protocol):
@@ -40,20 +47,20 @@ class Behaviour(Protocol):
 
 @dataclass(frozen=True)
 class Runs:
-    """Waits for ``after_s``, then runs for ever."""
+    """Starts ``after_s`` after its submission and runs until its time limit (recorded: run1, p-priority)."""
 
     after_s: float = 0
 
     def at(self, age_s: float) -> Status:
         """See :class:`Behaviour`."""
         if age_s < self.after_s:
-            return Status("PENDING", "Priority")
-        return Status("RUNNING", node=FIRST_NODE, started_s=self.after_s)
+            return Status("PENDING", "Priority", starts_s=self.after_s)
+        return Status("RUNNING", run=1, starts_s=self.after_s)
 
 
 @dataclass(frozen=True)
 class PendingForever:
-    """Waits, and Slurm says why."""
+    """Waits, and Slurm says why: one of the words of squeue(1), JOB REASON CODES (recorded: 20 of them, p-*)."""
 
     reason: str = "Resources"
 
@@ -64,7 +71,10 @@ class PendingForever:
 
 @dataclass(frozen=True)
 class Held:
-    """Held by its owner or by an administrator: it waits with the priority 0."""
+    """Held by its owner, or by an administrator ("JobHeldAdmin"): it waits with the priority 0.
+
+    ``scontrol hold`` of a job that runs lets it run (seen). Recorded: p-heldbyuser, p-heldbyadmin.
+    """
 
     reason: str = "JobHeldUser"
 
@@ -74,192 +84,161 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Ends:
-    """Runs at once and ends after ``after_s`` in one of Slurm's final states."""
+class Happening:
+    """Something that happens to a job ``after_s`` after its submission; ``before`` is what it did until then."""
 
-    state: str
-    exit_code: str = "0:0"
-    reason: str = "None"
-    after_s: float = 60
-    cancelled_by: str = ""
+    after_s: float = field(default=60, kw_only=True)
+    before: Behaviour = field(default_factory=Runs, kw_only=True)
 
     def at(self, age_s: float) -> Status:
         """See :class:`Behaviour`."""
         if age_s < self.after_s:
-            return Runs().at(age_s)
-        return Status(self.state, self.reason, self.exit_code, FIRST_NODE, 0, self.after_s, self.cancelled_by)
+            return self.before.at(age_s)
+        return self.then(self.before.at(self.after_s), age_s - self.after_s)
+
+    def then(self, was: Status, since_s: float) -> Status:
+        """The job, which ``was`` so when it happened ``since_s`` ago."""
+        raise NotImplementedError
 
 
-def Completes(after_s: float = 60) -> Ends:
-    """Ends by itself with the exit code 0."""
-    return Ends("COMPLETED", after_s=after_s)
+class Ends(Happening):
+    """The job ends, in one of Slurm's final states; a job that has not started keeps the reason it waited for."""
+
+    state: ClassVar[str] = "COMPLETED"
+    reason: ClassVar[str] = "None"
+    code: ClassVar[str] = "0:0"
+
+    def then(self, was: Status, since_s: float) -> Status:
+        """See :class:`Happening`."""
+        if was.is_running:
+            return replace(was, state=self.state, reason=self.reason, exit_code=self.exit_code, ended_s=self.after_s)
+        return replace(was, state=self.state, starts_s=self.after_s, ended_s=self.after_s)
+
+    @property
+    def exit_code(self) -> str:
+        """Exit code and signal as slurmctld gives them; accounting tells no signal of Slurm's own SIGTERM."""
+        return self.code
 
 
-def FailsWith(code: int, after_s: float = 60) -> Ends:
-    """Its script ends with an exit code."""
-    return Ends("FAILED", f"{code}:0", "NonZeroExitCode", after_s)
-
-
-def OutOfMemory(after_s: float = 60) -> Ends:
-    """A process of it is killed for the memory it took (cgroups)."""
-    return Ends("OUT_OF_MEMORY", "0:125", "OutOfMemory", after_s)
-
-
-def TimeLimit(after_s: float = 60) -> Ends:
-    """Its time is up."""
-    return Ends("TIMEOUT", "0:15", "TimeLimit", after_s)
-
-
-def NodeFails(after_s: float = 60) -> Ends:
-    """Its node fails, and it was submitted with ``--no-requeue``."""
-    return Ends("NODE_FAIL", "1:0", "NodeDown", after_s)
-
-
-def Preempted(after_s: float = 60) -> Ends:
-    """A job of a higher partition or QOS takes its place (``PreemptMode=CANCEL``)."""
-    return Ends("PREEMPTED", "0:15", "None", after_s)
-
-
-def CancelledByAdmin(after_s: float = 60) -> Ends:
-    """root says ``scancel``; who it was is only known to accounting."""
-    return Ends("CANCELLED", "0:15", "None", after_s, cancelled_by="0")
+class Completes(Ends):
+    """Its script ends with the exit code 0 (recorded: ok)."""
 
 
 @dataclass(frozen=True)
-class Requeued:
-    """Runs, goes back into the queue after ``after_s``, waits there for ``wait_s``, and runs again elsewhere."""
+class FailsWith(Ends):
+    """Its script ends with an exit code: FAILED, NonZeroExitCode (recorded: fail3)."""
 
-    after_s: float = 60
-    wait_s: float = 120
+    status: int
+    state: ClassVar[str] = "FAILED"
+    reason: ClassVar[str] = "NonZeroExitCode"
 
-    def at(self, age_s: float) -> Status:
-        """See :class:`Behaviour`."""
-        if age_s < self.after_s:
-            return Runs().at(age_s)
-        if age_s < self.after_s + self.wait_s:
-            return Status("PENDING", "BeginTime")
-        return Status("RUNNING", node=SECOND_NODE, started_s=self.after_s + self.wait_s)
+    @property
+    def exit_code(self) -> str:
+        """See :class:`Ends`."""
+        return f"{self.status}:0"
 
 
-@dataclass(frozen=True)
-class Vanishes:
-    """Runs, and after ``after_s`` neither slurmctld nor accounting knows it (``MinJobAge`` is over, no slurmdbd)."""
+class OutOfMemory(Ends):
+    """The kernel kills a process of it: OUT_OF_MEMORY with 0:125, by cgroups only (recorded: oom; seen)."""
 
-    after_s: float = 60
-
-    def at(self, age_s: float) -> Status:
-        """See :class:`Behaviour`."""
-        return Runs().at(age_s) if age_s < self.after_s else Status("")
+    state, reason, code = "OUT_OF_MEMORY", "OutOfMemory", "0:125"
 
 
-# -- weather --------------------------------------------------------------------------------------------
+class TimeLimit(Ends):
+    """Its time is up before its own ``--time``: an administrator made it shorter (seen: ``EndTime=now+1``).
 
+    Every job ends so at its time limit. slurmctld looks twice a minute, so a real one lives up to 30 s longer.
+    Recorded: timeout, which ran for 82 of its 60 s.
+    """
 
-class Weather(Protocol):
-    """What goes on in the whole cluster."""
-
-    def answer(self, argv: Sequence[str]) -> Result | None:
-        """The answer to one of Slurm's commands, or ``None``: the cluster answers as always.
-
-        Raises:
-            RunError: the command does not end.
-        """
-        ...
+    state, reason, code = "TIMEOUT", "TimeLimit", "0:15"
 
 
 @dataclass(frozen=True)
-class Fair:
-    """Everything answers."""
+class Cancelled(Ends):
+    """``scancel`` by an account; only accounting tells by whom (recorded: cancelme, cancelpend)."""
 
-    def answer(self, argv: Sequence[str]) -> Result | None:
-        """See :class:`Weather`."""
-        return None
+    by: str
+    state: ClassVar[str] = "CANCELLED"
+    code: ClassVar[str] = "0:15"
 
-
-@dataclass(frozen=True)
-class SlurmSilent:
-    """slurmctld hangs: no command ends in time."""
-
-    def answer(self, argv: Sequence[str]) -> Result | None:
-        """See :class:`Weather`."""
-        raise RunError(f"{argv[0]} did not answer within 15 s")
+    def then(self, was: Status, since_s: float) -> Status:
+        """See :class:`Happening`."""
+        return replace(super().then(was, since_s), cancelled_by=self.by)
 
 
 @dataclass(frozen=True)
-class ControllerDown:
-    """slurmctld is stopped, for a restart or for longer; accounting still answers."""
+class CancelledByAdmin(Cancelled):
+    """root says ``scancel``: CANCELLED, "CANCELLED by 0" in accounting (recorded: cancelme)."""
 
-    def answer(self, argv: Sequence[str]) -> Result | None:
-        """See :class:`Weather`."""
-        if argv[:2] == ("scontrol", "ping"):
-            return Result(1, "Slurmctld(primary) at head is DOWN\n", "")
-        down = Result(1, "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n")
-        return None if argv[0] == "sacct" else down
+    by: str = "0"
 
 
 @dataclass(frozen=True)
-class MungeDown:
-    """munged is dead on the hub's host: nothing can prove who it is."""
+class Requeued(Happening):
+    """Goes back into the queue (``scontrol requeue``), waits there for ``wait_s``, and runs again elsewhere.
 
-    def answer(self, argv: Sequence[str]) -> Result | None:
-        """See :class:`Weather`."""
-        lines = [
-            f"{argv[0]}: error: If munged is up, restart with --num-threads=10",
-            f'{argv[0]}: error: Munge encode failed: Failed to access "/run/munge/munge.socket.2"',
-            "slurm_load_jobs error: Protocol authentication error",
-        ]
-        return Result(1, "", "\n".join(lines) + "\n")
+    Its id stays, it counts as submitted anew, and it waits for BeginTime. Recorded: requeued-by-user; seen.
+    """
 
+    wait_s: float = field(default=BEGIN_WAIT_S, kw_only=True)
+    accounted: ClassVar[str] = "REQUEUED"
 
-@dataclass(frozen=True)
-class SlurmGarbage:
-    """squeue prints something else than a queue."""
-
-    stdout: str
-    stderr: str = ""
-    returncode: int = 0
-
-    def answer(self, argv: Sequence[str]) -> Result | None:
-        """See :class:`Weather`."""
-        return Result(self.returncode, self.stdout, self.stderr) if argv[0] == "squeue" else None
+    def then(self, was: Status, since_s: float) -> Status:
+        """See :class:`Happening`; for a moment accounting still has the state in which the first run ended."""
+        again = Status("PENDING", "BeginTime", submitted_s=self.after_s, starts_s=self.after_s + self.wait_s)
+        if since_s < self.wait_s:
+            return replace(again, run=was.run, accounted=self.accounted if since_s < 1 else None)
+        return replace(again, state="RUNNING", reason="None", run=was.run + 1)
 
 
 @dataclass(frozen=True)
-class SlurmEmpty:
-    """squeue prints an empty queue and exit status 0, though the controller is not up."""
+class NodeFails(Ends):
+    """Its node fails: NODE_FAIL, NodeDown; with ``requeue`` (as the portal submits) it is requeued instead.
 
-    def answer(self, argv: Sequence[str]) -> Result | None:
-        """See :class:`Weather`."""
-        return Result(0, "", "") if argv[0] == "squeue" else ControllerDown().answer(argv)
+    Then accounting says NODE_FAIL for a second, though the job lives (seen). Recorded: nodefail, requeued-by-nodefail.
+    """
 
+    requeue: bool = field(default=False, kw_only=True)
+    state: ClassVar[str] = "NODE_FAIL"
+    reason: ClassVar[str] = "NodeDown"
 
-@dataclass(frozen=True)
-class AccountingDown:
-    """slurmdbd is dead, or the cluster has none."""
-
-    def answer(self, argv: Sequence[str]) -> Result | None:
-        """See :class:`Weather`."""
-        told = "sacct: error: Problem talking to the database: Connection refused\n"
-        return Result(1, "", told) if argv[0] == "sacct" else None
+    def then(self, was: Status, since_s: float) -> Status:
+        """See :class:`Happening`."""
+        return _lost(self, was, since_s) if self.requeue else super().then(was, since_s)
 
 
 @dataclass(frozen=True)
-class SbatchAnswerLost:
-    """slurmctld takes the job, and its answer does not reach sbatch."""
+class Preempted(Ends):
+    """A job of a higher partition or QOS takes its place; with ``requeue`` where ``PreemptMode=REQUEUE``.
 
-    def answer(self, argv: Sequence[str]) -> Result | None:
-        """See :class:`Weather`; what happens to sbatch is told by the cluster itself."""
-        return None
+    Recorded: x-preempted (PREEMPTED, submitted with ``--no-requeue``), preempted (requeued).
+    """
+
+    requeue: bool = field(default=False, kw_only=True)
+    state: ClassVar[str] = "PREEMPTED"
+    code: ClassVar[str] = "0:15"
+
+    def then(self, was: Status, since_s: float) -> Status:
+        """See :class:`Happening`."""
+        return _lost(self, was, since_s) if self.requeue else super().then(was, since_s)
+
+
+def _lost(event: Ends, was: Status, since_s: float) -> Status:
+    again = Requeued(after_s=event.after_s).then(was, since_s)
+    return replace(again, accounted=event.state) if again.accounted else again
 
 
 @dataclass(frozen=True)
-class SbatchRefuses:
-    """sbatch says no, in Slurm's words."""
+class Vanishes(Happening):
+    """slurmctld does not know it any more: ``MinJobAge`` is over, or it lost its state. ``accounted`` is what
+    accounting says then: nothing where there is none, RUNNING of a job that it never saw end.
 
-    words: str = (
-        "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified"
-    )
+    Recorded: scontrol-show-job-unknown, sacct-unknown-job.
+    """
 
-    def answer(self, argv: Sequence[str]) -> Result | None:
-        """See :class:`Weather`; what happens to sbatch is told by the cluster itself."""
-        return None
+    accounted: str = field(default="", kw_only=True)
+
+    def then(self, was: Status, since_s: float) -> Status:
+        """See :class:`Happening`."""
+        return replace(was, state="", accounted=self.accounted)

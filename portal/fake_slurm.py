@@ -9,63 +9,78 @@ It stands where the portal starts processes, so the commands and their texts are
     slurm.advance(61)
     assert (await cluster.ended(job_id)).state == "OUT_OF_MEMORY"
 
+What jobs do is in :mod:`portal.fake_behaviours`, what is wrong with the cluster in :mod:`portal.fake_weather`, bad
+answers of squeue in :mod:`portal.fake_answers`. It has room for every job: one that shall wait has to be told so.
 ``tests/contract`` makes the same assertions on it and on a real Slurm, so that it cannot drift.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from portal.fake_behaviours import Behaviour, Ends, Fair, Runs, SbatchAnswerLost, SbatchRefuses, Status, Weather
+from portal import fake_text, launcher
+from portal.fake_behaviours import Behaviour, Cancelled, Happening, Runs, Status
+from portal.fake_text import FakeJob, FakePartition, FakeReservation
+from portal.fake_weather import Fair, Weather, no_answer
 from portal.runner import Result
+from portal.slurm import Phase, phase_of
 
-NODES, CORES, MEMORY_MIB, GPUS = 4, 40, 393216, 4
 STARTED = datetime(2026, 11, 21, 9)
+MIN_JOB_AGE_S = 300
+PARTITIONS = (
+    FakePartition("sxm2", ("gpu01", "gpu02", "gpu03")),
+    FakePartition("hipri", ("gpu01", "gpu02", "gpu03"), 12 * 60),
+    FakePartition("iq", ("gpu04",), 4 * 60),
+    FakePartition("requestq", ("gpu01", "gpu02", "gpu03", "gpu04"), 8 * 60),
+)
 
 
-@dataclass
-class FakeJob:
-    """One job that was taken."""
-
-    id: str
-    user: str
-    submitted_at: datetime
-    options: Mapping[str, str]
-    behaviour: Behaviour
-
-    def status(self, now: datetime) -> Status:
-        """What the job is at a moment."""
-        return self.behaviour.at((now - self.submitted_at).total_seconds())
-
-
-@dataclass
 class FakeSlurm:
-    """Answers squeue, scontrol, sacct and portal-launch; ``weather`` is what is wrong, ``asked`` were the commands."""
+    """Answers squeue, scontrol, sacct, sinfo and portal-launch as :func:`portal.runner.run` does.
 
-    weather: Weather = field(default_factory=Fair)
-    now: datetime = STARTED
-    asked: list[tuple[str, ...]] = field(default_factory=list)
-    jobs: dict[str, FakeJob] = field(default_factory=dict)
-    _next: Behaviour = field(default_factory=Runs)
+    Args:
+        partitions: the first one is the default; those of the demo cluster when none are given.
+
+    Attributes:
+        weather: what is wrong with the cluster; it begins when it is set.
+        now: the time on the cluster; :meth:`advance` moves it.
+        asked: every command so far.
+        jobs: every job so far, by id; ``reservations`` are those for maintenance.
+        completing_s: how long the processes of a job live on that was ended (COMPLETING).
+        environments: the secrets in people's homes, by session key; ``logs`` what sessions have written.
+    """
+
+    def __init__(self, partitions: Sequence[FakePartition] = PARTITIONS) -> None:
+        self.partitions = {partition.name: partition for partition in partitions}
+        self.now = STARTED
+        self.asked: list[tuple[str, ...]] = []
+        self.jobs: dict[str, FakeJob] = {}
+        self.reservations: list[FakeReservation] = []
+        self.completing_s = 0.0
+        self.environments: dict[str, Mapping[str, str]] = {}
+        self.logs: dict[str, str] = {}
+        self._next: Behaviour = Runs()
+        self._sent: list[tuple[str, Mapping[str, str]]] = []  # to a slurmctld that hangs
+        self._weather: Weather = Fair()
+        self._weather_since = STARTED
 
     async def __call__(
         self, argv: Sequence[str], stdin: str = "", env: Mapping[str, str] | None = None, timeout_s: float = 10
     ) -> Result:
-        """Run one command, as :func:`portal.runner.run` does."""
+        """Run one command, as :func:`portal.runner.run` does.
+
+        Raises:
+            RunError: the weather lets it hang.
+        """
         command = tuple(argv)
         self.asked.append(command)
         if command[0] == "sudo":
-            return self._launch(command[command.index("--user") + 1], json.loads(stdin))
-        if (told := self.weather.answer(command)) is not None:
-            return told
-        known = {"squeue": self._squeue, "scontrol": self._scontrol, "sacct": self._sacct}
-        if command[0] not in known:
-            return Result(127, "", f"{command[0]}: command not found\n")
-        return known[command[0]](command)
+            answer = self._launch(command[command.index("--user") + 1], stdin)
+            return Result(0, json.dumps(answer), "")
+        return self._slurm(command, timeout_s)
 
     def clock(self) -> float:
         """Seconds, for those who take a clock."""
@@ -75,137 +90,199 @@ class FakeSlurm:
         """Let time pass."""
         self.now += timedelta(seconds=seconds)
 
+    @property
+    def weather(self) -> Weather:
+        """What is wrong with the cluster."""
+        return self._weather
+
+    @weather.setter
+    def weather(self, weather: Weather) -> None:
+        self._weather, self._weather_since = weather, self.now
+        sent, self._sent = self._sent, []
+        for user, options in sent:
+            self.take(user, options)
+
     def next_job(self, behaviour: Behaviour) -> None:
         """What the next job that is submitted does; those after it run again."""
         self._next = behaviour
 
+    def happens(self, job_id: str, event: Happening) -> None:
+        """Something happens to a job that is there, ``event.after_s`` from now."""
+        job = self.jobs[job_id]
+        age_s = (self.now - job.submitted_at).total_seconds()
+        job.behaviour = replace(event, after_s=age_s + event.after_s, before=job.behaviour)
+
     def take(self, user: str, options: Mapping[str, str]) -> FakeJob:
-        """Take a job, as slurmctld does after sbatch."""
+        """Take a job, as slurmctld does after sbatch; ``options`` are those of sbatch without their dashes."""
         behaviour, self._next = self._next, Runs()
-        job = FakeJob(str(len(self.jobs) + 1), user, self.now, options, behaviour)
+        partition = self.partitions[options.get("partition", next(iter(self.partitions)))]
+        job = FakeJob(str(len(self.jobs) + 1), user, self.now, partition, behaviour, options)
         self.jobs[job.id] = job
         return job
 
-    def cancel(self, job_id: str, by: str = "") -> None:
-        """``scancel``: nothing happens to a job that has ended."""
-        job = self.jobs.get(job_id)
-        if job and job.status(self.now).state in ("PENDING", "RUNNING"):
-            age_s = (self.now - job.submitted_at).total_seconds()
-            job.behaviour = Ends("CANCELLED", "0:15", after_s=age_s, cancelled_by=by)
+    def status(self, job: FakeJob) -> Status:
+        """What slurmctld knows of a job now; it forgets one that ended ``MinJobAge`` ago."""
+        status = job.status(self.now)
+        if status.ended_s is None or not status.state:
+            return status
+        since_s = (self.now - job.submitted_at).total_seconds() - status.ended_s
+        if since_s < self.completing_s and status.run:
+            return replace(status, state="COMPLETING")
+        return status if since_s <= MIN_JOB_AGE_S else replace(status, state="", accounted=status.state)
 
     # -- portal-launch ----------------------------------------------------------------------------------
 
-    def _launch(self, user: str, request: Mapping[str, object]) -> Result:
-        answer = self._submit(user, request) if request["verb"] == "submit" else self._finish(user, request)
-        return Result(0, json.dumps(answer), "")
+    def _launch(self, user: str, stdin: str) -> dict[str, object]:
+        try:
+            request = json.loads(stdin)
+            if request.get("verb") not in ("submit", "finish"):
+                raise launcher.Refused("the verbs are submit and finish")
+            key = launcher._matching(launcher._KEY, request.get("key"), "key")
+            return self._submit(user, key, request) if request["verb"] == "submit" else self._finish(user, key, request)
+        except (launcher.Refused, ValueError) as error:
+            return {"ok": False, "message": f"portal-launch: {error}"}
 
-    def _submit(self, user: str, request: Mapping[str, object]) -> dict[str, object]:
-        if isinstance(self.weather, SbatchRefuses):
-            return {"ok": False, "refused": True, "message": self.weather.words}
-        if (told := self.weather.answer(("sbatch",))) is not None:
-            return {"ok": False, "unknown": True, "message": told.stderr.strip()}
-        options = request["options"]
-        assert isinstance(options, list)  # noqa: S101  as portal-launch demands
-        job = self.take(user, dict(option.removeprefix("--").partition("=")[::2] for option in options))
-        if isinstance(self.weather, SbatchAnswerLost):
-            return {"ok": False, "unknown": True, "message": "sbatch did not answer within 45 s"}
-        return {"ok": True, "job_id": job.id}
+    def _submit(self, user: str, key: str, request: Mapping[str, object]) -> dict[str, object]:
+        asked = launcher._list(request.get("options"))
+        given = [launcher._matching(launcher._OPTION, option, "option") for option in asked]
+        environment = launcher._environment(request.get("environment"))
+        if key in self.environments:
+            path = f"/home/{user}/{launcher.SESSIONS}/{key}/{launcher.ENVIRONMENT_FILE}"
+            return {"ok": False, "message": f"{path}: File exists"}
+        self.environments[key] = environment
+        options = dict(option.removeprefix("--").partition("=")[::2] for option in given)
+        done = self._sbatch(user, options)
+        if done.returncode == 0:
+            return {"ok": True, "job_id": done.stdout.strip()}
+        words = done.stderr.strip()
+        if launcher._NOT_ANSWERING.search(words):
+            return {"ok": False, "unknown": True, "message": words}
+        del self.environments[key]
+        return {"ok": False, "refused": True, "message": words}
 
-    def _finish(self, user: str, request: Mapping[str, object]) -> dict[str, object]:
-        if (told := self.weather.answer(("scancel",))) is not None:
-            return {"ok": False, "message": told.stderr.strip(), "log": ""}
-        self.cancel(str(request.get("job_id", "")), by=user)
-        return {"ok": True, "message": "", "log": ""}
+    def _sbatch(self, user: str, options: Mapping[str, str]) -> Result:
+        """Recorded: bad-partition, bad-time-over-limit (``EnforcePartLimits=ALL``)."""
+        told = self._answer(("sbatch",), launcher.SLURM_TIMEOUT_S)
+        if told is not None:
+            self._send(user, options)
+            return told
+        name = options.get("partition", next(iter(self.partitions)))
+        if name not in self.partitions:
+            refused = no_answer(("sbatch",), "Invalid partition name specified")
+            return replace(refused, stderr=f"sbatch: error: invalid partition specified: {name}\n{refused.stderr}")
+        if int(options.get("time", 60)) > self.partitions[name].time_limit_min:
+            return no_answer(("sbatch",), "Requested time limit is invalid (missing or exceeds some limit)")
+        return Result(0, f"{self.take(user, options).id}\n", "")
+
+    def _send(self, user: str, options: Mapping[str, str]) -> None:
+        if self.weather.takes_jobs == "now":
+            self.take(user, options)
+        elif self.weather.takes_jobs == "afterwards":
+            self._sent.append((user, options))
+
+    def _finish(self, user: str, key: str, request: Mapping[str, object]) -> dict[str, object]:
+        message = ""
+        if job_id := request.get("job_id", ""):
+            done = self._scancel(user, launcher._matching(launcher._JOB_ID, job_id, "job_id"))
+            message = done.stderr.strip()
+        self.environments.pop(key, None)
+        return {"ok": not message, "message": message, "log": self.logs.get(key, "")}
+
+    def _scancel(self, user: str, job_id: str) -> Result:
+        """A job that is unknown or has ended is no fault (recorded: scancel-unknown, scancel-finished)."""
+        command = ("scancel", job_id)
+        if (told := self._answer(command, launcher.SLURM_TIMEOUT_S)) is not None:
+            return told
+        job = self.jobs.get(job_id)
+        if job is None or phase_of(self.status(job).state) in (Phase.ENDED, Phase.UNKNOWN):
+            return Result(0, "", "")
+        if job.user != user:
+            return replace(no_answer(command, "Access/permission denied"), returncode=210)
+        self.happens(job_id, Cancelled(fake_text.uid(user), after_s=0))
+        return Result(0, "", "")
 
     # -- queries ----------------------------------------------------------------------------------------
 
+    def _answer(self, command: tuple[str, ...], timeout_s: float) -> Result | None:
+        return self.weather.answer(command, (self.now - self._weather_since).total_seconds(), timeout_s)
+
+    def _slurm(self, command: tuple[str, ...], timeout_s: float) -> Result:
+        if "--version" in command:
+            return Result(0, "slurm-wlm 22.05.8\n", "")
+        if (told := self._answer(command, timeout_s)) is not None:
+            return told
+        known = {"squeue": self._squeue, "scontrol": self._scontrol, "sacct": self._sacct}
+        if command[0] not in known:
+            return Result(127, "", f"{command[0]}: command not found\n")
+        return known[command[0]](command)
+
     def _squeue(self, command: tuple[str, ...]) -> Result:
         options = dict(word.partition("=")[::2] for word in command[1:])
-        wanted = options.get("--name")
-        ended_too = options.get("--states") == "all"
-        shape = options.get("--format", "%i")
-        lines = [
-            self._line(job, shape)
-            for job in self.jobs.values()
-            if (status := job.status(self.now)).state
-            and (ended_too or status.state in ("PENDING", "RUNNING"))
-            and wanted in (None, job.options.get("job-name"))
-        ]
+        known = ("--noheader", "--all", "--states", "--name", "--jobs", "--format")
+        if unknown := next((name for name in options if name not in known), ""):
+            return Result(
+                1, "", f"squeue: unrecognized option '{unknown}'\nTry \"squeue --help\" for more information\n"
+            )
+        jobs = [job for job in self.jobs.values() if self.status(job).state]
+        wanted = options["--jobs"].split(",") if "--jobs" in options else None
+        if wanted and len(wanted) == 1 and wanted[0] not in {job.id for job in jobs}:
+            return no_answer(command, "Invalid job id specified")
+        shape = options.get("--format", "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R")
+        lines = [] if "--noheader" in options else [fake_text.queue_title(shape)]
+        for job in jobs:
+            if self._is_listed(job, options) and (wanted is None or job.id in wanted):
+                lines.append(fake_text.queue_line(job, self.status(job), shape, self.now))
         return Result(0, "".join(f"{line}\n" for line in lines), "")
 
-    def _line(self, job: FakeJob, shape: str) -> str:
-        return re.sub(r"%(\w)", lambda code: self._column(job, code[1]), shape)
-
-    def _column(self, job: FakeJob, code: str) -> str:
-        status = job.status(self.now)
-        limit = timedelta(minutes=int(job.options.get("time", 480)))
-        started = self._moment(job, status.started_s)
-        ends = self._moment(job, status.ended_s) or (started + limit if started else None)
-        return {
-            "i": job.id,
-            "T": status.state,
-            "P": job.options.get("partition", "sxm2"),
-            "u": job.user,
-            "N": status.node,
-            "V": job.submitted_at.isoformat(),
-            "S": started.isoformat() if started else "N/A",
-            "e": ends.isoformat() if ends else "N/A",
-            "r": status.reason,
-            "Q": "0" if status.held else "1000",
-            "j": job.options.get("job-name", "wrap"),
-            "b": job.options.get("gres", "N/A"),
-            "D": "1",
-        }.get(code, "")
-
-    @staticmethod
-    def _moment(job: FakeJob, seconds: float | None) -> datetime | None:
-        return None if seconds is None else job.submitted_at + timedelta(seconds=seconds)
+    def _is_listed(self, job: FakeJob, options: Mapping[str, str]) -> bool:
+        state = self.status(job).state
+        states = options.get("--states", "")
+        if "--name" in options and job.name not in options["--name"].split(","):
+            return False
+        if not states:
+            return phase_of(state) is not Phase.ENDED
+        return states == "all" or state in states.upper().split(",")
 
     def _scontrol(self, command: tuple[str, ...]) -> Result:
-        if command[1] == "ping":
+        words = [word for word in command[1:] if not word.startswith("--")]
+        if words == ["ping"]:
             return Result(0, "Slurmctld(primary) at head is UP\n", "")
-        show = {"job": self._show_job, "node": self._show_nodes, "partition": self._show_partitions}
-        what = command[command.index("show") + 1]
-        if what == "reservation":
-            return Result(0, "No reservations in the system\n", "")
-        return show[what](command[-1])
+        verb, what, *names = *words, "", ""
+        show = {
+            "job": self._show_job,
+            "node": self._show_nodes,
+            "partition": self._show_partitions,
+            "reservation": self._show_reservations,
+            "config": self._show_config,
+        }
+        if verb != "show" or what not in show:
+            return Result(1, "", f"invalid keyword: {what or verb}\n")
+        shown = show[what](names[0])
+        return Result(0, shown, "") if shown else no_answer(command, "Invalid job id specified")
 
-    def _show_job(self, job_id: str) -> Result:
+    def _show_job(self, job_id: str) -> str:
         job = self.jobs.get(job_id)
-        status = job.status(self.now) if job else Status("")
-        if job is None or not status.state:
-            return Result(1, "", "slurm_load_jobs error: Invalid job id specified\n")
-        name = job.options.get("job-name", "wrap")
-        line = (
-            f"JobId={job.id} JobName={name} UserId={job.user}(20001) GroupId=hpcusers(20000) MCS_label=N/A"
-            f" Priority=1000 Nice=0 Account=(null) QOS=(null) JobState={status.state}"
-            f" Reason={status.reason.replace(' ', '_')} Dependency=(null) Requeue=1 Restarts=0 BatchFlag=1 Reboot=0"
-            f" ExitCode={status.exit_code} RunTime=00:00:01"
-        )
-        return Result(0, line + "\n", "")
+        return fake_text.show_job(job, self.status(job), self.now) if job and self.status(job).state else ""
 
-    def _show_nodes(self, _: str) -> Result:
-        running = [job.status(self.now).node for job in self.jobs.values()]
-        lines = []
-        for name in (f"gpu{number:02}" for number in range(1, NODES + 1)):
-            used = running.count(name)
-            lines.append(
-                f"NodeName={name} Arch=x86_64 CoresPerSocket=20  CPUAlloc={8 * used} CPUEfctv={CORES} CPUTot={CORES}"
-                f" Gres=gpu:{GPUS} GresDrain=N/A GresUsed=gpu:{used}(IDX:0) RealMemory={MEMORY_MIB}"
-                f" AllocMem={49152 * used} State={'MIXED' if used else 'IDLE'} Partitions=sxm2 "
-            )
-        return Result(0, "".join(f"{line}\n" for line in lines), "")
+    def _show_nodes(self, _: str) -> str:
+        names = sorted({name for partition in self.partitions.values() for name in partition.nodes})
+        running = [(job.node(self.status(job)), job) for job in self.jobs.values() if self.status(job).is_running]
+        partitions = self.partitions.values()
+        return "".join(fake_text.show_node(n, partitions, [j for node, j in running if node == n]) for n in names)
 
-    @staticmethod
-    def _show_partitions(_: str) -> Result:
-        line = f"PartitionName=sxm2 Default=YES Hidden=NO MaxTime=1-00:00:00 State=UP TotalNodes={NODES}"
-        return Result(0, line + "\n", "")
+    def _show_partitions(self, _: str) -> str:
+        default = next(iter(self.partitions))
+        return "".join(fake_text.show_partition(p, p.name == default) for p in self.partitions.values())
+
+    def _show_reservations(self, _: str) -> str:
+        shown = "".join(fake_text.show_reservation(reservation, self.now) for reservation in self.reservations)
+        return shown or "No reservations in the system\n"
+
+    def _show_config(self, _: str) -> str:
+        return fake_text.show_config(self.now, {"MinJobAge": f"{MIN_JOB_AGE_S} sec", "MessageTimeout": "20 sec"})
 
     def _sacct(self, command: tuple[str, ...]) -> Result:
         options = dict(word.partition("=")[::2] for word in command[1:])
         job = self.jobs.get(options.get("--jobs", ""))
-        status = job.status(self.now) if job else Status("")
-        if not status.state:
-            return Result(0, "", "")
-        by = f" by {status.cancelled_by}" if status.cancelled_by else ""
-        return Result(0, f"{status.state}{by}|{status.exit_code}\n", "")
+        told = fake_text.accounted(self.status(job)) if job else ""
+        return Result(0, told, "")

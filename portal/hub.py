@@ -51,6 +51,7 @@ def configure(c: Any, site: Site, site_file: str) -> None:
     c.JupyterHub.authenticator_class = "dsportal-ldap"
     c.LDAPAuthenticator.site_file = site_file
     c.JupyterHub.spawner_class = "dsportal-slurm"
+    _callbacks()
     c.AsksPerson.site_file = site_file
     c.SlurmSessionSpawner.hub_id = _hub_id(Path(site.portal.state_folder))
     c.JupyterHub.services = [{"name": RESUMER, "api_token": secrets.token_hex(32)}]
@@ -120,6 +121,13 @@ def addresses(c: Any, site: Site) -> None:
     c.ConfigurableHTTPProxy.command = [_node(), str(proxy)]
     c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{portal.proxy_port}"
     c.ConfigurableHTTPProxy.auth_token = secrets.token_hex(32)
+
+
+def _callbacks() -> None:
+    """The addresses at which sessions tell their port and their end, in the place of batchspawner's."""
+    from spawners import ready
+
+    ready.install()
 
 
 def _internal_ssl(c: Any, site: Site) -> None:

@@ -92,7 +92,7 @@ _COLUMNS = "%i|%T|%P|%u|%N|%V|%S|%e|%Q|%r"
 _WHEN = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|N/A|NONE|Unknown)"
 _LINE = re.compile(
     r"(\d+(?:_\S+|\+\d+)?)\|([A-Z_]+)\|([^|\s]+)\|([^|]+)\|([^|\s]*)"
-    rf"\|{_WHEN}\|{_WHEN}\|{_WHEN}\|(\d+)\|(.*)"
+    rf"\|{_WHEN}\|{_WHEN}\|{_WHEN}\|(\d+)\|([^|]*)"
 )
 
 
@@ -144,8 +144,14 @@ def find_command(key: str) -> tuple[str, ...]:
 
 
 def parse_find(stdout: str) -> str:
-    """The job's id, or ``""`` when no job carries the key."""
-    return next((line.strip() for line in stdout.splitlines() if line.strip().isdigit()), "")
+    """The job's id, or ``""`` when no job carries the key.
+
+    Raises:
+        SlurmUnavailable: something else than one number, or nothing.
+    """
+    if not re.fullmatch(r"\s*\d*\s*", stdout, re.ASCII):
+        raise unreadable(f"squeue printed {stdout[:200]!r}")
+    return stdout.strip()
 
 
 @dataclass(frozen=True)

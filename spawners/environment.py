@@ -30,6 +30,7 @@ class GivesEnvironment(SeesCluster, Configurable):
             "title": self.site.portal.title,
             "notebooks": str(data.folder("notebooks")),
             "storage": [{"name": s.name, "path": s.path} for s in self.site.storage],
+            "start_timeout_s": self.site.session.start_timeout_min * 60,
             "modules": {"path": list(self.site.kernels.module_path)},
         }
         own = {"DSPORTAL_SESSION": json.dumps(settings), "JUPYTER_PATH": self.site.kernels.folder}

@@ -103,6 +103,3 @@ def install() -> None:
     kept = [route for route in default_handlers if route[1] not in (theirs, ReadyHandler, EndingHandler)]
     ours = [(r"/api/dsportal/ready", ReadyHandler), (r"/api/dsportal/ending", EndingHandler)]
     default_handlers[:] = [*kept, *ours]
-
-
-install()

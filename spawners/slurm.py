@@ -6,44 +6,45 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 import batchspawner
 from sqlalchemy.orm import object_session
 from traitlets import Unicode, default
 
-from portal import session
 from portal.errors import PortalError, RequestError, SessionEnded, SlurmUnavailable
 from portal.request import SessionRequest
 from portal.script import KEY_LENGTH, Submission, submission
-from portal.slurm import Job, JobEnd, Phase
+from portal.slurm import Phase
 from spawners import form
 from spawners.asks import AsksPerson
-from spawners.ends import POLL_MAX_AGE_S, NoticesEnd
+from spawners.ends import POLL_MAX_AGE_S
 from spawners.environment import GivesEnvironment
 from spawners.errors import Refused
-from spawners.requeue import LOOK_EVERY_S, place_of
+from spawners.reach import listens
+from spawners.requeue import LOOK_EVERY_S
+from spawners.starting import AwaitsServer
 from spawners.tells import TellsPerson
 
-WAIT_EVERY_S = 13.0  # while it waits; the server itself says when it runs
-LIVELY_S = 20.0  # after something has happened, Slurm is asked every second
-REACH_WITHIN_S, REACH_EVERY_S = 5.0, 5.0
+REACH_EVERY_S = 5.0
 STOP_WITHIN_S = 30.0
 LOST_ANSWER_S = 60.0  # how long a job is looked for whose sbatch did not answer
 FOREVER_S = 10**8  # Slurm decides how long a job waits; the time on the node is limited by the site
 
 
-class SlurmSessionSpawner(TellsPerson, NoticesEnd, GivesEnvironment, AsksPerson, batchspawner.SlurmSpawner):  # type: ignore[misc]
+class SlurmSessionSpawner(
+    TellsPerson,
+    AwaitsServer,
+    GivesEnvironment,
+    AsksPerson,
+    batchspawner.SlurmSpawner,  # type: ignore[misc]
+):
     """Starts a person's JupyterLab as a Slurm job, through portal-launch."""
 
     hub_id = Unicode("000000", help="Six hexadecimal digits that this hub's session keys begin with.").tag(config=True)
     key = Unicode(help="The session's unique key; the job carries it in its name.")
 
     _request: SessionRequest | None = None
-    _stale_s = 0.0
-    _read_at = float("-inf")  # when the last good picture was taken
-    _changed_at = float("-inf")  # when something happened to the job
     _before: Mapping[str, Any] = {}
 
     @default("start_timeout")
@@ -78,7 +79,8 @@ class SlurmSessionSpawner(TellsPerson, NoticesEnd, GivesEnvironment, AsksPerson,
             return False
         self.key, self.job_id = before["key"], before.get("job_id", "")
         deadline = self.cluster.now() + LOST_ANSWER_S
-        while not await self._knows_job(deadline):  # noqa: ASYNC110  nobody tells us when a silent Slurm speaks again
+        while not await self._knows_job(deadline):
+            await self._look(LOOK_EVERY_S)  # a Slurm that is silent is told on the page
             await asyncio.sleep(LOOK_EVERY_S)
         if not self.job_id:
             return False  # the hub went away before sbatch ran
@@ -100,7 +102,11 @@ class SlurmSessionSpawner(TellsPerson, NoticesEnd, GivesEnvironment, AsksPerson,
         self._save()
         what = submission(request, self.site, self.key, await self._session_environment())
         self._submitting = asyncio.ensure_future(self._submitted(what))
-        self.job_id = await asyncio.shield(self._submitting)  # a start that is cancelled still learns of its job
+        while not self._submitting.done():  # a start that is cancelled still learns of its job
+            await asyncio.wait([self._submitting], timeout=LOOK_EVERY_S)
+            if not self._submitting.done():
+                await self._look(LOOK_EVERY_S)  # a Slurm that is silent is told on the page
+        self.job_id = self._submitting.result()
         self._submitted_at = self._changed_at = self.cluster.now()
         self._save()
         self.log.info("Job %s submitted for %s, key %s", self.job_id, self._log_name, self.key)
@@ -118,60 +124,6 @@ class SlurmSessionSpawner(TellsPerson, NoticesEnd, GivesEnvironment, AsksPerson,
                 await asyncio.sleep(LOOK_EVERY_S)
             raise
 
-    async def _started(self) -> tuple[str, int]:
-        """Wait for the job's node and the server's port, noticing within seconds when the job ends."""
-        port, running_since = self._port, None
-        assert port is not None  # noqa: S101  _submit made it
-        while True:
-            job = await self._look(0.2 if port.done() else self._pace_s)
-            if (job and job.phase is Phase.ENDED) or await self._vanished(job):
-                raise await self._dead(job)
-            if job and job.phase is Phase.RUNNING:
-                if port.done() and job.node:
-                    self._listens_at, self._place = port.result(), place_of(job)
-                    self._save()
-                    return job.node, port.result()
-                running_since = running_since or self.cluster.now()
-                self._check_patience(running_since, job)
-            elif job and session.waits_too_long(job, self.site, datetime.now()):
-                raise SessionEnded(session.gave_up(self.site), log=await self._finish())
-            await (asyncio.sleep(0.25) if port.done() else asyncio.wait([port], timeout=self._pace_s))
-
-    @property
-    def _pace_s(self) -> float:
-        """How often Slurm is asked: every second after something has happened, seldom while we only wait."""
-        return LOOK_EVERY_S if self.cluster.now() - self._changed_at < LIVELY_S else WAIT_EVERY_S
-
-    def _check_patience(self, running_since: float, job: Job) -> None:
-        limit_s = self.site.session.start_timeout_min * 60
-        if self.cluster.now() - running_since > limit_s:
-            raise SessionEnded(
-                f"JupyterLab did not answer within {limit_s // 60} minutes of its start on {job.node}. "
-                "Try again; if it stays so, tell your administrator.",
-            )
-
-    async def _look(self, max_age_s: float) -> Job | None:
-        """Our job in the shared picture; ``None`` while it is not known there."""
-        snapshot = await self.cluster.snapshot(max_age_s)
-        self._stale_s = snapshot.age_s(self.cluster.now()) if snapshot.error else 0.0
-        self._read_at = float("-inf") if snapshot.error else snapshot.taken_at
-        before, self._job = self._job, snapshot.jobs.get(self.job_id)
-        self._was_seen = self._was_seen or self._job is not None
-        if (before and before.phase) != (self._job and self._job.phase):
-            self._changed_at = self.cluster.now()
-        return self._job
-
-    async def _vanished(self, job: Job | None) -> bool:
-        """True when a queue that was read after the submission does not hold our job, and Slurm knows its end."""
-        if job or self._read_at <= self._submitted_at:
-            return False
-        return await self.cluster.ended(self.job_id, self._was_seen) is not None
-
-    async def _dead(self, job: Job | None) -> SessionEnded:
-        end = await self.cluster.ended(self.job_id) or JobEnd(job.state if job else "COMPLETED")
-        log = await self._finish()
-        return SessionEnded(session.ended(end, log), log=log)
-
     @property
     def goes_on(self) -> bool:
         """True when the job of this start is there already, from before the hub was restarted."""
@@ -186,13 +138,12 @@ class SlurmSessionSpawner(TellsPerson, NoticesEnd, GivesEnvironment, AsksPerson,
         job = self._job or await self._look(POLL_MAX_AGE_S)
         if not (self._listens_at and job and job.node and self.server):
             return str(await super().get_url())
-        while self._check_pending and not await _answers(job.node, self._listens_at):
+        while self._check_pending and not await listens(job.node, self._listens_at):
             self.log.warning("The session %s on %s cannot be reached; tried again", self._log_name, job.node)
             await asyncio.sleep(REACH_EVERY_S)
             if await self.poll() is not None:
                 break
-        scheme = "https" if self.internal_ssl else "http"
-        return f"{scheme}://{job.node}:{self._listens_at}{self.server.base_url}"
+        return self.url_at(job.node, self._listens_at)
 
     # -- stop -------------------------------------------------------------------------------------------
 
@@ -254,14 +205,3 @@ class SlurmSessionSpawner(TellsPerson, NoticesEnd, GivesEnvironment, AsksPerson,
         db = object_session(self.orm_spawner)
         if db is not None:
             db.commit()
-
-
-async def _answers(host: str, port: int) -> bool:
-    """True when something listens there."""
-    try:
-        async with asyncio.timeout(REACH_WITHIN_S):
-            _, writer = await asyncio.open_connection(host, port)
-    except OSError:
-        return False
-    writer.close()
-    return True

@@ -1,25 +1,25 @@
-"""The two Slurms of the contract: a stage makes something happen to a job, and gives the portal's Cluster to look."""
+"""The two Slurms of the contract: a stage makes something happen, and gives the portal's Cluster to look at it."""
 
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from portal import fake_behaviours as fakes
+from portal import fake_behaviours as does
+from portal import fake_weather as weather
 from portal.cluster import Cluster
-from portal.errors import SlurmUnavailable
 from portal.fake_slurm import FakeSlurm
+from portal.launcher import ENVIRONMENT_FILE, SESSIONS
 from portal.runner import Result, RunError
-from portal.script import Submission, job_name
-from portal.slurm import Phase
-from tests.inside import as_portal, eventually, sh
+from portal.script import job_name
+from portal.slurm import Phase, squeue_command
+from tests.inside import as_portal, eventually, home, sh
 
 HOG = f"{sys.executable} -c 'import time; x = bytearray(300_000_000); time.sleep(60)'"
-SOON_S = 100  # a time limit is looked at now and then
+SOON_S = 100  # a time limit is looked at twice a minute
 
 
 class Stage(Protocol):
@@ -32,36 +32,57 @@ class Stage(Protocol):
         ...
 
     async def reaches(self, job_id: str, phase: Phase) -> None:
-        """Wait until the picture shows the job in a phase, or not at all for an end."""
+        """Wait until the picture shows the job in a phase."""
         ...
 
-    def fault(self, what: str) -> AsyncIterator[None]:
-        """While it lasts, something is wrong with the cluster: "silent" or "munge"."""
+    def fault(self, what: str) -> AbstractAsyncContextManager[None]:
+        """While it lasts, something is wrong with the cluster (:data:`DAEMONS`)."""
+        ...
+
+    def lie(self, answer: weather.SlurmGarbage) -> AbstractAsyncContextManager[None]:
+        """While it lasts, squeue answers this."""
+        ...
+
+    def deaf(self) -> AbstractAsyncContextManager[None]:
+        """While it lasts, what sbatch answers is lost."""
+        ...
+
+    async def listing(self) -> str:
+        """What a good squeue prints."""
+        ...
+
+    def has_secrets(self, user: str, key: str) -> bool:
+        """True when a session's environment lies in its owner's home."""
         ...
 
 
 BEHAVIOURS = {
-    "runs": fakes.Runs(),
-    "waits": fakes.PendingForever("BeginTime"),
-    "is held": fakes.Held(),
-    "completes": fakes.Completes(),
-    "fails with 3": fakes.FailsWith(3),
-    "takes too much memory": fakes.OutOfMemory(),
-    "runs out of time": fakes.TimeLimit(),
-    "is cancelled by root": fakes.CancelledByAdmin(),
-    "loses its node": fakes.NodeFails(),
-    "is requeued": fakes.Requeued(),
-    "is preempted": fakes.Preempted(),
-    "vanishes": fakes.Vanishes(),
+    "runs": does.Runs(),
+    "waits": does.PendingForever("BeginTime"),
+    "is held": does.Held(),
+    "is held by root": does.Held("JobHeldAdmin"),
+    "completes": does.Completes(),
+    "fails with 3": does.FailsWith(3),
+    "takes too much memory": does.OutOfMemory(),
+    "runs out of time": does.TimeLimit(),
+    "is cancelled by root": does.CancelledByAdmin(),
+    "is cancelled while it waits": does.CancelledByAdmin(before=does.PendingForever("BeginTime")),
+    "loses its node": does.NodeFails(),
+    "loses its node and is requeued": does.NodeFails(requeue=True),
+    "is requeued": does.Requeued(),
+    "is preempted": does.Preempted(),
+    "vanishes": does.Vanishes(),
 }
+DAEMONS = {"silent": "slurmctld", "munge": "munged", "accounting": "slurmdbd"}
 
 
 class FakeStage:
     """A FakeSlurm, whose time travels."""
 
-    def __init__(self) -> None:
+    def __init__(self, launcher: str) -> None:
         self.slurm = FakeSlurm()
-        self.cluster = Cluster("/opt/portal-launch", run=self.slurm, clock=self.slurm.clock)
+        self.slurm.completing_s = 1
+        self.cluster = Cluster(launcher, run=self.slurm, clock=self.slurm.clock)
 
     async def start(self, what: str, key: str) -> str:
         self.slurm.next_job(BEHAVIOURS[what])
@@ -76,36 +97,60 @@ class FakeStage:
 
     @asynccontextmanager
     async def fault(self, what: str) -> AsyncIterator[None]:
-        self.slurm.weather = {"silent": fakes.SlurmSilent(), "munge": fakes.MungeDown()}[what]
-        yield
-        self.slurm.weather = fakes.Fair()
+        storms = {
+            "silent": weather.SlurmSilent(),
+            "munge": weather.SlurmSilent(message_timeout_s=float("inf")),
+            "accounting": weather.AccountingDown(),
+        }
+        async with self._weather(storms[what]):
+            yield
 
-    async def lost_submission(self, submission: Submission) -> None:
-        """Submit a job whose answer is lost."""
-        self.slurm.weather = fakes.SbatchAnswerLost()
-        try:
-            await self.cluster.submit("alice", submission)
-        except SlurmUnavailable:
-            self.slurm.weather = fakes.Fair()
-            return
-        raise AssertionError("the answer was not lost")
+    def lie(self, answer: weather.SlurmGarbage) -> AbstractAsyncContextManager[None]:
+        return self._weather(answer)
+
+    def deaf(self) -> AbstractAsyncContextManager[None]:
+        return self._weather(weather.SbatchAnswerLost())
+
+    @asynccontextmanager
+    async def _weather(self, storm: weather.Weather) -> AsyncIterator[None]:
+        self.slurm.weather = storm
+        yield
+        self.slurm.weather = weather.Fair()
+
+    async def listing(self) -> str:
+        return (await self.slurm(squeue_command())).stdout
+
+    def has_secrets(self, user: str, key: str) -> bool:
+        return key in self.slurm.environments
 
 
 class RealStage:
     """The private cluster's Slurm, as the hub's own account sees it."""
 
     def __init__(self, launcher: str) -> None:
-        self.launcher = launcher
-        self.cluster = Cluster(launcher, run=as_portal)
+        self.cluster = Cluster(launcher, run=self._run)
+        self._lie: Result | None = None
+        self._is_deaf = False
+
+    async def _run(
+        self, argv: Sequence[str], stdin: str = "", env: Mapping[str, str] | None = None, timeout_s: float = 10
+    ) -> Result:
+        if self._lie and argv[0] == "squeue":
+            return self._lie
+        done = await as_portal(argv, stdin=stdin, env=env, timeout_s=timeout_s)
+        if self._is_deaf and argv[0] == "sudo":
+            raise RunError("sudo did not answer within 60 s")
+        return done
 
     async def start(self, what: str, key: str) -> str:
         wrapped, options = {
             "waits": ("sleep 600", ["--begin=now+1hour"]),
             "is held": ("sleep 600", ["--hold"]),
+            "is held by root": ("sleep 600", ["--begin=now+1hour"]),
+            "is cancelled while it waits": ("sleep 600", ["--begin=now+1hour"]),
             "completes": ("true", []),
             "fails with 3": ("exit 3", []),
             "takes too much memory": (HOG, ["--mem=60"]),
-            "runs out of time": ("sleep 600", ["--time=1"]),
             "loses its node": ("sleep 600", ["--no-requeue"]),
         }.get(what, ("sleep 600", []))
         base = ["--parsable", f"--job-name={job_name(key)}", "--partition=sxm2", "--mem=100", "--output=/dev/null"]
@@ -114,16 +159,21 @@ class RealStage:
         return job_id
 
     def _then(self, what: str, job_id: str) -> None:
-        if what in ("is cancelled by root", "loses its node", "is requeued"):
+        while_waiting = {
+            "is held by root": ("scontrol", "hold", job_id),
+            "is cancelled while it waits": ("scancel", job_id),
+        }
+        while_running = {
+            "is cancelled by root": ("scancel", job_id),
+            "is requeued": ("scontrol", "requeue", job_id),
+            "runs out of time": ("scontrol", "update", f"JobId={job_id}", "EndTime=now+1"),
+        }
+        if what in while_waiting:
+            sh(*while_waiting[what])
+        elif what in while_running or what.startswith("loses its node"):
             eventually(lambda: "RUNNING" in sh("squeue", "-h", "-j", job_id, "-o", "%T"), "the job runs")
-        if what == "is cancelled by root":
-            sh("scancel", job_id)
-        elif what == "is requeued":
-            sh("scontrol", "requeue", job_id)
-        elif what == "loses its node":
             node = sh("squeue", "-h", "-j", job_id, "-o", "%N").strip()
-            sh("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
-            sh("scontrol", "update", f"NodeName={node}", "State=RESUME")
+            sh(*while_running.get(what, ("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")))
 
     async def reaches(self, job_id: str, phase: Phase) -> None:
         for _ in range(SOON_S):
@@ -136,34 +186,33 @@ class RealStage:
 
     @asynccontextmanager
     async def fault(self, what: str) -> AsyncIterator[None]:
-        daemon = {"silent": "slurmctld", "munge": "munged"}[what]
-        sh("pkill", f"-{signal.SIGSTOP.name.removeprefix('SIG')}", "-x", daemon)
+        sh("pkill", "-STOP", "-x", DAEMONS[what])
         try:
             yield
         finally:
-            sh("pkill", "-CONT", "-x", daemon)
+            sh("pkill", "-CONT", "-x", DAEMONS[what])
 
-    async def lost_submission(self, submission: Submission) -> None:
-        """Submit a job whose answer is lost."""
+    @asynccontextmanager
+    async def lie(self, answer: weather.SlurmGarbage) -> AsyncIterator[None]:
+        self._lie = Result(answer.returncode, answer.stdout, answer.stderr)
+        yield
+        self._lie = None
 
-        async def deaf(argv: Sequence[str], stdin: str = "", env: object = None, timeout_s: float = 10) -> Result:
-            await as_portal(argv, stdin=stdin, timeout_s=timeout_s)
-            raise RunError("sudo did not answer within 60 s")
+    @asynccontextmanager
+    async def deaf(self) -> AsyncIterator[None]:
+        self._is_deaf = True
+        yield
+        self._is_deaf = False
 
-        try:
-            await Cluster(self.launcher, run=deaf).submit("alice", submission)
-        except SlurmUnavailable:
-            return
-        raise AssertionError("the answer was not lost")
+    async def listing(self) -> str:
+        return sh(*squeue_command(), user="portal")
+
+    def has_secrets(self, user: str, key: str) -> bool:
+        return (home(user) / SESSIONS / key / ENVIRONMENT_FILE).exists()
 
 
 async def _phase(cluster: Cluster, job_id: str) -> Phase:
-    snapshot = await cluster.snapshot(max_age_s=0 if snapshot_is_live(cluster) else -1)
+    snapshot = await cluster.snapshot(max_age_s=-1)
     assert snapshot.error is None, snapshot.error.detail
     job = snapshot.jobs.get(job_id)
     return job.phase if job else Phase.ENDED
-
-
-def snapshot_is_live(cluster: Cluster) -> bool:
-    """True when time goes on by itself."""
-    return not isinstance(cluster._run, FakeSlurm)

@@ -2,171 +2,307 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterator
+import json
+from dataclasses import replace
 
 import pytest
 
-from portal.fake_behaviours import SbatchRefuses
+from portal.errors import SlurmUnavailable, SubmitRefused
+from portal.fake_answers import READ_RIGHTLY, bad_answers
+from portal.fake_weather import SlurmEmpty
 from portal.request import SessionRequest
-from portal.script import submission
+from portal.script import Submission, submission
 from portal.session import ended
-from portal.site import load
+from portal.site import Site
 from portal.slurm import Phase
-from tests.contract.stages import FakeStage, RealStage
-from tests.inside import SITE_FILE, eventually, is_root_variant, jobs_of, sh
+from tests.contract.stages import FakeStage, Stage
+from tests.inside import is_root_variant
 
-SITE = load(str(SITE_FILE))
-BOTH = [FakeStage, RealStage]
-ONLY_FAKE = [FakeStage]  # the demo's Slurm preempts nobody, and keeps every job in accounting
+BOTH = ("fake", "real")
+ONLY_FAKE = ("fake",)  # the demo's Slurm preempts nobody, keeps every job in accounting, and is never quite empty
 NEEDS_CGROUPS = BOTH if is_root_variant() else ONLY_FAKE
 
 
-def stages(of: list[type]) -> list[str]:
-    """The names of stages, for pytest."""
-    return [stage.__name__ for stage in of]
+def asked(site: Site, key: str, partition: str = "sxm2", hours: int = 1) -> Submission:
+    """A session without a GPU whose hub does not answer: its server starts and tries to call home."""
+    environment = {
+        "JUPYTERHUB_API_TOKEN": "secret",
+        "JUPYTERHUB_API_URL": "http://127.0.0.1:9/hub/api",
+        "JUPYTERHUB_SERVICE_URL": "http://0.0.0.0:0/user/alice/",
+        "DSPORTAL_SESSION": json.dumps({"notebooks": "/nowhere", "storage": []}),
+    }
+    return submission(SessionRequest(partition, 0, hours), site, key, environment)
 
 
-@pytest.fixture
-def stage(request: pytest.FixtureRequest) -> Iterator[FakeStage | RealStage]:
-    """One of the two Slurms; nothing of alice's is left in the real one."""
-    if request.param is FakeStage:
-        yield FakeStage()
-        return
-    yield RealStage(SITE.portal.launcher)
-    sh("scancel", "--user=alice")
-    eventually(lambda: not jobs_of("alice"), "no job is left")
+# -- a session ------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def key() -> str:
-    """A new session key."""
-    return secrets.token_hex(8)
+async def test_a_session_is_submitted_found_seen_on_its_node_and_cancelled(slurm: Stage, site: Site, key: str) -> None:
+    job_id = await slurm.cluster.submit("alice", asked(site, key))
+    assert slurm.has_secrets("alice", key)
+    await slurm.reaches(job_id, Phase.RUNNING)
 
+    job = slurm.cluster.last.jobs[job_id]
+    assert (job.user, job.partition, job.reason) == ("alice", "sxm2", "")
+    assert job.node in {"gpu01", "gpu02", "gpu03"}
+    assert job.starts_at is not None
+    assert job.ends_at is not None
+    assert (job.ends_at - job.starts_at).total_seconds() == 3600
+    assert await slurm.cluster.find(key) == job_id
+    assert await slurm.cluster.ended(job_id) is None
+
+    await slurm.cluster.finish("alice", key, job_id)
+    await slurm.reaches(job_id, Phase.ENDED)
+
+    end = await slurm.cluster.ended(job_id)
+    assert end is not None
+    assert (end.state, end.cancelled_by) == ("CANCELLED", "alice")
+    assert not slurm.has_secrets("alice", key)
+    assert await slurm.cluster.find(key) == "", "a job that has ended is not found by its key"
+    await slurm.cluster.finish("alice", key, job_id)  # twice is no fault
+
+
+@pytest.mark.parametrize(
+    ("partition", "hours", "words"),
+    [("nope", 1, "invalid partition specified: nope"), ("iq", 400, "Requested time limit is invalid")],
+)
+async def test_slurms_own_words_come_back_when_it_refuses(
+    slurm: Stage, site: Site, key: str, partition: str, hours: int, words: str
+) -> None:
+    known = site.partitions[0].model_copy(update={"name": partition})
+    elsewhere = site.model_copy(update={"partitions": (known,)})
+
+    with pytest.raises(SubmitRefused, match=words):
+        await slurm.cluster.submit("alice", asked(elsewhere, key, partition, hours))
+
+    assert not slurm.has_secrets("alice", key)
+    assert await slurm.cluster.find(key) == ""
+
+
+async def test_an_option_that_no_session_may_have_is_refused_before_slurm_is_asked(
+    slurm: Stage, site: Site, key: str
+) -> None:
+    what = asked(site, key)
+
+    with pytest.raises(SubmitRefused, match="portal-launch: option '--wrap=id' is not one"):
+        await slurm.cluster.submit("alice", replace(what, options=(*what.options, "--wrap=id")))
+
+
+async def test_a_key_is_used_once(slurm: Stage, site: Site, key: str) -> None:
+    job_id = await slurm.cluster.submit("alice", asked(site, key))
+
+    with pytest.raises(SubmitRefused, match="File exists"):
+        await slurm.cluster.submit("alice", asked(site, key))
+
+    await slurm.cluster.finish("alice", key, job_id)
+
+
+async def test_nobody_ends_somebody_elses_job(slurm: Stage, key: str) -> None:
+    job_id = await slurm.start("runs", key)
+    await slurm.reaches(job_id, Phase.RUNNING)
+
+    with pytest.raises(SlurmUnavailable) as error:
+        await slurm.cluster.finish("bob", key, job_id)
+
+    assert "Access/permission denied" in error.value.detail
+    assert await slurm.cluster.ended(job_id) is None
+
+
+async def test_a_job_with_a_key_is_listed_and_is_nobody_elses(slurm: Stage, key: str) -> None:
+    job_id = await slurm.start("runs", key)
+    await slurm.reaches(job_id, Phase.RUNNING)
+
+    (found,) = await slurm.cluster.sessions(key[:6])
+
+    assert (found.id, found.user, found.key) == (job_id, "alice", key)
+    assert await slurm.cluster.confirmed(found)
+    assert not await slurm.cluster.confirmed(replace(found, user="bob"))
+    assert not await slurm.cluster.confirmed(replace(found, key="f" * 16))
+
+
+async def test_a_job_that_runs_takes_from_its_node_what_it_asked_for(slurm: Stage, site: Site, key: str) -> None:
+    what = asked(site, key)
+    gpu = replace(what, options=(*what.options, "--gres=gpu:1"))
+    job_id = await slurm.cluster.submit("alice", gpu)
+    await slurm.reaches(job_id, Phase.RUNNING)
+
+    node = (await slurm.cluster.machines(max_age_s=-1)).nodes[slurm.cluster.last.jobs[job_id].node]
+
+    assert (node.gpus[""], node.gpus_free[""]) == (4, 3)
+    assert node.cores_used == site.cores(0)
+    assert node.memory_used_mib == site.memory_mib(0)
+    assert "sxm2" in node.partitions
+    await slurm.cluster.finish("alice", key, job_id)
+
+
+async def test_partitions_and_their_limits_are_the_same(slurm: Stage) -> None:
+    rules = await slurm.cluster.rules()
+
+    assert rules.error is None
+    limits = {name: (part.time_limit_min, part.nodes, part.is_default) for name, part in rules.partitions.items()}
+    assert limits == {
+        "sxm2": (1440, 3, True),
+        "hipri": (720, 3, False),
+        "iq": (240, 1, False),
+        "requestq": (480, 4, False),
+    }
+    assert not rules.reservations
+
+
+# -- what happens to jobs -------------------------------------------------------------------------------
 
 ENDS = [
     ("completes", "COMPLETED", "0:0", "The session ended by itself.", BOTH),
     ("fails with 3", "FAILED", "3:0", "The session's job failed with exit code 3.", BOTH),
     ("takes too much memory", "OUT_OF_MEMORY", "0:125", "The session used more memory", NEEDS_CGROUPS),
-    ("runs out of time", "TIMEOUT", "", "The session used up its hours.", BOTH),
-    ("is cancelled by root", "CANCELLED", "", "The session was cancelled by root.", BOTH),
-    ("loses its node", "NODE_FAIL", "", "The node of this session failed.", BOTH),
-    ("is preempted", "PREEMPTED", "", "A job with a higher priority took the place", ONLY_FAKE),
+    ("runs out of time", "TIMEOUT", "0:15", "The session used up its hours.", BOTH),
+    ("is cancelled by root", "CANCELLED", "0:15", "The session was cancelled by root.", BOTH),
+    ("is cancelled while it waits", "CANCELLED", "0:0", "The session was cancelled by root.", BOTH),
+    ("loses its node", "NODE_FAIL", "0:0", "The node of this session failed.", BOTH),
+    ("is preempted", "PREEMPTED", "0:15", "A job with a higher priority took the place", ONLY_FAKE),
 ]
 
 
 @pytest.mark.parametrize(
-    ("stage", "what", "state", "exit_code", "words"),
+    ("slurm", "what", "state", "exit_code", "words"),
     [(where, *end[:4]) for end in ENDS for where in end[4]],
-    indirect=["stage"],
+    indirect=["slurm"],
 )
 async def test_an_end_is_seen_with_its_reason(
-    stage: FakeStage | RealStage, key: str, what: str, state: str, exit_code: str, words: str
+    slurm: Stage, key: str, what: str, state: str, exit_code: str, words: str
 ) -> None:
-    job_id = await stage.start(what, key)
+    job_id = await slurm.start(what, key)
 
-    await stage.reaches(job_id, Phase.ENDED)
+    await slurm.reaches(job_id, Phase.ENDED)
 
-    end = await stage.cluster.ended(job_id, was_seen=True)
+    assert slurm.cluster.last.jobs[job_id].state == state, "slurmctld still shows it"
+    end = await slurm.cluster.ended(job_id, was_seen=True)
     assert end is not None
-    assert end.state == state
-    assert end.exit_code.startswith(exit_code)
+    assert (end.state, end.exit_code) == (state, exit_code)
     assert ended(end).startswith(words)
-    assert await stage.cluster.find(key) == "", "a job that has ended is not found by its key"
 
 
-@pytest.mark.parametrize("stage", ONLY_FAKE, indirect=True)
-async def test_a_job_that_nobody_knows_any_more_has_ended_only_if_it_was_seen_before(
-    stage: FakeStage, key: str
-) -> None:
-    job_id = await stage.start("vanishes", key)
+@pytest.mark.parametrize("slurm", ONLY_FAKE, indirect=True)
+async def test_a_job_that_nobody_knows_any_more_has_ended_only_if_it_was_seen_before(slurm: Stage, key: str) -> None:
+    job_id = await slurm.start("vanishes", key)
 
-    await stage.reaches(job_id, Phase.ENDED)
+    await slurm.reaches(job_id, Phase.ENDED)
 
-    assert await stage.cluster.ended(job_id, was_seen=False) is None
-    assert (await stage.cluster.ended(job_id, was_seen=True)) is not None
+    assert await slurm.cluster.ended(job_id, was_seen=False) is None
+    assert (await slurm.cluster.ended(job_id, was_seen=True)) is not None
 
 
-@pytest.mark.parametrize("stage", BOTH, indirect=True)
-@pytest.mark.parametrize(("what", "reason"), [("waits", "BeginTime"), ("is held", "JobHeldUser")])
-async def test_a_job_that_waits_says_why_and_has_not_ended(
-    stage: FakeStage | RealStage, key: str, what: str, reason: str
-) -> None:
-    job_id = await stage.start(what, key)
+@pytest.mark.parametrize(
+    ("what", "reason"), [("waits", "BeginTime"), ("is held", "JobHeldUser"), ("is held by root", "JobHeldAdmin")]
+)
+async def test_a_job_that_waits_says_why_and_has_not_ended(slurm: Stage, key: str, what: str, reason: str) -> None:
+    job_id = await slurm.start(what, key)
 
-    await stage.reaches(job_id, Phase.WAITING)
+    await slurm.reaches(job_id, Phase.WAITING)
 
-    job = stage.cluster.last.jobs[job_id]
-    assert (job.reason, job.user, job.partition) == (reason, "alice", "sxm2")
-    assert (job.priority == 0) == (what == "is held")
-    assert await stage.cluster.ended(job_id, was_seen=True) is None
-    assert await stage.cluster.find(key) == job_id
-
-
-@pytest.mark.parametrize("stage", BOTH, indirect=True)
-async def test_a_job_that_runs_has_a_node_and_an_end(stage: FakeStage | RealStage, key: str) -> None:
-    job_id = await stage.start("runs", key)
-
-    await stage.reaches(job_id, Phase.RUNNING)
-
-    job = stage.cluster.last.jobs[job_id]
-    assert job.node in (await stage.cluster.machines(max_age_s=-1)).nodes
-    assert job.starts_at is not None
-    assert job.ends_at is not None
-    assert job.starts_at < job.ends_at
-    (found,) = await stage.cluster.sessions(key[:6])
-    assert (found.id, found.user, found.key) == (job_id, "alice", key)
-    assert await stage.cluster.confirmed(found)
+    job = slurm.cluster.last.jobs[job_id]
+    assert (job.state, job.reason, job.user, job.node) == ("PENDING", reason, "alice", "")
+    assert (job.priority == 0) == what.startswith("is held")
+    assert await slurm.cluster.ended(job_id, was_seen=True) is None
+    assert await slurm.cluster.find(key) == job_id
 
 
-@pytest.mark.parametrize("stage", BOTH, indirect=True)
-async def test_a_job_that_is_requeued_waits_and_runs_again_with_the_same_id(
-    stage: FakeStage | RealStage, key: str
-) -> None:
-    job_id = await stage.start("is requeued", key)
+@pytest.mark.parametrize("what", ["is requeued", "loses its node and is requeued"])
+async def test_a_job_that_is_requeued_waits_and_runs_again_with_the_same_id(slurm: Stage, key: str, what: str) -> None:
+    job_id = await slurm.start(what, key)
 
-    await stage.reaches(job_id, Phase.WAITING)
-    assert await stage.cluster.ended(job_id, was_seen=True) is None
-    assert await stage.cluster.find(key) == job_id
+    await slurm.reaches(job_id, Phase.WAITING)
+    waiting = slurm.cluster.last.jobs[job_id]
+    assert (waiting.state, waiting.node) == ("PENDING", "")
+    assert await slurm.cluster.ended(job_id, was_seen=True) is None, "whatever accounting says of its first run"
+    assert await slurm.cluster.find(key) == job_id
 
-    await stage.reaches(job_id, Phase.RUNNING)
-    assert stage.cluster.last.jobs[job_id].node
+    await slurm.reaches(job_id, Phase.RUNNING)
+    again = slurm.cluster.last.jobs[job_id]
+    assert again.node
+    assert again.submitted_at == waiting.submitted_at
 
 
-@pytest.mark.parametrize("stage", BOTH, indirect=True)
+# -- what is wrong with the cluster ---------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("fault", ["silent", "munge"])
-async def test_no_answer_is_no_end_and_the_last_picture_stays(
-    stage: FakeStage | RealStage, key: str, fault: str
-) -> None:
-    job_id = await stage.start("runs", key)
-    await stage.reaches(job_id, Phase.RUNNING)
+async def test_no_answer_is_no_end_and_the_last_picture_stays(slurm: Stage, key: str, fault: str) -> None:
+    job_id = await slurm.start("runs", key)
+    await slurm.reaches(job_id, Phase.RUNNING)
+    before = slurm.cluster.last
 
-    async with stage.fault(fault):
-        seen = await stage.cluster.snapshot(max_age_s=-1)
+    async with slurm.fault(fault):
+        seen = await slurm.cluster.snapshot(max_age_s=-1)
         assert seen.error is not None
-        assert seen.jobs[job_id].phase is Phase.RUNNING
-        assert await stage.cluster.ended(job_id, was_seen=True) is None
+        assert (seen.jobs, seen.taken_at) == (before.jobs, before.taken_at)
+        assert await slurm.cluster.ended(job_id, was_seen=True) is None
 
-    await stage.reaches(job_id, Phase.RUNNING)
-    assert (await stage.cluster.snapshot(max_age_s=-1)).error is None
+    await slurm.reaches(job_id, Phase.RUNNING)
 
 
-@pytest.mark.parametrize("stage", BOTH, indirect=True)
-async def test_a_lost_answer_of_sbatch_is_not_a_lost_job(stage: FakeStage | RealStage, key: str) -> None:
-    environment = {"JUPYTERHUB_API_TOKEN": "secret", "JUPYTERHUB_API_URL": "http://127.0.0.1:9/hub/api"}
-    environment |= {"JUPYTERHUB_SERVICE_URL": "http://0.0.0.0:0/", "DSPORTAL_SESSION": '{"notebooks": "/nowhere"}'}
+async def test_a_job_that_was_sent_to_a_silent_slurm_is_there_when_it_speaks_again(
+    slurm: Stage, site: Site, key: str
+) -> None:
+    async with slurm.fault("silent"):
+        with pytest.raises(SlurmUnavailable) as error:
+            await slurm.cluster.submit("alice", asked(site, key))
+    assert "Socket timed out" in error.value.detail
+    assert slurm.has_secrets("alice", key), "the job will read them"
 
-    await stage.lost_submission(submission(SessionRequest("sxm2", 0, 1), SITE, key, environment))
+    await slurm.reaches(job_id := await _appears(slurm, key), Phase.RUNNING)
+    await slurm.cluster.finish("alice", key, job_id)
 
-    job_id = await stage.cluster.find(key)
+
+async def _appears(slurm: Stage, key: str) -> str:
+    """The job with a key, a moment later."""
+    for _ in range(20):
+        if job_id := await slurm.cluster.find(key):
+            return job_id
+    raise AssertionError("the job is not there")
+
+
+async def test_a_lost_answer_of_sbatch_is_not_a_lost_job(slurm: Stage, site: Site, key: str) -> None:
+    async with slurm.deaf():
+        with pytest.raises(SlurmUnavailable):
+            await slurm.cluster.submit("alice", asked(site, key))
+
+    job_id = await slurm.cluster.find(key)
     assert job_id
-    await stage.cluster.finish("alice", key, job_id)
-    await stage.reaches(job_id, Phase.ENDED)
+    await slurm.cluster.finish("alice", key, job_id)
+    await slurm.reaches(job_id, Phase.ENDED)
 
 
-async def test_a_fake_refuses_in_the_words_it_was_given() -> None:
-    stage = FakeStage()
-    stage.slurm.weather = SbatchRefuses("sbatch: error: no")
+async def test_without_accounting_an_end_is_known_but_not_who_cancelled(slurm: Stage, key: str) -> None:
+    async with slurm.fault("accounting"):
+        job_id = await slurm.start("is cancelled by root", key)
+        await slurm.reaches(job_id, Phase.ENDED)
+        end = await slurm.cluster.ended(job_id)
 
-    with pytest.raises(Exception, match="sbatch: error: no"):
-        await stage.cluster.submit("alice", submission(SessionRequest("sxm2", 0, 1), SITE, "0" * 16, {}))
+    assert end is not None
+    assert (end.state, end.cancelled_by) == ("CANCELLED", "")
+
+
+async def test_no_bad_answer_of_squeue_ends_a_session(slurm: Stage, key: str) -> None:
+    job_id = await slurm.start("runs", key)
+    await slurm.reaches(job_id, Phase.RUNNING)
+    good = slurm.cluster.last
+
+    for name, answer in bad_answers(await slurm.listing(), job_id).items():
+        async with slurm.lie(answer):
+            seen = await slurm.cluster.snapshot(max_age_s=-1)
+            assert (seen.error is None) == (name in READ_RIGHTLY), name
+            assert seen.error is None or seen.jobs == good.jobs, name
+            assert await slurm.cluster.ended(job_id, was_seen=True) is None, name
+        good = await slurm.cluster.snapshot(max_age_s=-1)
+        assert good.error is None, name
+        assert good.jobs[job_id].phase is Phase.RUNNING
+
+
+@pytest.mark.parametrize("slurm", ONLY_FAKE, indirect=True)
+async def test_an_empty_queue_is_believed_only_with_a_controller_that_is_up(slurm: FakeStage) -> None:
+    assert (await slurm.cluster.snapshot(max_age_s=-1)).error is None
+
+    slurm.slurm.weather = SlurmEmpty()
+
+    assert (await slurm.cluster.snapshot(max_age_s=-1)).error is not None

@@ -33,7 +33,7 @@ def test_a_session_is_reached_by_tls_only_and_only_by_its_hub(hub_with_tls: Hub)
     assert alice.login().status_code == 200
     try:
         job_id = alice.start(gpus="0")
-        node, port = re.findall(r"https://(gpu\d+):(\d+)/user/alice/", hub_with_tls.log())[-1]
+        node, port = re.findall(r"=> https://(gpu\d+):(\d+)", hub_with_tls.log())[-1]
         for url in (f"https://{node}:{port}/user/alice/api", f"http://{node}:{port}/user/alice/api"):
             with pytest.raises(httpx.HTTPError):  # who has no certificate of the hub's authority gets no answer
                 httpx.get(url, trust_env=False, verify=False)  # noqa: S501

@@ -10,9 +10,12 @@ import pytest
 
 from portal.cluster import Cluster
 from portal.errors import SlurmUnavailable, SubmitRefused
+from portal.fake_answers import READ_RIGHTLY, bad_answers
+from portal.fake_slurm import FakeSlurm
+from portal.fake_weather import Fair
 from portal.runner import Result, RunError
 from portal.script import Submission
-from portal.slurm import JobEnd
+from portal.slurm import JobEnd, Phase, squeue_command
 
 RUNNING = "7|RUNNING|sxm2|alice|gpu02|2026-11-21T09:00:00|2026-11-21T09:00:01|2026-11-21T17:00:01|1|None\n"
 UP = "Slurmctld(primary) at head is UP\n"
@@ -178,3 +181,52 @@ async def test_a_job_that_nobody_knows_any_more_has_ended_only_if_it_was_seen_be
 
 async def test_a_job_whose_submission_was_not_answered_is_found_by_its_key() -> None:
     assert await cluster(ScriptedSlurm(squeue=good("41\n"))).find("0" * 16) == "41"
+
+
+# -- bad answers ----------------------------------------------------------------------------------------
+
+KEY = "0123456789abcdef"
+
+
+async def running(slurm: FakeSlurm, ours: Cluster) -> str:
+    """A job that runs, as the last good picture shows it."""
+    job_id = await ours.submit("alice", Submission(KEY, (f"--job-name=dsportal-{KEY}",), {}))
+    assert (await ours.snapshot()).jobs[job_id].phase is Phase.RUNNING
+    slurm.advance(60)
+    return job_id
+
+
+async def listing(slurm: FakeSlurm) -> str:
+    """What a good squeue prints."""
+    return (await slurm(squeue_command())).stdout
+
+
+NAMES = sorted(bad_answers(RUNNING, "7"))
+
+
+def test_there_are_many_bad_answers() -> None:
+    assert len(NAMES) >= 25
+    assert set(NAMES) >= READ_RIGHTLY
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_bad_answer_of_squeue_keeps_the_last_good_picture_and_ends_no_session(name: str) -> None:
+    fake = FakeSlurm()
+    ours = Cluster("/opt/portal-launch", run=fake, clock=fake.clock)
+    job_id = await running(fake, ours)
+    before = ours.last
+    fake.weather = bad_answers(await listing(fake), job_id)[name]
+
+    picture = await ours.snapshot(max_age_s=-1)
+
+    job = picture.jobs.get(job_id)
+    if name in READ_RIGHTLY:
+        assert picture.error is None
+        assert job is None or job.phase in (Phase.RUNNING, Phase.UNKNOWN)
+    else:
+        assert picture.error is not None, picture.jobs
+        assert (picture.jobs, picture.taken_at) == (before.jobs, before.taken_at)
+    assert job is None or job.phase is not Phase.ENDED
+    assert await ours.ended(job_id, was_seen=True) is None
+    fake.weather = Fair()
+    assert (await ours.snapshot(max_age_s=-1)).error is None, "and it is forgotten when Slurm answers again"

@@ -22,8 +22,8 @@ from cryptography.x509.oid import NameOID
 from portal import checks, checks_host, doctor
 from portal.checks import Check
 from portal.errors import SlurmUnavailable
-from portal.fake_behaviours import SlurmGarbage
 from portal.fake_slurm import FakeSlurm
+from portal.fake_weather import SlurmGarbage
 from portal.nodes import Partition
 from portal.runner import Result, RunError
 from portal.site import Site
@@ -103,7 +103,7 @@ async def test_what_the_hub_reads_from_slurm_is_read_and_what_cannot_be_read_is_
     (bad,) = await checks.pictures(site, slurm)
 
     assert good.result == "ok"
-    assert good.found.startswith("read: 1 jobs, 4 nodes, 1 partitions, 0 reservations")
+    assert good.found.startswith("read: 1 jobs, 4 nodes, 4 partitions, 0 reservations")
     assert bad.result == "failed"
     assert "<html>" in bad.found
 

@@ -22,7 +22,10 @@ PURE = {
     "slurm_json",
 }
 HUB_SIDE = {"hub", "auth", "cluster", "runner", "directory", "doctor", "checks", "checks_host", "cli"}
-JOB_SIDE = {"server", "extension", "tensorboard", "launcher", "kernel_manager", "provisioner", "run_kernel", "modules"}
+JOB_SIDE = {
+    "server", "quick_start", "ending", "extension", "tensorboard", "launcher", "kernel_manager", "provisioner",
+    "run_kernel", "modules",
+}  # fmt: skip
 ONLY_IN = {
     "subprocess": {"launcher", "modules", "module_output", "kernels", "tensorboard", "tensorboard_server"},
     "ldap3": {"directory"},

@@ -1,0 +1,111 @@
+"""`outside.py BENCH OPTIONS [json]`: what `portal bench` becomes. Starts a cluster, measures in it, ends it.
+
+Progress goes to standard error, the table (or one JSON object) to standard output. Nothing is left behind but the
+cluster's unpacked packages, in the state folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+from portal import bench
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+DEMO = CHECKOUT / "deploy/demo/demo"
+STATE = Path(os.environ.get("DSPORTAL_BENCH_STATE") or CHECKOUT / ".demo-bench").absolute()
+RUNS_NOT = 3  # the exit status of `demo status` when no demo runs
+
+
+def main(name: str, options: str, form: str) -> int:
+    """Measure and print; 0 when it could be measured, 130 after Ctrl-C."""
+    if reason := why_not():
+        print(f"portal bench: {reason}", file=sys.stderr)
+        return 1
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupted)
+    try:
+        with cluster() as is_up:
+            text = measured(name, options) if is_up else ""
+    except KeyboardInterrupt:
+        return 130
+    if not text:  # what failed has been said
+        return 1
+    print(text if form == "json" else bench.table(json.loads(text)))
+    return 0
+
+
+def interrupted(number: int, frame: FrameType | None) -> None:
+    """TERM and HUP end a bench as Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def cluster() -> Iterator[bool]:
+    """A fresh cluster, ended afterwards; also when this process is killed. False when it did not start."""
+    if (STATE / "cluster").exists():
+        demo("clean", "--live")
+    argv = [str(DEMO), "run", "--no-hub"]
+    # In a session of its own: Ctrl-C reaches it only through us, when nothing is measured any more.
+    keeper = subprocess.Popen(argv, env=environment(), cwd=CHECKOUT, stdout=sys.stderr, start_new_session=True)
+    try:
+        while keeper.poll() is None and demo("status", quiet=True) == RUNS_NOT:
+            time.sleep(0.2)
+        yield keeper.poll() is None
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # the end has begun: a second Ctrl-C does not disturb it
+        keeper.terminate()
+        keeper.wait()
+        demo("clean", "--live", quiet=True)
+
+
+def why_not() -> str:
+    """What is in the way; '' when nothing is."""
+    if os.geteuid() != 0:
+        return "only root may switch on the kernel's accounting, which counts a hub's processes: run it as root"
+    if importlib.util.find_spec("ldapauthenticator") is None:
+        return "the stock parts are missing: run 'deploy/setup.py --dev' first"
+    if demo("status", quiet=True) != RUNS_NOT:
+        return f"a bench runs already in {STATE}; to end it: DSPORTAL_DEMO={STATE} {DEMO} down"
+    return ""
+
+
+def demo(*arguments: str, quiet: bool = False) -> int:
+    """The private cluster of the benches: a state folder of its own, with packages that the demo has fetched before."""
+    out = subprocess.DEVNULL if quiet else sys.stderr
+    return subprocess.run([str(DEMO), *arguments], env=environment(), cwd=CHECKOUT, check=False, stdout=out).returncode
+
+
+def measured(name: str, options: str) -> str:
+    """What the bench inside prints; '' when it could not measure."""
+    argv = [sys.executable, "-B", str(CHECKOUT / "deploy/bench/inside_cluster.py"), name, options]
+    done = subprocess.run(
+        [str(DEMO), "exec", "--", *argv],
+        env=environment(),
+        cwd=CHECKOUT,
+        check=False,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def environment() -> dict[str, str]:
+    """The demo's variables."""
+    packages = CHECKOUT / ".demo" / "debs"
+    cache = os.environ.get("DSPORTAL_DEB_CACHE") or (str(packages) if packages.is_dir() else "")
+    return {**os.environ, "DSPORTAL_DEMO": str(STATE), **({"DSPORTAL_DEB_CACHE": cache} if cache else {})}
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,169 @@
+"""What makes a session's server start in about half the time of a plain JupyterLab, and what takes it back.
+
+Everything here rests on how certain releases are written inside, so it is used only with exactly these
+releases (:data:`PINS`); with others, with ``DSPORTAL_QUICK=0``, or after any surprise the start is the stock one.
+Measured in one start of JupyterHub 6.1.1's single-user server, 1.6 s of CPU in all:
+
+- jsonschema imports rfc3987_syntax, which builds three grammars: 0.7 s, for two formats that hardly anything asks for;
+- jupyterhub's log module imports the whole hub with its database for one ``isinstance``: 0.3 s;
+- the garbage collector looks again and again at modules that stay anyway: 0.2 s;
+- jupyterlab asks yarn for its registry where a node program is in the PATH: 0.3 s, for building extensions.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import socket
+import sys
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, NoReturn
+
+SWITCH = "DSPORTAL_QUICK"
+LISTENER = "DSPORTAL_LISTENER"  # the number of the open socket that a failed quick start hands on
+PINS = {  # as in deploy/locks/portal.lock; tests/unit/test_quick_start.py compares them
+    "jsonschema": "4.26.0",
+    "jupyter-server": "2.21.1",
+    "jupyterhub": "6.1.1",
+    "jupyterlab": "4.6.6",
+    "rfc3987-syntax": "1.1.0",
+}
+
+
+def is_wanted(environ: Mapping[str, str]) -> bool:
+    """Whether this start is to be a quick one; says in the session's log when releases forbid it."""
+    if environ.get(SWITCH) == "0":
+        return False
+    if others := unknown_releases():
+        print(f"[portal] No quick start: it is not known to work with {', '.join(others)}.", flush=True)
+    return not others
+
+
+def unknown_releases() -> list[str]:
+    """The packages of :data:`PINS` whose installed release is another one, each with that release."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for package in PINS:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "(not installed)"
+    return [f"{package} {release}" for package, release in found.items() if release != PINS[package]]
+
+
+def load() -> None:
+    """Import the single-user server and JupyterLab without what a session does not need."""
+    gc.disable()
+    with stand_ins():
+        importlib.import_module("jupyterhub.singleuser.extension")
+    with without_node():
+        importlib.import_module("jupyterlab.labapp")
+
+
+def settle() -> None:
+    """Collect garbage again, from now on: what the start has left is kept out of it."""
+    gc.freeze()
+    gc.enable()
+
+
+class StandIn(ModuleType):
+    """Stands in ``sys.modules`` for a module that is not needed while others are imported.
+
+    Those others keep it. What they ask of it later comes from the real module, imported at that moment; asked for
+    during the imports, it raises AttributeError.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or sys.modules.get(self.__name__) is self:
+            raise AttributeError(f"{self.__name__}.{name} is needed at import: the quick start does not know of that")
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+def is_valid_syntax(term: str, value: str) -> bool:
+    """rfc3987_syntax's function of that name, imported when it is called."""
+    if isinstance(sys.modules.get("rfc3987_syntax"), StandIn):
+        del sys.modules["rfc3987_syntax"]
+    return bool(importlib.import_module("rfc3987_syntax").is_valid_syntax(term, value))
+
+
+def without_grammars() -> None:
+    """Put the grammars off until somebody asks for them; the hub itself starts faster by this, too."""
+    if "rfc3987_syntax" not in sys.modules and not unknown_releases():
+        sys.modules["rfc3987_syntax"] = _grammars()
+
+
+def _grammars() -> ModuleType:
+    """Stands in for rfc3987_syntax; its one function imports the real module when it is called."""
+    grammars = StandIn("rfc3987_syntax")
+    grammars.is_valid_syntax = is_valid_syntax  # type: ignore[attr-defined]
+    return grammars
+
+
+@contextmanager
+def stand_ins() -> Iterator[None]:
+    """Stand-ins for what jsonschema and JupyterHub import and a session does not use; gone again afterwards.
+
+    Raises:
+        RuntimeError: one of the modules is loaded already.
+    """
+    standing = {module.__name__: module for module in _modules()}
+    if loaded := sorted(standing.keys() & sys.modules.keys()):
+        raise RuntimeError(f"{', '.join(loaded)} came before the quick start")
+    sys.modules.update(standing)
+    try:
+        yield
+    finally:
+        for name, module in standing.items():
+            if sys.modules.get(name) is module:
+                del sys.modules[name]
+
+
+def _modules() -> list[ModuleType]:
+    """jupyterhub 6.1.1: utils (catch_db_error), scopes, metrics and log (log_request); jsonschema 4.26: _format."""
+    grammars = _grammars()
+    errors = StandIn("sqlalchemy.exc")
+    errors.SQLAlchemyError = type("SQLAlchemyError", (Exception,), {})  # type: ignore[attr-defined]
+    handlers, pages = StandIn("jupyterhub.handlers"), StandIn("jupyterhub.handlers.pages")
+    pages.HealthCheckHandler = type("HealthCheckHandler", (), {})  # type: ignore[attr-defined]
+    handlers.__path__ = []
+    database = StandIn("sqlalchemy")
+    database.__path__ = []
+    return [grammars, database, errors, handlers, pages, StandIn("jupyterhub.orm"), StandIn("jupyterhub.roles")]
+
+
+@contextmanager
+def without_node() -> Iterator[None]:
+    """While jupyterlab is imported, its answer to "what does yarn say?" is the one of a machine without node."""
+    commands: Any = importlib.import_module("jupyterlab.commands")
+    real = commands._yarn_config
+    commands._yarn_config = lambda logger: {"yarn config": {}, "npm config": {}}
+    try:
+        yield
+    finally:
+        commands._yarn_config = real
+
+
+def start_again(listener: socket.socket, environ: Mapping[str, str], why: BaseException) -> NoReturn:
+    """Start this session once more, in a fresh interpreter and the stock way, on the very same socket.
+
+    Arguments:
+        environ: the environment that this process was started with.
+    """
+    print(f"[portal] The quick start failed ({type(why).__name__}: {why}). The stock start follows.", flush=True)
+    listener.set_inheritable(True)
+    again = {**environ, LISTENER: str(listener.fileno())}
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], again)  # noqa: S606  the same command once more
+
+
+def handed_on(environ: MutableMapping[str, str]) -> socket.socket | None:
+    """The listening socket of a quick start that failed in this very process; its number is taken out."""
+    if LISTENER not in environ:
+        return None
+    listener = socket.socket(fileno=int(environ.pop(LISTENER)))
+    listener.set_inheritable(False)
+    listener.setblocking(False)
+    return listener
