@@ -133,8 +133,8 @@ def gave_up(site: Site) -> str:
     return f"The session waited {hours} h in the queue, the longest that this site lets one wait. Try again later."
 
 
-def ended(end: JobEnd, log_tail: str = "") -> str:
-    """Why a session ended, in one sentence; for a failure with the exit code."""
+def ended(end: JobEnd, log_tail: str | None = None) -> str:
+    """Why a session ended, in one sentence; a failure with its exit code, and with advice if a log was looked for."""
     words = _ENDS.get(end.state, f"The session ended with Slurm's state {end.state}.")
     if end.cancelled_by:
         words = f"The session was cancelled by {end.cancelled_by}."
@@ -142,6 +142,8 @@ def ended(end: JobEnd, log_tail: str = "") -> str:
         return words
     code, _, signal = end.exit_code.partition(":")
     how = f"by signal {signal}" if signal not in ("", "0") else f"with exit code {code or 'unknown'}"
+    if log_tail is None:
+        return f"{words} {how}."
     advice = " Its last lines are below." if log_tail else " It wrote no log: is your home full?"
     return f"{words} {how}.{advice}"
 

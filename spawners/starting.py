@@ -23,11 +23,12 @@ class AwaitsServer(NoticesEnd, ReachesServer):
     _read_at = float("-inf")  # when the last good picture was taken
     _changed_at = float("-inf")  # when something happened to the job
     _running_since: float | None = None
+    _told_at: float | None = None  # when we learned of the server's port
     _answer: asyncio.Future[None] | None = None  # the server's first one, once its node and port are known
 
     async def _started(self) -> tuple[str, int]:
         """Wait for the job's node, the server's port and its first answer; answers node and port."""
-        self._running_since = None
+        self._running_since = self._told_at = None
         try:
             while True:
                 job = await self._look(0.2 if self._announced and not self._answer else self._pace_s)
@@ -38,6 +39,7 @@ class AwaitsServer(NoticesEnd, ReachesServer):
                 elif job and job.phase is Phase.WAITING:
                     await self._waits(job)
                 await self._something_happens()
+                self._told_at = self._told_at or (self.cluster.now() if self._announced else None)
                 if job and self._answer and self._answer.done():
                     self._answer.result()
                     return self._is_there(job)
@@ -61,9 +63,9 @@ class AwaitsServer(NoticesEnd, ReachesServer):
             self._answer = asyncio.ensure_future(self.first_answer(job.node, self._announced))
 
     async def _waits(self, job: Job) -> None:
-        if self._announced:  # Slurm had started it, and takes it back
+        if self._told_at and self._read_at > self._told_at:  # it ran, and Slurm has taken it back since
             self._forget_answer()
-            self._running_since = None
+            self._running_since = self._told_at = None
             self.expect_port()
         if session.waits_too_long(job, self.site, datetime.now()):
             raise SessionEnded(session.gave_up(self.site), log=await self._finish())
