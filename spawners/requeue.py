@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from abc import abstractmethod
 from typing import Any
 
@@ -10,6 +11,7 @@ from portal.slurm import Job, Phase
 from spawners.ready import AwaitsPort
 
 LOOK_EVERY_S = 1.0  # while a session starts
+CLOCKS_DIFFER_S = 1.0  # Slurm's times are whole seconds
 
 
 def place_of(job: Job) -> list[str]:
@@ -24,6 +26,7 @@ class FollowsRequeue(AwaitsPort):
     server: Any
     _log_name: Any
     following: asyncio.Future[None] | None = None
+    _told: list[float] | None = None  # the port that the server told, and when: it tells it once
     _place: list[str] | None = None
 
     def has_moved(self, job: Job) -> bool:
@@ -36,7 +39,7 @@ class FollowsRequeue(AwaitsPort):
     def requeued(self, job: Job) -> None:
         """Slurm starts our job again (a node failed, an administrator said so): wait for its new address."""
         self.log.warning("Job %s of %s was requeued: %s", job.id, self._log_name, job.reason or "it runs again")
-        self._listens_at = 0
+        self._listens_at, self._told = 0, None
         self._save()
         self.following = asyncio.ensure_future(self._follow(self.expect_port()))
 
@@ -54,12 +57,19 @@ class FollowsRequeue(AwaitsPort):
     async def take_port(self, port: int) -> bool:
         """Take the port of a session that starts, or that Slurm has started again before we saw it."""
         if self.accept_port(port):
+            self._told = [port, time.time()]
+            self._save()  # before the server hears that we know: it will not tell us again
             return True
         job = await self._look(0) if self._listens_at else None
         if not (job and self.has_moved(job)):
             return False
         self.requeued(job)
-        return self.accept_port(port)
+        return await self.take_port(port)
+
+    def recall_port(self, job: Job) -> None:
+        """Take the port that was told to a hub that went away, if the job has not been started again since."""
+        if self._told and job.starts_at and job.starts_at.timestamp() <= self._told[1] + CLOCKS_DIFFER_S:
+            self.accept_port(int(self._told[0]))
 
     @abstractmethod
     async def _look(self, max_age_s: float) -> Job | None:

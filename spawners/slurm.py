@@ -98,6 +98,7 @@ class SlurmSessionSpawner(
         return bool(self.job_id) or self.cluster.now() > deadline
 
     async def _submit(self, request: SessionRequest) -> None:
+        self._told = None
         self.key = self.hub_id + secrets.token_hex((KEY_LENGTH - len(self.hub_id)) // 2)
         self._save()
         what = submission(request, self.site, self.key, await self._session_environment())
@@ -182,14 +183,14 @@ class SlurmSessionSpawner(
             state["last_end"] = self.last_end
         if not self.key:
             return state
-        own = {"key": self.key, "token": self.api_token, "port": self._listens_at, "place": self._place}
-        return {**state, **own}
+        own = {"key": self.key, "token": self.api_token, "port": self._listens_at}
+        return {**state, **own, "place": self._place, "told": self._told}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """The other way round."""
         super().load_state(state)
         self.key, self._listens_at, self._place = state.get("key", ""), state.get("port", 0), state.get("place")
-        self.last_end = state.get("last_end", "")
+        self.last_end, self._told = state.get("last_end", ""), state.get("told")
         self.api_token = state.get("token", "")  # the running session's own: it stays the same
         self._before = state if self.key and not self._listens_at else {}
 
@@ -197,7 +198,7 @@ class SlurmSessionSpawner(
         """Forget the job."""
         super().clear_state()
         self.key, self._listens_at, self._place = "", 0, None
-        self._submitting, self._was_seen = None, False
+        self._submitting, self._was_seen, self._told = None, False, None
 
     def _save(self) -> None:
         """Write the state now: the hub itself does so only after start() has returned."""

@@ -59,6 +59,8 @@ class AwaitsServer(NoticesEnd, ReachesServer):
                 f"JupyterLab did not answer within {limit_s // 60} minutes of its start on {job.node}. "
                 "Try again; if it stays so, tell your administrator.",
             )
+        if not self._announced:
+            self.recall_port(job)
         if self._announced and job.node and not self._answer:
             self._answer = asyncio.ensure_future(self.first_answer(job.node, self._announced))
 

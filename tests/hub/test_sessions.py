@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -110,9 +111,13 @@ def test_slurms_own_words_reach_the_person_when_it_refuses(alice: Person) -> Non
 
 
 def test_a_job_that_dies_before_its_server_answers_is_told_in_seconds(alice: Person) -> None:
-    alice.spawn(gpus="0")
-    (job_id,) = eventually(lambda: jobs_of("alice"), "the job is there")
-    eventually(lambda: "RUNNING" in sh("squeue", "-h", "-j", job_id, "-o", "%T"), "the job runs")
+    with ThreadPoolExecutor(1) as pool:  # the server starts in half a second: it is stopped in the middle of that
+        stop = ("pkill", "-STOP", "--uid", "alice", "--full", "portal.server")
+        stopped = pool.submit(eventually, lambda: not subprocess.call(stop), "the server starts", every_s=0.01)
+        alice.spawn(gpus="0")
+        stopped.result()
+    (job_id,) = jobs_of("alice")
+    assert alice.server()["pending"] == "spawn"
     sh("scancel", "--full", "--signal=KILL", job_id)
 
     page = eventually(lambda: _failure(alice), "the page tells the failure", within_s=15)

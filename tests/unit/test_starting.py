@@ -67,6 +67,22 @@ async def test_a_word_of_the_server_that_comes_before_slurms_picture_is_kept(slu
     assert await started(session) == ("gpu01", 40123)
 
 
+@pytest.mark.parametrize(("told_s", "port"), [(5, 40123), (1, 40456)])
+async def test_a_port_told_to_a_hub_that_went_away_counts_unless_the_job_has_been_started_again_since(
+    slurm: FakeSlurm, site: Site, told_s: float, port: int
+) -> None:
+    slurm.next_job(Runs(after_s=4))
+    session = Starting(slurm, site)
+    session._told = [40123, slurm.now.timestamp() + told_s]
+    running = asyncio.ensure_future(started(session))
+    while not session._running_since:  # noqa: ASYNC110  time goes by in the loop itself
+        await asyncio.sleep(0)
+    if not session._announced:
+        session.accept_port(port)
+
+    assert await running == ("gpu01", port)
+
+
 async def test_a_job_that_slurm_takes_back_while_it_starts_is_waited_for_at_its_new_port(
     slurm: FakeSlurm, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
