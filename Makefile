@@ -9,6 +9,7 @@ export PORT
 help:
 	@echo 'make demo        a Slurm cluster of four nodes, LDAP and the portal on port $(PORT); Ctrl-C stops it'
 	@echo 'make demo-up     the same in the background;  make demo-down stops it'
+	@echo 'make environments ALL=1  PyTorch and MXNet too: the next start of the demo offers their kernels'
 	@echo 'make demo-shell  a login shell inside (sinfo, squeue, sbatch as the demo user alice)'
 	@echo 'make demo-clean  takes the state folder .demo away'
 	@echo 'make bench       the portal beside the stock parts, in figures; needs root and an idle machine'
@@ -18,7 +19,8 @@ setup:
 	@/usr/bin/python3 deploy/setup.py
 
 environments: setup
-	@/usr/bin/python3 deploy/environments/build.py --cm .demo/cm --pip "$$(/usr/bin/python3 deploy/setup.py --print-pip)"
+	@/usr/bin/python3 deploy/environments/build.py $(if $(ALL),--all) --cm .demo/cm --pip "$$(/usr/bin/python3 deploy/setup.py --print-pip)"
+	@$(if $(ALL),/usr/bin/python3 deploy/environments/horovod.py --cm .demo/cm --pip "$$(/usr/bin/python3 deploy/setup.py --print-pip)")
 
 demo: environments
 	@$(DEMO) run

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import logging
 import os
 import re
 import sys
@@ -89,6 +90,7 @@ def run(
     from jupyter_client.kernelspec import NoSuchKernel
     from papermill.exceptions import PapermillExecutionError
 
+    logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of every parameter that is not Python's
     _check_parameters(path, parameters)
     with tempfile.TemporaryDirectory(prefix="dsportal-") as private:
         try:
@@ -111,7 +113,7 @@ def _check_parameters(path: Path, parameters: Mapping[str, object]) -> None:
     if not path.is_file():
         raise NotebookFailed(f"There is no notebook {path}.")
     try:
-        known = sorted(papermill.inspect_notebook(path))
+        known = sorted(papermill.inspect_notebook(path)) or _assigned(path)
     except ValueError as error:
         raise NotebookFailed(f"{path.name} cannot be read as a notebook: {error}") from error
     for name in parameters:
@@ -119,6 +121,13 @@ def _check_parameters(path: Path, parameters: Mapping[str, object]) -> None:
             near = get_close_matches(name, known, n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
             raise NotebookFailed(f"{path.name} has no parameter {name!r}; it has {', '.join(known)}.{hint}")
+
+
+def _assigned(path: Path) -> list[str]:
+    """The names that a parameters cell gives values to, in a language that papermill cannot read, such as R."""
+    cells = json.loads(path.read_bytes())["cells"]
+    tagged = ("".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", ()))
+    return sorted(re.findall(r"^([A-Za-z.][\w.]*) *(?:<-|=)", "\n".join(tagged), re.MULTILINE))
 
 
 def _private_kernel(folder: str) -> Any:

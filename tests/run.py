@@ -95,7 +95,11 @@ def set_up(rings: Sequence[Ring]) -> None:
             "--pip",
             pip,
         ]
-        subprocess.run(builder, check=True)
+        everything = any(ring.name == "notebooks" for ring in rings)
+        subprocess.run([*builder, *(["--all"] if everything else [])], check=True)
+        if everything:
+            horovod = str(CHECKOUT / "deploy/environments/horovod.py")
+            subprocess.run(["/usr/bin/python3", horovod, *builder[2:]], check=True)
 
 
 def demo(*arguments: str, check: bool = True) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from plan import Plan
 TEMPLATES = Path(__file__).with_name("etc")
 SITE = Path(__file__).with_name("site.toml")
 CLUSTER = Path("/cluster")
+ON_REQUEST = ("pytorch", "mxnet")  # environments, and the kernels of the same names: `make environments ALL=1`
 TEXTS: dict[str, str] = {}  # the templates, read before the root changes: a closed checkout is not there afterwards
 # Slurm 22.05 never places a batch job at its submission but in the next pass: of the scheduler, once a second, or of
 # backfill. After a start only backfill passes at first: with the default interval the first job waits for seconds.
@@ -62,7 +64,16 @@ def write_etc(plan: Plan) -> None:
     write(etc / "environment-modules/initrc", "#%Module\n")
     write_slurm(plan)
     write(hub.VENV, plan.venv)
-    write(etc / "dsportal/site.toml", filled("site.toml", venv=plan.venv))
+    write(etc / "dsportal/site.toml", offered(filled("site.toml", venv=plan.venv)))
+
+
+def offered(site: str, apps: Path = Path("/cm/shared/apps")) -> str:
+    """The settings without the kernels of those environments that a first run does not build and nobody built since."""
+    tables = re.split(r"(?m)^(?=\[)", site)
+    absent = {f'name = "{name}"' for name in ON_REQUEST if not (apps / name).is_dir()}
+    return "".join(
+        table for table in tables if not (table.startswith("[[kernel]]") and absent & set(table.split("\n")))
+    )
 
 
 def write_accounts() -> None:

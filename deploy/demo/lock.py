@@ -32,7 +32,12 @@ WANTED = {
     ],
     "browser": ["chromium", "fonts-dejavu-core", "fonts-liberation"],
     "rootless-test": ["uidmap"],
+    "openmpi": ["openmpi-bin", "libopenmpi3"],
 }
+# Unpacked by themselves (deploy/environments/horovod.py), so that they need nothing of the other groups.
+APART = {"openmpi"}
+# Taken without what they depend on: the headers, of which a build needs neither a Fortran nor a second C compiler.
+ALONE = {"openmpi": ["libopenmpi-dev"]}
 # On every host that can start the demo: what Debian requires, the apt and the Python that run it, and the C library.
 HOST = ["apt", "dpkg", "libc6", "python3", "python3-minimal", "usr-is-merged"]
 HEADER = """\
@@ -47,11 +52,12 @@ def write_lock(folder: Path) -> None:
     apt.update()
     known = records(apt.ask("apt-cache", "dumpavail"))
     required = [name for name, record in known.items() if record.get("Priority") == "required"]
-    taken = closure(required + HOST, known, alternatives=False)
-    lines = []
+    host = closure(required + HOST, known, alternatives=False)
+    taken, lines = set(host), []
     for group, wanted in WANTED.items():
         chosen = resolved(apt, wanted)
-        needed = sorted(closure(wanted, {name: known[name] for name in chosen & known.keys()}) - taken)
+        whole = closure(wanted, {name: known[name] for name in chosen & known.keys()})
+        needed = sorted(whole - (host if group in APART else taken) | set(ALONE.get(group, ())))
         lines += [deb_of(group, known[name]).line for name in needed]
         taken |= set(needed)
         say(f"{group}: {len(needed)} packages")

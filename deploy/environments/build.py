@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """Build the framework environments and lay out the module tree that makes them visible.
 
-    build.py --cm FOLDER                     everything: environments, then modulefiles
-    build.py --cm FOLDER tensorflow          one environment
+    build.py --cm FOLDER                     what a first run of the demo needs: python3, tensorflow, the module tree
+    build.py --cm FOLDER --all               every environment, then the module tree
+    build.py --cm FOLDER pytorch             one environment
     build.py --cm FOLDER modulefiles         only the module tree
 
 An environment is built in ``FOLDER/shared/apps/NAME/VERSION`` and used at ``/cm/shared/apps/NAME/VERSION``
@@ -10,6 +11,9 @@ An environment is built in ``FOLDER/shared/apps/NAME/VERSION`` and used at ``/cm
 Building happens in a folder beside the target, which takes the target's name at the very end, so an
 interruption leaves the old environment or none. A stamp made from the lock file lets a second run finish
 at once; what was fetched is kept in ``--cache-dir``, so a run after an interruption goes on from there.
+
+An environment may have a second lock, for where the package sources in use lack what the first one names; a run
+says so when it takes that. Naming the lock (``build.py pytorch-cuda``) builds from that one.
 
 Standard library only: this runs before anything of the portal is installed.
 """
@@ -30,7 +34,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from wheels import BuildError, Pip, pip_command
+from wheels import Absent, BuildError, Pip, pip_command
 
 HERE = Path(__file__).resolve().parent
 MODULEFILES = HERE.parent / "modulefiles"
@@ -40,35 +44,46 @@ RECIPE = "1"  # changes when this file builds the same lock into something else
 
 @dataclass(frozen=True)
 class Environment:
-    """One environment: its lock is ``NAME.lock`` beside this file.
+    """One environment out of one lock, ``RECIPE.lock`` beside this file.
 
     Arguments:
-        version: the folder name, and the version of the modulefile that points to it.
+        name: the folder name, and the name of the modulefile that points to it.
+        version: the folder below, and the version of that modulefile.
         download_mib: what a first run fetches.
         disk_mib: the environment when it is finished.
+        first_run: whether it is built when nothing is named.
+        recipe: the name of the lock; '' = ``name``.
+        otherwise: the same environment out of another lock, for where this one's packages cannot be had.
     """
 
     name: str
     version: str
     download_mib: int
     disk_mib: int
+    first_run: bool = True
+    recipe: str = ""
+    otherwise: Environment | None = None
 
     @property
     def title(self) -> str:
-        return f"{self.name} {self.version}"
+        return f"{self.recipe or self.name} {self.version}"
 
     @property
     def lock(self) -> Path:
-        return HERE / f"{self.name}.lock"
+        return HERE / f"{self.recipe or self.name}.lock"
 
     def folder(self, cm: Path) -> Path:
         return cm / "shared" / "apps" / self.name / self.version
 
 
+PYTORCH_CUDA = Environment("pytorch", "2.13", 2700, 5100, first_run=False, recipe="pytorch-cuda")
 ENVIRONMENTS = {
     "python3": Environment("python3", "3.11", download_mib=60, disk_mib=360),
     "tensorflow": Environment("tensorflow", "2.21", download_mib=340, disk_mib=1800),
+    "pytorch": Environment("pytorch", "2.13", 250, 1200, first_run=False, otherwise=PYTORCH_CUDA),
+    "mxnet": Environment("mxnet", "1.9", 100, 400, first_run=False),
 }
+BY_NAME = ENVIRONMENTS | {"pytorch-cuda": PYTORCH_CUDA}
 
 
 def say(text: str) -> None:
@@ -81,11 +96,14 @@ def stamp(environment: Environment, python: str, used_at: Path) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def is_built(folder: Path, wanted: str) -> bool:
+def is_built(environment: Environment, options: argparse.Namespace) -> bool:
+    """Whether the environment is there, out of its own lock or out of the one for otherwise."""
     try:
-        return (folder / STAMP).read_text() == wanted
+        found = (environment.folder(options.cm) / STAMP).read_text()
     except OSError:
         return False
+    locks = filter(None, (environment, environment.otherwise))
+    return any(found == stamp(one, options.python, options.used_at) for one in locks)
 
 
 @contextmanager
@@ -149,7 +167,7 @@ def settle(folder: Path, final: Path) -> None:
             file.write_bytes(content.replace(str(folder).encode(), str(final).encode()))
     # Some packages carry files for other Pythons, which do not compile: not our business.
     command = [folder / "bin" / "python", "-I", "-m", "compileall", "-q", "-j", "0", folder / "lib"]
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
 def publish(staging: Path, folder: Path) -> None:
@@ -164,18 +182,27 @@ def publish(staging: Path, folder: Path) -> None:
 
 def build(environment: Environment, options: argparse.Namespace) -> None:
     """Build one environment, unless it is there already."""
-    folder = environment.folder(options.cm)
-    wanted = stamp(environment, options.python, options.used_at)
-    if is_built(folder, wanted):
+    if is_built(environment, options):
         say(f"{environment.title}: ready")
         return
-    with alone(folder.parent):
-        if not is_built(folder, wanted):
-            make(environment, options, folder, wanted)
+    with alone(environment.folder(options.cm).parent):
+        if not is_built(environment, options):
+            make(environment, options)
 
 
-def make(environment: Environment, options: argparse.Namespace, folder: Path, wanted: str) -> None:
-    started = time.monotonic()
+def make(environment: Environment, options: argparse.Namespace) -> None:
+    """Build one environment out of its lock, or out of its other one where a package of the first cannot be had."""
+    try:
+        make_from_lock(environment, options)
+    except Absent as error:
+        if not environment.otherwise:
+            raise
+        say(f"  the package sources in use (pip config list) do not have {error.package}: another build is taken")
+        make_from_lock(environment.otherwise, options)
+
+
+def make_from_lock(environment: Environment, options: argparse.Namespace) -> None:
+    started, folder = time.monotonic(), environment.folder(options.cm)
     for leftover in folder.parent.glob(f".{folder.name}.building*"):
         shutil.rmtree(leftover, ignore_errors=True)
     # A name of its own: after a kill -9, pip may still be at work in the leftover for a moment.
@@ -192,7 +219,7 @@ def make(environment: Environment, options: argparse.Namespace, folder: Path, wa
     shutil.rmtree(scratch)
     say(f"  {time.monotonic() - started:5.0f} s  compiling")
     settle(staging, environment.folder(options.used_at))
-    (staging / STAMP).write_text(wanted)
+    (staging / STAMP).write_text(stamp(environment, options.python, options.used_at))
     publish(staging, folder)
     say(f"{environment.title}: built in {time.monotonic() - started:.0f} s")
 
@@ -216,9 +243,12 @@ def copy_modulefiles(cm: Path) -> int:
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
+    first_run = [name for name, environment in ENVIRONMENTS.items() if environment.first_run]
+    known = [*BY_NAME, "modulefiles"]
     parser.add_argument(
-        "what", nargs="*", metavar="WHAT", help=f"{', '.join(ENVIRONMENTS)}, modulefiles (default: all)"
+        "what", nargs="*", metavar="WHAT", help=f"{', '.join(known)} (default: {', '.join(first_run)}, modulefiles)"
     )
+    parser.add_argument("--all", action="store_true", help="every environment, and the modulefiles")
     parser.add_argument("--cm", type=Path, required=True, help="the folder that will be seen as /cm")
     parser.add_argument("--used-at", type=Path, default=Path("/cm"), help="where it will be seen (default /cm)")
     parser.add_argument(
@@ -227,19 +257,18 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--python", default="/usr/bin/python3", help="the Python of the environments")
     parser.add_argument("--cache-dir", type=Path, help="where downloads are kept (default CM/../cache/wheels)")
     options = parser.parse_args(argv)
-    known = [*ENVIRONMENTS, "modulefiles"]
     for name in options.what:
         if name not in known:
             parser.error(f"{name!r} is not known; there are {', '.join(known)}")
-    options.what = options.what or known
+    options.what = options.what or [*(ENVIRONMENTS if options.all else first_run), "modulefiles"]
     options.cm = options.cm.resolve()
     options.cache_dir = (options.cache_dir or options.cm.parent / "cache" / "wheels").resolve()
     return options
 
 
 def run(options: argparse.Namespace) -> None:
-    for environment in (ENVIRONMENTS[name] for name in options.what if name in ENVIRONMENTS):
-        if not is_built(environment.folder(options.cm), stamp(environment, options.python, options.used_at)):
+    for environment in (BY_NAME[name] for name in options.what if name in BY_NAME):
+        if not is_built(environment, options):
             check_python(options.python)
         build(environment, options)
     if "modulefiles" in options.what:

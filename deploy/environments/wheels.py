@@ -30,6 +30,14 @@ class BuildError(Exception):
     """What stopped the build, in words for the person who started it."""
 
 
+class Absent(BuildError):
+    """A package is in none of the sources that pip uses; ``package`` is its name and version."""
+
+    def __init__(self, message: str, package: str) -> None:
+        super().__init__(message)
+        self.package = package
+
+
 @dataclass(frozen=True)
 class Pin:
     """One package of a lock file; ``text`` is its whole entry, hashes included."""
@@ -130,7 +138,7 @@ class Pip:
         ):
             self._wait(process)
         if process.returncode:
-            raise BuildError(explain(output.read_text(errors="replace").splitlines()))
+            raise stopped(output.read_text(errors="replace").splitlines())
 
     def _wait(self, process: subprocess.Popen[bytes]) -> None:
         """Wait for pip, with a sign of life when it takes long."""
@@ -179,11 +187,13 @@ REASONS = {  # in this order: a lost connection also ends in "No matching distri
 }
 
 
-def explain(output: Sequence[str]) -> str:
+def stopped(output: Sequence[str]) -> BuildError:
     """What stopped pip: one sentence, then the end of what it said."""
     text = "\n".join(output)
     reason = next((reason for sign, reason in REASONS.items() if sign in text), "pip failed")
-    return "\n".join([reason, *(f"    {line[:160]}" for line in output[-8:])])
+    message = "\n".join([reason, *(f"    {line[:160]}" for line in output[-8:])])
+    package = re.search(r"No matching distribution found for (\S+)", text)
+    return Absent(message, package[1]) if reason == ABSENT and package else BuildError(message)
 
 
 def pip_command(given: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import re
 import socket
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ import cgroups
 import debs
 import fetch
 import forward
+import layout
 import lock
 import people
 import requirements
@@ -65,7 +67,10 @@ def test_the_largest_range_of_subordinate_ids_counts(tmp_path: Path) -> None:
 
 def test_the_lock_pins_every_package_once_with_size_and_sum() -> None:
     pinned = debs.parse(debs.LOCK.read_text())
-    assert len({deb.package for deb in pinned}) == len(pinned)
+    apart = [deb for deb in pinned if deb.group in lock.APART]
+    for some in (apart, [deb for deb in pinned if deb not in apart]):
+        assert len({deb.package for deb in some}) == len(some)
+    assert len({deb.filename for deb in pinned}) == len({deb.package for deb in pinned}), "two versions of one package"
     assert {deb.group for deb in pinned} == set(debs.GROUPS)
     assert all(re.fullmatch("[0-9a-f]{64}", deb.sha256) and deb.size_bytes > 0 for deb in pinned)
     names = {deb.package for deb in pinned if deb.group == "cluster"}
@@ -208,3 +213,13 @@ async def test_while_nobody_listens_inside_the_browser_gets_an_answer() -> None:
     assert b"hub.log" in answer
     writer.close()
     forwarder.cancel()
+
+
+def test_a_kernel_is_offered_only_when_its_environment_is_built(tmp_path: Path) -> None:
+    settings = layout.SITE.read_text()
+    (tmp_path / "mxnet").mkdir()
+    site = tomllib.loads(layout.offered(settings, tmp_path))
+    assert [kernel["name"] for kernel in site["kernel"]] == ["python3", "ir", "tensorflow", "mxnet"]
+    assert site["ldap"] == tomllib.loads(settings)["ldap"]
+    (tmp_path / "pytorch").mkdir()
+    assert layout.offered(settings, tmp_path) == settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import subprocess
@@ -41,7 +42,7 @@ class Workshop:
         self.lock.write_text(f"tiny=={version} \\\n    --hash=sha256:{digest}\n")
         return wheel
 
-    def build(self, *options: str, check: bool = True) -> str:
+    def build(self, *options: str, what: str = "python3", check: bool = True) -> str:
         """What the builder prints; the registry is a folder."""
         pip = subprocess.run(
             ["/usr/bin/python3", str(ROOT / "deploy/setup.py"), "--print-pip"],
@@ -56,7 +57,7 @@ class Workshop:
             "PIP_FIND_LINKS": str(self.registry),
             "PIP_CONFIG_FILE": os.devnull,
         }
-        done = subprocess.run([*argv, *options, "python3"], capture_output=True, text=True, env=environ, check=False)
+        done = subprocess.run([*argv, *options, what], capture_output=True, text=True, env=environ, check=False)
         assert (done.returncode == 0) == check, done.stdout + done.stderr
         return done.stdout + done.stderr
 
@@ -131,4 +132,50 @@ def test_a_package_that_cannot_be_had_is_named(workshop: Workshop) -> None:
 
 def test_a_wrong_name_lists_the_known_ones(workshop: Workshop) -> None:
     printed = workshop.build("tensorflo", check=False)
-    assert "'tensorflo' is not known; there are python3, tensorflow, modulefiles" in printed
+    assert (
+        "'tensorflo' is not known; there are python3, tensorflow, pytorch, mxnet, pytorch-cuda, modulefiles" in printed
+    )
+
+
+@pytest.fixture
+def two_builds(workshop: Workshop) -> Workshop:
+    """PyTorch's lock names a CPU build, its other lock what is in every registry."""
+    other = workshop.lock.with_name("pytorch-cuda.lock")
+    other.write_bytes(workshop.lock.read_bytes())
+    workshop.package("2.0+cpu")
+    workshop.lock.rename(workshop.lock.with_name("pytorch.lock"))
+    return workshop
+
+
+def tiny_of_pytorch(workshop: Workshop) -> list[str]:
+    return [path.name for path in workshop.cm.glob("shared/apps/pytorch/2.13/lib/*/site-packages/tiny-*.dist-info")]
+
+
+def test_a_cpu_build_is_taken_where_the_package_sources_have_it(two_builds: Workshop) -> None:
+    printed = two_builds.build(what="pytorch")
+    assert "another build" not in printed
+    assert tiny_of_pytorch(two_builds) == ["tiny-2.0+cpu.dist-info"]
+    assert two_builds.build(what="pytorch") == "pytorch 2.13: ready\n"
+
+
+def test_another_build_is_taken_and_named_where_the_package_sources_lack_the_cpu_build(two_builds: Workshop) -> None:
+    (two_builds.registry / "tiny-2.0+cpu-py3-none-any.whl").unlink()
+    printed = two_builds.build(what="pytorch")
+    assert "do not have tiny==2.0+cpu: another build is taken\npytorch-cuda 2.13: up to" in printed
+    assert tiny_of_pytorch(two_builds) == ["tiny-1.0.dist-info"]
+    assert two_builds.build(what="pytorch") == "pytorch 2.13: ready\n"
+
+
+def test_the_cuda_build_can_be_asked_for_by_name(two_builds: Workshop) -> None:
+    two_builds.build(what="pytorch")
+    assert "pytorch-cuda 2.13: built in" in two_builds.build(what="pytorch-cuda")
+    assert tiny_of_pytorch(two_builds) == ["tiny-1.0.dist-info"]
+
+
+def test_only_what_a_first_run_needs_is_built_when_nothing_is_named() -> None:
+    code = "import build; print([build.arguments([*o, '--cm', 'x']).what for o in ([], ['--all'])])"
+    argv = ["/usr/bin/python3", "-c", code]
+    printed = subprocess.run(argv, cwd=BUILD.parent, capture_output=True, text=True, check=True).stdout
+    first_run, everything = ast.literal_eval(printed)
+    assert first_run == ["python3", "tensorflow", "modulefiles"]
+    assert everything == ["python3", "tensorflow", "pytorch", "mxnet", "modulefiles"]

@@ -65,12 +65,32 @@ def test_the_cuda_toolkit_names_its_folders_whether_or_not_they_exist() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "imports"), [("shared/tensorflow", "tensorflow, keras"), ("shared/python", "numpy, pandas, matplotlib")]
+    ("module", "imports"),
+    [
+        ("shared/tensorflow", "tensorflow, keras"),
+        ("shared/pytorch", "torch, torch.utils.tensorboard"),
+        ("shared/mxnet", "mxnet, tensorboard.summary"),
+        ("shared/python", "numpy, pandas, matplotlib"),
+    ],
 )
 def test_an_environment_has_what_its_module_says(module: str, imports: str) -> None:
     code = f"import {imports}, ipykernel, sys; print(sys.prefix)"
     printed = modules(f"module load {module}; python3 -c '{code}'")
     assert "/cm/shared/apps/" in printed
+
+
+@pytest.mark.parametrize("name", ["pytorch", "mxnet"])
+def test_a_module_whose_environment_is_not_built_says_how_to_get_it(name: str) -> None:
+    tree = Path("/tmp/dsportal-test-modulefiles")
+    shutil.rmtree(tree, ignore_errors=True)
+    shutil.copytree(SHARED, tree)
+    (file,) = (file for file in (tree / "shared" / name).iterdir() if file.name != ".version")
+    file.write_text(file.read_text().replace("/cm/shared/apps", "/cm/shared/nothing"))
+    printed = modules(f"module load shared/{name}; module -t list; echo loaded", str(tree))
+    shutil.rmtree(tree)
+    assert f"/cm/shared/nothing/{name}" in printed
+    assert "make environments ALL=1" in printed
+    assert f"shared/{name}/{file.name}" not in printed.partition("Currently Loaded")[2]
 
 
 def test_every_script_of_an_environment_starts_with_its_own_python() -> None:

@@ -1,7 +1,8 @@
-"""The MNIST template on the module kernel, in a real Slurm job of a person: what "Restart and Run All" does."""
+"""The MNIST templates on their own kernels, in real Slurm jobs of a person: what "Restart and Run All" does."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import shlex
@@ -18,7 +19,12 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tests.inside import SITE_FILE, VENV_BIN, eventually, home, sh
 
 PERSON = "alice"
-NOTEBOOK = "tensorflow/mnist"
+LESSONS = {  # each template, and what it says of its framework
+    "tensorflow/mnist": r"TensorFlow 2\.\d+\.\d+ with Keras 3\.\d+",
+    "pytorch/mnist": r"PyTorch 2\.\d+\.\d+",
+    "mxnet/mnist": r"MXNet 1\.9\.\d+",
+    "r/mnist": r"R version 4\.\d+\.\d+",
+}
 FEW = {"epochs": 2, "train_images": 6_000, "steps_per_line": 20}
 LINE = re.compile(r"Epoch (\d+) Global Step (\d+), Training Accuracy (\d\.\d{4})\nTest Accuracy (\d\.\d{4})")
 
@@ -27,6 +33,7 @@ LINE = re.compile(r"Epoch (\d+) Global Step (\d+), Training Accuracy (\d\.\d{4})
 class Run:
     """What a job left behind: its exit status, its log, the notebook with its outputs, and its folder."""
 
+    notebook: str
     status: int
     log: str
     folder: Path
@@ -42,13 +49,23 @@ class Run:
         outputs = (o.get("data", {}).get(kind) for o in self.cells[cell]["outputs"])
         return ["".join(data) for data in outputs if data]
 
+    @property
+    def stderr(self) -> dict[str, list[str]]:
+        """What each cell wrote to stderr."""
+        outputs = {name: cell.get("outputs", ()) for name, cell in self.cells.items()}
+        return {name: [o["text"] for o in found if o.get("name") == "stderr"] for name, found in outputs.items()}
 
-def in_a_job(folder: Path, parameters: dict[str, object]) -> Run:
-    """Run the template with ``parameters`` in a job with one GPU, in an environment like a session's."""
+
+def in_a_job(notebook: str, folder: Path, parameters: dict[str, object], data: str = "") -> Run:
+    """Run a template with ``parameters`` in a job with one GPU, in an environment like a session's.
+
+    ``data`` names a folder of data sets of the person's own, which is looked into first.
+    """
     output = folder / "out.ipynb"
     given = [f"--set={name}={value}" for name, value in parameters.items()]
-    run = [str(VENV_BIN / "portal"), "notebooks", "run", NOTEBOOK, "--site", str(SITE_FILE), "--output", str(output)]
-    script = f"#!/bin/bash\nexport JUPYTERHUB_SERVICE_PREFIX=/user/{PERSON}/\nexec {shlex.join([*run, *given])}\n"
+    run = [str(VENV_BIN / "portal"), "notebooks", "run", notebook, "--site", str(SITE_FILE), "--output", str(output)]
+    exports = [f"export JUPYTERHUB_SERVICE_PREFIX=/user/{PERSON}/", *([f"export DATASET_PATH={data}"] if data else [])]
+    script = "\n".join(["#!/bin/bash", *exports, f"exec {shlex.join([*run, *given])}", ""])
     resources = ["--partition=sxm2", "--gres=gpu:1", "--cpus-per-task=8", "--mem=48G", "--time=10"]
     where = [f"--chdir={folder}", f"--output={folder}/job.log", "--job-name=mnist-template", "--export=NONE"]
     clean = ["runuser", "-u", PERSON, "--", "env", "-i", "PATH=/usr/bin:/bin", f"HOME={home(PERSON)}", f"USER={PERSON}"]
@@ -58,7 +75,7 @@ def in_a_job(folder: Path, parameters: dict[str, object]) -> Run:
     status = eventually(lambda: exit_status(submitted.stdout.strip()), "the job ends", within_s=300, every_s=0.5)
     log = folder / "job.log"
     cells = {cell["id"]: cell for cell in json.loads(output.read_bytes())["cells"]} if output.exists() else {}
-    return Run(int(status.partition(":")[0]), log.read_text(), folder, cells)
+    return Run(notebook, int(status.partition(":")[0]), log.read_text(), folder, cells)
 
 
 def exit_status(job: str) -> str:
@@ -81,11 +98,11 @@ def kernels() -> None:
     sh(str(VENV_BIN / "portal"), "kernels", "sync", "--site", str(SITE_FILE))
 
 
-@pytest.fixture(scope="module")
-def trained() -> Iterator[Run]:
-    """One small training, looked at by all tests."""
+@pytest.fixture(scope="module", params=LESSONS)
+def trained(request: pytest.FixtureRequest) -> Iterator[Run]:
+    """One small training of each lesson, looked at by all tests."""
     folder = own_folder("mnist-template")
-    run = in_a_job(folder, FEW)
+    run = in_a_job(request.param, folder, FEW)
     assert run.status == 0, run.log
     yield run
     shutil.rmtree(folder)
@@ -93,19 +110,13 @@ def trained() -> Iterator[Run]:
 
 def test_it_trains_on_real_images_and_says_which(trained: Run) -> None:
     assert re.search(r"Training on (MNIST|Fashion-MNIST): 6,000 images", trained.text("show-data"))
-    assert re.match(r"TensorFlow 2\.\d+\.\d+ with Keras 3\.\d+", trained.text("imports"))
+    assert re.match(LESSONS[trained.notebook], trained.text("imports"))
 
 
 def test_it_prints_step_training_and_test_accuracy_as_the_portals_guide_shows(trained: Run) -> None:
     lines = LINE.findall(trained.text("fit"))
-    assert [(int(epoch), int(step)) for epoch, step, *_ in lines] == [
-        (1, 1),
-        (1, 21),
-        (1, 41),
-        (2, 48),
-        (2, 68),
-        (2, 88),
-    ]
+    steps = [(int(epoch), int(step)) for epoch, step, *_ in lines]
+    assert steps == [(1, 1), (1, 21), (1, 41), (2, 48), (2, 68), (2, 88)]
     assert float(lines[-1][3]) > float(lines[0][3])
 
 
@@ -122,29 +133,78 @@ def test_it_draws_the_images_its_curves_and_its_mistakes(trained: Run) -> None:
 
 
 def test_tensorboard_reads_what_it_wrote(trained: Run) -> None:
+    if trained.notebook == "r/mnist":
+        assert "Debian has no R package that writes TensorBoard's files" in "".join(trained.cells["train"]["source"])
+        assert not (trained.folder / "logs").exists()
+        return
     (folder,) = (trained.folder / "logs").iterdir()
     train, test = (EventAccumulator(str(folder / name), {"tensors": 0}).Reload() for name in ("train", "test"))
-    assert [event.step for event in train.Tensors("epoch_accuracy")] == [0, 1]
-    assert [event.step for event in train.Tensors("batch_loss")] == list(range(1, 95))
-    assert [event.step for event in test.Tensors("test_accuracy")] == [1, 21, 41, 48, 68, 88]
-    assert "keras" in train.Tags()["tensors"]  # the model's graph
+    assert steps_of(train, "epoch_accuracy") == [0, 1]
+    assert steps_of(train, "batch_loss") == list(range(1, 95))
+    assert steps_of(test, "test_accuracy") == [1, 21, 41, 48, 68, 88]
+    # The model's graph: Keras writes it as a tensor, PyTorch in TensorBoard's own way, MXNet cannot.
+    assert ("keras" in train.Tags()["tensors"] or train.Tags()["graph"]) == (trained.notebook != "mxnet/mnist")
+
+
+def steps_of(events: EventAccumulator, tag: str) -> list[int]:
+    """The steps at which a number was written, as a tensor (TensorFlow, MXNet) or as a scalar (PyTorch)."""
+    read = events.Tensors if tag in events.Tags()["tensors"] else events.Scalars
+    return [event.step for event in read(tag)]
 
 
 def test_it_links_to_its_logs_in_tensorboard(trained: Run) -> None:
+    if trained.notebook == "r/mnist":
+        assert "tensorboard-link" not in trained.cells
+        return
     (link,) = trained.shown("tensorboard-link", "text/html")
     assert 'href="/user/alice/tensorboard/open?path=mnist-template/logs"' in link
 
 
 def test_nothing_puzzling_is_printed_to_stderr(trained: Run) -> None:
-    for name, cell in trained.cells.items():
-        noise = [o["text"] for o in cell.get("outputs", ()) if o.get("name") == "stderr"]
-        assert noise == [], name
+    assert {name: noise for name, noise in trained.stderr.items() if noise} == {}
+    assert "papermill" not in trained.log
+    assert "unknown parameter" not in trained.log
 
 
-def test_without_data_it_says_so_in_one_sentence_and_stops() -> None:
+@pytest.mark.parametrize("notebook", LESSONS)
+def test_without_data_it_says_so_in_one_sentence_and_stops(notebook: str) -> None:
     folder = own_folder("mnist-without-data")
-    run = in_a_job(folder, {"data_set": "mnist"})
+    run = in_a_job(notebook, folder, {"data_set": "mnist"})
     assert run.status != 0
-    assert "the cell 'load-data' failed with AssertionError: There is no data: mnist is in none of" in run.log
+    assert "the cell 'load-data' failed with " in run.log
+    assert "There is no data: mnist is in none of" in run.log
     assert "cell 8" not in run.log
     shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("notebook", ["pytorch/mnist", "mxnet/mnist", "r/mnist"])
+def test_data_that_teaches_nothing_fails_at_the_floor(notebook: str) -> None:
+    folder = own_folder("mnist-wrong-data")
+    empty_images(folder / "data" / "mnist")
+    run = in_a_job(notebook, folder, {"epochs": 1, "train_images": 6_000, "steps_per_line": 100}, str(folder / "data"))
+    assert run.status != 0
+    assert "the cell 'check' failed with " in run.log
+    assert "6,000 training images should give 0.6 or more" in run.log
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("notebook", ["pytorch/mnist", "r/mnist"])
+def test_a_data_file_that_was_cut_short_is_no_training_set(notebook: str) -> None:
+    folder = own_folder("mnist-cut-data")
+    empty_images(folder / "data" / "mnist")
+    images = folder / "data" / "mnist" / "train-images-idx3-ubyte.gz"
+    images.write_bytes(gzip.compress(gzip.decompress(images.read_bytes())[:-1]))
+    run = in_a_job(notebook, folder, FEW, str(folder / "data"))
+    assert run.status != 0
+    assert "the cell 'load-data' failed with " in run.log
+    assert "cell 8" not in run.log
+    shutil.rmtree(folder)
+
+
+def empty_images(folder: Path) -> None:
+    """A data set in MNIST's own format: 6,000 and 1,000 empty images under the labels 0 to 9."""
+    folder.mkdir(parents=True)
+    for part, count in (("train", 6_000), ("t10k", 1_000)):
+        (folder / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(bytes(16 + 784 * count)))
+        labels = bytes(8) + bytes(range(10)) * (count // 10)
+        (folder / f"{part}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(labels))

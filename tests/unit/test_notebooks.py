@@ -156,6 +156,15 @@ def test_a_wrong_parameter_is_named_with_the_nearest_known_one(good: Notebook, t
     assert "write NAME=VALUE" in capsys.readouterr().err
 
 
+def test_the_parameters_of_an_r_notebook_are_known_by_name(good: Notebook, tmp_path: Path, capsys: Any) -> None:
+    good["cells"][1]["source"] = "epochs <- 3  # how often\nbatch.size = 128\nif (epochs == 3) hidden <- 1"
+    good["metadata"]["kernelspec"] = {"name": "ir", "display_name": "R", "language": "R"}
+    good["metadata"]["language_info"] = {"name": "R"}
+    written(good, tmp_path / "a" / "lesson.ipynb")
+    assert notebooks.main_run(tmp_path, "a/lesson", "", ["epoch=1"], "") == 1
+    assert "no parameter 'epoch'; it has batch.size, epochs. Did you mean epochs?" in capsys.readouterr().err
+
+
 @pytest.fixture
 def ours(tmp_path: Path) -> Path:
     """A folder of templates."""

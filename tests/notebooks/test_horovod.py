@@ -1,0 +1,164 @@
+"""Horovod with Keras 3, started by each launcher in the private cluster: N processes learn what one learns."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.inside import home, jobs_of, sh
+from tests.notebooks.test_mnist import own_folder
+
+PERSON = "alice"
+WORKER = Path(__file__).with_name("horovod_worker.py")
+BUILT = Path("/cm/shared/apps/horovod/0.28.1")
+LAUNCHERS = {
+    "horovodrun": "horovodrun --gloo -np 2",
+    "horovodrun with four": "horovodrun --gloo -np 4",
+    "mpirun": "mpirun --oversubscribe -np 2",
+    "srun on two nodes": "srun --nodes=2 --ntasks=2 --kill-on-bad-exit=1",
+    "srun with four on two nodes": "srun --nodes=2 --ntasks=4 --kill-on-bad-exit=1",
+}
+LOST_WITHIN_S = 100  # a run with a lost rank must be over by then; otherwise subprocess ends the test
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a launch ended: its exit status, all it printed, and each rank's result."""
+
+    status: int
+    text: str
+
+    @property
+    def ranks(self) -> list[dict[str, Any]]:
+        """The results, by rank."""
+        found = [json.loads(line) for line in re.findall(r"RESULT (\{.*\})", self.text)]
+        return sorted(found, key=lambda result: result["rank"])
+
+
+def launch(launcher: str, task: str, timeout_s: float = 240) -> Run:
+    """Run the worker as a person would from a login shell."""
+    script = f"module load shared shared/horovod && cd ~/horovod && exec {launcher} python {WORKER} {task}"
+    clean = ["env", "-i", "PATH=/usr/bin:/bin", f"HOME={home(PERSON)}", f"USER={PERSON}", "bash", "-lc", script]
+    argv = ["runuser", "-u", PERSON, "--", *clean]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout_s, check=False, cwd="/")
+    return Run(done.returncode, done.stdout + done.stderr)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def folder() -> Iterator[Path]:
+    """A folder of the person's, seen by all nodes."""
+    assert BUILT.is_dir(), f"{BUILT} is not built: deploy/environments/horovod.py --cm FOLDER"
+    folder = own_folder("horovod")
+    yield folder
+    sh("rm", "-r", str(folder), user=PERSON)
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict[str, Any]:
+    """What one process learns with the whole batches."""
+    run = launch("", "equal")
+    assert run.status == 0, run.text
+    (result,) = run.ranks
+    assert result["size"] == 1
+    return result
+
+
+@pytest.fixture(scope="module")
+def refused() -> dict[str, Any]:
+    """What two ranks say of things that cannot work."""
+    run = launch(LAUNCHERS["horovodrun"], "refused")
+    assert run.status == 0, run.text
+    first, second = run.ranks
+    assert first["refused"] == second["refused"], "the ranks do not agree"
+    return {**first, "other means": second["normalised"]["means"], "other scaled": second["scaled"]}
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_many_processes_learn_what_one_learns_with_the_whole_batch(launcher: str, alone: dict[str, Any]) -> None:
+    run = launch(LAUNCHERS[launcher], "equal")
+    assert run.status == 0, run.text
+    size = 4 if "four" in launcher else 2
+    assert [(result["rank"], result["size"]) for result in run.ranks] == [(rank, size) for rank in range(size)]
+    assert {result["node"] for result in run.ranks} == ({"gpu01", "gpu02"} if "srun" in launcher else {""})
+    for result in run.ranks:
+        assert result["embedding"] == pytest.approx(alone["embedding"], abs=1e-9, rel=0), "sparse gradients"
+    for kind in ("sgd", "adam"):
+        assert len({result[kind]["weights"] for result in run.ranks}) == 1, f"{kind}: the ranks have drifted apart"
+        for result in run.ranks:
+            assert result[kind]["loss"] == pytest.approx(alone[kind]["loss"], abs=1e-6, rel=0)
+            assert result[kind]["accuracy"] == pytest.approx(alone[kind]["accuracy"], abs=1e-6, rel=0)
+
+
+@pytest.mark.parametrize("launcher", ["horovodrun", "mpirun", "srun on two nodes"])
+def test_a_rank_that_dies_ends_the_run(launcher: str) -> None:
+    run = launch(LAUNCHERS[launcher], "killed", LOST_WITHIN_S)
+    assert "rank 1 is lost" in run.text
+    assert run.status != 0
+    assert run.ranks == []
+    said = r"Process name: 1\nExit code: 137|process rank 1 .* exited on signal 9|gpu02: task 1: Killed"
+    assert re.search(said, run.text), run.text
+    assert jobs_of(PERSON) == []
+
+
+def test_a_rank_that_hangs_ends_the_run() -> None:
+    run = launch(LAUNCHERS["srun on two nodes"], "stopped", LOST_WITHIN_S)
+    assert "rank 1 is lost" in run.text
+    assert run.status != 0
+    assert "Horovod has been shut down" in run.text
+    assert jobs_of(PERSON) == []
+
+
+def test_without_a_start_of_horovod_it_says_so(refused: dict[str, Any]) -> None:
+    assert refused["before"] == "RuntimeError: Horovod has not been started: call keras3_horovod.init() first"
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("plain", "the model's optimizer is a plain SGD, and every rank would train by itself"),
+        ("xla", r"write model\.compile\(\.\.\., jit_compile=False\)"),
+        ("scaled", r"compile the model with DistributedOptimizer\(keras\.optimizers\.LossScaleOptimizer"),
+        ("apart", r"add BroadcastState\(\) to the callbacks"),
+        ("uneven", "the ranks have 4, 3 steps in an epoch"),
+        ("twice", "this SGD is a DistributedOptimizer already"),
+        ("used", "this SGD was used before"),
+        ("unequal", r"the arrays have \[3, 384\] samples"),
+        ("indivisible", "a batch of 3 cannot be divided among 2 ranks"),
+    ],
+)
+def test_what_cannot_work_is_refused_on_every_rank(case: str, words: str, refused: dict[str, Any]) -> None:
+    assert re.search(words, refused["refused"][case])
+
+
+def test_a_saved_model_loads_with_the_plain_optimizer_and_its_state(refused: dict[str, Any]) -> None:
+    saved = refused["saved"]
+    assert saved["class"].endswith("adam.Adam")
+    assert saved["step"] == 12
+    assert saved["rate"] == pytest.approx(0.1 * 0.5**1.2)
+
+
+def test_the_moving_means_of_normalisation_are_the_same_on_every_rank(refused: dict[str, Any]) -> None:
+    assert refused["normalised"]["means"] == refused["other means"]
+    assert min(refused["normalised"]["means"]) > 0.02, "rank 1's numbers are around 1: half of them must show"
+
+
+def test_loss_scaling_stays_in_step_on_every_rank(refused: dict[str, Any]) -> None:
+    assert refused["scaled"] == refused["other scaled"]
+    assert refused["scaled"]["loss"][1] < 0.8 * refused["scaled"]["loss"][0]
+
+
+def test_the_environment_has_what_its_module_says() -> None:
+    script = (
+        "module load shared/horovod; horovodrun --check-build; python -c 'import keras3_horovod; print(keras3_horovod)'"
+    )
+    printed = sh("env", "-i", "PATH=/usr/bin:/bin", "bash", "-lc", script, user=PERSON)
+    for feature in ("TensorFlow", "MPI", "Gloo"):
+        assert f"[X] {feature}" in printed
+    assert f"{BUILT}/lib/python3.11/site-packages/keras3_horovod.py" in printed

@@ -1,0 +1,133 @@
+"""The builder of Horovod's wheel: what it asks for, what decides the wheel, and what it changes in the sources."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "deploy" / "environments"
+SCRIPT = FOLDER / "horovod.py"
+STANDARD = "set(CMAKE_CXX_STANDARD 14)\n"
+
+
+@pytest.fixture(scope="module")
+def builder() -> Iterator[ModuleType]:
+    """The script as a module; the names of its neighbours are given back afterwards."""
+    before, path = dict(sys.modules), list(sys.path)
+    sys.path.insert(0, str(FOLDER))
+    spec = importlib.util.spec_from_file_location("horovod_builder", SCRIPT)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["horovod_builder"] = module
+    spec.loader.exec_module(module)
+    yield module
+    sys.path[:] = path
+    for name in set(sys.modules) - set(before):
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(FOLDER.parent)):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """The three files of the sources that are changed."""
+    folder = tmp_path / "horovod-0.28.1"
+    (folder / "horovod/tensorflow").mkdir(parents=True)
+    (folder / "horovod/torch").mkdir()
+    (folder / "horovod/tensorflow/xla_mpi_ops.cc").write_text("#if HAVE_GPU\nint x;\n#endif\n")
+    for file in ("CMakeLists.txt", "horovod/torch/CMakeLists.txt"):
+        (folder / file).write_text(f"project(horovod)\n{STANDARD}")
+    return folder
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    """An environment that looks built."""
+    folder = tmp_path / "cm/shared/apps/tensorflow/2.21"
+    folder.mkdir(parents=True)
+    (folder / ".dsportal-stamp").write_text("made from this lock")
+    return folder
+
+
+def run(*options: str) -> tuple[int, str]:
+    done = subprocess.run([sys.executable, str(SCRIPT), *options], capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+def test_the_sources_are_changed_for_todays_frameworks(builder: ModuleType, source: Path) -> None:
+    builder.patch(source)
+    assert "int x" not in (source / "horovod/tensorflow/xla_mpi_ops.cc").read_text()
+    for file in ("CMakeLists.txt", "horovod/torch/CMakeLists.txt"):
+        assert (
+            source / file
+        ).read_text() == "project(horovod)\nset(CMAKE_CXX_STANDARD 17)\nset(CMAKE_SKIP_RPATH TRUE)\n"
+
+
+@pytest.mark.parametrize(
+    "file", ["horovod/tensorflow/xla_mpi_ops.cc", "CMakeLists.txt", "horovod/torch/CMakeLists.txt"]
+)
+def test_other_sources_are_refused(builder: ModuleType, source: Path, file: str) -> None:
+    (source / file).write_text("something new\n")
+    with pytest.raises(builder.BuildError, match=file):
+        builder.patch(source)
+
+
+def test_the_wheel_is_another_one_for_whatever_goes_into_it(
+    builder: ModuleType, environment: Path, tmp_path: Path
+) -> None:
+    plain = builder.Recipe(environment, None, None, None)
+    assert plain.key == builder.Recipe(environment, None, None, None).key
+    others = [
+        builder.Recipe(environment, environment, None, None),
+        builder.Recipe(environment, None, tmp_path / "cuda", None),
+        builder.Recipe(environment, None, tmp_path / "cuda", tmp_path / "nccl"),
+    ]
+    keys = {recipe.key for recipe in [plain, *others]}
+    (environment / ".dsportal-stamp").write_text("made from a newer lock")
+    assert len({*keys, plain.key}) == 5
+
+
+def test_horovods_own_settings_follow_the_choice(builder: ModuleType, tmp_path: Path) -> None:
+    plain = builder.Recipe(tmp_path, None, None, None).variables
+    assert plain["HOROVOD_WITHOUT_PYTORCH"] == plain["HOROVOD_WITH_MPI"] == plain["HOROVOD_WITH_GLOO"] == "1"
+    assert "HOROVOD_GPU" not in plain
+    gpus = builder.Recipe(tmp_path, tmp_path, Path("/usr/local/cuda"), Path("/opt/nccl")).variables
+    assert gpus["HOROVOD_WITH_PYTORCH"] == "1"
+    assert (gpus["HOROVOD_GPU"], gpus["HOROVOD_GPU_OPERATIONS"]) == ("CUDA", "NCCL")
+    assert (gpus["HOROVOD_CUDA_HOME"], gpus["HOROVOD_NCCL_HOME"]) == ("/usr/local/cuda", "/opt/nccl")
+
+
+def test_without_tensorflow_nothing_is_fetched(tmp_path: Path) -> None:
+    status, said = run("--cm", str(tmp_path))
+    assert (status, said.strip()) == (
+        1,
+        f"horovod.py: {tmp_path}/shared/apps/tensorflow/2.21 is not built: run build.py first, then this again",
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wrong_folder_is_named(environment: Path, tmp_path: Path) -> None:
+    cm = tmp_path / "cm"
+    status, said = run("--cm", str(cm), "--cuda", str(tmp_path))
+    assert (status, said.strip()) == (1, f"horovod.py: {tmp_path} is no CUDA toolkit: it has no bin/nvcc")
+    status, said = run("--cm", str(cm), "--torch", str(tmp_path / "pytorch"))
+    assert (status, "is not in the folder of --cm" in said) == (1, True)
+    status, said = run("--cm", str(cm), "--nccl", str(tmp_path))
+    assert (status, "--nccl is for a build with --cuda" in said) == (2, True)
+
+
+def test_the_module_names_the_environment_that_is_built(builder: ModuleType) -> None:
+    modulefile = FOLDER.parent / "modulefiles/shared/shared/horovod" / builder.HOROVOD.version
+    lines = modulefile.read_text().splitlines()
+    assert f"set root {builder.HOROVOD.folder(Path('/cm'))}" in lines
+    assert f"module load shared/tensorflow/{builder.TENSORFLOW.version}" in lines
+    tree = builder.horovod_openmpi.variables(Path("$root/openmpi"))
+    for name in ("OPAL_PREFIX", "PMIX_INSTALL_PREFIX"):
+        assert f"setenv {name} {tree[name]}" in lines
+    assert f"prepend-path LD_LIBRARY_PATH {tree['LD_LIBRARY_PATH']}" in lines
