@@ -4,7 +4,7 @@ PORT ?= 8000
 DEMO := deploy/demo/demo
 export PORT
 
-.PHONY: help bench setup environments demo demo-up demo-down demo-shell demo-clean test lint locks clean
+.PHONY: help bench setup environments demo demo-up demo-down demo-shell demo-clean test test-faults lint locks clean
 
 help:
 	@echo 'make demo        a Slurm cluster of four nodes, LDAP and the portal on port $(PORT); Ctrl-C stops it'
@@ -14,6 +14,7 @@ help:
 	@echo 'make demo-clean  takes the state folder .demo away'
 	@echo 'make bench       the portal beside the stock parts, in figures; needs root and an idle machine'
 	@echo 'make test        lint, types and all tests (TESTS="unit hub" runs only these rings)'
+	@echo 'make test-faults the fault suite in its long form, about 40 minutes (docs/howto/fault-suite.md)'
 
 setup:
 	@/usr/bin/python3 deploy/setup.py
@@ -43,3 +44,6 @@ bench:
 
 test:
 	@/usr/bin/python3 tests/run.py $(TESTS)
+
+test-faults:
+	@/usr/bin/python3 tests/run.py --long faults

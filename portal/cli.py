@@ -9,8 +9,9 @@ import secrets
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from portal import __version__, bench, data, quick_start
+from portal import __version__, bench, data, database, quick_start
 from portal.errors import PortalError
 from portal.site import Site, load
 
@@ -82,13 +83,16 @@ def _add_notebooks(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 
 def _up(arguments: argparse.Namespace) -> int:
     quick_start.without_grammars()
-    from portal.app import PortalHub
-
     if arguments.local:
         _prepare_local(arguments)
     else:
         os.environ["DSPORTAL_SITE"] = str(Path(arguments.site or DEFAULT_SITE).resolve())
-        _warn_without_https(load(os.environ["DSPORTAL_SITE"]))
+        site = load(os.environ["DSPORTAL_SITE"])
+        _warn_without_https(site)
+        database.check(Path(site.portal.state_folder) / database.FILE)
+        _refuse_taken_ports(site)
+    from portal.app import PortalHub
+
     PortalHub.launch_instance([f"--config={data.folder('deploy') / 'jupyterhub_config.py'}"])
     return 0
 
@@ -102,9 +106,22 @@ def _warn_without_https(site: Site) -> None:
         )
 
 
+def _refuse_taken_ports(site: Site) -> None:
+    """Raise when somebody listens on our ports; a proxy that outlived its hub is ours and will be replaced."""
+    from portal import checks_host
+
+    checks = {check.what: check for check in checks_host.ports(site)}
+    hub = urlsplit(checks_host.configuration(site).JupyterHub.hub_bind_url)  # no hub of ours may be there either
+    checks["portal.hub_port"] = checks_host.port("portal.hub_port", hub.hostname or "", hub.port or 0, running=())
+    faults = [f"  {check.what}: {check.found}. {check.repair}" for check in checks.values() if check.result == "failed"]
+    if faults:
+        raise PortalError("\n".join(["The portal does not start, because it cannot listen:", *faults]))
+
+
 def _prepare_local(arguments: argparse.Namespace) -> None:
     state = Path(arguments.state or Path.home() / ".local" / "state" / "dsportal").resolve()
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    database.check(state / database.FILE)
     password = secrets.token_urlsafe(9)
     site = load(arguments.site) if arguments.site else Site()
     port = arguments.port or site.portal.port

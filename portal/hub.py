@@ -17,7 +17,7 @@ from typing import Any
 from jupyterhub.handlers import default_handlers
 from jupyterhub.handlers.static import CacheControlStaticFilesHandler
 
-from portal import data
+from portal import data, database
 from portal.errors import SiteError
 from portal.site import Site, load
 
@@ -177,7 +177,8 @@ def cluster_of(hub: Any) -> Any:
 def _state(c: Any, folder: Path) -> None:
     """Everything that outlives the process, in one folder that nobody else reads."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    c.JupyterHub.db_url = f"sqlite:///{folder}/jupyterhub.sqlite"
+    database.prepare(folder / database.FILE)
+    c.JupyterHub.db_url = f"sqlite:///{folder / database.FILE}"
     c.JupyterHub.cookie_secret_file = f"{folder}/cookie_secret"
     c.JupyterHub.pid_file = f"{folder}/hub.pid"
     c.ConfigurableHTTPProxy.pid_file = f"{folder}/proxy.pid"

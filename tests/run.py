@@ -3,6 +3,7 @@
 
     tests/run.py                 every ring
     tests/run.py unit hub        only these
+    tests/run.py --long faults   the fault suite in its long form (docs/howto/fault-suite.md)
     tests/run.py --list          their names and what they need
 
 Rings marked "inside" run in the private cluster (deploy/demo), which is started once for all of them; the root
@@ -49,6 +50,7 @@ RINGS = (
     Ring("directory", True, "logins on real slapd"),
     Ring("session", True, "kernels out of real modules, TensorBoard, JupyterLab in Chromium"),
     Ring("hub", True, "a real hub: sessions from the click to the end"),
+    Ring("faults", True, "daemons, nodes, hub, proxy, database and homes that fail; what was seen is a table"),
     Ring("browser", True, "the whole story in Chromium"),
     Ring("notebooks", True, "templates on their own kernels in Slurm sessions"),
     Ring("demo", False, "the demo itself, and one full story rootless as an ordinary user"),
@@ -224,6 +226,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     names = [ring.name for ring in RINGS]
     parser.add_argument("rings", nargs="*", metavar="RING", help=f"lint, {', '.join(names)} (default: all)")
     parser.add_argument("--list", action="store_true", help="only tell the rings")
+    parser.add_argument("--long", action="store_true", help="the fault suite in its long form, about 40 minutes")
     parser.add_argument("-k", default="", help="as pytest's -k")
     options = parser.parse_args(argv)
     for ring in options.rings:
@@ -232,6 +235,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.list:
         print("\n".join(f"{r.name:<12} {'inside' if r.inside else 'host':<8} {r.what}" for r in RINGS))
         return 0
+    if options.long:
+        os.environ["DSPORTAL_FAULTS"] = "long"
     rings = [ring for ring in RINGS if not options.rings or ring.name in options.rings]
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     try:
