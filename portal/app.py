@@ -25,7 +25,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
 
     name = "jupyterhub"  # the same command line and the same settings file
     settle_every_s = Float(60, help="Seconds between two looks for jobs that no session holds.").tag(config=True)
-    watch_every_s = Float(13, help="Seconds between two looks at the jobs of all running sessions.").tag(config=True)
+    watch_every_s = Float(12, help="Seconds between two looks at the jobs of all running sessions.").tag(config=True)
 
     def init_logging(self) -> None:
         """What the portal's own modules say goes where JupyterHub's words go."""
@@ -83,6 +83,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         if not running:
             return
         seen = await cluster_of(self).snapshot(self.watch_every_s / 2)
+        for spawner in running if not seen.error else ():
+            spawner.notices(seen)
         if not seen.error:
             await asyncio.gather(*(s.poll_and_notify() for s in running if s.ready and s.needs_a_look(seen)))
 

@@ -126,7 +126,9 @@ class Cluster:
             raise SlurmUnavailable("Slurm's answer cannot be read.", detail=f"sbatch: {answer.get('job_id')!r:.200}")
         if answer.get("unknown"):
             raise SlurmUnavailable("Slurm does not answer; try again in a minute.", detail=words)
-        raise SubmitRefused(f"Slurm did not accept the session:\n{words}")
+        if answer.get("refused"):
+            raise SubmitRefused(f"Slurm did not accept the session:\n{words}")
+        raise SubmitRefused(f"The session could not be prepared in your home:\n{words}")
 
     async def finish(self, username: str, key: str, job_id: str = "") -> str:
         """End a session's job, remove its secrets, and answer the last lines of its log.

@@ -26,6 +26,7 @@ _REASONS = {
     "Reservation": "it waits for a reservation",
 }
 
+FOREVER_S = 10**8
 _IN_LINE = {"", "Resources", "Priority"}  # the reasons for which a place in the queue means something
 
 _ENDS = {
@@ -80,7 +81,8 @@ NOTHING_KNOWN = Outlook()
 def view(job: Job | None, stale_s: float = 0.0, outlook: Outlook = NOTHING_KNOWN) -> View:
     """What happens now to a session that is starting."""
     if stale_s > 0:
-        return View(20, f"Slurm has not answered for {stale_s:.0f} s; the session keeps its place.")
+        how_long = f" for {stale_s:.0f} s" if stale_s < FOREVER_S else ""
+        return View(20, f"Slurm has not answered{how_long}; the session keeps its place.")
     if job is None:
         return View(10, "The job is handed to Slurm.")
     if job.phase is Phase.WAITING and job.state != "CONFIGURING":

@@ -53,6 +53,12 @@ class NoticesEnd(SeesCluster, FollowsRequeue):
         job = snapshot.jobs.get(self.job_id)
         return job is None or job.phase is Phase.ENDED or self.has_moved(job)
 
+    def notices(self, snapshot: Snapshot) -> None:
+        """A job that is just ending is looked at again soon, not only at the next watch."""
+        job = snapshot.jobs.get(self.job_id)
+        if job and job.state == "COMPLETING":
+            self.ends_soon()
+
     def ends_soon(self) -> None:
         """The session has said that it ends: Slurm is asked every second for a moment; the watch comes later."""
         if self._ending is None or self._ending.done():

@@ -12,7 +12,7 @@ from spawners.ends import NoticesEnd
 from spawners.reach import ReachesServer
 from spawners.requeue import LOOK_EVERY_S, place_of
 
-WAIT_EVERY_S = 13.0  # while it waits; the server itself says when it runs
+WAIT_EVERY_S = 12.0  # while it waits; the server itself says when it runs
 LIVELY_S = 20.0  # after something has happened, Slurm is asked every second
 
 

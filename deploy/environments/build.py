@@ -96,12 +96,15 @@ def stamp(environment: Environment, python: str, used_at: Path) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def stamp_of(folder: Path) -> str:
+    """The stamp of an environment that was finished, or nothing."""
+    file = folder / STAMP
+    return file.read_text() if file.is_file() else ""
+
+
 def is_built(environment: Environment, options: argparse.Namespace) -> bool:
     """Whether the environment is there, out of its own lock or out of the one for otherwise."""
-    try:
-        found = (environment.folder(options.cm) / STAMP).read_text()
-    except OSError:
-        return False
+    found = stamp_of(environment.folder(options.cm))
     locks = filter(None, (environment, environment.otherwise))
     return any(found == stamp(one, options.python, options.used_at) for one in locks)
 

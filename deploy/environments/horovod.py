@@ -271,7 +271,7 @@ def run(options: argparse.Namespace) -> None:
     check(recipe)
     folder, wanted = HOROVOD.folder(options.cm), stamp(recipe, options.used_at)
     with build.alone(folder.parent):
-        if build.is_built(folder, wanted):
+        if build.stamp_of(folder) == wanted:
             say(f"{HOROVOD.title}: ready")
         else:
             make(recipe, options, folder, wanted)

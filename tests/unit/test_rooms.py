@@ -21,7 +21,19 @@ PURE = {
     "forecast",
     "slurm_json",
 }
-HUB_SIDE = {"hub", "auth", "cluster", "runner", "directory", "doctor", "checks", "checks_host", "cli"}
+HUB_SIDE = {
+    "hub",
+    "auth",
+    "database",
+    "bench",
+    "cluster",
+    "runner",
+    "directory",
+    "doctor",
+    "checks",
+    "checks_host",
+    "cli",
+}
 JOB_SIDE = {
     "server", "quick_start", "ending", "extension", "tensorboard", "launcher", "kernel_manager", "provisioner",
     "run_kernel", "modules",
@@ -30,6 +42,7 @@ ONLY_IN = {
     "subprocess": {"launcher", "modules", "module_output", "kernels", "tensorboard", "tensorboard_server"},
     "ldap3": {"directory"},
     "papermill": {"notebooks"},
+    "sqlite3": {"database"},
     "batchspawner": {"slurm", "ready"},
     "wrapspawner": {"profiles"},
 }

@@ -51,6 +51,7 @@ def test_a_reason_without_words_is_shown_as_slurm_calls_it() -> None:
 def test_a_running_job_names_its_node_and_a_silent_slurm_its_silence() -> None:
     assert session.view(replace(WAITING, state="RUNNING", node="gpu02")).words.startswith("Job 8 runs on gpu02")
     assert session.view(WAITING, stale_s=12.4).words.startswith("Slurm has not answered for 12 s")
+    assert session.view(None, stale_s=float("inf")).words == "Slurm has not answered; the session keeps its place."
     assert session.view(None).percent < session.view(WAITING).percent
 
 

@@ -139,4 +139,4 @@ async def test_slurm_is_asked_seldom_while_a_session_only_waits(slurm: FakeSlurm
         await session._started()
 
     asked = [command for command in slurm.asked if command[0] == "squeue"]
-    assert len(asked) <= 20 + 600 / 13
+    assert len(asked) <= 20 + 600 / 12
