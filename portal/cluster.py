@@ -77,7 +77,7 @@ class Cluster:
         """The queue, asked anew when the last try is older than ``max_age_s`` (single flight); never raises."""
         return await self._queue.get(max_age_s)
 
-    async def machines(self, max_age_s: float = 60.0) -> Machines:
+    async def machines(self, max_age_s: float = 20.0) -> Machines:
         """The nodes with their free GPUs, cores and memory; never raises."""
         return await self._machines.get(max_age_s)
 

@@ -51,7 +51,6 @@ def configure(c: Any, site: Site, site_file: str) -> None:
     c.JupyterHub.authenticator_class = "dsportal-ldap"
     c.LDAPAuthenticator.site_file = site_file
     c.JupyterHub.spawner_class = "dsportal-slurm"
-    _callbacks()
     c.AsksPerson.site_file = site_file
     c.SlurmSessionSpawner.hub_id = _hub_id(Path(site.portal.state_folder))
     c.JupyterHub.services = [{"name": RESUMER, "api_token": secrets.token_hex(32)}]
@@ -186,6 +185,7 @@ def _state(c: Any, folder: Path) -> None:
 
 
 def _sessions(c: Any, site: Site) -> None:
+    _callbacks()
     c.JupyterHub.concurrent_spawn_limit = 0  # a session that waits in the queue must not keep others from starting
     c.JupyterHub.redirect_to_server = False  # after the login comes the server page
     c.Spawner.default_url = "/lab"

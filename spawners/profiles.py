@@ -21,12 +21,13 @@ from wrapspawner import ProfilesSpawner
 from portal import data
 from portal.errors import PortalError, RequestError, SessionEnded
 from spawners.errors import Refused
+from spawners.reach import ReachesServer
 from spawners.ready import AwaitsPort
 
 START_WITHIN_S = 120.0
 
 
-class LocalSessionSpawner(AwaitsPort, LocalProcessSpawner):  # type: ignore[misc]
+class LocalSessionSpawner(AwaitsPort, ReachesServer, LocalProcessSpawner):  # type: ignore[misc]
     """A session as a local process of the very person who runs the portal."""
 
     kernels_folder = Unicode(help="Where the kernelspecs of this machine are.").tag(config=True)
@@ -64,15 +65,26 @@ class LocalSessionSpawner(AwaitsPort, LocalProcessSpawner):  # type: ignore[misc
         """No arguments: the server takes everything from its environment."""
         return []
 
+    def url_at(self, host: str, port: int) -> str:
+        """There is one session, and the wrapper holds JupyterHub's record of it."""
+        return f"http://{host}:{port}{self.user.base_url}"
+
     async def _answered(self, port: asyncio.Future[int], log: Path) -> int:
         deadline = asyncio.get_running_loop().time() + START_WITHIN_S
-        while not port.done():
-            await asyncio.wait([port], timeout=0.5)
-            if not port.done() and await self.poll() is not None:
-                error = SessionEnded("JupyterLab ended before it answered. Its last lines are below.")
-                raise Refused(error, status_code=502, lines=_tail(log))
-            if asyncio.get_running_loop().time() > deadline:
-                raise Refused(SessionEnded(f"JupyterLab did not answer within {START_WITHIN_S:.0f} s."), 502)
+        answer: asyncio.Future[None] | None = None
+        try:
+            while not (answer and answer.done()):
+                await asyncio.wait([answer or port], timeout=0.5)
+                if port.done() and not answer:
+                    answer = asyncio.ensure_future(self.first_answer("127.0.0.1", port.result()))
+                elif await self.poll() is not None:
+                    error = SessionEnded("JupyterLab ended before it answered. Its last lines are below.")
+                    raise Refused(error, status_code=502, lines=_tail(log))
+                if asyncio.get_running_loop().time() > deadline:
+                    raise Refused(SessionEnded(f"JupyterLab did not answer within {START_WITHIN_S:.0f} s."), 502)
+        finally:
+            if answer:
+                answer.cancel()
         return port.result()
 
 
@@ -115,6 +127,9 @@ class PortalProfilesSpawner(ProfilesSpawner):  # type: ignore[misc]
             )
         return super().start()
 
-    def accept_port(self, port: int) -> bool:
+    async def take_port(self, port: int) -> bool:
         """The child's session calls with the token that the wrapper holds."""
-        return self.child_spawner is not None and bool(self.child_spawner.accept_port(port))
+        return self.child_spawner is not None and bool(await self.child_spawner.take_port(port))
+
+    def ends_soon(self) -> None:
+        """A local process that has ended is noticed by the next poll."""

@@ -52,6 +52,13 @@ class AwaitsPort:
         self._port.set_result(port)
         return True
 
+    async def take_port(self, port: int) -> bool:
+        """What a session tells."""
+        return self.accept_port(port)
+
+    def ends_soon(self) -> None:
+        """The session has said that it ends; where this does nothing, the next poll notices."""
+
 
 class SessionHandler(APIHandler):  # type: ignore[misc]
     """What a session says about itself; it is known by its own token, and nobody else's will do."""

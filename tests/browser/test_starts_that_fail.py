@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -51,6 +53,17 @@ def start(page: Page, gpus: int) -> None:
     page.get_by_role("button", name="Start").click()
 
 
+def start_and_kill(page: Page) -> None:
+    """Start a session whose job is killed before its server answers: that one starts in half a second."""
+    with ThreadPoolExecutor(1) as pool:
+        stop = ("pkill", "-STOP", "--uid", PERSON, "--full", "portal.server")
+        stopped = pool.submit(eventually, lambda: not subprocess.call(stop), "the server starts", every_s=0.01)
+        start(page, 0)
+        stopped.result()
+    [job] = jobs_of(PERSON)
+    sh("scancel", "--full", "--signal=KILL", str(job.id))
+
+
 def test_slurms_own_words_are_on_the_page_when_it_refuses(page: Page, short_partition: None) -> None:
     start(page, 1)
 
@@ -62,9 +75,7 @@ def test_slurms_own_words_are_on_the_page_when_it_refuses(page: Page, short_part
 
 
 def test_a_job_that_is_killed_before_its_server_answers_is_told_with_a_way_back(page: Page) -> None:
-    start(page, 0)
-    [job] = eventually(lambda: [j for j in jobs_of(PERSON) if j.state == "RUNNING"], "the job runs")
-    sh("scancel", "--full", "--signal=KILL", str(job.id))
+    start_and_kill(page)
 
     expect(page.get_by_role("heading", name="The session did not start")).to_be_visible(timeout=15_000)
     assert_accessible(page, "failed start")
@@ -74,9 +85,7 @@ def test_a_job_that_is_killed_before_its_server_answers_is_told_with_a_way_back(
 
 
 def test_a_page_that_is_opened_later_tells_the_failure_too(page: Page) -> None:
-    start(page, 0)
-    [job] = eventually(lambda: [j for j in jobs_of(PERSON) if j.state == "RUNNING"], "the job runs")
-    sh("scancel", "--full", "--signal=KILL", str(job.id))
+    start_and_kill(page)
     expect(page.get_by_role("heading", name="The session did not start")).to_be_visible(timeout=15_000)
     page.reload()
 

@@ -40,7 +40,7 @@ def test_the_page_tells_the_place_in_the_queue_what_is_free_and_the_next_mainten
     words = page.locator("#progress-message")
     expect(words).to_contain_text("waits", timeout=30_000)
     expect(words).to_contain_text("1 job is ahead of it.", timeout=30_000)
-    expect(words).to_contain_text("No GPU is free now.")
+    expect(words).to_contain_text("No GPU is free now.", timeout=40_000)
     picture(page, "waiting")
     assert_accessible(page, "the waiting page")
 
