@@ -9,6 +9,7 @@ from typing import Any
 
 from jupyterhub import orm
 from jupyterhub.app import JupyterHub
+from jupyterhub.utils import make_ssl_context
 from tornado.escape import json_encode, url_escape
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from traitlets import Float
@@ -52,7 +53,14 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         path = f"/users/{url_escape(username, plus=False)}/servers/{url_escape(server_name, plus=False)}"
         headers = {"Authorization": f"token {self.services_api_token(RESUMER)}", "Content-Type": "application/json"}
         url = self.hub.api_url.rstrip("/") + (path if server_name else path.replace("/servers/", "/server"))
-        request = HTTPRequest(url, method="POST", headers=headers, body=json_encode(options), request_timeout=60)
+        request = HTTPRequest(
+            url,
+            method="POST",
+            headers=headers,
+            body=json_encode(options),
+            request_timeout=60,
+            ssl_options=self._own_tls(),
+        )
         for attempt in range(1, RESUME_TRIES + 1):
             try:
                 async with self._few_at_once:
@@ -62,6 +70,12 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             except (HTTPClientError, OSError) as error:
                 self.log.warning("The session of %s that waited: try %s: %s", username, attempt, error)
                 await asyncio.sleep(min(attempt * 2, 30))
+
+    def _own_tls(self) -> Any:
+        """The hub's own certificate, which its address asks for when the site has internal TLS."""
+        if not self.internal_ssl:
+            return None
+        return make_ssl_context(self.internal_ssl_key, self.internal_ssl_cert, cafile=self.internal_ssl_ca)
 
     def services_api_token(self, name: str) -> str:
         """The token of one of our own services."""

@@ -1,7 +1,8 @@
 """Bad answers of squeue, by name: what Slurm, its host, and what stands between have been seen to say.
 
 None of them may end a session. Those that Slurm printed itself are recorded (tests/fixtures/slurm) or seen in its
-sources; the others are what a wrapper, a full disk or a wrong ``PATH`` makes of an answer.
+sources; the others are what a wrapper, a full disk or a wrong ``PATH`` makes of an answer. The unit tests, the
+contract tests and the fault suite all read this one table.
 """
 
 from __future__ import annotations
@@ -30,24 +31,44 @@ _WORDS = {
         "squeue: fatal: Could not establish a configuration source"
     ),
     "sudo asks": "sudo: a terminal is required to read the password; sudo: a password is required",
+    "a busy controller": "slurm_load_jobs error: Slurm temporarily unable to accept job, sleeping and retrying",
     "not allowed": "slurm_load_jobs error: Access/permission denied",
     "no library": "squeue: error while loading shared libraries: libslurmfull.so: cannot open shared object file",
 }
 
-READ_RIGHTLY = {"an unknown state", "other ends of lines", "empty lines", "a listing without a job"}
+# States that squeue shows for a job that runs on: a picture of them is good, and no session ends by it.
+_LIES = {
+    "suspended": "SUSPENDED",
+    "preempted": "PREEMPTED",
+    "lost with its node": "NODE_FAIL",
+    "unknown": "HIBERNATING",
+}
+
+_NOTHING = {"nothing": "", "nothing, with an error": "slurm_load_jobs error: Unspecified error\n"}
+
+READ_RIGHTLY = {
+    "other ends of lines",
+    "empty lines",
+    "a listing without a job",
+    *_NOTHING,
+    *(f"shown as {lie}" for lie in _LIES),
+}
 
 
 def bad_answers(listing: str, job_id: str) -> Mapping[str, SlurmGarbage]:
     """Answers by name, made out of a good ``listing`` in which the job ``job_id`` runs.
 
-    Those in :data:`READ_RIGHTLY` are answers that a careful reader may believe: it must still not take them for the
-    job's end. In all others there is nothing to believe.
+    Those in :data:`READ_RIGHTLY` are answers that a careful reader may believe (of an empty queue: once the
+    controller says that it is up): it must still not take them for the job's end. In all others there is nothing
+    to believe.
     """
     line = next(line for line in listing.splitlines() if line.startswith(f"{job_id}|"))
     columns = line.split("|")
     said = {name: SlurmGarbage("", f"{words}\n", 1) for name, words in _WORDS.items()}
-    return said | {name: SlurmGarbage(text) for name, text in _texts(listing, line, columns).items()} | {
+    nothing = {name: SlurmGarbage("", words) for name, words in _NOTHING.items()}
+    return said | nothing | {name: SlurmGarbage(text) for name, text in _texts(listing, line, columns).items()} | {
         "a failure with a good listing": SlurmGarbage(listing, "slurm_load_jobs error: Unspecified error\n", 1),
+        "a failure without a word": SlurmGarbage("", "", 1),
         "killed": SlurmGarbage("", "", 137),
         "not there": SlurmGarbage("", "squeue: command not found\n", 127),
         "a time-out of a wrapper with half a listing": SlurmGarbage(listing[: len(listing) // 2], "", 124),
@@ -57,8 +78,9 @@ def bad_answers(listing: str, job_id: str) -> Mapping[str, SlurmGarbage]:
 def _texts(listing: str, line: str, columns: list[str]) -> dict[str, str]:
     """What comes with the exit status 0."""
     rest = "|".join(columns[2:])
+    lies = {f"shown as {name}": listing.replace(line, f"{columns[0]}|{state}|{rest}") for name, state in _LIES.items()}
     page = "<!DOCTYPE html>\n<html><head><title>502 Bad Gateway</title></head><body></body></html>\n"
-    return {
+    return lies | {
         "half a line": "|".join(columns[:4]) + "\n",
         "cut off in the middle of a line": f"{listing.rstrip()[: -len(rest)]}",
         "a header only": "JOBID|STATE|PARTITION|USER|NODELIST|SUBMIT_TIME|START_TIME|END_TIME|PRIORITY|REASON\n",
@@ -75,7 +97,6 @@ def _texts(listing: str, line: str, columns: list[str]) -> dict[str, str]:
         "a time without a date": line.replace(columns[5], "Tomorr 09:00") + "\n",
         "a priority that is none": "|".join([*columns[:8], "high", *columns[9:]]) + "\n",
         "another separator": listing.replace("|", "\x1f"),
-        "an unknown state": f"{columns[0]}|HIBERNATING|{rest}\n",
         "other ends of lines": listing.replace("\n", "\r\n"),
         "empty lines": f"\n\n{listing}\n\n",
         "a listing without a job": f"{int(columns[0]) + 1000}|{'|'.join(columns[1:])}\n",

@@ -186,6 +186,7 @@ def _state(c: Any, folder: Path) -> None:
 
 def _sessions(c: Any, site: Site) -> None:
     _callbacks()
+    c.JupyterHub.init_spawners_timeout = 1  # pages are served while a restarted hub still looks at its sessions
     c.JupyterHub.concurrent_spawn_limit = 0  # a session that waits in the queue must not keep others from starting
     c.JupyterHub.redirect_to_server = False  # after the login comes the server page
     c.Spawner.default_url = "/lab"

@@ -20,6 +20,7 @@ class NoticesEnd(SeesCluster, FollowsRequeue):
     """What a spawner does about the end of a job that runs."""
 
     poll_and_notify: Any
+    ready: Any  # JupyterHub's word for a session that runs, and is not being started, checked or stopped
     job_id: str
     last_end = ""  # why the last session ended, for the server page, until the next start
     _job: Job | None = None
@@ -67,7 +68,7 @@ class NoticesEnd(SeesCluster, FollowsRequeue):
     async def _see_end(self) -> None:
         for _ in range(ENDING_LOOKS):
             await asyncio.sleep(ENDING_EVERY_S)
-            if self._listens_at and self.needs_a_look(await self.cluster.snapshot(ENDING_EVERY_S / 2)):
+            if self.ready and self._listens_at and self.needs_a_look(await self.cluster.snapshot(ENDING_EVERY_S / 2)):
                 await self.poll_and_notify()
                 return
 

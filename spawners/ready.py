@@ -34,6 +34,11 @@ class AwaitsPort:
     _port: asyncio.Future[int] | None = None
     _listens_at = 0
 
+    @property
+    def announced(self) -> int:
+        """The port that the server has told, or 0."""
+        return self._port.result() if self._port and self._port.done() else 0
+
     def expect_port(self) -> asyncio.Future[int]:
         """From now on a port is waited for."""
         self._port = asyncio.get_running_loop().create_future()
@@ -90,7 +95,9 @@ class ReadyHandler(SessionHandler):
         if not await spawner.take_port(port):
             raise web.HTTPError(409, "this session is not starting")
         if following := getattr(spawner, "following", None):  # a requeued job: the session runs already, elsewhere
-            await following
+            await asyncio.wait([following])
+            if following.cancelled():
+                raise web.HTTPError(409, "this session was stopped")
             await self.proxy.add_user(self.current_user, spawner.name)
         self.set_status(204)
 

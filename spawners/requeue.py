@@ -11,7 +11,7 @@ from portal.slurm import Job, Phase
 from spawners.ready import AwaitsPort
 
 LOOK_EVERY_S = 1.0  # while a session starts
-CLOCKS_DIFFER_S = 1.0  # Slurm's times are whole seconds
+CLOCKS_DIFFER_S = 30.0  # the hub's and slurmctld's; between two runs of a job Slurm waits two minutes
 
 
 def place_of(job: Job) -> list[str]:
@@ -41,21 +41,43 @@ class FollowsRequeue(AwaitsPort):
         self.log.warning("Job %s of %s was requeued: %s", job.id, self._log_name, job.reason or "it runs again")
         self._listens_at, self._told = 0, None
         self._save()
-        self.following = asyncio.ensure_future(self._follow(self.expect_port()))
+        self.expect_port()
+        self.following = asyncio.ensure_future(self._follow())
 
-    async def _follow(self, port: asyncio.Future[int]) -> None:
-        self._listens_at = await port
+    async def _follow(self) -> None:
+        """Until the end of it ``_listens_at`` is 0: a session without an address does not move."""
+        while not ((job := await self._told_job()) and self._is_told_by(job)):  # noqa: ASYNC110
+            await asyncio.sleep(LOOK_EVERY_S)  # the picture is shared
+        self._listens_at, self._place = self.announced, place_of(job)
         self.forget_port()
-        while not ((job := await self._look(LOOK_EVERY_S)) and job.phase is Phase.RUNNING and job.node):  # noqa: ASYNC110  the picture is shared
-            await asyncio.sleep(LOOK_EVERY_S)
-        self._place = place_of(job)
+        self.following = None
         if self.server:
             self.server.ip, self.server.port = job.node, self._listens_at
         self._save()
         self.log.info("The session %s goes on at %s:%s", self._log_name, job.node, self._listens_at)
 
+    async def _told_job(self) -> Job | None:
+        """Our job in the picture, once its server has told a port."""
+        if self._port:
+            await asyncio.wait([self._port])
+        return await self._look(LOOK_EVERY_S)
+
+    def _is_told_by(self, job: Job) -> bool:
+        """True for a running job that has not been started again since the port was told."""
+        if not self._told or job.phase is not Phase.RUNNING or not job.node:
+            return False
+        return not job.starts_at or job.starts_at.timestamp() <= self._told[1] + CLOCKS_DIFFER_S
+
+    def stop_following(self) -> None:
+        """Nobody waits for a new address any more."""
+        if self.following:
+            self.following.cancel()
+        self.following = None
+
     async def take_port(self, port: int) -> bool:
         """Take the port of a session that starts, or that Slurm has started again before we saw it."""
+        if self.following and self.announced:
+            self.expect_port()  # started once more before we saw it run: its last word counts
         if self.accept_port(port):
             self._told = [port, time.time()]
             self._save()  # before the server hears that we know: it will not tell us again
@@ -68,7 +90,7 @@ class FollowsRequeue(AwaitsPort):
 
     def recall_port(self, job: Job) -> None:
         """Take the port that was told to a hub that went away, if the job has not been started again since."""
-        if self._told and job.starts_at and job.starts_at.timestamp() <= self._told[1] + CLOCKS_DIFFER_S:
+        if self._told and job.starts_at and self._is_told_by(job):
             self.accept_port(int(self._told[0]))
 
     @abstractmethod

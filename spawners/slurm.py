@@ -77,7 +77,7 @@ class SlurmSessionSpawner(
         before, self._before = self._before, {}
         if not before:
             return False
-        self.key, self.job_id = before["key"], before.get("job_id", "")
+        self.key, self.job_id, self._told = before["key"], before.get("job_id", ""), before.get("told")
         deadline = self.cluster.now() + LOST_ANSWER_S
         while not await self._knows_job(deadline):
             await self._look(LOOK_EVERY_S)  # a Slurm that is silent is told on the page
@@ -150,8 +150,7 @@ class SlurmSessionSpawner(
 
     async def stop(self, now: bool = False) -> None:
         """Cancel the job, remove its secrets, and wait until Slurm says that it is gone."""
-        if self.following:
-            self.following.cancel()
+        self.stop_following()
         if not self.key:
             return
         if self._submitting and not self.job_id:

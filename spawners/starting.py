@@ -31,25 +31,20 @@ class AwaitsServer(NoticesEnd, ReachesServer):
         self._running_since = self._told_at = None
         try:
             while True:
-                job = await self._look(0.2 if self._announced and not self._answer else self._pace_s)
-                if (job and job.phase is Phase.ENDED) or await self._vanished(job):
-                    raise await self._dead(job)
+                job = await self._look(0.2 if self.announced and not self._answer else self._pace_s)
+                if end := await self._end_of(job):
+                    raise await self._dead(end)
                 if job and job.phase is Phase.RUNNING:
                     self._runs(job)
                 elif job and job.phase is Phase.WAITING:
                     await self._waits(job)
                 await self._something_happens()
-                self._told_at = self._told_at or (self.cluster.now() if self._announced else None)
+                self._told_at = self._told_at or (self.cluster.now() if self.announced else None)
                 if job and self._answer and self._answer.done():
                     self._answer.result()
                     return self._is_there(job)
         finally:
             self._forget_answer()
-
-    @property
-    def _announced(self) -> int:
-        """The port that the server has told, or 0."""
-        return self._port.result() if self._port and self._port.done() else 0
 
     def _runs(self, job: Job) -> None:
         self._running_since = self._running_since or self.cluster.now()
@@ -59,10 +54,10 @@ class AwaitsServer(NoticesEnd, ReachesServer):
                 f"JupyterLab did not answer within {limit_s // 60} minutes of its start on {job.node}. "
                 "Try again; if it stays so, tell your administrator.",
             )
-        if not self._announced:
+        if not self.announced:
             self.recall_port(job)
-        if self._announced and job.node and not self._answer:
-            self._answer = asyncio.ensure_future(self.first_answer(job.node, self._announced))
+        if self.announced and job.node and not self._answer:
+            self._answer = asyncio.ensure_future(self.first_answer(job.node, self.announced))
 
     async def _waits(self, job: Job) -> None:
         if self._told_at and self._read_at > self._told_at:  # it ran, and Slurm has taken it back since
@@ -74,13 +69,13 @@ class AwaitsServer(NoticesEnd, ReachesServer):
 
     async def _something_happens(self) -> None:
         """Wait for the server's port, then for its node, then for its answer; not for long."""
-        if self._announced and not self._answer:
+        if self.announced and not self._answer:
             await asyncio.sleep(0.25)
         elif awaited := self._answer or self._port:
             await asyncio.wait([awaited], timeout=self._pace_s)
 
     def _is_there(self, job: Job) -> tuple[str, int]:
-        self._listens_at, self._place = self._announced, place_of(job)
+        self._listens_at, self._place = self.announced, place_of(job)
         self._save()
         return job.node, self._listens_at
 
@@ -105,13 +100,12 @@ class AwaitsServer(NoticesEnd, ReachesServer):
             self._changed_at = self.cluster.now()
         return self._job
 
-    async def _vanished(self, job: Job | None) -> bool:
-        """True when a queue that was read after the submission does not hold our job, and Slurm knows its end."""
-        if job or self._read_at <= self._submitted_at:
-            return False
-        return await self.cluster.ended(self.job_id, self._was_seen) is not None
+    async def _end_of(self, job: Job | None) -> JobEnd | None:
+        """How our job ended: asked when the queue shows it as ended, or was read after the submission without it."""
+        if job.phase is not Phase.ENDED if job else self._read_at <= self._submitted_at:
+            return None
+        return await self.cluster.ended(self.job_id, self._was_seen)
 
-    async def _dead(self, job: Job | None) -> SessionEnded:
-        end = await self.cluster.ended(self.job_id) or JobEnd(job.state if job else "COMPLETED")
+    async def _dead(self, end: JobEnd) -> SessionEnded:
         log = await self._finish()
         return SessionEnded(session.ended(end, log), log=log)

@@ -24,7 +24,9 @@ def slurm(request: pytest.FixtureRequest, site: Site) -> Iterator[Stage]:
     if request.param == "fake":
         yield FakeStage(site.portal.launcher)
         return
-    yield RealStage(site.portal.launcher)
+    stage = RealStage(site.portal.launcher)
+    yield stage
+    stage.repair()
     sh("scancel", "--user=alice")
     eventually(lambda: not jobs_of("alice"), "no job is left")
 

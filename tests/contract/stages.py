@@ -130,6 +130,7 @@ class RealStage:
     def __init__(self, launcher: str) -> None:
         self.cluster = Cluster(launcher, run=self._run)
         self._lie: Result | None = None
+        self._lost: list[str] = []
         self._is_deaf = False
 
     async def _run(
@@ -172,8 +173,21 @@ class RealStage:
             sh(*while_waiting[what])
         elif what in while_running or what.startswith("loses its node"):
             eventually(lambda: "RUNNING" in sh("squeue", "-h", "-j", job_id, "-o", "%T"), "the job runs")
-            node = sh("squeue", "-h", "-j", job_id, "-o", "%N").strip()
-            sh(*while_running.get(what, ("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")))
+            if what in while_running:
+                sh(*while_running[what])
+            else:
+                self._lose(sh("squeue", "-h", "-j", job_id, "-o", "%N").strip())
+
+    def _lose(self, node: str) -> None:
+        """A node goes down and stays away: the same job must not come back to it before it has noticed."""
+        self._lost.append(node)
+        for state in ("DRAIN", "DOWN"):
+            sh("scontrol", "update", f"NodeName={node}", f"State={state}", "Reason=test")
+
+    def repair(self) -> None:
+        """Bring back the nodes that were lost."""
+        for node in self._lost:
+            sh("scontrol", "update", f"NodeName={node}", "State=RESUME")
 
     async def reaches(self, job_id: str, phase: Phase) -> None:
         for _ in range(SOON_S):

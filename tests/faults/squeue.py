@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.faults.answers import BadAnswer
+from portal.fake_weather import SlurmGarbage
 
 # Every answer is made in one file and moved into place, so that the hub never reads half of what a test writes.
 _SCRIPT = """#!/bin/sh
 answer={folder}/answer
 [ -d "$answer" ] || exec {real} "$@"
-if [ -s "$answer/sed" ]; then {real} "$@" | sed -f "$answer/sed"; else cat "$answer/stdout"; fi
+cat "$answer/stdout"
 cat "$answer/stderr" >&2
 echo >> {folder}/count
 exit "$(cat "$answer/returncode")"
@@ -38,13 +38,12 @@ class LyingSqueue:
         self._count.chmod(0o666)
 
     @contextmanager
-    def says(self, answer: BadAnswer) -> Iterator[None]:
+    def says(self, answer: SlurmGarbage) -> Iterator[None]:
         """Meanwhile the hub gets this answer."""
         made = self.folder / "made"
         made.mkdir()
-        (made / "stdout").write_bytes(answer.stdout)
+        (made / "stdout").write_text(answer.stdout, newline="")
         (made / "stderr").write_text(answer.stderr)
-        (made / "sed").write_text(answer.sed)
         (made / "returncode").write_text(str(answer.returncode))
         made.rename(self._answer)
         try:

@@ -12,9 +12,10 @@ import pytest
 from cryptography import x509
 
 from tests.hub.conftest import Hub, Person
-from tests.inside import eventually, jobs_of
+from tests.inside import eventually, jobs_of, sh
 
 PORT = 18400
+CLOSED = "requestq"
 
 
 @pytest.fixture
@@ -46,5 +47,26 @@ def test_a_session_is_reached_by_tls_only_and_only_by_its_hub(hub_with_tls: Hub)
         eventually(alice.is_ready, "the session is there again", within_s=30)
         assert jobs_of("alice") == [job_id]
     finally:
+        alice.stop()
+        alice.http.close()
+
+
+def test_a_session_that_waits_is_taken_up_after_a_restart_of_the_hub(hub_with_tls: Hub) -> None:
+    alice = Person("alice", hub_with_tls.url)
+    assert alice.login().status_code == 200
+    try:
+        sh("scontrol", "update", f"PartitionName={CLOSED}", "State=DOWN")
+        alice.spawn(gpus="0", partition=CLOSED)
+        waiting = eventually(lambda: jobs_of("alice"), "the job waits")
+
+        hub_with_tls.kill()
+        hub_with_tls.start()
+        eventually(lambda: alice.server().get("pending") == "spawn", "the session waits again", within_s=30)
+        sh("scontrol", "update", f"PartitionName={CLOSED}", "State=UP")
+
+        eventually(alice.is_ready, "the session runs", within_s=60)
+        assert jobs_of("alice") == waiting
+    finally:
+        sh("scontrol", "update", f"PartitionName={CLOSED}", "State=UP")
         alice.stop()
         alice.http.close()

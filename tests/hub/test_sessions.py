@@ -222,6 +222,17 @@ def test_a_session_that_started_while_the_hub_was_away_is_taken_up_too(hub: Hub,
     assert jobs_of("alice") == [job_id]
 
 
+def test_a_hub_that_dies_just_after_the_servers_word_remembers_it(hub: Hub, alice: Person) -> None:
+    before = len(hub.log())
+    alice.spawn(gpus="0")
+    eventually(lambda: "POST /hub/api/dsportal/ready" in hub.log()[before:], "the server's word", every_s=0.005)
+    hub.kill()
+    hub.start()
+
+    eventually(alice.is_ready, "the session is ready", within_s=30)
+    assert len(jobs_of("alice")) == 1
+
+
 async def test_a_job_that_no_session_holds_is_ended_and_other_hubs_jobs_are_not(hub: Hub) -> None:
     site = load(str(SITE_FILE))
     cluster = Cluster(site.portal.launcher, run=as_portal)

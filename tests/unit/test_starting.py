@@ -10,9 +10,12 @@ import pytest
 
 from portal.cluster import Cluster
 from portal.errors import SessionEnded
+from portal.fake_answers import bad_answers
 from portal.fake_behaviours import FailsWith, PendingForever, Requeued, Runs
 from portal.fake_slurm import FakeSlurm
+from portal.fake_weather import Fair
 from portal.site import Site
+from portal.slurm import Phase, squeue_command
 from spawners import starting
 from spawners.starting import AwaitsServer
 
@@ -67,7 +70,7 @@ async def test_a_word_of_the_server_that_comes_before_slurms_picture_is_kept(slu
     assert await started(session) == ("gpu01", 40123)
 
 
-@pytest.mark.parametrize(("told_s", "port"), [(5, 40123), (1, 40456)])
+@pytest.mark.parametrize(("told_s", "port"), [(5, 40123), (-15, 40123), (-60, 40456)])
 async def test_a_port_told_to_a_hub_that_went_away_counts_unless_the_job_has_been_started_again_since(
     slurm: FakeSlurm, site: Site, told_s: float, port: int
 ) -> None:
@@ -77,7 +80,7 @@ async def test_a_port_told_to_a_hub_that_went_away_counts_unless_the_job_has_bee
     running = asyncio.ensure_future(started(session))
     while not session._running_since:  # noqa: ASYNC110  time goes by in the loop itself
         await asyncio.sleep(0)
-    if not session._announced:
+    if not session.announced:
         session.accept_port(port)
 
     assert await running == ("gpu01", port)
@@ -114,6 +117,25 @@ async def test_a_job_that_ends_before_its_server_answers_ends_the_start_with_its
 
     with pytest.raises(SessionEnded, match="failed with exit code 3"):
         await started(Starting(slurm, site))
+
+
+async def test_a_picture_that_shows_a_job_as_ended_is_believed_only_when_slurmctld_says_so_too(
+    slurm: FakeSlurm, site: Site
+) -> None:
+    slurm.next_job(Runs(after_s=1))
+    session = Starting(slurm, site)
+    slurm.advance(2)
+    listing = (await slurm(squeue_command())).stdout
+    slurm.weather = bad_answers(listing, session.job_id)["shown as preempted"]
+    running = asyncio.ensure_future(started(session))
+    while not (session._job and session._job.phase is Phase.ENDED):  # noqa: ASYNC110  time goes by in the loop itself
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.05)
+    assert not running.done()
+
+    slurm.weather = Fair()
+    session.accept_port(40123)
+    assert await running == ("gpu01", 40123)
 
 
 async def test_a_wait_has_no_end_but_the_sites(slurm: FakeSlurm, site: Site) -> None:
