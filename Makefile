@@ -4,14 +4,15 @@ PORT ?= 8000
 DEMO := deploy/demo/demo
 export PORT
 
-.PHONY: help bench setup environments demo demo-up demo-down demo-shell demo-clean test test-faults lint locks clean
+.PHONY: help bench setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean test test-faults lint locks clean
 
 help:
 	@echo 'make demo        a Slurm cluster of four nodes, LDAP and the portal on port $(PORT); Ctrl-C stops it'
 	@echo 'make demo-up     the same in the background;  make demo-down stops it'
 	@echo 'make environments ALL=1  PyTorch and MXNet too: the next start of the demo offers their kernels'
 	@echo 'make demo-shell  a login shell inside (sinfo, squeue, sbatch as the demo user alice)'
-	@echo 'make demo-clean  takes the state folder .demo away'
+	@echo 'make demo-doctor the portal looks at its own installation there'
+	@echo 'make demo-clean  takes the state folder .demo away; make clean takes .venv too'
 	@echo 'make bench       the portal beside the stock parts, in figures; needs root and an idle machine'
 	@echo 'make test        lint, types and all tests (TESTS="unit hub" runs only these rings)'
 	@echo 'make test-faults the fault suite in its long form, about 40 minutes (docs/howto/fault-suite.md)'
@@ -23,11 +24,17 @@ environments: setup
 	@/usr/bin/python3 deploy/environments/build.py $(if $(ALL),--all) --cm .demo/cm --pip "$$(/usr/bin/python3 deploy/setup.py --print-pip)"
 	@$(if $(ALL),/usr/bin/python3 deploy/environments/horovod.py --cm .demo/cm --pip "$$(/usr/bin/python3 deploy/setup.py --print-pip)")
 
-demo: environments
+demo: free-port environments
 	@$(DEMO) run
 
-demo-up: environments
+demo-up: free-port environments
 	@$(DEMO) up
+
+free-port:
+	@$(DEMO) check
+
+demo-doctor:
+	@$(DEMO) exec --user portal -- $(CURDIR)/.venv/bin/portal doctor --site /etc/dsportal/site.toml
 
 demo-down:
 	@$(DEMO) down
@@ -37,6 +44,9 @@ demo-shell:
 
 demo-clean:
 	@$(DEMO) clean
+
+clean: demo-clean
+	@rm -rf .venv .test-artefacts
 
 bench:
 	@/usr/bin/python3 deploy/setup.py --dev

@@ -13,12 +13,14 @@ below the state folder, so a run after an interruption goes on from there. Stand
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -27,7 +29,7 @@ sys.path[:0] = [str(HERE / "environments"), str(HERE / "demo")]
 
 from archive import Apt  # noqa: E402  its folder is on the path only now
 from say import DemoError  # noqa: E402
-from wheels import BuildError, Pip, folder_mib, pip_command  # noqa: E402
+from wheels import BuildError, Pip, compile_folder, end_on_signals, folder_mib, pip_command  # noqa: E402
 
 VENV = Path(os.environ.get("DSPORTAL_VENV") or CHECKOUT / ".venv").resolve()
 LOCKS = HERE / "locks"
@@ -36,8 +38,9 @@ STORE = STATE / "cache" / "wheels"
 SYSTEM_PYTHON = "/usr/bin/python3"  # a Python below somebody's home cannot be run by other people
 PYTHON_NOTE = ".made-with"
 FIRST_RUN = """\
-First run: about 0.65 GB come in three parts (this environment 200 MB, the kernels' environments 300 MB, and for the
-demo 125 MB of Debian packages), 4 GB on disk: 3 to 6 minutes at 50 Mbit/s. An interrupted run goes on where it was."""
+First run: the portal's environment, 200 MB to fetch and 660 MB on disk. For the demo follow the kernels' environments
+(300 MB) and Debian packages (125 MB), 4 GB on disk in all: 3 to 6 minutes at 50 Mbit/s. An interrupted run goes on
+where it was."""
 SOURCES = ("portal", "spawners", "templates", "notebooks", "deploy/site", "lab/install.json", "pyproject.toml")
 
 
@@ -140,9 +143,7 @@ def install_portal() -> None:
 
 def compile_packages() -> None:
     """Compile once what every start would compile anew: nobody who runs this environment may write into it."""
-    # Some packages carry files for other Pythons, which do not compile: not our business.
-    command = [str(VENV / "bin" / "python"), "-I", "-m", "compileall", "-q", "-j", "0", str(VENV / "lib")]
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
+    compile_folder(VENV / "bin" / "python", VENV / "lib")
 
 
 def npm_ci(source: Path, target: Path) -> Callable[[], None]:
@@ -157,6 +158,21 @@ def npm_ci(source: Path, target: Path) -> Callable[[], None]:
         call([*npm, "--no-audit", "--no-fund", "--cache", str(STATE / "cache" / "npm")], PATH=path)
 
     return do
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Two set-ups of one environment come one after the other."""
+    folder = os.open(CHECKOUT, os.O_RDONLY)  # the lock is on the folder itself: no file is left
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("setup: another one is at work here; waiting for it", flush=True)
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 def run(dev: bool) -> None:
@@ -179,6 +195,7 @@ def run(dev: bool) -> None:
 def main() -> int:
     """Set up; answers the exit status."""
     os.umask(0o022)  # people of the cluster run this environment
+    end_on_signals()
     parser = argparse.ArgumentParser(description="Set up the portal's own environment (.venv).")
     parser.add_argument("--dev", action="store_true", help="also what tests, lint and types need")
     parser.add_argument("--print-pip", action="store_true", help="only print the pip in use, for build.py --pip")
@@ -188,7 +205,8 @@ def main() -> int:
             command = find_pip()
             print(command[0] if "-m" in command else command[1].removesuffix("/pip"))
             return 0
-        run(options.dev)
+        with alone():
+            run(options.dev)
     except (BuildError, DemoError) as error:
         print(f"setup: {error}", file=sys.stderr)
         return 1

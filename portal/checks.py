@@ -23,6 +23,7 @@ from portal.slurm_json import jobs_of_json, queue_json_command
 
 OLDEST_SLURM = (22, 5)
 SOON = timedelta(days=30)
+_UNRESOLVED = "invalid server address"  # ldap3's words
 JSON_TIMEOUT_S = 60  # a big queue is tens of megabytes
 
 
@@ -148,6 +149,9 @@ def ldap_server(directory: Directory, settings: Ldap, server: str) -> Check:
     try:
         return dated(what, "answers, its certificate is valid", directory.certificate_end(server))
     except ServerFault as fault:
+        if _UNRESOLVED in str(fault):
+            repair = "Correct it in ldap.servers, or see /etc/resolv.conf."
+            return Check(what, "failed", "its name cannot be resolved", repair)
         repair = (
             f"The host name in ldap.servers must be one of the certificate's names, and {settings.ca_file}\n"
             "(ldap.ca_file) must hold the authority that signed it. docs/howto/ldap.md shows how to look."

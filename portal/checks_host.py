@@ -76,6 +76,8 @@ def closed_on_the_way(path: Path) -> str:
 async def sudo(site: Site, run: Run) -> list[Check]:
     """sudo lets the hub's account run the launcher as people, without a password, and nothing else."""
     account, program = hub_account(site), site.portal.launcher
+    if not account:
+        return [Check("sudo", "warning", "not checked: the state folder has no owner yet", "Make that folder first.")]
     done = await run(sudo_command(account if os.geteuid() == 0 else ""))
     rules = parse_sudo(done.stdout)
     ours = [people for people, command in rules if command in (program, "ALL")]
@@ -92,8 +94,11 @@ async def sudo(site: Site, run: Run) -> list[Check]:
 
 
 def hub_account(site: Site) -> str:
-    """The account that runs the hub: this one, or (seen by root) the owner of the state folder."""
-    return Path(site.portal.state_folder).owner() if os.geteuid() == 0 else getpass.getuser()
+    """The account that runs the hub: this one, or (seen by root) the owner of the state folder, or ``""``."""
+    if os.geteuid() != 0:
+        return getpass.getuser()
+    folder = Path(site.portal.state_folder)
+    return folder.owner() if folder.exists() else ""
 
 
 def sudo_command(account: str = "") -> tuple[str, ...]:
@@ -212,7 +217,9 @@ def state_folder(folder: Path) -> Check:
     """The hub's own folder: cookie secret, database, process ids."""
     user = getpass.getuser()
     if not folder.is_dir():
-        repair = f"install -d -o {user} -m 700 {folder}"
+        owner = "PORTAL" if os.geteuid() == 0 else user
+        who = ", with the hub's own account for PORTAL" if os.geteuid() == 0 else ""
+        repair = f"install -d -o {owner} -m 700 {folder}{who}"
         return Check("state folder", "failed", f"there is no folder {folder}", repair)
     if not os.access(folder, os.W_OK | os.X_OK):
         repair = f"Run this as {folder.owner()}, or give it to the hub's account: chown -R {user}: {folder}"

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from portal import quick_start
+from portal import data, quick_start
 from portal.ending import Ending, wake_on_signals
 from portal.home import prepare_home
 from portal.launcher import ENVIRONMENT_FILE
@@ -55,6 +55,7 @@ def main() -> None:
     os.environ["JUPYTERHUB_SERVICE_URL"] = with_port(os.environ["JUPYTERHUB_SERVICE_URL"], port_of(listener))
     runtime = runtime_folder()
     use_tls(runtime)
+    os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{data.folder('deploy') / 'bin'}"
     settings = json.loads(os.environ.get("DSPORTAL_SESSION", "{}"))
     ending = Ending(str(runtime), farewell, settings.get("start_timeout_s"))
     ending.watch()

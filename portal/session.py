@@ -92,11 +92,16 @@ def view(job: Job | None, stale_s: float = 0.0, outlook: Outlook = NOTHING_KNOWN
     return View(60, f"Job {job.id} runs on {job.node or 'its node'}; JupyterLab starts.")
 
 
+_EARLIER = "earlier if other jobs end before their limit."  # Slurm reckons with time limits
+
+
 def _waiting(job: Job, outlook: Outlook) -> str:
     reason, _, details = job.reason.partition(",")
     words = _REASONS.get(reason, f"Slurm's reason: {job.reason}" if job.reason else "Slurm is looking for a place")
     named = f" ({details.strip()})" if details else ""
-    start = f"Expected start: {_when(job.starts_at, job)}, at the earliest." if job.starts_at and _later(job) else ""
+    start = (
+        f"Slurm expects it to start at {_when(job.starts_at, job)}, {_EARLIER}" if job.starts_at and _later(job) else ""
+    )
     return " ".join(filter(None, [f"Job {job.id} waits: {words}{named}.", start, *_outlook(job, reason, outlook)]))
 
 

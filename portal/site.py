@@ -44,6 +44,12 @@ def _server(value: str) -> str:
     return value
 
 
+def _user_dn(value: str) -> str:
+    if "{username}" not in value:
+        raise ValueError("a DN with {username} in it")
+    return value
+
+
 def _group(value: str) -> str:
     if not re.fullmatch(r"[^\x00-\x1f\x7f]{1,128}", value):
         raise ValueError("a group's name, without control characters")
@@ -54,6 +60,7 @@ AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 OptionalPath = Annotated[str, AfterValidator(_absolute_or_empty)]
 Name = Annotated[str, AfterValidator(_name)]
 Group = Annotated[str, AfterValidator(_group)]
+UserDn = Annotated[str, AfterValidator(_user_dn)]
 Server = Annotated[str, AfterValidator(_server)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Hours = Annotated[int, Field(ge=1, le=8760)]
@@ -155,7 +162,7 @@ class Ldap(Table):
 
     servers: Annotated[tuple[Server, ...], Field(min_length=1)]
     ca_file: AbsolutePath
-    user_dn: str  # e.g. "uid={username},ou=people,dc=cluster,dc=example"
+    user_dn: UserDn  # e.g. "uid={username},ou=people,dc=cluster,dc=example"
     group_base: str = ""
     group_filter: str = "(&(objectClass=groupOfNames)(member={dn}))"
     group_attribute: Name = "cn"
@@ -283,5 +290,3 @@ def _contradictions(site: Site) -> Iterator[str]:
         yield "portal.certificate, portal.key: HTTPS needs both; allowed: both or neither"
     if site.ldap and (site.ldap.allowed_groups or site.ldap.admin_groups) and not site.ldap.group_base:
         yield "ldap.group_base: missing; allowed_groups and admin_groups are looked up below it"
-    if site.ldap and "{username}" not in site.ldap.user_dn:
-        yield f"ldap.user_dn: {site.ldap.user_dn!r} is not possible; allowed: a DN with {{username}} in it"

@@ -77,8 +77,11 @@ class AsksPerson(Configurable):
             raise Refused(error) from error
 
     def options_from_query(self, query_data: Mapping[str, list[str]]) -> dict[str, object]:
-        """A link never starts anything: the form is shown instead."""
-        raise Refused(PortalError("A link cannot start a session. Check the choices below, then press Start."))
+        """A link never starts anything: the form is shown instead, with the link's choices."""
+        self.options_of_form(query_data)
+        raise Refused(
+            PortalError("A link cannot start a session by itself: check its choices below, then press Start.")
+        )
 
     def _checked(self, options: Mapping[str, object]) -> SessionRequest:
         return checked(options, self.site, identity_of(self.user))

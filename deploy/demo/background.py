@@ -78,6 +78,7 @@ def clean(state: State, live: bool = False) -> int:
         raise DemoError(refusal)
     cgroups.remove(state.folder)
     folder = state.cluster if live else state.folder
+    say(f"Removing {folder} …")
     command = ["rm", "-rf", "--one-file-system", "--", str(folder)]
     first = subprocess.run(command, capture_output=True, check=False)
     if first.returncode:  # files of subordinate ids: only namespace root may remove them

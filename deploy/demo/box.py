@@ -39,7 +39,8 @@ def lines(state: State, plan: Plan, address: str, seconds: float) -> list[str]:
         "Network      the cluster's own, without a way out; only the port above is open outside",
         f"Logs         {state.cluster / 'logs'}",
         "Look inside  make demo-shell   (as alice: sinfo, squeue, sbatch)",
-        "Stop         Ctrl-C, or make demo-down; make demo-clean takes all of it away",
+        "Doctor       make demo-doctor",
+        "Stop         make demo-down, or Ctrl-C where make demo runs; make clean takes all of it away",
     ]
 
 

@@ -16,6 +16,7 @@ import debs
 import enter
 import host
 import lock
+import ports
 import requirements
 import state as states
 from say import CannotRun, DemoError, guarded, say
@@ -32,6 +33,7 @@ def parser() -> argparse.ArgumentParser:
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
     for name, words in {"run": "start and stay until Ctrl-C", "up": "start in the background"}.items():
         add_start(verb(verbs, name, words))
+    add_start(verb(verbs, "check", "is the port free? before anything is fetched"))
     fetching = verb(verbs, "fetch", "download and unpack, start nothing")
     add_groups(fetching)
     verb(verbs, "down", "end it")
@@ -112,6 +114,13 @@ def begin(state: State, arguments: argparse.Namespace) -> int:
         return background.up(state, options)
     end_with_parent()
     return host.keep(state, options, lambda: None)
+
+
+def check(state: State, arguments: argparse.Namespace) -> int:
+    """What would stop a start at its very end is told at its beginning."""
+    if not state.is_taken():
+        ports.listen(arguments.bind, arguments.port).close()
+    return 0
 
 
 def end_with_parent() -> None:
@@ -213,6 +222,7 @@ VERBS: dict[str, Callable[[State, argparse.Namespace], int]] = {
     "up": begin,
     "fetch": bring,
     "down": lambda state, arguments: background.down(state),
+    "check": check,
     "status": status,
     "clean": lambda state, arguments: background.clean(state, arguments.live),
     "lock": relock,

@@ -156,6 +156,25 @@ class Pip:
                 raise
 
 
+def compile_folder(python: Path, folder: Path) -> None:
+    """Compile everything below ``folder`` once; a compilation that is interrupted leaves no process behind."""
+    # Some packages carry files for other Pythons, which do not compile: not our business.
+    argv = [str(python), "-I", "-m", "compileall", "-q", "-j", "0", str(folder)]
+    silent = subprocess.DEVNULL
+    with subprocess.Popen(argv, stdin=silent, stdout=silent, stderr=silent, start_new_session=True) as process:
+        try:
+            process.wait()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+
+
+def end_on_signals() -> None:
+    """A terminal that is closed, and a polite kill, end this program as Ctrl-C does: with what it has started."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+
+
 def folder_mib(folder: Path) -> int:
     """The size of the files below ``folder``, which may change while it is counted."""
     total = 0

@@ -118,3 +118,21 @@ def test_a_link_never_starts_a_session(page: Page, query: str) -> None:
     expect(page.get_by_role("heading", name="Start a session")).to_be_visible()
     page.goto("/hub/home")
     expect(page.get_by_role("heading", name="Not running")).to_be_visible()
+
+
+def test_the_choices_of_a_link_are_filled_in_and_wait_for_the_person(page: Page) -> None:
+    page.goto(f"/hub/spawn/{PERSON}?gpus=3&hours=2")
+
+    expect(page.get_by_text("A link cannot start a session by itself: check its choices below")).to_be_visible()
+    expect(page.get_by_role("radio", name="3 GPUs")).to_be_checked()
+    expect(page.get_by_label("Hours", exact=True)).to_have_value("2")
+    picture(page, "21-choices-of-a-link")
+
+
+def test_a_link_that_asks_for_too_much_says_so_at_the_field(page: Page) -> None:
+    page.goto(f"/hub/spawn/{PERSON}?gpus=99&hours=2")
+
+    expect(
+        page.get_by_text("99 is not possible here. Allowed: a whole number from 0 to 4.", exact=True)
+    ).to_be_visible()
+    expect(page.get_by_label("Hours", exact=True)).to_have_value("2")

@@ -155,6 +155,24 @@ def test_the_quick_start_answers_what_the_stock_start_answers(quick: Session, st
     assert "quick start" not in quick.log.read_text()
 
 
+def test_the_portals_own_command_is_the_last_thing_in_the_path_of_kernels(quick: Session) -> None:
+    status, kernel = quick.ask("api/kernels", "POST")
+    assert status == 201, kernel
+    wait_for("the kernel", lambda: children(quick))
+    environment = (Path("/proc") / children(quick)[-1] / "environ").read_bytes().decode().split("\0")
+    *_, last = next(line for line in environment if line.startswith("PATH=")).split(":")
+
+    assert [file.name for file in Path(last).iterdir()] == ["portal"], "nothing else is hidden or offered by it"
+    listed = subprocess.run([Path(last) / "portal", "notebooks", "list"], capture_output=True, text=True, check=True)
+    assert "tensorflow/mnist" in listed.stdout
+    quick.ask(f"api/kernels/{json.loads(kernel)['id']}", "DELETE")
+
+
+def children(session: Session) -> list[str]:
+    """The processes that a session's server has started."""
+    return Path(f"/proc/{session.process.pid}/task/{session.process.pid}/children").read_text().split()
+
+
 def series(session: Session) -> set[str]:
     """The names of the metrics that a server shows."""
     text = session.ask("metrics")[1]

@@ -19,7 +19,9 @@ def test_a_waiting_job_says_why_and_when_at_the_earliest() -> None:
     later = replace(WAITING, starts_at=datetime(2026, 11, 21, 14, 20))
 
     assert session.view(WAITING).words == "Job 8 waits: all fitting GPUs, cores or memory are in use."
-    assert session.view(later).words.endswith("Expected start: 14:20, at the earliest.")
+    assert session.view(later).words.endswith(
+        "expects it to start at 14:20, earlier if other jobs end before their limit."
+    )
 
 
 def test_a_waiting_job_says_its_place_what_is_free_and_what_maintenance_comes() -> None:
