@@ -29,6 +29,8 @@ WANTED = {
         "r-base-core",
         "r-cran-irkernel",
         "dataset-fashion-mnist",
+        "python3-venv",
+        "charliecloud-runtime",
     ],
     "browser": ["chromium", "fonts-dejavu-core", "fonts-liberation"],
     "rootless-test": ["uidmap"],

@@ -1,0 +1,300 @@
+"""The lessons on one's own node and on jobs beyond it, on their kernel, in real Slurm jobs of a person."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.inside import SITE_FILE, VENV_BIN, eventually, home, is_root_variant, jobs_of, sh
+from tests.notebooks.test_mnist import Run, exit_status, own_folder
+
+PERSON = "alice"
+LESSONS = Path(__file__).parents[2] / "notebooks"
+NODE = {"copy_mib": 16, "seconds_per_pair": 0.1, "storage_mib": 32}
+PRIMES = {"limit": 2_000_000, "job_minutes": 2}
+# Runs a notebook that is no template: a changed copy, or one for another kernel than its own.
+RUN_FILE = """
+import json, os, sys
+from pathlib import Path
+from portal import notebooks, site
+os.environ["JUPYTER_PATH"] = site.load(sys.argv[1]).kernels.folder
+try:
+    notebooks.run(Path(sys.argv[2]), Path(sys.argv[3]), json.loads(sys.argv[4]), Path.cwd(), sys.argv[5] or None)
+except notebooks.NotebookFailed as error:
+    sys.exit(error.message)
+"""
+# What nvidia-smi prints on a node with four V100, each joined with every other one by NVLink.
+NVIDIA_SMI = r"""#!/bin/sh
+case "$1" in
+--query-gpu=*) for gpu in 0 1 2 3; do echo "Tesla V100-SXM2-16GB, 16384 MiB, 3, 16"; done ;;
+topo) printf '\t\033[4mGPU0\tGPU1\tGPU2\tGPU3\tmlx5_0\tCPU Affinity\tNUMA Affinity\033[0m
+GPU0\t X \tNV1\tNV2\tNV1\tSYS\t0-19\t0\nGPU1\tNV1\t X \tNV1\tNV2\tSYS\t0-19\t0
+GPU2\tNV2\tNV1\t X \tNV1\tNODE\t20-39\t1\nGPU3\tNV1\tNV2\tNV1\t X \tNODE\t20-39\t1\nmlx5_0\tSYS\tSYS\tNODE\tNODE\t X \n
+Legend:\n  NV#  = Connection traversing a bonded set of # NVLinks\n' ;;
+esac
+"""
+
+
+def in_a_job(
+    notebook: str | Path,
+    folder: Path,
+    parameters: dict[str, object],
+    prelude: Sequence[str] = (),
+    kernel: str = "",
+) -> Run:
+    """Run a template by its name, or any notebook by its path, in a job with one GPU, as a session would.
+
+    ``prelude`` are lines of shell before it; ``kernel`` takes the place of a notebook's own.
+    """
+    output = folder / "out.ipynb"
+    output.unlink(missing_ok=True)
+    if isinstance(notebook, str):
+        given = [f"--set={name}={value}" for name, value in parameters.items()]
+        lesson = ["notebooks", "run", notebook, "--site", str(SITE_FILE), "--output", str(output)]
+        run = [str(VENV_BIN / "portal"), *lesson, *given]
+    else:
+        given = [str(SITE_FILE), str(notebook), str(output), json.dumps(parameters), kernel]
+        run = [str(VENV_BIN / "python"), "-I", "-c", RUN_FILE, *given]
+    script = "\n".join(
+        ["#!/bin/bash", f"export JUPYTERHUB_SERVICE_PREFIX=/user/{PERSON}/", *prelude, shlex.join(run), ""]
+    )
+    resources = ["--partition=sxm2", "--gres=gpu:1", "--cpus-per-task=8", "--mem=8G", "--time=10", "--export=NONE"]
+    where = [f"--chdir={folder}", f"--output={folder}/session.log", "--job-name=lesson"]
+    clean = ["runuser", "-u", PERSON, "--", "env", "-i", "PATH=/usr/bin:/bin", f"HOME={home(PERSON)}", f"USER={PERSON}"]
+    command = [*clean, "sbatch", "--parsable", *resources, *where]
+    submitted = subprocess.run(command, input=script, text=True, capture_output=True, cwd="/", check=False)
+    assert submitted.returncode == 0, submitted.stderr
+    status = eventually(lambda: exit_status(submitted.stdout.strip()), "the session ends", within_s=300, every_s=0.3)
+    cells = {cell["id"]: cell for cell in json.loads(output.read_bytes())["cells"]} if output.exists() else {}
+    return Run(str(notebook), int(status.partition(":")[0]), (folder / "session.log").read_text(), folder, cells)
+
+
+def changed(template: str, folder: Path, old: str, new: str) -> Path:
+    """A copy of a template in ``folder`` with one line of it changed."""
+    notebook = json.loads((LESSONS / f"{template}.ipynb").read_bytes())
+    lines = [line for cell in notebook["cells"] for line in cell["source"]]
+    assert sum(old in line for line in lines) == 1, old
+    for cell in notebook["cells"]:
+        cell["source"] = [line.replace(old, new) for line in cell["source"]]
+    path = folder / "changed.ipynb"
+    path.write_text(json.dumps(notebook))
+    return path
+
+
+def program(folder: Path, name: str, text: str) -> str:
+    """Put a program first into the PATH; the line of shell that does it."""
+    bin_folder = folder / "bin"
+    bin_folder.mkdir(exist_ok=True)
+    (bin_folder / name).write_text(text)
+    (bin_folder / name).chmod(0o755)
+    return f"export PATH={bin_folder}:$PATH"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernels() -> None:
+    """The site's kernelspecs, as the demo writes them at its start."""
+    sh(str(VENV_BIN / "portal"), "kernels", "sync", "--site", str(SITE_FILE))
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Run]:
+    """One small run of the lesson on the node, with a storage linked in the home as a session does it."""
+    sh("ln", "-sfn", "/mnt/isilon", str(home(PERSON) / "isilon"), user=PERSON)
+    folder = own_folder("node-lesson")
+    run = in_a_job("cluster/know_your_node", folder, {**NODE, "keep": True})
+    assert run.status == 0, run.log
+    yield run
+    shutil.rmtree(folder)
+
+
+def test_it_sets_what_slurm_wrote_down_beside_what_the_node_enforces(node: Run) -> None:
+    printed = node.text("slurm-job")
+    assert re.search(r"Job \d+ in sxm2 on gpu0[1-3], until 20\d\d-", printed)
+    assert "cpu 8, mem 8G, node 1" in printed
+    (row,) = re.findall(r"^memory (.*)$", printed, re.MULTILINE)
+    written, enforced = re.split(r"  +", row.strip())
+    assert written == "8 GiB"
+    if is_root_variant():
+        assert enforced == "8 GiB"
+    assert re.search(r"So there are \d+ cores and \d+\.\d GiB to use", printed)
+
+
+def test_it_tells_its_own_gpu_from_those_of_others(node: Run) -> None:
+    devices = dict(re.findall(r"^/dev/(nvidia\d): (.*)$", node.text("gpu-list"), re.MULTILINE))
+    assert sorted(devices) == ["nvidia0", "nvidia1", "nvidia2", "nvidia3"]
+    if is_root_variant():
+        assert sorted(devices.values()) == [*["not yours"] * 3, "yours, but no GPU is behind it"]
+    assert "No GPU can be used here" in node.text("gpu-list")
+    assert node.text("gpu-pairs") == "No GPU is measured in this run.\n"
+
+
+def test_every_pair_of_cores_is_measured_and_drawn(node: Run) -> None:
+    results = json.loads((node.folder / "know-your-node/node.json").read_text())
+    cores = sorted({pair["from"] for pair in results["cores"]})
+    assert {(pair["from"], pair["to"]) for pair in results["cores"]} == {(a, b) for a in cores for b in cores}
+    for pair in results["cores"]:
+        assert pair["right"]
+        assert 0.1 < pair["gb_per_s"] < 10_000
+        assert 0.01 < pair["us"] < 20_000
+    printed = node.text("core-matrix")
+    assert printed.count("from / to") == 2
+    assert f"{len(cores)} of " in printed
+    assert len(node.shown("core-matrix", "image/png")) == 1
+
+
+def test_the_storage_is_read_from_storage_and_left_as_it_was(node: Run) -> None:
+    storage = json.loads((node.folder / "know-your-node/node.json").read_text())["storage"]
+    assert list(storage) == [str(home(PERSON)), "/tmp", str(home(PERSON) / "isilon")]
+    for folder, found in storage.items():
+        assert found["right"]
+        assert min(found["write"], found["read"], found["again"]) > 0
+        if sh("stat", "--file-system", "--format=%T", folder).strip() in ("ext2/ext3", "xfs", "btrfs"):
+            assert found["fetched"] > 0.9, "the first read came out of the page cache"
+        assert list(Path(folder).glob(".know-your-node-*")) == []
+    assert "2,940 images/s × 0.113 MB" in node.text("storage-test")
+
+
+def test_what_to_set_can_be_sourced_by_a_job_script(node: Run) -> None:
+    file = node.folder / "know-your-node/node-settings.sh"
+    shown = "echo $OMP_NUM_THREADS $OMP_PROC_BIND ${NCCL_P2P_LEVEL-none}"
+    (usable,) = re.findall(r"So there are (\d+) cores", node.text("slurm-job"))
+    assert sh("bash", "-c", f"source {file}; {shown}") == f"{usable} close none\n"
+    assert "DataLoader(…, num_workers=" in file.read_text()
+
+
+def test_nothing_puzzling_is_printed_to_stderr(node: Run) -> None:
+    assert {name: noise for name, noise in node.stderr.items() if noise} == {}
+
+
+def test_gpus_that_nvlink_joins_get_a_process_each_and_nccls_setting() -> None:
+    folder = own_folder("node-with-gpus")
+    few = {**NODE, "storage_folders": [str(folder)], "max_places": 1}
+    four = ["export CUDA_VISIBLE_DEVICES=0,1,2,3", program(folder, "nvidia-smi", NVIDIA_SMI)]
+    run = in_a_job("cluster/know_your_node", folder, few, four)
+    assert run.status == 0, run.log
+    printed = run.text("gpu-list")
+    assert printed.count("Tesla V100-SXM2-16GB, 16384 MiB, PCIe 3 × 16") == 4
+    assert "GPU0 – GPU2: NV2\n" in printed
+    assert "mlx5" not in printed
+    assert "Choose a PyTorch kernel for that" in printed
+    settings = run.text("what-to-set")
+    assert "export NCCL_P2P_LEVEL=NVL" in settings
+    assert [int(rank) for rank in re.findall(r"process (\d): taskset --cpu-list \d", settings)] == [0, 1, 2, 3]
+    assert not (folder / "know-your-node").exists(), "the work folder was to be removed"
+    shutil.rmtree(folder)
+
+
+def test_memory_that_arrives_changed_is_told_and_no_figure_is_believed() -> None:
+    folder = own_folder("node-faulty")
+    faulty = changed("cluster/know_your_node", folder, "np.array_equal(own, base + turn)", "own[0] != base[0] + turn")
+    run = in_a_job(faulty, folder, {**NODE, "max_places": 1})
+    assert run.status != 0
+    assert (
+        "the cell 'core-matrix' failed with AssertionError: What was read is not what was written, from core" in run.log
+    )
+    shutil.rmtree(folder)
+
+
+def test_too_little_memory_is_said_before_anything_is_measured() -> None:
+    folder = own_folder("node-too-big")
+    run = in_a_job("cluster/know_your_node", folder, {"copy_mib": 20_000})
+    assert run.status != 0
+    assert re.search(r"GiB of memory, the measurements take 78\.1 GiB: ask for more, or set a smaller", run.log)
+    assert "core-matrix" not in run.log
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def beyond() -> Iterator[Run]:
+    """One small run of the lesson on jobs."""
+    folder = own_folder("beyond-lesson")
+    run = in_a_job("cluster/beyond_one_node", folder, PRIMES)
+    assert run.status == 0, run.log
+    yield run
+    shutil.rmtree(folder)
+
+
+def test_a_job_on_two_nodes_is_submitted_and_followed_with_its_log(beyond: Run) -> None:
+    (job,) = re.findall(r"^Submitted job (\d+)$", beyond.text("submit-job"), re.MULTILINE)
+    followed = beyond.text("follow-job")
+    assert re.search(r"RUNNING on gpu\[\d\d[,-]\d\d\]", followed) or "COMPLETED on gpu[" in followed
+    assert len(re.findall(r"\| task [0-3] on gpu0\d: [\d,]+ primes from", followed)) == 4
+    assert job not in jobs_of(PERSON)
+
+
+def test_what_the_tasks_found_is_what_a_sieve_in_plain_python_finds(beyond: Run) -> None:
+    parts = [json.loads(file.read_text()) for file in sorted((beyond.folder / "beyond-one-node").glob("task-*.json"))]
+    sieve = bytearray([0, 0]) + bytearray([1]) * (PRIMES["limit"] - 2)
+    for number in range(2, int(PRIMES["limit"] ** 0.5) + 1):
+        if sieve[number]:
+            sieve[number * number :: number] = bytes(len(range(number * number, len(sieve), number)))
+    assert sum(part["count"] for part in parts) == sum(sieve) == 148_933
+    assert sum(part["sum"] for part in parts) == sum(number for number, prime in enumerate(sieve) if prime)
+    assert len({part["node"] for part in parts}) == 2
+    assert "As expected: 148,933 primes below 2,000,000 on 2 nodes" in beyond.text("check")
+
+
+def test_the_accounting_tells_how_the_job_ended(beyond: Run) -> None:
+    lines = beyond.text("account").splitlines()
+    assert lines[0].split()[:4] == ["JobID", "JobName", "State", "ExitCode"]
+    assert re.match(r"\d+ +beyond-one-node +COMPLETED +0:0", lines[1])
+    assert any(re.match(r"\d+\.0 +python3 +COMPLETED", line) for line in lines)
+
+
+def test_the_lesson_on_jobs_prints_nothing_to_stderr(beyond: Run) -> None:
+    assert {name: noise for name, noise in beyond.stderr.items() if noise} == {}
+
+
+def test_a_part_that_leaves_numbers_out_is_noticed() -> None:
+    folder = own_folder("beyond-faulty")
+    faulty = changed(
+        "cluster/beyond_one_node", folder, "limit * (task + 1) // tasks", "limit * (task + 1) // tasks - 9"
+    )
+    run = in_a_job(faulty, folder, {**PRIMES, "limit": 1_000_000})
+    assert run.status != 0
+    assert "the cell 'check' failed with AssertionError: The tasks found 78,49" in run.log
+    assert "one process 78,498 with" in run.log
+    shutil.rmtree(folder)
+
+
+def test_a_refusal_is_one_sentence_that_names_the_partitions() -> None:
+    folder = own_folder("beyond-refused")
+    run = in_a_job("cluster/beyond_one_node", folder, {**PRIMES, "job_minutes": 100_000})
+    assert run.status != 0
+    assert "the cell 'submit-job' failed with AssertionError: Slurm refuses this job: " in run.log
+    assert re.search("refuses this job: .*time limit", run.log, re.IGNORECASE)
+    assert "the partitions are sxm2 (3 nodes, up to 1-00:00:00), hipri" in run.log
+    assert jobs_of(PERSON) == []
+    shutil.rmtree(folder)
+
+
+def test_a_job_that_gets_no_nodes_in_time_is_cancelled_and_no_other() -> None:
+    folder = own_folder("beyond-waits")
+    other = sh(
+        "sbatch", "--parsable", "--begin=now+1hour", "--wrap=true", "--chdir=/", "--output=/dev/null", user=PERSON
+    )
+    few = {**PRIMES, "wait_seconds": 3, "sbatch_options": ["--begin=now+1hour"]}
+    run = in_a_job("cluster/beyond_one_node", folder, few)
+    left = jobs_of(PERSON)
+    sh("scancel", other.strip())
+    assert run.status != 0
+    assert re.search(r"Job \d+ did not end within 3 seconds and was cancelled \(it was PENDING: BeginTime", run.log)
+    assert re.search(r"PENDING: BeginTime, number \d of 2 that wait, start expected 20\d\d-", run.text("follow-job"))
+    assert left == [other.strip()]
+    shutil.rmtree(folder)
+
+
+def test_without_slurm_it_ends_with_one_sentence() -> None:
+    folder = own_folder("beyond-without-slurm")
+    link_all = f"mkdir {folder}/bin; ln -s /usr/bin/* {folder}/bin; rm {folder}/bin/sbatch; export PATH={folder}/bin"
+    run = in_a_job("cluster/beyond_one_node", folder, PRIMES, [link_all])
+    assert run.status != 0
+    assert "the cell 'imports' failed with AssertionError: There is no Slurm on this machine (no sbatch in" in run.log
+    shutil.rmtree(folder)
