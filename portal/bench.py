@@ -63,7 +63,9 @@ class Bench:
     help: str
     options: tuple[Option, ...]
     rows: tuple[Row, ...]
-    look: tuple[Row, ...] = ()  # of the part "queue", which has no stock side
+    look: tuple[Row, ...] = ()  # of one more part of the figures, which has no stock side
+    part: str = "queue"
+    part_title: str = "one look at the queue"
 
 
 BENCHES = (
@@ -142,6 +144,31 @@ BENCHES = (
             Row("sessions_kept", "sessions that run on"),
         ),
     ),
+    Bench(
+        "training",
+        "the ResNet50 template's training step beside plain Keras and PyTorch scripts, in turns",
+        (
+            Option("batch-size", 16, "images in one training step"),
+            Option("image-size", 224, "the side of the images, in pixels", least=32),
+            Option("steps", 3, "training steps of each script in a round"),
+            Option("rounds", 5, "rounds, after two steps each to warm up"),
+        ),
+        (
+            Row("images_per_s", "images a second, mean of all rounds"),
+            Row("slowest_round_images_per_s", "its slowest round"),
+            Row("fastest_round_images_per_s", "its fastest round"),
+            Row("fastest_plain_images_per_s", "the fastest plain script"),
+            Row("ratio", "ratio to the fastest plain script", at_least=1.0),
+        ),
+        (
+            Row("keras_float32", "Keras, float32"),
+            Row("keras_bfloat16", "Keras, mixed bfloat16"),
+            Row("torch_float32", "PyTorch, float32"),
+            Row("torch_bfloat16", "PyTorch, channels_last and bfloat16 autocast"),
+        ),
+        part="plain",
+        part_title="plain scripts, images a second",
+    ),
 )
 
 
@@ -204,8 +231,8 @@ def table(figures: Mapping[str, Any]) -> str:
     lines: list[tuple[str, ...]] = [("", "ours", "stock", "aim", "")]
     lines += [_line(row, figures["ours"], figures["stock"]) for row in bench.rows]
     if bench.look:
-        lines += [("", "", "", "", ""), ("one look at the queue", "ours", "", "aim", "")]
-        lines += [_line(row, figures["queue"], {}) for row in bench.look]
+        lines += [("", "", "", "", ""), (bench.part_title, "", "", "", "")]
+        lines += [_line(row, figures[bench.part], {}) for row in bench.look]
     asked = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in figures["options"].items())
     return "\n".join([f"{bench.name}: {asked}; {figures['cores']} cores", "", *_aligned(lines)])
 

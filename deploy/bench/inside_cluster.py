@@ -12,8 +12,15 @@ import restart
 import spawn
 import storm
 from hubs import cores
+from training import compare
 
-BENCHES = {"queries": queries.run, "spawn": spawn.run, "storm": storm.run, "restart": restart.run}
+BENCHES = {
+    "queries": queries.run,
+    "spawn": spawn.run,
+    "storm": storm.run,
+    "restart": restart.run,
+    "training": compare.run,
+}
 
 
 def main() -> int:

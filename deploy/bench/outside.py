@@ -44,6 +44,16 @@ def main(name: str, options: str, form: str) -> int:
     return 0
 
 
+def offer_environments() -> None:
+    """The module tree and the frameworks that the demo was built with, where there are any: `training` runs them."""
+    STATE.mkdir(mode=0o700, exist_ok=True)
+    built, here = CHECKOUT / ".demo" / "cm", STATE / "cm"
+    if here.is_dir() and not here.is_symlink() and not any(here.iterdir()):  # an earlier bench had none to offer
+        here.rmdir()
+    if built.is_dir() and not here.exists():
+        here.symlink_to(built)
+
+
 def interrupted(number: int, frame: FrameType | None) -> None:
     """TERM and HUP end a bench as Ctrl-C does."""
     raise KeyboardInterrupt
@@ -54,6 +64,7 @@ def cluster() -> Iterator[bool]:
     """A fresh cluster, ended afterwards; also when this process is killed. False when it did not start."""
     if (STATE / "cluster").exists():
         demo("clean", "--live")
+    offer_environments()
     argv = [str(DEMO), "run", "--no-hub"]
     # In a session of its own: Ctrl-C reaches it only through us, when nothing is measured any more.
     keeper = subprocess.Popen(argv, env=environment(), cwd=CHECKOUT, stdout=sys.stderr, start_new_session=True)
