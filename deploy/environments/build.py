@@ -25,7 +25,6 @@ import fcntl
 import hashlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -34,10 +33,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from wheels import Absent, BuildError, Pip, pip_command
+from folders import add_modules, make_empty, publish, see, settle
+from wheels import Absent, BuildError, Pip, end_on_signals, pip_command
 
 HERE = Path(__file__).resolve().parent
 MODULEFILES = HERE.parent / "modulefiles"
+LESSONS = HERE.parents[1] / "notebooks"
 STAMP = ".dsportal-stamp"
 RECIPE = "1"  # changes when this file builds the same lock into something else
 
@@ -54,6 +55,8 @@ class Environment:
         first_run: whether it is built when nothing is named.
         recipe: the name of the lock; '' = ``name``.
         otherwise: the same environment out of another lock, for where this one's packages cannot be had.
+        upon: the environment whose packages it uses as well, and which is built before it; '' = none.
+        lessons: the folder of notebooks whose modules it holds, so that they are found wherever a notebook runs.
     """
 
     name: str
@@ -63,6 +66,8 @@ class Environment:
     first_run: bool = True
     recipe: str = ""
     otherwise: Environment | None = None
+    upon: str = ""
+    lessons: str = ""
 
     @property
     def title(self) -> str:
@@ -71,6 +76,10 @@ class Environment:
     @property
     def lock(self) -> Path:
         return HERE / f"{self.recipe or self.name}.lock"
+
+    @property
+    def modules(self) -> list[Path]:
+        return sorted((LESSONS / self.lessons).glob("*.py")) if self.lessons else []
 
     def folder(self, cm: Path) -> Path:
         return cm / "shared" / "apps" / self.name / self.version
@@ -82,6 +91,7 @@ ENVIRONMENTS = {
     "tensorflow": Environment("tensorflow", "2.21", download_mib=340, disk_mib=1800),
     "pytorch": Environment("pytorch", "2.13", 250, 1200, first_run=False, otherwise=PYTORCH_CUDA),
     "mxnet": Environment("mxnet", "1.9", 100, 400, first_run=False),
+    "inference": Environment("inference", "1.0", 150, 530, first_run=False, upon="tensorflow", lessons="inference"),
 }
 BY_NAME = ENVIRONMENTS | {"pytorch-cuda": PYTORCH_CUDA}
 
@@ -92,7 +102,8 @@ def say(text: str) -> None:
 
 def stamp(environment: Environment, python: str, used_at: Path) -> str:
     """What an environment is made of: two equal stamps mean that nothing has to be done."""
-    text = "\n".join([RECIPE, python, str(used_at), environment.lock.read_text()])
+    modules = [file.read_text() for file in environment.modules]
+    text = "\n".join([RECIPE, python, str(used_at), environment.lock.read_text(), *modules])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -151,40 +162,10 @@ def check_space(environment: Environment, folder: Path) -> None:
         )
 
 
-def make_empty(python: str, folder: Path) -> None:
-    """A virtual environment without pip in it: works without Debian's python3-venv."""
-    done = subprocess.run(
-        [python, "-I", "-m", "venv", "--without-pip", folder], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise BuildError(f"{python} -m venv failed: {done.stdout}{done.stderr}".strip())
-
-
-def settle(folder: Path, final: Path) -> None:
-    """Let everything in ``folder`` name ``final``, the place where it will be used."""
-    for file in [folder / "pyvenv.cfg", *(folder / "bin").iterdir()]:
-        if file.is_symlink() or not file.is_file():
-            continue
-        content = file.read_bytes()
-        if str(folder).encode() in content:
-            file.write_bytes(content.replace(str(folder).encode(), str(final).encode()))
-    # Some packages carry files for other Pythons, which do not compile: not our business.
-    command = [folder / "bin" / "python", "-I", "-m", "compileall", "-q", "-j", "0", folder / "lib"]
-    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-
-
-def publish(staging: Path, folder: Path) -> None:
-    """Give the finished environment its name; an older one makes room."""
-    old = folder.with_name(f".{folder.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
-        folder.rename(old)
-    staging.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
-
-
 def build(environment: Environment, options: argparse.Namespace) -> None:
-    """Build one environment, unless it is there already."""
+    """Build one environment, unless it is there already; before it the one that it stands on."""
+    if environment.upon:
+        build(ENVIRONMENTS[environment.upon], options)
     if is_built(environment, options):
         say(f"{environment.title}: ready")
         return
@@ -220,6 +201,9 @@ def make_from_lock(environment: Environment, options: argparse.Namespace) -> Non
     say(f"  {time.monotonic() - started:5.0f} s  unpacking")
     pip.install(environment.lock, options.cache_dir)
     shutil.rmtree(scratch)
+    if environment.upon:
+        see(staging, [ENVIRONMENTS[environment.upon].folder(options.used_at)])
+    add_modules(staging, environment.modules)
     say(f"  {time.monotonic() - started:5.0f} s  compiling")
     settle(staging, environment.folder(options.used_at))
     (staging / STAMP).write_text(stamp(environment, options.python, options.used_at))
@@ -280,7 +264,7 @@ def run(options: argparse.Namespace) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     os.umask(0o022)  # everybody on the cluster reads these files
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    end_on_signals()
     try:
         run(arguments(argv))
     except BuildError as error:

@@ -33,6 +33,7 @@ from pathlib import Path
 import build
 import horovod_openmpi
 from build import STAMP, Environment, say
+from folders import add_modules, see
 from horovod_openmpi import DemoError
 from wheels import BuildError, Pip, pip_command
 
@@ -107,12 +108,6 @@ def patch(source: Path) -> None:
             raise BuildError(f"{file} has no line {old!r}, which this script replaces")
         # Without a path of this build in the library: the module says where Open MPI is.
         file.write_text(text.replace(old, "set(CMAKE_CXX_STANDARD 17)\nset(CMAKE_SKIP_RPATH TRUE)"))
-
-
-def see(environment: Path, others: Sequence[Path]) -> None:
-    """Let an environment see the packages of others, which stay where they are."""
-    folder = environment / "lib/python3.11/site-packages"
-    (folder / "frameworks.pth").write_text("".join(f"{other}/lib/python3.11/site-packages\n" for other in others))
 
 
 def wheel(recipe: Recipe, staging: Path, pip: Pip, cache: Path) -> Path:
@@ -221,8 +216,7 @@ def make(recipe: Recipe, options: argparse.Namespace, folder: Path, wanted: str)
     horovod_openmpi.unpack_at(staging / "openmpi", options.cache_dir / "debian")
     made = wheel(recipe, staging, pip, options.cache_dir)
     pip._run("install", "--no-deps", "--no-index", "--no-compile", "--no-warn-script-location", str(made))
-    for file in sorted(LESSONS.glob("*.py")):
-        shutil.copyfile(file, staging / "lib/python3.11/site-packages" / file.name)
+    add_modules(staging, sorted(LESSONS.glob("*.py")))
     for name in ("mpirun", "mpiexec", "ompi_info"):
         (staging / "bin" / name).symlink_to(f"../openmpi/usr/bin/{name}")
     shutil.rmtree(staging / "tmp")

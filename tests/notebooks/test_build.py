@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
+import re
 import subprocess
 import zipfile
 from collections.abc import Sequence
@@ -22,24 +23,25 @@ class Workshop:
     def __init__(self, folder: Path) -> None:
         self.folder, self.registry, self.cm = folder, folder / "registry", folder / "cm"
         self.registry.mkdir()
-        (folder / "environments").mkdir()
-        for name in ("build.py", "wheels.py"):
-            (folder / "environments" / name).write_bytes((BUILD.parent / name).read_bytes())
-        self.lock = folder / "environments" / "python3.lock"
+        self.builder = folder / "deploy" / "environments"
+        self.builder.mkdir(parents=True)
+        for name in ("build.py", "folders.py", "wheels.py"):
+            (self.builder / name).write_bytes((BUILD.parent / name).read_bytes())
+        self.lock = self.builder / "python3.lock"
         self.package("1.0")
 
-    def package(self, version: str) -> Path:
+    def package(self, version: str, name: str = "tiny") -> Path:
         """A wheel with one module and one script; the lock asks for it."""
-        wheel = self.registry / f"tiny-{version}-py3-none-any.whl"
-        info = f"tiny-{version}.dist-info"
+        wheel = self.registry / f"{name}-{version}-py3-none-any.whl"
+        info = f"{name}-{version}.dist-info"
         with zipfile.ZipFile(wheel, "w") as archive:
-            archive.writestr("tiny.py", f"def main():\n    print('tiny {version}')\n")
-            archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n")
+            archive.writestr(f"{name}.py", f"def main():\n    print('{name} {version}')\n")
+            archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
             archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-            archive.writestr(f"{info}/entry_points.txt", "[console_scripts]\ntiny = tiny:main\n")
+            archive.writestr(f"{info}/entry_points.txt", f"[console_scripts]\n{name} = {name}:main\n")
             archive.writestr(f"{info}/RECORD", "")
         digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-        self.lock.write_text(f"tiny=={version} \\\n    --hash=sha256:{digest}\n")
+        self.lock.write_text(f"{name}=={version} \\\n    --hash=sha256:{digest}\n")
         return wheel
 
     def build(self, *options: str, what: str = "python3", check: bool = True) -> str:
@@ -50,7 +52,7 @@ class Workshop:
             text=True,
             check=True,
         ).stdout.strip()
-        argv = ["/usr/bin/python3", str(self.folder / "environments/build.py"), "--cm", str(self.cm), "--pip", pip]
+        argv = ["/usr/bin/python3", str(self.builder / "build.py"), "--cm", str(self.cm), "--pip", pip]
         environ = {
             **os.environ,
             "PIP_NO_INDEX": "1",
@@ -133,7 +135,8 @@ def test_a_package_that_cannot_be_had_is_named(workshop: Workshop) -> None:
 def test_a_wrong_name_lists_the_known_ones(workshop: Workshop) -> None:
     printed = workshop.build("tensorflo", check=False)
     assert (
-        "'tensorflo' is not known; there are python3, tensorflow, pytorch, mxnet, pytorch-cuda, modulefiles" in printed
+        "'tensorflo' is not known; there are python3, tensorflow, pytorch, mxnet, inference, pytorch-cuda, modulefiles"
+        in printed
     )
 
 
@@ -178,4 +181,45 @@ def test_only_what_a_first_run_needs_is_built_when_nothing_is_named() -> None:
     printed = subprocess.run(argv, cwd=BUILD.parent, capture_output=True, text=True, check=True).stdout
     first_run, everything = ast.literal_eval(printed)
     assert first_run == ["python3", "tensorflow", "modulefiles"]
-    assert everything == ["python3", "tensorflow", "pytorch", "mxnet", "modulefiles"]
+    assert everything == ["python3", "tensorflow", "pytorch", "mxnet", "inference", "modulefiles"]
+
+
+@pytest.fixture
+def stacked(workshop: Workshop) -> Workshop:
+    """The environment inference, which stands on TensorFlow's and holds the modules of a folder of notebooks."""
+    workshop.lock.rename(workshop.lock.with_name("tensorflow.lock"))
+    workshop.package("1.0", name="upper")
+    workshop.lock.rename(workshop.lock.with_name("inference.lock"))
+    lessons = workshop.folder / "notebooks" / "inference"
+    lessons.mkdir(parents=True)
+    (lessons / "lesson.py").write_text("import tiny, upper\nprint(tiny.__file__, upper.__file__)\n")
+    return workshop
+
+
+def test_an_environment_upon_another_builds_it_first_and_sees_its_packages_and_its_lessons(stacked: Workshop) -> None:
+    used_at = f"--used-at={stacked.cm}"
+    printed = stacked.build(used_at, what="inference")
+    assert printed.index("tensorflow 2.21: built in") < printed.index("inference 1.0: built in")
+    apps = stacked.cm / "shared/apps"
+    python = apps / "inference/1.0/bin/python"
+    seen = subprocess.run([python, "-I", "-c", "import lesson"], capture_output=True, text=True, check=True).stdout
+    assert seen.split()[0].startswith(f"{apps}/tensorflow/2.21/")
+    assert seen.split()[1].startswith(f"{apps}/inference/1.0/")
+    assert stacked.build(used_at, what="inference") == "tensorflow 2.21: ready\ninference 1.0: ready\n"
+
+
+def test_a_changed_lesson_builds_its_environment_again(stacked: Workshop) -> None:
+    stacked.build(what="inference")
+    (stacked.folder / "notebooks/inference/lesson.py").write_text("print('changed')\n")
+    printed = stacked.build(what="inference")
+    assert "tensorflow 2.21: ready" in printed
+    assert "inference 1.0: built in" in printed
+    (module,) = stacked.cm.glob("shared/apps/inference/1.0/lib/*/site-packages/lesson.py")
+    assert "changed" in module.read_text()
+
+
+def test_an_environment_upon_another_brings_nothing_that_is_there_already() -> None:
+    locks = {name: (BUILD.parent / f"{name}.lock").read_text() for name in ("tensorflow", "inference")}
+    names = {name: set(re.findall(r"^([a-z0-9-]+)==", lock, re.MULTILINE)) for name, lock in locks.items()}
+    assert names["inference"] & names["tensorflow"] == set()
+    assert names["inference"] >= {"openvino", "nncf", "onnxruntime", "onnx", "tf2onnx"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -70,6 +71,7 @@ def test_the_cuda_toolkit_names_its_folders_whether_or_not_they_exist() -> None:
         ("shared/tensorflow", "tensorflow, keras"),
         ("shared/pytorch", "torch, torch.utils.tensorboard"),
         ("shared/mxnet", "mxnet, tensorboard.summary"),
+        ("shared/inference", "openvino, nncf, onnxruntime, tf2onnx, keras, server_scenario, trained_model"),
         ("shared/python", "numpy, pandas, matplotlib"),
     ],
 )
@@ -79,7 +81,7 @@ def test_an_environment_has_what_its_module_says(module: str, imports: str) -> N
     assert "/cm/shared/apps/" in printed
 
 
-@pytest.mark.parametrize("name", ["pytorch", "mxnet"])
+@pytest.mark.parametrize("name", ["pytorch", "mxnet", "inference"])
 def test_a_module_whose_environment_is_not_built_says_how_to_get_it(name: str) -> None:
     tree = Path("/tmp/dsportal-test-modulefiles")
     shutil.rmtree(tree, ignore_errors=True)
@@ -91,6 +93,25 @@ def test_a_module_whose_environment_is_not_built_says_how_to_get_it(name: str) -
     assert f"/cm/shared/nothing/{name}" in printed
     assert "make environments ALL=1" in printed
     assert f"shared/{name}/{file.name}" not in printed.partition("Currently Loaded")[2]
+
+
+def test_an_environment_upon_another_has_all_that_its_packages_ask_for() -> None:
+    """But for what is left out on purpose, as inference.in says."""
+    code = (
+        "from importlib.metadata import PackageNotFoundError, distributions, version\n"
+        "from packaging.requirements import Requirement\n"
+        "for package in distributions():\n"
+        "    for wanted in map(Requirement, package.requires or []):\n"
+        "        if wanted.marker and not wanted.marker.evaluate({'extra': ''}):\n"
+        "            continue\n"
+        "        try:\n"
+        "            fits = version(wanted.name) in wanted.specifier\n"
+        "        except PackageNotFoundError:\n"
+        "            fits = False\n"
+        "        print('missing', wanted.name) if not fits else None\n"
+    )
+    printed = modules(f'module load shared/inference; python3 -c "{code}"')
+    assert set(re.findall(r"^missing (.+)$", printed, re.MULTILINE)) == {"openvino-telemetry"}, printed
 
 
 def test_every_script_of_an_environment_starts_with_its_own_python() -> None:
