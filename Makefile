@@ -4,7 +4,7 @@ PORT ?= 8000
 DEMO := deploy/demo/demo
 export PORT
 
-.PHONY: help bench setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean test test-faults lint locks clean
+.PHONY: help bench setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-notebooks lint locks
 
 help:
 	@echo 'make demo        a Slurm cluster of four nodes, LDAP and the portal on port $(PORT); Ctrl-C stops it'
@@ -16,6 +16,7 @@ help:
 	@echo 'make bench       the portal beside the stock parts, in figures; needs root and an idle machine'
 	@echo 'make test        lint, types and all tests (TESTS="unit hub" runs only these rings)'
 	@echo 'make test-faults the fault suite in its long form, about 40 minutes (docs/howto/fault-suite.md)'
+	@echo 'make test-notebooks  every template on its own kernel in a Slurm job, and a table of them'
 
 setup:
 	@/usr/bin/python3 deploy/setup.py
@@ -57,3 +58,6 @@ test:
 
 test-faults:
 	@/usr/bin/python3 tests/run.py --long faults
+
+test-notebooks:
+	@/usr/bin/python3 tests/run.py notebooks

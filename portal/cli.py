@@ -70,15 +70,24 @@ def _add_kernels(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _add_notebooks(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     notebooks = commands.add_parser("notebooks", help="the notebook templates").add_subparsers(required=True)
-    notebooks.add_parser("list", help="what there is").set_defaults(command=_notebooks_list)
+    listed = notebooks.add_parser("list", help="what there is")
     check = notebooks.add_parser("check", help="the house style of templates")
     check.add_argument("names", nargs="*", help="default: all")
-    check.set_defaults(command=_notebooks_check)
+    new = notebooks.add_parser("new", help="start a template: a short lesson that runs, to be written over")
+    new.add_argument("name", help="<framework>/<lesson>, for example pytorch/my_lesson")
+    new.add_argument("--kernel", default="", help="default: the one called like the framework")
+    new.add_argument("--title", default="", help="default: made from the name")
     run = notebooks.add_parser("run", help="run a template on its own kernel, here")
     run.add_argument("name")
     run.add_argument("--output", default="", help="where the notebook with its outputs goes")
     run.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter; may be repeated")
-    _with_site(run, _notebooks_run)
+    acts = {listed: _notebooks_list, check: _notebooks_check, new: _notebooks_new, run: _notebooks_run}
+    for parser, act in acts.items():
+        parser.add_argument("--folder", type=Path, help="the folder of templates (default: the portal's own)")
+        parser.set_defaults(command=act)
+    run.add_argument("--site", default=DEFAULT_SITE, help="the settings file (default: %(default)s)")
+    for parser in (check, new):
+        parser.add_argument("--site", help=f"the settings file (default: {DEFAULT_SITE}, else the example's kernels)")
 
 
 def _up(arguments: argparse.Namespace) -> int:
@@ -164,20 +173,41 @@ def _kernels_list(arguments: argparse.Namespace) -> int:
 def _notebooks_list(arguments: argparse.Namespace) -> int:
     from portal import notebooks
 
-    return notebooks.main_list(data.folder("notebooks"))
+    return notebooks.main_list(_templates(arguments))
 
 
 def _notebooks_check(arguments: argparse.Namespace) -> int:
     from portal import notebooks
 
-    return notebooks.main_check(data.folder("notebooks"), arguments.names)
+    kernels = notebooks.kernels_of(_site_of_templates(arguments))
+    return notebooks.main_check(_templates(arguments), arguments.names, kernels)
+
+
+def _notebooks_new(arguments: argparse.Namespace) -> int:
+    from portal import notebooks
+
+    kernels = notebooks.kernels_of(_site_of_templates(arguments))
+    return notebooks.main_new(_templates(arguments), arguments.name, arguments.kernel, arguments.title, kernels)
 
 
 def _notebooks_run(arguments: argparse.Namespace) -> int:
     from portal import notebooks
 
     kernels_folder = load(arguments.site).kernels.folder
-    return notebooks.main_run(data.folder("notebooks"), arguments.name, arguments.output, arguments.set, kernels_folder)
+    return notebooks.main_run(_templates(arguments), arguments.name, arguments.output, arguments.set, kernels_folder)
+
+
+def _templates(arguments: argparse.Namespace) -> Path:
+    folder: Path = arguments.folder or data.folder("notebooks")
+    if not folder.is_dir():
+        raise PortalError(f"There is no folder {folder}: make it first, or name another one with --folder.")
+    return folder
+
+
+def _site_of_templates(arguments: argparse.Namespace) -> Site:
+    """The settings that name the kernels; on a machine without any the example's, for which our templates are made."""
+    example = data.folder("deploy") / "site.toml.example"
+    return load(arguments.site or (DEFAULT_SITE if Path(DEFAULT_SITE).exists() else str(example)))
 
 
 if __name__ == "__main__":

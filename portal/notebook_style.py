@@ -1,12 +1,18 @@
-"""The house style of the notebook templates: one title, one parameters cell, no outputs, a card, named cells."""
+"""The house style of the notebook templates.
+
+One title; one parameters cell, which is the first code cell, with a comment on each parameter; no outputs; a card;
+named cells; a kernel that exists; no dead link.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from portal.notebook_links import link_faults
 
 # What a template says of itself, in its notebook metadata under "dsportal": the key and its kind.
 CARD: dict[str, type] = {
@@ -20,8 +26,11 @@ CARD: dict[str, type] = {
 }
 
 
-def check(path: Path) -> list[str]:
-    """The faults of one notebook against the house style; an empty list when there is none."""
+def check(path: Path, kernels: Collection[str] | None = None) -> list[str]:
+    """The faults of one notebook against the house style; an empty list when there is none.
+
+    ``kernels`` are the names of the kernels that exist; None = the kernel is not looked at.
+    """
     import nbformat
 
     try:
@@ -33,7 +42,8 @@ def check(path: Path) -> list[str]:
     except (OSError, ValueError, TypeError, LookupError, nbformat.ValidationError) as error:
         return [f"not a notebook: {str(error).splitlines()[0]}"]
     rules = (_title_faults, _parameter_faults, _output_faults, _card_faults)
-    return [fault for rule in rules for fault in rule(notebook)]
+    found = [fault for rule in rules for fault in rule(notebook)]
+    return [*found, *_kernel_faults(notebook, kernels), *link_faults(notebook, path)]
 
 
 def _text(cell: Mapping[str, Any]) -> str:
@@ -63,6 +73,29 @@ def _parameter_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
     tagged = [cell for cell in notebook["cells"] if "parameters" in cell["metadata"].get("tags", ())]
     if len(tagged) != 1 or tagged[0]["cell_type"] != "code":
         yield f"{len(tagged)} cells have the tag 'parameters'; there must be one, and it must hold code"
+        return
+    if tagged[0] is not next(cell for cell in notebook["cells"] if cell["cell_type"] == "code"):
+        yield "the cell with the tag 'parameters' must be the first code cell: a person looks for the values there"
+    values = parameters(_text(tagged[0]))
+    for name in (name for name, comment in values.items() if not comment):
+        yield f"the parameter {name} has no comment: say behind it, or in the line above, what it is"
+    if not values:
+        yield "the cell with the tag 'parameters' gives no name a value"
+
+
+def parameters(source: str) -> dict[str, str]:
+    """The names that a parameters cell gives values to, in Python or R, and the comment on each ('' = none)."""
+    found: dict[str, str] = {}
+    name, above = "", ""
+    for line in source.splitlines():
+        code, _, comment = re.sub(r"\"[^\"]*\"|'[^']*'", "''", line).partition("#")
+        if match := re.match(r"([A-Za-z.][\w.]*) *(?::[^=]*)?(?:<-|=(?!=))", code):
+            name = match[1]
+            found[name] = comment.strip() or above
+        elif name and code.strip():
+            found[name] = found[name] or comment.strip()
+        above = comment.strip() if not code.strip() else ""
+    return found
 
 
 def _output_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
@@ -98,3 +131,9 @@ def _card_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
         yield "the notebook's kernelspec has no language: choose its kernel and save it with a current Jupyter"
     if spec.get("name") != card.get("kernel"):
         yield f"the card's kernel is {card.get('kernel')!r}, but the notebook's is {spec.get('name')!r}"
+
+
+def _kernel_faults(notebook: Mapping[str, Any], kernels: Collection[str] | None) -> Iterator[str]:
+    name = notebook["metadata"].get("dsportal", {}).get("kernel")
+    if name and kernels is not None and name not in kernels:
+        yield f"there is no kernel {name!r}; there are {', '.join(sorted(kernels)) or 'none'}"

@@ -1,4 +1,4 @@
-"""The notebook templates: list them, check their style, run one, and put them into a person's home.
+"""The notebook templates: list them, check their style, start a new one, run one, put them into a person's home.
 
 A template is ``<folder>/<framework>/<name>.ipynb`` with a card in its metadata (``dsportal``). The list and
 :func:`prepare_home` need nothing but the standard library: the latter runs at every session start, before
@@ -12,17 +12,24 @@ import json
 import logging
 import os
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from portal import notebook_new
 from portal.errors import PortalError
 from portal.home import prepare_home
-from portal.notebook_style import check, titles
+from portal.notebook_list import table
+from portal.notebook_new import Kernel
+from portal.notebook_style import check, parameters, titles
+
+if TYPE_CHECKING:  # a session starts without the settings
+    from portal.site import Site
 
 __all__ = ["NotebookFailed", "Template", "catalogue", "check", "prepare_home", "run"]
 
@@ -107,7 +114,7 @@ def run(
     return output
 
 
-def _check_parameters(path: Path, parameters: Mapping[str, object]) -> None:
+def _check_parameters(path: Path, given: Mapping[str, object]) -> None:
     import papermill
 
     if not path.is_file():
@@ -116,7 +123,7 @@ def _check_parameters(path: Path, parameters: Mapping[str, object]) -> None:
         known = sorted(papermill.inspect_notebook(path)) or _assigned(path)
     except ValueError as error:
         raise NotebookFailed(f"{path.name} cannot be read as a notebook: {error}") from error
-    for name in parameters:
+    for name in given:
         if name not in known:
             near = get_close_matches(name, known, n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
@@ -127,7 +134,7 @@ def _assigned(path: Path) -> list[str]:
     """The names that a parameters cell gives values to, in a language that papermill cannot read, such as R."""
     cells = json.loads(path.read_bytes())["cells"]
     tagged = ("".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", ()))
-    return sorted(re.findall(r"^([A-Za-z.][\w.]*) *(?:<-|=)", "\n".join(tagged), re.MULTILINE))
+    return sorted(parameters("\n".join(tagged)))
 
 
 def _private_kernel(folder: str) -> Any:
@@ -181,23 +188,45 @@ def _no_kernel(name: str) -> str:
     return f"There is no kernel {name!r}; there are {known}. 'portal kernels sync' writes those of the site."
 
 
+def kernels_of(site: Site) -> dict[str, Kernel]:
+    """The kernels that exist for a site: those of its settings, and other kernelspecs in its kernels folder."""
+    found = {}
+    for file in Path(site.kernels.folder, "kernels").glob("*/kernel.json"):
+        try:
+            spec = json.loads(file.read_bytes())
+            found[file.parent.name] = Kernel(file.parent.name, spec["display_name"], spec["language"])
+        except (OSError, ValueError, TypeError, LookupError):
+            continue
+    return found | {kernel.name: Kernel(kernel.name, kernel.title, kernel.language) for kernel in site.kernel}
+
+
 def main_list(folder: Path) -> int:
-    """Print the catalogue."""
-    for template in catalogue(folder):
-        print(f"{template.name:28} {template.kernel:12} {template.minutes_cpu:3} min  {template.title}")
+    """Print the catalogue, as wide as the terminal is."""
+    print(table(catalogue(folder), shutil.get_terminal_size((120, 24)).columns))
     return 0
 
 
-def main_check(folder: Path, names: Sequence[str] = ()) -> int:
+def main_check(folder: Path, names: Sequence[str] = (), kernels: Mapping[str, Kernel] | None = None) -> int:
     """Print the faults of the named templates, or of all; 1 when there is any."""
     try:
         paths = [_path_of(folder, name) for name in names] or sorted(folder.glob("*/*.ipynb"))
     except NotebookFailed as error:
         print(error.message, file=sys.stderr)
         return 1
-    faults = [f"{path.parent.name}/{path.stem}: {fault}" for path in paths for fault in check(path)]
+    faults = [f"{path.parent.name}/{path.stem}: {fault}" for path in paths for fault in check(path, kernels)]
     print("\n".join(faults) or f"{len(paths)} checked, no fault")
     return 1 if faults else 0
+
+
+def main_new(folder: Path, name: str, kernel: str, title: str, kernels: Mapping[str, Kernel]) -> int:
+    """Write a new template and say what to do with it; raises ``NotCreated`` when it cannot be."""
+    notebook_new.check_name(name)
+    framework = name.partition("/")[0]
+    used = next((one.kernel for one in catalogue(folder) if one.name.startswith(f"{framework}/")), "")
+    path = notebook_new.create(folder, name, notebook_new.choose(kernels, kernel, framework, used), title)
+    print(f"written: {path}\nIt runs as it is. Write your lesson over it and its card, then:")
+    print(f"  portal notebooks check {name} --folder {folder}\n  portal notebooks run {name} --folder {folder}")
+    return 0
 
 
 def main_run(folder: Path, name: str, output: str, parameters: Sequence[str], kernels_folder: str) -> int:

@@ -32,6 +32,7 @@ TEST_STATE = STATE.with_name(f"{STATE.name}-test")  # a demo that somebody uses 
 ARTEFACTS = Path(os.environ.get("DSPORTAL_ARTEFACTS") or CHECKOUT / ".test-artefacts")
 
 
+EXAMPLE = CHECKOUT / "deploy" / "site" / "site.toml.example"  # its kernels are those that the templates are made for
 NO_TESTS = 5  # pytest's exit status
 
 
@@ -59,7 +60,7 @@ LINT = (
     ("ruff check", [str(BIN / "ruff"), "check", "."]),
     ("ruff format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."]),
     ("mypy --strict", [str(BIN / "mypy")]),
-    ("notebook style", [str(BIN / "portal"), "notebooks", "check"]),
+    ("notebook style", [str(BIN / "portal"), "notebooks", "check", "--site", str(EXAMPLE)]),
     ("the committed Lab extension is the build of its sources", [str(BIN / "python"), "lab/check_build.py"]),
 )
 
@@ -146,6 +147,8 @@ def run_ring(ring: Ring, options: Sequence[str]) -> Count:
     inside = [str(DEMO), "exec", "--"] if ring.inside else []
     done = subprocess.run([*inside, *argv], cwd=CHECKOUT, env=environment(), check=False)
     count = read(report)
+    if done.returncode < 0 or done.returncode > 128:  # a signal: pytest could say nothing itself
+        print(f"{ring.name}: ended by signal {abs(done.returncode) % 128}", flush=True)
     nothing_chosen = done.returncode == NO_TESTS and bool(options)  # -k names tests of other rings
     if not nothing_chosen and not count.failed and (done.returncode or not count.passed):
         count.failed = 1

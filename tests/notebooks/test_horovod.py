@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.inside import home, jobs_of, sh
-from tests.notebooks.test_mnist import own_folder
+from tests.inside import home, sh
+from tests.notebooks.jobs import PERSON, no_job_is_left, own_folder
 
-PERSON = "alice"
 WORKER = Path(__file__).with_name("horovod_worker.py")
 BUILT = Path("/cm/shared/apps/horovod/0.28.1")
 LAUNCHERS = {
@@ -42,9 +41,11 @@ class Run:
         return sorted(found, key=lambda result: result["rank"])
 
 
-def launch(launcher: str, task: str, timeout_s: float = 240) -> Run:
-    """Run the worker as a person would from a login shell."""
-    script = f"module load shared shared/horovod && cd ~/horovod && exec {launcher} python {WORKER} {task}"
+def launch(
+    launcher: str, task: str, timeout_s: float = 240, worker: Path = WORKER, module: str = "shared/horovod"
+) -> Run:
+    """Run a worker as a person would from a login shell."""
+    script = f"module load shared {module} && cd ~/horovod && exec {launcher} python {worker} {task}"
     clean = ["env", "-i", "PATH=/usr/bin:/bin", f"HOME={home(PERSON)}", f"USER={PERSON}", "bash", "-lc", script]
     argv = ["runuser", "-u", PERSON, "--", *clean]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout_s, check=False, cwd="/")
@@ -104,7 +105,7 @@ def test_a_rank_that_dies_ends_the_run(launcher: str) -> None:
     assert run.ranks == []
     said = r"Process name: 1\nExit code: 137|process rank 1 .* exited on signal 9|gpu02: task 1: Killed"
     assert re.search(said, run.text), run.text
-    assert jobs_of(PERSON) == []
+    no_job_is_left()
 
 
 def test_a_rank_that_hangs_ends_the_run() -> None:
@@ -112,7 +113,7 @@ def test_a_rank_that_hangs_ends_the_run() -> None:
     assert "rank 1 is lost" in run.text
     assert run.status != 0
     assert "Horovod has been shut down" in run.text
-    assert jobs_of(PERSON) == []
+    no_job_is_left()
 
 
 def test_without_a_start_of_horovod_it_says_so(refused: dict[str, Any]) -> None:
@@ -158,7 +159,7 @@ def test_the_environment_has_what_its_module_says() -> None:
     script = (
         "module load shared/horovod; horovodrun --check-build; python -c 'import keras3_horovod; print(keras3_horovod)'"
     )
-    printed = sh("env", "-i", "PATH=/usr/bin:/bin", "bash", "-lc", script, user=PERSON)
+    printed = sh("env", "-i", "PATH=/usr/bin:/bin", "bash", "-lc", script, user=PERSON, timeout_s=180)
     for feature in ("TensorFlow", "MPI", "Gloo"):
         assert f"[X] {feature}" in printed
     assert f"{BUILT}/lib/python3.11/site-packages/keras3_horovod.py" in printed

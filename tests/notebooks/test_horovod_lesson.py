@@ -1,54 +1,31 @@
-"""The Horovod lesson on the module kernel, in a real Slurm job, which submits another job on two nodes."""
+"""The Horovod lessons on MNIST on their own kernels, in a real Slurm job, which submits another job on two nodes."""
 
 from __future__ import annotations
 
 import json
 import re
-import shlex
 import shutil
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.inside import SITE_FILE, VENV_BIN, eventually, home, jobs_of, sh
-from tests.notebooks.test_mnist import Run, exit_status, own_folder
+from tests.notebooks.jobs import NO_GPU, Run, in_a_job, no_job_is_left, own_folder, sync_kernels
 
-PERSON = "alice"
+LESSONS = {"horovod/mnist": "horovod-runs", "horovod/pytorch_mnist": "horovod-pytorch-runs"}  # and their folders
 FEW = {"processes": [1, 2], "train_images": 5_120, "job_minutes": 5}
-
-
-def in_a_job(folder: Path, parameters: dict[str, object]) -> Run:
-    """Run the lesson as a session would, in a job of one node."""
-    output = folder / "out.ipynb"
-    given = [f"--set={name}={value}" for name, value in parameters.items()]
-    lesson = ["notebooks", "run", "horovod/mnist", "--site", str(SITE_FILE), "--output", str(output)]
-    script = f"#!/bin/bash\nexec {shlex.join([str(VENV_BIN / 'portal'), *lesson, *given])}\n"
-    resources = ["--partition=requestq", "--cpus-per-task=8", "--mem=48G", "--time=10", "--export=NONE"]
-    where = [f"--chdir={folder}", f"--output={folder}/session.log", "--job-name=horovod-template"]
-    clean = ["runuser", "-u", PERSON, "--", "env", "-i", "PATH=/usr/bin:/bin", f"HOME={home(PERSON)}", f"USER={PERSON}"]
-    submitted = subprocess.run(
-        [*clean, "sbatch", "--parsable", *resources, *where],
-        input=script, text=True, capture_output=True, cwd="/", check=False,
-    )  # fmt: skip
-    assert submitted.returncode == 0, submitted.stderr
-    status = eventually(lambda: exit_status(submitted.stdout.strip()), "the session ends", within_s=400, every_s=0.5)
-    cells = {cell["id"]: cell for cell in json.loads(output.read_bytes())["cells"]} if output.exists() else {}
-    return Run("horovod/mnist", int(status.partition(":")[0]), (folder / "session.log").read_text(), folder, cells)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def kernels() -> None:
     """The site's kernelspecs, as the demo writes them at its start."""
-    sh(str(VENV_BIN / "portal"), "kernels", "sync", "--site", str(SITE_FILE))
+    sync_kernels()
 
 
-@pytest.fixture(scope="module")
-def trained() -> Iterator[Run]:
-    """One small run of the lesson, looked at by all tests."""
+@pytest.fixture(scope="module", params=LESSONS)
+def trained(request: pytest.FixtureRequest) -> Iterator[Run]:
+    """One small run of each lesson, looked at by all tests."""
     folder = own_folder("horovod-lesson")
-    run = in_a_job(folder, FEW)
+    run = in_a_job(request.param, folder, FEW, resources=NO_GPU)
     assert run.status == 0, run.log
     yield run
     shutil.rmtree(folder)
@@ -70,7 +47,7 @@ def test_the_job_on_two_nodes_is_submitted_followed_and_read_back(trained: Run) 
     assert len(re.findall(r"^rank [01]: my gradient", printed, re.MULTILINE)) == 2
     assert "2 processes: " in printed
     assert "#SBATCH --nodes=2\n" in trained.text("job-script")
-    assert json.loads((trained.folder / "horovod-runs/job.json").read_text())["processes"] == 2
+    assert json.loads((trained.folder / LESSONS[trained.notebook] / "job.json").read_text())["processes"] == 2
 
 
 def test_the_table_has_our_figures_beside_the_sources(trained: Run) -> None:
@@ -91,25 +68,45 @@ def test_it_draws_the_speed_up_and_checks_itself(trained: Run) -> None:
     )
 
 
+def test_the_processes_of_pytorch_end_with_the_same_weights(trained: Run) -> None:
+    """Those of Keras are compared by the tests of its module; here the lesson itself looks at them."""
+    if trained.notebook == "horovod/pytorch_mnist":
+        assert "All processes of a training ended with the same weights" in trained.text("check")
+        for file, count in {"session-1": 1, "session-2": 2, "job": 2}.items():
+            result = json.loads((trained.folder / LESSONS[trained.notebook] / f"{file}.json").read_text())
+            assert (len(result["weights"]), len(set(result["weights"])), result["device"]) == (count, 1, "cpu")
+
+
 def test_nothing_puzzling_is_printed_to_stderr(trained: Run) -> None:
-    for name, cell in trained.cells.items():
-        assert [o["text"] for o in cell.get("outputs", ()) if o.get("name") == "stderr"] == [], name
+    assert {name: noise for name, noise in trained.stderr.items() if noise} == {}
 
 
-def test_without_horovod_it_says_so_in_one_sentence_and_stops() -> None:
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_without_horovod_it_says_so_in_one_sentence_and_stops(lesson: str) -> None:
     folder = own_folder("horovod-without")
-    run = in_a_job(folder, {**FEW, "horovod_modules": ["shared", "shared/horovod/0.1"]})
+    run = in_a_job(lesson, folder, {**FEW, "horovod_modules": ["shared", "shared/horovod/0.1"]}, resources=NO_GPU)
     assert run.status != 0
     assert "the cell 'imports' failed with AssertionError: Horovod cannot be had from the modules shared" in run.log
-    assert jobs_of(PERSON) == []
+    no_job_is_left()
     shutil.rmtree(folder)
 
 
 def test_a_job_that_gets_no_nodes_in_time_is_cancelled() -> None:
     folder = own_folder("horovod-waits")
     few = {**FEW, "processes": [1], "wait_seconds": 3, "sbatch_options": "--begin=now+1hour"}
-    run = in_a_job(folder, few)
+    run = in_a_job("horovod/mnist", folder, few, resources=NO_GPU)
     assert run.status != 0
     assert re.search(r"job \d+ did not end within 3 seconds and was cancelled \(its state: PENDING", run.log), run.log
-    assert jobs_of(PERSON) == []
+    no_job_is_left()
+    shutil.rmtree(folder)
+
+
+def test_with_too_little_memory_the_lesson_of_pytorch_says_so_before_it_starts_a_process() -> None:
+    folder = own_folder("horovod-memory")
+    run = in_a_job("horovod/pytorch_mnist", folder, {"processes": [1, 64]}, resources=NO_GPU)
+    assert run.status != 0
+    said = (
+        r"'memory' failed with AssertionError: 64 processes need about [\d,]+ MiB .* this session has 49,152 MiB: start"
+    )
+    assert re.search(said, run.log), run.log
     shutil.rmtree(folder)

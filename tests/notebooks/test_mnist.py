@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import gzip
-import json
 import re
-import shlex
 import shutil
-import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.inside import SITE_FILE, VENV_BIN, eventually, home, sh
+from tests.notebooks.jobs import PERSON, Run, exit_status, in_a_job, own_folder, sync_kernels
 
-PERSON = "alice"
+__all__ = ["PERSON", "Run", "exit_status", "in_a_job", "own_folder"]  # the other lessons' tests take them from here
 LESSONS = {  # each template, and what it says of its framework
     "tensorflow/mnist": r"TensorFlow 2\.\d+\.\d+ with Keras 3\.\d+",
     "pytorch/mnist": r"PyTorch 2\.\d+\.\d+",
@@ -29,73 +24,10 @@ FEW = {"epochs": 2, "train_images": 6_000, "steps_per_line": 20}
 LINE = re.compile(r"Epoch (\d+) Global Step (\d+), Training Accuracy (\d\.\d{4})\nTest Accuracy (\d\.\d{4})")
 
 
-@dataclass(frozen=True)
-class Run:
-    """What a job left behind: its exit status, its log, the notebook with its outputs, and its folder."""
-
-    notebook: str
-    status: int
-    log: str
-    folder: Path
-    cells: dict[str, dict[str, Any]]
-
-    def text(self, cell: str) -> str:
-        """Everything that a cell printed."""
-        outputs = self.cells[cell]["outputs"]
-        return "".join("".join(o["text"]) for o in outputs if o["output_type"] == "stream")
-
-    def shown(self, cell: str, kind: str) -> list[str]:
-        """What a cell showed of one MIME type."""
-        outputs = (o.get("data", {}).get(kind) for o in self.cells[cell]["outputs"])
-        return ["".join(data) for data in outputs if data]
-
-    @property
-    def stderr(self) -> dict[str, list[str]]:
-        """What each cell wrote to stderr."""
-        outputs = {name: cell.get("outputs", ()) for name, cell in self.cells.items()}
-        return {name: [o["text"] for o in found if o.get("name") == "stderr"] for name, found in outputs.items()}
-
-
-def in_a_job(notebook: str, folder: Path, parameters: dict[str, object], data: str = "") -> Run:
-    """Run a template with ``parameters`` in a job with one GPU, in an environment like a session's.
-
-    ``data`` names a folder of data sets of the person's own, which is looked into first.
-    """
-    output = folder / "out.ipynb"
-    given = [f"--set={name}={value}" for name, value in parameters.items()]
-    run = [str(VENV_BIN / "portal"), "notebooks", "run", notebook, "--site", str(SITE_FILE), "--output", str(output)]
-    exports = [f"export JUPYTERHUB_SERVICE_PREFIX=/user/{PERSON}/", *([f"export DATASET_PATH={data}"] if data else [])]
-    script = "\n".join(["#!/bin/bash", *exports, f"exec {shlex.join([*run, *given])}", ""])
-    resources = ["--partition=sxm2", "--gres=gpu:1", "--cpus-per-task=8", "--mem=48G", "--time=10"]
-    where = [f"--chdir={folder}", f"--output={folder}/job.log", "--job-name=mnist-template", "--export=NONE"]
-    clean = ["runuser", "-u", PERSON, "--", "env", "-i", "PATH=/usr/bin:/bin", f"HOME={home(PERSON)}", f"USER={PERSON}"]
-    command = [*clean, "sbatch", "--parsable", *resources, *where]
-    submitted = subprocess.run(command, input=script, text=True, capture_output=True, cwd="/", check=False)
-    assert submitted.returncode == 0, submitted.stderr
-    status = eventually(lambda: exit_status(submitted.stdout.strip()), "the job ends", within_s=300, every_s=0.5)
-    log = folder / "job.log"
-    cells = {cell["id"]: cell for cell in json.loads(output.read_bytes())["cells"]} if output.exists() else {}
-    return Run(notebook, int(status.partition(":")[0]), log.read_text(), folder, cells)
-
-
-def exit_status(job: str) -> str:
-    """``0:0`` or the like when the job has ended, else ''."""
-    fields = dict(word.partition("=")[::2] for word in sh("scontrol", "show", "job", job).split())
-    return "" if fields["JobState"] in ("PENDING", "RUNNING", "COMPLETING") else fields["ExitCode"]
-
-
-def own_folder(name: str) -> Path:
-    """An empty folder in the person's home."""
-    folder = home(PERSON) / name
-    shutil.rmtree(folder, ignore_errors=True)
-    sh("mkdir", str(folder), user=PERSON)
-    return folder
-
-
 @pytest.fixture(scope="module", autouse=True)
 def kernels() -> None:
     """The site's kernelspecs, as the demo writes them at its start."""
-    sh(str(VENV_BIN / "portal"), "kernels", "sync", "--site", str(SITE_FILE))
+    sync_kernels()
 
 
 @pytest.fixture(scope="module", params=LESSONS)

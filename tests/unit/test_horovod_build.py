@@ -61,7 +61,7 @@ def run(*options: str) -> tuple[int, str]:
 
 
 def test_the_sources_are_changed_for_todays_frameworks(builder: ModuleType, source: Path) -> None:
-    builder.patch(source)
+    builder.horovod_wheel.patch(source)
     assert "int x" not in (source / "horovod/tensorflow/xla_mpi_ops.cc").read_text()
     for file in ("CMakeLists.txt", "horovod/torch/CMakeLists.txt"):
         assert (
@@ -75,59 +75,91 @@ def test_the_sources_are_changed_for_todays_frameworks(builder: ModuleType, sour
 def test_other_sources_are_refused(builder: ModuleType, source: Path, file: str) -> None:
     (source / file).write_text("something new\n")
     with pytest.raises(builder.BuildError, match=file):
-        builder.patch(source)
+        builder.horovod_wheel.patch(source)
 
 
 def test_the_wheel_is_another_one_for_whatever_goes_into_it(
     builder: ModuleType, environment: Path, tmp_path: Path
 ) -> None:
-    plain = builder.Recipe(environment, None, None, None)
-    assert plain.key == builder.Recipe(environment, None, None, None).key
+    plain = builder.Recipe("tensorflow", environment)
+    assert plain.key == builder.Recipe("tensorflow", environment).key
     others = [
-        builder.Recipe(environment, environment, None, None),
-        builder.Recipe(environment, None, tmp_path / "cuda", None),
-        builder.Recipe(environment, None, tmp_path / "cuda", tmp_path / "nccl"),
+        builder.Recipe("pytorch", environment),
+        builder.Recipe("tensorflow", environment, tmp_path / "cuda"),
+        builder.Recipe("tensorflow", environment, tmp_path / "cuda", tmp_path / "nccl"),
     ]
     keys = {recipe.key for recipe in [plain, *others]}
     (environment / ".dsportal-stamp").write_text("made from a newer lock")
     assert len({*keys, plain.key}) == 5
 
 
+def test_an_environment_is_another_one_for_another_framework_place_or_wheel(
+    builder: ModuleType, environment: Path
+) -> None:
+    recipe = builder.Recipe("tensorflow", environment)
+    first = builder.stamp(recipe, Path("/cm"))
+    assert first == builder.stamp(recipe, Path("/cm"))
+    others = [builder.stamp(recipe, Path("/apps")), builder.stamp(builder.Recipe("pytorch", environment), Path("/cm"))]
+    (environment / ".dsportal-stamp").write_text("made from a newer lock")
+    assert len({first, *others, builder.stamp(recipe, Path("/cm"))}) == 4
+
+
 def test_horovods_own_settings_follow_the_choice(builder: ModuleType, tmp_path: Path) -> None:
-    plain = builder.Recipe(tmp_path, None, None, None).variables
+    plain = builder.Recipe("tensorflow", tmp_path).variables
     assert plain["HOROVOD_WITHOUT_PYTORCH"] == plain["HOROVOD_WITH_MPI"] == plain["HOROVOD_WITH_GLOO"] == "1"
     assert "HOROVOD_GPU" not in plain
-    gpus = builder.Recipe(tmp_path, tmp_path, Path("/usr/local/cuda"), Path("/opt/nccl")).variables
-    assert gpus["HOROVOD_WITH_PYTORCH"] == "1"
+    gpus = builder.Recipe("pytorch", tmp_path, Path("/usr/local/cuda"), Path("/opt/nccl")).variables
+    assert gpus["HOROVOD_WITH_PYTORCH"] == gpus["HOROVOD_WITHOUT_TENSORFLOW"] == "1"
     assert (gpus["HOROVOD_GPU"], gpus["HOROVOD_GPU_OPERATIONS"]) == ("CUDA", "NCCL")
     assert (gpus["HOROVOD_CUDA_HOME"], gpus["HOROVOD_NCCL_HOME"]) == ("/usr/local/cuda", "/opt/nccl")
 
 
-def test_without_tensorflow_nothing_is_fetched(tmp_path: Path) -> None:
-    status, said = run("--cm", str(tmp_path))
+@pytest.mark.parametrize(("framework", "version"), [("tensorflow", "2.21"), ("pytorch", "2.13")])
+def test_without_the_framework_nothing_is_fetched(framework: str, version: str, tmp_path: Path) -> None:
+    status, said = run("--cm", str(tmp_path), framework)
+    place = f"{tmp_path}/shared/apps/{framework}/{version}"
     assert (status, said.strip()) == (
         1,
-        f"horovod.py: {tmp_path}/shared/apps/tensorflow/2.21 is not built: run build.py first, then this again",
+        f"horovod.py: {place} is not built: run build.py {framework} first, then this again",
     )
     assert list(tmp_path.iterdir()) == []
 
 
+def test_nothing_is_built_for_one_framework_when_the_other_is_missing(environment: Path, tmp_path: Path) -> None:
+    status, said = run("--cm", str(tmp_path / "cm"))
+    assert (status, "pytorch/2.13 is not built" in said) == (1, True)
+    assert [path.name for path in (tmp_path / "cm/shared/apps").iterdir()] == ["tensorflow"]
+
+
 def test_a_wrong_folder_is_named(environment: Path, tmp_path: Path) -> None:
     cm = tmp_path / "cm"
-    status, said = run("--cm", str(cm), "--cuda", str(tmp_path))
+    status, said = run("--cm", str(cm), "--cuda", str(tmp_path), "tensorflow")
     assert (status, said.strip()) == (1, f"horovod.py: {tmp_path} is no CUDA toolkit: it has no bin/nvcc")
-    status, said = run("--cm", str(cm), "--torch", str(tmp_path / "pytorch"))
-    assert (status, "is not in the folder of --cm" in said) == (1, True)
+    status, said = run("--cm", str(cm), "mxnet")
+    assert (status, "'mxnet' is not known; there are tensorflow, pytorch" in said) == (2, True)
     status, said = run("--cm", str(cm), "--nccl", str(tmp_path))
     assert (status, "--nccl is for a build with --cuda" in said) == (2, True)
 
 
-def test_the_module_names_the_environment_that_is_built(builder: ModuleType) -> None:
-    modulefile = FOLDER.parent / "modulefiles/shared/shared/horovod" / builder.HOROVOD.version
+@pytest.mark.parametrize("framework", ["tensorflow", "pytorch"])
+def test_the_module_names_the_environment_that_is_built(framework: str, builder: ModuleType) -> None:
+    target = builder.TARGETS[framework]
+    modulefile = FOLDER.parent / "modulefiles/shared/shared" / target.environment.name / target.environment.version
     lines = modulefile.read_text().splitlines()
-    assert f"set root {builder.HOROVOD.folder(Path('/cm'))}" in lines
-    assert f"module load shared/tensorflow/{builder.TENSORFLOW.version}" in lines
+    assert f"set root {target.environment.folder(Path('/cm'))}" in lines
+    assert f"module load shared/{framework}/{target.framework.version}" in lines
+    assert {"conflict shared/horovod", "conflict shared/horovod-pytorch"} <= set(lines)
     tree = builder.horovod_openmpi.variables(Path("$root/openmpi"))
     for name in ("OPAL_PREFIX", "PMIX_INSTALL_PREFIX"):
         assert f"setenv {name} {tree[name]}" in lines
     assert f"prepend-path LD_LIBRARY_PATH {tree['LD_LIBRARY_PATH']}" in lines
+
+
+def test_each_environment_gets_the_modules_that_its_framework_can_import(builder: ModuleType) -> None:
+    ours = {file.name for file in builder.LESSONS.glob("*.py")}
+    for framework, target in builder.TARGETS.items():
+        assert set(target.lessons) <= ours
+        for name in target.lessons:
+            other = {"tensorflow": "torch", "pytorch": "tensorflow"}[framework]
+            assert f"import {other}" not in (builder.LESSONS / name).read_text()
+    assert {name for target in builder.TARGETS.values() for name in target.lessons} == ours

@@ -15,6 +15,7 @@ import pytest
 from portal import home as home_module
 from portal import notebooks
 from portal.home import MANIFEST, prepare_home
+from portal.notebook_style import parameters
 
 ROOT = Path(__file__).parents[2]
 Notebook = dict[str, Any]
@@ -41,7 +42,7 @@ def good() -> Notebook:
         "dataset": "MNIST", "summary": "What it teaches.",
     }  # fmt: skip
     return {
-        "cells": [title, cell("values", "n = 1", tags=["parameters"]), cell("work", "n + 1")],
+        "cells": [title, cell("values", "n = 1  # how often", tags=["parameters"]), cell("work", "n + 1")],
         "metadata": {
             "dsportal": card,
             "kernelspec": {"name": "tensorflow", "display_name": "TF", "language": "python"},
@@ -58,7 +59,8 @@ def written(notebook: Notebook, path: Path) -> Path:
 
 
 def faults(notebook: Notebook, folder: Path) -> str:
-    return "\n".join(notebooks.check(written(notebook, folder / "lesson.ipynb")))
+    path = written(notebook, folder / "templates/tensorflow/lesson.ipynb")
+    return "\n".join(notebooks.check(path, ["tensorflow", "python3"]))
 
 
 def test_the_templates_of_the_portal_have_no_fault() -> None:
@@ -93,6 +95,21 @@ SPOILERS: dict[str, tuple[Callable[[Notebook], object], str]] = {
     "no parameters": (lambda n: n["cells"][1].update(metadata={}), "0 cells have the tag 'parameters'"),
     "two parameters cells": (
         lambda n: n["cells"][2].update(metadata={"tags": ["parameters"]}), "2 cells have the tag 'parameters'"
+    ),
+    "parameters that are not first": (
+        lambda n: n["cells"].insert(1, cell("before", "import os")), "must be the first code cell"
+    ),
+    "a parameter without a comment": (
+        lambda n: n["cells"][1].update(source="n = 1  # how often\nm = '# no'"), "the parameter m has no comment"
+    ),
+    "parameters that are none": (lambda n: n["cells"][1].update(source="import os"), "gives no name a value"),
+    "a kernel that does not exist": (
+        lambda n: (n["metadata"]["dsportal"].update(kernel="jax"), n["metadata"]["kernelspec"].update(name="jax")),
+        "there is no kernel 'jax'; there are python3, tensorflow",
+    ),
+    "a dead link": (
+        lambda n: n["cells"][0].update(source="# A lesson\n\nMore in [the next](other.ipynb)."),
+        "cell 1 (title): the link 'other.ipynb' leads to no file: there is no tensorflow/other.ipynb",
     ),
     "outputs": (
         lambda n: n["cells"][2].update(outputs=[{"output_type": "stream", "name": "stdout", "text": "2"}]),
@@ -145,6 +162,24 @@ def test_main_check_tells_which_notebook_and_fails(good: Notebook, tmp_path: Pat
     assert notebooks.main_check(tmp_path, ["a/fine"]) == 0
     assert notebooks.main_check(tmp_path, ["a/nosuch"]) == 1
     assert "there are a/fine, a/run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("a = 1  # one\nb = 2", {"a": "one", "b": ""}),
+        ("# above\na = 1\nb = 2  # two", {"a": "above", "b": "two"}),
+        ("# not of a\n\na = 1", {"a": ""}),
+        ('a = "# no"', {"a": ""}),
+        ("a = [\n  1,  # in the middle\n  2,\n]\nb = 1  # one", {"a": "in the middle", "b": "one"}),
+        ("a: list[int] = [1]  # typed", {"a": "typed"}),
+        ("learning.rate <- 0.1  # R\nn=3", {"learning.rate": "R", "n": ""}),
+        ("if (a == 1) b <- 2  # no\nprint(a == 1)", {}),
+        ("import os  # no", {}),
+    ],
+)
+def test_the_comment_on_a_parameter_stands_behind_it_or_above(source: str, expected: dict[str, str]) -> None:
+    assert parameters(source) == expected
 
 
 def test_a_wrong_parameter_is_named_with_the_nearest_known_one(good: Notebook, tmp_path: Path, capsys: Any) -> None:

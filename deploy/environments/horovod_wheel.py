@@ -1,0 +1,172 @@
+"""The wheel of Horovod, compiled from its source against one framework; ``horovod.py`` puts it into an environment."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import build
+import horovod_openmpi
+from build import STAMP, say
+from wheels import BuildError, Pip
+
+__all__ = ["Recipe", "wheel"]
+
+HERE = Path(__file__).resolve().parent
+RECIPE = "1"  # changes when this file builds the same sources into something else
+SOURCE = "horovod==0.28.1 --hash=sha256:92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0\n"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What decides how the wheel comes out, beside the sources.
+
+    Arguments:
+        framework: its name, "tensorflow" or "pytorch".
+        folder: the environment that holds it.
+        cuda: the CUDA toolkit, or None for a build without GPUs.
+        nccl: the folder with NCCL's include and lib, or None to leave the search to CMake.
+    """
+
+    framework: str
+    folder: Path
+    cuda: Path | None = None
+    nccl: Path | None = None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Horovod's own settings (its docs/install.rst, version 0.28.1)."""
+        frameworks = {name: name == self.framework.upper() for name in ("TENSORFLOW", "PYTORCH", "MXNET")}
+        chosen = {**frameworks, "MPI": True, "GLOO": True}
+        variables = {f"HOROVOD_WITH{'' if wanted else 'OUT'}_{name}": "1" for name, wanted in chosen.items()}
+        if self.cuda:
+            variables |= {"HOROVOD_GPU": "CUDA", "HOROVOD_GPU_OPERATIONS": "NCCL", "HOROVOD_CUDA_HOME": str(self.cuda)}
+        if self.nccl:
+            variables |= {"HOROVOD_NCCL_HOME": str(self.nccl)}
+        return variables
+
+    @property
+    def key(self) -> str:
+        """A name for the wheel: another one for whatever compiles into something else."""
+        compiler = subprocess.run(["g++", "-dumpfullversion"], capture_output=True, text=True, check=True).stdout
+        parts = [
+            RECIPE,
+            SOURCE,
+            compiler,
+            horovod_openmpi.fingerprint(),
+            (self.folder / STAMP).read_text(),
+            repr(sorted(self.variables.items())),
+        ]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:20]
+
+
+def patch(source: Path) -> None:
+    """Make the sources of 0.28.1 compile against today's frameworks.
+
+    ``xla_mpi_ops.cc`` includes headers of XLA that TensorFlow's wheel no longer carries (horovod pull request 4302);
+    all of its code is for GPUs and only when HOROVOD_ENABLE_XLA_OPS asks for it. PyTorch's headers need C++17
+    (horovod pull request 3998, merged after the release).
+
+    Raises:
+        BuildError: the sources are not those that the patch was made for.
+    """
+    xla = source / "horovod/tensorflow/xla_mpi_ops.cc"
+    if "#if HAVE_GPU" not in xla.read_text():
+        raise BuildError(f"{xla} is not the file that this script was made for")
+    xla.write_text("// Left out: it needs headers that TensorFlow's wheel does not carry.\n")
+    for file in (source / "CMakeLists.txt", source / "horovod/torch/CMakeLists.txt"):
+        text, old = file.read_text(), "set(CMAKE_CXX_STANDARD 14)"
+        if old not in text:
+            raise BuildError(f"{file} has no line {old!r}, which this script replaces")
+        # Without a path of this build in the library: the module says where Open MPI is.
+        file.write_text(text.replace(old, "set(CMAKE_CXX_STANDARD 17)\nset(CMAKE_SKIP_RPATH TRUE)"))
+
+
+def wheel(recipe: Recipe, staging: Path, pip: Pip, cache: Path) -> Path:
+    """The wheel of ``recipe``, out of the cache or compiled now."""
+    kept = cache / "horovod" / recipe.key
+    if found := sorted(kept.glob("horovod-*.whl")):
+        say(f"  the wheel is in the cache: {found[0]}")
+        return found[0]
+    source = unpacked_source(pip, cache)
+    patch(source)
+    made = compile_wheel(recipe, source, staging, pip)
+    kept.mkdir(parents=True, exist_ok=True)
+    beside = shutil.copyfile(made, kept / f".{made.name}")
+    return Path(beside).rename(kept / made.name)
+
+
+def unpacked_source(pip: Pip, cache: Path) -> Path:
+    """The source archive, fetched with its hash checked, and unpacked in the scratch folder."""
+    archive = cache / "horovod-0.28.1.tar.gz"
+    if not archive.is_file():
+        (wanted := pip.scratch / "source.txt").write_text(SOURCE)
+        options = ["--require-hashes", "--no-deps", "--no-binary=:all:", "--no-build-isolation"]
+        pip._run("download", *options, "-d", str(pip.scratch), "-r", str(wanted))
+        shutil.copyfile(pip.scratch / archive.name, archive.with_suffix(".part"))
+        archive.with_suffix(".part").rename(archive)
+    if hashlib.sha256(archive.read_bytes()).hexdigest() not in SOURCE:
+        raise BuildError(f"{archive} is not what was locked: take it away and run this again")
+    with tarfile.open(archive) as content:
+        content.extractall(pip.scratch)  # noqa: S202  its hash is checked; 3.11.2 has no filters
+    return pip.scratch / "horovod-0.28.1"
+
+
+def compile_wheel(recipe: Recipe, source: Path, staging: Path, pip: Pip) -> Path:
+    """Run Horovod's build; answers the wheel, in ``source/dist``."""
+    tools = pip.scratch / "tools"
+    build.make_empty(sys.executable, tools)
+    tool_pip = Pip(pip.command, tools / "bin/python", pip.scratch, say)
+    store = pip.scratch / "store"
+    tool_pip.fetch((HERE / "horovod-build.lock").read_text(), store)
+    tool_pip.install(HERE / "horovod-build.lock", store)
+    openmpi = staging / "openmpi"
+    variables = {
+        **os.environ,
+        **recipe.variables,
+        **horovod_openmpi.variables(openmpi),
+        "PATH": f"{tools}/bin:{openmpi}/usr/bin:{os.environ['PATH']}",
+        "MPI_HOME": str(openmpi / "usr"),
+        "MAKEFLAGS": os.environ.get("MAKEFLAGS") or f"-j{len(os.sched_getaffinity(0))}",
+        "LDFLAGS": "-Wl,-s",  # without the symbols for a debugger: 2 MB instead of 54
+        "CXXFLAGS": f"-ffile-prefix-map={source}=horovod",  # what Horovod says names its sources, not this folder
+    }
+    run_build([str(staging / "bin/python"), "setup.py", "-q", "bdist_wheel"], source, variables)
+    (made,) = source.glob("dist/horovod-*.whl")
+    return made
+
+
+def run_build(argv: Sequence[str], source: Path, variables: Mapping[str, str]) -> None:
+    """Compile, with a sign of life twice a minute.
+
+    Raises:
+        BuildError: with the first error and the last lines of the log.
+    """
+    started, log = time.monotonic(), source / "build.log"
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(argv, cwd=source, env=dict(variables), stdout=output, stderr=subprocess.STDOUT) as process,
+    ):
+        while True:
+            try:
+                process.wait(30)
+                break
+            except subprocess.TimeoutExpired:
+                say(f"        … {time.monotonic() - started:.0f} s of compiling")
+            except BaseException:
+                process.terminate()
+                raise
+    if process.returncode:
+        lines = log.read_text(errors="replace").splitlines()
+        errors = [line for line in lines if "error" in line.lower()][:3]
+        raise BuildError(
+            "\n".join(["Horovod did not compile:", *(f"    {line[:240]}" for line in errors + lines[-8:])])
+        )

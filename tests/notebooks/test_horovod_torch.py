@@ -1,0 +1,84 @@
+"""Horovod for PyTorch, started by each launcher in the private cluster: N processes learn what one learns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.inside import sh
+from tests.notebooks.jobs import PERSON, no_job_is_left, own_folder
+from tests.notebooks.test_horovod import LAUNCHERS, LOST_WITHIN_S, launch
+
+BUILT = Path("/cm/shared/apps/horovod-pytorch/0.28.1")
+WORKER = Path(__file__).with_name("horovod_torch_worker.py")
+torch = partial(launch, worker=WORKER, module="shared/horovod-pytorch")
+CHOSEN = ("horovodrun", "horovodrun with four", "mpirun", "srun with four on two nodes")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def folder() -> Iterator[Path]:
+    """A folder of the person's, seen by all nodes."""
+    assert BUILT.is_dir(), f"{BUILT} is not built: deploy/environments/horovod.py --cm FOLDER pytorch"
+    folder = own_folder("horovod")
+    yield folder
+    sh("rm", "-r", str(folder), user=PERSON)
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict[str, Any]:
+    """What one process learns with the whole batches."""
+    run = torch("", "equal")
+    assert run.status == 0, run.text
+    (result,) = run.ranks
+    assert result["size"] == 1
+    return result
+
+
+@pytest.mark.parametrize("launcher", CHOSEN)
+def test_many_processes_learn_what_one_learns_with_the_whole_batch(launcher: str, alone: dict[str, Any]) -> None:
+    run = torch(LAUNCHERS[launcher], "equal")
+    assert run.status == 0, run.text
+    size = 4 if "four" in launcher else 2
+    assert [(result["rank"], result["size"]) for result in run.ranks] == [(rank, size) for rank in range(size)]
+    assert {result["node"] for result in run.ranks} == ({"gpu01", "gpu02"} if "srun" in launcher else {""})
+    for kind in ("sgd", "adam"):
+        assert len({result[kind]["weights"] for result in run.ranks}) == 1, f"{kind}: the ranks have drifted apart"
+        for result in run.ranks:
+            assert result[kind]["loss"] == pytest.approx(alone[kind]["loss"], abs=1e-6, rel=0)
+        assert alone[kind]["loss"][1] < alone[kind]["loss"][0]
+
+
+@pytest.mark.parametrize("launcher", ["horovodrun", "srun on two nodes"])
+def test_a_rank_that_dies_ends_the_run(launcher: str) -> None:
+    run = torch(LAUNCHERS[launcher], "killed", timeout_s=LOST_WITHIN_S)
+    assert "rank 1 is lost" in run.text
+    assert run.status != 0
+    assert run.ranks == []
+    assert re.search(r"Process name: 1\nExit code: 137|gpu02: task 1: Killed", run.text), run.text
+    no_job_is_left()
+
+
+def test_a_rank_that_hangs_ends_the_run() -> None:
+    patience = "env HOROVOD_GLOO_TIMEOUT_SECONDS=10"  # half a minute without it, as the test for TensorFlow sees
+    run = torch(f"{patience} {LAUNCHERS['srun on two nodes']}", "stopped", timeout_s=LOST_WITHIN_S)
+    assert "rank 1 is lost" in run.text
+    assert run.status != 0
+    assert "Horovod has been shut down" in run.text
+    no_job_is_left()
+
+
+def test_the_environment_has_what_its_module_says_and_shuts_out_the_one_for_tensorflow() -> None:
+    script = (
+        "module load shared/horovod-pytorch; horovodrun --check-build; module load shared/horovod; which horovodrun"
+    )
+    printed = sh("env", "-i", "PATH=/usr/bin:/bin", "bash", "-lc", script, user=PERSON, check=False, timeout_s=180)
+    for feature in ("PyTorch", "MPI", "Gloo"):
+        assert f"[X] {feature}" in printed
+    assert "[ ] TensorFlow" in printed
+    assert f"{BUILT}/bin/horovodrun" in printed
+    assert "conflict" in printed.lower()
