@@ -15,10 +15,11 @@ from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from traitlets import Float
 
 from portal.errors import SlurmUnavailable
-from portal.hub import RESUMER, cluster_of
+from portal.hub import RESUMER, SERVING, cluster_of
 
 RESUME_TRIES = 10
 RESUME_AT_ONCE = 8
+ROUTES_EVERY_S, ROUTES_EVERY_MAX_S = 2.0, 30.0  # while a restarted hub looks at its sessions
 
 
 class PortalHub(JupyterHub):  # type: ignore[misc]
@@ -33,20 +34,37 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         super().init_logging()
         logging.getLogger("portal").parent = self.log
 
-    async def init_spawners(self) -> Any:
-        """Keep JupyterHub from looking for servers that are not there yet: those sessions are started again below."""
+    async def init_spawners(self) -> int:
+        """Make every session known; it is looked at when pages are served already (:data:`SERVING`).
+
+        JupyterHub would look for servers that are not there yet, too: those sessions are started again below.
+        """
         self._waiting = [_detach(row) for row in self.db.query(orm.Spawner).all() if _waits(row)]
         self.db.commit()
-        return await super().init_spawners()
+        self._serving = self.tornado_settings[SERVING] = asyncio.Event()
+        self._looked = asyncio.ensure_future(super().init_spawners())
+        await asyncio.sleep(0)  # its first part: from now on each of them is there, and its check is pending
+        return int(self.db.query(orm.Spawner).filter(orm.Spawner.server != None).count())  # noqa: E711
 
     async def start(self) -> None:
-        """Start the hub, then take up the sessions that waited."""
+        """Start the hub, look at the sessions that ran, then take up those that waited."""
         await super().start()
+        self._serving.set()
+        self._routing = asyncio.ensure_future(self._route())
         self._few_at_once = asyncio.Semaphore(RESUME_AT_ONCE)
         self._background = [asyncio.ensure_future(self._resume(*session)) for session in self._waiting]
         if cluster_of(self) is not None:
             self._background.append(asyncio.ensure_future(self._for_ever(self.settle_every_s, self.settle)))
             self._background.append(asyncio.ensure_future(self._for_ever(self.watch_every_s, self.watch)))
+
+    async def _route(self) -> None:
+        """Bring the sessions back into the new proxy; one whose node is silent keeps no other one waiting."""
+        every_s, looked = ROUTES_EVERY_S, False
+        while not looked:
+            looked = bool((await asyncio.wait([self._looked], timeout=every_s))[0])
+            await self.proxy.check_routes(self.users, self._service_map)
+            every_s = min(every_s * 2, ROUTES_EVERY_MAX_S)
+        self.log.info("%s sessions were looked at", self._looked.result())
 
     async def _resume(self, username: str, server_name: str, options: dict[str, object]) -> None:
         """Start a session the ordinary way; its spawner finds the job that is there already."""

@@ -27,6 +27,7 @@ PASSWORD_VARIABLE = "DSPORTAL_LOCAL_PASSWORD"  # noqa: S105  the name of a varia
 PORT_VARIABLE = "DSPORTAL_LOCAL_PORT"
 FILES_VARIABLE = "DSPORTAL_LOCAL_FILES"
 RESUMER = "dsportal"  # the service that takes up waiting sessions
+SERVING = "dsportal_serving"  # in JupyterHub's settings: an event, set when pages are served
 POLL_EVERY_S = 60  # the hub watches all sessions together, and much more often (PortalHub.watch)
 HTTP_TIMEOUT_S = 120
 
@@ -186,7 +187,6 @@ def _state(c: Any, folder: Path) -> None:
 
 def _sessions(c: Any, site: Site) -> None:
     _callbacks()
-    c.JupyterHub.init_spawners_timeout = 1  # pages are served while a restarted hub still looks at its sessions
     c.JupyterHub.concurrent_spawn_limit = 0  # a session that waits in the queue must not keep others from starting
     c.JupyterHub.redirect_to_server = False  # after the login comes the server page
     c.Spawner.default_url = "/lab"

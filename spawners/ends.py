@@ -8,6 +8,7 @@ from typing import Any
 
 from portal import session
 from portal.cluster import Snapshot
+from portal.hub import SERVING
 from portal.slurm import Job, Phase
 from spawners.requeue import FollowsRequeue
 from spawners.sees import SeesCluster
@@ -20,6 +21,8 @@ class NoticesEnd(SeesCluster, FollowsRequeue):
     """What a spawner does about the end of a job that runs."""
 
     poll_and_notify: Any
+    user: Any
+    _check_pending: Any
     ready: Any  # JupyterHub's word for a session that runs, and is not being started, checked or stopped
     job_id: str
     last_end = ""  # why the last session ended, for the server page, until the next start
@@ -31,6 +34,8 @@ class NoticesEnd(SeesCluster, FollowsRequeue):
 
     async def poll(self) -> int | None:
         """``None`` while the session lives or nothing is known; a number once Slurm says that it ended."""
+        if self._check_pending and (serving := self.user.settings.get(SERVING)):
+            await serving.wait()  # a hub that starts looks at a thousand sessions after it shows its first page
         if not self.job_id:
             return None if self._submitting else 0
         snapshot = await self.cluster.snapshot(POLL_MAX_AGE_S)

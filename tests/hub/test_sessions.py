@@ -192,6 +192,26 @@ def test_a_session_outlives_a_hub_that_is_killed(hub: Hub, alice: Person) -> Non
     eventually(lambda: not jobs_of("alice"), "the job is gone", within_s=15)
 
 
+def test_a_session_whose_node_is_silent_keeps_no_other_one_waiting_when_the_hub_comes_back(
+    hub: Hub, people: dict[str, Person]
+) -> None:
+    alice, bob = people["alice"], people["bob"]
+    job_id = alice.start(gpus="0")
+    bob.start(gpus="0")
+    servers = sh("pgrep", "--uid", "alice", "-f", "portal.server").split()
+    sh("kill", "-STOP", *servers)
+    try:
+        hub.kill()
+        hub.start()
+
+        eventually(bob.is_ready, "the other session is there again", within_s=30)
+        assert not alice.server().get("ready"), "nobody knows yet"
+    finally:
+        sh("kill", "-CONT", *servers)
+    eventually(alice.is_ready, "the session is there again", within_s=60)
+    assert jobs_of("alice") == [job_id]
+
+
 def test_a_session_that_waits_outlives_a_hub_that_is_killed_and_starts_when_there_is_room(
     hub: Hub, people: dict[str, Person]
 ) -> None:
