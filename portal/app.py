@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os
+import signal
+import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from jupyterhub import orm
@@ -17,6 +22,7 @@ from traitlets import Float
 from portal.errors import SlurmUnavailable
 from portal.hub import RESUMER, SERVING, cluster_of
 
+PROXY = b"configurable-http-proxy"
 RESUME_TRIES = 10
 RESUME_AT_ONCE = 8
 ROUTES_EVERY_S, ROUTES_EVERY_MAX_S = 2.0, 30.0  # while a restarted hub looks at its sessions
@@ -48,6 +54,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
 
     async def start(self) -> None:
         """Start the hub, look at the sessions that ran, then take up those that waited."""
+        self._end_proxy_of_before()
         await super().start()
         self._serving.set()
         self._routing = asyncio.ensure_future(self._route())
@@ -56,6 +63,17 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         if cluster_of(self) is not None:
             self._background.append(asyncio.ensure_future(self._for_ever(self.settle_every_s, self.settle)))
             self._background.append(asyncio.ensure_future(self._for_ever(self.watch_every_s, self.watch)))
+
+    def _end_proxy_of_before(self) -> None:
+        """End the proxy that a killed hub left: JupyterHub does so too, but waits for a whole second after it."""
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            process = Path("/proc", Path(self.proxy.pid_file).read_text().strip())
+            if PROXY not in (process / "cmdline").read_bytes():
+                return
+            os.kill(int(process.name), signal.SIGTERM)
+            for _ in range(100):
+                time.sleep(0.01)
+                (process / "cmdline").stat()  # its error is the end that is waited for
 
     async def _route(self) -> None:
         """Bring the sessions back into the new proxy; one whose node is silent keeps no other one waiting."""
