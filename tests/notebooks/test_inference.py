@@ -4,18 +4,16 @@ really quantized, and really asked."""
 from __future__ import annotations
 
 import gzip
-import json
 import re
-import shlex
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.inside import SITE_FILE, VENV_BIN, eventually, home, sh
-from tests.notebooks.test_mnist import Run, exit_status, own_folder
+from tests.inside import SITE_FILE, VENV_BIN, sh
+from tests.notebooks import jobs
+from tests.notebooks.jobs import Run, own_folder
 
 PERSON = "alice"
 REAL = Path("/usr/share/datasets/fashion-mnist")
@@ -29,20 +27,8 @@ STEP = re.compile(r"^(\S.*?) +([\d,.]+) queries/s +p50 +([\d.]+) ms +p99 +([\d.]
 
 def in_a_job(notebook: str, folder: Path, parameters: dict[str, object], data: str = "", memory: str = "48G") -> Run:
     """Run a lesson with ``parameters`` in a job of one node; ``data`` is looked into before the cluster's data sets."""
-    output = folder / "out.ipynb"
-    given = [f"--set={name}={value}" for name, value in parameters.items()]
-    run = [str(VENV_BIN / "portal"), "notebooks", "run", notebook, "--site", str(SITE_FILE), "--output", str(output)]
-    exports = f"export DATASET_PATH={data}\n" if data else ""
-    script = f"#!/bin/bash\n{exports}exec {shlex.join([*run, *given])}\n"
-    resources = ["--partition=sxm2", "--gres=gpu:1", "--cpus-per-task=8", f"--mem={memory}", "--time=10"]
-    where = [f"--chdir={folder}", f"--output={folder}/job.log", "--job-name=inference-template", "--export=NONE"]
-    clean = ["runuser", "-u", PERSON, "--", "env", "-i", "PATH=/usr/bin:/bin", f"HOME={home(PERSON)}", f"USER={PERSON}"]
-    command = [*clean, "sbatch", "--parsable", *resources, *where]
-    submitted = subprocess.run(command, input=script, text=True, capture_output=True, cwd="/", check=False)
-    assert submitted.returncode == 0, submitted.stderr
-    status = eventually(lambda: exit_status(submitted.stdout.strip()), "the job ends", within_s=400, every_s=0.5)
-    cells = {cell["id"]: cell for cell in json.loads(output.read_bytes())["cells"]} if output.exists() else {}
-    return Run(notebook, int(status.partition(":")[0]), (folder / "job.log").read_text(), folder, cells)
+    resources = ["--partition=sxm2", "--gres=gpu:1", "--cpus-per-task=8", f"--mem={memory}"]
+    return jobs.in_a_job(notebook, folder, parameters, data, resources)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -105,7 +105,7 @@ def test_without_data_it_says_so_in_one_sentence_and_stops(notebook: str) -> Non
     assert run.status != 0
     assert "the cell 'load-data' failed with " in run.log
     assert "There is no data: mnist is in none of" in run.log
-    assert "cell 8" not in run.log
+    assert ": show-data" not in run.log
     shutil.rmtree(folder)
 
 
@@ -129,7 +129,7 @@ def test_a_data_file_that_was_cut_short_is_no_training_set(notebook: str) -> Non
     run = in_a_job(notebook, folder, FEW, str(folder / "data"))
     assert run.status != 0
     assert "the cell 'load-data' failed with " in run.log
-    assert "cell 8" not in run.log
+    assert ": show-data" not in run.log
     shutil.rmtree(folder)
 
 
