@@ -77,10 +77,15 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
 
     async def _route(self) -> None:
         """Bring the sessions back into the new proxy; one whose node is silent keeps no other one waiting."""
-        every_s, looked = ROUTES_EVERY_S, False
-        while not looked:
-            looked = bool((await asyncio.wait([self._looked], timeout=every_s))[0])
-            await self.proxy.check_routes(self.users, self._service_map)
+        every_s, routed = ROUTES_EVERY_S, False
+        while not routed:
+            looked, _ = await asyncio.wait([self._looked], timeout=every_s)
+            try:
+                await self.proxy.check_routes(self.users, self._service_map)
+                routed = bool(looked)
+            except Exception:  # the proxy is being started again, for one
+                self.log.exception("The routes of the sessions: tried again")
+                await asyncio.sleep(every_s)
             every_s = min(every_s * 2, ROUTES_EVERY_MAX_S)
         self.log.info("%s sessions were looked at", self._looked.result())
 
