@@ -4,7 +4,7 @@ PORT ?= 8000
 DEMO := deploy/demo/demo
 export PORT
 
-.PHONY: help bench setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-notebooks lint locks
+.PHONY: help bench setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-notebooks test-templates lint locks
 
 help:
 	@echo 'make demo        a Slurm cluster of four nodes, LDAP and the portal on port $(PORT); Ctrl-C stops it'
@@ -17,6 +17,7 @@ help:
 	@echo 'make test        lint, types and all tests (TESTS="unit hub" runs only these rings)'
 	@echo 'make test-faults the fault suite in its long form, about 40 minutes (docs/howto/fault-suite.md)'
 	@echo 'make test-notebooks  every template on its own kernel in a Slurm job, and a table of them'
+	@echo 'make test-templates  the same as a person does it: in a browser, with their own values, about an hour'
 
 setup:
 	@/usr/bin/python3 deploy/setup.py
@@ -61,3 +62,6 @@ test-faults:
 
 test-notebooks:
 	@/usr/bin/python3 tests/run.py notebooks
+
+test-templates:
+	@/usr/bin/python3 tests/run.py templates

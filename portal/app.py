@@ -87,7 +87,10 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
                 self.log.exception("The routes of the sessions: tried again")
                 await asyncio.sleep(every_s)
             every_s = min(every_s * 2, ROUTES_EVERY_MAX_S)
-        self.log.info("%s sessions were looked at", self._looked.result())
+        if error := self._looked.exception():
+            self.log.error("Not all sessions could be looked at", exc_info=error)
+        else:
+            self.log.info("%s sessions were looked at", self._looked.result())
 
     async def _resume(self, username: str, server_name: str, options: dict[str, object]) -> None:
         """Start a session the ordinary way; its spawner finds the job that is there already."""

@@ -80,6 +80,7 @@ def _add_notebooks(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     run = notebooks.add_parser("run", help="run a template on its own kernel, here")
     run.add_argument("name")
     run.add_argument("--output", default="", help="where the notebook with its outputs goes")
+    run.add_argument("--kernel", default="", help="another kernel of the site than the notebook's own")
     run.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter; may be repeated")
     acts = {listed: _notebooks_list, check: _notebooks_check, new: _notebooks_new, run: _notebooks_run}
     for parser, act in acts.items():
@@ -193,8 +194,9 @@ def _notebooks_new(arguments: argparse.Namespace) -> int:
 def _notebooks_run(arguments: argparse.Namespace) -> int:
     from portal import notebooks
 
-    kernels_folder = load(arguments.site).kernels.folder
-    return notebooks.main_run(_templates(arguments), arguments.name, arguments.output, arguments.set, kernels_folder)
+    folder, kernels_folder = _templates(arguments), load(arguments.site).kernels.folder
+    name, output, kernel = arguments.name, arguments.output, arguments.kernel
+    return notebooks.main_run(folder, name, output, arguments.set, kernels_folder, kernel)
 
 
 def _templates(arguments: argparse.Namespace) -> Path:

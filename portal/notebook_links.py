@@ -17,7 +17,7 @@ def link_faults(notebook: Mapping[str, Any], path: Path) -> Iterator[str]:
     for number, cell in enumerate(notebook["cells"], start=1):
         if cell["cell_type"] != "markdown":
             continue
-        for target in _targets(_text(cell)):
+        for target in _targets(text_of(cell)):
             if reason := _dead(target, notebook, cell, path):
                 yield f"cell {number} ({cell.get('id')}): the link {target!r} {reason}"
 
@@ -56,7 +56,7 @@ def _no_heading(known: list[str], anchor: str) -> str:
 
 def headings(notebook: Mapping[str, Any]) -> list[str]:
     """The anchors of a notebook's headings, as JupyterLab 4 names them: the text, with hyphens for spaces."""
-    return [name for cell in notebook["cells"] if cell["cell_type"] == "markdown" for name in _anchors(_text(cell))]
+    return [name for cell in notebook["cells"] if cell["cell_type"] == "markdown" for name in _anchors(text_of(cell))]
 
 
 def _anchors(markdown: str) -> list[str]:
@@ -89,6 +89,7 @@ def _words(token: Mapping[str, Any]) -> Iterator[str]:
         yield from _words(child)
 
 
-def _text(cell: Mapping[str, Any]) -> str:
+def text_of(cell: Mapping[str, Any]) -> str:
+    """What a cell holds; a notebook file has it as one string or as lines."""
     source = cell.get("source", "")
     return source if isinstance(source, str) else "".join(source)

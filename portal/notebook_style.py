@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from portal.notebook_links import link_faults
+from portal.notebook_links import link_faults, text_of
 
 # What a template says of itself, in its notebook metadata under "dsportal": the key and its kind.
 CARD: dict[str, type] = {
@@ -46,14 +46,9 @@ def check(path: Path, kernels: Collection[str] | None = None) -> list[str]:
     return [*found, *_kernel_faults(notebook, kernels), *link_faults(notebook, path)]
 
 
-def _text(cell: Mapping[str, Any]) -> str:
-    source = cell.get("source", "")
-    return source if isinstance(source, str) else "".join(source)
-
-
 def titles(notebook: Mapping[str, Any]) -> list[str]:
     """The lines of the Markdown cells that are titles."""
-    cells = (_text(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
+    cells = (text_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
     prose = (re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL) for text in cells)
     return [match.strip() for text in prose for match in re.findall(r"^# +(.+)$", text, re.MULTILINE)]
 
@@ -63,9 +58,9 @@ def _title_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
     if found != 1:
         yield f"{found} titles (lines that start with '# '); there must be one"
     cells = notebook["cells"]
-    if not cells or cells[0]["cell_type"] != "markdown" or not _text(cells[0]).startswith("# "):
+    if not cells or cells[0]["cell_type"] != "markdown" or not text_of(cells[0]).startswith("# "):
         yield "the first cell must be Markdown and start with the title"
-    elif len([line for line in _text(cells[0]).splitlines() if line.strip()]) < 2:
+    elif len([line for line in text_of(cells[0]).splitlines() if line.strip()]) < 2:
         yield "the first cell must say in one line, under the title, what the notebook does"
 
 
@@ -76,7 +71,7 @@ def _parameter_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
         return
     if tagged[0] is not next(cell for cell in notebook["cells"] if cell["cell_type"] == "code"):
         yield "the cell with the tag 'parameters' must be the first code cell: a person looks for the values there"
-    values = parameters(_text(tagged[0]))
+    values = parameters(text_of(tagged[0]))
     for name in (name for name, comment in values.items() if not comment):
         yield f"the parameter {name} has no comment: say behind it, or in the line above, what it is"
     if not values:

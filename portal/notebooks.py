@@ -229,19 +229,30 @@ def main_new(folder: Path, name: str, kernel: str, title: str, kernels: Mapping[
     return 0
 
 
-def main_run(folder: Path, name: str, output: str, parameters: Sequence[str], kernels_folder: str) -> int:
-    """Run one template here, with ``NAME=VALUE`` parameters, on the kernels of the site; 1 when it fails."""
-    os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, (kernels_folder, os.environ.get("JUPYTER_PATH"))))
+def main_run(
+    folder: Path, name: str, output: str, parameters: Sequence[str], kernels_folder: str, kernel: str = ""
+) -> int:
+    """Run one template here, with ``NAME=VALUE`` parameters, on a kernel of the site; 1 when it fails.
+
+    Its files go below the current folder; the modules that lie beside it come first, wherever that is.
+    """
+    _put_first("JUPYTER_PATH", kernels_folder)
     try:
         path = _path_of(folder, name)
+        _put_first("PYTHONPATH", str(path.parent.absolute()))
         target = Path(output or f"{path.stem}-run.ipynb").absolute()
         values = dict(map(_assignment, parameters))
-        run(path, target, values, Path.cwd(), log=lambda line: print(line, flush=True))
+        run(path, target, values, Path.cwd(), kernel or None, lambda line: print(line, flush=True))
     except NotebookFailed as error:
         print(error.message, file=sys.stderr)
         return 1
     print(f"done: {target}")
     return 0
+
+
+def _put_first(variable: str, folder: str) -> None:
+    """Let the kernel look into a folder before those that the environment variable names already."""
+    os.environ[variable] = os.pathsep.join(filter(None, (folder, os.environ.get(variable))))
 
 
 def _path_of(folder: Path, name: str) -> Path:

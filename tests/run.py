@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """All tests, ring by ring: what `make test` runs. Standard library only.
 
-    tests/run.py                 every ring
+    tests/run.py                 every ring but templates, which takes an hour alone
     tests/run.py unit hub        only these
     tests/run.py --long faults   the fault suite in its long form (docs/howto/fault-suite.md)
     tests/run.py --list          their names and what they need
@@ -38,11 +38,16 @@ NO_TESTS = 5  # pytest's exit status
 
 @dataclass(frozen=True)
 class Ring:
-    """One part of the tests: pytest's folder, and whether it runs inside the private cluster."""
+    """One part of the tests: pytest's folder, and whether it runs inside the private cluster.
+
+    Arguments:
+        usual: whether `make test` runs it; the others run when they are named.
+    """
 
     name: str
     inside: bool
     what: str
+    usual: bool = True
 
 
 RINGS = (
@@ -55,6 +60,7 @@ RINGS = (
     Ring("browser", True, "the whole story in Chromium"),
     Ring("notebooks", True, "templates on their own kernels in Slurm sessions"),
     Ring("demo", False, "the demo itself, and one full story rootless as an ordinary user"),
+    Ring("templates", True, "every template in Chromium with its own values, about an hour", usual=False),
 )
 LINT = (
     ("ruff check", [str(BIN / "ruff"), "check", "."]),
@@ -98,7 +104,7 @@ def set_up(rings: Sequence[Ring]) -> None:
             "--pip",
             pip,
         ]
-        everything = any(ring.name == "notebooks" for ring in rings)
+        everything = any(ring.name in ("notebooks", "templates") for ring in rings)
         subprocess.run([*builder, *(["--all"] if everything else [])], check=True)
         if everything:
             horovod = str(CHECKOUT / "deploy/environments/horovod.py")
@@ -227,7 +233,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the rings that were named; all of them when none was."""
     parser = argparse.ArgumentParser(description="All tests, ring by ring.")
     names = [ring.name for ring in RINGS]
-    parser.add_argument("rings", nargs="*", metavar="RING", help=f"lint, {', '.join(names)} (default: all)")
+    parser.add_argument(
+        "rings", nargs="*", metavar="RING", help=f"lint, {', '.join(names)} (default: all but templates)"
+    )
     parser.add_argument("--list", action="store_true", help="only tell the rings")
     parser.add_argument("--long", action="store_true", help="the fault suite in its long form, about 40 minutes")
     parser.add_argument("-k", default="", help="as pytest's -k")
@@ -240,7 +248,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if options.long:
         os.environ["DSPORTAL_FAULTS"] = "long"
-    rings = [ring for ring in RINGS if not options.rings or ring.name in options.rings]
+    rings = [ring for ring in RINGS if ring.name in options.rings or (ring.usual and not options.rings)]
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     try:
         set_up(rings)

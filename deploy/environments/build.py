@@ -33,12 +33,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from folders import add_modules, make_empty, publish, see, settle
+from folders import make_empty, publish, see, settle
 from wheels import Absent, BuildError, Pip, end_on_signals, pip_command
 
 HERE = Path(__file__).resolve().parent
 MODULEFILES = HERE.parent / "modulefiles"
-LESSONS = HERE.parents[1] / "notebooks"
 STAMP = ".dsportal-stamp"
 RECIPE = "1"  # changes when this file builds the same lock into something else
 
@@ -56,7 +55,6 @@ class Environment:
         recipe: the name of the lock; '' = ``name``.
         otherwise: the same environment out of another lock, for where this one's packages cannot be had.
         upon: the environment whose packages it uses as well, and which is built before it; '' = none.
-        lessons: the folder of notebooks whose modules it holds, so that they are found wherever a notebook runs.
     """
 
     name: str
@@ -67,7 +65,6 @@ class Environment:
     recipe: str = ""
     otherwise: Environment | None = None
     upon: str = ""
-    lessons: str = ""
 
     @property
     def title(self) -> str:
@@ -77,21 +74,17 @@ class Environment:
     def lock(self) -> Path:
         return HERE / f"{self.recipe or self.name}.lock"
 
-    @property
-    def modules(self) -> list[Path]:
-        return sorted((LESSONS / self.lessons).glob("*.py")) if self.lessons else []
-
     def folder(self, cm: Path) -> Path:
         return cm / "shared" / "apps" / self.name / self.version
 
 
-PYTORCH_CUDA = Environment("pytorch", "2.13", 2700, 5100, first_run=False, recipe="pytorch-cuda")
+PYTORCH_CUDA = Environment("pytorch", "2.13", 2715, 5160, first_run=False, recipe="pytorch-cuda")
 ENVIRONMENTS = {
     "python3": Environment("python3", "3.11", download_mib=60, disk_mib=360),
     "tensorflow": Environment("tensorflow", "2.21", download_mib=340, disk_mib=1800),
-    "pytorch": Environment("pytorch", "2.13", 250, 1200, first_run=False, otherwise=PYTORCH_CUDA),
+    "pytorch": Environment("pytorch", "2.13", 265, 1260, first_run=False, otherwise=PYTORCH_CUDA),
     "mxnet": Environment("mxnet", "1.9", 100, 400, first_run=False),
-    "inference": Environment("inference", "1.0", 150, 530, first_run=False, upon="tensorflow", lessons="inference"),
+    "inference": Environment("inference", "1.0", 150, 530, first_run=False, upon="tensorflow"),
 }
 BY_NAME = ENVIRONMENTS | {"pytorch-cuda": PYTORCH_CUDA}
 
@@ -102,8 +95,7 @@ def say(text: str) -> None:
 
 def stamp(environment: Environment, python: str, used_at: Path) -> str:
     """What an environment is made of: two equal stamps mean that nothing has to be done."""
-    modules = [file.read_text() for file in environment.modules]
-    text = "\n".join([RECIPE, python, str(used_at), environment.lock.read_text(), *modules])
+    text = "\n".join([RECIPE, python, str(used_at), environment.lock.read_text()])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -203,7 +195,6 @@ def make_from_lock(environment: Environment, options: argparse.Namespace) -> Non
     shutil.rmtree(scratch)
     if environment.upon:
         see(staging, [ENVIRONMENTS[environment.upon].folder(options.used_at)])
-    add_modules(staging, environment.modules)
     say(f"  {time.monotonic() - started:5.0f} s  compiling")
     settle(staging, environment.folder(options.used_at))
     (staging / STAMP).write_text(stamp(environment, options.python, options.used_at))

@@ -6,6 +6,7 @@ uses an exported file has nothing to prepare. A trained network is kept in a fil
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -15,6 +16,9 @@ from typing import Any
 import keras
 import numpy as np
 from lesson_data import Data, check_accuracy, policy
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tensorflow"))  # the lessons on training lie there
+from fast_layers import FusedBatchNormalization
 
 CLASSES = 10
 BATCH = 128
@@ -26,24 +30,6 @@ LEARNING_RATE = {"small": 3e-3, "resnet50": 1e-3}
 def say(line: str) -> None:
     """Print a line at once."""
     print(line, flush=True)
-
-
-class FusedBatchNormalization(keras.layers.BatchNormalization):  # type: ignore[misc]
-    """The same layer in one operation of TensorFlow: Keras takes a dozen, and twice the time on a CPU."""
-
-    def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
-        import tensorflow as tf
-
-        learns = bool(training) and self.trainable
-        known = ([], []) if learns else (self.moving_mean.value, self.moving_variance.value)
-        normalised, *seen = tf.raw_ops.FusedBatchNormV3(
-            x=tf.cast(inputs, self.compute_dtype), scale=self.gamma.value, offset=self.beta.value,
-            mean=known[0], variance=known[1], epsilon=self.epsilon, is_training=learns,
-        )  # fmt: skip
-        if learns:
-            for moving, new in zip((self.moving_mean, self.moving_variance), seen, strict=False):
-                moving.assign(moving.value * self.momentum + new * (1 - self.momentum))
-        return normalised
 
 
 def build(kind: str) -> keras.Model:

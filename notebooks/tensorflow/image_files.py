@@ -217,7 +217,7 @@ def read_tfrecords(names: Sequence[str], how: How) -> Any:
         lambda name: tf.data.TFRecordDataset(name, buffer_size=1 << 20),
         cycle_length=len(names),
         block_length=1,
-        num_parallel_calls=how.threads,
+        num_parallel_calls=min(how.threads, len(names)),
     )
     return _batches(records.map(load, num_parallel_calls=how.threads), how)
 
@@ -230,14 +230,23 @@ def _decoded(content: Any, size: int) -> Any:
 
 
 def _batches(dataset: Any, how: How) -> Any:
+    endless = dataset.repeat() if how.forever else dataset
+    return endless.batch(how.batch_size, drop_remainder=how.forever).prefetch(2).with_options(options(how))
+
+
+def options(how: How) -> Any:
+    """TensorFlow's options of a pipeline: the order of the files, the threads asked for, nothing tuned meanwhile.
+
+    What tunes an endless pipeline sleeps for up to as long as the training took before it lets that end.
+    """
     import tensorflow as tf
 
-    options = tf.data.Options()
-    options.deterministic = True
+    asked = tf.data.Options()
+    asked.deterministic = True
+    asked.autotune.enabled = False
     if how.private:
-        options.threading.private_threadpool_size = how.threads
-    endless = dataset.repeat() if how.forever else dataset
-    return endless.batch(how.batch_size, drop_remainder=how.forever).prefetch(2).with_options(options)
+        asked.threading.private_threadpool_size = how.threads
+    return asked
 
 
 def drop_from_cache(files: Sequence[str]) -> None:

@@ -1,8 +1,8 @@
 """ResNet50 in Keras 3, as fast as the hardware gives, and how to see that the fast way learns the same.
 
-Keras 3 computes a batch normalisation on TensorFlow out of a dozen small operations. TensorFlow has one operation for
-all of it; :class:`FusedBatchNormalization` uses that one. On other backends (``KERAS_BACKEND=torch`` or ``jax``)
-Keras's own is left as it is, and everything else here works the same.
+The fast network has no biases in its convolutions: each is followed by a batch normalisation, which takes them out
+again. On TensorFlow it is also put together from ``fast_layers.py``; on other backends (``KERAS_BACKEND=torch`` or
+``jax``) Keras's own layers and optimizer are left as they are.
 """
 
 from __future__ import annotations
@@ -16,41 +16,11 @@ import image_files
 import keras
 import measuring
 import numpy as np
+from fast_layers import FusedBatchNormalization, FusedSGD, PointwiseConvolution
 
-LEARNING_RATE = 0.0005  # small, because it is not raised slowly and the batches are small
+LEARNING_RATE = 0.006  # 0.1 for each 256 images in a batch of 16
+LAST_OF_A_BLOCK = "_3_bn/gamma"  # the scale of the normalisation after the third convolution of each block
 POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
-
-
-@keras.saving.register_keras_serializable("dsportal")
-class FusedBatchNormalization(keras.layers.BatchNormalization):  # type: ignore[misc]
-    """The same layer out of one operation of TensorFlow, for images (batch, height, width, channels).
-
-    Anything else than images, and masks, go Keras's own way.
-    """
-
-    def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
-        """Normalise; in training also take the batch's mean and variance into the moving ones."""
-        if mask is not None or len(inputs.shape) != 4 or self.axis not in (-1, 3) or not (self.scale and self.center):
-            return super().call(inputs, training=training, mask=mask)
-        import tensorflow as tf
-
-        learns = bool(training) and self.trainable
-        known = [] if learns else [self.moving_mean.value, self.moving_variance.value]
-        mean, variance = known or ([], [])
-        images = tf.cast(inputs, self.compute_dtype)
-        normalised, mean, variance, *_ = tf.raw_ops.FusedBatchNormV3(
-            x=images, scale=self.gamma.value, offset=self.beta.value, mean=mean, variance=variance,
-            epsilon=self.epsilon, is_training=learns,
-        )  # fmt: skip
-        if learns:
-            count = tf.cast(tf.size(images) // images.shape[-1], variance.dtype)
-            self._remember(self.moving_mean, mean)
-            # TensorFlow gives the variance of a sample, n / (n - 1) times that of the batch, which Keras keeps.
-            self._remember(self.moving_variance, variance * (count - 1) / count)
-        return normalised
-
-    def _remember(self, moving: Any, new: Any) -> None:
-        moving.assign(moving.value * self.momentum + new * (1 - self.momentum))
 
 
 def policy_for(precision: str) -> str:
@@ -106,16 +76,20 @@ def resnet50(classes: int, image_size: int, precision: str = "float32", fused: b
     finally:
         keras.config.set_dtype_policy(before)
     model = keras.models.clone_model(plain, clone_function=_faster if fused else _as_it_is)
+    sgd = FusedSGD if fused and keras.backend.backend() == "tensorflow" else keras.optimizers.SGD
     model.compile(
-        optimizer=keras.optimizers.SGD(LEARNING_RATE, momentum=0.9),
-        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        optimizer=sgd(LEARNING_RATE, momentum=0.9), loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     )
     return model
 
 
 def _faster(layer: keras.layers.Layer) -> keras.layers.Layer:
-    if keras.backend.backend() == "tensorflow" and type(layer) is keras.layers.BatchNormalization:
-        return FusedBatchNormalization.from_config(layer.get_config())
+    config, on_tensorflow = layer.get_config(), keras.backend.backend() == "tensorflow"
+    if on_tensorflow and isinstance(layer, keras.layers.BatchNormalization):
+        return FusedBatchNormalization.from_config(config)
+    if isinstance(layer, keras.layers.Conv2D):
+        as_product = on_tensorflow and not gpu_count() and PointwiseConvolution.replaces(layer)
+        return (PointwiseConvolution if as_product else type(layer)).from_config(config | {"use_bias": False})
     return _as_it_is(layer)
 
 
@@ -132,45 +106,59 @@ def fused_layers(model: keras.Model) -> int:
     return sum(isinstance(layer, FusedBatchNormalization) for layer in model.layers)
 
 
-def weights_of(model: keras.Model) -> list[np.ndarray]:
-    """Everything that a model keeps: weights and moving statistics."""
-    return [keras.ops.convert_to_numpy(variable) for variable in model.variables]
+def weights_of(model: keras.Model) -> dict[str, np.ndarray]:
+    """Everything that a model keeps, weights and moving statistics, each by its path."""
+    return {variable.path: keras.ops.convert_to_numpy(variable) for variable in model.variables}
 
 
-def restart(model: keras.Model, weights: list[np.ndarray]) -> None:
-    """Give a model what :func:`weights_of` gave, of itself or of one of the same layers; its optimizer forgets."""
-    for variable, value in zip(model.variables, weights, strict=True):
-        variable.assign(value)
+def restart(model: keras.Model, weights: dict[str, np.ndarray]) -> None:
+    """Give a model what :func:`weights_of` gave, of itself or of one that has more; its optimizer forgets."""
+    for variable in model.variables:
+        variable.assign(weights[variable.path])
     for variable in model.optimizer.variables:
         if "momentum" in variable.path:
             variable.assign(keras.ops.zeros_like(variable))
 
 
-def differences(slow: keras.Model, fast: keras.Model, start: list[np.ndarray]) -> dict[str, float]:
+def calm(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The same weights for the start of a training: each block begins as its shortcut alone, which learns sooner.
+
+    Goyal and others, 2017 (arXiv:1706.02677), section 5.1.
+    """
+    return {path: value * (not path.endswith(LAST_OF_A_BLOCK)) for path, value in weights.items()}
+
+
+def differences(slow: keras.Model, fast: keras.Model, start: dict[str, np.ndarray]) -> dict[str, float]:
     """How far apart a training brought two models that began alike: 0 is the same, 1 is nothing in common.
 
     Arguments:
-        start: what :func:`weights_of` gave before.
+        start: what :func:`weights_of` gave before, of ``slow``.
 
     Returns:
-        "moving statistics": the largest over all layers; "weights": all together, as single ones hang on rounding.
+        "moving statistics": the largest over all layers; "weights": all together, as single ones hang on rounding;
+        "biases left out": how far those moved that only ``slow`` has, as a share of all of its weights' way.
     """
-    steps = []
-    for model in (slow, fast):
-        now = weights_of(model)
-        steps.append({v.path: new - old for v, new, old in zip(model.variables, now, start, strict=True)})
-    one, other = steps
-    moving = [path for path in one if path.split("/")[-1].startswith("moving_")]
+    one, other = ({path: new - start[path] for path, new in weights_of(model).items()} for model in (slow, fast))
     trained = [variable.path for variable in slow.trainable_variables]
+    shared = [path for path in trained if path in other]
+    left_out = [one[path] for path in trained if path not in other]
     return {
-        "moving statistics": max(_apart([one[path]], [other[path]]) for path in moving),
-        "weights": _apart([one[path] for path in trained], [other[path] for path in trained]),
+        "moving statistics": max(_apart([one[path]], [other[path]]) for path in one if _is_moving(path)),
+        "weights": _apart([one[path] for path in shared], [other[path] for path in shared]),
+        "biases left out": _length(left_out) / _length([one[path] for path in trained]),
     }
 
 
+def _is_moving(path: str) -> bool:
+    return path.split("/")[-1].startswith("moving_")
+
+
 def _apart(one: list[np.ndarray], other: list[np.ndarray]) -> float:
-    difference = sum(float(np.square(a - b).sum()) for a, b in zip(one, other, strict=True))
-    return (difference / sum(float(np.square(a).sum()) for a in one)) ** 0.5
+    return _length([a - b for a, b in zip(one, other, strict=True)]) / _length(one)
+
+
+def _length(arrays: list[np.ndarray]) -> float:
+    return sum(float(np.square(array).sum()) for array in arrays) ** 0.5
 
 
 def scaled(images: Any, labels: Any) -> tuple[Any, Any]:
@@ -186,7 +174,7 @@ def synthetic(classes: int, how: image_files.How, seed: int) -> Any:
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
-        return tf.data.Dataset.from_tensors((images, labels)).repeat()
+        return tf.data.Dataset.from_tensors((images, labels)).repeat().with_options(image_files.options(how))
     return Batches(lambda number: (images, labels), how)
 
 

@@ -1,4 +1,4 @@
-"""The notebooks ring's table, and its last test, which needs the whole ring."""
+"""The notebooks ring's kernels, its table, and its last test, which needs the whole ring."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ import pytest
 
 from portal.data import folder
 from portal.notebooks import catalogue
+from tests.inside import SITE_FILE, VENV_BIN, sh
 from tests.notebooks import table
 from tests.notebooks.jobs import Run
 
 LAST = "test_every_template_of_the_catalogue_ran_to_its_end"
 NARROWED = pytest.StashKey[bool]()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kernels() -> None:  # private: the table's unit tests take all public names into rings without a cluster
+    """The site's kernelspecs, as the demo writes them at its start."""
+    sh(str(VENV_BIN / "portal"), "kernels", "sync", "--site", str(SITE_FILE))
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:

@@ -8,7 +8,8 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tests.inside import SITE_FILE, VENV_BIN, eventually, home, jobs_of, sh
 from tests.notebooks.table import record
 
 PERSON = "alice"
+TEMPLATES = Path(__file__).parents[2] / "notebooks"
 ONE_GPU = ("--partition=sxm2", "--gres=gpu:1", "--cpus-per-task=8", "--mem=48G")
 NO_GPU = ("--partition=requestq", "--cpus-per-task=8", "--mem=48G")
 
@@ -49,33 +51,53 @@ class Run:
 
 
 def in_a_job(
-    notebook: str,
+    notebook: str | Path,
     folder: Path,
     parameters: dict[str, object],
-    data: str = "",
+    prelude: Sequence[str] = (),
     resources: Sequence[str] = ONE_GPU,
     minutes: int = 10,
+    kernel: str = "",
 ) -> Run:
-    """Run a template with ``parameters`` in a job of ``resources``, in an environment like a session's.
+    """Run a notebook with ``parameters`` in a job of ``resources``, in an environment like a session's.
 
     Arguments:
-        data: a folder of data sets of the person's own, which is looked into first.
+        notebook: a template's name, or the path of any other notebook, which does not count for the ring's table.
+        folder: where it runs.
+        prelude: lines of shell before it.
+        resources: options of sbatch; of two that say different things the last one holds.
         minutes: the time limit of the job.
+        kernel: the kernel to take instead of the notebook's own.
     """
     output, log, started = folder / "out.ipynb", folder / "job.log", time.monotonic()
-    given = [f"--set={name}={value}" for name, value in parameters.items()]
-    run = [str(VENV_BIN / "portal"), "notebooks", "run", notebook, "--site", str(SITE_FILE), "--output", str(output)]
-    exports = [f"export JUPYTERHUB_SERVICE_PREFIX=/user/{PERSON}/", *([f"export DATASET_PATH={data}"] if data else [])]
-    script = "\n".join(["#!/bin/bash", *exports, f"exec {shlex.join([*run, *given])}", ""])
-    where = [f"--chdir={folder}", f"--output={log}", f"--job-name={notebook.replace('/', '-')}", "--export=NONE"]
-    job = submit(script, [f"--time={minutes}", *resources, *where])
-    status = eventually(
-        lambda: exit_status(job), f"the job of {notebook} ends", within_s=60 * minutes + 60, every_s=0.5
-    )
+    output.unlink(missing_ok=True)
+    name, *where = [notebook] if isinstance(notebook, str) else [notebook.stem, f"--folder={notebook.parent}"]
+    run = [str(VENV_BIN / "portal"), "notebooks", "run", name, *where, f"--site={SITE_FILE}", f"--output={output}"]
+    run += [f"--kernel={kernel}"] if kernel else []
+    command = shlex.join([*run, *(f"--set={key}={value}" for key, value in parameters.items())])
+    script = ["#!/bin/bash", f"export JUPYTERHUB_SERVICE_PREFIX=/user/{PERSON}/", *prelude, f"exec {command}", ""]
+    options = [f"--chdir={folder}", f"--output={log}", f"--job-name={name.replace('/', '-')}", "--export=NONE"]
+    job = submit("\n".join(script), [f"--time={minutes}", *resources, *options])
+    status = eventually(lambda: exit_status(job), f"the job of {name} ends", within_s=60 * minutes + 60, every_s=0.5)
     result = int(status.partition(":")[0]) or int(status.partition(":")[2])
-    record(notebook, result, time.monotonic() - started, os.environ.get("PYTEST_CURRENT_TEST", ""))
+    if isinstance(notebook, str):
+        record(notebook, result, time.monotonic() - started, os.environ.get("PYTEST_CURRENT_TEST", ""))
     cells = {cell["id"]: cell for cell in json.loads(output.read_bytes())["cells"]} if output.exists() else {}
-    return Run(notebook, result, log.read_text(), folder, cells)
+    return Run(str(notebook), result, log.read_text(), folder, cells)
+
+
+@contextmanager
+def finished_run(template: str, folder: str, parameters: dict[str, object], **options: Any) -> Iterator[Run]:
+    """A template that ran to its end in a folder of its own, which is removed afterwards.
+
+    Arguments:
+        folder: its name in the person's home.
+        options: as :func:`in_a_job` takes them.
+    """
+    run = in_a_job(template, own_folder(folder), parameters, **options)
+    assert run.status == 0, run.log
+    yield run
+    shutil.rmtree(run.folder)
 
 
 def submit(script: str, options: Sequence[str]) -> str:
@@ -106,6 +128,38 @@ def own_folder(name: str) -> Path:
     return folder
 
 
-def sync_kernels() -> None:
-    """Write the site's kernelspecs, as the demo does at its start."""
-    sh(str(VENV_BIN / "portal"), "kernels", "sync", "--site", str(SITE_FILE))
+def own_data(folder: Path) -> str:
+    """The line of shell with which ``folder`` is looked into for data sets, before the cluster's."""
+    return f"export DATASET_PATH={folder}"
+
+
+def program(folder: Path, name: str, text: str) -> str:
+    """Put a program first into the PATH; the line of shell that does it."""
+    bin_folder = folder / "bin"
+    bin_folder.mkdir(exist_ok=True)
+    (bin_folder / name).write_text(text)
+    (bin_folder / name).chmod(0o755)
+    return f"export PATH={bin_folder}:$PATH"
+
+
+def changed(template: str, folder: Path, old: str, new: str) -> Path:
+    """A copy of a template in ``folder`` with one line of it changed."""
+    notebook = json.loads((TEMPLATES / f"{template}.ipynb").read_bytes())
+    lines = [line for cell in notebook["cells"] for line in cell["source"]]
+    assert sum(old in line for line in lines) == 1, old
+    for cell in notebook["cells"]:
+        cell["source"] = [line.replace(old, new) for line in cell["source"]]
+    path = folder / "changed.ipynb"
+    path.write_text(json.dumps(notebook))
+    return path
+
+
+def changed_module(template: str, module: str, folder: Path, old: str, new: str) -> Path:
+    """A copy of a template and of the modules beside it in ``folder``, with one place of a module changed."""
+    original = TEMPLATES / f"{template}.ipynb"
+    for source in (original, *original.parent.glob("*.py")):
+        shutil.copy(source, folder)
+    text = (folder / module).read_text()
+    assert text.count(old) == 1, old
+    (folder / module).write_text(text.replace(old, new))
+    return folder / original.name

@@ -186,36 +186,23 @@ def test_only_what_a_first_run_needs_is_built_when_nothing_is_named() -> None:
 
 @pytest.fixture
 def stacked(workshop: Workshop) -> Workshop:
-    """The environment inference, which stands on TensorFlow's and holds the modules of a folder of notebooks."""
+    """The environment inference, which stands on TensorFlow's."""
     workshop.lock.rename(workshop.lock.with_name("tensorflow.lock"))
     workshop.package("1.0", name="upper")
     workshop.lock.rename(workshop.lock.with_name("inference.lock"))
-    lessons = workshop.folder / "notebooks" / "inference"
-    lessons.mkdir(parents=True)
-    (lessons / "lesson.py").write_text("import tiny, upper\nprint(tiny.__file__, upper.__file__)\n")
     return workshop
 
 
-def test_an_environment_upon_another_builds_it_first_and_sees_its_packages_and_its_lessons(stacked: Workshop) -> None:
+def test_an_environment_upon_another_builds_it_first_and_sees_its_packages(stacked: Workshop) -> None:
     used_at = f"--used-at={stacked.cm}"
     printed = stacked.build(used_at, what="inference")
     assert printed.index("tensorflow 2.21: built in") < printed.index("inference 1.0: built in")
     apps = stacked.cm / "shared/apps"
-    python = apps / "inference/1.0/bin/python"
-    seen = subprocess.run([python, "-I", "-c", "import lesson"], capture_output=True, text=True, check=True).stdout
+    python, code = apps / "inference/1.0/bin/python", "import tiny, upper; print(tiny.__file__, upper.__file__)"
+    seen = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
     assert seen.split()[0].startswith(f"{apps}/tensorflow/2.21/")
     assert seen.split()[1].startswith(f"{apps}/inference/1.0/")
     assert stacked.build(used_at, what="inference") == "tensorflow 2.21: ready\ninference 1.0: ready\n"
-
-
-def test_a_changed_lesson_builds_its_environment_again(stacked: Workshop) -> None:
-    stacked.build(what="inference")
-    (stacked.folder / "notebooks/inference/lesson.py").write_text("print('changed')\n")
-    printed = stacked.build(what="inference")
-    assert "tensorflow 2.21: ready" in printed
-    assert "inference 1.0: built in" in printed
-    (module,) = stacked.cm.glob("shared/apps/inference/1.0/lib/*/site-packages/lesson.py")
-    assert "changed" in module.read_text()
 
 
 def test_an_environment_upon_another_brings_nothing_that_is_there_already() -> None:

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shlex
 import shutil
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.inside import SITE_FILE, VENV_BIN, eventually, home, is_root_variant, jobs_of, sh
-from tests.notebooks.jobs import PERSON, Run, exit_status, own_folder, submit
-from tests.notebooks.table import record
+from tests.inside import eventually, home, is_root_variant, jobs_of, sh
+from tests.notebooks import jobs
+from tests.notebooks.jobs import ONE_GPU, PERSON, Run, changed, own_folder, program
 
-LESSONS = Path(__file__).parents[2] / "notebooks"
+EIGHT_GIB = (*ONE_GPU, "--mem=8G")
+in_a_job = partial(jobs.in_a_job, resources=EIGHT_GIB)
+finished_run = partial(jobs.finished_run, resources=EIGHT_GIB)
 NODE = {"copy_mib": 16, "seconds_per_pair": 0.1, "storage_mib": 32}
 PRIMES = {"limit": 2_000_000, "job_minutes": 2}
-# Runs a notebook that is no template: a changed copy, or one for another kernel than its own.
-RUN_FILE = """
-import json, os, sys
-from pathlib import Path
-from portal import notebooks, site
-os.environ["JUPYTER_PATH"] = site.load(sys.argv[1]).kernels.folder
-try:
-    notebooks.run(Path(sys.argv[2]), Path(sys.argv[3]), json.loads(sys.argv[4]), Path.cwd(), sys.argv[5] or None)
-except notebooks.NotebookFailed as error:
-    sys.exit(error.message)
-"""
 # What nvidia-smi prints on a node with four V100, each joined with every other one by NVLink.
 NVIDIA_SMI = r"""#!/bin/sh
 case "$1" in
@@ -43,77 +32,12 @@ esac
 """
 
 
-def in_a_job(
-    notebook: str | Path,
-    folder: Path,
-    parameters: dict[str, object],
-    prelude: Sequence[str] = (),
-    kernel: str = "",
-) -> Run:
-    """Run a template by its name, or any notebook by its path, in a job with one GPU, as a session would.
-
-    ``prelude`` are lines of shell before it; ``kernel`` takes the place of a notebook's own.
-    """
-    output = folder / "out.ipynb"
-    output.unlink(missing_ok=True)
-    if isinstance(notebook, str):
-        given = [f"--set={name}={value}" for name, value in parameters.items()]
-        lesson = ["notebooks", "run", notebook, "--site", str(SITE_FILE), "--output", str(output)]
-        run = [str(VENV_BIN / "portal"), *lesson, *given]
-    else:
-        given = [str(SITE_FILE), str(notebook), str(output), json.dumps(parameters), kernel]
-        run = [str(VENV_BIN / "python"), "-I", "-c", RUN_FILE, *given]
-    script = "\n".join(
-        ["#!/bin/bash", f"export JUPYTERHUB_SERVICE_PREFIX=/user/{PERSON}/", *prelude, shlex.join(run), ""]
-    )
-    resources = ["--partition=sxm2", "--gres=gpu:1", "--cpus-per-task=8", "--mem=8G", "--time=10", "--export=NONE"]
-    where = [f"--chdir={folder}", f"--output={folder}/session.log", "--job-name=lesson"]
-    started = time.monotonic()
-    job = submit(script, [*resources, *where])
-    status = eventually(lambda: exit_status(job), "the session ends", within_s=300, every_s=0.3)
-    result = int(status.partition(":")[0])
-    if isinstance(notebook, str) and not prelude:
-        record(notebook, result, time.monotonic() - started, os.environ.get("PYTEST_CURRENT_TEST", ""))
-    cells = {cell["id"]: cell for cell in json.loads(output.read_bytes())["cells"]} if output.exists() else {}
-    return Run(str(notebook), result, (folder / "session.log").read_text(), folder, cells)
-
-
-def changed(template: str, folder: Path, old: str, new: str) -> Path:
-    """A copy of a template in ``folder`` with one line of it changed."""
-    notebook = json.loads((LESSONS / f"{template}.ipynb").read_bytes())
-    lines = [line for cell in notebook["cells"] for line in cell["source"]]
-    assert sum(old in line for line in lines) == 1, old
-    for cell in notebook["cells"]:
-        cell["source"] = [line.replace(old, new) for line in cell["source"]]
-    path = folder / "changed.ipynb"
-    path.write_text(json.dumps(notebook))
-    return path
-
-
-def program(folder: Path, name: str, text: str) -> str:
-    """Put a program first into the PATH; the line of shell that does it."""
-    bin_folder = folder / "bin"
-    bin_folder.mkdir(exist_ok=True)
-    (bin_folder / name).write_text(text)
-    (bin_folder / name).chmod(0o755)
-    return f"export PATH={bin_folder}:$PATH"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kernels() -> None:
-    """The site's kernelspecs, as the demo writes them at its start."""
-    sh(str(VENV_BIN / "portal"), "kernels", "sync", "--site", str(SITE_FILE))
-
-
 @pytest.fixture(scope="module")
 def node() -> Iterator[Run]:
     """One small run of the lesson on the node, with a storage linked in the home as a session does it."""
     sh("ln", "-sfn", "/mnt/isilon", str(home(PERSON) / "isilon"), user=PERSON)
-    folder = own_folder("node-lesson")
-    run = in_a_job("cluster/know_your_node", folder, {**NODE, "keep": True})
-    assert run.status == 0, run.log
-    yield run
-    shutil.rmtree(folder)
+    with finished_run("cluster/know_your_node", "node-lesson", {**NODE, "keep": True}) as run:
+        yield run
 
 
 def test_it_sets_what_slurm_wrote_down_beside_what_the_node_enforces(node: Run) -> None:
@@ -216,11 +140,8 @@ def test_too_little_memory_is_said_before_anything_is_measured() -> None:
 @pytest.fixture(scope="module")
 def beyond() -> Iterator[Run]:
     """One small run of the lesson on jobs."""
-    folder = own_folder("beyond-lesson")
-    run = in_a_job("cluster/beyond_one_node", folder, PRIMES)
-    assert run.status == 0, run.log
-    yield run
-    shutil.rmtree(folder)
+    with finished_run("cluster/beyond_one_node", "beyond-lesson", PRIMES) as run:
+        yield run
 
 
 def test_a_job_on_two_nodes_is_submitted_and_followed_with_its_log(beyond: Run) -> None:

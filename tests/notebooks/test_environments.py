@@ -69,9 +69,9 @@ def test_the_cuda_toolkit_names_its_folders_whether_or_not_they_exist() -> None:
     ("module", "imports"),
     [
         ("shared/tensorflow", "tensorflow, keras"),
-        ("shared/pytorch", "torch, torch.utils.tensorboard"),
+        ("shared/pytorch", "torch, torch.utils.tensorboard, h5py"),
         ("shared/mxnet", "mxnet, tensorboard.summary"),
-        ("shared/inference", "openvino, nncf, onnxruntime, tf2onnx, keras, server_scenario, trained_model"),
+        ("shared/inference", "openvino, nncf, onnxruntime, tf2onnx, keras"),
         ("shared/python", "numpy, pandas, matplotlib"),
     ],
 )

@@ -9,26 +9,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.notebooks.jobs import NO_GPU, Run, in_a_job, no_job_is_left, own_folder, sync_kernels
+from tests.notebooks.jobs import NO_GPU, Run, finished_run, in_a_job, no_job_is_left, own_folder
 
 LESSONS = {"horovod/mnist": "horovod-runs", "horovod/pytorch_mnist": "horovod-pytorch-runs"}  # and their folders
 FEW = {"processes": [1, 2], "train_images": 5_120, "job_minutes": 5}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def kernels() -> None:
-    """The site's kernelspecs, as the demo writes them at its start."""
-    sync_kernels()
-
-
 @pytest.fixture(scope="module", params=LESSONS)
 def trained(request: pytest.FixtureRequest) -> Iterator[Run]:
     """One small run of each lesson, looked at by all tests."""
-    folder = own_folder("horovod-lesson")
-    run = in_a_job(request.param, folder, FEW, resources=NO_GPU)
-    assert run.status == 0, run.log
-    yield run
-    shutil.rmtree(folder)
+    with finished_run(request.param, "horovod-lesson", FEW, resources=NO_GPU) as run:
+        yield run
 
 
 def test_the_mean_of_the_ranks_gradients_is_the_gradient_of_the_whole_batch(trained: Run) -> None:

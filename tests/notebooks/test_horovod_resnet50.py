@@ -8,27 +8,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.notebooks.jobs import NO_GPU, Run, in_a_job, no_job_is_left, own_folder, sync_kernels
+from tests.notebooks.jobs import NO_GPU, Run, finished_run, in_a_job, no_job_is_left, own_folder
 
 LESSON = "horovod/resnet50"
 FEW = {"processes": [1, 2], "image_size": 32, "batch_per_process": 8, "steps": 3, "epochs": 2}
 LABELS = ["1 horovodrun, here", "2 horovodrun, here", "2 srun, 2 nodes", "2 mpirun, 2 nodes"]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def kernels() -> None:
-    """The site's kernelspecs, as the demo writes them at its start."""
-    sync_kernels()
-
-
 @pytest.fixture(scope="module")
 def trained() -> Iterator[Run]:
     """One small run of the lesson, looked at by all tests."""
-    folder = own_folder("horovod-resnet50-lesson")
-    run = in_a_job(LESSON, folder, FEW, resources=NO_GPU, minutes=20)
-    assert run.status == 0, run.log
-    yield run
-    shutil.rmtree(folder)
+    with finished_run(LESSON, "horovod-resnet50-lesson", FEW, resources=NO_GPU, minutes=20) as run:
+        yield run
 
 
 def test_each_launcher_trains_and_all_its_processes_end_with_the_same_weights(trained: Run) -> None:

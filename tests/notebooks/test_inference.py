@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.inside import SITE_FILE, VENV_BIN, sh
-from tests.notebooks import jobs
-from tests.notebooks.jobs import Run, own_folder
+from tests.inside import sh
+from tests.notebooks.jobs import ONE_GPU, PERSON, Run, finished_run, in_a_job, own_data, own_folder
 
-PERSON = "alice"
 REAL = Path("/usr/share/datasets/fashion-mnist")
 SMALL = {"model": "small", "train_images": 30_000, "epochs": 2}
 QUICK = {**SMALL, "batch_sizes": [1, 16], "seconds": 0.5}
@@ -25,36 +23,19 @@ NAMES = ["OpenVINO FP32", "OpenVINO INT8", "ONNX Runtime FP32", "ONNX Runtime IN
 STEP = re.compile(r"^(\S.*?) +([\d,.]+) queries/s +p50 +([\d.]+) ms +p99 +([\d.]+) ms +(good|too slow)$", re.MULTILINE)
 
 
-def in_a_job(notebook: str, folder: Path, parameters: dict[str, object], data: str = "", memory: str = "48G") -> Run:
-    """Run a lesson with ``parameters`` in a job of one node; ``data`` is looked into before the cluster's data sets."""
-    resources = ["--partition=sxm2", "--gres=gpu:1", "--cpus-per-task=8", f"--mem={memory}"]
-    return jobs.in_a_job(notebook, folder, parameters, data, resources)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kernels() -> None:
-    """The site's kernelspecs, as the demo writes them at its start."""
-    sh(str(VENV_BIN / "portal"), "kernels", "sync", "--site", str(SITE_FILE))
-
-
 @pytest.fixture(scope="module")
 def measured() -> Iterator[Run]:
     """One run of the lesson on precisions, looked at by most tests; its trained network is used by the others."""
-    folder = own_folder("inference-lesson")
-    run = in_a_job("inference/resnet50", folder, QUICK)
-    assert run.status == 0, run.log
-    yield run
-    shutil.rmtree(folder)
+    with finished_run("inference/resnet50", "inference-lesson", QUICK) as run:
+        yield run
 
 
 @pytest.fixture(scope="module")
 def served(measured: Run) -> Iterator[Run]:
     """One run of the server scenario, with the network that the first lesson trained."""
-    folder = own_folder("inference-server")
-    run = in_a_job("inference/server", folder, {**LOAD, "work_folder": str(measured.folder / "inference-models")})
-    assert run.status == 0, run.log
-    yield run
-    shutil.rmtree(folder)
+    load = {**LOAD, "work_folder": str(measured.folder / "inference-models")}
+    with finished_run("inference/server", "inference-server", load) as run:
+        yield run
 
 
 def rows(text: str) -> dict[str, list[str]]:
@@ -130,7 +111,7 @@ def test_calibration_on_the_wrong_images_fails(measured: Run) -> None:
     models = shutil.copytree(measured.folder / "inference-models", folder / "models")
     sh("chown", "-R", PERSON, str(folder))
     few = {**QUICK, "batch_sizes": [1], "seconds": 0.1, "work_folder": str(models)}
-    run = in_a_job("inference/resnet50", folder, few, data=str(folder / "data"))
+    run = in_a_job("inference/resnet50", folder, few, [own_data(folder / "data")])
     assert run.status != 0
     assert "was trained before and is used again" in run.text("train-model")
     assert "the cell 'check' failed with AssertionError: OpenVINO INT8 loses " in run.log
@@ -142,7 +123,7 @@ def test_a_network_that_learned_nothing_fails_at_the_floor() -> None:
     folder = own_folder("inference-untaught")
     no_training_images(folder / "data" / "fashion-mnist")
     sh("chown", "-R", PERSON, str(folder))
-    run = in_a_job("inference/server", folder, {**SMALL, "epochs": 1}, data=str(folder / "data"))
+    run = in_a_job("inference/server", folder, {**SMALL, "epochs": 1}, [own_data(folder / "data")])
     assert run.status != 0
     assert re.search(r"The accuracy is 0\.\d{4}, but 30,000 training images should give 0\.8 or more", run.log), run.log
     shutil.rmtree(folder)
@@ -177,10 +158,11 @@ def number(text: str) -> float:
 def test_the_server_answers_right_and_within_the_bound(served: Run) -> None:
     table = rows(served.text("table"))
     for name in ("FP32", "INT8"):
-        rate, p50, p99, beyond, accuracy = (number(value) for value in table[name])
+        rate, p50, p99, beyond, accuracy, answers = (number(value) for value in table[name])
         assert rate > 10
         assert p50 <= p99 <= 50 < beyond
         assert accuracy >= 0.83
+        assert answers >= 500
     assert re.search(r"INT8 answers \d+\.\d\d times as many queries per second", served.text("table"))
     assert "and not at 1.5 times as many" in served.text("check")
 
@@ -207,7 +189,7 @@ def test_without_data_it_says_so_in_one_sentence_and_stops(notebook: str) -> Non
 
 def test_with_too_little_memory_it_says_so_in_one_sentence_and_stops() -> None:
     folder = own_folder("inference-without-memory")
-    run = in_a_job("inference/resnet50", folder, {}, memory="2000M")
+    run = in_a_job("inference/resnet50", folder, {}, resources=[*ONE_GPU, "--mem=2000M"])
     assert run.status != 0
     assert (
         "the cell 'load-data' failed with LessonError: This session has 2,000 MiB of memory, but the model 'resnet50' "

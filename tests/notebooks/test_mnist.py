@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.notebooks.jobs import PERSON, Run, exit_status, in_a_job, own_folder, sync_kernels
+from tests.notebooks.jobs import Run, finished_run, in_a_job, own_data, own_folder
 
-__all__ = ["PERSON", "Run", "exit_status", "in_a_job", "own_folder"]  # the other lessons' tests take them from here
 LESSONS = {  # each template, and what it says of its framework
     "tensorflow/mnist": r"TensorFlow 2\.\d+\.\d+ with Keras 3\.\d+",
     "pytorch/mnist": r"PyTorch 2\.\d+\.\d+",
@@ -24,20 +23,11 @@ FEW = {"epochs": 2, "train_images": 6_000, "steps_per_line": 20}
 LINE = re.compile(r"Epoch (\d+) Global Step (\d+), Training Accuracy (\d\.\d{4})\nTest Accuracy (\d\.\d{4})")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def kernels() -> None:
-    """The site's kernelspecs, as the demo writes them at its start."""
-    sync_kernels()
-
-
 @pytest.fixture(scope="module", params=LESSONS)
 def trained(request: pytest.FixtureRequest) -> Iterator[Run]:
     """One small training of each lesson, looked at by all tests."""
-    folder = own_folder("mnist-template")
-    run = in_a_job(request.param, folder, FEW)
-    assert run.status == 0, run.log
-    yield run
-    shutil.rmtree(folder)
+    with finished_run(request.param, "mnist-template", FEW) as run:
+        yield run
 
 
 def test_it_trains_on_real_images_and_says_which(trained: Run) -> None:
@@ -113,7 +103,8 @@ def test_without_data_it_says_so_in_one_sentence_and_stops(notebook: str) -> Non
 def test_data_that_teaches_nothing_fails_at_the_floor(notebook: str) -> None:
     folder = own_folder("mnist-wrong-data")
     empty_images(folder / "data" / "mnist")
-    run = in_a_job(notebook, folder, {"epochs": 1, "train_images": 6_000, "steps_per_line": 100}, str(folder / "data"))
+    few = {"epochs": 1, "train_images": 6_000, "steps_per_line": 100}
+    run = in_a_job(notebook, folder, few, [own_data(folder / "data")])
     assert run.status != 0
     assert "the cell 'check' failed with " in run.log
     assert "6,000 training images should give 0.6 or more" in run.log
@@ -126,7 +117,7 @@ def test_a_data_file_that_was_cut_short_is_no_training_set(notebook: str) -> Non
     empty_images(folder / "data" / "mnist")
     images = folder / "data" / "mnist" / "train-images-idx3-ubyte.gz"
     images.write_bytes(gzip.compress(gzip.decompress(images.read_bytes())[:-1]))
-    run = in_a_job(notebook, folder, FEW, str(folder / "data"))
+    run = in_a_job(notebook, folder, FEW, [own_data(folder / "data")])
     assert run.status != 0
     assert "the cell 'load-data' failed with " in run.log
     assert ": show-data" not in run.log

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from tests.inside import SITE_FILE, VENV_BIN, home, sh
-from tests.notebooks.jobs import PERSON, own_folder, sync_kernels
+from tests.notebooks.jobs import PERSON, own_folder
 
 
 def notebooks(*words: str) -> str:
@@ -20,7 +20,6 @@ def notebooks(*words: str) -> str:
 
 @pytest.mark.parametrize("kernel", ["python3", "ir"])
 def test_a_new_template_has_no_fault_and_runs_on_its_kernel(kernel: str) -> None:
-    sync_kernels()
     folder = own_folder("new-template")
     notebooks("new", "mine/first", "--kernel", kernel, "--folder", str(folder))
     assert "1 checked, no fault" in notebooks("check", "--folder", str(folder))

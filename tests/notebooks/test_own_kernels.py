@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.inside import SITE_FILE, VENV_BIN, home, sh
-from tests.notebooks.test_cluster_lessons import Run, changed, in_a_job, program
-from tests.notebooks.test_mnist import own_folder
+from tests.inside import VENV_BIN, home, sh
+from tests.notebooks.jobs import PERSON, Run, changed, in_a_job, own_folder, program
 
-PERSON = "alice"
 # What the launcher of a session lists: the site's kernels and the person's own.
 LAUNCHER = "from portal.kernel_manager import PortalKernelSpecManager as M; print(*sorted(M().find_kernel_specs()))"
 # Starts containers as Apptainer does, with the runtime that Debian has, and writes down what it was asked for.
@@ -35,9 +33,8 @@ for word in words:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def kernels() -> Iterator[None]:
-    """The site's kernelspecs, and none of the person's own before and after."""
-    sh(str(VENV_BIN / "portal"), "kernels", "sync", "--site", str(SITE_FILE))
+def no_own_kernels() -> Iterator[None]:
+    """The person has no kernels of their own before and after."""
     shutil.rmtree(own_kernels(), ignore_errors=True)
     yield
     shutil.rmtree(own_kernels(), ignore_errors=True)
@@ -70,7 +67,7 @@ def used(kernel: str, folder: Path, code: str) -> str:
     spec = {"name": kernel, "display_name": kernel, "language": "python"}
     path = folder / "used.ipynb"
     path.write_text(json.dumps(nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": spec})))
-    run = in_a_job(path, folder, {}, kernel=kernel)
+    run = in_a_job(path, folder, {})
     assert run.status == 0, run.log
     return run.text("look")
 

@@ -5,38 +5,24 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.notebooks.test_mnist import Run, in_a_job, kernels, own_folder, steps_of
-
-__all__ = ["kernels"]  # the fixture that writes the site's kernelspecs
+from tests.notebooks.jobs import Run, changed_module, finished_run, in_a_job, own_folder
+from tests.notebooks.test_mnist import steps_of
 
 LESSON = "tensorflow/resnet50"
-BESIDE = Path(__file__).parents[2] / "notebooks" / "tensorflow"
 FEW = {"image_size": 64, "batch_size": 16, "iterations": 4, "warm_up": 2, "images": 160, "train_steps": 40}
 LEAST = {**FEW, "inputs": ["jpeg"], "precisions": ["float32"], "iterations": 1, "warm_up": 1}
 WAYS = [(precision, kind) for precision in ("float32", "mixed") for kind in ("memory", "TFRecord files", "JPEG files")]
 
 
-def lesson_folder(name: str) -> Path:
-    """A folder of the person's with what lies beside the lesson."""
-    folder = own_folder(name)
-    for module in ("image_files.py", "measuring.py", "resnet50_fast.py"):
-        shutil.copy(BESIDE / module, folder)
-    return folder
-
-
 @pytest.fixture(scope="module")
 def trained() -> Iterator[Run]:
     """One small run of the lesson, looked at by all tests."""
-    folder = lesson_folder("resnet50-template")
-    run = in_a_job(LESSON, folder, FEW)
-    assert run.status == 0, run.log
-    yield run
-    shutil.rmtree(folder)
+    with finished_run(LESSON, "resnet50-template", FEW) as run:
+        yield run
 
 
 def rows(run: Run) -> dict[tuple[str, str], list[str]]:
@@ -55,6 +41,9 @@ def test_the_fast_network_takes_the_same_step_as_keras_own(trained: Run) -> None
     losses = [float(loss) for loss in re.findall(r"loss (\d+\.\d{6})$", trained.text("prove"), re.MULTILINE)]
     assert len(losses) == 2
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    apart = dict(re.findall(r"([a-z][a-z ]*) (\d\.\de[+-]\d\d) apart", trained.text("prove")))
+    assert set(apart) == {"loss", "moving statistics", "weights", "biases left out"}
+    assert float(apart["biases left out"]) < 1e-4
     assert "As expected: the same step with 53 fused layers" in trained.text("prove")
 
 
@@ -104,15 +93,20 @@ def test_nothing_puzzling_is_printed_to_stderr(trained: Run) -> None:
 
 
 def test_a_normalisation_that_keeps_other_statistics_is_found_out() -> None:
-    folder = lesson_folder("resnet50-unequal")
-    module = folder / "resnet50_fast.py"
-    text = module.read_text()
-    assert text.count("variance * (count - 1) / count") == 1
-    module.write_text(text.replace("variance * (count - 1) / count", "variance"))
-    run = in_a_job(LESSON, folder, LEAST)
+    folder = own_folder("resnet50-unequal")
+    lesson = changed_module(LESSON, "fast_layers.py", folder, "variance * (count - 1) / count", "variance")
+    run = in_a_job(lesson, folder, LEAST)
     assert run.status != 0
     assert "the cell 'prove' failed with AssertionError: The fast network's moving statistics are " in run.log
     shutil.rmtree(folder)
+
+
+def test_the_same_lesson_trains_on_pytorch_where_that_is_the_kernel() -> None:
+    given = {**FEW, "inputs": ["synthetic", "jpeg"], "precisions": ["mixed"], "iterations": 2}
+    with finished_run(LESSON, "resnet50-pytorch", given, kernel="pytorch") as run:
+        assert " on torch, " in run.text("imports")
+        assert "As expected: the same step with 0 fused layers" in run.text("prove")
+        assert run.text("check").startswith("As expected: the loss fell from ")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +118,7 @@ def test_a_normalisation_that_keeps_other_statistics_is_found_out() -> None:
     ],
 )
 def test_what_cannot_work_ends_early_with_one_sentence(values: dict[str, object], cell: str, words: str) -> None:
-    folder = lesson_folder("resnet50-cannot")
+    folder = own_folder("resnet50-cannot")
     run = in_a_job(LESSON, folder, {**LEAST, **values})
     assert run.status != 0
     assert f"the cell {cell!r} failed with " in run.log

@@ -15,27 +15,17 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from portal.tensorboard import Boards
-from tests.inside import SITE_FILE, VENV_BIN, sh
-from tests.notebooks.test_mnist import Run, in_a_job, own_folder
+from tests.notebooks.jobs import Run, finished_run, in_a_job, own_folder
 
 FEW = {"epochs": 2, "train_images": 5_000, "profile_steps": 5}
 PAGES = ("scalars", "images", "graphs", "histograms", "distributions", "hparams", "timeseries")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def kernels() -> None:
-    """The site's kernelspecs, as the demo writes them at its start."""
-    sh(str(VENV_BIN / "portal"), "kernels", "sync", "--site", str(SITE_FILE))
-
-
 @pytest.fixture(scope="module")
 def lesson() -> Iterator[Run]:
     """One small run of the lesson, looked at by all tests."""
-    folder = own_folder("tensorboard-lesson")
-    run = in_a_job("tensorflow/tensorboard", folder, FEW)
-    assert run.status == 0, run.log
-    yield run
-    shutil.rmtree(folder)
+    with finished_run("tensorflow/tensorboard", "tensorboard-lesson", FEW) as run:
+        yield run
 
 
 @pytest.fixture(scope="module")

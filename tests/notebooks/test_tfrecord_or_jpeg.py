@@ -8,23 +8,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.notebooks.test_mnist import Run, in_a_job, kernels
-from tests.notebooks.test_resnet50 import lesson_folder
-
-__all__ = ["kernels"]  # the fixture that writes the site's kernelspecs
+from tests.notebooks.jobs import Run, changed_module, finished_run, in_a_job, own_folder
 
 LESSON = "tensorflow/tfrecord_or_jpeg"
-FEW = {"images": 60, "threads": [1, 2], "passes": 1, "image_size": 64, "batch_size": 16}
+FEW = {"images": 60, "threads": [1, 4], "shards": 2, "passes": 1, "image_size": 64, "batch_size": 16}
 
 
 @pytest.fixture(scope="module")
 def measured() -> Iterator[Run]:
     """One small run of the lesson, looked at by all tests."""
-    folder = lesson_folder("tfrecord-template")
-    run = in_a_job(LESSON, folder, FEW)
-    assert run.status == 0, run.log
-    yield run
-    shutil.rmtree(folder)
+    with finished_run(LESSON, "tfrecord-template", FEW) as run:
+        yield run
 
 
 def test_both_hold_the_same_images_of_a_photographs_size(measured: Run) -> None:
@@ -33,7 +27,7 @@ def test_both_hold_the_same_images_of_a_photographs_size(measured: Run) -> None:
     sizes = {
         kind: (int(count), float(mb)) for kind, count, mb in re.findall(r"(\w+) +(\d+) files, ([\d.]+) MB", printed)
     }
-    assert {kind: count for kind, (count, _) in sizes.items()} == {"JPEG": 60, "TFRecord": 4}
+    assert {kind: count for kind, (count, _) in sizes.items()} == {"JPEG": 60, "TFRecord": 2}
     assert sizes["TFRecord"][1] == pytest.approx(sizes["JPEG"][1], rel=0.02)
     assert "As expected: 60 images with the same pixels and classes out of both" in measured.text("same-pixels")
 
@@ -41,7 +35,7 @@ def test_both_hold_the_same_images_of_a_photographs_size(measured: Run) -> None:
 def test_every_way_to_read_is_measured_and_the_table_says_whether_cold_was_cold(measured: Run) -> None:
     lines = measured.text("table").splitlines()
     found = {line[:20].strip(): [float(cell.replace(",", "")) for cell in line[20:].split()] for line in lines[2:6]}
-    assert list(found) == ["1 shared", "1 private", "2 shared", "2 private"]
+    assert list(found) == ["1 shared", "1 private", "4 shared", "4 private"]
     for figures in found.values():
         assert len(figures) == 6
         assert min(figures) > 0
@@ -60,13 +54,10 @@ def test_nothing_puzzling_is_printed_to_stderr(measured: Run) -> None:
 
 
 def test_a_tfrecord_with_another_image_in_it_is_found_out() -> None:
-    folder = lesson_folder("tfrecord-other-image")
-    module = folder / "image_files.py"
-    text = module.read_text()
-    packed = "_example(Path(file).read_bytes(), label)"
-    assert text.count(packed) == 1
-    module.write_text(text.replace(packed, "_example(Path(found.files[0]).read_bytes(), label)"))
-    run = in_a_job(LESSON, folder, FEW)
+    folder = own_folder("tfrecord-other-image")
+    other = "_example(Path(found.files[0]).read_bytes(), label)"
+    lesson = changed_module(LESSON, "image_files.py", folder, "_example(Path(file).read_bytes(), label)", other)
+    run = in_a_job(lesson, folder, FEW)
     assert run.status != 0
     assert "the cell 'same-pixels' failed with AssertionError: 59 of 60 images are not the same out of both" in run.log
     shutil.rmtree(folder)
@@ -81,7 +72,7 @@ def test_a_tfrecord_with_another_image_in_it_is_found_out() -> None:
     ],
 )
 def test_what_cannot_work_ends_early_with_one_sentence(values: dict[str, object], cell: str, words: str) -> None:
-    folder = lesson_folder("tfrecord-cannot")
+    folder = own_folder("tfrecord-cannot")
     run = in_a_job(LESSON, folder, {**FEW, **values})
     assert run.status != 0
     assert f"the cell {cell!r} failed with " in run.log

@@ -33,6 +33,13 @@ def cell(name: str, source: str, **metadata: Any) -> dict[str, Any]:
     }
 
 
+@pytest.fixture(autouse=True)
+def _same_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a run lets its kernel see is forgotten afterwards."""
+    monkeypatch.setenv("JUPYTER_PATH", "")
+    monkeypatch.setenv("PYTHONPATH", "")
+
+
 @pytest.fixture
 def good() -> Notebook:
     """A notebook without a fault."""
@@ -189,6 +196,23 @@ def test_a_wrong_parameter_is_named_with_the_nearest_known_one(good: Notebook, t
     assert "no parameter 'epoch'; it has epochs, seed. Did you mean epochs?" in capsys.readouterr().err
     assert notebooks.main_run(tmp_path, "a/lesson", "", ["epochs"], "") == 1
     assert "write NAME=VALUE" in capsys.readouterr().err
+
+
+def test_the_kernel_of_a_run_sees_the_kernels_of_the_site_and_the_modules_beside_the_notebook(
+    good: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/of/a/person")
+    written(good, tmp_path / "a" / "lesson.ipynb")
+    notebooks.main_run(tmp_path, "a/lesson", "", ["no_such=1"], "/site/kernels")
+    assert os.environ["JUPYTER_PATH"] == "/site/kernels"
+    assert os.environ["PYTHONPATH"] == f"{tmp_path}/a:/of/a/person"
+
+
+def test_a_run_on_a_kernel_that_is_not_there_names_those_that_are(good: Notebook, tmp_path: Path, capsys: Any) -> None:
+    good["cells"][1]["source"] = "epochs = 3"
+    written(good, tmp_path / "a" / "lesson.ipynb")
+    assert notebooks.main_run(tmp_path, "a/lesson", str(tmp_path / "out.ipynb"), [], "", "no-such") == 1
+    assert "There is no kernel 'no-such'; there are " in capsys.readouterr().err
 
 
 def test_the_parameters_of_an_r_notebook_are_known_by_name(good: Notebook, tmp_path: Path, capsys: Any) -> None:
