@@ -61,7 +61,7 @@ def gpu_count() -> int:
         import torch
 
         return torch.cuda.device_count()
-    return len(keras.distribution.list_devices("gpu"))
+    return sum(name.startswith(("gpu", "cuda")) for name in keras.distribution.list_devices())
 
 
 def resnet50(classes: int, image_size: int, precision: str = "float32", fused: bool = True) -> keras.Model:
