@@ -4,7 +4,7 @@ PORT ?= 8000
 DEMO := deploy/demo/demo
 export PORT
 
-.PHONY: help bench setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-notebooks test-templates lint locks
+.PHONY: help bench setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-notebooks test-templates
 
 help:
 	@echo 'make demo        a Slurm cluster of four nodes, LDAP and the portal on port $(PORT); Ctrl-C stops it'

@@ -38,7 +38,7 @@ STORE = STATE / "cache" / "wheels"
 SYSTEM_PYTHON = "/usr/bin/python3"  # a Python below somebody's home cannot be run by other people
 PYTHON_NOTE = ".made-with"
 FIRST_RUN = """\
-First run: the portal's environment, 200 MB to fetch and 660 MB on disk. For the demo follow the kernels' environments
+First run: the portal's environment, 235 MB to fetch and 770 MB on disk. For the demo follow the kernels' environments
 (300 MB) and Debian packages (125 MB), 4 GB on disk in all: 3 to 6 minutes at 50 Mbit/s. An interrupted run goes on
 where it was."""
 SOURCES = ("portal", "spawners", "templates", "notebooks", "deploy/site", "lab/install.json", "pyproject.toml")

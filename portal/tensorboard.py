@@ -151,9 +151,10 @@ def command(socket: Path, folder: Path) -> list[str]:
 
 
 def environment(environ: dict[str, str] | os._Environ[str], runtime: Path) -> dict[str, str]:
-    """What a board gets to know: who the person is, in which language and time zone, and a private TMPDIR."""
+    """All that a board gets to know: who the person is, language, time zone, a private TMPDIR, how much to log."""
     known = {name: environ[name] for name in _PASSED_ON if name in environ}
-    return known | {"PATH": os.defpath, "TMPDIR": str(runtime)}
+    # The page Profile notes every step of its work otherwise: a dozen lines in the log for each click.
+    return known | {"PATH": os.defpath, "TMPDIR": str(runtime), "TF_CPP_MIN_LOG_LEVEL": "1"}
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

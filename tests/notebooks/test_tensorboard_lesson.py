@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from portal.tensorboard import Boards
 from tests.notebooks.jobs import Run, finished_run, in_a_job, own_folder
 
 FEW = {"epochs": 2, "train_images": 5_000, "profile_steps": 5}
-PAGES = ("scalars", "images", "graphs", "histograms", "distributions", "hparams", "timeseries")
+PAGES = ("scalars", "images", "graphs", "histograms", "distributions", "hparams", "timeseries", "profile")
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +37,9 @@ def shown(lesson: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
     columns = [{"hparam": "learning_rate"}, {"hparam": "dropout"}, {"metric": {"group": "", "tag": "test_accuracy"}}]
     request = {"startIndex": 0, "sliceSize": 9, "allowedStatuses": ["STATUS_UNKNOWN"], "colParams": columns}
     questions = ["plugins_listing", *(f"plugin/{name}/tags" for name in ("scalars", "images", "histograms"))]
+    (profile,) = (folder / "run-1" / "plugins" / "profile").iterdir()
+    host = next(profile.glob("*.xplane.pb")).name.removesuffix(".xplane.pb")
+    questions += [f"plugin/profile/data?run={quote(f'run-1/{profile.name}', safe='')}&tag=trace_viewer@&host={host}"]
     questions += ["plugin/graphs/info", f"plugin/hparams/session_groups?request={quote(json.dumps(request))}"]
     return asyncio.run(answers(folder, tmp_path_factory.mktemp("board"), questions))
 
@@ -61,7 +66,7 @@ async def ask(socket: Path, question: str) -> Any:
     head, _, body = (await reader.read()).partition(b"\r\n\r\n")
     writer.close()
     assert b" 200 " in head.splitlines()[0], head
-    return json.loads(body)
+    return json.loads(gzip.decompress(body) if b"content-encoding: gzip" in head.lower() else body)
 
 
 def test_every_page_of_tensorboard_has_something_to_show(shown: dict[str, Any]) -> None:
@@ -69,13 +74,10 @@ def test_every_page_of_tensorboard_has_something_to_show(shown: dict[str, Any]) 
     assert {name: listing[name]["enabled"] for name in PAGES} == dict.fromkeys(PAGES, True)
 
 
-def test_the_portals_tensorboard_has_no_page_for_profiles_as_the_lesson_says(
-    shown: dict[str, Any], lesson: Run
-) -> None:
-    names = [name for name in shown["plugins_listing"] if "prof" in name]
-    assert names == ["profile_redirect"], "the page that tells of a missing plugin"
-    said = "".join("".join(cell["source"]) for cell in lesson.cells.values() if cell["cell_type"] == "markdown")
-    assert "a plugin of its own (`xprof`), which the portal's TensorBoard does not bring" in said
+def test_the_page_of_profiles_shows_each_operation_on_a_time_line(shown: dict[str, Any]) -> None:
+    (trace,) = (answer for question, answer in shown.items() if "trace_viewer" in question)
+    names = Counter(event["name"] for event in trace["traceEvents"] if event["ph"] == "X" and event["dur"] > 0)
+    assert any("Conv2D" in name for name in names), names
 
 
 def test_both_runs_are_there_with_their_curves_images_graph_and_weights(shown: dict[str, Any]) -> None:

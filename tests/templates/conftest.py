@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from portal.data import folder
@@ -10,6 +12,16 @@ from tests.browser.conftest import address, chromium, context, page
 from tests.notebooks import table
 
 __all__ = ["address", "chromium", "context", "page"]  # fixtures
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A test that fails counts against its template."""
+    report = yield
+    template = getattr(item, "funcargs", {}).get("template")
+    if report.failed and template:  # type: ignore[attr-defined]
+        table.record_failure(item.nodeid, [template.name])
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -8,11 +8,12 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from portal.data import folder
 from portal.notebooks import Template, catalogue
@@ -44,19 +45,43 @@ def lab(page: Page) -> Iterator[Page]:
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.name)
 def test_a_person_opens_the_template_and_sees_it_finish(lab: Page, template: Template) -> None:
-    started = time.monotonic()
-    open_from_the_file_browser(lab, template)
-    run_all_cells(lab)
-    status = 1
+    started, status = time.monotonic(), 1
     try:
-        within_s = 60 * (2 + PATIENCE * template.minutes_cpu)
-        cells = eventually(lambda: finished(lab, template), f"{template.name} is at its end", within_s, every_s=5)
-        assert [f"{cell['id']}: {error['evalue']}" for cell in cells for error in errors(cell)] == []
+        with opened(lab, template):
+            run_all_cells(lab)
+            within_s = 60 * (2 + PATIENCE * template.minutes_cpu)
+            cells = eventually(lambda: finished(lab, template), f"{template.name} is at its end", within_s, every_s=5)
+            assert [f"{cell['id']}: {error['evalue']}" for cell in cells for error in errors(cell)] == []
         status = 0
     finally:
         table.record(template.name, status, time.monotonic() - started, os.environ["PYTEST_CURRENT_TEST"])
-        keep(lab, template)
-        close(lab)
+
+
+def test_the_link_in_a_lesson_opens_tensorboard_with_its_profile(lab: Page, context: BrowserContext) -> None:
+    (template,) = (one for one in TEMPLATES if one.name == "tensorflow/tensorboard")
+    with opened(lab, template):  # as the walk above left it
+        with context.expect_page() as tab:
+            lab.get_by_role("link", name=re.compile("^Open TensorBoard on ")).click()
+        board = tab.value
+        board.get_by_role("tab", name="Profile").click(timeout=LAB_DEADLINE_MS)
+        profile = board.frame_locator("iframe")
+        profile.get_by_role("combobox", name="Overview Page").click(timeout=LAB_DEADLINE_MS)
+        profile.get_by_role("option", name="Trace Viewer").click()
+        processes = profile.frame_locator("iframe").locator(".process-track-name")
+        expect(processes).to_contain_text("/host:CPU", timeout=LAB_DEADLINE_MS)
+        picture(board, "tensorboard-profile")
+        board.close()
+
+
+@contextmanager
+def opened(page: Page, template: Template) -> Iterator[None]:
+    """The template in JupyterLab; at the end what it showed is kept, and its kernel is ended."""
+    open_from_the_file_browser(page, template)
+    try:
+        yield
+    finally:
+        keep(page, template)
+        close(page)
 
 
 def entry(page: Page, name: str) -> Locator:

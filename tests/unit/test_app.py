@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import subprocess
 import sys
 import time
@@ -11,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from portal import app
 from portal.app import PortalHub
 
 
@@ -40,3 +43,38 @@ def test_a_pid_file_that_names_nobody_is_left_to_jupyterhub(tmp_path: Path, cont
 
     PortalHub._end_proxy_of_before(hub_with(tmp_path / "proxy.pid"))
     PortalHub._end_proxy_of_before(hub_with(tmp_path / "missing"))
+
+
+@pytest.mark.parametrize(
+    ("fails_with", "said"),
+    [(None, "3 sessions were looked at"), (OSError("no sudo"), "Not all sessions could be looked at")],
+)
+async def test_the_routes_are_brought_back_although_the_proxy_or_a_look_fails(
+    fails_with: OSError | None, said: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "ROUTES_EVERY_S", 0.01)
+    looked = asyncio.get_running_loop().create_future()
+    if fails_with:
+        looked.set_exception(fails_with)
+    else:
+        looked.set_result(3)
+    answers = iter([ConnectionError("the proxy is not there yet"), None])
+
+    async def check_routes(users: Any, services: Any) -> None:
+        if error := next(answers):
+            raise error
+
+    hub: Any = SimpleNamespace(
+        proxy=SimpleNamespace(check_routes=check_routes),
+        users={},
+        _service_map={},
+        _looked=looked,
+        log=logging.getLogger("hub"),
+    )
+    with caplog.at_level(logging.INFO):
+        await PortalHub._route(hub)
+
+    first, last = caplog.records
+    assert first.getMessage() == "The routes of the sessions: tried again"
+    assert last.getMessage() == said
+    assert (last.exc_info[1] if last.exc_info else None) is fails_with

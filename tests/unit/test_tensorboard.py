@@ -120,6 +120,7 @@ def test_the_process_learns_nothing_secret_and_nothing_of_the_modules(tmp_path: 
         "LANG": "C.UTF-8",
         "PATH": os.defpath,
         "TMPDIR": str(tmp_path),
+        "TF_CPP_MIN_LOG_LEVEL": "1",
     }
 
 
