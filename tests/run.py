@@ -118,8 +118,9 @@ def demo(*arguments: str, check: bool = True) -> int:
 
 def fresh_cluster() -> None:
     """Start the cluster with nobody's earlier choices, files or jobs in it."""
-    demo("down", check=False)
-    demo("clean", "--live", check=False)
+    if TEST_STATE.is_dir():
+        demo("down", check=False)
+        demo("clean", "--live", check=False)
     TEST_STATE.mkdir(mode=0o700, exist_ok=True)
     if not (TEST_STATE / "cm").exists():
         (TEST_STATE / "cm").symlink_to(STATE / "cm")
