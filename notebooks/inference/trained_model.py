@@ -15,6 +15,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from IPython.display import ProgressBar
 from lesson_data import Data, check_accuracy, policy
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tensorflow"))  # the lessons on training lie there
@@ -100,20 +101,21 @@ def train(kind: str, data: Data, images: int, epochs: int, seed: int, tell: Call
 
 
 class _Progress(keras.callbacks.Callback):  # type: ignore[misc]
-    """A line for every epoch, and one every quarter of a minute within it."""
+    """A bar, and a line for every epoch."""
 
     def __init__(self, epochs: int, images: int, tell: Callable[[str], None]) -> None:
         super().__init__()
-        self.epochs, self.images, self.tell, self.told = epochs, images, tell, time.monotonic()
+        self.epochs, self.images, self.tell = epochs, images, tell
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self.bar = ProgressBar(self.epochs * self.params["steps"])
+        self.bar.display()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self.epoch, self.started = epoch + 1, time.monotonic()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if time.monotonic() - self.told > 15:
-            self.told = time.monotonic()
-            done = min((batch + 1) * BATCH, self.images)
-            self.tell(f"  epoch {self.epoch} of {self.epochs}: {done:,} of {self.images:,} images")
+        self.bar.progress += 1
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         seconds = time.monotonic() - self.started

@@ -211,11 +211,15 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
 
 
 class Timing(keras.callbacks.Callback):  # type: ignore[misc]
-    """The clock, the loss of each iteration, and what was used after the warm-up; a line every few iterations."""
+    """The clock, the loss of each iteration, and what was used after the warm-up; a line every few iterations.
 
-    def __init__(self, batch_size: int, warm_up: int, lines_every: int = 0) -> None:
+    Arguments:
+        bar: one more iteration is done: 1 is added to its ``progress``, as IPython's ProgressBar has it.
+    """
+
+    def __init__(self, batch_size: int, warm_up: int, lines_every: int = 0, bar: Any = None) -> None:
         super().__init__()
-        self.batch_size, self.warm_up, self.lines_every = batch_size, warm_up, lines_every
+        self.batch_size, self.warm_up, self.lines_every, self.bar = batch_size, warm_up, lines_every, bar
         self.ends_s: list[float] = []
         self.losses: list[Any] = []
         self.meter, self.use = measuring.Meter(gpu_count()), None
@@ -242,6 +246,8 @@ class Timing(keras.callbacks.Callback):  # type: ignore[misc]
             self.meter.start()
         if tells:
             print(f"iteration {count}, loss {self.losses[-1]:.4f}", flush=True)
+        if self.bar is not None:
+            self.bar.progress += 1
 
     def on_train_end(self, logs: Any = None) -> None:
         """The interval ends."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -34,9 +35,18 @@ class Run:
     cells: dict[str, dict[str, Any]]
 
     def text(self, cell: str) -> str:
-        """Everything that a cell printed."""
+        """Everything that a cell printed, without what it printed over again."""
+        return re.sub(r"[^\n]*\r", "", self._printed(cell))
+
+    def _printed(self, cell: str) -> str:
         outputs = self.cells[cell]["outputs"]
         return "".join("".join(o["text"]) for o in outputs if o["output_type"] == "stream")
+
+    def bars(self, cell: str) -> list[float]:
+        """How far each progress bar of a cell came, 1.0 is its end: those of IPython, then the last one of R."""
+        ours = (re.fullmatch(r"\[=* *\] (\d+)/(\d+)", text) for text in self.shown(cell, "text/plain"))
+        percents = re.findall(r"\r *\|=* *\| +(\d+)%", self._printed(cell))
+        return [int(bar[1]) / int(bar[2]) for bar in ours if bar] + [int(last) / 100 for last in percents[-1:]]
 
     def shown(self, cell: str, kind: str) -> list[str]:
         """What a cell showed of one MIME type."""

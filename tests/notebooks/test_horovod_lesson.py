@@ -68,6 +68,10 @@ def test_the_processes_of_pytorch_end_with_the_same_weights(trained: Run) -> Non
             assert (len(result["weights"]), len(set(result["weights"])), result["device"]) == (count, 1, "cpu")
 
 
+def test_a_bar_shows_how_many_trainings_are_done(trained: Run) -> None:
+    assert trained.bars("train-here") == [1.0]
+
+
 def test_nothing_puzzling_is_printed_to_stderr(trained: Run) -> None:
     assert {name: noise for name, noise in trained.stderr.items() if noise} == {}
 

@@ -68,6 +68,10 @@ def test_it_draws_and_checks_itself_and_says_that_there_is_no_gpu(trained: Run) 
     assert "No GPU here: the processes share the CPU cores" in trained.text("imports")
 
 
+def test_a_bar_shows_how_many_epochs_are_done(trained: Run) -> None:
+    assert trained.bars("train-here") == [1.0]
+
+
 def test_nothing_puzzling_is_printed_to_stderr(trained: Run) -> None:
     assert {name: noise for name, noise in trained.stderr.items() if noise} == {}
 

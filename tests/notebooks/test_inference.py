@@ -173,6 +173,11 @@ def test_it_uses_the_network_of_the_other_lesson_and_draws_arrivals_and_load(ser
     assert len(served.shown("plot", "image/png")) == 1
 
 
+def test_bars_show_how_far_training_and_measurements_are(measured: Run) -> None:
+    for cell in ("train-model", "measure-accuracy", "measure-speed"):
+        assert measured.bars(cell) == [1.0], cell
+
+
 def test_nothing_puzzling_is_printed_to_stderr(measured: Run, served: Run) -> None:
     for run in (measured, served):
         assert {name: noise for name, noise in run.stderr.items() if noise} == {}

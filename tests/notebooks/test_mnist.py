@@ -82,6 +82,10 @@ def test_it_links_to_its_logs_in_tensorboard(trained: Run) -> None:
     assert 'href="/user/alice/tensorboard/open?path=mnist-template/logs"' in link
 
 
+def test_a_bar_shows_how_far_the_training_is(trained: Run) -> None:
+    assert trained.bars("fit") == [1.0]
+
+
 def test_nothing_puzzling_is_printed_to_stderr(trained: Run) -> None:
     assert {name: noise for name, noise in trained.stderr.items() if noise} == {}
     assert "papermill" not in trained.log

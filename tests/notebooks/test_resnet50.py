@@ -88,6 +88,10 @@ def test_it_draws_its_images_its_speeds_and_its_loss(trained: Run) -> None:
     assert 'href="/user/alice/tensorboard/open?path=resnet50-template/logs"' in link
 
 
+def test_bars_show_how_far_the_measurement_and_the_training_are(trained: Run) -> None:
+    assert [trained.bars("measure-all"), trained.bars("fit")] == [[1.0], [1.0]]
+
+
 def test_nothing_puzzling_is_printed_to_stderr(trained: Run) -> None:
     assert {name: noise for name, noise in trained.stderr.items() if noise} == {}
 

@@ -127,6 +127,10 @@ def test_it_reaches_its_floor_and_links_to_its_own_folder(lesson: Run) -> None:
     assert f'href="/user/alice/tensorboard/open?path=tensorboard-lesson/logs/{folder.name}"' in link
 
 
+def test_a_bar_shows_how_many_epochs_are_done(lesson: Run) -> None:
+    assert lesson.bars("train") == [1.0]
+
+
 def test_nothing_puzzling_is_printed_to_stderr(lesson: Run) -> None:
     assert {name: noise for name, noise in lesson.stderr.items() if noise} == {}
 

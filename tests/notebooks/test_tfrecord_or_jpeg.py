@@ -49,6 +49,10 @@ def test_the_median_of_the_passes_is_named_and_drawn(measured: Run) -> None:
         assert len(measured.shown(cell, "image/png")) == 1, cell
 
 
+def test_a_bar_shows_how_far_the_measurement_is(measured: Run) -> None:
+    assert measured.bars("measure-all") == [1.0]
+
+
 def test_nothing_puzzling_is_printed_to_stderr(measured: Run) -> None:
     assert {name: noise for name, noise in measured.stderr.items() if noise} == {}
 
