@@ -9,7 +9,7 @@ export PORT
 help:
 	@echo 'make demo        a Slurm cluster of four nodes, LDAP and the portal on port $(PORT); Ctrl-C stops it'
 	@echo 'make demo-up     the same in the background;  make demo-down stops it'
-	@echo 'make environments ALL=1  PyTorch, MXNet, inference and Horovod too: the next start of the demo offers their kernels'
+	@echo 'make environments ALL=1  PyTorch, JAX, MXNet, inference and Horovod too: the next start of the demo offers their kernels'
 	@echo 'make demo-shell  a login shell inside (sinfo, squeue, sbatch as the demo user alice)'
 	@echo 'make demo-doctor the portal looks at its own installation there'
 	@echo 'make demo-clean  takes the state folder .demo away; make clean takes .venv too'

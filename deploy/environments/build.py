@@ -83,6 +83,7 @@ ENVIRONMENTS = {
     "python3": Environment("python3", "3.11", download_mib=60, disk_mib=360),
     "tensorflow": Environment("tensorflow", "2.21", download_mib=340, disk_mib=1800),
     "pytorch": Environment("pytorch", "2.13", 265, 1260, first_run=False, otherwise=PYTORCH_CUDA),
+    "jax": Environment("jax", "0.10", 200, 920, first_run=False),
     "mxnet": Environment("mxnet", "1.9", 100, 400, first_run=False),
     "inference": Environment("inference", "1.0", 150, 530, first_run=False, upon="tensorflow"),
 }

@@ -117,7 +117,7 @@ def restart(model: keras.Model, weights: dict[str, np.ndarray]) -> None:
         variable.assign(weights[variable.path])
     for variable in model.optimizer.variables:
         if "momentum" in variable.path:
-            variable.assign(keras.ops.zeros_like(variable))
+            variable.assign(keras.ops.zeros(variable.shape, variable.dtype))
 
 
 def calm(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -221,6 +221,6 @@ def test_a_kernel_is_offered_only_when_its_environment_is_built(tmp_path: Path) 
     site = tomllib.loads(layout.offered(settings, tmp_path))
     assert [kernel["name"] for kernel in site["kernel"]] == ["python3", "ir", "tensorflow", "mxnet"]
     assert site["ldap"] == tomllib.loads(settings)["ldap"]
-    (tmp_path / "pytorch").mkdir()
-    (tmp_path / "inference").mkdir()
+    for name in ("pytorch", "jax", "inference"):
+        (tmp_path / name).mkdir()
     assert layout.offered(settings, tmp_path) == settings

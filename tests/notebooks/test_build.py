@@ -135,8 +135,8 @@ def test_a_package_that_cannot_be_had_is_named(workshop: Workshop) -> None:
 def test_a_wrong_name_lists_the_known_ones(workshop: Workshop) -> None:
     printed = workshop.build("tensorflo", check=False)
     assert (
-        "'tensorflo' is not known; there are python3, tensorflow, pytorch, mxnet, inference, pytorch-cuda, modulefiles"
-        in printed
+        "'tensorflo' is not known; "
+        "there are python3, tensorflow, pytorch, jax, mxnet, inference, pytorch-cuda, modulefiles" in printed
     )
 
 
@@ -181,7 +181,7 @@ def test_only_what_a_first_run_needs_is_built_when_nothing_is_named() -> None:
     printed = subprocess.run(argv, cwd=BUILD.parent, capture_output=True, text=True, check=True).stdout
     first_run, everything = ast.literal_eval(printed)
     assert first_run == ["python3", "tensorflow", "modulefiles"]
-    assert everything == ["python3", "tensorflow", "pytorch", "mxnet", "inference", "modulefiles"]
+    assert everything == ["python3", "tensorflow", "pytorch", "jax", "mxnet", "inference", "modulefiles"]
 
 
 @pytest.fixture

@@ -69,7 +69,8 @@ def test_the_cuda_toolkit_names_its_folders_whether_or_not_they_exist() -> None:
     ("module", "imports"),
     [
         ("shared/tensorflow", "tensorflow, keras"),
-        ("shared/pytorch", "torch, torch.utils.tensorboard, h5py"),
+        ("shared/pytorch", "torch, torch.utils.tensorboard, h5py, keras"),
+        ("shared/jax", "jax, keras, tensorboard.summary"),
         ("shared/mxnet", "mxnet, tensorboard.summary"),
         ("shared/inference", "openvino, nncf, onnxruntime, tf2onnx, keras"),
         ("shared/python", "numpy, pandas, matplotlib"),
@@ -81,7 +82,7 @@ def test_an_environment_has_what_its_module_says(module: str, imports: str) -> N
     assert "/cm/shared/apps/" in printed
 
 
-@pytest.mark.parametrize("name", ["pytorch", "mxnet", "inference"])
+@pytest.mark.parametrize("name", ["pytorch", "jax", "mxnet", "inference"])
 def test_a_module_whose_environment_is_not_built_says_how_to_get_it(name: str) -> None:
     tree = Path("/tmp/dsportal-test-modulefiles")
     shutil.rmtree(tree, ignore_errors=True)

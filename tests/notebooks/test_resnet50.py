@@ -109,10 +109,11 @@ def test_a_normalisation_that_keeps_other_statistics_is_found_out() -> None:
     shutil.rmtree(folder)
 
 
-def test_the_same_lesson_trains_on_pytorch_where_that_is_the_kernel() -> None:
+@pytest.mark.parametrize(("kernel", "backend"), [("pytorch", "torch"), ("jax", "jax")])
+def test_the_same_lesson_trains_on_another_kernel_with_the_framework_there(kernel: str, backend: str) -> None:
     given = {**FEW, "inputs": ["synthetic", "jpeg"], "precisions": ["mixed"], "iterations": 2}
-    with finished_run(LESSON, "resnet50-pytorch", given, kernel="pytorch") as run:
-        assert " on torch, " in run.text("imports")
+    with finished_run(LESSON, f"resnet50-{kernel}", given, kernel=kernel) as run:
+        assert f" on {backend}, " in run.text("imports")
         assert "As expected: the same step with 0 fused layers" in run.text("prove")
         assert run.text("check").startswith("As expected: the loss fell from ")
 
