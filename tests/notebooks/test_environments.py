@@ -82,6 +82,13 @@ def test_an_environment_has_what_its_module_says(module: str, imports: str) -> N
     assert "/cm/shared/apps/" in printed
 
 
+@pytest.mark.parametrize("before", ["pytorch", "jax"])
+def test_keras_runs_on_the_framework_that_was_loaded_last(before: str) -> None:
+    code = 'import keras; print(f"Keras runs on {keras.backend.backend()}")'
+    printed = modules(f"module load shared/{before}; module load shared/tensorflow; python3 -c '{code}'")
+    assert "Keras runs on tensorflow" in printed
+
+
 @pytest.mark.parametrize("name", ["pytorch", "jax", "mxnet", "inference"])
 def test_a_module_whose_environment_is_not_built_says_how_to_get_it(name: str) -> None:
     tree = Path("/tmp/dsportal-test-modulefiles")
