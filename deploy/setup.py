@@ -41,7 +41,15 @@ FIRST_RUN = """\
 First run: the portal's environment, 235 MB to fetch and 770 MB on disk. For the demo follow the kernels' environments
 (300 MB) and Debian packages (125 MB), 4 GB on disk in all: 3 to 6 minutes at 50 Mbit/s. An interrupted run goes on
 where it was."""
-SOURCES = ("portal", "spawners", "templates", "notebooks", "deploy/site", "lab/install.json", "pyproject.toml")
+SOURCES = (
+    "portal",
+    "spawners",
+    "templates",
+    "notebooks",
+    "deploy/site",
+    "templates/lab/install.json",
+    "pyproject.toml",
+)
 
 
 def digest(paths: Iterable[Path]) -> str:

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from portal import __version__, bench, data, database, quick_start
+from portal import __version__, bench, data
 from portal.errors import PortalError
+from portal.hub import database
+from portal.singleuser import quick_start
 from portal.site import Site, load
 
 DEFAULT_SITE = "/etc/dsportal/site.toml"
@@ -101,7 +103,7 @@ def _up(arguments: argparse.Namespace) -> int:
         _warn_without_https(site)
         database.check(Path(site.portal.state_folder) / database.FILE)
         _refuse_taken_ports(site)
-    from portal.app import PortalHub
+    from portal.hub.app import PortalHub
 
     PortalHub.launch_instance([f"--config={data.folder('deploy') / 'jupyterhub_config.py'}"])
     return 0
@@ -118,11 +120,11 @@ def _warn_without_https(site: Site) -> None:
 
 def _refuse_taken_ports(site: Site) -> None:
     """Raise when somebody listens on our ports; a proxy that outlived its hub is ours and will be replaced."""
-    from portal import checks_host
+    from portal.doctor import host_checks
 
-    checks = {check.what: check for check in checks_host.ports(site)}
-    hub = urlsplit(checks_host.configuration(site).JupyterHub.hub_bind_url)  # no hub of ours may be there either
-    checks["portal.hub_port"] = checks_host.port("portal.hub_port", hub.hostname or "", hub.port or 0, running=())
+    checks = {check.what: check for check in host_checks.ports(site)}
+    hub = urlsplit(host_checks.configuration(site).JupyterHub.hub_bind_url)  # no hub of ours may be there either
+    checks["portal.hub_port"] = host_checks.port("portal.hub_port", hub.hostname or "", hub.port or 0, running=())
     faults = [f"  {check.what}: {check.found}. {check.repair}" for check in checks.values() if check.result == "failed"]
     if faults:
         raise PortalError("\n".join(["The portal does not start, because it cannot listen:", *faults]))
@@ -154,49 +156,49 @@ def _config_check(arguments: argparse.Namespace) -> int:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from portal import doctor
+    from portal.doctor import report
 
-    return doctor.main(arguments.site)
+    return report.main(arguments.site)
 
 
 def _kernels_sync(arguments: argparse.Namespace) -> int:
-    from portal import kernels
+    from portal.kernels import specs
 
-    return kernels.main_sync(load(arguments.site))
+    return specs.main_sync(load(arguments.site))
 
 
 def _kernels_list(arguments: argparse.Namespace) -> int:
-    from portal import kernels
+    from portal.kernels import specs
 
-    return kernels.main_list(load(arguments.site))
+    return specs.main_list(load(arguments.site))
 
 
 def _notebooks_list(arguments: argparse.Namespace) -> int:
-    from portal import notebooks
+    from portal.notebooks import catalogue
 
-    return notebooks.main_list(_templates(arguments))
+    return catalogue.main_list(_templates(arguments))
 
 
 def _notebooks_check(arguments: argparse.Namespace) -> int:
-    from portal import notebooks
+    from portal.notebooks import catalogue
 
-    kernels = notebooks.kernels_of(_site_of_templates(arguments))
-    return notebooks.main_check(_templates(arguments), arguments.names, kernels)
+    kernels = catalogue.kernels_of(_site_of_templates(arguments))
+    return catalogue.main_check(_templates(arguments), arguments.names, kernels)
 
 
 def _notebooks_new(arguments: argparse.Namespace) -> int:
-    from portal import notebooks
+    from portal.notebooks import catalogue
 
-    kernels = notebooks.kernels_of(_site_of_templates(arguments))
-    return notebooks.main_new(_templates(arguments), arguments.name, arguments.kernel, arguments.title, kernels)
+    kernels = catalogue.kernels_of(_site_of_templates(arguments))
+    return catalogue.main_new(_templates(arguments), arguments.name, arguments.kernel, arguments.title, kernels)
 
 
 def _notebooks_run(arguments: argparse.Namespace) -> int:
-    from portal import notebooks
+    from portal.notebooks import run
 
     folder, kernels_folder = _templates(arguments), load(arguments.site).kernels.folder
     name, output, kernel = arguments.name, arguments.output, arguments.kernel
-    return notebooks.main_run(folder, name, output, arguments.set, kernels_folder, kernel)
+    return run.main_run(folder, name, output, arguments.set, kernels_folder, kernel)
 
 
 def _templates(arguments: argparse.Namespace) -> Path:

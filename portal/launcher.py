@@ -51,7 +51,7 @@ _JOB_ID = re.compile(r"\d{1,12}\Z", re.ASCII)
 _VARIABLE = re.compile(r"(JUPYTERHUB|JPY|DSPORTAL|JUPYTER)_[A-Z0-9_]+\Z|JUPYTER_PATH\Z", re.ASCII)
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The request is not one this program knows."""
 
 
@@ -61,7 +61,7 @@ def main() -> int:
     signal.alarm(LIFETIME_S)
     try:
         answer = handle(json.loads(sys.stdin.buffer.read().decode()))
-    except Refused as error:
+    except RequestRefused as error:
         answer = {"ok": False, "message": f"portal-launch: {error}"}
     except OSError as error:
         answer = {"ok": False, "message": f"{error.filename or 'your home'}: {error.strerror}"}
@@ -74,7 +74,7 @@ def main() -> int:
 def handle(request: Any) -> dict[str, object]:
     """Do one request; the answer is a JSON object with ``ok``."""
     if not isinstance(request, dict) or request.get("verb") not in ("submit", "finish"):
-        raise Refused("the verbs are submit and finish")
+        raise RequestRefused("the verbs are submit and finish")
     folder = Path(_home()) / SESSIONS / _matching(_KEY, request.get("key"), "key")
     if request["verb"] == "submit":
         return _submit(folder, request)
@@ -170,29 +170,30 @@ def _home() -> str:
 
 def _script() -> Path:
     """The constant batch script, installed beside this program or in the checkout."""
-    installed = Path(sys.prefix) / "share" / "dsportal" / "templates" / "session.sh"
-    return installed if installed.is_file() else Path(__file__).resolve().parent.parent / "templates" / "session.sh"
+    name = Path("templates", "job", "session.sh")
+    installed = Path(sys.prefix) / "share" / "dsportal" / name
+    return installed if installed.is_file() else Path(__file__).resolve().parent.parent / name
 
 
 def _environment(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
-        raise Refused("environment is an object of text")
+        raise RequestRefused("environment is an object of text")
     for name, text in value.items():
         _matching(_VARIABLE, name, "environment variable")
         if not isinstance(text, str) or "\0" in text:
-            raise Refused(f"the environment variable {name} is no text")
+            raise RequestRefused(f"the environment variable {name} is no text")
     return value
 
 
 def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise Refused("options is a list")
+        raise RequestRefused("options is a list")
     return value
 
 
 def _matching(pattern: re.Pattern[str], value: object, what: str) -> str:
     if not isinstance(value, str) or not pattern.match(value):
-        raise Refused(f"{what} {str(value)[:60]!r} is not one that a session may have")
+        raise RequestRefused(f"{what} {str(value)[:60]!r} is not one that a session may have")
     return value
 
 

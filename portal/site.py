@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from portal import faults
+from portal import site_faults
 from portal.errors import SiteError
 
 
@@ -74,13 +74,13 @@ class Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
 
 
-class Cluster(Table):
+class ClusterTable(Table):
     """``[cluster]``: the cluster's name, as people call it."""
 
     name: str = "cluster"
 
 
-class Portal(Table):
+class PortalTable(Table):
     """``[portal]``: the address, HTTPS, and where the hub keeps its state."""
 
     title: str = "Data Scientist Portal"
@@ -97,7 +97,7 @@ class Portal(Table):
     extra_config: OptionalPath = ""
 
 
-class Session(Table):
+class SessionTable(Table):
     """``[session]``: what a session gets. Memory in GB as Slurm counts it (1 GB = 1024 MiB)."""
 
     gpus_max: Count = 4
@@ -111,7 +111,7 @@ class Session(Table):
     start_timeout_min: Positive = 10  # from the job's start on its node, never counted while it waits
 
 
-class Gpu(Table):
+class GpuTable(Table):
     """``[[gpu]]``: one kind of GPU, as Slurm calls it in ``--gres`` and as people call it."""
 
     name: Name
@@ -119,7 +119,7 @@ class Gpu(Table):
     gres: Annotated[str, Field(pattern=r"^gpu(:[A-Za-z0-9._-]+)?$")] = "gpu"
 
 
-class Partition(Table):
+class PartitionTable(Table):
     """``[[partition]]``: a Slurm partition that the portal offers."""
 
     name: Name
@@ -131,14 +131,14 @@ class Partition(Table):
     groups: tuple[Group, ...] = ()  # empty = everybody
 
 
-class Storage(Table):
+class StorageTable(Table):
     """``[[storage]]``: a big folder that appears in everybody's files under ``name``."""
 
     name: Name
     path: AbsolutePath
 
 
-class Kernels(Table):
+class KernelsTable(Table):
     """``[kernels]``: the module system, and where the kernelspecs are written."""
 
     folder: AbsolutePath = "/opt/dsportal/jupyter"
@@ -146,7 +146,7 @@ class Kernels(Table):
     module_command: OptionalPath = ""  # modulecmd.tcl or lmod; "" = the usual places
 
 
-class Kernel(Table):
+class KernelTable(Table):
     """``[[kernel]]``: a kernel that comes from modules (or from a path)."""
 
     name: Name
@@ -157,7 +157,7 @@ class Kernel(Table):
     argv: tuple[str, ...] = ()  # empty = the language's own start line
 
 
-class Ldap(Table):
+class LdapTable(Table):
     """``[ldap]``: where passwords are checked. TLS is not optional, and certificates are always checked."""
 
     servers: Annotated[tuple[Server, ...], Field(min_length=1)]
@@ -184,38 +184,38 @@ class Identity:
 class Site(Table):
     """Everything one site sets."""
 
-    cluster: Cluster = Cluster()
-    portal: Portal = Portal()
-    session: Session = Session()
-    gpus: tuple[Gpu, ...] = Field(default=(), alias="gpu")
-    partitions: tuple[Partition, ...] = Field(default=(), alias="partition")
-    storage: tuple[Storage, ...] = ()
-    kernels: Kernels = Kernels()
-    kernel: tuple[Kernel, ...] = ()
-    ldap: Ldap | None = None
+    cluster: ClusterTable = ClusterTable()
+    portal: PortalTable = PortalTable()
+    session: SessionTable = SessionTable()
+    gpus: tuple[GpuTable, ...] = Field(default=(), alias="gpu")
+    partitions: tuple[PartitionTable, ...] = Field(default=(), alias="partition")
+    storage: tuple[StorageTable, ...] = ()
+    kernels: KernelsTable = KernelsTable()
+    kernel: tuple[KernelTable, ...] = ()
+    ldap: LdapTable | None = None
 
-    def offered_to(self, identity: Identity) -> tuple[Partition, ...]:
+    def offered_to(self, identity: Identity) -> tuple[PartitionTable, ...]:
         """The partitions that this person may use, the default one first."""
         open_to = [p for p in self.partitions if not p.groups or identity.groups & set(p.groups)]
         return tuple(sorted(open_to, key=lambda p: not p.default))
 
-    def partition(self, name: str) -> Partition:
+    def partition(self, name: str) -> PartitionTable:
         """The partition called ``name``; raises ``KeyError`` when the site has none."""
         return next((p for p in self.partitions if p.name == name), None) or self._no_partition(name)
 
-    def _no_partition(self, name: str) -> Partition:
+    def _no_partition(self, name: str) -> PartitionTable:
         raise KeyError(name)
 
-    def hours_max(self, partition: Partition) -> int:
+    def hours_max(self, partition: PartitionTable) -> int:
         """The longest session in ``partition``, in hours."""
         return min(self.session.hours_max, partition.hours_max or self.session.hours_max)
 
-    def gpus_max(self, partition: Partition) -> int:
+    def gpus_max(self, partition: PartitionTable) -> int:
         """The most GPUs one session may have in ``partition``."""
         limit = partition.gpus_max
         return self.session.gpus_max if limit is None else min(self.session.gpus_max, limit)
 
-    def gres(self, partition: Partition) -> str:
+    def gres(self, partition: PartitionTable) -> str:
         """The name that ``--gres`` wants for a GPU of ``partition``: ``gpu`` or ``gpu:KIND``."""
         return next((g.gres for g in self.gpus if g.name == partition.gpu), "gpu")
 
@@ -253,7 +253,7 @@ def parse(tables: dict[str, Any], source: str = "settings") -> Site:
     try:
         site = Site.model_validate(_tuples(tables))
     except ValidationError as error:
-        raise SiteError(source, faults.sentences(error, Site)) from error
+        raise SiteError(source, site_faults.sentences(error, Site)) from error
     if found := list(_contradictions(site)):
         raise SiteError(source, found)
     return site

@@ -9,12 +9,12 @@ from typing import Any
 from traitlets import Unicode, default
 from traitlets.config import Configurable
 
-from portal.auth import identity_of
 from portal.errors import PortalError, RequestError
+from portal.hub.auth import identity_of
 from portal.request import SessionRequest, checked
 from portal.site import Site, load
 from spawners import form
-from spawners.errors import Refused
+from spawners.errors import StartRefused
 
 
 @functools.cache
@@ -61,7 +61,7 @@ class AsksPerson(Configurable):
             return self._checked(form.options(form_data)).as_options()
         except RequestError as error:
             self._refused = (error, form.entered(form_data))
-            raise Refused(error) from error
+            raise StartRefused(error) from error
 
     @default("apply_user_options")
     def _apply_user_options(self) -> Callable[[Any, Mapping[str, object]], None]:
@@ -74,12 +74,12 @@ class AsksPerson(Configurable):
         try:
             self._checked(options)
         except RequestError as error:
-            raise Refused(error) from error
+            raise StartRefused(error) from error
 
     def options_from_query(self, query_data: Mapping[str, list[str]]) -> dict[str, object]:
         """A link never starts anything: the form is shown instead, with the link's choices."""
         self.options_of_form(query_data)
-        raise Refused(
+        raise StartRefused(
             PortalError("A link cannot start a session by itself: check its choices below, then press Start.")
         )
 

@@ -6,10 +6,10 @@ import asyncio
 from abc import abstractmethod
 from typing import Any
 
-from portal import session
-from portal.cluster import Snapshot
-from portal.hub import SERVING
-from portal.slurm import Job, Phase
+from portal import messages
+from portal.hub.config import SERVING
+from portal.slurm.cluster import QueueSnapshot
+from portal.slurm.jobs import Job, Phase
 from spawners.requeue import FollowsRequeue
 from spawners.sees import SeesCluster
 
@@ -38,7 +38,7 @@ class NoticesEnd(SeesCluster, FollowsRequeue):
             await serving.wait()  # a hub that starts looks at a thousand sessions after it shows its first page
         if not self.job_id:
             return None if self._submitting else 0
-        snapshot = await self.cluster.snapshot(POLL_MAX_AGE_S)
+        snapshot = await self.cluster.queue(POLL_MAX_AGE_S)
         self._job = job = snapshot.jobs.get(self.job_id)
         self._was_seen = self._was_seen or job is not None
         if job and self.has_moved(job):
@@ -49,17 +49,17 @@ class NoticesEnd(SeesCluster, FollowsRequeue):
         end = await self.cluster.ended(self.job_id, self._was_seen)
         if end is None:
             return None
-        self.last_end = session.ended(end)
+        self.last_end = messages.ended(end)
         self.log.info("The session %s ended: %s", self._log_name, self.last_end)
         await self._finish()  # its secrets go with it: JupyterHub does not call stop() for what has ended
         return 0 if end.state == "COMPLETED" else 1
 
-    def needs_a_look(self, snapshot: Snapshot) -> bool:
+    def needs_a_look(self, snapshot: QueueSnapshot) -> bool:
         """True when a picture of the queue does not show our job where it was."""
         job = snapshot.jobs.get(self.job_id)
         return job is None or job.phase is Phase.ENDED or self.has_moved(job)
 
-    def notices(self, snapshot: Snapshot) -> None:
+    def notices(self, snapshot: QueueSnapshot) -> None:
         """A job that is just ending is looked at again soon, not only at the next watch."""
         job = snapshot.jobs.get(self.job_id)
         if job and job.state == "COMPLETING":
@@ -73,7 +73,7 @@ class NoticesEnd(SeesCluster, FollowsRequeue):
     async def _see_end(self) -> None:
         for _ in range(ENDING_LOOKS):
             await asyncio.sleep(ENDING_EVERY_S)
-            if self.ready and self._listens_at and self.needs_a_look(await self.cluster.snapshot(ENDING_EVERY_S / 2)):
+            if self.ready and self._listens_at and self.needs_a_look(await self.cluster.queue(ENDING_EVERY_S / 2)):
                 await self.poll_and_notify()
                 return
 

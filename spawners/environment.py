@@ -50,7 +50,7 @@ class GivesEnvironment(SeesCluster, Configurable):
     async def _node_names(self, _spawner: Any) -> list[str]:
         """Every name that the session may have: Slurm has not chosen its node yet."""
         partition = form.remembered(self.user_options or {}).partition
-        nodes = (await self.cluster.machines()).nodes.values()
+        nodes = (await self.cluster.nodes()).nodes.values()
         return [f"DNS:{node.name}" for node in nodes if partition in node.partitions or not partition]
 
 

@@ -7,7 +7,7 @@ from jupyterhub.spawner import SpawnException
 from portal.errors import PortalError
 
 
-class Refused(SpawnException):  # type: ignore[misc]
+class StartRefused(SpawnException):  # type: ignore[misc]
     """A start that did not happen, or ended early.
 
     The first line of the words says what happened and what to do; the lines after it (Slurm's own words, the

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from portal.data import folder
 from portal.errors import RequestError
 from portal.request import SessionRequest
-from portal.site import Identity, Partition, Site
+from portal.site import Identity, PartitionTable, Site
 
 FIELDS = tuple(field.name for field in fields(SessionRequest))
 _XSRF = "_xsrf"  # JupyterHub's own; some clients send it in the body instead of the address
@@ -111,7 +111,7 @@ def remembered(options: Mapping[str, object]) -> SessionRequest:
     return request
 
 
-def _offered(request: SessionRequest, site: Site, offered: Sequence[Partition]) -> SessionRequest:
+def _offered(request: SessionRequest, site: Site, offered: Sequence[PartitionTable]) -> SessionRequest:
     """``request`` moved, field by field, to what this person may have."""
     if not offered:
         return request
@@ -122,13 +122,13 @@ def _offered(request: SessionRequest, site: Site, offered: Sequence[Partition]) 
     return SessionRequest(partition.name, gpus, hours)
 
 
-def _gpu_choices(site: Site, offered: Sequence[Partition], chosen: SessionRequest) -> Iterator[GpuChoice]:
+def _gpu_choices(site: Site, offered: Sequence[PartitionTable], chosen: SessionRequest) -> Iterator[GpuChoice]:
     most = max((site.gpus_max(partition) for partition in offered), default=0)
     for gpus in range(most + 1):
         yield GpuChoice(gpus, site.cores(gpus), site.memory_mib(gpus) // 1024, gpus == chosen.gpus)
 
 
-def _partition_choice(site: Site, partition: Partition, chosen: SessionRequest) -> PartitionChoice:
+def _partition_choice(site: Site, partition: PartitionTable, chosen: SessionRequest) -> PartitionChoice:
     kind = next((gpu.title for gpu in site.gpus if gpu.name == partition.gpu), "")
     title = " · ".join(text for text in (partition.title, kind) if text)
     checked = partition.name == chosen.partition
@@ -143,6 +143,6 @@ def _short(given: object) -> str:
 
 @cache
 def _template() -> Template:
-    loader = FileSystemLoader(folder("templates"))
+    loader = FileSystemLoader(folder("templates") / "hub")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     return environment.get_template("options_form.html")

@@ -20,7 +20,7 @@ from wrapspawner import ProfilesSpawner
 
 from portal import data
 from portal.errors import PortalError, RequestError, SessionEnded
-from spawners.errors import Refused
+from spawners.errors import StartRefused
 from spawners.reach import ReachesServer
 from spawners.ready import AwaitsPort
 
@@ -51,7 +51,7 @@ class LocalSessionSpawner(AwaitsPort, ReachesServer, LocalProcessSpawner):  # ty
     async def start(self) -> tuple[str, int]:
         """Start the process and wait until its server listens."""
         port = self.expect_port()
-        self.cmd = [sys.executable, "-I", "-m", "portal.server"]
+        self.cmd = [sys.executable, "-I", "-m", "portal.singleuser.server"]
         log = Path(self.log_folder) / "session.log"
         with log.open("wb") as output:
             self.popen_kwargs = {"stdout": output, "stderr": output}
@@ -79,9 +79,9 @@ class LocalSessionSpawner(AwaitsPort, ReachesServer, LocalProcessSpawner):  # ty
                     answer = asyncio.ensure_future(self.first_answer("127.0.0.1", port.result()))
                 elif await self.poll() is not None:
                     error = SessionEnded("JupyterLab ended before it answered. Its last lines are below.")
-                    raise Refused(error, status_code=502, lines=_tail(log))
+                    raise StartRefused(error, status_code=502, lines=_tail(log))
                 if asyncio.get_running_loop().time() > deadline:
-                    raise Refused(SessionEnded(f"JupyterLab did not answer within {START_WITHIN_S:.0f} s."), 502)
+                    raise StartRefused(SessionEnded(f"JupyterLab did not answer within {START_WITHIN_S:.0f} s."), 502)
         finally:
             if answer:
                 answer.cancel()
@@ -106,12 +106,12 @@ class PortalProfilesSpawner(ProfilesSpawner):  # type: ignore[misc]
         """There is nothing to choose; whatever comes is refused by name."""
         given = [key for key in form_data if key != "_xsrf"]
         if given:
-            raise Refused(RequestError("options", given[0], "none: a local session has no options"))
+            raise StartRefused(RequestError("options", given[0], "none: a local session has no options"))
         return {}
 
     def options_from_query(self, query_data: Mapping[str, list[str]]) -> dict[str, object]:
         """A link never starts anything."""
-        raise Refused(PortalError("A link cannot start a session. Press Start."))
+        raise StartRefused(PortalError("A link cannot start a session. Press Start."))
 
     def construct_child(self) -> Any:
         """The child is always that of the site's first profile."""
@@ -122,7 +122,7 @@ class PortalProfilesSpawner(ProfilesSpawner):  # type: ignore[misc]
     def start(self) -> Any:
         """Start the child, unless somebody sent options past the form."""
         if self.user_options:
-            raise Refused(
+            raise StartRefused(
                 RequestError("options", next(iter(self.user_options)), "none: a local session has no options")
             )
         return super().start()

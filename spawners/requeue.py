@@ -7,7 +7,7 @@ import time
 from abc import abstractmethod
 from typing import Any
 
-from portal.slurm import Job, Phase
+from portal.slurm.jobs import Job, Phase
 from spawners.ready import AwaitsPort
 
 LOOK_EVERY_S = 1.0  # while a session starts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 
-from portal.cluster import Cluster
 from portal.site import Site
+from portal.slurm.cluster import Cluster
 
 
 @functools.cache

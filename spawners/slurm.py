@@ -14,13 +14,13 @@ from traitlets import Unicode, default
 
 from portal.errors import PortalError, RequestError, SessionEnded, SlurmUnavailable
 from portal.request import SessionRequest
-from portal.script import KEY_LENGTH, Submission, submission
-from portal.slurm import Phase
+from portal.slurm.jobs import Phase
+from portal.slurm.submission import KEY_LENGTH, Submission, submission
 from spawners import form
 from spawners.asks import AsksPerson
 from spawners.ends import POLL_MAX_AGE_S
 from spawners.environment import GivesEnvironment
-from spawners.errors import Refused
+from spawners.errors import StartRefused
 from spawners.reach import listens
 from spawners.requeue import LOOK_EVERY_S
 from spawners.starting import AwaitsServer
@@ -64,11 +64,11 @@ class SlurmSessionSpawner(
                 await self._submit(self._request)
             return await self._started()
         except RequestError as error:
-            raise Refused(error) from error
+            raise StartRefused(error) from error
         except SessionEnded as error:
-            raise Refused(error, status_code=502, lines=error.log) from error
+            raise StartRefused(error, status_code=502, lines=error.log) from error
         except PortalError as error:
-            raise Refused(error, status_code=503) from error
+            raise StartRefused(error, status_code=503) from error
         finally:
             self.forget_port()
 
@@ -159,7 +159,7 @@ class SlurmSessionSpawner(
         asked_at = self.cluster.now()
         await self._finish()
         while self.job_id and not now and self.cluster.now() - asked_at < STOP_WITHIN_S:
-            seen = await self.cluster.snapshot(LOOK_EVERY_S / 2)
+            seen = await self.cluster.queue(LOOK_EVERY_S / 2)
             job = seen.jobs.get(self.job_id)
             if not seen.error and seen.taken_at > asked_at and (job is None or job.phase is Phase.ENDED):
                 return

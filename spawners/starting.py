@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime
 
-from portal import session
+from portal import messages
 from portal.errors import SessionEnded
-from portal.slurm import Job, JobEnd, Phase
+from portal.slurm.accounting import JobEnd
+from portal.slurm.jobs import Job, Phase
 from spawners.ends import NoticesEnd
 from spawners.reach import ReachesServer
 from spawners.requeue import LOOK_EVERY_S, place_of
@@ -64,8 +65,8 @@ class AwaitsServer(NoticesEnd, ReachesServer):
             self._forget_answer()
             self._running_since = self._told_at = None
             self.expect_port()
-        if session.waits_too_long(job, self.site, datetime.now()):
-            raise SessionEnded(session.gave_up(self.site), log=await self._finish())
+        if messages.waits_too_long(job, self.site, datetime.now()):
+            raise SessionEnded(messages.gave_up(self.site), log=await self._finish())
 
     async def _something_happens(self) -> None:
         """Wait for the server's port, then for its node, then for its answer; not for long."""
@@ -91,7 +92,7 @@ class AwaitsServer(NoticesEnd, ReachesServer):
 
     async def _look(self, max_age_s: float) -> Job | None:
         """Our job in the shared picture; ``None`` while it is not known there."""
-        snapshot = await self.cluster.snapshot(max_age_s)
+        snapshot = await self.cluster.queue(max_age_s)
         self._stale_s = snapshot.age_s(self.cluster.now()) if snapshot.error else 0.0
         self._read_at = float("-inf") if snapshot.error else snapshot.taken_at
         before, self._job = self._job, snapshot.jobs.get(self.job_id)
@@ -108,4 +109,4 @@ class AwaitsServer(NoticesEnd, ReachesServer):
 
     async def _dead(self, end: JobEnd) -> SessionEnded:
         log = await self._finish()
-        return SessionEnded(session.ended(end, log), log=log)
+        return SessionEnded(messages.ended(end, log), log=log)

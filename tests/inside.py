@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from portal.runner import Result, run
+from portal.slurm.runner import Result, run
 
 VENV_BIN = Path(os.environ.get("DSPORTAL_VENV", Path(__file__).parents[1] / ".venv")) / "bin"
 SITE_FILE = Path("/etc/dsportal/site.toml")

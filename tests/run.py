@@ -67,7 +67,7 @@ LINT = (
     ("ruff format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."]),
     ("mypy --strict", [str(BIN / "mypy")]),
     ("notebook style", [str(BIN / "portal"), "notebooks", "check", "--site", str(EXAMPLE)]),
-    ("the committed Lab extension is the build of its sources", [str(BIN / "python"), "lab/check_build.py"]),
+    ("the committed Lab extension is the build of its sources", [str(BIN / "python"), "templates/lab/check_build.py"]),
 )
 
 

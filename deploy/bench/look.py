@@ -1,4 +1,4 @@
-"""Look at the queue through `portal.cluster` as the hub does, and print what one look costs: one JSON object."""
+"""Look at the queue through `portal.slurm.cluster` as the hub does, and print what one look costs: one JSON object."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import sys
 import time
 from typing import Any
 
-from portal.cluster import Cluster
-from portal.runner import run
+from portal.slurm.cluster import Cluster
+from portal.slurm.runner import run
 
 LOOKS, TICK_S = 7, 0.002
 
@@ -39,7 +39,7 @@ async def main() -> dict[str, object]:
         read.clear()
         worst[0] = 0.0
         before = cpu_ms(resource.RUSAGE_SELF), cpu_ms(resource.RUSAGE_CHILDREN)
-        snapshot = await cluster.snapshot(0)
+        snapshot = await cluster.queue(0)
         if snapshot.error:
             raise snapshot.error
         jobs = len(snapshot.jobs)

@@ -56,7 +56,7 @@ def start(page: Page, gpus: int) -> None:
 def start_and_kill(page: Page) -> None:
     """Start a session whose job is killed before its server answers: that one starts in half a second."""
     with ThreadPoolExecutor(1) as pool:
-        stop = ("pkill", "-STOP", "--uid", PERSON, "--full", "portal.server")
+        stop = ("pkill", "-STOP", "--uid", PERSON, "--full", "portal.singleuser.server")
         stopped = pool.submit(eventually, lambda: not subprocess.call(stop), "the server starts", every_s=0.01)
         start(page, 0)
         stopped.result()

@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from portal import fake_behaviours as does
-from portal import fake_weather as weather
-from portal.cluster import Cluster
-from portal.fake_slurm import FakeSlurm
 from portal.launcher import ENVIRONMENT_FILE, SESSIONS
-from portal.runner import Result, RunError
-from portal.script import job_name
-from portal.slurm import Phase, squeue_command
+from portal.slurm.cluster import Cluster
+from portal.slurm.jobs import Phase, squeue_command
+from portal.slurm.runner import Result, RunError
+from portal.slurm.submission import job_name
+from portal.testing import behaviours as does
+from portal.testing import outages as outage
+from portal.testing.fake_slurm import FakeSlurm
 from tests.inside import as_portal, eventually, home, sh
 
 HOG = f"{sys.executable} -c 'import time; x = bytearray(300_000_000); time.sleep(60)'"
@@ -39,7 +39,7 @@ class Stage(Protocol):
         """While it lasts, something is wrong with the cluster (:data:`DAEMONS`)."""
         ...
 
-    def lie(self, answer: weather.SlurmGarbage) -> AbstractAsyncContextManager[None]:
+    def lie(self, answer: outage.SlurmGarbage) -> AbstractAsyncContextManager[None]:
         """While it lasts, squeue answers this."""
         ...
 
@@ -98,24 +98,24 @@ class FakeStage:
     @asynccontextmanager
     async def fault(self, what: str) -> AsyncIterator[None]:
         storms = {
-            "silent": weather.SlurmSilent(),
-            "munge": weather.SlurmSilent(message_timeout_s=float("inf")),
-            "accounting": weather.AccountingDown(),
+            "silent": outage.SlurmSilent(),
+            "munge": outage.SlurmSilent(message_timeout_s=float("inf")),
+            "accounting": outage.AccountingDown(),
         }
-        async with self._weather(storms[what]):
+        async with self._outage(storms[what]):
             yield
 
-    def lie(self, answer: weather.SlurmGarbage) -> AbstractAsyncContextManager[None]:
-        return self._weather(answer)
+    def lie(self, answer: outage.SlurmGarbage) -> AbstractAsyncContextManager[None]:
+        return self._outage(answer)
 
     def deaf(self) -> AbstractAsyncContextManager[None]:
-        return self._weather(weather.SbatchAnswerLost())
+        return self._outage(outage.SbatchAnswerLost())
 
     @asynccontextmanager
-    async def _weather(self, storm: weather.Weather) -> AsyncIterator[None]:
-        self.slurm.weather = storm
+    async def _outage(self, storm: outage.Outage) -> AsyncIterator[None]:
+        self.slurm.outage = storm
         yield
-        self.slurm.weather = weather.Fair()
+        self.slurm.outage = outage.NoOutage()
 
     async def listing(self) -> str:
         return (await self.slurm(squeue_command())).stdout
@@ -207,7 +207,7 @@ class RealStage:
             sh("pkill", "-CONT", "-x", DAEMONS[what])
 
     @asynccontextmanager
-    async def lie(self, answer: weather.SlurmGarbage) -> AsyncIterator[None]:
+    async def lie(self, answer: outage.SlurmGarbage) -> AsyncIterator[None]:
         self._lie = Result(answer.returncode, answer.stdout, answer.stderr)
         yield
         self._lie = None
@@ -226,7 +226,7 @@ class RealStage:
 
 
 async def _phase(cluster: Cluster, job_id: str) -> Phase:
-    snapshot = await cluster.snapshot(max_age_s=-1)
+    snapshot = await cluster.queue(max_age_s=-1)
     assert snapshot.error is None, snapshot.error.detail
     job = snapshot.jobs.get(job_id)
     return job.phase if job else Phase.ENDED

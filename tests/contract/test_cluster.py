@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from portal.cluster import Cluster
 from portal.launcher import ENVIRONMENT_FILE, SESSIONS
 from portal.request import SessionRequest
-from portal.script import submission
 from portal.site import Site
+from portal.slurm.cluster import Cluster
+from portal.slurm.submission import submission
 from tests.inside import as_portal, eventually, home, is_root_variant, sh
 
 TOKEN = "a-token-that-nobody-else-may-see"
@@ -118,7 +118,7 @@ async def test_the_token_is_nowhere_where_somebody_else_could_read_it(
 ) -> None:
     job_id = await cluster.submit("alice", submission(SessionRequest("sxm2", 1, 1), site, key, environment()))
     eventually(lambda: "RUNNING" in sh("squeue", "-h", "-j", job_id, "-o", "%T"), "the job runs")
-    eventually(lambda: "portal.server" in sh("ps", "axww", "-o", "args"), "the server starts")
+    eventually(lambda: "portal.singleuser.server" in sh("ps", "axww", "-o", "args"), "the server starts")
 
     seen = {
         "scontrol": sh("scontrol", "show", "job", job_id, user="bob"),

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from portal.errors import SlurmUnavailable, SubmitRefused
-from portal.fake_answers import READ_RIGHTLY, bad_answers
-from portal.fake_weather import SlurmEmpty
+from portal.messages import ended
 from portal.request import SessionRequest
-from portal.script import Submission, submission
-from portal.session import ended
 from portal.site import Site
-from portal.slurm import Phase
+from portal.slurm.jobs import Phase
+from portal.slurm.submission import Submission, submission
+from portal.testing.bad_answers import READ_RIGHTLY, bad_answers
+from portal.testing.outages import SlurmEmpty
 from tests.contract.stages import FakeStage, Stage
 from tests.inside import is_root_variant
 
@@ -42,7 +42,7 @@ async def test_a_session_is_submitted_found_seen_on_its_node_and_cancelled(slurm
     assert slurm.has_secrets("alice", key)
     await slurm.reaches(job_id, Phase.RUNNING)
 
-    job = slurm.cluster.last.jobs[job_id]
+    job = slurm.cluster.last_queue.jobs[job_id]
     assert (job.user, job.partition, job.reason) == ("alice", "sxm2", "")
     assert job.node in {"gpu01", "gpu02", "gpu03"}
     assert job.starts_at is not None
@@ -126,7 +126,7 @@ async def test_a_job_that_runs_takes_from_its_node_what_it_asked_for(slurm: Stag
     job_id = await slurm.cluster.submit("alice", gpu)
     await slurm.reaches(job_id, Phase.RUNNING)
 
-    node = (await slurm.cluster.machines(max_age_s=-1)).nodes[slurm.cluster.last.jobs[job_id].node]
+    node = (await slurm.cluster.nodes(max_age_s=-1)).nodes[slurm.cluster.last_queue.jobs[job_id].node]
 
     assert (node.gpus[""], node.gpus_free[""]) == (4, 3)
     assert node.cores_used == site.cores(0)
@@ -136,7 +136,7 @@ async def test_a_job_that_runs_takes_from_its_node_what_it_asked_for(slurm: Stag
 
 
 async def test_partitions_and_their_limits_are_the_same(slurm: Stage) -> None:
-    rules = await slurm.cluster.rules()
+    rules = await slurm.cluster.partitions()
 
     assert rules.error is None
     limits = {name: (part.time_limit_min, part.nodes, part.is_default) for name, part in rules.partitions.items()}
@@ -175,7 +175,7 @@ async def test_an_end_is_seen_with_its_reason(
 
     await slurm.reaches(job_id, Phase.ENDED)
 
-    assert slurm.cluster.last.jobs[job_id].state == state, "slurmctld still shows it"
+    assert slurm.cluster.last_queue.jobs[job_id].state == state, "slurmctld still shows it"
     end = await slurm.cluster.ended(job_id, was_seen=True)
     assert end is not None
     assert (end.state, end.exit_code) == (state, exit_code)
@@ -200,7 +200,7 @@ async def test_a_job_that_waits_says_why_and_has_not_ended(slurm: Stage, key: st
 
     await slurm.reaches(job_id, Phase.WAITING)
 
-    job = slurm.cluster.last.jobs[job_id]
+    job = slurm.cluster.last_queue.jobs[job_id]
     assert (job.state, job.reason, job.user, job.node) == ("PENDING", reason, "alice", "")
     assert (job.priority == 0) == what.startswith("is held")
     assert await slurm.cluster.ended(job_id, was_seen=True) is None
@@ -212,13 +212,13 @@ async def test_a_job_that_is_requeued_waits_and_runs_again_with_the_same_id(slur
     job_id = await slurm.start(what, key)
 
     await slurm.reaches(job_id, Phase.WAITING)
-    waiting = slurm.cluster.last.jobs[job_id]
+    waiting = slurm.cluster.last_queue.jobs[job_id]
     assert (waiting.state, waiting.node) == ("PENDING", "")
     assert await slurm.cluster.ended(job_id, was_seen=True) is None, "whatever accounting says of its first run"
     assert await slurm.cluster.find(key) == job_id
 
     await slurm.reaches(job_id, Phase.RUNNING)
-    again = slurm.cluster.last.jobs[job_id]
+    again = slurm.cluster.last_queue.jobs[job_id]
     assert again.node
     assert again.submitted_at == waiting.submitted_at
 
@@ -230,10 +230,10 @@ async def test_a_job_that_is_requeued_waits_and_runs_again_with_the_same_id(slur
 async def test_no_answer_is_no_end_and_the_last_picture_stays(slurm: Stage, key: str, fault: str) -> None:
     job_id = await slurm.start("runs", key)
     await slurm.reaches(job_id, Phase.RUNNING)
-    before = slurm.cluster.last
+    before = slurm.cluster.last_queue
 
     async with slurm.fault(fault):
-        seen = await slurm.cluster.snapshot(max_age_s=-1)
+        seen = await slurm.cluster.queue(max_age_s=-1)
         assert seen.error is not None
         assert (seen.jobs, seen.taken_at) == (before.jobs, before.taken_at)
         assert await slurm.cluster.ended(job_id, was_seen=True) is None
@@ -286,23 +286,23 @@ async def test_without_accounting_an_end_is_known_but_not_who_cancelled(slurm: S
 async def test_no_bad_answer_of_squeue_ends_a_session(slurm: Stage, key: str) -> None:
     job_id = await slurm.start("runs", key)
     await slurm.reaches(job_id, Phase.RUNNING)
-    good = slurm.cluster.last
+    good = slurm.cluster.last_queue
 
     for name, answer in bad_answers(await slurm.listing(), job_id).items():
         async with slurm.lie(answer):
-            seen = await slurm.cluster.snapshot(max_age_s=-1)
+            seen = await slurm.cluster.queue(max_age_s=-1)
             assert (seen.error is None) == (name in READ_RIGHTLY), name
             assert seen.error is None or seen.jobs == good.jobs, name
             assert await slurm.cluster.ended(job_id, was_seen=True) is None, name
-        good = await slurm.cluster.snapshot(max_age_s=-1)
+        good = await slurm.cluster.queue(max_age_s=-1)
         assert good.error is None, name
         assert good.jobs[job_id].phase is Phase.RUNNING
 
 
 @pytest.mark.parametrize("slurm", ONLY_FAKE, indirect=True)
 async def test_an_empty_queue_is_believed_only_with_a_controller_that_is_up(slurm: FakeStage) -> None:
-    assert (await slurm.cluster.snapshot(max_age_s=-1)).error is None
+    assert (await slurm.cluster.queue(max_age_s=-1)).error is None
 
-    slurm.slurm.weather = SlurmEmpty()
+    slurm.slurm.outage = SlurmEmpty()
 
-    assert (await slurm.cluster.snapshot(max_age_s=-1)).error is not None
+    assert (await slurm.cluster.queue(max_age_s=-1)).error is not None

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from portal.directory import Directory
-from portal.site import Ldap
+from portal.hub.directory import Directory
+from portal.site import LdapTable
 from tests.directory.listeners import Listener, says_nothing
 from tests.directory.slapd import GROUPS, PEOPLE, Authority, Slapd
 
@@ -70,10 +70,10 @@ def other_slapd(tmp_path: Path) -> Iterator[Callable[[tuple[Path, Path] | None],
 
 
 @pytest.fixture
-def settings(authority: Authority) -> Callable[..., Ldap]:
+def settings(authority: Authority) -> Callable[..., LdapTable]:
     """The table ``[ldap]`` for some servers."""
 
-    def make(*servers: str, **values: Any) -> Ldap:
+    def make(*servers: str, **values: Any) -> LdapTable:
         usual = {
             "ca_file": str(authority.file),
             "user_dn": f"uid={{username}},{PEOPLE}",
@@ -83,12 +83,12 @@ def settings(authority: Authority) -> Callable[..., Ldap]:
             "connect_timeout_s": 1,
             "receive_timeout_s": 1,
         }
-        return Ldap.model_validate({**usual, "servers": servers, **values})
+        return LdapTable.model_validate({**usual, "servers": servers, **values})
 
     return make
 
 
 @pytest.fixture
-def directory(settings: Callable[..., Ldap]) -> Callable[..., Directory]:
+def directory(settings: Callable[..., LdapTable]) -> Callable[..., Directory]:
     """A directory of some servers."""
     return lambda *servers, **values: Directory(settings(*servers, **values))

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from portal.auth import LDAPAuthenticator, Refusal
-from portal.directory import REFUSED, Directory
 from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed
-from portal.site import Ldap, load
+from portal.hub.auth import LDAPAuthenticator, Refusal
+from portal.hub.directory import REFUSED, Directory
+from portal.site import LdapTable, load
 from tests.directory.listeners import listener, says_nothing
 from tests.directory.slapd import PASSWORDS, PEOPLE, Authority, Slapd
 from tests.inside import SITE_FILE, eventually
@@ -36,7 +36,7 @@ SPELLINGS = [
 
 
 @pytest.fixture(scope="module")
-def ldap() -> Ldap:
+def ldap() -> LdapTable:
     """The cluster's own LDAP servers, by the settings that the portal runs with."""
     settings = load(str(SITE_FILE)).ldap
     assert settings is not None
@@ -56,7 +56,7 @@ def authenticator(directory: Callable[..., Directory]) -> Authenticators:
 
 
 @pytest.mark.parametrize("name", DEMO_PEOPLE)
-def test_a_person_of_the_cluster_is_the_unix_account_of_the_same_name(ldap: Ldap, name: str) -> None:
+def test_a_person_of_the_cluster_is_the_unix_account_of_the_same_name(ldap: LdapTable, name: str) -> None:
     identity = Directory(ldap).verify(name, f"{name}-demo")
 
     assert identity.name == pwd.getpwnam(name).pw_name == name
@@ -64,27 +64,27 @@ def test_a_person_of_the_cluster_is_the_unix_account_of_the_same_name(ldap: Ldap
     assert identity.admin == (name == "carol")
 
 
-def test_the_clusters_groups_come_with_the_login(ldap: Ldap) -> None:
+def test_the_clusters_groups_come_with_the_login(ldap: LdapTable) -> None:
     assert Directory(ldap).verify("carol", "carol-demo").groups == {"jupyter", "portal-admins", "hipri", "iq"}
     assert Directory(ldap).verify("bob", "bob-demo").groups == {"jupyter", "hipri"}
 
 
 @pytest.mark.parametrize(("name", "password"), [("alice", "wrong"), ("nobody", "wrong"), ("root", "root")])
-def test_local_accounts_and_wrong_passwords_are_refused_alike(ldap: Ldap, name: str, password: str) -> None:
+def test_local_accounts_and_wrong_passwords_are_refused_alike(ldap: LdapTable, name: str, password: str) -> None:
     with pytest.raises(LoginRefused) as refused:
         Directory(ldap).verify(name, password)
 
     assert refused.value.message == REFUSED
 
 
-def test_mallory_is_told_that_the_password_is_right_only_when_it_is(ldap: Ldap) -> None:
+def test_mallory_is_told_that_the_password_is_right_only_when_it_is(ldap: LdapTable) -> None:
     with pytest.raises(LoginRefused):
         Directory(ldap).verify("mallory", "wrong")
     with pytest.raises(NotAllowed, match="Your password is right"):
         Directory(ldap).verify("mallory", "mallory-demo")
 
 
-def test_each_of_the_clusters_servers_answers_alone(ldap: Ldap) -> None:
+def test_each_of_the_clusters_servers_answers_alone(ldap: LdapTable) -> None:
     for server in ldap.servers:
         alone = Directory(ldap.model_copy(update={"servers": (server,)}))
         assert alone.verify("alice", "alice-demo").name == "alice"

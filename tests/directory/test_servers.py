@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from portal.directory import BAD_FOR_S, Directory
 from portal.errors import DirectoryUnavailable, LoginRefused
-from portal.site import Ldap
+from portal.hub.directory import BAD_FOR_S, Directory
+from portal.site import LdapTable
 from tests.directory.listeners import LISTENERS, answers_logins, listener
 from tests.directory.slapd import PASSWORDS, Slapd, free_port
 from tests.inside import eventually
@@ -48,7 +48,7 @@ def test_a_bad_first_server_leads_to_the_second_and_never_sees_a_password(
 
 
 def test_a_bad_server_is_left_alone_for_a_while_and_then_tried_again(
-    settings: Callable[..., Ldap], slapd: Slapd
+    settings: Callable[..., LdapTable], slapd: Slapd
 ) -> None:
     now = [0.0]
     with listener(LISTENERS[0]) as silent:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from portal.script import JOB_NAME_PREFIX
+from portal.slurm.submission import JOB_NAME_PREFIX
 from tests.inside import sh
 
 LIVE = "PENDING,CONFIGURING,RUNNING,SUSPENDED"

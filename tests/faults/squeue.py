@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from portal.fake_weather import SlurmGarbage
+from portal.testing.outages import SlurmGarbage
 
 # Every answer is made in one file and moved into place, so that the hub never reads half of what a test writes.
 _SCRIPT = """#!/bin/sh

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from portal.fake_answers import bad_answers
-from portal.slurm import squeue_command
+from portal.slurm.jobs import squeue_command
+from portal.testing.bad_answers import bad_answers
 from tests.faults.hubs import FaultHub
 from tests.faults.table import LONG, Row
 from tests.faults.watch import hurry, token_of, watching

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from portal.database import FILE
+from portal.hub.database import FILE
 from tests.faults.hubs import CHECKOUT, FaultHub
 from tests.faults.table import Row, sized
 from tests.faults.watch import watching

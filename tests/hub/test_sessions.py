@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from portal.cluster import Cluster
 from portal.launcher import ENVIRONMENT_FILE, SESSIONS
 from portal.request import SessionRequest
-from portal.script import submission
 from portal.site import load
+from portal.slurm.cluster import Cluster
+from portal.slurm.submission import submission
 from tests.hub.conftest import URL, Hub, Person
 from tests.inside import SITE_FILE, as_portal, eventually, home, jobs_of, sh
 
@@ -112,7 +112,7 @@ def test_slurms_own_words_reach_the_person_when_it_refuses(alice: Person) -> Non
 
 def test_a_job_that_dies_before_its_server_answers_is_told_in_seconds(alice: Person) -> None:
     with ThreadPoolExecutor(1) as pool:  # the server starts in half a second: it is stopped in the middle of that
-        stop = ("pkill", "-STOP", "--uid", "alice", "--full", "portal.server")
+        stop = ("pkill", "-STOP", "--uid", "alice", "--full", "portal.singleuser.server")
         stopped = pool.submit(eventually, lambda: not subprocess.call(stop), "the server starts", every_s=0.01)
         alice.spawn(gpus="0")
         stopped.result()
@@ -198,7 +198,7 @@ def test_a_session_whose_node_is_silent_keeps_no_other_one_waiting_when_the_hub_
     alice, bob = people["alice"], people["bob"]
     job_id = alice.start(gpus="0")
     bob.start(gpus="0")
-    servers = sh("pgrep", "--uid", "alice", "-f", "portal.server").split()
+    servers = sh("pgrep", "--uid", "alice", "-f", "portal.singleuser.server").split()
     sh("kill", "-STOP", *servers)
     try:
         hub.kill()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from portal.data import folder
-from portal.notebooks import catalogue
+from portal.notebooks.catalogue import templates
 from tests.inside import SITE_FILE, VENV_BIN, sh
 from tests.notebooks import table
 from tests.notebooks.jobs import Run
@@ -58,6 +58,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The table, on standard output and as a file."""
     if table.RUNS:
-        rows = table.rows(catalogue(folder("notebooks")), table.RUNS, table.FAILED)
+        rows = table.rows(templates(folder("notebooks")), table.RUNS, table.FAILED)
         (table.FOLDER / "notebooks.json").write_text(table.as_json(rows))
         terminalreporter.write_line(f"\nThe templates\n\n{table.text(rows)}")

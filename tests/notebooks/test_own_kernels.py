@@ -15,7 +15,7 @@ from tests.inside import VENV_BIN, home, sh
 from tests.notebooks.jobs import PERSON, Run, changed, in_a_job, own_folder, program
 
 # What the launcher of a session lists: the site's kernels and the person's own.
-LAUNCHER = "from portal.kernel_manager import PortalKernelSpecManager as M; print(*sorted(M().find_kernel_specs()))"
+LAUNCHER = "from portal.kernels.manager import PortalKernelSpecManager as M; print(*sorted(M().find_kernel_specs()))"
 # Starts containers as Apptainer does, with the runtime that Debian has, and writes down what it was asked for.
 APPTAINER = """#!/usr/bin/python3
 import os, sys

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from portal.tensorboard import Boards
+from portal.tensorboard.boards import Boards
 from tests.notebooks.jobs import Run, finished_run, in_a_job, own_folder
 
 FEW = {"epochs": 2, "train_images": 5_000, "profile_steps": 5}

@@ -23,8 +23,8 @@ from session_server import (
     write_scalars,
 )
 
-from portal.kernels import sync
-from portal.modules import ModuleSystem
+from portal.kernels.modules import ModuleSystem
+from portal.kernels.specs import sync
 from portal.site import Site, parse
 
 CHROMIUM_ARGS = [

@@ -119,7 +119,7 @@ def configuration(home: Path, labextensions: Path) -> dict[str, dict[str, object
     extensions = {
         "jupyterlab": True,
         "notebook": True,
-        "portal.extension": True,
+        "portal.singleuser.extension": True,
         "jupyter_server_proxy": False,
     }
     return {
@@ -130,7 +130,7 @@ def configuration(home: Path, labextensions: Path) -> dict[str, dict[str, object
             "open_browser": False,
             "base_url": "/session/",
             "allow_root": True,
-            "kernel_manager_class": "portal.kernel_manager.PortalKernelManager",
+            "kernel_manager_class": "portal.kernels.manager.PortalKernelManager",
             "jpserver_extensions": extensions,
         },
         "IdentityProvider": {"token": TOKEN},

@@ -6,7 +6,7 @@ import json
 
 from session_server import CHECKOUT
 
-LAB = CHECKOUT / "lab"
+LAB = CHECKOUT / "templates" / "lab"
 BUILT = CHECKOUT / "portal" / "labextension"
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from session_server import write_module
 
-from portal import module_cache
 from portal.errors import KernelError
-from portal.modules import ModuleSystem, environment
+from portal.kernels import module_cache
+from portal.kernels.modules import ModuleSystem, environment
 
 MODULES = ["shared/tensorflow", "shared/tensorflow/2.21", "shared/jupyter", "shared/pytorch"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from session_server import HUB_SECRET, Server, wait_for, write_scalars
 
-from portal import tensorboard
-from portal.tensorboard import BoardFailed, Boards
+from portal.tensorboard import boards
+from portal.tensorboard.boards import BoardFailed, Boards
 
 
 def process_of(board: str, server: Server) -> Path | None:
@@ -138,18 +138,18 @@ def test_it_ends_with_the_server(start_server: Callable[[], Server], end: str) -
 
 async def test_it_stops_when_nobody_looks_and_starts_again_at_the_same_address(tmp_path: Path) -> None:
     now_s = 1000.0
-    boards = Boards(tmp_path / "run", idle_min=30, clock=lambda: now_s)
-    board = boards.open(tmp_path)
-    await boards.use(board.id)
+    opened = Boards(tmp_path / "run", idle_min=30, clock=lambda: now_s)
+    board = opened.open(tmp_path)
+    await opened.use(board.id)
     first = board.pid
     now_s += 29 * 60
-    await boards.stop_idle()
+    await opened.stop_idle()
     assert board.running
     now_s += 60
-    await boards.stop_idle()
+    await opened.stop_idle()
     assert not board.running
     assert not board.socket.exists()
-    assert await boards.use(board.id) is board
+    assert await opened.use(board.id) is board
     assert board.running
     assert board.pid != first
     await board.stop()
@@ -158,10 +158,10 @@ async def test_it_stops_when_nobody_looks_and_starts_again_at_the_same_address(t
 async def test_a_process_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last words are in the error, for the page and the log; the next look tries again."""
     dying = [sys.executable, "-c", "raise SystemExit('no space left on device')"]
-    monkeypatch.setattr(tensorboard, "command", lambda *_: dying)
-    boards = Boards(tmp_path / "run")
-    board = boards.open(tmp_path)
+    monkeypatch.setattr(boards, "command", lambda *_: dying)
+    opened = Boards(tmp_path / "run")
+    board = opened.open(tmp_path)
     for _ in range(2):
         with pytest.raises(BoardFailed) as failed:
-            await boards.use(board.id)
+            await opened.use(board.id)
         assert failed.value.detail == "no space left on device"

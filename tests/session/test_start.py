@@ -27,7 +27,7 @@ from stub_hub import PERSON, PREFIX, TOKEN, StubHub
 
 from portal import data
 
-COMMAND = ["-I", "-m", "portal.server"]
+COMMAND = ["-I", "-m", "portal.singleuser.server"]
 SIGNALLED = 128 + signal.SIGTERM
 ASKED = (
     "api",
@@ -68,7 +68,7 @@ Start = Callable[..., "Session"]
 
 
 class Session:
-    """A running ``portal.server``, started as templates/session.sh does."""
+    """A running ``portal.singleuser.server``, started as templates/job/session.sh does."""
 
     def __init__(self, folder: Path, hub: StubHub, command: list[str], **environment: str) -> None:
         self.folder, self.hub, self.home, self.log = folder, hub, folder / "home", folder / "session.log"
@@ -181,7 +181,7 @@ def series(session: Session) -> set[str]:
 
 def test_the_hub_hears_the_port_before_the_server_is_there_and_its_first_question_waits(start_session: Start) -> None:
     """The hub asks once: what comes early waits in the socket that the server takes over."""
-    session = start_session(["-I", "-c", SLOW, "portal.server"])
+    session = start_session(["-I", "-c", SLOW, "portal.singleuser.server"])
     with socket.create_connection(("127.0.0.1", session.port), DEADLINE_S) as early:
         early.sendall(f"GET {PREFIX}api HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n".encode())
         assert not (session.folder / "go").exists()
@@ -193,7 +193,8 @@ def test_the_hub_hears_the_port_before_the_server_is_there_and_its_first_questio
 
 SLOW = """
 import pathlib, sys, time
-from portal import quick_start, server
+from portal.singleuser import quick_start
+from portal.singleuser import server
 del sys.argv[1]
 load = quick_start.load
 def load_slowly():
@@ -205,7 +206,8 @@ server.main()
 """
 SURPRISE = """
 import pathlib, sys
-from portal import quick_start, server
+from portal.singleuser import quick_start
+from portal.singleuser import server
 del sys.argv[1]
 first = pathlib.Path(sys.argv[1], "first")
 if not first.exists():
@@ -234,7 +236,7 @@ LATE = (
 def test_after_a_surprise_the_stock_start_follows_on_the_same_port(
     start_session: Start, surprise: str, error: str
 ) -> None:
-    session = start_session(["-I", "-c", SURPRISE.format(surprise=surprise), "portal.server"])
+    session = start_session(["-I", "-c", SURPRISE.format(surprise=surprise), "portal.singleuser.server"])
     assert session.ask("api/status")[0] == 200
     assert f"[portal] The quick start failed ({error}" in session.log.read_text()
     assert session.ask("dsportal/api/session")[0] == 200
@@ -245,7 +247,9 @@ def test_after_a_surprise_the_stock_start_follows_on_the_same_port(
 
 
 def test_a_stock_start_that_fails_is_not_tried_for_ever(start_session: Start) -> None:
-    session = start_session(["-I", "-c", "import portal.server as s; s.configuration = lambda _: 1 / 0; s.main()"])
+    session = start_session(
+        ["-I", "-c", "import portal.singleuser.server as s; s.configuration = lambda _: 1 / 0; s.main()"]
+    )
     assert session.process.wait(DEADLINE_S) == 1
     log = session.log.read_text()
     assert log.count("The quick start failed (ZeroDivisionError") == 1
@@ -273,7 +277,7 @@ def test_a_session_that_its_person_shuts_down_tells_the_hub_too(start_session: S
 def test_a_session_that_the_hub_refuses_ends(start_session: Start) -> None:
     hub = StubHub()
     hub.refuses["ready"] = 409
-    few = "import portal.server as s; s.REFUSALS, s.ANNOUNCE_WAIT_S = 2, 0.1; s.main()"
+    few = "import portal.singleuser.server as s; s.REFUSALS, s.ANNOUNCE_WAIT_S = 2, 0.1; s.main()"
     session = start_session(["-I", "-c", few], hub)
     session.process.wait(DEADLINE_S)
     assert "[portal] This session ends: the hub refused this session: 409" in session.log.read_text()

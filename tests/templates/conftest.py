@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from portal.data import folder
-from portal.notebooks import catalogue
+from portal.notebooks.catalogue import templates
 from tests.browser.conftest import address, chromium, context, page
 from tests.notebooks import table
 
@@ -26,6 +26,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The table, on standard output and as a file."""
-    rows = table.rows(catalogue(folder("notebooks")), table.RUNS, table.FAILED)
+    rows = table.rows(templates(folder("notebooks")), table.RUNS, table.FAILED)
     (table.FOLDER / "templates.json").write_text(table.as_json(rows))
     terminalreporter.write_line(f"\nThe templates in a browser, with their own values\n\n{table.text(rows)}")

@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from portal.data import folder
-from portal.notebooks import Template, catalogue
+from portal.notebooks.catalogue import Template, templates
 from tests.browser.portal_page import log_in_as, picture
 from tests.inside import eventually, home, sh
 from tests.notebooks import table
@@ -25,7 +25,7 @@ PERSON = "heidi"  # nobody else's tests start sessions for her
 LAB_DEADLINE_MS = 90_000
 PATIENCE = 4  # times the minutes on a template's card, on machines that are slower or busy
 KEPT = Path(os.environ.get("DSPORTAL_ARTEFACTS", "/tmp")) / "templates"
-TEMPLATES = catalogue(folder("notebooks"))
+TEMPLATES = templates(folder("notebooks"))
 
 
 @pytest.fixture(scope="module")

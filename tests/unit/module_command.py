@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from portal.modules import ModuleSystem
+from portal.kernels.modules import ModuleSystem
 
 
 class Modules:

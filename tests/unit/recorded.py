@@ -33,7 +33,7 @@ _FIELDS = (
 
 @dataclass(frozen=True)
 class Case:
-    """One command and its answer, decoded as :mod:`portal.runner` does it."""
+    """One command and its answer, decoded as :mod:`portal.slurm.runner` does it."""
 
     version: str
     name: str
@@ -103,7 +103,7 @@ def rows(listing: str) -> Iterator[dict[str, str]]:
 
 
 def as_ours(listing: str) -> str:
-    """A recorded listing as the same squeue prints it in the columns of :func:`portal.slurm.squeue_command`."""
+    """A recorded listing as the same squeue prints it in the columns of :func:`portal.slurm.jobs.squeue_command`."""
     ours = ("id", "state", "partition", "user", "node", "submitted", "starts", "ends", "priority", "reason")
     return "".join("|".join(row[name] for name in ours) + "\n" for row in rows(listing))
 

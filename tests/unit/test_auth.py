@@ -11,10 +11,19 @@ from typing import Any
 
 import pytest
 
-from portal import auth
-from portal.auth import FAILURES, REMEMBERED, THREADS, WITHIN_S, Attempts, LDAPAuthenticator, Refusal, TooManyAttempts
-from portal.directory import REFUSED, UNAVAILABLE
 from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed, PortalError, SiteError
+from portal.hub import auth
+from portal.hub.auth import (
+    FAILURES,
+    REMEMBERED,
+    THREADS,
+    WITHIN_S,
+    Attempts,
+    LDAPAuthenticator,
+    Refusal,
+    TooManyAttempts,
+)
+from portal.hub.directory import REFUSED, UNAVAILABLE
 from portal.site import Identity
 
 

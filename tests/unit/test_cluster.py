@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from portal.cluster import Cluster
 from portal.errors import SlurmUnavailable, SubmitRefused
-from portal.fake_answers import READ_RIGHTLY, bad_answers
-from portal.fake_slurm import FakeSlurm
-from portal.fake_weather import Fair
-from portal.runner import Result, RunError
-from portal.script import Submission
-from portal.slurm import JobEnd, Phase, squeue_command
+from portal.slurm.accounting import JobEnd
+from portal.slurm.cluster import Cluster
+from portal.slurm.jobs import Phase, squeue_command
+from portal.slurm.runner import Result, RunError
+from portal.slurm.submission import Submission
+from portal.testing.bad_answers import READ_RIGHTLY, bad_answers
+from portal.testing.fake_slurm import FakeSlurm
+from portal.testing.outages import NoOutage
 
 RUNNING = "7|RUNNING|sxm2|alice|gpu02|2026-11-21T09:00:00|2026-11-21T09:00:01|2026-11-21T17:00:01|1|None\n"
 UP = "Slurmctld(primary) at head is UP\n"
@@ -60,7 +61,7 @@ async def test_a_hundred_sessions_that_look_at_once_ask_slurm_once() -> None:
     slurm = ScriptedSlurm(squeue=good(RUNNING))
     ours = cluster(slurm)
 
-    seen = await asyncio.gather(*(ours.snapshot() for _ in range(100)))
+    seen = await asyncio.gather(*(ours.queue() for _ in range(100)))
 
     assert len(slurm.ran) == 1
     assert all(snapshot.jobs["7"].node == "gpu02" for snapshot in seen)
@@ -71,7 +72,7 @@ async def test_a_picture_is_asked_anew_only_when_it_is_too_old() -> None:
     ours = cluster(slurm, now)
 
     for now[0] in (100.0, 104.0, 106.0):
-        await ours.snapshot(max_age_s=5)
+        await ours.queue(max_age_s=5)
 
     assert len(slurm.ran) == 2
 
@@ -88,10 +89,10 @@ async def test_a_picture_is_asked_anew_only_when_it_is_too_old() -> None:
 async def test_no_answer_keeps_the_last_good_picture_with_its_age(answer: Result | RunError) -> None:
     slurm, now = ScriptedSlurm(squeue=good(RUNNING)), [100.0]
     ours = cluster(slurm, now)
-    await ours.snapshot()
+    await ours.queue()
     slurm.answers["squeue"], now[0] = answer, 130.0
 
-    snapshot = await ours.snapshot()
+    snapshot = await ours.queue()
 
     assert snapshot.error is not None
     assert snapshot.jobs["7"].state == "RUNNING"
@@ -102,7 +103,7 @@ async def test_no_answer_keeps_the_last_good_picture_with_its_age(answer: Result
 async def test_an_empty_queue_is_believed_only_when_slurm_says_that_it_is_well(ping: Result, believed: bool) -> None:
     ours = cluster(ScriptedSlurm(squeue=good(""), scontrol_ping=ping))
 
-    snapshot = await ours.snapshot()
+    snapshot = await ours.queue()
 
     assert (snapshot.error is None) is believed
 
@@ -191,7 +192,7 @@ KEY = "0123456789abcdef"
 async def running(slurm: FakeSlurm, ours: Cluster) -> str:
     """A job that runs, as the last good picture shows it."""
     job_id = await ours.submit("alice", Submission(KEY, (f"--job-name=dsportal-{KEY}",), {}))
-    assert (await ours.snapshot()).jobs[job_id].phase is Phase.RUNNING
+    assert (await ours.queue()).jobs[job_id].phase is Phase.RUNNING
     slurm.advance(60)
     return job_id
 
@@ -214,10 +215,10 @@ async def test_a_bad_answer_of_squeue_keeps_the_last_good_picture_and_ends_no_se
     fake = FakeSlurm()
     ours = Cluster("/opt/portal-launch", run=fake, clock=fake.clock)
     job_id = await running(fake, ours)
-    before = ours.last
-    fake.weather = bad_answers(await listing(fake), job_id)[name]
+    before = ours.last_queue
+    fake.outage = bad_answers(await listing(fake), job_id)[name]
 
-    picture = await ours.snapshot(max_age_s=-1)
+    picture = await ours.queue(max_age_s=-1)
 
     job = picture.jobs.get(job_id)
     if name in READ_RIGHTLY:
@@ -228,5 +229,5 @@ async def test_a_bad_answer_of_squeue_keeps_the_last_good_picture_and_ends_no_se
         assert job is not None
         assert job.phase is Phase.RUNNING
     assert await ours.ended(job_id, was_seen=True) is None, "whatever the picture shows, slurmctld is asked"
-    fake.weather = Fair()
-    assert (await ours.snapshot(max_age_s=-1)).error is None, "and it is forgotten when Slurm answers again"
+    fake.outage = NoOutage()
+    assert (await ours.queue(max_age_s=-1)).error is None, "and it is forgotten when Slurm answers again"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from jupyterhub import orm
 
-from portal import database
-from portal.database import DatabaseFault, check
+from portal.hub import database
+from portal.hub.database import DatabaseFault, check
 
 
 @pytest.fixture

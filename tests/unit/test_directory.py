@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from portal.directory import PASSWORD_MAX, REFUSED, Directory, check_spelling
 from portal.errors import LoginRefused, NotAllowed
-from portal.site import Identity, Ldap
+from portal.hub.directory import PASSWORD_MAX, REFUSED, Directory, check_spelling
+from portal.site import Identity, LdapTable
 
-SETTINGS = Ldap(
+SETTINGS = LdapTable(
     servers=("ldap://one.example", "ldap://two.example"),
     ca_file="/missing",
     user_dn="uid={username},dc=example",

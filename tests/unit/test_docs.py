@@ -162,8 +162,8 @@ def errors(family: type[PortalError] = PortalError) -> Iterator[type[PortalError
     """Every error of the portal."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # TensorBoard's own imports
-        for module in pkgutil.iter_modules(portal.__path__):
-            importlib.import_module(f"portal.{module.name}")
+        for module in pkgutil.walk_packages(portal.__path__, "portal."):
+            importlib.import_module(module.name)
     for error in family.__subclasses__():
         if error.__module__.startswith(("portal.", "spawners.")):
             yield error

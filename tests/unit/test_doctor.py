@@ -19,14 +19,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from portal import checks, checks_host, doctor
-from portal.checks import Check
+from portal.doctor import host_checks, report, site_checks
+from portal.doctor.check import Check, dated
 from portal.errors import SlurmUnavailable
-from portal.fake_slurm import FakeSlurm
-from portal.fake_weather import SlurmGarbage
-from portal.nodes import Partition
-from portal.runner import Result, RunError
 from portal.site import Site
+from portal.slurm.nodes import Partition
+from portal.slurm.runner import Result, RunError
+from portal.testing.fake_slurm import FakeSlurm
+from portal.testing.outages import SlurmGarbage
 
 UP = "Slurmctld(primary) at head is UP\n"
 SHOWN = "PluginDir = x\nPrivateData             = none\n"
@@ -70,7 +70,7 @@ async def test_a_settings_file_with_faults_is_told_and_what_needs_no_settings_is
 
     found = {
         check.what: check
-        for check in await doctor.examine(str(file), ScriptedHost(ping=UP, version="slurm 24.05", config=SHOWN))
+        for check in await report.examine(str(file), ScriptedHost(ping=UP, version="slurm 24.05", config=SHOWN))
     }
 
     assert found["settings"].result == "failed"
@@ -84,7 +84,7 @@ async def test_a_group_that_cannot_be_looked_at_is_a_finding_and_the_others_go_o
     file = tmp_path / "site.toml"
     file.write_text(f'[portal]\nstate_folder = "{tmp_path}/none"\n[[partition]]\nname = "sxm2"\n')
 
-    found = {check.what: check for check in await doctor.examine(str(file), ScriptedHost(scontrol=PARTITIONS))}
+    found = {check.what: check for check in await report.examine(str(file), ScriptedHost(scontrol=PARTITIONS))}
 
     assert found["Slurm"].found == "scontrol cannot be started: No such file or directory"
     assert found["Slurm"].repair == "Put Slurm's commands into this account's PATH."
@@ -98,12 +98,12 @@ async def test_what_the_hub_reads_from_slurm_is_read_and_what_cannot_be_read_is_
     slurm = FakeSlurm()
     slurm.take("alice", {"job-name": "dsportal-0123456789abcdef"})
 
-    (good,) = await checks.pictures(site, slurm)
-    slurm.weather = SlurmGarbage("<html>")
-    (bad,) = await checks.pictures(site, slurm)
+    (good,) = await site_checks.answers(site, slurm)
+    slurm.outage = SlurmGarbage("<html>")
+    (bad,) = await site_checks.answers(site, slurm)
 
     assert good.result == "ok"
-    assert good.found.startswith("read: 1 jobs, 4 nodes, 4 partitions, 0 reservations")
+    assert good.found.startswith("read: 1 jobs, 4 nodes, 4 partitions, 0 reservations; sessions of a portal: 1")
     assert bad.result == "failed"
     assert "<html>" in bad.found
 
@@ -112,13 +112,13 @@ async def test_what_the_hub_reads_from_slurm_is_read_and_what_cannot_be_read_is_
     ("value", "result"), [("none", "ok"), ("usage,users", "ok"), ("accounts,jobs", "warning"), ("all", "warning")]
 )
 def test_a_slurm_that_may_hide_jobs_from_the_hub_is_warned_of(value: str, result: str) -> None:
-    assert checks.private_data(SHOWN.replace("none", value)).result == result
+    assert site_checks.private_data(SHOWN.replace("none", value)).result == result
 
 
 def test_every_line_is_aligned_and_only_what_is_not_ok_has_a_repair_below_it() -> None:
     found = [Check("Slurm", "ok", "up", "never shown"), Check("storage isilon", "failed", "gone", "Mount it.")]
 
-    assert list(doctor.lines(found)) == [
+    assert list(report.lines(found)) == [
         "ok       Slurm           up",
         "failed   storage isilon  gone",
         "           Mount it.",
@@ -132,13 +132,13 @@ def test_marks_have_colours_on_a_terminal_only(
     async def one_check(path: str) -> list[Check]:
         return [Check("Slurm", "warning", "slow", "Wait.")]
 
-    monkeypatch.setattr(doctor, "examine", one_check)
+    monkeypatch.setattr(report, "examine", one_check)
     monkeypatch.delenv("NO_COLOR", raising=False)
     shown = []
     for is_terminal, no_color in ((False, ""), (True, ""), (True, "1")):
         monkeypatch.setattr("sys.stdout.isatty", lambda answer=is_terminal: answer)
         monkeypatch.setenv("NO_COLOR", no_color)
-        assert doctor.main("site.toml") == 0
+        assert report.main("site.toml") == 0
         shown.append("\x1b[" in capsys.readouterr().out)
 
     assert shown == [False, True, False]
@@ -149,9 +149,9 @@ def test_the_exit_status_is_1_when_something_failed(monkeypatch: pytest.MonkeyPa
     async def one_check(path: str) -> list[Check]:
         return [Check("Slurm", result, "found")]
 
-    monkeypatch.setattr(doctor, "examine", one_check)
+    monkeypatch.setattr(report, "examine", one_check)
 
-    assert doctor.main("site.toml") == status
+    assert report.main("site.toml") == status
 
 
 # -- Slurm ----------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def test_the_exit_status_is_1_when_something_failed(monkeypatch: pytest.MonkeyPa
 async def test_a_controller_that_is_down_is_told_in_slurms_own_words(site: Site) -> None:
     down = ScriptedHost(ping="Slurmctld(primary) at head is DOWN\n", version="slurm 23.11.4\n", config="")
 
-    answer, version, shows = await checks.slurm(site, down)
+    answer, version, shows = await site_checks.slurm(site, down)
 
     assert (answer.result, answer.found) == ("failed", "Slurmctld(primary) at head is DOWN")
     assert (version.result, version.found) == ("ok", "slurm 23.11.4")
@@ -172,7 +172,7 @@ async def test_a_controller_that_is_down_is_told_in_slurms_own_words(site: Site)
     [("slurm-wlm 22.05.8", "ok"), ("slurm 25.11.0-1", "ok"), ("slurm 21.08.5", "failed"), ("", "failed")],
 )
 def test_slurm_is_at_least_as_new_as_what_the_portal_was_tried_with(text: str, result: str) -> None:
-    assert checks.slurm_version(text).result == result
+    assert site_checks.slurm_version(text).result == result
 
 
 def known(name: str, state: str, time_limit_min: int | None) -> Partition:
@@ -183,7 +183,7 @@ async def test_partitions_that_cannot_be_read_are_a_finding_and_no_partition_is_
     words = "slurm_load_partitions: Unable to contact slurm controller"
 
     with pytest.raises(SlurmUnavailable) as caught:
-        await checks.partitions(site, ScriptedHost(scontrol=words))
+        await site_checks.partitions(site, ScriptedHost(scontrol=words))
 
     assert words in caught.value.detail
 
@@ -205,14 +205,14 @@ async def test_partitions_that_cannot_be_read_are_a_finding_and_no_partition_is_
 def test_a_partition_of_the_site_is_one_of_slurms_open_and_long_enough(
     site: Site, partitions: list[Partition], result: str, said: str
 ) -> None:
-    check = checks.partition(site.partition("sxm2"), 24, {one.name: one for one in partitions})
+    check = site_checks.partition(site.partition("sxm2"), 24, {one.name: one for one in partitions})
 
     assert check.result == result
     assert said in f"{check.found} {check.repair}"
 
 
 async def test_a_site_without_partitions_is_told_which_there_are() -> None:
-    (check,) = await checks.partitions(Site(), ScriptedHost(scontrol=PARTITIONS))
+    (check,) = await site_checks.partitions(Site(), ScriptedHost(scontrol=PARTITIONS))
 
     assert (check.result, "sxm2, hipri" in check.repair) == ("failed", True)
 
@@ -224,7 +224,7 @@ async def test_each_ldap_server_that_cannot_be_used_is_named_with_its_fault(site
     assert site.ldap
     missing = site.ldap.model_copy(update={"ca_file": str(tmp_path / "no-ca.crt")})
 
-    found = await checks.ldap(site.model_copy(update={"ldap": missing}), ScriptedHost())
+    found = await site_checks.ldap(site.model_copy(update={"ldap": missing}), ScriptedHost())
 
     assert results(found) == {f"LDAP ldap://ldap{number}.example.org:389": "failed" for number in (1, 2)}
     assert "no-ca.crt" in found[0].found
@@ -235,15 +235,15 @@ async def test_each_ldap_server_that_cannot_be_used_is_named_with_its_fault(site
 def test_a_certificate_is_told_before_it_ends(days: int, result: str) -> None:
     end = datetime.now(UTC) + timedelta(days=days, hours=1)
 
-    check = checks.dated("HTTPS", "it is valid", end)
+    check = dated("HTTPS", "it is valid", end)
 
     assert check.result == result
     assert f"{end:%Y-%m-%d}" in check.found
 
 
 def test_a_storage_folder_that_is_not_there_fails(tmp_path: Path) -> None:
-    assert checks.storage_folder("isilon", tmp_path).result == "ok"
-    assert checks.storage_folder("isilon", tmp_path / "nothing").result == "failed"
+    assert site_checks.storage_folder("isilon", tmp_path).result == "ok"
+    assert site_checks.storage_folder("isilon", tmp_path / "nothing").result == "failed"
 
 
 # -- this host ------------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ def test_a_storage_folder_that_is_not_there_fails(tmp_path: Path) -> None:
 def test_running_as_root_is_a_warning(monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
-    account, _ = checks_host.installation(site)
+    account, _ = host_checks.installation(site)
 
     assert (account.result, account.found) == ("warning", "running as root")
 
@@ -270,7 +270,7 @@ def test_running_as_root_is_a_warning(monkeypatch: pytest.MonkeyPatch, site: Sit
 def test_what_somebody_else_than_root_can_change_is_loose(uid: int, mode: int, loose: bool) -> None:
     found: Any = SimpleNamespace(st_uid=uid, st_mode=mode)
 
-    assert checks_host.is_loose(found) is loose
+    assert host_checks.is_loose(found) is loose
 
 
 def test_a_launcher_that_others_can_change_fails_and_says_which_folder(site: Site, tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_a_launcher_that_others_can_change_fails_and_says_which_folder(site: Sit
     program.touch(0o755)
     program.parent.chmod(0o777)
 
-    check = checks_host.launcher(changed(site, launcher=str(program)))[0]
+    check = host_checks.launcher(changed(site, launcher=str(program)))[0]
 
     assert check.result == "failed"
     assert "others than root can change" in check.found
@@ -305,7 +305,7 @@ async def test_sudo_allows_the_launcher_as_people_and_nothing_else(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 961)
 
-    (check,) = await checks_host.sudo(changed(site, launcher="/opt/portal-launch"), ScriptedHost(sudo=listing))
+    (check,) = await host_checks.sudo(changed(site, launcher="/opt/portal-launch"), ScriptedHost(sudo=listing))
 
     assert check.result == result
     assert said in f"{check.found} {check.repair}"
@@ -318,7 +318,7 @@ async def test_a_proxy_that_does_not_start_is_told_with_its_last_words(site: Sit
                 Result(1, "", "node:internal\nError: Cannot find module\n") if len(argv) > 2 else Result(0, "v22\n", "")
             )
 
-    node, proxy = await checks_host.proxy(site, Broken())
+    node, proxy = await host_checks.proxy(site, Broken())
 
     assert (node.result, proxy.result) == ("ok", "failed")
     assert "Cannot find module" in proxy.found
@@ -327,9 +327,9 @@ async def test_a_proxy_that_does_not_start_is_told_with_its_last_words(site: Sit
 def test_a_port_is_free_or_in_use_or_our_own() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         number = other.getsockname()[1]
-        foreign = checks_host.port("portal.port", "127.0.0.1", number, [])
-        ours = checks_host.port("portal.port", "127.0.0.1", number, [os.getpid()])
-    free = checks_host.port("portal.port", "127.0.0.1", number, [])
+        foreign = host_checks.port("portal.port", "127.0.0.1", number, [])
+        ours = host_checks.port("portal.port", "127.0.0.1", number, [os.getpid()])
+    free = host_checks.port("portal.port", "127.0.0.1", number, [])
 
     assert (foreign.result, ours.result, free.result) == ("failed", "ok", "ok")
     assert f"sport = :{number}" in foreign.repair
@@ -337,7 +337,7 @@ def test_a_port_is_free_or_in_use_or_our_own() -> None:
 
 
 def test_an_address_of_another_host_cannot_be_bound() -> None:
-    check = checks_host.port("portal.port", "192.0.2.1", 8000, [])
+    check = host_checks.port("portal.port", "192.0.2.1", 8000, [])
 
     assert (check.result, "no address of this host" in check.repair) == ("failed", True)
 
@@ -346,32 +346,32 @@ def test_our_own_processes_are_those_that_the_state_folder_names(tmp_path: Path)
     (tmp_path / "hub.pid").write_text("17")
     (tmp_path / "proxy.pid").write_text("nonsense")
 
-    assert checks_host.own_processes(tmp_path) == [17]
-    assert checks_host.own_processes(tmp_path / "nothing") == []
+    assert host_checks.own_processes(tmp_path) == [17]
+    assert host_checks.own_processes(tmp_path / "nothing") == []
 
 
 def test_the_state_folder_is_there_and_closed(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
-    closed = checks_host.state_folder(tmp_path)
+    closed = host_checks.state_folder(tmp_path)
     tmp_path.chmod(0o755)
 
-    assert (closed.result, checks_host.state_folder(tmp_path).result) == ("ok", "warning")
-    assert "install -d" in checks_host.state_folder(tmp_path / "nothing").repair
+    assert (closed.result, host_checks.state_folder(tmp_path).result) == ("ok", "warning")
+    assert "install -d" in host_checks.state_folder(tmp_path / "nothing").repair
 
 
 def test_the_kernels_folder_has_every_kernel_and_nobody_else_can_change_it(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "not in" in checks_host.kernels_folder(tmp_path, site).found
+    assert "not in" in host_checks.kernels_folder(tmp_path, site).found
     for kernel in site.kernel:
         (tmp_path / kernel.name).mkdir()
         (tmp_path / kernel.name / "kernel.json").write_text('{"metadata": {"dsportal": {}}}')
-    monkeypatch.setattr(checks_host, "closed_on_the_way", lambda _: "")  # pytest's own folders are closed
+    monkeypatch.setattr(host_checks, "closed_on_the_way", lambda _: "")  # pytest's own folders are closed
 
     found = {}
     for mode in (0o755, 0o777, 0o700):
         tmp_path.chmod(mode)
-        found[mode] = checks_host.kernels_folder(tmp_path, site).result
+        found[mode] = host_checks.kernels_folder(tmp_path, site).result
 
     assert found == {0o755: "ok", 0o777: "failed", 0o700: "failed"}
 
@@ -380,8 +380,8 @@ def test_a_folder_that_people_cannot_pass_is_named(tmp_path: Path) -> None:
     (tmp_path / "closed" / "kernels").mkdir(parents=True)
     (tmp_path / "closed").chmod(0o700)
 
-    assert checks_host.closed_on_the_way(Path("/usr/bin/env")) == ""
-    assert checks_host.closed_on_the_way(tmp_path / "closed" / "kernels") != ""
+    assert host_checks.closed_on_the_way(Path("/usr/bin/env")) == ""
+    assert host_checks.closed_on_the_way(tmp_path / "closed" / "kernels") != ""
 
 
 # -- HTTPS ----------------------------------------------------------------------------------------------
@@ -409,8 +409,8 @@ def write_key(file: Path, key: ec.EllipticCurvePrivateKey) -> None:
 
 async def https(site: Site) -> Check:
     """The finding as doctor makes it, faults included."""
-    (group,) = (group for group in doctor.GROUPS if group.what == "HTTPS")
-    (check,) = await doctor._looked(group, site, ScriptedHost())
+    (group,) = (group for group in report.GROUPS if group.what == "HTTPS")
+    (check,) = await report._looked(group, site, ScriptedHost())
     return check
 
 
@@ -456,4 +456,4 @@ async def test_a_look_that_blocks_does_not_stop_the_others(site: Site) -> None:
     async def release() -> None:
         released.set()
 
-    await asyncio.gather(doctor.threaded(blocks)(site, ScriptedHost()), release())
+    await asyncio.gather(report.threaded(blocks)(site, ScriptedHost()), release())

@@ -12,15 +12,16 @@ from typing import Any
 
 import pytest
 
-from portal import fake_behaviours as does
-from portal import fake_weather as weather
-from portal.cluster import Cluster
 from portal.errors import SlurmUnavailable, SubmitRefused
-from portal.fake_slurm import MIN_JOB_AGE_S, FakeSlurm
-from portal.fake_text import FakeReservation, uid
-from portal.runner import RunError
-from portal.script import Submission
-from portal.slurm import JobEnd, Phase
+from portal.slurm.accounting import JobEnd
+from portal.slurm.cluster import Cluster
+from portal.slurm.jobs import Phase
+from portal.slurm.runner import RunError
+from portal.slurm.submission import Submission
+from portal.testing import behaviours as does
+from portal.testing import outages as outage
+from portal.testing.fake_slurm import MIN_JOB_AGE_S, FakeSlurm
+from portal.testing.output import FakeReservation, uid
 from tests.unit.recorded import case, one_line_each, rows, scenario
 
 KEY = "0123456789abcdef"
@@ -46,7 +47,7 @@ async def submit(cluster: Cluster, *more: str, key: str = KEY) -> str:
 
 async def seen(cluster: Cluster, job_id: str) -> tuple[str, str, str]:
     """State, reason and node of a job."""
-    snapshot = await cluster.snapshot(max_age_s=-1)
+    snapshot = await cluster.queue(max_age_s=-1)
     assert snapshot.error is None, snapshot.error.detail
     job = snapshot.jobs[job_id]
     return job.state, job.reason, job.node
@@ -117,7 +118,7 @@ async def test_a_job_that_is_cancelled_before_it_starts_keeps_the_reason_that_it
     job_id = await submit(cluster)
     slurm.advance(61)
 
-    job = (await cluster.snapshot()).jobs[job_id]
+    job = (await cluster.queue()).jobs[job_id]
     end = await cluster.ended(job_id)
 
     assert (job.state, job.reason, job.node, job.priority) == ("CANCELLED", "JobHeldUser", "", 0)
@@ -147,7 +148,7 @@ async def test_a_requeued_job_waits_two_minutes_and_runs_on_another_node_under_i
     before = await seen(cluster, job_id)
 
     slurm.advance(60)
-    waiting = (await cluster.snapshot(max_age_s=-1)).jobs[job_id]
+    waiting = (await cluster.queue(max_age_s=-1)).jobs[job_id]
     told = await slurm(("sacct", f"--jobs={job_id}"))
     slurm.advance(does.BEGIN_WAIT_S)
     shown = await slurm(("scontrol", "--oneliner", "show", "job", job_id))
@@ -169,7 +170,7 @@ async def test_a_job_waits_for_ever_or_is_held_and_says_why(slurm: FakeSlurm, cl
     held = await submit(cluster, key="f" * 16)
     slurm.advance(10**6)
 
-    jobs = (await cluster.snapshot()).jobs
+    jobs = (await cluster.queue()).jobs
     assert (jobs[waiting].state, jobs[waiting].reason, jobs[waiting].priority) == ("PENDING", "QOSMaxGRESPerUser", 1000)
     assert (jobs[held].state, jobs[held].reason, jobs[held].priority) == ("PENDING", "JobHeldAdmin", 0)
 
@@ -190,7 +191,7 @@ async def test_slurmctld_forgets_an_ended_job_and_accounting_does_not(slurm: Fak
     job_id = await submit(cluster)
     slurm.advance(1 + MIN_JOB_AGE_S + 1)
 
-    assert not (await cluster.snapshot()).jobs
+    assert not (await cluster.queue()).jobs
     assert await cluster.ended(job_id) == JobEnd("FAILED", "7:0")
 
 
@@ -202,7 +203,7 @@ async def test_a_job_that_vanishes_is_in_no_listing(
     job_id = await submit(cluster)
     slurm.advance(60)
 
-    assert not (await cluster.snapshot()).jobs
+    assert not (await cluster.queue()).jobs
     assert await cluster.ended(job_id, was_seen=True) == end
     assert await cluster.ended(job_id, was_seen=False) is None
 
@@ -222,39 +223,39 @@ async def test_something_may_happen_to_a_job_that_runs(slurm: FakeSlurm, cluster
     assert " RunTime=00:10:10 " in shown.stdout
 
 
-# -- the weather ----------------------------------------------------------------------------------------
+# -- the outage ----------------------------------------------------------------------------------------
 
 STORMS = (
-    weather.SlurmSilent(),
-    weather.ControllerDown(),
-    weather.ControllerRestarts(for_s=20),
-    weather.MungeDown(),
-    weather.SlurmGarbage("garbage\n"),
-    weather.SlurmEmpty(),
+    outage.SlurmSilent(),
+    outage.ControllerDown(),
+    outage.ControllerRestarts(for_s=20),
+    outage.MungeDown(),
+    outage.SlurmGarbage("garbage\n"),
+    outage.SlurmEmpty(),
 )
 
 
 @pytest.mark.parametrize("storm", STORMS, ids=lambda storm: type(storm).__name__)
-async def test_in_bad_weather_the_last_picture_stays_and_no_job_has_ended(
-    slurm: FakeSlurm, cluster: Cluster, storm: weather.Weather
+async def test_in_bad_outage_the_last_picture_stays_and_no_job_has_ended(
+    slurm: FakeSlurm, cluster: Cluster, storm: outage.Outage
 ) -> None:
     job_id = await submit(cluster)
-    await cluster.snapshot()
-    slurm.weather = storm
+    await cluster.queue()
+    slurm.outage = storm
 
-    picture = await cluster.snapshot(max_age_s=-1)
+    picture = await cluster.queue(max_age_s=-1)
 
     assert picture.error is not None
     assert picture.jobs[job_id].phase is Phase.RUNNING
     assert await cluster.ended(job_id, was_seen=True) is None
-    slurm.weather = weather.Fair()
+    slurm.outage = outage.NoOutage()
     assert (await seen(cluster, job_id))[0] == "RUNNING"
 
 
 RECORDED = {
-    "ctldhang": weather.SlurmSilent(message_timeout_s=10),
-    "ctlddown": weather.ControllerDown(),
-    "mungedead": weather.MungeDown(),
+    "ctldhang": outage.SlurmSilent(message_timeout_s=10),
+    "ctlddown": outage.ControllerDown(),
+    "mungedead": outage.MungeDown(),
 }
 COMMANDS = {
     "squeue": ("squeue",),
@@ -269,7 +270,7 @@ async def test_the_words_of_each_command_are_those_that_were_recorded(
     slurm: FakeSlurm, fault: str, command: str
 ) -> None:
     recorded = case("22.05", f"{fault}-{command}")
-    slurm.weather = RECORDED[fault]
+    slurm.outage = RECORDED[fault]
 
     told = await slurm(COMMANDS[command], timeout_s=15)
 
@@ -280,7 +281,7 @@ async def test_the_words_of_each_command_are_those_that_were_recorded(
 
 
 async def test_a_silent_slurm_lets_a_command_hang_until_its_own_time_out(slurm: FakeSlurm) -> None:
-    slurm.weather = weather.SlurmSilent(message_timeout_s=20)
+    slurm.outage = outage.SlurmSilent(message_timeout_s=20)
 
     with pytest.raises(RunError, match="squeue did not answer within 15 s"):
         await slurm(("squeue",), timeout_s=15)
@@ -288,11 +289,11 @@ async def test_a_silent_slurm_lets_a_command_hang_until_its_own_time_out(slurm: 
     assert (await slurm(("sacct", "--jobs=1"), timeout_s=1)).returncode == 0, "accounting is another daemon"
 
 
-@pytest.mark.parametrize("storm", [weather.SlurmSilent(), weather.ControllerDown(), weather.MungeDown()])
-async def test_a_submission_in_bad_weather_is_no_refusal(
-    slurm: FakeSlurm, cluster: Cluster, storm: weather.Weather
+@pytest.mark.parametrize("storm", [outage.SlurmSilent(), outage.ControllerDown(), outage.MungeDown()])
+async def test_a_submission_in_bad_outage_is_no_refusal(
+    slurm: FakeSlurm, cluster: Cluster, storm: outage.Outage
 ) -> None:
-    slurm.weather = storm
+    slurm.outage = storm
 
     with pytest.raises(SlurmUnavailable):
         await submit(cluster)
@@ -303,24 +304,24 @@ async def test_a_submission_in_bad_weather_is_no_refusal(
 async def test_what_was_sent_to_a_slurmctld_that_hangs_is_taken_when_it_goes_on(
     slurm: FakeSlurm, cluster: Cluster
 ) -> None:
-    slurm.weather = weather.SlurmSilent()
+    slurm.outage = outage.SlurmSilent()
     with pytest.raises(SlurmUnavailable):
         await submit(cluster)
     assert not slurm.jobs
 
-    slurm.weather = weather.Fair()
+    slurm.outage = outage.NoOutage()
 
     assert await cluster.find(KEY) == "1"
 
 
 async def test_a_lost_answer_and_a_refusal_are_two_things(slurm: FakeSlurm, cluster: Cluster) -> None:
-    slurm.weather = weather.SbatchAnswerLost()
+    slurm.outage = outage.SbatchAnswerLost()
     with pytest.raises(SlurmUnavailable):
         await submit(cluster)
     assert await cluster.find(KEY) == "1"
     assert KEY in slurm.environments, "the job needs it"
 
-    slurm.weather = weather.SbatchRefuses("Invalid account")
+    slurm.outage = outage.SbatchRefuses("Invalid account")
     with pytest.raises(SubmitRefused, match="Batch job submission failed: Invalid account"):
         await submit(cluster, key="f" * 16)
     assert "f" * 16 not in slurm.environments
@@ -328,27 +329,27 @@ async def test_a_lost_answer_and_a_refusal_are_two_things(slurm: FakeSlurm, clus
 
 async def test_a_controller_that_restarts_comes_back_by_itself(slurm: FakeSlurm, cluster: Cluster) -> None:
     job_id = await submit(cluster)
-    slurm.weather = weather.ControllerRestarts(for_s=20)
+    slurm.outage = outage.ControllerRestarts(for_s=20)
 
     slurm.advance(19)
-    assert (await cluster.snapshot(max_age_s=-1)).error is not None
+    assert (await cluster.queue(max_age_s=-1)).error is not None
     slurm.advance(1)
     assert (await seen(cluster, job_id))[0] == "RUNNING"
 
 
 async def test_an_empty_queue_is_believed_of_a_cluster_that_is_well_only(slurm: FakeSlurm, cluster: Cluster) -> None:
-    assert (await cluster.snapshot(max_age_s=-1)).error is None
+    assert (await cluster.queue(max_age_s=-1)).error is None
 
-    slurm.weather = weather.SlurmEmpty()
+    slurm.outage = outage.SlurmEmpty()
 
-    assert (await cluster.snapshot(max_age_s=-1)).error is not None
+    assert (await cluster.queue(max_age_s=-1)).error is not None
 
 
 async def test_a_job_that_slurm_hides_has_not_ended(slurm: FakeSlurm, cluster: Cluster) -> None:
-    slurm.weather = weather.JobsHidden()
+    slurm.outage = outage.JobsHidden()
     job_id = await submit(cluster)
 
-    picture = await cluster.snapshot(max_age_s=-1)
+    picture = await cluster.queue(max_age_s=-1)
 
     assert picture.error is None
     assert not picture.jobs
@@ -363,7 +364,7 @@ async def test_without_accounting_an_end_is_still_known_but_not_who_cancelled(
     slurm.advance(6)
 
     with_accounting = await cluster.ended(job_id)
-    slurm.weather = weather.AccountingDown()
+    slurm.outage = outage.AccountingDown()
     without = await cluster.ended(job_id)
 
     assert with_accounting is not None
@@ -378,8 +379,8 @@ async def test_without_accounting_an_end_is_still_known_but_not_who_cancelled(
 async def test_free_gpus_cores_and_memory_are_those_that_no_job_has(slurm: FakeSlurm, cluster: Cluster) -> None:
     await submit(cluster, "--mem=49152M")
 
-    nodes = (await cluster.machines()).nodes
-    rules = await cluster.rules()
+    nodes = (await cluster.nodes()).nodes
+    rules = await cluster.partitions()
 
     assert {name: node.gpus_free[""] for name, node in nodes.items()} == {"gpu01": 3} | dict.fromkeys(
         ("gpu02", "gpu03", "gpu04"), 4
@@ -399,7 +400,7 @@ async def test_a_maintenance_is_shown(slurm: FakeSlurm, cluster: Cluster) -> Non
     begin = slurm.now + timedelta(hours=2)
     slurm.reservations.append(FakeReservation("upgrade", begin, begin + timedelta(hours=8), ("gpu01", "gpu02")))
 
-    (found,) = (await cluster.rules()).reservations.values()
+    (found,) = (await cluster.partitions()).reservations.values()
 
     assert (found.name, found.starts_at, found.is_maintenance) == ("upgrade", begin, True)
     assert found.nodes == {"gpu01", "gpu02"}
@@ -489,7 +490,7 @@ async def test_a_command_that_cannot_be_done_says_so_as_slurm_does(
 
 
 async def test_every_command_is_remembered(slurm: FakeSlurm, cluster: Cluster) -> None:
-    await cluster.snapshot()
+    await cluster.queue()
 
     assert [command[0] for command in slurm.asked] == ["squeue", "scontrol"], "an empty queue is asked about"
 

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from portal import forecast
-from portal.nodes import Node, Reservation
-from portal.slurm import Job
+from portal.slurm import forecast
+from portal.slurm.jobs import Job
+from portal.slurm.nodes import Node, Reservation
 
 NOW = datetime(2026, 11, 21, 12)
 HOUR = timedelta(hours=1)

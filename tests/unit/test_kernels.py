@@ -12,9 +12,9 @@ import pytest
 from module_command import Modules
 
 from portal.errors import KernelError
-from portal.kernels import main_list, main_sync, sync
-from portal.modules import ModuleSystem
-from portal.run_kernel import Launch, main, program
+from portal.kernels.modules import ModuleSystem
+from portal.kernels.run_kernel import Launch, main, program
+from portal.kernels.specs import main_list, main_sync, sync
 from portal.site import Site, parse
 
 

@@ -40,7 +40,7 @@ def test_submit_writes_a_private_file_and_names_no_secret_to_sbatch(slurm: list[
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     (argv,) = slurm
     assert argv[:3] == ["sbatch", "--parsable", "--time=60"]
-    assert argv[-3].endswith("templates/session.sh")
+    assert argv[-3].endswith("templates/job/session.sh")
     assert argv[-2:] == [sys.executable, str(file.parent)]
     assert "secret" not in " ".join(argv)
 
@@ -135,7 +135,7 @@ def test_logs_of_long_ago_are_forgotten(slurm: list[list[str]], tmp_path: Path) 
 def test_what_is_not_a_session_is_refused_before_anything_happens(
     slurm: list[list[str]], tmp_path: Path, request_: Any
 ) -> None:
-    with pytest.raises(launcher.Refused):
+    with pytest.raises(launcher.RequestRefused):
         launcher.handle(request_)
 
     assert not slurm

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from module_command import Modules
 
-from portal import module_cache
 from portal.errors import KernelError
-from portal.module_output import in_one_line, parse
-from portal.modules import ModuleSystem, applied, clean, difference, environment
+from portal.kernels import module_cache
+from portal.kernels.module_output import in_one_line, parse
+from portal.kernels.modules import ModuleSystem, applied, clean, difference, environment
 
 # Environment Modules 5.2.0, `modulecmd python load shared/base`.
 TCL = r"""import os

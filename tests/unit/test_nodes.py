@@ -6,8 +6,8 @@ from datetime import datetime
 
 import pytest
 
-from portal import nodes
 from portal.errors import SlurmUnavailable
+from portal.slurm import nodes
 
 NODE = (
     "NodeName=gpu01 Arch=x86_64 CoresPerSocket=20  CPUAlloc=8 CPUEfctv=38 CPUTot=40 CPULoad=1.46"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from portal.notebook_links import headings, link_faults
+from portal.notebooks.links import headings, link_faults
 
 
 @pytest.fixture

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from portal import cli, notebooks
-from portal.notebook_list import table
-from portal.notebook_new import Kernel, NotCreated, choose, create
-from portal.notebooks import Template
+from portal import cli
+from portal.notebooks import catalogue, style
+from portal.notebooks.catalogue import Template
+from portal.notebooks.new import Kernelspec, NotCreated, choose, create
+from portal.notebooks.table import table
 
-PYTHON = Kernel("tensorflow", "TensorFlow", "python")
-KERNELS = {"tensorflow": PYTHON, "ir": Kernel("ir", "R", "R")}
+PYTHON = Kernelspec("tensorflow", "TensorFlow", "python")
+KERNELS = {"tensorflow": PYTHON, "ir": Kernelspec("ir", "R", "R")}
 SITE = """
 [kernels]
 folder = "{folder}/jupyter"
@@ -63,10 +64,10 @@ def source(path: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=list(KERNELS))
-def test_a_new_template_has_no_fault_and_stands_in_the_catalogue(kernel: Kernel, folder: Path) -> None:
+def test_a_new_template_has_no_fault_and_stands_in_the_catalogue(kernel: Kernelspec, folder: Path) -> None:
     path = create(folder, "mine/first_try", kernel)
-    assert notebooks.check(path, KERNELS) == []
-    (template,) = notebooks.catalogue(folder)
+    assert style.check(path, KERNELS) == []
+    (template,) = catalogue.templates(folder)
     assert (template.name, template.title, template.kernel) == ("mine/first_try", "First try", kernel.name)
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from portal import home as home_module
-from portal import notebooks
-from portal.home import MANIFEST, prepare_home
-from portal.notebook_style import parameters
+from portal.notebooks import catalogue, run, style
+from portal.notebooks.style import parameters
+from portal.singleuser import home as home_module
+from portal.singleuser.home import MANIFEST, prepare_home
 
 ROOT = Path(__file__).parents[2]
 Notebook = dict[str, Any]
@@ -67,16 +67,16 @@ def written(notebook: Notebook, path: Path) -> Path:
 
 def faults(notebook: Notebook, folder: Path) -> str:
     path = written(notebook, folder / "templates/tensorflow/lesson.ipynb")
-    return "\n".join(notebooks.check(path, ["tensorflow", "python3"]))
+    return "\n".join(style.check(path, ["tensorflow", "python3"]))
 
 
 def test_the_templates_of_the_portal_have_no_fault() -> None:
     for path in (ROOT / "notebooks").rglob("*.ipynb"):
-        assert notebooks.check(path) == [], path
+        assert style.check(path) == [], path
 
 
 def test_the_catalogue_names_a_template_by_its_folder_and_file() -> None:
-    (mnist,) = (t for t in notebooks.catalogue(ROOT / "notebooks") if t.name == "tensorflow/mnist")
+    (mnist,) = (t for t in catalogue.templates(ROOT / "notebooks") if t.name == "tensorflow/mnist")
     assert (mnist.framework, mnist.kernel, mnist.path.name) == ("TensorFlow", "tensorflow", "mnist.ipynb")
     assert "MNIST" in mnist.title
     assert mnist.minutes_cpu >= 1
@@ -87,11 +87,11 @@ def test_an_unreadable_notebook_does_not_hide_the_others(good: Notebook, tmp_pat
     (tmp_path / "a" / "broken.ipynb").write_bytes(b"\xff{")
     (tmp_path / "a" / "list.ipynb").write_text("[]")
     (tmp_path / "a" / "cardless.ipynb").write_text(json.dumps(good | {"metadata": {}}))
-    assert [template.name for template in notebooks.catalogue(tmp_path)] == ["a/good"]
+    assert [template.name for template in catalogue.templates(tmp_path)] == ["a/good"]
 
 
 def test_a_folder_that_does_not_exist_has_no_templates(tmp_path: Path) -> None:
-    assert notebooks.catalogue(tmp_path / "none") == ()
+    assert catalogue.templates(tmp_path / "none") == ()
 
 
 SPOILERS: dict[str, tuple[Callable[[Notebook], object], str]] = {
@@ -149,8 +149,8 @@ def test_each_fault_of_style_is_found(name: str, good: Notebook, tmp_path: Path)
 
 def test_a_file_that_is_no_notebook_is_one_fault(tmp_path: Path) -> None:
     (tmp_path / "x.ipynb").write_text("not JSON")
-    assert notebooks.check(tmp_path / "x.ipynb")[0].startswith("not a notebook")
-    assert notebooks.check(tmp_path / "missing.ipynb")[0].startswith("not a notebook")
+    assert style.check(tmp_path / "x.ipynb")[0].startswith("not a notebook")
+    assert style.check(tmp_path / "missing.ipynb")[0].startswith("not a notebook")
 
 
 def test_a_shell_comment_in_a_code_block_is_no_title(good: Notebook, tmp_path: Path) -> None:
@@ -160,14 +160,14 @@ def test_a_shell_comment_in_a_code_block_is_no_title(good: Notebook, tmp_path: P
 
 def test_main_check_tells_which_notebook_and_fails(good: Notebook, tmp_path: Path, capsys: Any) -> None:
     written(good, tmp_path / "a" / "fine.ipynb")
-    assert notebooks.main_check(tmp_path) == 0
+    assert catalogue.main_check(tmp_path) == 0
     spoiled = copy.deepcopy(good)
     spoiled["cells"][2]["execution_count"] = 1
     written(spoiled, tmp_path / "a" / "run.ipynb")
-    assert notebooks.main_check(tmp_path) == 1
+    assert catalogue.main_check(tmp_path) == 1
     assert "a/run: cell 3 (work)" in capsys.readouterr().out
-    assert notebooks.main_check(tmp_path, ["a/fine"]) == 0
-    assert notebooks.main_check(tmp_path, ["a/nosuch"]) == 1
+    assert catalogue.main_check(tmp_path, ["a/fine"]) == 0
+    assert catalogue.main_check(tmp_path, ["a/nosuch"]) == 1
     assert "there are a/fine, a/run" in capsys.readouterr().err
 
 
@@ -192,9 +192,9 @@ def test_the_comment_on_a_parameter_stands_behind_it_or_above(source: str, expec
 def test_a_wrong_parameter_is_named_with_the_nearest_known_one(good: Notebook, tmp_path: Path, capsys: Any) -> None:
     good["cells"][1]["source"] = "epochs = 3\nseed = 0"
     written(good, tmp_path / "a" / "lesson.ipynb")
-    assert notebooks.main_run(tmp_path, "a/lesson", "", ["epoch=1"], "") == 1
+    assert run.main_run(tmp_path, "a/lesson", "", ["epoch=1"], "") == 1
     assert "no parameter 'epoch'; it has epochs, seed. Did you mean epochs?" in capsys.readouterr().err
-    assert notebooks.main_run(tmp_path, "a/lesson", "", ["epochs"], "") == 1
+    assert run.main_run(tmp_path, "a/lesson", "", ["epochs"], "") == 1
     assert "write NAME=VALUE" in capsys.readouterr().err
 
 
@@ -203,7 +203,7 @@ def test_the_kernel_of_a_run_sees_the_kernels_of_the_site_and_the_modules_beside
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", "/of/a/person")
     written(good, tmp_path / "a" / "lesson.ipynb")
-    notebooks.main_run(tmp_path, "a/lesson", "", ["no_such=1"], "/site/kernels")
+    run.main_run(tmp_path, "a/lesson", "", ["no_such=1"], "/site/kernels")
     assert os.environ["JUPYTER_PATH"] == "/site/kernels"
     assert os.environ["PYTHONPATH"] == f"{tmp_path}/a:/of/a/person"
 
@@ -211,7 +211,7 @@ def test_the_kernel_of_a_run_sees_the_kernels_of_the_site_and_the_modules_beside
 def test_a_run_on_a_kernel_that_is_not_there_names_those_that_are(good: Notebook, tmp_path: Path, capsys: Any) -> None:
     good["cells"][1]["source"] = "epochs = 3"
     written(good, tmp_path / "a" / "lesson.ipynb")
-    assert notebooks.main_run(tmp_path, "a/lesson", str(tmp_path / "out.ipynb"), [], "", "no-such") == 1
+    assert run.main_run(tmp_path, "a/lesson", str(tmp_path / "out.ipynb"), [], "", "no-such") == 1
     assert "There is no kernel 'no-such'; there are " in capsys.readouterr().err
 
 
@@ -220,7 +220,7 @@ def test_the_parameters_of_an_r_notebook_are_known_by_name(good: Notebook, tmp_p
     good["metadata"]["kernelspec"] = {"name": "ir", "display_name": "R", "language": "R"}
     good["metadata"]["language_info"] = {"name": "R"}
     written(good, tmp_path / "a" / "lesson.ipynb")
-    assert notebooks.main_run(tmp_path, "a/lesson", "", ["epoch=1"], "") == 1
+    assert run.main_run(tmp_path, "a/lesson", "", ["epoch=1"], "") == 1
     assert "no parameter 'epoch'; it has batch.size, epochs. Did you mean epochs?" in capsys.readouterr().err
 
 

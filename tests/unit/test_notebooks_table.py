@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from portal.data import folder
-from portal.notebooks import Template, catalogue
+from portal.notebooks.catalogue import Template, templates
 from tests.notebooks.table import Ran, Row, as_json, rows, text
 
 ROOT = Path(__file__).parents[2]
-EVERY = [template.name for template in catalogue(folder("notebooks"))]
+EVERY = [template.name for template in templates(folder("notebooks"))]
 RING = """
 import pytest
 from tests.notebooks.jobs import Run

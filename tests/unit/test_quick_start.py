@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from portal import quick_start
+from portal.singleuser import quick_start
 
 LOCK = Path(__file__).parents[2] / "deploy" / "locks" / "portal.lock"
 
@@ -46,7 +46,7 @@ def test_a_site_turns_it_off_by_a_variable(given: str, wanted: bool) -> None:
 
 def test_the_single_user_server_is_imported_without_the_hub_its_database_and_the_grammars() -> None:
     found = run(
-        "import sys, gc; from portal import quick_start; quick_start.load(); assert not gc.isenabled();"
+        "import sys, gc; from portal.singleuser import quick_start; quick_start.load(); assert not gc.isenabled();"
         "quick_start.settle(); assert gc.isenabled() and gc.get_freeze_count();"
         "left = ('sqlalchemy', 'alembic', 'rfc3987_syntax', 'lark', 'jupyterhub.orm', 'jupyterhub.handlers');"
         "print(*[name for name in sys.modules if name.startswith(left)])"
@@ -74,7 +74,8 @@ def test_the_single_user_server_is_imported_without_the_hub_its_database_and_the
 def test_nothing_is_missing_afterwards(expression: str, answer: object) -> None:
     """Whoever asks for what was left out gets the real thing."""
     found = run(
-        "import importlib, json, warnings; from portal import quick_start; quick_start.load(); quick_start.settle();"
+        "import importlib, json, warnings; from portal.singleuser import quick_start;"
+        "quick_start.load(); quick_start.settle();"
         "import jsonschema, jupyterhub.scopes, jupyterhub.metrics, jupyterlab.commands;"
         f"print(json.dumps({expression}))"
     )
@@ -83,7 +84,8 @@ def test_nothing_is_missing_afterwards(expression: str, answer: object) -> None:
 
 def test_what_is_asked_of_a_stand_in_during_the_imports_is_a_surprise() -> None:
     code = (
-        "from portal import quick_start\nwith quick_start.stand_ins():\n    from jupyterhub import orm\n    orm.User\n"
+        "from portal.singleuser import quick_start\n"
+        "with quick_start.stand_ins():\n    from jupyterhub import orm\n    orm.User\n"
     )
     with pytest.raises(AssertionError, match=r"AttributeError: jupyterhub\.orm\.User is needed at import"):
         run(code)
@@ -91,7 +93,7 @@ def test_what_is_asked_of_a_stand_in_during_the_imports_is_a_surprise() -> None:
 
 def test_a_module_that_is_loaded_already_is_never_replaced() -> None:
     with pytest.raises(AssertionError, match="RuntimeError: rfc3987_syntax came before the quick start"):
-        run("import rfc3987_syntax; from portal import quick_start; quick_start.load()")
+        run("import rfc3987_syntax; from portal.singleuser import quick_start; quick_start.load()")
 
 
 def test_jupyterlab_asks_no_node(tmp_path: Path) -> None:
@@ -99,14 +101,14 @@ def test_jupyterlab_asks_no_node(tmp_path: Path) -> None:
     node.write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\n")
     node.chmod(0o755)
     path = f"import os; os.environ['PATH'] = '{tmp_path}:' + os.environ['PATH']; "
-    run(path + "from portal import quick_start; quick_start.load()")
+    run(path + "from portal.singleuser import quick_start; quick_start.load()")
     assert not (tmp_path / "asked").exists()
     run(path + "import jupyterlab.labapp")
     assert (tmp_path / "asked").exists(), "the stock import asks: otherwise this test shows nothing"
 
 
 def test_the_socket_is_handed_on_open_and_its_number_is_taken_out_of_the_environment() -> None:
-    from portal.server import listen, port_of
+    from portal.singleuser.server import listen, port_of
 
     listener = listen("127.0.0.1")
     port = port_of(listener)

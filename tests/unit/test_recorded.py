@@ -15,10 +15,10 @@ from typing import TypeVar
 import pytest
 from recorded import VERSIONS, Case, as_ours, case, names, one_line_each, rows, scenario
 
-from portal import nodes, slurm, slurm_json
 from portal.errors import SlurmUnavailable
-from portal.slurm import Job, JobEnd, Phase
-from portal.slurm_json import JsonJob
+from portal.slurm import nodes
+from portal.slurm.accounting import JobEnd, parse_sacct, parse_show_job
+from portal.slurm.jobs import Job, Phase, parse_ping, parse_squeue, phase_of
 
 Value = TypeVar("Value")
 
@@ -34,7 +34,7 @@ def universal_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def answer(recorded: Case) -> str:
-    """The text that a reader gets: none after a failure, as :class:`portal.cluster.Cluster` does it."""
+    """The text that a reader gets: none after a failure, as :class:`portal.slurm.cluster.Cluster` does it."""
     if recorded.returncode != 0:
         raise SlurmUnavailable("Slurm does not answer.", detail=recorded.stderr)
     return recorded.stdout
@@ -58,9 +58,9 @@ def is_silent(recorded: Case) -> bool:
 def a_listing_in_our_columns(recorded: Case) -> None:
     if "JOBID" in recorded.stdout[:10]:  # asked for with a heading, which we never do
         with pytest.raises(SlurmUnavailable, match="cannot be read"):
-            slurm.parse_squeue(as_ours(recorded.stdout))
+            parse_squeue(as_ours(recorded.stdout))
         return
-    jobs = slurm.parse_squeue(as_ours(answer(recorded)))
+    jobs = parse_squeue(as_ours(answer(recorded)))
     told = {row["id"]: row for row in rows(recorded.stdout)}
     assert list(jobs) == list(told)
     assert told or recorded.name == "empty-squeue-us"
@@ -79,13 +79,13 @@ def a_listing_in_our_columns(recorded: Case) -> None:
 def a_listing_in_columns_of_others(recorded: Case) -> None:
     """Also an empty one, which has a heading; without a heading, nothing is an empty queue."""
     if recorded.returncode == 0 and not recorded.stdout:
-        assert slurm.parse_squeue(recorded.stdout) == {}
+        assert parse_squeue(recorded.stdout) == {}
         assert recorded.name == "empty-squeue-h"
     else:
-        refused(slurm.parse_squeue, recorded)
+        refused(parse_squeue, recorded)
 
 
-def is_the_scene(version: str, jobs: Mapping[str, Job | JsonJob]) -> None:
+def is_the_scene(version: str, jobs: Mapping[str, Job]) -> None:
     """Each accepted submission is there, in the name of the right person and in the right partition."""
     for job in scenario(version).values():
         found = [jobs[key] for key in jobs if re.fullmatch(rf"{job.id}([_+].*)?", key)]
@@ -94,105 +94,12 @@ def is_the_scene(version: str, jobs: Mapping[str, Job | JsonJob]) -> None:
             assert {(one.user, one.partition) for one in found} == {(job.user, job.partition)}
 
 
-# -- squeue --json --------------------------------------------------------------------------------------
-
-
 def a_queue_in_json(recorded: Case) -> None:
-    if is_silent(recorded) or is_cut(recorded) or is_of_no_parser(recorded):
-        return refused(slurm_json.jobs_of_json, recorded)
-    if recorded.name == "squeue-json-unknown-job" and recorded.version != "22.05":
-        return refused(slurm_json.jobs_of_json, recorded)
-    jobs = slurm_json.jobs_of_json(answer(recorded))
-    assert len(jobs) == len(recorded.json["jobs"])
-    assert all(job.phase is not Phase.UNKNOWN for job in jobs.values())
-    if family(recorded) == "main":
-        people_are_right(recorded.version, jobs)
-    return None
-
-
-def is_cut(recorded: Case) -> bool:
-    """23.02 lists one job of many, with success, where it finds no accounting."""
-    return recorded.version == "23.02" and recorded.name.startswith(("dbddown-", "noacct-"))
-
-
-def is_of_no_parser(recorded: Case) -> bool:
-    """Asked for with ``--json=PARSER``: not there (status 1), crashed (139), or silent with success."""
-    asked = re.search(r"--json=\S*v0", recorded.command)
-    return asked is not None and (recorded.returncode != 0 or not recorded.stdout)
-
-
-def family(recorded: Case) -> str:
-    """The scene: ``main``, or the prefix of another."""
-    return recorded.name.partition("squeue-json")[0] or "main"
-
-
-def people_are_right(version: str, jobs: Mapping[str, JsonJob]) -> None:
-    for job in scenario(version).values():
-        if job.id in jobs and "--array" not in job.command and " : " not in job.command:
-            found = jobs[job.id]
-            assert (found.user, found.partition) == (job.user, job.partition)
-            name = re.search(r" -J ([\w-]+) ", job.command)
-            assert name is None or found.name == name[1]
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_json_and_text_of_one_scene_say_the_same_of_every_job(version: str) -> None:
-    text = slurm.parse_squeue(as_ours(case(version, "squeue-us-all").stdout))
-    told = slurm_json.jobs_of_json(case(version, "squeue-json-all-states").stdout)
-
-    both = [(text[key], told[key]) for key in text if key in told]
-
-    assert len(both) > 55
-    for plain, json_job in both:
-        assert (json_job.state, json_job.phase) == (plain.state, plain.phase)
-        assert (json_job.user, json_job.partition, json_job.node) == (plain.user, plain.partition, plain.node)
-        assert json_job.reason == plain.reason
-        assert json_job.submitted_at == plain.submitted_at
-        assert (json_job.starts_at, json_job.ends_at) == (plain.starts_at, plain.ends_at)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_names_comments_and_gpus_are_read_from_json_whatever_stands_in_them(version: str) -> None:
-    submitted = scenario(version)
-    jobs = slurm_json.jobs_of_json(case(version, "squeue-json").stdout)
-
-    assert jobs[submitted["odd3"].id].name == "line1\nline2\ttab"
-    assert jobs[submitted["odd1"].id].comment == "tab\there, newline\nhere, unit\x1fsep"
-    assert jobs[submitted["odd2"].id].name == "日本語 Prüfung ёж 🚀 e\u0301"
-    gpus = {"run1": 1, "run4": 4, "rungpus2": 2, "runtyped": 2, "p_priority3": 8, "p_many": 12, "script": 0}
-    assert {label: jobs[submitted[label].id].gpus for label in gpus} == gpus
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_name_that_is_not_utf8_spoils_no_other_job(version: str) -> None:
-    jobs = slurm_json.jobs_of_json(case(version, "badutf8-squeue-json").stdout)
-
-    (job,) = (job for job in jobs.values() if "�" in job.name)
-
-    assert (job.user, job.name[:6]) == ("alice", "latin1")
-
-
-@pytest.mark.parametrize("version", ["23.11", "24.05"])
-def test_an_answer_without_accounting_is_believed_where_it_lists_all_jobs(version: str) -> None:
-    recorded = case(version, "dbddown-squeue-json")
-    assert recorded.json["errors"]
-
-    jobs = slurm_json.jobs_of_json(recorded.stdout)
-
-    shown = [job for job in jobs.values() if job.phase is not Phase.ENDED and job.partition != "internal"]  # hidden
-    plain = case(version, "dbddown-squeue").stdout
-    assert len(shown) == len([line for line in plain.split("\n") if re.match(r" +\d", line)])
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_one_job_is_found_by_its_number(version: str) -> None:
-    wanted = scenario(version)["run1"]
-
-    found = slurm_json.job_of_json(case(version, "squeue-json-j1").stdout, wanted.id)
-
-    assert found is not None
-    assert (found.name, found.user, found.node) == ("run1", "alice", "gn01")
-    assert slurm_json.job_of_json(case(version, "squeue-json-j1").stdout, "999999") is None
+    """Nothing here asks for JSON: what comes in its place is never taken for a job."""
+    if recorded.returncode == 0 and not recorded.stdout:
+        assert parse_squeue(recorded.stdout) == {}
+    else:
+        refused(parse_squeue, recorded)
 
 
 # -- scontrol show job, sacct ---------------------------------------------------------------------------
@@ -215,17 +122,17 @@ ENDS = {
 def jobs_shown(recorded: Case) -> None:
     """Each job of the answer by itself, in one line, as we ask for it."""
     if is_silent(recorded) or recorded.name.endswith(("-unknown", "-bad")):
-        return refused(slurm.parse_show_job, recorded)
+        return refused(parse_show_job, recorded)
     shown = lines_shown(recorded)
     assert shown or recorded.stdout == "No jobs in the system\n"
     for line in shown.values():
-        end, state = slurm.parse_show_job(line), re.search(r" JobState=(\w+)", line)
+        end, state = parse_show_job(line), re.search(r" JobState=(\w+)", line)
         assert state
-        assert (end.state if end else None) == (state[1] if slurm.phase_of(state[1]) is Phase.ENDED else None)
+        assert (end.state if end else None) == (state[1] if phase_of(state[1]) is Phase.ENDED else None)
     if recorded.name in ("scontrol-show-job", "scontrol-show-job-o", "scontrol-show-job-a", "scontrol-show-job-d"):
         code = "0:0" if recorded.version < "25.05" else "0:1"
         for label, expected in (ENDS | {"nodefail": JobEnd("NODE_FAIL", code, reason="NodeDown")}).items():
-            assert slurm.parse_show_job(shown[scenario(recorded.version)[label].id]) == expected, label
+            assert parse_show_job(shown[scenario(recorded.version)[label].id]) == expected, label
     return None
 
 
@@ -241,33 +148,21 @@ def test_a_job_that_crashed_tells_its_signal_from_23_02_on(version: str) -> None
     line = lines_shown(case(version, "scontrol-show-job-o"))[job_id]
 
     reason = "JobLaunchFailure" if version == "22.05" else "RaisedSignal:11(Segmentation fault)"
-    assert slurm.parse_show_job(line) == JobEnd("FAILED", "0:11", reason=reason)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_exit_codes_in_json_are_those_of_scontrol(version: str) -> None:
-    shown = lines_shown(case(version, "scontrol-show-job"))
-    jobs = slurm_json.jobs_of_json(case(version, "squeue-json-all-states").stdout)
-
-    ends = {key: slurm.parse_show_job(line) for key, line in shown.items()}
-    both = [(jobs[key].exit_code, end.exit_code) for key, end in ends.items() if end and key in jobs]
-
-    assert len(both) >= 8
-    assert [told for told, _ in both] == [shown for _, shown in both]
+    assert parse_show_job(line) == JobEnd("FAILED", "0:11", reason=reason)
 
 
 def accounting(recorded: Case) -> None:
     """State and exit code out of the recorded columns, as we ask for them, job by job."""
     if is_silent(recorded) or recorded.name in ("dbddown-sacct", "noacct-sacct", "sacct-bad-field"):
-        return refused(slurm.parse_sacct, recorded)
+        return refused(parse_sacct, recorded)
     if recorded.name in ("sacct-plain", "empty-sacct", "sacct-unknown-job", "sacct-foreign"):
-        assert slurm.parse_sacct(answer(recorded)) is None  # other columns, or nothing at all: no end
+        assert parse_sacct(answer(recorded)) is None  # other columns, or nothing at all: no end
         return None
-    ends = {job_id: (state, slurm.parse_sacct(f"{state}|{code}\n")) for job_id, state, code in accounted(recorded)}
+    ends = {job_id: (state, parse_sacct(f"{state}|{code}\n")) for job_id, state, code in accounted(recorded)}
     assert len(ends) >= 9
     for state, end in ends.values():
         word = state.split()[0]
-        assert (end.state if end else None) == (word if slurm.phase_of(word) is Phase.ENDED else None)
+        assert (end.state if end else None) == (word if phase_of(word) is Phase.ENDED else None)
     if recorded.name in ("sacct-P", "sacct-PX", "sacct-P-after"):
         submitted = scenario(recorded.version)
         assert ends[submitted["failed3"].id][1] == JobEnd("FAILED", "3:0")
@@ -291,7 +186,7 @@ def accounted(recorded: Case) -> Iterator[tuple[str, str, str]]:
 
 def a_ping(recorded: Case) -> None:
     """Up only where it was, whatever the exit status."""
-    assert slurm.parse_ping(recorded.stdout) == (recorded.name == "scontrol-ping")
+    assert parse_ping(recorded.stdout) == (recorded.name == "scontrol-ping")
 
 
 # -- scontrol show node, partition, reservation ---------------------------------------------------------

@@ -9,10 +9,10 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from portal.cluster import Cluster
-from portal.fake_behaviours import Requeued
-from portal.fake_slurm import FakeSlurm
-from portal.slurm import Job
+from portal.slurm.cluster import Cluster
+from portal.slurm.jobs import Job
+from portal.testing.behaviours import Requeued
+from portal.testing.fake_slurm import FakeSlurm
 from spawners import requeue
 from spawners.requeue import FollowsRequeue, place_of
 
@@ -32,7 +32,7 @@ class Running(FollowsRequeue):
 
     async def _look(self, max_age_s: float) -> Job | None:
         self.slurm.advance(1)
-        return (await self.cluster.snapshot(-1)).jobs.get(self.job_id)
+        return (await self.cluster.queue(-1)).jobs.get(self.job_id)
 
     def _save(self) -> None:
         self.saved += 1
@@ -53,7 +53,7 @@ async def session(monkeypatch: pytest.MonkeyPatch) -> Running:
     job_id = slurm.take("alice", {"partition": "sxm2"}).id
     slurm.advance(2)
     cluster = Cluster("/opt/portal-launch", run=slurm, clock=slurm.clock)
-    job = (await cluster.snapshot(-1)).jobs[job_id]
+    job = (await cluster.queue(-1)).jobs[job_id]
     assert job.node == "gpu01"
     return Running(slurm, cluster, job)
 

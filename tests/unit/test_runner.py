@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.runner import RunError, run
+from portal.slurm.runner import RunError, run
 
 
 async def test_a_command_gets_its_stdin_and_answers_status_and_both_outputs() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from certipy import Certipy
 
-from portal import server
+from portal.singleuser import server
 
 TOKEN = "token-of-the-session"
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from portal.cluster import Cluster
 from portal.errors import SessionEnded
-from portal.fake_answers import bad_answers
-from portal.fake_behaviours import FailsWith, PendingForever, Requeued, Runs
-from portal.fake_slurm import FakeSlurm
-from portal.fake_weather import Fair
 from portal.site import Site
-from portal.slurm import Phase, squeue_command
+from portal.slurm.cluster import Cluster
+from portal.slurm.jobs import Phase, squeue_command
+from portal.testing.bad_answers import bad_answers
+from portal.testing.behaviours import FailsWith, PendingForever, Requeued, Runs
+from portal.testing.fake_slurm import FakeSlurm
+from portal.testing.outages import NoOutage
 from spawners import starting
 from spawners.starting import AwaitsServer
 
@@ -126,14 +126,14 @@ async def test_a_picture_that_shows_a_job_as_ended_is_believed_only_when_slurmct
     session = Starting(slurm, site)
     slurm.advance(2)
     listing = (await slurm(squeue_command())).stdout
-    slurm.weather = bad_answers(listing, session.job_id)["shown as preempted"]
+    slurm.outage = bad_answers(listing, session.job_id)["shown as preempted"]
     running = asyncio.ensure_future(started(session))
     while not (session._job and session._job.phase is Phase.ENDED):  # noqa: ASYNC110  time goes by in the loop itself
         await asyncio.sleep(0)
     await asyncio.sleep(0.05)
     assert not running.done()
 
-    slurm.weather = Fair()
+    slurm.outage = NoOutage()
     session.accept_port(40123)
     assert await running == ("gpu01", 40123)
 

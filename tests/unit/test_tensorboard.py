@@ -13,11 +13,11 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets, bind_unix_socket
 from tornado.web import Application, RequestHandler
 
-from portal.extension import runtime_folder, session_facts, session_settings
-from portal.pages import page
-from portal.tensorboard import Boards, command, environment
-from portal.tensorboard_folders import FolderRefused, Folders
-from portal.tensorboard_proxy import BoardHandler
+from portal.singleuser.extension import runtime_folder, session_facts, session_settings
+from portal.tensorboard.boards import Boards, command, environment
+from portal.tensorboard.error_page import page
+from portal.tensorboard.folders import FolderRefused, Folders
+from portal.tensorboard.proxy import BoardHandler
 
 
 @pytest.fixture

@@ -31,9 +31,9 @@ def test_two_packages_are_imported_and_no_other(names: set[str]) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        "share/dsportal/templates/session.sh",
-        "share/dsportal/templates/login.html",
-        "share/dsportal/templates/static/logo.svg",
+        "share/dsportal/templates/job/session.sh",
+        "share/dsportal/templates/hub/login.html",
+        "share/dsportal/templates/hub/static/logo.svg",
         "share/dsportal/notebooks/tensorflow/mnist.ipynb",
         "share/dsportal/deploy/jupyterhub_config.py",
         "share/dsportal/deploy/site.toml.example",

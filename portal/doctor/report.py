@@ -1,0 +1,119 @@
+"""``portal doctor``: is a site in order? Each line says what was looked at, what was found and how to repair it.
+
+Nothing is changed and no job is submitted. All checks run, whatever the others find: one look shows everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from portal.doctor import host_checks, site_checks
+from portal.doctor.check import Check
+from portal.errors import PortalError, SiteError
+from portal.site import Site, load
+from portal.slurm.runner import Run, RunError, run
+
+_COLOURS = {"ok": "\x1b[32m", "warning": "\x1b[33m", "failed": "\x1b[31m"}
+_PLAIN = "\x1b[0m"
+
+
+Look = Callable[[Site, Run], Awaitable[Sequence[Check]]]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Checks of one thing, and what helps when that thing cannot be looked at."""
+
+    what: str
+    look: Look
+    repair: str
+    needs_site: bool = True
+
+
+def threaded(look: Callable[[Site], Sequence[Check]]) -> Look:
+    """A look that blocks (files that hang, for one), in a thread of its own."""
+
+    async def in_thread(site: Site, run: Run) -> Sequence[Check]:
+        return await asyncio.to_thread(look, site)
+
+    return in_thread
+
+
+GROUPS = (
+    Group("portal", threaded(host_checks.installation), "Run `make setup` again.", needs_site=False),
+    Group(
+        "launcher",
+        threaded(host_checks.launcher),
+        "Set portal.launcher to the portal-launch of the portal's environment.",
+    ),
+    Group("sudo", host_checks.sudo, "Install sudo; the how-to on installing has the line it needs."),
+    Group("proxy", host_checks.proxy, "Run `make setup` again.", needs_site=False),
+    Group(
+        "HTTPS",
+        threaded(host_checks.https),
+        "portal.certificate and portal.key are PEM files that this account can read.",
+    ),
+    Group("ports", threaded(host_checks.ports), "See portal.bind, portal.hub_address and the ports in the settings."),
+    Group("folders", threaded(host_checks.folders), "See portal.state_folder and kernels.folder in the settings."),
+    Group("Slurm", site_checks.slurm, "Put Slurm's commands into this account's PATH.", needs_site=False),
+    Group("Slurm's answers", site_checks.answers, "See the lines about Slurm."),
+    Group("partitions", site_checks.partitions, "See the lines about Slurm."),
+    Group("LDAP", site_checks.ldap, "See the table [ldap] in the settings."),
+    Group("module command", site_checks.modules, "Set kernels.module_command, or take the modules out of [[kernel]]."),
+    Group("storage", threaded(site_checks.storage), "See [[storage]] in the settings."),
+)
+
+
+def main(site_path: str) -> int:
+    """Check a site and print what was found; answers 1 when something failed."""
+    found = asyncio.run(examine(site_path))
+    print("\n".join(lines(found, colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR"))))
+    return int(any(check.result == "failed" for check in found))
+
+
+async def examine(site_path: str, run: Run = run) -> list[Check]:
+    """Every check; where the settings file has faults, those that need it are told as not checked."""
+    site, first = settings(site_path)
+    found = await asyncio.gather(*(_looked(group, site, run) for group in GROUPS))
+    return [first, *(check for some in found for check in some)]
+
+
+def settings(path: str) -> tuple[Site | None, Check]:
+    """The site, if its settings file has no faults."""
+    try:
+        site = load(path)
+    except SiteError as error:
+        return None, Check("settings", "failed", error.message.splitlines()[0], "\n".join(error.faults))
+    counts = f"{len(site.partitions)} partitions, {len(site.kernel)} kernels, {len(site.storage)} storage folders"
+    return site, Check("settings", "ok", f"{path} ({counts})")
+
+
+async def _looked(group: Group, site: Site | None, run: Run) -> Sequence[Check]:
+    """What one group found; whatever goes wrong in it is its finding."""
+    if site is None and group.needs_site:
+        return [Check(group.what, "warning", "not checked", "Repair the settings first.")]
+    try:
+        return await group.look(site or Site(), run)
+    except OSError as error:
+        words = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        return [Check(group.what, "failed", words, group.repair)]
+    except (LookupError, ValueError, RunError, PortalError) as error:
+        return [Check(group.what, "failed", str(error), group.repair)]
+
+
+def lines(found: Sequence[Check], colour: bool = False) -> Iterator[str]:
+    """What is printed: a line for each check, what to do below it, and a summary."""
+    width = max(len(check.what) for check in found)
+    for check in found:
+        mark = f"{check.result:<8}"
+        mark = f"{_COLOURS[check.result]}{mark}{_PLAIN}" if colour else mark
+        text = check.found.splitlines() or [""]
+        yield f"{mark} {check.what:<{width}}  {text[0]}"
+        below = [*text[1:], *(check.repair.splitlines() if check.result != "ok" else ())]
+        yield from (f"{'':11}{line}" for line in below)
+    counts = (f"{sum(check.result == result for check in found)} {result}" for result in _COLOURS)
+    yield f"{len(found)} checks: {', '.join(counts)}"

@@ -1,0 +1,171 @@
+"""Checks of what a site stands on: Slurm, LDAP, modules and storage."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from portal.doctor.check import Check, dated
+from portal.errors import KernelError
+from portal.hub.directory import Directory, ServerFault
+from portal.kernels import specs
+from portal.site import KernelTable, LdapTable, PartitionTable, Site
+from portal.slurm import nodes
+from portal.slurm.cluster import Cluster
+from portal.slurm.jobs import count_sessions, parse_ping, ping_command, sessions_command
+from portal.slurm.runner import Run
+
+OLDEST_SLURM = (22, 5)
+_UNRESOLVED = "invalid server address"  # ldap3's words
+
+
+# -- Slurm ----------------------------------------------------------------------------------------------
+
+
+async def slurm(site: Site, run: Run) -> list[Check]:
+    """A controller is up, and the commands here are not older than those the portal was tried with."""
+    done = await run(ping_command())
+    up, words = parse_ping(done.stdout), " ".join((done.stdout + done.stderr).split())
+    repair = "" if up else "Start slurmctld, or see slurm.conf on this host: `scontrol ping` must say UP."
+    answer = Check("Slurm", "ok" if up else "failed", words or "no answer", repair)
+    version = slurm_version((await run(("sinfo", "--version"))).stdout.strip())
+    return [answer, version, private_data((await run(("scontrol", "show", "config"))).stdout)]
+
+
+def private_data(config: str) -> Check:
+    """``PrivateData`` out of Slurm's configuration: a hub that does not see its jobs cannot look after them."""
+    found = re.search(r"^PrivateData\s*=\s*(\S+)", config, re.MULTILINE)
+    shown = found[1] if found else "unknown"
+    if not {"jobs", "all", "unknown"} & set(shown.split(",")):
+        return Check("Slurm shows jobs", "ok", f"PrivateData = {shown}")
+    repair = "The hub's account must be a Slurm operator: sacctmgr modify user NAME set adminlevel=operator"
+    return Check("Slurm shows jobs", "warning", f"PrivateData = {shown}", repair)
+
+
+def slurm_version(text: str) -> Check:
+    """The version out of ``slurm-wlm 22.05.8``."""
+    oldest, number = "{}.{:02}".format(*OLDEST_SLURM), re.search(r"(\d+)\.(\d+)", text)
+    if number is None or (int(number[1]), int(number[2])) < OLDEST_SLURM:
+        return Check("Slurm version", "failed", text or "unknown", f"The portal needs Slurm {oldest} or newer.")
+    return Check("Slurm version", "ok", text)
+
+
+async def answers(site: Site, run: Run) -> list[Check]:
+    """Everything that the hub reads from Slurm can be read here, whatever this version prints."""
+    cluster = Cluster(site.portal.launcher, run)
+    queue = await cluster.queue()
+    known_nodes = await cluster.nodes()
+    known = await cluster.partitions()
+    faults = [snapshot.error.detail for snapshot in (queue, known_nodes, known) if snapshot.error]
+    if faults:
+        repair = "Until it can be read, the hub keeps every session as it was. Report it with the lines above."
+        return [Check("Slurm's answers", "failed", "\n".join(faults), repair)]
+    counts = f"{len(queue.jobs)} jobs, {len(known_nodes.nodes)} nodes, {len(known.partitions)} partitions"
+    reserved = f"{len(known.reservations)} reservations"
+    return [Check("Slurm's answers", "ok", f"read: {counts}, {reserved}; {await sessions(run)}")]
+
+
+async def sessions(run: Run) -> str:
+    """How many jobs are sessions of a portal, of whatever hub. Names are their owners' texts: the count is a hint."""
+    listing = await run(sessions_command())
+    return f"sessions of a portal: {count_sessions(listing.stdout)}"
+
+
+async def partitions(site: Site, run: Run) -> list[Check]:
+    """Every partition of the site is one of Slurm's, open, and long enough for what the portal offers."""
+    done = await run(nodes.partitions_command())
+    if done.returncode:
+        raise ValueError(" ".join(done.stderr.split()) or "scontrol failed without a word")
+    known = nodes.parse_partitions(done.stdout)
+    if not site.partitions:
+        repair = f"Add a [[partition]] to the settings. Slurm has: {', '.join(known)}."
+        return [Check("partitions", "failed", "the settings name none", repair)]
+    return [partition(offered, site.hours_max(offered), known) for offered in site.partitions]
+
+
+def partition(offered: PartitionTable, hours: int, known: Mapping[str, nodes.Partition]) -> Check:
+    """One partition of the site, which offers sessions of up to ``hours``."""
+    what, found = f"partition {offered.name}", known.get(offered.name)
+    if found is None:
+        repair = f"Slurm has: {', '.join(known)}. Correct the name in the settings, or take the partition out."
+        return Check(what, "failed", "Slurm has no such partition", repair)
+    if not found.is_up:
+        repair = f"scontrol update PartitionName={offered.name} State=UP"
+        return Check(what, "warning", f"it is {found.state}: sessions wait", repair)
+    if found.time_limit_min is not None and found.time_limit_min < hours * 60:
+        words = f"Slurm allows {found.time_limit_min / 60:g} h, the portal offers {hours} h"
+        repair = f"Set hours_max = {found.time_limit_min // 60} for it, or raise its MaxTime in Slurm."
+        return Check(what, "warning", words, repair)
+    return Check(what, "ok", f"up, sessions of up to {hours} h")
+
+
+# -- LDAP -----------------------------------------------------------------------------------------------
+
+
+async def ldap(site: Site, run: Run) -> Sequence[Check]:
+    """Every LDAP server answers inside TLS with a certificate that is trusted and in date."""
+    if site.ldap is None:
+        repair = "Add the table [ldap] to the settings: nobody can log in without it."
+        return [Check("LDAP", "failed", "the settings name no server", repair)]
+    directory = Directory(site.ldap)
+    looks = (asyncio.to_thread(ldap_server, directory, site.ldap, server) for server in site.ldap.servers)
+    return await asyncio.gather(*looks)
+
+
+def ldap_server(directory: Directory, settings: LdapTable, server: str) -> Check:
+    """One LDAP server."""
+    what = f"LDAP {server}"
+    try:
+        return dated(what, "answers, its certificate is valid", directory.certificate_end(server))
+    except ServerFault as fault:
+        if _UNRESOLVED in str(fault):
+            repair = "Correct it in ldap.servers, or see /etc/resolv.conf."
+            return Check(what, "failed", "its name cannot be resolved", repair)
+        repair = (
+            f"The host name in ldap.servers must be one of the certificate's names, and {settings.ca_file}\n"
+            "(ldap.ca_file) must hold the authority that signed it. docs/howto/ldap.md shows how to look."
+        )
+        return Check(what, "failed", str(fault), repair)
+
+
+# -- modules and storage --------------------------------------------------------------------------------
+
+
+async def modules(site: Site, run: Run) -> list[Check]:
+    """The module command is there, and each kernel of the site starts with its modules loaded."""
+    found = [await asyncio.to_thread(kernel, one, site) for one in site.kernel]
+    if not any(one.modules for one in site.kernel):
+        return found
+    command = specs.system_of(site).find_command(os.environ)
+    return [Check("module command", "ok", command), *found]
+
+
+def kernel(one: KernelTable, site: Site) -> Check:
+    """One kernel, made as `portal kernels sync` makes it, but not written."""
+    what, loaded = f"kernel {one.name}", " ".join(one.modules)
+    try:
+        specs.kernelspec_files(one, specs.system_of(site))
+    except KernelError as error:
+        repair = f"`module load {loaded}` in a shell tells more." if loaded else "Install it, or take the kernel out."
+        return Check(what, "failed", error.message, repair)
+    return Check(what, "ok", f"answers with {loaded} loaded" if loaded else "answers")
+
+
+def storage(site: Site) -> list[Check]:
+    """The storage folders are there, as far as this host can see."""
+    return [storage_folder(place.name, Path(place.path)) for place in site.storage]
+
+
+def storage_folder(name: str, path: Path) -> Check:
+    """One storage folder."""
+    try:
+        is_folder = path.is_dir()
+    except PermissionError:
+        is_folder = True  # people may pass where the hub's account may not
+    if not is_folder:
+        repair = "Mount it here and on the nodes, or correct its path in the settings."
+        return Check(f"storage {name}", "failed", f"there is no folder {path} on this host", repair)
+    return Check(f"storage {name}", "ok", str(path))

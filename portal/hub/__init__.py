@@ -1,0 +1,1 @@
+"""The JupyterHub application: its configuration, login, pages and database."""

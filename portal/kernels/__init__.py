@@ -1,0 +1,1 @@
+"""Kernels: kernelspecs from the site's settings, module environments and their cache, the provisioner."""

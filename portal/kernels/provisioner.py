@@ -1,0 +1,46 @@
+"""Starts the kernels of a session: module kernels without their wrapper, and none with the portal's secrets.
+
+The single-user server names it as its default provisioner (``KernelProvisionerFactory``). It is not named in
+the kernelspecs: a Jupyter client that does not have it would hide them (jupyter_client 8.10, ``kernelspec.py``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from jupyter_client.provisioning.local_provisioner import LocalProvisioner
+from tornado.web import HTTPError
+
+from portal.errors import KernelError
+from portal.kernels.modules import clean
+from portal.kernels.run_kernel import Launch
+
+
+class KernelNotStarted(HTTPError):
+    """Why a kernel cannot start, in words that Jupyter shows to the person instead of "Unhandled error"."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(500, message, reason="Kernel not started")
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message  # the sessions API shows this, the kernels API the log message
+
+
+class ModuleProvisioner(LocalProvisioner):
+    """Loads a kernel's modules itself, so that a fault is told at once and the server waits for nothing."""
+
+    async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
+        """Prepare the start: the kernel's own command, in the environment of its modules."""
+        prepared: dict[str, Any] = await super().pre_launch(**kwargs)
+        launch = Launch.from_argv(prepared["cmd"])
+        if launch is None:
+            return prepared | {"env": clean(prepared["env"])}
+        try:
+            command, env = await asyncio.to_thread(launch.ready, prepared["env"])
+        except KernelError as error:
+            message = f"The kernel {launch.name} cannot start: {error.message}"
+            self.log.warning("%s\n%s", message, error.detail)
+            raise KernelNotStarted(message) from error
+        return prepared | {"cmd": command, "env": env}

@@ -1,0 +1,171 @@
+"""Run one notebook template on its own kernel, with other values for its parameters."""
+
+from __future__ import annotations
+
+import ast
+import json
+import logging
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from portal.notebooks.catalogue import NotebookFailed, path_of
+from portal.notebooks.style import parameters
+
+Log = Callable[[str], None]
+
+
+def run(
+    path: Path,
+    output: Path,
+    parameters: Mapping[str, object],
+    cwd: Path,
+    kernel: str | None = None,
+    log: Log = print,
+) -> Path:
+    """Run a notebook from top to bottom with other values for its parameters, and keep the result in ``output``.
+
+    Arguments:
+        cwd: where it runs; relative folders in the notebook are below it.
+        kernel: the kernelspec to use instead of the notebook's own.
+        log: gets one line for each cell that runs.
+
+    Raises:
+        NotebookFailed: a parameter or the kernel is unknown, or a cell failed; then ``output`` holds everything
+            up to there.
+    """
+    import papermill
+    from jupyter_client.kernelspec import NoSuchKernel
+    from papermill.exceptions import PapermillExecutionError
+
+    logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of every parameter that is not Python's
+    _check_parameters(path, parameters)
+    with tempfile.TemporaryDirectory(prefix="dsportal-") as private:
+        try:
+            papermill.execute_notebook(
+                path, output, dict(parameters), engine_name=_engine(log), kernel_name=kernel,
+                progress_bar=False, cwd=cwd, config=_private_kernel(private),
+            )  # fmt: skip
+        except PapermillExecutionError as error:
+            raise _cell_failed(path, output, error) from error
+        except NoSuchKernel as error:
+            raise NotebookFailed(_no_kernel(error.name)) from error
+        except RuntimeError as error:  # the kernel died, or did not start
+            raise NotebookFailed(f"{path.name}: {error}. What it did so far is in {output}.") from error
+    return output
+
+
+def _check_parameters(path: Path, given: Mapping[str, object]) -> None:
+    import papermill
+
+    if not path.is_file():
+        raise NotebookFailed(f"There is no notebook {path}.")
+    try:
+        known = sorted(papermill.inspect_notebook(path)) or _assigned(path)
+    except ValueError as error:
+        raise NotebookFailed(f"{path.name} cannot be read as a notebook: {error}") from error
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise NotebookFailed(f"{path.name} has no parameter {name!r}; it has {', '.join(known)}.{hint}")
+
+
+def _assigned(path: Path) -> list[str]:
+    """The names that a parameters cell gives values to, in a language that papermill cannot read, such as R."""
+    cells = json.loads(path.read_bytes())["cells"]
+    tagged = ("".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", ()))
+    return sorted(parameters("\n".join(tagged)))
+
+
+def _private_kernel(folder: str) -> Any:
+    """The kernel's sockets as files in a private folder: TCP would let others on the node read its output."""
+    from traitlets.config import Config
+
+    return Config({"KernelManager": {"transport": "ipc", "connection_file": f"{folder}/kernel.json"}})
+
+
+def _engine(log: Log) -> str:
+    """Register the engine that tells ``log`` of each cell; returns its name."""
+    from papermill.engines import NBClientEngine, papermill_engines
+
+    class Engine(NBClientEngine):  # type: ignore[misc]
+        @classmethod
+        def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **options: Any) -> Any:
+            cells, started = len(nb_man.nb.cells), nb_man.cell_start
+
+            def cell_start(cell: Any, cell_index: int | None = None, **rest: Any) -> None:
+                if cell.cell_type == "code" and cell_index is not None:
+                    given = "injected-parameters" in cell.metadata.get("tags", ())
+                    log(f"cell {cell_index + 1} of {cells}: {'the values given' if given else cell.get('id', '')}")
+                started(cell, cell_index, **rest)
+
+            nb_man.cell_start = cell_start
+            return super().execute_managed_notebook(nb_man, kernel_name, **options)
+
+    papermill_engines.register("dsportal", Engine)
+    return "dsportal"
+
+
+def _cell_failed(path: Path, output: Path, error: Any) -> NotebookFailed:
+    """The error of a cell: its name, the exception, and the last lines of its traceback."""
+    cells = json.loads(output.read_bytes())["cells"]
+    failed: dict[str, Any] = next((c for c in cells if c["metadata"].get("papermill", {}).get("exception")), {})
+    name = failed.get("id") or f"number {error.exec_count}"
+    colours = re.compile(r"\x1b\[[0-9;]*m")
+    trace = [line for line in colours.sub("", "\n".join(error.traceback)).splitlines() if line.strip()]
+    last = "\n".join(f"    {line}" for line in trace[-6:])
+    return NotebookFailed(
+        f"{path.name}: the cell {name!r} failed with {error.ename}: {error.evalue}\n{last}\n"
+        f"Everything up to there is in {output}.",
+        detail="\n".join(trace),
+    )
+
+
+def _no_kernel(name: str) -> str:
+    from jupyter_client.kernelspec import KernelSpecManager
+
+    known = ", ".join(sorted(KernelSpecManager().find_kernel_specs())) or "none"
+    return f"There is no kernel {name!r}; there are {known}. 'portal kernels sync' writes those of the site."
+
+
+def main_run(
+    folder: Path, name: str, output: str, parameters: Sequence[str], kernels_folder: str, kernel: str = ""
+) -> int:
+    """Run one template here, with ``NAME=VALUE`` parameters, on a kernel of the site; 1 when it fails.
+
+    Its files go below the current folder; the modules that lie beside it come first, wherever that is.
+    """
+    _put_first("JUPYTER_PATH", kernels_folder)
+    try:
+        path = path_of(folder, name)
+        _put_first("PYTHONPATH", str(path.parent.absolute()))
+        target = Path(output or f"{path.stem}-run.ipynb").absolute()
+        values = dict(map(_assignment, parameters))
+        run(path, target, values, Path.cwd(), kernel or None, lambda line: print(line, flush=True))
+    except NotebookFailed as error:
+        print(error.message, file=sys.stderr)
+        return 1
+    print(f"done: {target}")
+    return 0
+
+
+def _put_first(variable: str, folder: str) -> None:
+    """Let the kernel look into a folder before those that the environment variable names already."""
+    os.environ[variable] = os.pathsep.join(filter(None, (folder, os.environ.get(variable))))
+
+
+def _assignment(text: str) -> tuple[str, object]:
+    """``epochs=3`` → ``("epochs", 3)``; a value that is no Python literal is text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise NotebookFailed(f"{text!r} is no parameter: write NAME=VALUE, for example epochs=3.")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value

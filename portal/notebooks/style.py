@@ -1,0 +1,134 @@
+"""The house style of the notebook templates.
+
+One title; one parameters cell, which is the first code cell, with a comment on each parameter; no outputs; a card;
+named cells; a kernel that exists; no dead link.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from portal.notebooks.links import link_faults, text_of
+
+# What a template says of itself, in its notebook metadata under "dsportal": the key and its kind.
+CARD: dict[str, type] = {
+    "framework": str,
+    "kernel": str,
+    "gpus": int,
+    "minutes_cpu": int,
+    "minutes_gpu": int,
+    "dataset": str,
+    "summary": str,
+}
+
+
+def check(path: Path, kernels: Collection[str] | None = None) -> list[str]:
+    """The faults of one notebook against the house style; an empty list when there is none.
+
+    ``kernels`` are the names of the kernels that exist; None = the kernel is not looked at.
+    """
+    import nbformat
+
+    try:
+        notebook = json.loads(path.read_bytes())
+        # Ids first: nbformat invents the ones that are missing, and says nothing that a person could use.
+        if faults := list(_id_faults(notebook)):
+            return faults
+        nbformat.validate(notebook)
+    except (OSError, ValueError, TypeError, LookupError, nbformat.ValidationError) as error:
+        return [f"not a notebook: {str(error).splitlines()[0]}"]
+    rules = (_title_faults, _parameter_faults, _output_faults, _card_faults)
+    found = [fault for rule in rules for fault in rule(notebook)]
+    return [*found, *_kernel_faults(notebook, kernels), *link_faults(notebook, path)]
+
+
+def titles(notebook: Mapping[str, Any]) -> list[str]:
+    """The lines of the Markdown cells that are titles."""
+    cells = (text_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
+    prose = (re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL) for text in cells)
+    return [match.strip() for text in prose for match in re.findall(r"^# +(.+)$", text, re.MULTILINE)]
+
+
+def _title_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
+    found = len(titles(notebook))
+    if found != 1:
+        yield f"{found} titles (lines that start with '# '); there must be one"
+    cells = notebook["cells"]
+    if not cells or cells[0]["cell_type"] != "markdown" or not text_of(cells[0]).startswith("# "):
+        yield "the first cell must be Markdown and start with the title"
+    elif len([line for line in text_of(cells[0]).splitlines() if line.strip()]) < 2:
+        yield "the first cell must say in one line, under the title, what the notebook does"
+
+
+def _parameter_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
+    tagged = [cell for cell in notebook["cells"] if "parameters" in cell["metadata"].get("tags", ())]
+    if len(tagged) != 1 or tagged[0]["cell_type"] != "code":
+        yield f"{len(tagged)} cells have the tag 'parameters'; there must be one, and it must hold code"
+        return
+    if tagged[0] is not next(cell for cell in notebook["cells"] if cell["cell_type"] == "code"):
+        yield "the cell with the tag 'parameters' must be the first code cell: a person looks for the values there"
+    values = parameters(text_of(tagged[0]))
+    for name in (name for name, comment in values.items() if not comment):
+        yield f"the parameter {name} has no comment: say behind it, or in the line above, what it is"
+    if not values:
+        yield "the cell with the tag 'parameters' gives no name a value"
+
+
+def parameters(source: str) -> dict[str, str]:
+    """The names that a parameters cell gives values to, in Python or R, and the comment on each ('' = none)."""
+    found: dict[str, str] = {}
+    name, above = "", ""
+    for line in source.splitlines():
+        code, _, comment = re.sub(r"\"[^\"]*\"|'[^']*'", "''", line).partition("#")
+        if match := re.match(r"([A-Za-z.][\w.]*) *(?::[^=]*)?(?:<-|=(?!=))", code):
+            name = match[1]
+            found[name] = comment.strip() or above
+        elif name and code.strip():
+            found[name] = found[name] or comment.strip()
+        above = comment.strip() if not code.strip() else ""
+    return found
+
+
+def _output_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
+    for number, cell in enumerate(notebook["cells"], start=1):
+        if cell.get("outputs") or cell.get("execution_count") is not None:
+            yield f"cell {number} ({cell.get('id')}) has outputs or a number: clear all outputs before you commit"
+        if extra := sorted(set(cell["metadata"]) - {"tags"}):
+            yield f"cell {number} ({cell.get('id')}) has metadata that a run or an editor left: {', '.join(extra)}"
+
+
+def _id_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
+    if (notebook["nbformat"], notebook["nbformat_minor"]) < (4, 5):
+        yield "the format is older than 4.5, which gives every cell an id: save it with a current Jupyter"
+        return
+    ids = [cell.get("id", "") for cell in notebook["cells"]]
+    for number, name in enumerate(ids, start=1):
+        if not name:
+            yield f"cell {number} has no id: save it with a current Jupyter"
+        elif re.fullmatch(r"[0-9a-f]{8}|[0-9a-f-]{36}", name):
+            yield f"cell {number} has the random id {name}: give it a word, so that a change reads well"
+        elif name in ids[: number - 1]:
+            yield f"cell {number} has the id {name} of an earlier cell"
+
+
+def _card_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
+    card, spec = notebook["metadata"].get("dsportal", {}), notebook["metadata"].get("kernelspec", {})
+    for key in sorted(set(card) - set(CARD)):
+        yield f"the card (metadata.dsportal) has the unknown key {key!r}; there are {', '.join(CARD)}"
+    for key, kind in CARD.items():
+        if type(card.get(key)) is not kind or card[key] == "":
+            yield f"the card (metadata.dsportal) needs {key!r}, {'a text' if kind is str else 'a whole number'}"
+    if not spec.get("language"):
+        yield "the notebook's kernelspec has no language: choose its kernel and save it with a current Jupyter"
+    if spec.get("name") != card.get("kernel"):
+        yield f"the card's kernel is {card.get('kernel')!r}, but the notebook's is {spec.get('name')!r}"
+
+
+def _kernel_faults(notebook: Mapping[str, Any], kernels: Collection[str] | None) -> Iterator[str]:
+    name = notebook["metadata"].get("dsportal", {}).get("kernel")
+    if name and kernels is not None and name not in kernels:
+        yield f"there is no kernel {name!r}; there are {', '.join(sorted(kernels)) or 'none'}"

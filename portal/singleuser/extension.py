@@ -1,0 +1,141 @@
+"""The Jupyter server extension of a session: TensorBoard, facts for the Lab extension, kernels from modules."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jupyter_client.provisioning.factory import KernelProvisionerFactory
+from jupyter_server.base.handlers import APIHandler, JupyterHandler
+from jupyter_server.utils import url_path_join
+from tornado.httputil import HTTPMessageDelegate, HTTPServerRequest
+from tornado.ioloop import PeriodicCallback
+from tornado.routing import PathMatches, Router, Rule
+from tornado.web import authenticated
+
+from portal.tensorboard.boards import IDLE_MIN, Boards
+from portal.tensorboard.error_page import page
+from portal.tensorboard.folders import FolderRefused, Folders
+
+PROVISIONER = "dsportal-module"
+REAPER_INTERVAL_S = 60
+SOCKET_PATH_MAX = 107  # bytes of sun_path in unix(7), without its end
+
+
+class OpenHandler(JupyterHandler):
+    """``GET tensorboard/open?path=FOLDER``: to the TensorBoard of that folder."""
+
+    def initialize(self, boards: Boards, folders: Folders) -> None:
+        """Take the boards of this session and the folders it may show."""
+        self.boards, self.folders = boards, folders
+
+    @authenticated
+    def get(self) -> None:
+        """Redirect to the board of the folder, or say on a plain page what is wrong with it."""
+        try:
+            folder = self.folders.resolve(self.get_query_argument("path", "logs", strip=False))
+        except FolderRefused as error:
+            self.set_status(error.status)
+            self.finish(page(error.fault, error.advice, self.base_url))
+        else:
+            self.redirect(url_path_join(self.base_url, "tensorboard", self.boards.open(folder).id) + "/")
+
+
+class SessionFactsHandler(APIHandler):
+    """``GET dsportal/api/session``: what the Lab extension needs to know of this session."""
+
+    def initialize(self, facts: Mapping[str, Any]) -> None:
+        """Take what is known, and do not count a look at it as activity of the person."""
+        self.facts = facts
+        self._track_activity = False
+
+    @authenticated
+    def get(self) -> None:
+        """Title, storage folders, end (seconds since 1970, or null) and the folder of the templates."""
+        self.finish(json.dumps(self.facts))
+
+
+class BoardRouter(Router):
+    """Brings the proxy's handler in when the first TensorBoard is opened, not when a session starts."""
+
+    SUPPORTED_METHODS = ()  # jupyter_server asks a handler for its methods; BoardHandler authenticates all
+
+    def __init__(self, application: Any, boards: Boards) -> None:
+        self.application, self.boards = application, boards
+
+    def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> HTTPMessageDelegate | None:
+        """The handler of one request."""
+        from portal.tensorboard.proxy import BoardHandler
+
+        arguments = {"boards": self.boards}
+        delegate: HTTPMessageDelegate = self.application.get_handler_delegate(
+            request, BoardHandler, target_kwargs=arguments, path_args=kwargs.get("path_args")
+        )
+        return delegate
+
+
+def session_settings(environ: Mapping[str, str]) -> dict[str, Any]:
+    """The settings that the hub gave this session; empty where no hub started it."""
+    try:
+        settings = json.loads(environ.get("DSPORTAL_SESSION", "{}"))
+    except ValueError:
+        settings = None
+    return settings if isinstance(settings, dict) else {}
+
+
+def session_facts(settings: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """What :class:`SessionFactsHandler` answers."""
+    ends_at = environ.get("SLURM_JOB_END_TIME", "")  # sbatch(1), output environment variables
+    return {
+        "title": settings.get("title", "Data Scientist Portal"),
+        "storage": settings.get("storage", []),
+        "ends_at": int(ends_at) if ends_at.isdigit() else None,
+        "templates": settings.get("templates", "templates"),
+    }
+
+
+def runtime_folder(jupyter_runtime: str) -> Path:
+    """A private place for sockets: in Jupyter's runtime folder, or a new one where that path is too long."""
+    folder = Path(jupyter_runtime, "tensorboard")
+    longest = len(os.fsencode(folder / f"{'0' * 16}.sock"))
+    return folder if longest <= SOCKET_PATH_MAX else Path(tempfile.mkdtemp(prefix="dsportal-tb-"))
+
+
+def _jupyter_server_extension_points() -> list[dict[str, str]]:
+    return [{"module": "portal.singleuser.extension"}]
+
+
+def _load_jupyter_server_extension(serverapp: Any) -> None:
+    settings = session_settings(os.environ)
+    boards = Boards(runtime_folder(serverapp.runtime_dir), settings.get("tensorboard_idle_min", IDLE_MIN))
+    storage = tuple(Path(place["path"]) for place in settings.get("storage", []))
+    _mount(serverapp.web_app, boards, Folders(Path(serverapp.root_dir), storage), settings)
+    _use_provisioner(serverapp)
+    serverapp.dsportal_reaper = PeriodicCallback(boards.stop_idle, REAPER_INTERVAL_S * 1000)
+    serverapp.dsportal_reaper.start()
+
+
+def _mount(web_app: Any, boards: Boards, folders: Folders, settings: Mapping[str, Any]) -> None:
+    base = web_app.settings["base_url"]
+    board = url_path_join(base, r"tensorboard/([0-9a-f]{16})(/.*)")
+    facts = session_facts(settings, os.environ)
+    web_app.add_handlers(
+        ".*$",
+        [
+            (url_path_join(base, "tensorboard/open"), OpenHandler, {"boards": boards, "folders": folders}),
+            (url_path_join(base, "dsportal/api/session"), SessionFactsHandler, {"facts": facts}),
+            Rule(PathMatches(board), BoardRouter(web_app, boards)),
+        ],
+    )
+
+
+def _use_provisioner(serverapp: Any) -> None:
+    factory = KernelProvisionerFactory.instance(parent=serverapp)
+    if PROVISIONER in factory.provisioners:
+        factory.default_provisioner_name = PROVISIONER
+    else:
+        serverapp.log.warning("The package dsportal is not installed here: kernels start by their wrapper.")

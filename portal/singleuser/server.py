@@ -1,0 +1,262 @@
+"""The job side of a session: the person's JupyterLab, started by the batch script on the node.
+
+Order of events: read the environment file, bind a port and keep it, tell the hub that port, prepare the home while
+the single-user server is imported, and serve on that very socket. A request that comes before (the hub's own check)
+waits in the socket and gets the first answer. Runs as the person, in the portal's own environment; no module is
+loaded here.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from portal import data
+from portal.launcher import ENVIRONMENT_FILE
+from portal.singleuser import quick_start
+from portal.singleuser.home import prepare_home
+from portal.singleuser.shutdown import Ending, wake_on_signals
+
+ANNOUNCE_WAIT_S = 2
+ANNOUNCE_TIMEOUT_S = 10
+FAREWELL_TIMEOUT_S = 2
+HOME_WAIT_S = 10
+REFUSALS = 60  # two minutes of them, one after the other or not
+TLS = "DSPORTAL_TLS"
+TLS_FILES = {  # what JupyterHub's single-user server and its calls of the hub read
+    "keyfile": "JUPYTERHUB_SSL_KEYFILE",
+    "certfile": "JUPYTERHUB_SSL_CERTFILE",
+    "cafile": "JUPYTERHUB_SSL_CLIENT_CA",
+}
+
+
+def main() -> None:
+    """Run the session whose folder is the first argument (none: the environment is the process's own)."""
+    started_with = dict(os.environ)
+    for folder in sys.argv[1:]:
+        os.environ.update(json.loads((Path(folder) / ENVIRONMENT_FILE).read_text()))
+    hostname = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"]).hostname
+    handed_on = quick_start.handed_on(os.environ)
+    listener = handed_on or listen(hostname or "127.0.0.1")
+    os.environ["JUPYTERHUB_SERVICE_URL"] = with_port(os.environ["JUPYTERHUB_SERVICE_URL"], port_of(listener))
+    runtime = runtime_folder()
+    use_tls(runtime)
+    os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{data.folder('deploy') / 'bin'}"
+    settings = json.loads(os.environ.get("DSPORTAL_SESSION", "{}"))
+    ending = Ending(str(runtime), farewell, settings.get("start_timeout_s"))
+    ending.watch()
+    threading.Thread(target=announce_or_end, args=(port_of(listener), ending), daemon=True).start()
+    home = preparing(settings)
+    quick = handed_on is None and quick_start.is_wanted(os.environ)
+    try:
+        serve(listener, settings, home, ending, quick=quick)
+    except (Exception, SystemExit) as error:
+        if not quick or ending.has_served or not ending.let_go():
+            raise
+        wait([home], HOME_WAIT_S)
+        shutil.rmtree(runtime, ignore_errors=True)
+        quick_start.start_again(listener, started_with, error)
+    finally:
+        ending.over()
+
+
+def runtime_folder() -> Path:
+    """A new private folder for sockets, keys and Jupyter's own files of this session; it goes with the session."""
+    runtime = tempfile.mkdtemp(prefix="dsp-")  # 0700, and short: socket paths end here
+    atexit.register(shutil.rmtree, runtime, ignore_errors=True)
+    os.environ["JUPYTER_RUNTIME_DIR"] = runtime
+    return Path(runtime)
+
+
+def use_tls(runtime: Path) -> None:
+    """Put the certificates of this session, if the hub gave some, where the server finds them and nobody else."""
+    given = json.loads(os.environ.pop(TLS, "null"))
+    for name, variable in TLS_FILES.items() if given else ():
+        file = runtime / f"{name}.pem"
+        file.touch(mode=0o600, exist_ok=False)
+        file.write_text(given[name])
+        os.environ[variable] = str(file)
+
+
+def preparing(settings: Mapping[str, Any]) -> Future[list[str]]:
+    """The person's home, prepared beside the imports: notes on what was left as it was."""
+    arguments = (files_of(settings), settings["notebooks"], settings.get("storage", []))
+    return ThreadPoolExecutor(1).submit(prepare_home, *arguments)
+
+
+def files_of(settings: Mapping[str, Any]) -> Path:
+    """The folder that the file browser shows: the person's home, unless the local mode was given another."""
+    return Path(settings.get("files") or Path.home())
+
+
+def listen(host: str) -> socket.socket:
+    """A listening socket on a free port of ``host`` ("0.0.0.0": all of them); it is never closed and bound again."""
+    listener = socket.create_server((host, 0), backlog=128)
+    listener.setblocking(False)
+    return listener
+
+
+def port_of(listener: socket.socket) -> int:
+    """The port that a socket is bound to."""
+    return int(listener.getsockname()[1])
+
+
+def with_port(url: str, port: int) -> str:
+    """The same URL with another port."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=f"{parts.hostname}:{port}"))
+
+
+def announce_or_end(port: int, ending: Ending) -> None:
+    """Tell the hub the port; a session that the hub does not want ends."""
+    try:
+        announce(port)
+    except PermissionError as error:
+        ending.ask(str(error))
+
+
+def announce(port: int) -> None:
+    """Tell the hub the port. A hub that is away is waited for; one that comes back needs a moment to know us.
+
+    Raises:
+        PermissionError: the hub does not want this session (any more).
+    """
+    refused = 0
+    while True:
+        try:
+            status = post("ready", {"port": port}, ANNOUNCE_TIMEOUT_S)
+        except (OSError, HTTPException) as error:
+            print(f"[portal] the hub does not answer ({error}); asked again in {ANNOUNCE_WAIT_S} s", flush=True)
+        else:
+            if status < 300:
+                return
+            refused += status < 500
+            if refused >= REFUSALS:
+                raise PermissionError(f"the hub refused this session: {status}")
+        time.sleep(ANNOUNCE_WAIT_S)
+
+
+def farewell() -> None:
+    """Tell the hub that this session ends; one that does not listen finds out by Slurm."""
+    with suppress(OSError, HTTPException):
+        post("ending", {}, FAREWELL_TIMEOUT_S)
+
+
+def post(word: str, body: Mapping[str, object], timeout_s: float) -> int:
+    """The status that the hub answers to ``POST dsportal/WORD``, asked directly: it is never behind a web proxy."""
+    hub = urlsplit(os.environ["JUPYTERHUB_API_URL"])
+    headers = {"Authorization": f"token {os.environ['JUPYTERHUB_API_TOKEN']}", "Content-Type": "application/json"}
+    connection = connect(hub.scheme, hub.netloc, timeout_s)
+    try:
+        connection.request("POST", f"{hub.path.rstrip('/')}/dsportal/{word}", json.dumps(body), headers)
+        return int(connection.getresponse().status)
+    finally:
+        connection.close()
+
+
+def connect(scheme: str, host: str, timeout_s: float) -> HTTPConnection:
+    """A connection to the hub; with this session's certificate where it has one."""
+    if scheme != "https":
+        return HTTPConnection(host, timeout=timeout_s)
+    import ssl
+
+    context = ssl.create_default_context(cafile=os.environ.get(TLS_FILES["cafile"]))
+    if certificate := os.environ.get(TLS_FILES["certfile"]):
+        context.load_cert_chain(certificate, os.environ[TLS_FILES["keyfile"]])
+    return HTTPSConnection(host, timeout=timeout_s, context=context)
+
+
+# jupyter_server_proxy's own extension stays off: its /proxy/<port> would open other people's ports of this node;
+# only its handler classes are used.
+EXTENSIONS = {
+    "jupyterlab": True,
+    "notebook": True,
+    "jupyter_server_terminals": True,
+    "portal.singleuser.extension": True,
+    "jupyter_server_proxy": False,
+}
+
+
+def configuration(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The Jupyter configuration of a session, as strong as a command line."""
+    return {
+        "ServerApp": {
+            "root_dir": str(files_of(settings)),
+            "kernel_manager_class": "portal.kernels.manager.PortalKernelManager",
+            "kernel_spec_manager_class": "portal.kernels.manager.PortalKernelSpecManager",
+            "allow_remote_access": True,
+            "allow_root": os.geteuid() == 0,  # only where root itself asked for it: in the local mode
+        },
+        # With TCP another person of the node can read a kernel's output.
+        "KernelManager": {"transport": "ipc"},
+        "KernelSpecManager": {"ensure_native_kernel": False},
+        "LabApp": {
+            "extension_manager": "readonly",
+            "news_url": None,  # a compute node has no way out, and the question covers the page
+            "check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
+        },
+        "ContentsManager": {"allow_hidden": False},
+        "TerminalManager": {"cull_inactive_timeout": 0},
+    }
+
+
+def serve(
+    listener: socket.socket, settings: Mapping[str, Any], home: Future[list[str]], ending: Ending, *, quick: bool
+) -> None:
+    """Run the JupyterHub single-user server on ``listener`` until it is told to stop."""
+    if quick:
+        quick_start.load()
+    import asyncio
+
+    from jupyter_server.serverapp import ServerApp
+    from jupyterhub.singleuser.extension import JupyterHubSingleUser
+    from traitlets.config import Config
+
+    class SessionServerApp(ServerApp):
+        """A server with the portal's settings, on a socket that is bound already."""
+
+        def parse_command_line(self, argv: list[str] | None = None) -> None:
+            super().parse_command_line(argv)
+            self.update_config(Config(configuration(settings)))
+            self.reraise_server_extension_failures = quick  # what fails here is tried again the stock way
+
+        def init_signal(self) -> None:
+            """The stop signals are our own; the other is answered outside its handler."""
+            asked = self._signal_info
+            signal.signal(signal.SIGUSR1, lambda *_: self.io_loop.add_callback_from_signal(asked, None, None))
+
+        def _find_http_port(self) -> None:
+            self.port = port_of(listener)
+            for note in home.result():
+                print(f"[portal] {note}", flush=True)
+
+        def _bind_http_server_tcp(self) -> bool:
+            self.http_server.add_socket(listener)
+            if quick:
+                quick_start.settle()
+            wake_on_signals(asyncio.get_running_loop())
+            ending.serving(lambda: self.io_loop.add_callback(self.stop))
+            return True
+
+    JupyterHubSingleUser.serverapp_class = SessionServerApp
+    JupyterHubSingleUser.serverapp_config = {"jpserver_extensions": dict(EXTENSIONS)}
+    JupyterHubSingleUser.launch_instance(argv=[])
+
+
+if __name__ == "__main__":
+    main()

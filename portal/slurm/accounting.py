@@ -1,0 +1,58 @@
+"""How a job ended: what slurmctld says of it, then what accounting (slurmdbd) does."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from portal.slurm.jobs import SLUID, Phase, phase_of
+
+
+@dataclass(frozen=True)
+class JobEnd:
+    """How a job ended: its final state, and exit code and signal as Slurm gives them ("1:0").
+
+    ``cancelled_by`` is the number of the account that cancelled it (only accounting knows it), ``reason`` is Slurm's
+    own word ("OutOfMemory", "RaisedSignal:11(Segmentation fault)"; only slurmctld knows it).
+    """
+
+    state: str
+    exit_code: str = ""
+    cancelled_by: str = ""
+    reason: str = ""
+
+
+# Up to the exit code only the name is a text of the owner; here it must be one word, as the names of our jobs are.
+_SHOWN = re.compile(
+    rf"JobId=\d+ (?:\w+=\S* )*?JobName=\S* {SLUID}UserId=\S+ "
+    r"(?:.*? )??JobState=([A-Z_]+) Reason=(\S*) (?:.*? )??ExitCode=(\d+:\d+)"
+)
+
+
+def parse_show_job(stdout: str) -> JobEnd | None:
+    """How the job ended; ``None`` while it has not, or when that cannot be read. Only for our own jobs."""
+    shown = _SHOWN.match(stdout)
+    if not shown or phase_of(shown[1]) is not Phase.ENDED:
+        return None
+    reason = "" if shown[2] == "None" else shown[2].replace("_", " ")
+    return JobEnd(shown[1], shown[3], reason=reason)
+
+
+def sacct_command(job_id: str) -> tuple[str, ...]:
+    """Ask accounting how a job ended; it also knows jobs that slurmctld has forgotten."""
+    return (
+        "sacct",
+        "--noheader",
+        "--parsable2",
+        "--allocations",
+        f"--jobs={job_id}",
+        "--format=State,ExitCode",
+    )
+
+
+def parse_sacct(stdout: str) -> JobEnd | None:
+    """How the job ended; ``None`` when accounting does not know an end, or in words that cannot be read."""
+    told = re.fullmatch(r"([A-Z_]+)(?: by (\S+))?\|(\d+:\d+)", stdout.strip())
+    if not told or phase_of(told[1]) is not Phase.ENDED:
+        return None
+    return JobEnd(told[1], told[3], cancelled_by=told[2] or "")

@@ -1,0 +1,244 @@
+"""The cluster as the hub sees it: one snapshot for all sessions, and the two things that change it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import pwd
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from portal.errors import SlurmUnavailable, SubmitRefused
+from portal.slurm import accounting, jobs, nodes
+from portal.slurm.accounting import JobEnd
+from portal.slurm.jobs import Job, SessionJob
+from portal.slurm.nodes import Node, Partition, Reservation
+from portal.slurm.runner import Result, Run, RunError, run
+from portal.slurm.snapshot import Snapshot, SnapshotCache
+from portal.slurm.submission import Submission
+
+QUERY_TIMEOUT_S = 15
+LAUNCH_TIMEOUT_S = 60
+QUESTIONS_AT_ONCE = 4  # about single jobs: a thousand sessions that end together are asked about a few at a time
+ACCOUNTING_TRIES, ACCOUNTING_WAIT_S = 3, 1  # it hears of an end a moment after slurmctld
+PARTITIONS_MAX_AGE_S = 300  # partitions and reservations seldom change
+
+
+@dataclass(frozen=True)
+class QueueSnapshot(Snapshot):
+    """The queue at one moment: ``jobs`` by id."""
+
+    jobs: Mapping[str, Job] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NodesSnapshot(Snapshot):
+    """The nodes at one moment, by name."""
+
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PartitionsSnapshot(Snapshot):
+    """The partitions and the reservations, by name."""
+
+    partitions: Mapping[str, Partition] = field(default_factory=dict)
+    reservations: Mapping[str, Reservation] = field(default_factory=dict)
+
+
+class Cluster:
+    """One per hub. Whatever the number of sessions, one query at a time answers all of them.
+
+    Args:
+        launcher: the absolute path of portal-launch, run through sudo as the person.
+        run: how a process is started; a seam for tests.
+        clock: seconds, never going back.
+    """
+
+    def __init__(self, launcher: str, run: Run = run, clock: Callable[[], float] = time.monotonic) -> None:
+        self._launcher = launcher
+        self._run = run
+        self._clock = clock
+        self._queue = SnapshotCache(self._query_queue, QueueSnapshot(), clock, "Slurm")
+        self._nodes = SnapshotCache(self._query_nodes, NodesSnapshot(), clock, "Slurm (nodes)")
+        self._partitions = SnapshotCache(self._query_partitions, PartitionsSnapshot(), clock, "Slurm (partitions)")
+        self._few_at_once = asyncio.Semaphore(QUESTIONS_AT_ONCE)
+
+    def now(self) -> float:
+        """The time on the clock of the snapshots."""
+        return self._clock()
+
+    @property
+    def last_queue(self) -> QueueSnapshot:
+        """The last snapshot of the queue, without a new query."""
+        return self._queue.last
+
+    async def queue(self, max_age_s: float = 5.0) -> QueueSnapshot:
+        """The queue, asked anew when the last try is older than ``max_age_s`` (single flight); never raises."""
+        return await self._queue.get(max_age_s)
+
+    async def nodes(self, max_age_s: float = 20.0) -> NodesSnapshot:
+        """The nodes with their free GPUs, cores and memory; never raises."""
+        return await self._nodes.get(max_age_s)
+
+    async def partitions(self, max_age_s: float = PARTITIONS_MAX_AGE_S) -> PartitionsSnapshot:
+        """Partitions with their limits, and reservations; never raises."""
+        return await self._partitions.get(max_age_s)
+
+    async def _query_queue(self) -> QueueSnapshot:
+        listing = await self._ask(jobs.squeue_command())
+        found = await asyncio.to_thread(jobs.parse_squeue, listing)  # 10,000 jobs are 50 ms of work
+        if not found:
+            await self._check_up()
+        return QueueSnapshot(jobs=found)
+
+    async def _check_up(self) -> None:
+        if not jobs.parse_ping(await self._ask(jobs.ping_command())):
+            raise SlurmUnavailable("Slurm shows an empty queue, but its controller is not up.")
+
+    async def _query_nodes(self) -> NodesSnapshot:
+        listing = await self._ask(nodes.nodes_command())
+        return NodesSnapshot(nodes=await asyncio.to_thread(nodes.parse_nodes, listing))
+
+    async def _query_partitions(self) -> PartitionsSnapshot:
+        partitions = nodes.parse_partitions(await self._ask(nodes.partitions_command()))
+        reservations = nodes.parse_reservations(await self._ask(nodes.reservations_command()))
+        return PartitionsSnapshot(partitions=partitions, reservations=reservations)
+
+    async def submit(self, username: str, submission: Submission) -> str:
+        """Submit a job as ``username`` and answer its id.
+
+        Raises:
+            SubmitRefused: with sbatch's own words.
+            SlurmUnavailable: no answer; the job may have been accepted (see :meth:`find`).
+        """
+        request = {
+            "verb": "submit",
+            "key": submission.key,
+            "options": list(submission.options),
+            "environment": dict(submission.environment),
+        }
+        answer = await self._launch(username, request)
+        words = str(answer.get("message") or "no reason was given")
+        if answer.get("ok"):
+            if re.fullmatch(r"[0-9]{1,12}", str(answer.get("job_id"))):
+                return str(answer["job_id"])
+            raise SlurmUnavailable("Slurm's answer cannot be read.", detail=f"sbatch: {answer.get('job_id')!r:.200}")
+        if answer.get("unknown"):
+            raise SlurmUnavailable("Slurm does not answer; try again in a minute.", detail=words)
+        if answer.get("refused"):
+            raise SubmitRefused(f"Slurm did not accept the session:\n{words}")
+        raise SubmitRefused(f"The session could not be prepared in your home:\n{words}")
+
+    async def finish(self, username: str, key: str, job_id: str = "") -> str:
+        """End a session's job, remove its secrets, and answer the last lines of its log.
+
+        Raises:
+            SlurmUnavailable: it is not known whether the job was cancelled.
+        """
+        answer = await self._launch(username, {"verb": "finish", "key": key, "job_id": job_id})
+        if not answer.get("ok"):
+            raise SlurmUnavailable("The session's job could not be cancelled.", detail=str(answer.get("message")))
+        return str(answer.get("log", ""))
+
+    async def find(self, key: str) -> str:
+        """The id of the job that carries ``key``, or ``""``: after a lost answer of sbatch.
+
+        Raises:
+            SlurmUnavailable: it is not known; "no such job" is believed only of a controller that is up.
+        """
+        found = jobs.parse_find(await self._ask(jobs.find_command(key)))
+        if not found:
+            await self._check_up()
+        return found
+
+    async def sessions(self, key_prefix: str) -> list[SessionJob]:
+        """What looks like waiting and running sessions of one hub; confirm each before anything is done to it."""
+        return jobs.parse_sessions(await self._ask(jobs.sessions_command()), key_prefix)
+
+    async def confirmed(self, job: SessionJob) -> bool:
+        """True when slurmctld itself says that this is a session's job of this person."""
+        return jobs.is_session(await self._ask(jobs.show_job_command(job.id)), job)
+
+    async def ended(self, job_id: str, was_seen: bool = False) -> JobEnd | None:
+        """How a job ended, or ``None`` while nobody says that it has: slurmctld first, then accounting.
+
+        A job that neither knows has ended only if it ``was_seen`` in the queue before: where Slurm hides jobs
+        from the hub's account (``PrivateData``), a job that runs looks just the same.
+        """
+        try:
+            async with self._few_at_once:
+                return await self._ended(job_id, was_seen)
+        except RunError:
+            return None
+
+    async def _ended(self, job_id: str, was_seen: bool) -> JobEnd | None:
+        shown = await self._run(jobs.show_job_command(job_id), timeout_s=QUERY_TIMEOUT_S)
+        if shown.returncode == 0:
+            end = accounting.parse_show_job(shown.stdout)
+            return await self._with_canceller(job_id, end) if end else None
+        if "Invalid job id" not in shown.stderr:
+            return None  # after a node failed, accounting alone says NODE_FAIL of a job that is requeued
+        answer = await self._run(accounting.sacct_command(job_id), timeout_s=QUERY_TIMEOUT_S)
+        if answer.returncode == 0 and answer.stdout.strip():
+            end = accounting.parse_sacct(answer.stdout)
+            return await _with_name(end) if end else None
+        return JobEnd("COMPLETED") if was_seen else None
+
+    async def _with_canceller(self, job_id: str, end: JobEnd) -> JobEnd:
+        """Only accounting knows who cancelled a job; where there is none, nobody does."""
+        if end.state != "CANCELLED":
+            return end
+        with contextlib.suppress(RunError, SlurmUnavailable):
+            for _ in range(ACCOUNTING_TRIES):
+                answer = await self._run(accounting.sacct_command(job_id), timeout_s=QUERY_TIMEOUT_S)
+                accounted = accounting.parse_sacct(answer.stdout) if answer.returncode == 0 else None
+                if answer.returncode or accounted:
+                    return await _with_name(replace(end, cancelled_by=accounted.cancelled_by)) if accounted else end
+                await asyncio.sleep(ACCOUNTING_WAIT_S)
+        return end
+
+    async def _ask(self, command: tuple[str, ...]) -> str:
+        """The output of a query; anything but a clean answer is no answer."""
+        try:
+            done = await self._run(command, timeout_s=QUERY_TIMEOUT_S)
+        except RunError as error:
+            raise SlurmUnavailable("Slurm does not answer.", detail=str(error)) from error
+        if done.returncode != 0:
+            raise SlurmUnavailable("Slurm does not answer.", detail=f"{command[0]}: {done.stderr.strip()[:500]}")
+        return done.stdout
+
+    async def _launch(self, username: str, request: Mapping[str, object]) -> dict[str, object]:
+        argv = ("sudo", "--non-interactive", "--set-home", "--user", username, "--", self._launcher)
+        try:
+            done = await self._run(argv, stdin=json.dumps(request), timeout_s=LAUNCH_TIMEOUT_S)
+        except RunError as error:
+            raise SlurmUnavailable("The session could not be handed to Slurm.", detail=str(error)) from error
+        return _answer(done)
+
+
+def _answer(done: Result) -> dict[str, object]:
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        words = done.stderr.strip()[:500] or "no answer"
+        raise SlurmUnavailable(
+            "The portal could not act for you on this cluster; tell your administrator (portal doctor).",
+            detail=f"portal-launch, exit status {done.returncode}: {words}",
+        )
+    return answer
+
+
+async def _with_name(end: JobEnd) -> JobEnd:
+    """Who cancelled the job, by name: accounting knows a number (the name service may be slow: not in the loop)."""
+    if not end.cancelled_by.isdigit():
+        return end
+    with contextlib.suppress(KeyError):
+        person = await asyncio.to_thread(pwd.getpwuid, int(end.cancelled_by))
+        return replace(end, cancelled_by=person.pw_name)
+    return end

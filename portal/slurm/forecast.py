@@ -1,0 +1,109 @@
+"""When a waiting job may start, as far as the picture of the cluster tells: pure numbers, no promises.
+
+The start that Slurm itself plans is :attr:`portal.slurm.jobs.Job.starts_at` of a waiting job.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from portal.slurm.jobs import Job, Phase
+from portal.slurm.nodes import Node, Reservation
+
+# squeue(1), JOB REASON CODES: such jobs take no place in the line, however high their priority.
+_ASIDE = {
+    "JobHeldUser",
+    "JobHeldAdmin",
+    "job requeued in held state",
+    "Dependency",
+    "DependencyNeverSatisfied",
+    "BeginTime",
+}
+
+
+def position(job: Job, jobs: Iterable[Job]) -> int:
+    """The place of a waiting job in the line of its partitions: 1 is next, 0 is a job that does not wait.
+
+    Ahead are jobs of a higher priority, or of the same and with a lower number. A job array is one.
+    """
+    if not _is_waiting(job):
+        return 0
+    mine, rank = set(job.partitions), _rank(job)
+    line = (other for other in jobs if other.priority >= job.priority and _is_in_line(other))
+    return 1 + sum(_rank(other) < rank and not mine.isdisjoint(other.partitions) for other in line)
+
+
+def _is_waiting(job: Job) -> bool:
+    return job.phase is Phase.WAITING and not job.node
+
+
+def _is_in_line(job: Job) -> bool:
+    return _is_waiting(job) and job.priority > 0 and job.reason not in _ASIDE
+
+
+def _rank(job: Job) -> tuple[int, int, str]:
+    digits = len(job.id) - len(job.id.lstrip("0123456789"))
+    return -job.priority, int(job.id[:digits] or 0), job.id[digits:]
+
+
+@dataclass(frozen=True)
+class Free:
+    """What no job uses on the usable nodes of a partition.
+
+    ``gpus_on_one_node`` is the largest number of GPUs that one session could get now, of whatever kind.
+    """
+
+    gpus: Mapping[str, int]
+    cores: int
+    memory_mib: int
+    gpus_on_one_node: int
+
+
+def free(nodes: Iterable[Node], partition: str) -> Free:
+    """What is free in a partition now. A GPU of a node without a free core or without free memory is not free."""
+    usable = list(_usable(nodes, partition))
+    gpus = Counter[str]()
+    for node in usable:
+        gpus.update(_gpus(node))
+    return Free(
+        gpus=dict(gpus),
+        cores=sum(node.cores_free for node in usable),
+        memory_mib=sum(node.memory_free_mib for node in usable),
+        gpus_on_one_node=max((sum(_gpus(node).values()) for node in usable), default=0),
+    )
+
+
+def fits_now(gpus: int, cores: int, memory_mib: int, partition: str, nodes: Iterable[Node], kind: str = "") -> bool:
+    """Whether one usable node has as much free; ``kind`` asks for GPUs of one kind, ``""`` takes any."""
+    return any(
+        gpus <= (_gpus(node).get(kind, 0) if kind else sum(_gpus(node).values()))
+        and cores <= node.cores_free
+        and memory_mib <= node.memory_free_mib
+        for node in _usable(nodes, partition)
+    )
+
+
+def _usable(nodes: Iterable[Node], partition: str) -> Iterator[Node]:
+    return (node for node in nodes if node.is_usable and partition in node.partitions)
+
+
+def _gpus(node: Node) -> Mapping[str, int]:
+    return node.gpus_free if node.cores_free and node.memory_free_mib else dict.fromkeys(node.gpus, 0)
+
+
+def next_maintenance(
+    reservations: Iterable[Reservation], now: datetime, within: timedelta, nodes: Collection[str] | None = None
+) -> Reservation | None:
+    """The first maintenance that runs now or begins ``within`` a time; with ``nodes``, of one of these at least."""
+    coming = (
+        one
+        for one in reservations
+        if one.is_maintenance
+        and now < one.ends_at
+        and one.starts_at <= now + within
+        and (nodes is None or not one.nodes.isdisjoint(nodes))
+    )
+    return min(coming, key=lambda one: (one.starts_at, one.name), default=None)

@@ -1,0 +1,196 @@
+"""The queue: Slurm's commands for jobs and their answers, as values. Each command builder stands beside its parser.
+
+Parsers raise :class:`~portal.errors.SlurmUnavailable` on anything they do not understand: a guess about a
+job can cost somebody's session.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from portal.errors import SlurmUnavailable
+from portal.slurm.submission import JOB_NAME_PREFIX, KEY_LENGTH, job_name
+
+
+class Phase(StrEnum):
+    """What a job state means for a session."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    ENDED = "ended"
+    UNKNOWN = "unknown"  # a state that is not in squeue(1) as we know it: never taken for an end
+
+
+# squeue(1), JOB STATE CODES; the same words in 22.05 and 25.11.
+_PHASES = {
+    Phase.WAITING: "PENDING CONFIGURING REQUEUED REQUEUE_FED REQUEUE_HOLD SPECIAL_EXIT RESV_DEL_HOLD",
+    Phase.RUNNING: "RUNNING COMPLETING SUSPENDED STOPPED RESIZING SIGNALING STAGE_OUT POWER_UP_NODE UPDATE_DB",
+    Phase.ENDED: (
+        "COMPLETED CANCELLED FAILED TIMEOUT OUT_OF_MEMORY NODE_FAIL PREEMPTED BOOT_FAIL DEADLINE REVOKED"
+        " LAUNCH_FAILED RECONFIG_FAIL"
+    ),
+}
+_PHASE_OF = {state: phase for phase, states in _PHASES.items() for state in states.split()}
+
+
+def phase_of(state: str) -> Phase:
+    """What a state means for a session."""
+    return _PHASE_OF.get(state, Phase.UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job as the queue shows it. Times are local and without zone, as Slurm prints them.
+
+    While a job waits, ``starts_at`` is when Slurm plans to start it. Priority 0 is a job that is held.
+    """
+
+    id: str
+    state: str
+    partition: str
+    user: str
+    node: str = ""
+    reason: str = ""
+    submitted_at: datetime | None = None
+    starts_at: datetime | None = None
+    ends_at: datetime | None = None
+    priority: int = 0
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """A waiting job may name several partitions and starts in one of them."""
+        return tuple(self.partition.split(","))
+
+    @property
+    def phase(self) -> Phase:
+        """What the job's state means for a session."""
+        return phase_of(self.state)
+
+
+# None of these columns can hold the separator or a newline: ids, states, names of partitions, users, nodes, times and
+# numbers. The reason may hold blanks and commas, so it comes last. Names, comments and GPUs asked for (%b) are texts of
+# the job's owner, and Slurm 22.05 was seen to print newlines in each of them: they are never listed.
+_COLUMNS = "%i|%T|%P|%u|%N|%V|%S|%e|%Q|%r"
+_WHEN = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|N/A|NONE|Unknown)"
+_LINE = re.compile(
+    r"(\d+(?:_\S+|\+\d+)?)\|([A-Z_]+)\|([^|\s]+)\|([^|]+)\|([^|\s]*)"
+    rf"\|{_WHEN}\|{_WHEN}\|{_WHEN}\|(\d+)\|([^|]*)"
+)
+
+
+def squeue_command() -> tuple[str, ...]:
+    """List the whole queue, ended jobs included as long as Slurm keeps them (``MinJobAge``)."""
+    return ("squeue", "--noheader", "--all", "--states=all", f"--format={_COLUMNS}")
+
+
+def parse_squeue(stdout: str) -> Mapping[str, Job]:
+    """The jobs of a queue listing by id.
+
+    Raises:
+        SlurmUnavailable: a line that is not as asked for.
+    """
+    jobs: dict[str, Job] = {}
+    for line in filter(None, map(str.strip, stdout.split("\n"))):
+        job = _job(line)
+        if job.id in jobs:
+            raise unreadable(f"squeue printed {line[:200]!r}, a job that it had printed before")
+        jobs[job.id] = job
+    return jobs
+
+
+def _job(line: str) -> Job:
+    fields = _LINE.fullmatch(line)
+    if not fields:
+        raise unreadable(f"squeue printed {line[:200]!r}")
+    job_id, state, partition, user, node, submitted, starts, ends, priority, reason = fields.groups()
+    try:
+        times = (_time(submitted), _time(starts), _time(ends))
+    except ValueError as error:
+        raise unreadable(f"squeue printed {line[:200]!r}") from error
+    return Job(job_id, state, partition, user, node, "" if reason == "None" else reason, *times, int(priority))
+
+
+def unreadable(detail: str) -> SlurmUnavailable:
+    """The error for an answer that cannot be read, which ``detail`` shows."""
+    return SlurmUnavailable("Slurm's answer cannot be read just now; nothing is lost.", detail=detail)
+
+
+def _time(text: str) -> datetime | None:
+    """A time as Slurm prints it; ``N/A``, ``NONE`` and ``Unknown`` are no time."""
+    return datetime.fromisoformat(text) if text[0].isdigit() else None
+
+
+def find_command(key: str) -> tuple[str, ...]:
+    """Ask for the job that carries a session's key."""
+    return ("squeue", "--noheader", "--all", f"--name={job_name(key)}", "--format=%i")
+
+
+def parse_find(stdout: str) -> str:
+    """The job's id, or ``""`` when no job carries the key.
+
+    Raises:
+        SlurmUnavailable: something else than one number, or nothing.
+    """
+    if not re.fullmatch(r"\s*\d*\s*", stdout, re.ASCII):
+        raise unreadable(f"squeue printed {stdout[:200]!r}")
+    return stdout.strip()
+
+
+@dataclass(frozen=True)
+class SessionJob:
+    """A job that carries a session's key."""
+
+    id: str
+    user: str
+    key: str
+
+
+def sessions_command() -> tuple[str, ...]:
+    """List waiting and running jobs with their names."""
+    return ("squeue", "--noheader", "--all", "--format=%i|%u|%j")
+
+
+def parse_sessions(stdout: str, key_prefix: str) -> list[SessionJob]:
+    """What looks like sessions whose key begins with ``key_prefix``.
+
+    A job's name is its owner's text and may hold newlines, so a line here is only a hint: ask
+    :func:`show_job_command` before anything is done to the job.
+    """
+    if not re.fullmatch(r"[0-9a-f]{6}", key_prefix):
+        raise ValueError(f"a hub's number is six hexadecimal digits, not {key_prefix!r}")
+    pattern = re.compile(rf"(\d+)\|([^|\s]+)\|{JOB_NAME_PREFIX}({key_prefix}[0-9a-f]+)")
+    found = (pattern.fullmatch(line.strip()) for line in stdout.splitlines())
+    return [SessionJob(*match.groups()) for match in found if match and len(match[3]) == KEY_LENGTH]
+
+
+def count_sessions(stdout: str) -> int:
+    """How many lines of :func:`sessions_command` look like a session, of whatever hub."""
+    return len(re.findall(rf"^\s*\d+\|[^|\s]+\|{JOB_NAME_PREFIX}[0-9a-f]{{{KEY_LENGTH}}}\s*$", stdout, re.MULTILINE))
+
+
+SLUID = r"(?:SLUID=\w+ )?"  # 25.11 with --details has one more name here
+
+
+def is_session(stdout: str, job: SessionJob) -> bool:
+    """True when slurmctld itself says that this job has this name and this owner (``scontrol --oneliner show job``)."""
+    start = rf"JobId={job.id} JobName={job_name(job.key)} {SLUID}UserId={re.escape(job.user)}\("
+    return re.match(start, stdout) is not None
+
+
+def show_job_command(job_id: str) -> tuple[str, ...]:
+    """Ask slurmctld for one job (it knows it until ``MinJobAge`` after its end)."""
+    return ("scontrol", "--oneliner", "show", "job", job_id)
+
+
+def ping_command() -> tuple[str, ...]:
+    """Ask whether slurmctld is up: an empty queue is believed only with this answer."""
+    return ("scontrol", "ping")
+
+
+def parse_ping(stdout: str) -> bool:
+    """True when a slurmctld is up: ``Slurmctld(primary) at head is UP``."""
+    return re.search(r"\bis UP\b", stdout) is not None

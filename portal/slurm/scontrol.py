@@ -1,0 +1,109 @@
+"""The lines of ``scontrol --oneliner show …``: one thing each, ``Name=value`` with blanks between.
+
+What people may write freely (``Reason=`` and the like) stands last on a line. It is cut off before the line is read,
+so that it cannot speak for another field; a field that is there twice is not believed either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from portal.errors import SlurmUnavailable
+from portal.slurm.jobs import unreadable
+
+Value = TypeVar("Value")
+_FREE_TEXT = re.compile(r" (?=(?:Reason|Comment|Extra)=)")
+_FIELD = re.compile(r"(?:^| )([A-Za-z]\w*)=(\S*)")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One line: its thing's ``name``, its fields (``None`` for one that is there twice), and the free text after them.
+
+    Every reading method raises :class:`~portal.errors.SlurmUnavailable` for what is not as expected.
+    """
+
+    name: str
+    fields: Mapping[str, str | None]
+    free_text: str = ""
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.fields
+
+    def read(self, key: str, reader: Callable[[str], Value]) -> Value:
+        """The field's value as ``reader`` understands it; a ``ValueError`` of the reader is a refusal."""
+        value = self.fields.get(key)
+        if value is None:
+            raise self.refused(f"{key} is {'there twice' if key in self else 'missing'}")
+        try:
+            return reader(value)
+        except ValueError as error:
+            raise self.refused(f"{key}={value[:100]}") from error
+
+    def text(self, key: str) -> str:
+        """A field's value as it stands."""
+        return self.read(key, str)
+
+    def word(self, key: str, pattern: str) -> str:
+        """A field's value, which is of one form."""
+        value = self.text(key)
+        if not re.fullmatch(pattern, value):
+            raise self.refused(f"{key}={value[:100]}")
+        return value
+
+    def number(self, key: str) -> int:
+        """A field's value as a number."""
+        return int(self.word(key, r"\d+"))
+
+    def reason(self) -> str:
+        """The free text of ``Reason=`` without Slurm's ``[who@when]``."""
+        found = re.match(r"Reason=(.*?)(?: \[\S+@\S+\]| (?:Comment|Extra)=|\Z)", self.free_text, re.DOTALL)
+        return found[1] if found else ""
+
+    def refused(self, why: str) -> SlurmUnavailable:
+        """The error for a line that is not as expected."""
+        return unreadable(f"scontrol printed for {self.name!r}: {why}")
+
+
+def records(stdout: str, first: str) -> Iterator[Record]:
+    """The things of a listing whose lines begin with the field ``first``. There is always one.
+
+    Raises:
+        SlurmUnavailable: a line that is none, a name that is there twice, or no line at all.
+    """
+    names: set[str] = set()
+    for line in _lines(stdout, f"{first}="):
+        record = _record(line)
+        if record.name in names:
+            raise record.refused("it is there twice")
+        names.add(record.name)
+        yield record
+    if not names:
+        raise unreadable(f"scontrol printed {stdout[:200]!r}")
+
+
+def _lines(stdout: str, start: str) -> Iterator[str]:
+    """Whole lines: a free text may hold newlines, and then goes on until the next thing."""
+    whole = ""
+    for line in stdout.split("\n"):
+        if line.startswith(start):
+            if whole:
+                yield whole
+            whole = line
+        elif _FREE_TEXT.search(whole):
+            whole += f"\n{line}"
+        elif line.strip():
+            raise unreadable(f"scontrol printed {line[:200]!r}")
+    if whole:
+        yield whole
+
+
+def _record(line: str) -> Record:
+    head, *rest = _FREE_TEXT.split(line, maxsplit=1)
+    found, fields = _FIELD.findall(head), {}
+    for key, value in found:
+        fields[key] = None if key in fields else value
+    return Record(found[0][1], fields, rest[0].rstrip() if rest else "")

@@ -1,0 +1,59 @@
+"""From a checked request to what is submitted: options for ``sbatch`` and the session's environment.
+
+A person's choices become options in argv and nothing else; the batch script is a constant file
+(``templates/job/session.sh``). The environment holds the session's token: it travels on the launcher's standard
+input and ends in a file that only the person can read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from portal.request import SessionRequest
+from portal.site import Site
+
+JOB_NAME_PREFIX = "dsportal-"
+KEY_LENGTH = 16
+_KEY = re.compile(r"[0-9a-f]{16}\Z")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One job to submit: the session's ``key``, options for ``sbatch``, and the session's environment."""
+
+    key: str
+    options: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+def job_name(key: str) -> str:
+    """The job name that carries a session's key, so that a job can be found by it."""
+    if not _KEY.match(key):
+        raise ValueError(f"a session key is 16 hexadecimal digits, not {key!r}")
+    return JOB_NAME_PREFIX + key
+
+
+def submission(request: SessionRequest, site: Site, key: str, environment: Mapping[str, str]) -> Submission:
+    """What to submit for a request that was checked.
+
+    Source: sbatch(1) of Slurm 22.05. ``--export=ALL`` exports the launcher's own short environment: ``NONE``
+    would evaluate the person's login shell before the session starts.
+    """
+    partition = site.partition(request.partition)
+    gres = [f"--gres={site.gres(partition)}:{request.gpus}"] if request.gpus else []
+    options = (
+        f"--job-name={job_name(key)}",
+        f"--partition={request.partition}",
+        "--nodes=1",
+        "--ntasks=1",
+        f"--cpus-per-task={site.cores(request.gpus)}",
+        f"--mem={site.memory_mib(request.gpus)}M",
+        *gres,
+        f"--time={request.hours * 60}",
+        "--requeue",  # after the failure of a node the same session goes on elsewhere
+        "--open-mode=append",
+        "--export=ALL",
+    )
+    return Submission(key, options, dict(environment))

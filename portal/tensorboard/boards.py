@@ -1,0 +1,175 @@
+"""TensorBoard in a session: one process for each real folder, on a Unix socket, stopped when nobody looks.
+
+``tensorboard/open?path=logs`` finds the folder and sends the browser to ``tensorboard/<id>/``, which
+:mod:`portal.tensorboard.proxy` forwards to the socket of :mod:`portal.tensorboard.server`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from portal.errors import PortalError
+
+IDLE_MIN = 30
+START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 5
+POLL_S = 0.05
+_SERVER = Path(__file__).with_name("server.py")
+# What a program needs of a person's environment; tokens and the modules of a kernel are not in it.
+_PASSED_ON = ("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+
+
+class BoardFailed(PortalError):
+    """The TensorBoard process ended or was silent; the last lines of its log are in the detail."""
+
+    reason = "tensorboard"
+
+
+class Board:
+    """TensorBoard for one folder: its process starts when it is looked at."""
+
+    def __init__(self, folder: Path, runtime: Path) -> None:
+        self.folder = folder
+        self.id = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+        self.socket = runtime / f"{self.id}.sock"
+        self.last_used_s = 0.0
+        self._log = runtime / f"{self.id}.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starting = asyncio.Lock()
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id, when there is one."""
+        return self._process.pid if self._process else None
+
+    async def start(self) -> None:
+        """Start the process if it is not there, and wait until it listens.
+
+        Raises:
+            BoardFailed: it ended, or did not listen in time.
+        """
+        async with self._starting:
+            if not self.running:
+                await self._stop()  # what an earlier process left
+                self._launch()
+                await self._listening()
+
+    def _launch(self) -> None:
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                command(self.socket, self.folder),
+                env=environment(os.environ, self.socket.parent),
+                cwd=self.socket.parent,
+                stdin=subprocess.PIPE,  # its end tells TensorBoard that the server is gone
+                stdout=log,
+                stderr=log,
+            )
+
+    async def _listening(self) -> None:
+        deadline_s = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline_s:
+            if not self.running:
+                await self._stop()
+                raise BoardFailed("TensorBoard ended before it was ready.", detail=self._last_words())
+            if await _accepts(self.socket):
+                return
+            await asyncio.sleep(POLL_S)
+        await self._stop()
+        raise BoardFailed(f"TensorBoard was not ready within {START_TIMEOUT_S} s.", detail=self._last_words())
+
+    def _last_words(self) -> str:
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-12:])
+
+    async def stop(self, unless_used_after_s: float = float("inf")) -> None:
+        """End the process, unless somebody looked at it meanwhile; the next look starts it again."""
+        async with self._starting:  # a new process must not lose its socket to the end of the old one
+            if self.last_used_s <= unless_used_after_s:
+                await self._stop()
+
+    async def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            await asyncio.to_thread(_end, process)
+        self.socket.unlink(missing_ok=True)
+
+
+class Boards:
+    """The boards of one session, by id."""
+
+    def __init__(self, runtime: Path, idle_min: float = IDLE_MIN, clock: Callable[[], float] = time.monotonic) -> None:
+        self._runtime = runtime
+        self._idle_s = idle_min * 60
+        self._clock = clock
+        self._boards: dict[str, Board] = {}
+
+    def __iter__(self) -> Iterator[Board]:
+        return iter(list(self._boards.values()))
+
+    def open(self, folder: Path) -> Board:
+        """The board of a real folder: the one that is there, or a new one."""
+        self._runtime.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._runtime.chmod(0o700)
+        board = Board(folder, self._runtime)
+        return self._boards.setdefault(board.id, board)
+
+    async def use(self, board_id: str) -> Board | None:
+        """The board with this id, running; None when this session has none such.
+
+        Raises:
+            BoardFailed: it cannot be started.
+        """
+        board = self._boards.get(board_id)
+        if board is not None:
+            board.last_used_s = self._clock()
+            await board.start()
+        return board
+
+    async def stop_idle(self) -> None:
+        """Stop the boards that nobody looked at for a while."""
+        since_s = self._clock() - self._idle_s
+        for board in self:
+            if board.running and board.last_used_s <= since_s:
+                await board.stop(unless_used_after_s=since_s)
+
+
+def command(socket: Path, folder: Path) -> list[str]:
+    """The command line of one board, in the portal's own environment and nobody else's."""
+    return [sys.executable, "-I", str(_SERVER), str(socket), str(folder), f"{folder.name} · TensorBoard"]
+
+
+def environment(environ: dict[str, str] | os._Environ[str], runtime: Path) -> dict[str, str]:
+    """All that a board gets to know: who the person is, language, time zone, a private TMPDIR, how much to log."""
+    known = {name: environ[name] for name in _PASSED_ON if name in environ}
+    # The page Profile notes every step of its work otherwise: a dozen lines in the log for each click.
+    return known | {"PATH": os.defpath, "TMPDIR": str(runtime), "TF_CPP_MIN_LOG_LEVEL": "1"}
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    with process:  # closes its input and waits
+        pass
+
+
+async def _accepts(socket: Path) -> bool:
+    with contextlib.suppress(OSError):
+        _, writer = await asyncio.open_unix_connection(socket)
+        writer.close()
+        return True
+    return False

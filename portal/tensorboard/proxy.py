@@ -1,0 +1,84 @@
+"""Forwards a page to TensorBoard's Unix socket. Imported with the first page: it costs a server 0.2 s."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from jupyter_server_proxy.handlers import ProxyHandler, RewritableResponse
+from tornado.httputil import HTTPHeaders
+
+from portal.tensorboard.boards import BoardFailed, Boards
+from portal.tensorboard.error_page import page
+
+# TensorBoard needs none of them, and what it logs or shows must not hold them (jupyter-server-proxy #590).
+_KEPT_BACK = ("Cookie", "Authorization", "X-Xsrftoken")
+_PAGES = ("", "/", "/index.html")
+
+
+def fonts_stay_here(response: RewritableResponse, path: str) -> None:
+    """TensorBoard's page asks for its fonts at the root of the host, which is the hub's."""
+    if path in _PAGES:
+        response.body = response.body.replace(b"url(/font-roboto/", b"url(font-roboto/")
+
+
+class BoardHandler(ProxyHandler):  # type: ignore[misc]
+    """``tensorboard/<id>/…``: the page, its data and its web sockets, for the person of this session only."""
+
+    SUPPORTED_METHODS = ("GET", "HEAD", "POST")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # An open page asks for new data again and again: that does not keep a session alive.
+        super().__init__(*args, update_last_activity=False, rewrite_response=fonts_stay_here, **kwargs)
+
+    def initialize(self, boards: Boards) -> None:
+        """Take the boards of this session."""
+        self.boards = boards
+
+    async def http_get(self, board_id: str, path: str) -> None:
+        """Forward a request."""
+        if await self._found(board_id):
+            await self.proxy("localhost", 0, path)
+
+    post = head = http_get
+
+    async def open(self, board_id: str, path: str) -> None:
+        """Forward a web socket."""
+        if await self._found(board_id):
+            await self.proxy_open("localhost", 0, path)
+
+    async def _found(self, board_id: str) -> bool:
+        """Point the proxy at the board; otherwise answer with a page that says what is wrong."""
+        try:
+            board = await self.boards.use(board_id)
+        except BoardFailed as error:
+            self.log.warning("%s\n%s", error.message, error.detail)
+            self._say(500, error.message, "Open it again; its last words are below.", error.detail)
+            return False
+        if board is None:
+            advice = "Open it again: select its folder in the files, then press TensorBoard."
+            self._say(404, "This TensorBoard belongs to an earlier session.", advice)
+            return False
+        self.unix_socket = str(board.socket)
+        self.proxy_base = f"tensorboard/{board.id}"
+        return True
+
+    def _say(self, status: int, fault: str, advice: str, detail: str = "") -> None:
+        self.set_status(status)
+        self.finish(page(fault, advice, self.base_url, detail))
+
+    def proxy_request_headers(self) -> HTTPHeaders:
+        """The person's request headers without anything that proves who the person is."""
+        headers: HTTPHeaders = super().proxy_request_headers()
+        for name in _KEPT_BACK:
+            headers.pop(name, None)
+        if self.path_args[-1] in _PAGES:
+            headers.pop("Accept-Encoding", None)  # the page is read on its way: fonts_stay_here
+        return headers
+
+    def get_client_uri(self, *args: Any) -> str:
+        """The address behind the proxy, without a token that stood in the query."""
+        query = parse_qsl(self.request.query, keep_blank_values=True)
+        if any(name == "token" for name, _ in query):
+            self.request.query = urlencode([(name, value) for name, value in query if name != "token"])
+        return str(super().get_client_uri(*args))

@@ -1,0 +1,180 @@
+"""What may be wrong with the whole of a :class:`~portal.testing.fake_slurm.FakeSlurm`: one name for each.
+
+The outage may answer a command in the place of the cluster. Each docstring says what the real Slurm does, and where
+that was seen: "recorded" are outputs of Slurm 22.05.8 (the cases' names in tests/fixtures/slurm), "seen" is Slurm
+22.05.8 in the demo cluster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+from portal.slurm.runner import Result, RunError
+
+
+class Outage:
+    """What goes on in the whole cluster; as it stands here nothing is wrong.
+
+    ``takes_jobs`` says what becomes of a job whose ``sbatch`` is answered by the outage: slurmctld never hears of
+    it, takes it, or takes it when the outage ends.
+    """
+
+    takes_jobs: ClassVar[Literal["never", "now", "afterwards"]] = "never"
+
+    def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
+        """The answer to one of Slurm's commands, ``since_s`` after the outage began; ``None``: the cluster's own.
+
+        Raises:
+            RunError: the command does not end within ``timeout_s``.
+        """
+        return None
+
+
+class NoOutage(Outage):
+    """Everything answers."""
+
+
+@dataclass(frozen=True)
+class SlurmSilent(Outage):
+    """slurmctld hangs: commands wait for ``message_timeout_s`` (``MessageTimeout``) and say so. What sbatch sent
+    meanwhile is taken when slurmctld goes on. slurmdbd answers.
+
+    Recorded: ctldhang-*; seen with ``SIGSTOP``, the job that is taken afterwards too.
+    """
+
+    message_timeout_s: float = 20
+    takes_jobs: ClassVar[Literal["never", "now", "afterwards"]] = "afterwards"
+
+    def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
+        """See :class:`Outage`."""
+        if command[0] == "sacct":
+            return None
+        if timeout_s < self.message_timeout_s:
+            raise RunError(f"{command[0]} did not answer within {timeout_s:g} s")
+        return no_answer(command, "Socket timed out on send/recv operation")
+
+
+@dataclass(frozen=True)
+class ControllerDown(Outage):
+    """slurmctld is not there, and ``scontrol ping`` says so at once; slurmdbd answers (recorded: ctlddown-*; seen)."""
+
+    def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
+        """See :class:`Outage`."""
+        connect = "Unable to contact slurm controller (connect failure)"
+        return None if command[0] == "sacct" else no_answer(command, connect)
+
+
+@dataclass(frozen=True)
+class ControllerRestarts(ControllerDown):
+    """slurmctld is down for ``for_s`` and comes back with every job it had; jobs run on meanwhile (seen)."""
+
+    for_s: float = 20
+
+    def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
+        """See :class:`Outage`."""
+        return super().answer(command, since_s, timeout_s) if since_s < self.for_s else None
+
+
+@dataclass(frozen=True)
+class MungeDown(Outage):
+    """munged is dead on the hub's host: nothing can prove who it is, accounting neither (recorded: mungedead-*; seen).
+
+    A munged that hangs is another thing: every command waits without an end, as in ``SlurmSilent(math.inf)``.
+    """
+
+    def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
+        """See :class:`Outage`."""
+        told = no_answer(command, "Protocol authentication error")
+        socket = 'Failed to access "/run/munge/munge.socket.2": No such file or directory (Did you start munged?)'
+        munge = ("If munged is up, restart with --num-threads=10", f"Munge encode failed: {socket}")
+        words = "".join(f"{command[0]}: error: {line}\n" for line in munge)
+        return replace(told, stderr=words + told.stderr)
+
+
+@dataclass(frozen=True)
+class SlurmGarbage(Outage):
+    """squeue prints something else than the queue; :func:`portal.testing.bad_answers.bad_answers` has many."""
+
+    stdout: str
+    stderr: str = ""
+    returncode: int = 0
+
+    def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
+        """See :class:`Outage`."""
+        return Result(self.returncode, self.stdout, self.stderr) if command[0] == "squeue" else None
+
+
+@dataclass(frozen=True)
+class SlurmEmpty(ControllerDown):
+    """squeue prints an empty queue and exit status 0, though the controller is not up.
+
+    Slurm 22.05 does so with ``--json`` (recorded: ctlddown-squeue-json), in plain text it was not seen.
+    """
+
+    def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
+        """See :class:`Outage`."""
+        return Result(0, "", "") if command[0] == "squeue" else super().answer(command, since_s, timeout_s)
+
+
+@dataclass(frozen=True)
+class JobsHidden(Outage):
+    """Slurm is well and shows nobody's jobs to the hub's account (``PrivateData=jobs``, slurm.conf(5))."""
+
+    def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
+        """See :class:`Outage`."""
+        if command[:2] == ("scontrol", "ping") or command[0] not in ("squeue", "scontrol", "sacct"):
+            return None
+        return no_answer(command, "Invalid job id specified") if "job" in command else Result(0, "", "")
+
+
+@dataclass(frozen=True)
+class AccountingDown(Outage):
+    """slurmdbd is dead; jobs are submitted and run as always (recorded: dbddown-*; seen)."""
+
+    def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
+        """See :class:`Outage`."""
+        told = "sacct: error: Problem talking to the database: Connection refused\n"
+        return Result(1, "", told) if command[0] == "sacct" else None
+
+
+@dataclass(frozen=True)
+class SbatchAnswerLost(Outage):
+    """slurmctld takes the job, and its answer does not reach sbatch (seen: slurmctld that hangs for a while)."""
+
+    takes_jobs: ClassVar[Literal["never", "now", "afterwards"]] = "now"
+
+    def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
+        """See :class:`Outage`."""
+        lost = no_answer(command, "Socket timed out on send/recv operation")
+        return lost if command[0] == "sbatch" else None
+
+
+@dataclass(frozen=True)
+class SbatchRefuses(Outage):
+    """sbatch says no, in Slurm's words (recorded: bad-*)."""
+
+    words: str = "Invalid account or account/partition combination specified"
+
+    def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
+        """See :class:`Outage`."""
+        return no_answer(command, self.words) if command[0] == "sbatch" else None
+
+
+def no_answer(command: tuple[str, ...], words: str) -> Result:
+    """How each command says that it has no answer (recorded: ctlddown-*, mungedead-*)."""
+    if command[:2] == ("scontrol", "ping"):
+        return Result(1, "Slurmctld(primary) at head is DOWN\n", "")
+    shown = "jobs" if "show" not in command else {"job": "jobs", "config": "ctl_conf"}.get(_shown(command))
+    prefix = {
+        "sbatch": "sbatch: error: Batch job submission failed",
+        "scancel": f"scancel: error: Kill job error on job id {command[-1]}",
+        "sacct": "sacct: error: Sending PersistInit msg",
+    }.get(command[0], f"slurm_load_{shown or _shown(command)} error")
+    return Result(1, "", f"{prefix}: {words}\n")
+
+
+def _shown(command: tuple[str, ...]) -> str:
+    """What ``scontrol show`` shows."""
+    thing = command[command.index("show") + 1]
+    return {"partition": "partitions", "reservation": "reservations"}.get(thing, thing)

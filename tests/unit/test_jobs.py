@@ -1,0 +1,145 @@
+"""Reading Slurm: what is understood is a value, what is not is never guessed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from portal.errors import SlurmUnavailable
+from portal.slurm.accounting import JobEnd, parse_sacct, parse_show_job
+from portal.slurm.jobs import (
+    Phase,
+    SessionJob,
+    find_command,
+    is_session,
+    parse_find,
+    parse_ping,
+    parse_sessions,
+    parse_squeue,
+    squeue_command,
+)
+
+RUNNING = "7|RUNNING|sxm2|alice|gpu02|2026-11-21T09:00:00|2026-11-21T09:00:01|2026-11-21T17:00:01|4294901750|None"
+WAITING = "8|PENDING|sxm2|bob||2026-11-21T09:00:00|N/A|N/A|0|ReqNodeNotAvail, UnavailableNodes:gpu01"
+
+
+def test_a_queue_is_read_by_id_with_node_times_and_reason() -> None:
+    jobs = parse_squeue(f"{RUNNING}\n{WAITING}\n")
+
+    assert jobs["7"].node == "gpu02"
+    assert jobs["7"].ends_at == datetime(2026, 11, 21, 17, 0, 1)
+    assert jobs["7"].reason == ""
+    assert jobs["8"].reason == "ReqNodeNotAvail, UnavailableNodes:gpu01"
+    assert jobs["8"].starts_at is None
+    assert (jobs["7"].priority, jobs["8"].priority) == (4294901750, 0)
+    assert (jobs["7"].phase, jobs["8"].phase) == (Phase.RUNNING, Phase.WAITING)
+
+
+def test_a_job_that_may_start_in_several_partitions_names_them() -> None:
+    jobs = parse_squeue(WAITING.replace("sxm2", "sxm2,hipri"))
+
+    assert jobs["8"].partitions == ("sxm2", "hipri")
+
+
+def test_nothing_that_people_write_freely_is_listed() -> None:
+    """%j and %k are names and comments; %b is the GPUs asked for, printed as typed even for a job that was refused."""
+    (columns,) = (option for option in squeue_command() if option.startswith("--format="))
+
+    assert not {"%j", "%k", "%b", "%f", "%x", "%Z", "%o"} & set(columns.removeprefix("--format=").split("|"))
+
+
+@pytest.mark.parametrize("text", ["UNLIMITED", "2026-11-21", "2026-13-21T09:00:00", "1795194704", ""])
+def test_a_time_that_is_none_of_slurms_is_refused(text: str) -> None:
+    with pytest.raises(SlurmUnavailable) as caught:
+        parse_squeue(RUNNING.replace("2026-11-21T09:00:01", text))
+
+    assert "7|RUNNING" in caught.value.detail
+
+
+def test_a_job_that_is_listed_twice_makes_the_listing_worthless() -> None:
+    with pytest.raises(SlurmUnavailable, match="cannot be read"):
+        parse_squeue(f"{RUNNING}\n{RUNNING.replace('RUNNING', 'CANCELLED')}\n")
+
+
+@pytest.mark.parametrize("job_id", ["12_3", "12_[4-9%2]", "12+1"])
+def test_array_and_heterogeneous_jobs_of_others_are_read_too(job_id: str) -> None:
+    assert job_id in parse_squeue(RUNNING.replace("7|", f"{job_id}|", 1))
+
+
+@pytest.mark.parametrize(
+    "text", ["hello", "7|RUNNING|sxm2", "|".join("abcdefghij"), RUNNING.replace("RUNNING", "running")]
+)
+def test_an_answer_that_is_not_as_asked_for_is_no_answer(text: str) -> None:
+    with pytest.raises(SlurmUnavailable):
+        parse_squeue(f"{WAITING}\n{text}\n")
+
+
+def test_a_state_of_a_later_slurm_is_unknown_and_never_an_end() -> None:
+    jobs = parse_squeue(RUNNING.replace("RUNNING", "TELEPORTING"))
+
+    assert jobs["7"].phase is Phase.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("state", "phase"),
+    [
+        ("COMPLETING", Phase.RUNNING),
+        ("REQUEUED", Phase.WAITING),
+        ("PREEMPTED", Phase.ENDED),
+        ("OUT_OF_MEMORY", Phase.ENDED),
+    ],
+)
+def test_states_have_phases(state: str, phase: Phase) -> None:
+    assert parse_squeue(RUNNING.replace("RUNNING", state))["7"].phase is phase
+
+
+def test_the_end_of_a_job_is_read_from_scontrol_only_when_it_is_one() -> None:
+    shown = "JobId=9 JobName=dsportal-0 UserId=a(1) JobState=FAILED Reason=NonZeroExitCode ExitCode=3:0 Restarts=0"
+
+    assert parse_show_job(shown) == JobEnd("FAILED", "3:0", reason="NonZeroExitCode")
+    assert parse_show_job(shown.replace("FAILED", "COMPLETING")) is None
+    assert parse_show_job("") is None
+    assert parse_show_job(shown.replace("JobName=dsportal-0", "JobName=a b")) is None
+    later = "JobState=COMPLETED Reason=None ExitCode=0:0"
+    assert parse_show_job(f"{shown} Comment=x {later}") == JobEnd("FAILED", "3:0", reason="NonZeroExitCode")
+    assert parse_show_job(f"{shown.replace('FAILED', 'RUNNING')} Comment=x {later}") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("CANCELLED by 20001|0:15\n", JobEnd("CANCELLED", "0:15", cancelled_by="20001")),
+        ("TIMEOUT|0:0\n", JobEnd("TIMEOUT", "0:0")),
+        ("RUNNING|0:0\n", None),
+        ("REQUEUED|0:15\n", None),
+        ("FAILED|\n", None),
+        ("NODE_FAIL|1:0\nRUNNING|0:0\n", None),
+        ("", None),
+    ],
+)
+def test_the_end_of_a_job_is_read_from_accounting(text: str, end: JobEnd | None) -> None:
+    assert parse_sacct(text) == end
+
+
+def test_a_key_finds_its_job_and_a_ping_tells_whether_the_controller_is_up() -> None:
+    assert parse_find("41\n") == "41"
+    assert parse_find("\n") == ""
+    assert parse_ping("Slurmctld(primary) at head is UP\n")
+    assert not parse_ping("Slurmctld(primary) at head is DOWN\n")
+    assert find_command("0" * 16)[-2] == "--name=dsportal-0000000000000000"
+
+
+def test_sessions_are_told_by_their_key_and_believed_only_with_slurmctlds_own_word() -> None:
+    listing = "7|alice|dsportal-abc1230000000001\n8|bob|dsportal-fff1230000000001\n9|carol|dsportal-abc123\n1|eve|x\n"
+
+    (job,) = parse_sessions(listing, "abc123")
+
+    assert job == SessionJob("7", "alice", "abc1230000000001")
+    shown = "JobId=7 JobName=dsportal-abc1230000000001 UserId=alice(20001) GroupId=x(1)"
+    assert is_session(shown, job)
+    assert is_session(shown.replace(" UserId", " SLUID=sCN1M7WZFXG000 UserId"), job)
+    assert not is_session(shown.replace("alice", "bob"), job)
+    with pytest.raises(ValueError, match="six hexadecimal"):
+        parse_sessions(listing, "")
+    assert not is_session(f"JobId=7 JobName=x\n{shown}", job)

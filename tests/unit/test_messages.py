@@ -1,0 +1,93 @@
+"""What a person is told about a session."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from portal import messages
+from portal.request import SessionRequest
+from portal.site import Site
+from portal.slurm.accounting import JobEnd
+from portal.slurm.jobs import Job
+
+WAITING = Job("8", "PENDING", "sxm2", "bob", reason="Resources", submitted_at=datetime(2026, 11, 21, 9))
+
+
+def test_a_waiting_job_says_why_and_when_at_the_earliest() -> None:
+    later = replace(WAITING, starts_at=datetime(2026, 11, 21, 14, 20))
+
+    assert messages.view(WAITING).words == "Job 8 waits: all fitting GPUs, cores or memory are in use."
+    assert messages.view(later).words.endswith(
+        "expects it to start at 14:20, earlier if other jobs end before their limit."
+    )
+
+
+def test_a_waiting_job_says_its_place_what_is_free_and_what_maintenance_comes() -> None:
+    maintenance = datetime(2026, 11, 23, 6)
+    outlook = messages.Outlook(position=3, gpus_free=5, gpus_on_one_node=2, maintenance_at=maintenance)
+
+    words = messages.view(WAITING, outlook=outlook).words
+
+    assert "2 jobs are ahead of it." in words
+    assert "Free GPUs now: 5, at most 2 on one node." in words
+    assert "A maintenance begins Monday 23 November, 06:00" in words
+    assert "No GPU is free now." in messages.view(WAITING, outlook=messages.Outlook(gpus_free=0)).words
+    assert "It is the next" in messages.view(WAITING, outlook=messages.Outlook(position=1)).words
+    held = replace(WAITING, reason="JobHeldAdmin")
+    assert messages.view(held, outlook=outlook).words == "Job 8 waits: an administrator holds the job."
+
+
+def test_a_reason_without_words_is_shown_as_slurm_calls_it() -> None:
+    assert (
+        "Slurm's reason: QOSMaxWallDurationPerJobLimit"
+        in messages.view(replace(WAITING, reason="QOSMaxWallDurationPerJobLimit")).words
+    )
+    assert (
+        "(UnavailableNodes:gpu01)"
+        in messages.view(replace(WAITING, reason="ReqNodeNotAvail, UnavailableNodes:gpu01")).words
+    )
+
+
+def test_a_running_job_names_its_node_and_a_silent_slurm_its_silence() -> None:
+    assert messages.view(replace(WAITING, state="RUNNING", node="gpu02")).words.startswith("Job 8 runs on gpu02")
+    assert messages.view(WAITING, stale_s=12.4).words.startswith("Slurm has not answered for 12 s")
+    assert messages.view(None, stale_s=float("inf")).words == "Slurm has not answered; the session keeps its place."
+    assert messages.view(None).percent < messages.view(WAITING).percent
+
+
+@pytest.mark.parametrize(
+    ("end", "log", "words"),
+    [
+        (JobEnd("FAILED", "3:0"), "boom", "The session's job failed with exit code 3. Its last lines are below."),
+        (JobEnd("FAILED", "0:9"), "", "The session's job failed by signal 9. It wrote no log: is your home full?"),
+        (JobEnd("TIMEOUT"), "", "The session used up its hours."),
+        (JobEnd("OUT_OF_MEMORY"), "", "The session used more memory than it had"),
+        (JobEnd("CANCELLED", "0:15", "root"), "", "The session was cancelled by root."),
+        (JobEnd("CANCELLED", "0:15"), "", "The session was cancelled."),
+        (JobEnd("SOMETHING_NEW"), "", "The session ended with Slurm's state SOMETHING_NEW."),
+    ],
+)
+def test_an_end_is_a_sentence(end: JobEnd, log: str, words: str) -> None:
+    assert messages.ended(end, log).startswith(words)
+
+
+def test_a_wait_ends_only_where_the_site_has_set_a_limit_and_says_so(site: Site) -> None:
+    limited = site.model_copy(update={"session": site.session.model_copy(update={"wait_max_hours": 2})})
+    early, late = datetime(2026, 11, 21, 10, 59), datetime(2026, 11, 21, 11, 1)
+
+    assert not messages.waits_too_long(WAITING, site, datetime(2027, 11, 21))
+    assert not messages.waits_too_long(WAITING, limited, early)
+    assert messages.waits_too_long(WAITING, limited, late)
+    assert not messages.waits_too_long(replace(WAITING, state="RUNNING"), limited, late)
+    assert "here a session waits up to 2 h" in messages.submitted(SessionRequest("sxm2", 1, 8), limited)
+    assert "waited 2 h" in messages.gave_up(limited)
+
+
+def test_a_request_is_repeated_with_what_comes_with_it(site: Site) -> None:
+    assert messages.submitted(SessionRequest("sxm2", 2, 8), site) == (
+        "2 GPUs, 16 cores, 96 GB for 8 h in the partition sxm2"
+    )
+    assert messages.submitted(SessionRequest("sxm2", 0, 1), site).startswith("no GPU, 2 cores, 8 GB for 1 h")
