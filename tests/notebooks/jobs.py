@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +63,7 @@ class Run:
 def in_a_job(
     notebook: str | Path,
     folder: Path,
-    parameters: dict[str, object],
+    parameters: Mapping[str, object],
     prelude: Sequence[str] = (),
     resources: Sequence[str] = ONE_GPU,
     minutes: int = 10,
@@ -97,7 +97,7 @@ def in_a_job(
 
 
 @contextmanager
-def finished_run(template: str, folder: str, parameters: dict[str, object], **options: Any) -> Iterator[Run]:
+def finished_run(template: str, folder: str, parameters: Mapping[str, object], **options: Any) -> Iterator[Run]:
     """A template that ran to its end in a folder of its own, which is removed afterwards.
 
     Arguments:

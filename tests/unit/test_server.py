@@ -172,7 +172,7 @@ class Authority:
     def given(self, name: str) -> dict[str, str]:
         """The three texts that a session gets."""
         files = self.files(name)
-        texts = {"keyfile": files["key"], "certfile": files["cert"], "cafile": self.ca}
+        texts = {"keyfile": files["key"], "certfile": files["cert"], "cafile": str(self.ca)}
         return {what: Path(file).read_text() for what, file in texts.items()}
 
     def hub_side(self) -> ssl.SSLContext:
