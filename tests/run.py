@@ -1,14 +1,15 @@
 #!/usr/bin/python3
 """All tests, ring by ring: what `make test` runs. Standard library only.
 
-    tests/run.py                 every ring but templates, which takes an hour alone
-    tests/run.py unit hub        only these
-    tests/run.py --long faults   the fault suite in its long form (docs/howto/fault-suite.md)
-    tests/run.py --list          their names and what they need
+    tests/run.py                    every ring but notebooks_in_browser, which takes an hour alone
+    tests/run.py unit hub           only these
+    tests/run.py --long faults      the fault suite in its long form (docs/howto/fault-suite.md)
+    tests/run.py --long notebooks   whole lessons on every kernel that they are made for, and each launcher of Horovod
+    tests/run.py --list             their names and what they need
 
 Rings marked "inside" run in the private cluster (deploy/demo), which is started once for all of them; the root
 variant where this runs as root, the rootless one elsewhere. Each ring is one pytest run; its results are kept
-below .test-artefacts. The last line counts all of them.
+below .test-artefacts. The ten slowest tests and the minutes of each ring end a run; its last line counts all tests.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,8 +61,11 @@ RINGS = (
     Ring("browser", True, "the whole story in Chromium"),
     Ring("notebooks", True, "templates on their own kernels in Slurm sessions"),
     Ring("demo", False, "the demo itself, and one full story rootless as an ordinary user"),
-    Ring("templates", True, "every template in Chromium with its own values, about an hour", usual=False),
+    Ring("notebooks_in_browser", True, "every template in Chromium with its own values, about an hour", usual=False),
 )
+OLD_NAMES = {"templates": "notebooks_in_browser"}
+WITH_ALL_KERNELS = ("notebooks", "notebooks_in_browser")
+SLOWEST = 10
 LINT = (
     ("ruff check", [str(BIN / "ruff"), "check", "."]),
     ("ruff format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."]),
@@ -81,6 +85,15 @@ class Count:
 
     def __str__(self) -> str:
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+@dataclass(frozen=True, order=True)
+class Test:
+    """One test and its seconds."""
+
+    seconds: float
+    ring: str
+    name: str
 
 
 def title(text: str) -> None:
@@ -104,7 +117,7 @@ def set_up(rings: Sequence[Ring]) -> None:
             "--pip",
             pip,
         ]
-        everything = any(ring.name in ("notebooks", "templates") for ring in rings)
+        everything = any(ring.name in WITH_ALL_KERNELS for ring in rings)
         subprocess.run([*builder, *(["--all"] if everything else [])], check=True)
         if everything:
             horovod = str(CHECKOUT / "deploy/environments/horovod.py")
@@ -190,6 +203,31 @@ def read(report: Path) -> Count:
     return Count(int(suite["tests"]) - failed - skipped, failed, skipped)
 
 
+def tests_of(ring: str) -> list[Test]:
+    """What the report of a ring says of each of its tests."""
+    report = ARTEFACTS / f"{ring}.xml"
+    if not report.is_file():
+        return []
+    cases = [case.attrib for case in ET.parse(report).iter("testcase")]  # noqa: S314  as above
+    return [
+        Test(float(case["time"]), ring, f"{case['classname'].rpartition('.')[2]}::{case['name']}") for case in cases
+    ]
+
+
+def slowest(rings: Iterable[str]) -> list[Test]:
+    """The tests of these rings that took longest, what they set up and take down included."""
+    return sorted((test for ring in rings for test in tests_of(ring)), reverse=True)[:SLOWEST]
+
+
+def tell_slowest(rings: Iterable[str]) -> None:
+    """A line for each of the slowest tests."""
+    if found := slowest(rings):
+        title(f"the {len(found)} slowest tests: what a module or a ring sets up counts for its first test")
+        width = max(len(test.ring) for test in found)
+        for test in found:
+            print(f"{test.seconds:7.1f} s  {test.ring:<{width}} {test.name}")
+
+
 def run_all(rings: Sequence[Ring], options: Sequence[str], with_lint: bool) -> dict[str, tuple[Count, float]]:
     """Every ring in order; the cluster is up while rings inside run."""
     results: dict[str, tuple[Count, float]] = {}
@@ -216,10 +254,12 @@ def run_all(rings: Sequence[Ring], options: Sequence[str], with_lint: bool) -> d
 
 def tell(results: dict[str, tuple[Count, float]]) -> int:
     """The table, what was not run, and the summary line; answers the exit status."""
+    tell_slowest(results)
     title("result")
     total = Count()
+    width = max(map(len, results))
     for name, (count, seconds) in results.items():
-        print(f"{name:<12} {count!s:<38} {seconds:7.1f} s")
+        print(f"{name:<{width}} {count!s:<38} {seconds:7.1f} s")
         total.passed += count.passed
         total.failed += count.failed
         total.skipped += count.skipped
@@ -235,20 +275,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="All tests, ring by ring.")
     names = [ring.name for ring in RINGS]
     parser.add_argument(
-        "rings", nargs="*", metavar="RING", help=f"lint, {', '.join(names)} (default: all but templates)"
+        "rings", nargs="*", metavar="RING", help=f"lint, {', '.join(names)} (default: all but notebooks_in_browser)"
     )
     parser.add_argument("--list", action="store_true", help="only tell the rings")
-    parser.add_argument("--long", action="store_true", help="the fault suite in its long form, about 40 minutes")
+    parser.add_argument(
+        "--long", action="store_true", help="faults and notebooks in their long forms, 40 and 20 minutes"
+    )
     parser.add_argument("-k", default="", help="as pytest's -k")
     options = parser.parse_args(argv)
+    for old in set(options.rings) & set(OLD_NAMES):
+        print(f"The ring {old} is called {OLD_NAMES[old]} now.", flush=True)
+    options.rings = [OLD_NAMES.get(ring, ring) for ring in options.rings]
     for ring in options.rings:
         if ring not in ("lint", *names):
             parser.error(f"{ring!r} is no ring; there are lint, {', '.join(names)}")
     if options.list:
-        print("\n".join(f"{r.name:<12} {'inside' if r.inside else 'host':<8} {r.what}" for r in RINGS))
+        print("\n".join(f"{r.name:<20} {'inside' if r.inside else 'host':<8} {r.what}" for r in RINGS))
         return 0
     if options.long:
-        os.environ["DSPORTAL_FAULTS"] = "long"
+        os.environ |= {"DSPORTAL_FAULTS": "long", "DSPORTAL_NOTEBOOKS": "long"}
     rings = [ring for ring in RINGS if ring.name in options.rings or (ring.usual and not options.rings)]
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     try:

@@ -1,0 +1,75 @@
+"""What `make test` says at its end, out of the reports of the rings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import run
+
+REPORT = """<?xml version="1.0" encoding="utf-8"?>
+<testsuites>
+<testsuite name="pytest" errors="0" failures="1" skipped="0" tests="{count}">{cases}</testsuite>
+</testsuites>
+"""
+
+
+@pytest.fixture
+def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the reports of two rings: eight tests of 1 to 8 s, and seven of 0.5 to 6.5 s."""
+    monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
+    for ring, seconds in {"hub": [n + 1.0 for n in range(8)], "browser": [n + 0.5 for n in range(7)]}.items():
+        cases = "".join(
+            f'<testcase classname="tests.{ring}.test_it" name="test_of_{second}_s" time="{second}"/>'
+            for second in seconds
+        )
+        (tmp_path / f"{ring}.xml").write_text(REPORT.format(count=len(seconds), cases=cases))
+    return tmp_path
+
+
+@pytest.mark.usefixtures("reports")
+def test_the_ten_slowest_tests_of_all_rings_are_told_slowest_first() -> None:
+    found = run.slowest(["hub", "browser", "lint"])
+    assert [test.seconds for test in found] == [8.0, 7.0, 6.5, 6.0, 5.5, 5.0, 4.5, 4.0, 3.5, 3.0]
+    assert found[2] == run.Test(6.5, "browser", "test_it::test_of_6.5_s")
+
+
+@pytest.mark.usefixtures("reports")
+def test_a_run_ends_with_its_slowest_tests_the_seconds_of_each_ring_and_the_sum(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status = run.tell({"lint": (run.Count(5), 9.0), "hub": (run.Count(7, 1), 36.0), "browser": (run.Count(7), 24.5)})
+    lines = capsys.readouterr().out.splitlines()
+    assert status == 1
+    assert lines[1].startswith("=== the 10 slowest tests")
+    assert lines[2] == "    8.0 s  hub     test_it::test_of_8.0_s"
+    assert "hub     7 passed, 1 failed, 0 skipped             36.0 s" in lines
+    assert lines[-1] == "19 passed, 1 failed, 0 skipped"
+
+
+def test_only_the_rings_that_ran_are_looked_at(reports: Path) -> None:
+    assert reports.is_dir()
+    assert {test.ring for test in run.slowest(["browser"])} == {"browser"}
+
+
+def test_a_ring_has_the_folder_of_its_name() -> None:
+    assert [ring.name for ring in run.RINGS if not (run.CHECKOUT / "tests" / ring.name).is_dir()] == []
+
+
+def test_the_old_name_of_a_ring_works_and_says_the_new_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
+    monkeypatch.setattr(run, "set_up", lambda rings: asked.extend(ring.name for ring in rings))
+    monkeypatch.setattr(run, "run_all", lambda *_: {"notebooks_in_browser": (run.Count(17), 2_200.0)})
+    assert run.main(["templates"]) == 0
+    assert asked == ["notebooks_in_browser"]
+    assert "The ring templates is called notebooks_in_browser now." in capsys.readouterr().out
+
+
+def test_a_ring_that_is_none_is_refused_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run.main(["huub"])
+    assert "'huub' is no ring; there are lint, unit, contract" in capsys.readouterr().err
