@@ -225,7 +225,7 @@ def tell_slowest(rings: Iterable[str]) -> None:
         title(f"the {len(found)} slowest tests: what a module or a ring sets up counts for its first test")
         width = max(len(test.ring) for test in found)
         for test in found:
-            print(f"{test.seconds:7.1f} s  {test.ring:<{width}} {test.name}")
+            print(f"{test.seconds:7.1f} s  {test.ring:<{width}} {test.name[:100]}")
 
 
 def run_all(rings: Sequence[Ring], options: Sequence[str], with_lint: bool) -> dict[str, tuple[Count, float]]:
