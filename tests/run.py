@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,7 @@ ARTEFACTS = Path(os.environ.get("DSPORTAL_ARTEFACTS") or CHECKOUT / ".test-artef
 
 EXAMPLE = CHECKOUT / "deploy" / "site" / "site.toml.example"  # its kernels are those that the templates are made for
 NO_TESTS = 5  # pytest's exit status
+PYTHON = "/usr/bin/python3"
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,14 @@ class Ring:
 
     Arguments:
         usual: whether `make test` runs it; the others run when they are named.
+        parts: the names of parts that run at the same time; a last pytest run, "whole", looks at what they ran.
     """
 
     name: str
     inside: bool
     what: str
     usual: bool = True
+    parts: tuple[str, ...] = ()
 
 
 RINGS = (
@@ -59,7 +62,7 @@ RINGS = (
     Ring("hub", True, "a real hub: sessions from the click to the end"),
     Ring("faults", True, "daemons, nodes, hub, proxy, database and homes that fail; what was seen is a table"),
     Ring("browser", True, "the whole story in Chromium"),
-    Ring("notebooks", True, "templates on their own kernels in Slurm sessions"),
+    Ring("notebooks", True, "templates on their own kernels in Slurm sessions", parts=("1", "2")),
     Ring("demo", False, "the demo itself, and one full story rootless as an ordinary user"),
     Ring("notebooks_in_browser", True, "every template in Chromium with its own values, about an hour", usual=False),
 )
@@ -83,6 +86,9 @@ class Count:
     failed: int = 0
     skipped: int = 0
 
+    def __add__(self, other: Count) -> Count:
+        return Count(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
+
     def __str__(self) -> str:
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
 
@@ -100,28 +106,47 @@ def title(text: str) -> None:
     print(f"\n=== {text}", flush=True)
 
 
-def set_up(rings: Sequence[Ring]) -> None:
-    """Everything the rings need, fetched and built; a failure here ends the run."""
+def set_up(rings: Sequence[Ring]) -> Beside | None:
+    """Everything the rings need, fetched and built; a failure here ends the run.
+
+    Horovod, which only the notebooks need, is compiled for some minutes: beside the rings before them.
+    """
     title("set up")
-    subprocess.run(["/usr/bin/python3", str(CHECKOUT / "deploy/setup.py"), "--dev"], check=True)
-    if any(ring.inside or ring.name == "demo" for ring in rings):
-        pip = subprocess.run(
-            ["/usr/bin/python3", str(CHECKOUT / "deploy/setup.py"), "--print-pip"],
-            check=True, capture_output=True, text=True,
-        ).stdout.strip()  # fmt: skip
-        builder = [
-            "/usr/bin/python3",
-            str(CHECKOUT / "deploy/environments/build.py"),
-            "--cm",
-            str(STATE / "cm"),
-            "--pip",
-            pip,
-        ]
-        everything = any(ring.name in WITH_ALL_KERNELS for ring in rings)
-        subprocess.run([*builder, *(["--all"] if everything else [])], check=True)
-        if everything:
-            horovod = str(CHECKOUT / "deploy/environments/horovod.py")
-            subprocess.run(["/usr/bin/python3", horovod, *builder[2:]], check=True)
+    subprocess.run([PYTHON, str(CHECKOUT / "deploy/setup.py"), "--dev"], check=True)
+    if not any(ring.inside or ring.name == "demo" for ring in rings):
+        return None
+    asked = [PYTHON, str(CHECKOUT / "deploy/setup.py"), "--print-pip"]
+    pip = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+    where = ["--cm", str(STATE / "cm"), "--pip", pip]
+    everything = any(ring.name in WITH_ALL_KERNELS for ring in rings)
+    builder = [PYTHON, str(CHECKOUT / "deploy/environments/build.py"), *where]
+    subprocess.run([*builder, *(["--all"] if everything else [])], check=True)
+    if not everything:
+        return None
+    return Beside("horovod", ["nice", PYTHON, str(CHECKOUT / "deploy/environments/horovod.py"), *where])
+
+
+class Beside:
+    """A command that runs beside the rings; what it prints is kept, and shown when somebody needs its result."""
+
+    def __init__(self, name: str, argv: Sequence[str], **variables: str) -> None:
+        self.log = ARTEFACTS / f"{name}.log"
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                argv, cwd=CHECKOUT, env={**environment(), **variables}, stdout=log, stderr=subprocess.STDOUT
+            )
+
+    def finish(self) -> int:
+        """Wait for its end and show what it printed; answers its exit status."""
+        status = self._process.wait()
+        print(self.log.read_text(errors="replace"), flush=True)
+        return status
+
+    def end(self) -> None:
+        """End it, where nobody waits for it any more."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            self._process.wait()
 
 
 def demo(*arguments: str, check: bool = True) -> int:
@@ -159,20 +184,61 @@ def lint() -> Count:
 
 
 def run_ring(ring: Ring, options: Sequence[str]) -> Count:
-    """One pytest run; a run that ends without a report counts as one failure."""
+    """One pytest run; or those of the ring's parts at the same time, and then the look at what they ran."""
     title(f"{ring.name}: {ring.what}")
-    report = ARTEFACTS / f"{ring.name}.xml"
+    if not ring.parts:
+        return judged(ring.name, run_here(pytest_command(ring, options), {}), options)
+    first, *others = ring.parts
+    beside = {
+        part: Beside(f"{ring.name}-{part}", pytest_command(ring, options, part), DSPORTAL_PART=part) for part in others
+    }
+    try:
+        counts = [
+            judged(
+                f"{ring.name}-{first}",
+                run_here(pytest_command(ring, options, first), {"DSPORTAL_PART": first}),
+                options,
+            )
+        ]
+        for part, run in beside.items():
+            title(f"{ring.name}, part {part}, which ran at the same time")
+            counts.append(judged(f"{ring.name}-{part}", run.finish(), options))
+    finally:
+        for run in beside.values():
+            run.end()
+    title(f"{ring.name}: the whole")
+    whole = pytest_command(ring, options, "whole")
+    counts.append(judged(f"{ring.name}-whole", run_here(whole, {"DSPORTAL_PART": "whole"}), options))
+    return sum(counts, Count())
+
+
+def pytest_command(ring: Ring, options: Sequence[str], part: str = "") -> list[str]:
+    """The command of a ring, or of a part of it; what an earlier run said is taken away."""
+    report = report_of(f"{ring.name}-{part}" if part else ring.name)
     report.unlink(missing_ok=True)
     argv = [str(BIN / "python"), "-m", "pytest", f"tests/{ring.name}", f"--junitxml={report}", *options]
-    inside = [str(DEMO), "exec", "--"] if ring.inside else []
-    done = subprocess.run([*inside, *argv], cwd=CHECKOUT, env=environment(), check=False)
-    count = read(report)
-    if done.returncode < 0 or done.returncode > 128:  # a signal: pytest could say nothing itself
-        print(f"{ring.name}: ended by signal {abs(done.returncode) % 128}", flush=True)
-    nothing_chosen = done.returncode == NO_TESTS and bool(options)  # -k names tests of other rings
-    if not nothing_chosen and not count.failed and (done.returncode or not count.passed):
+    return [*([str(DEMO), "exec", "--"] if ring.inside else []), *argv]
+
+
+def run_here(argv: Sequence[str], variables: Mapping[str, str]) -> int:
+    """Run a command whose output is shown at once; answers its exit status."""
+    return subprocess.run(argv, cwd=CHECKOUT, env={**environment(), **variables}, check=False).returncode
+
+
+def judged(name: str, status: int, options: Sequence[str]) -> Count:
+    """What a pytest run counted; a run that ends without a report counts as one failure."""
+    count = read(report_of(name))
+    if status < 0 or status > 128:  # a signal: pytest could say nothing itself
+        print(f"{name}: ended by signal {abs(status) % 128}", flush=True)
+    nothing_chosen = status == NO_TESTS and bool(options)  # -k names tests of other rings
+    if not nothing_chosen and not count.failed and (status or not count.passed):
         count.failed = 1
     return count
+
+
+def report_of(name: str) -> Path:
+    """The JUnit report of a pytest run."""
+    return ARTEFACTS / f"{name}.xml"
 
 
 def environment() -> dict[str, str]:
@@ -204,11 +270,10 @@ def read(report: Path) -> Count:
 
 
 def tests_of(ring: str) -> list[Test]:
-    """What the report of a ring says of each of its tests."""
-    report = ARTEFACTS / f"{ring}.xml"
-    if not report.is_file():
-        return []
-    cases = [case.attrib for case in ET.parse(report).iter("testcase")]  # noqa: S314  as above
+    """What the reports of a ring, or of its parts, say of each of its tests."""
+    parts = next((one.parts for one in RINGS if one.name == ring), ())
+    reports = filter(Path.is_file, map(report_of, [f"{ring}-{part}" for part in parts] or [ring]))
+    cases = [case.attrib for report in reports for case in ET.parse(report).iter("testcase")]  # noqa: S314  as above
     return [
         Test(float(case["time"]), ring, f"{case['classname'].rpartition('.')[2]}::{case['name']}") for case in cases
     ]
@@ -228,7 +293,9 @@ def tell_slowest(rings: Iterable[str]) -> None:
             print(f"{test.seconds:7.1f} s  {test.ring:<{width}} {test.name[:100]}")
 
 
-def run_all(rings: Sequence[Ring], options: Sequence[str], with_lint: bool) -> dict[str, tuple[Count, float]]:
+def run_all(
+    rings: Sequence[Ring], options: Sequence[str], with_lint: bool, horovod: Beside | None = None
+) -> dict[str, tuple[Count, float]]:
     """Every ring in order; the cluster is up while rings inside run."""
     results: dict[str, tuple[Count, float]] = {}
     started = time.monotonic()
@@ -245,11 +312,22 @@ def run_all(rings: Sequence[Ring], options: Sequence[str], with_lint: bool) -> d
             elif not ring.inside and is_up:
                 demo("down", check=False)
                 is_up = False
-            results[ring.name] = (run_ring(ring, options), time.monotonic() - started)
+            results[ring.name] = (run_with(horovod, ring, options), time.monotonic() - started)
     finally:
+        if horovod:
+            horovod.end()
         if is_up:
             demo("down", check=False)
     return results
+
+
+def run_with(horovod: Beside | None, ring: Ring, options: Sequence[str]) -> Count:
+    """A ring; one that needs Horovod waits until it is built, and fails when it cannot be."""
+    if horovod and ring.name in WITH_ALL_KERNELS:
+        title("Horovod, compiled beside the rings before")
+        if horovod.finish():
+            return Count(failed=1)
+    return run_ring(ring, options)
 
 
 def tell(results: dict[str, tuple[Count, float]]) -> int:
@@ -260,9 +338,7 @@ def tell(results: dict[str, tuple[Count, float]]) -> int:
     width = max(map(len, results))
     for name, (count, seconds) in results.items():
         print(f"{name:<{width}} {count!s:<38} {seconds:7.1f} s")
-        total.passed += count.passed
-        total.failed += count.failed
-        total.skipped += count.skipped
+        total += count
     if os.geteuid() != 0:
         print("Not run, because this is not root: GPU isolation by device cgroups, memory limits that kill.")
     print("Needs a GPU: no test so far.")
@@ -297,9 +373,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     rings = [ring for ring in RINGS if ring.name in options.rings or (ring.usual and not options.rings)]
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     try:
-        set_up(rings)
+        horovod = set_up(rings)
         with_lint = not options.rings or "lint" in options.rings
-        results = run_all(rings, ["-k", options.k] if options.k else [], with_lint)
+        results = run_all(rings, ["-k", options.k] if options.k else [], with_lint, horovod)
     except subprocess.CalledProcessError as error:
         print(f"tests: {' '.join(map(str, error.cmd[:3]))} failed; see above", file=sys.stderr)
         print("\n0 passed, 1 failed", flush=True)

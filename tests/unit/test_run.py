@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,73 @@ def test_a_ring_that_is_none_is_refused_with_those_that_there_are(capsys: pytest
     with pytest.raises(SystemExit):
         run.main(["huub"])
     assert "'huub' is no ring; there are lint, unit, contract" in capsys.readouterr().err
+
+
+@pytest.fixture
+def two_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """A ring of two parts, whose pytest runs leave nothing but their reports; answers what happened, in order."""
+    happened: list[str] = []
+    monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
+    monkeypatch.setattr(run, "RINGS", (run.Ring("books", False, "lessons", parts=("1", "2")),))
+
+    def reported(name: str) -> None:
+        case = f'<testcase classname="tests.books.test_it" name="test_of_{name}" time="1.5"/>'
+        (tmp_path / f"books-{name}.xml").write_text(REPORT.format(count=3, cases=case))
+
+    class Beside:
+        def __init__(self, name: str, argv: object, **variables: str) -> None:
+            happened.append(f"{name} begins as part {variables['DSPORTAL_PART']}")
+
+        def finish(self) -> int:
+            happened.append("books-2 is waited for")
+            reported("2")
+            return 1
+
+        def end(self) -> None:
+            happened.append("books-2 is over")
+
+    def run_here(argv: object, variables: Mapping[str, str]) -> int:
+        happened.append(f"part {variables['DSPORTAL_PART']} runs")
+        if variables["DSPORTAL_PART"] == "1":
+            reported("1")
+        return 0
+
+    monkeypatch.setattr(run, "Beside", Beside)
+    monkeypatch.setattr(run, "run_here", run_here)
+    return happened
+
+
+def test_the_parts_of_a_ring_run_at_the_same_time_and_then_the_whole_is_looked_at(two_parts: list[str]) -> None:
+    count = run.run_ring(run.RINGS[0], [])
+    assert two_parts == [
+        "books-2 begins as part 2",
+        "part 1 runs",
+        "books-2 is waited for",
+        "books-2 is over",
+        "part whole runs",
+    ]
+    assert count == run.Count(passed=4, failed=3), "the whole said nothing: that is a failure"
+    assert [test.name for test in run.slowest(["books"])] == ["test_it::test_of_2", "test_it::test_of_1"]
+
+
+def test_what_runs_beside_the_rings_shows_its_output_and_its_status_when_it_is_needed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
+    monkeypatch.setattr(run, "environment", lambda: {"PATH": "/usr/bin:/bin"})
+    built = run.Beside("horovod", ["sh", "-c", "echo $WHAT cannot be built >&2; exit 3"], WHAT="Horovod")
+    ring = next(ring for ring in run.RINGS if ring.name == "notebooks")
+    assert run.run_with(built, ring, []) == run.Count(failed=1)
+    assert "Horovod cannot be built" in capsys.readouterr().out
+    endless = run.Beside("horovod", ["sleep", "1000"])
+    endless.end()
+    assert endless.finish() != 0
+
+
+def test_a_ring_that_needs_no_horovod_does_not_wait_for_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
+    monkeypatch.setattr(run, "environment", lambda: {"PATH": "/usr/bin:/bin"})
+    monkeypatch.setattr(run, "run_ring", lambda ring, options: run.Count(passed=7))
+    still_compiled = run.Beside("horovod", ["sleep", "1000"])
+    assert run.run_with(still_compiled, run.RINGS[0], []) == run.Count(passed=7)
+    still_compiled.end()
