@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +45,7 @@ class Ring:
     Arguments:
         usual: whether `make test` runs it; the others run when they are named.
         parts: the names of parts that run at the same time; a last pytest run, "whole", looks at what they ran.
+        until: the ring up to which this one runs beside those that follow it, where all of them run; it mostly waits.
     """
 
     name: str
@@ -52,11 +53,12 @@ class Ring:
     what: str
     usual: bool = True
     parts: tuple[str, ...] = ()
+    until: str = ""
 
 
 RINGS = (
     Ring("unit", False, "pure rooms, promises (imports, docs, wheel contents)"),
-    Ring("contract", True, "the cluster on real Slurm"),
+    Ring("contract", True, "the cluster on real Slurm", until="session"),
     Ring("directory", True, "logins on real slapd"),
     Ring("session", True, "kernels out of real modules, TensorBoard, JupyterLab in Chromium"),
     Ring("hub", True, "a real hub: sessions from the click to the end"),
@@ -187,42 +189,49 @@ def run_ring(ring: Ring, options: Sequence[str]) -> Count:
     """One pytest run; or those of the ring's parts at the same time, and then the look at what they ran."""
     title(f"{ring.name}: {ring.what}")
     if not ring.parts:
-        return judged(ring.name, run_here(pytest_command(ring, options), {}), options)
+        return run_here(ring, options)
     first, *others = ring.parts
-    beside = {
-        part: Beside(f"{ring.name}-{part}", pytest_command(ring, options, part), DSPORTAL_PART=part) for part in others
-    }
+    beside = [PytestBeside(ring, options, part) for part in others]
     try:
-        counts = [
-            judged(
-                f"{ring.name}-{first}",
-                run_here(pytest_command(ring, options, first), {"DSPORTAL_PART": first}),
-                options,
-            )
-        ]
-        for part, run in beside.items():
-            title(f"{ring.name}, part {part}, which ran at the same time")
-            counts.append(judged(f"{ring.name}-{part}", run.finish(), options))
+        counts = [run_here(ring, options, first), *(run.result() for run in beside)]
     finally:
-        for run in beside.values():
+        for run in beside:
             run.end()
     title(f"{ring.name}: the whole")
-    whole = pytest_command(ring, options, "whole")
-    counts.append(judged(f"{ring.name}-whole", run_here(whole, {"DSPORTAL_PART": "whole"}), options))
-    return sum(counts, Count())
+    return sum([*counts, run_here(ring, options, "whole")], Count())
+
+
+def run_here(ring: Ring, options: Sequence[str], part: str = "") -> Count:
+    """A pytest run whose output is shown at once."""
+    argv = pytest_command(ring, options, part)
+    status = subprocess.run(argv, cwd=CHECKOUT, env={**environment(), "DSPORTAL_PART": part}, check=False).returncode
+    return judged(name_of(ring, part), status, options)
+
+
+class PytestBeside(Beside):
+    """A ring, or a part of one, that runs beside others."""
+
+    def __init__(self, ring: Ring, options: Sequence[str], part: str = "") -> None:
+        self.name, self.options, self.started = name_of(ring, part), options, time.monotonic()
+        super().__init__(self.name, pytest_command(ring, options, part), DSPORTAL_PART=part)
+
+    def result(self) -> Count:
+        """Wait for its end, show what it printed, and count."""
+        title(f"{self.name}, which ran at the same time")
+        return judged(self.name, self.finish(), self.options)
+
+
+def name_of(ring: Ring, part: str) -> str:
+    """What the report and the log of a pytest run are called."""
+    return f"{ring.name}-{part}" if part else ring.name
 
 
 def pytest_command(ring: Ring, options: Sequence[str], part: str = "") -> list[str]:
     """The command of a ring, or of a part of it; what an earlier run said is taken away."""
-    report = report_of(f"{ring.name}-{part}" if part else ring.name)
+    report = report_of(name_of(ring, part))
     report.unlink(missing_ok=True)
     argv = [str(BIN / "python"), "-m", "pytest", f"tests/{ring.name}", f"--junitxml={report}", *options]
     return [*([str(DEMO), "exec", "--"] if ring.inside else []), *argv]
-
-
-def run_here(argv: Sequence[str], variables: Mapping[str, str]) -> int:
-    """Run a command whose output is shown at once; answers its exit status."""
-    return subprocess.run(argv, cwd=CHECKOUT, env={**environment(), **variables}, check=False).returncode
 
 
 def judged(name: str, status: int, options: Sequence[str]) -> Count:
@@ -298,6 +307,7 @@ def run_all(
 ) -> dict[str, tuple[Count, float]]:
     """Every ring in order; the cluster is up while rings inside run."""
     results: dict[str, tuple[Count, float]] = {}
+    beside: dict[Ring, PytestBeside] = {}
     started = time.monotonic()
     if with_lint:
         results["lint"] = (lint(), time.monotonic() - started)
@@ -312,13 +322,28 @@ def run_all(
             elif not ring.inside and is_up:
                 demo("down", check=False)
                 is_up = False
+            if runs_beside(ring, rings):
+                beside[ring] = PytestBeside(ring, options)
+                continue
             results[ring.name] = (run_with(horovod, ring, options), time.monotonic() - started)
+            for other in [other for other in beside if other.until == ring.name]:
+                run = beside.pop(other)
+                results[other.name] = (run.result(), time.monotonic() - run.started)
     finally:
-        if horovod:
-            horovod.end()
+        for left in (*beside.values(), *filter(None, [horovod])):
+            left.end()
         if is_up:
             demo("down", check=False)
     return results
+
+
+def runs_beside(ring: Ring, rings: Sequence[Ring]) -> bool:
+    """Whether a ring runs beside those that follow it: where all of these run, too."""
+    names = [one.name for one in RINGS]
+    if not ring.until:
+        return False
+    following = RINGS[names.index(ring.name) + 1 : names.index(ring.until) + 1]
+    return all(one in rings for one in following)
 
 
 def run_with(horovod: Beside | None, ring: Ring, options: Sequence[str]) -> Count:
@@ -336,7 +361,9 @@ def tell(results: dict[str, tuple[Count, float]]) -> int:
     title("result")
     total = Count()
     width = max(map(len, results))
-    for name, (count, seconds) in results.items():
+    order = ["lint", *(ring.name for ring in RINGS)]
+    for name in sorted(results, key=order.index):
+        count, seconds = results[name]
         print(f"{name:<{width}} {count!s:<38} {seconds:7.1f} s")
         total += count
     if os.geteuid() != 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -87,25 +86,26 @@ def two_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         case = f'<testcase classname="tests.books.test_it" name="test_of_{name}" time="1.5"/>'
         (tmp_path / f"books-{name}.xml").write_text(REPORT.format(count=3, cases=case))
 
-    class Beside:
-        def __init__(self, name: str, argv: object, **variables: str) -> None:
-            happened.append(f"{name} begins as part {variables['DSPORTAL_PART']}")
+    class PytestBeside:
+        def __init__(self, ring: run.Ring, options: list[str], part: str) -> None:
+            happened.append(f"part {part} begins beside")
+            self.part = part
 
-        def finish(self) -> int:
-            happened.append("books-2 is waited for")
-            reported("2")
-            return 1
+        def result(self) -> run.Count:
+            happened.append(f"part {self.part} is waited for")
+            reported(self.part)
+            return run.judged(f"books-{self.part}", 1, [])
 
         def end(self) -> None:
-            happened.append("books-2 is over")
+            happened.append(f"part {self.part} is over")
 
-    def run_here(argv: object, variables: Mapping[str, str]) -> int:
-        happened.append(f"part {variables['DSPORTAL_PART']} runs")
-        if variables["DSPORTAL_PART"] == "1":
+    def run_here(ring: run.Ring, options: list[str], part: str) -> run.Count:
+        happened.append(f"part {part} runs")
+        if part == "1":
             reported("1")
-        return 0
+        return run.judged(f"books-{part}", 0, [])
 
-    monkeypatch.setattr(run, "Beside", Beside)
+    monkeypatch.setattr(run, "PytestBeside", PytestBeside)
     monkeypatch.setattr(run, "run_here", run_here)
     return happened
 
@@ -113,10 +113,10 @@ def two_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 def test_the_parts_of_a_ring_run_at_the_same_time_and_then_the_whole_is_looked_at(two_parts: list[str]) -> None:
     count = run.run_ring(run.RINGS[0], [])
     assert two_parts == [
-        "books-2 begins as part 2",
+        "part 2 begins beside",
         "part 1 runs",
-        "books-2 is waited for",
-        "books-2 is over",
+        "part 2 is waited for",
+        "part 2 is over",
         "part whole runs",
     ]
     assert count == run.Count(passed=4, failed=3), "the whole said nothing: that is a failure"
@@ -144,3 +144,30 @@ def test_a_ring_that_needs_no_horovod_does_not_wait_for_it(monkeypatch: pytest.M
     still_compiled = run.Beside("horovod", ["sleep", "1000"])
     assert run.run_with(still_compiled, run.RINGS[0], []) == run.Count(passed=7)
     still_compiled.end()
+
+
+@pytest.mark.parametrize(
+    ("named", "beside"),
+    [(["contract", "directory", "session", "hub"], True), (["contract"], False), (["contract", "session"], False)],
+)
+def test_a_ring_that_waits_runs_beside_the_next_ones_where_all_of_them_run(named: list[str], beside: bool) -> None:
+    rings = [ring for ring in run.RINGS if ring.name in named]
+    assert [run.runs_beside(ring, rings) for ring in rings] == [beside, *[False] * (len(rings) - 1)]
+
+
+def test_a_ring_that_ran_beside_others_is_counted_when_they_are_done(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rings = (run.Ring("slow", False, "", until="two"), run.Ring("one", False, ""), run.Ring("two", False, ""))
+    report = REPORT.format(count=3, cases="").replace("\n", "")
+    script = f"echo '{report}' > $0.xml; exit 1"
+    monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
+    monkeypatch.setattr(run, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(run, "RINGS", rings)
+    monkeypatch.setattr(run, "environment", lambda: {"PATH": "/usr/bin:/bin"})
+    monkeypatch.setattr(run, "pytest_command", lambda ring, options, part="": ["sh", "-c", script, ring.name])
+
+    results = run.run_all(rings, [], with_lint=False)
+
+    expected = "2 passed, 1 failed, 0 skipped"
+    assert {name: str(count) for name, (count, _) in results.items()} == dict.fromkeys(["one", "two", "slow"], expected)
