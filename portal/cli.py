@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from portal import __version__, bench, data
 from portal.errors import PortalError
-from portal.hub import database
+from portal.hub import database, variables
 from portal.singleuser import quick_start
 from portal.site import Site, load
 
@@ -98,8 +98,8 @@ def _up(arguments: argparse.Namespace) -> int:
     if arguments.local:
         _prepare_local(arguments)
     else:
-        os.environ["DSPORTAL_SITE"] = str(Path(arguments.site or DEFAULT_SITE).resolve())
-        site = load(os.environ["DSPORTAL_SITE"])
+        os.environ[variables.SITE] = str(Path(arguments.site or DEFAULT_SITE).resolve())
+        site = load(os.environ[variables.SITE])
         _warn_without_https(site)
         database.check(Path(site.portal.state_folder) / database.FILE)
         _refuse_taken_ports(site)
@@ -137,12 +137,13 @@ def _prepare_local(arguments: argparse.Namespace) -> None:
     password = secrets.token_urlsafe(9)
     site = load(arguments.site) if arguments.site else Site()
     port = arguments.port or site.portal.port
-    os.environ["DSPORTAL_LOCAL"], os.environ["DSPORTAL_LOCAL_PASSWORD"] = str(state), password
+    os.environ[variables.LOCAL_STATE] = str(state)
+    os.environ[variables.LOCAL_PASSWORD] = password
     if arguments.site:
-        os.environ["DSPORTAL_SITE"] = str(Path(arguments.site).resolve())
-    os.environ["DSPORTAL_LOCAL_PORT"] = str(port)
+        os.environ[variables.SITE] = str(Path(arguments.site).resolve())
+    os.environ[variables.LOCAL_PORT] = str(port)
     if arguments.files:
-        os.environ["DSPORTAL_LOCAL_FILES"] = str(Path(arguments.files).resolve())
+        os.environ[variables.LOCAL_FILES] = str(Path(arguments.files).resolve())
     print(f"\n  The portal on this machine:  http://localhost:{port}", flush=True)
     print(f"  User:      {getpass.getuser()}\n  Password:  {password}   (for this start only)", flush=True)
     print("  Stop:      Ctrl-C\n", flush=True)

@@ -200,11 +200,6 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
             asked.exception()
 
 
-def identity_of(user: Any) -> Identity:
-    """The person behind a JupyterHub user."""
-    return Identity(user.name, frozenset(group.name for group in user.groups), bool(user.admin))
-
-
 def as_sent(values: Sequence[bytes]) -> str:
     """A form's field as text; ``""`` when it was sent twice or is not UTF-8."""
     try:

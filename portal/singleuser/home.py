@@ -21,7 +21,7 @@ MANIFEST = Path(".local/share/dsportal/templates.json")
 LEFT_OUT = ("__pycache__",)
 
 
-def prepare_home(home: str | Path, notebooks_folder: str | Path, storage: Iterable[Mapping[str, str]]) -> list[str]:
+def prepare_home(home: str | Path, notebooks_folder: str | Path, storage: Iterable[tuple[str, str]]) -> list[str]:
     """Fill ``~/templates`` and link the big storage; returns notes on what was left as it was.
 
     A missing copy is made; a copy that the person has not changed follows our newer version; a changed one is
@@ -29,7 +29,7 @@ def prepare_home(home: str | Path, notebooks_folder: str | Path, storage: Iterab
 
     Arguments:
         notebooks_folder: our templates; its folders become folders of ``~/templates``.
-        storage: ``{"name": …, "path": …}`` for each link ``~/name`` → ``path``.
+        storage: ``(name, path)`` for each link ``~/name`` → ``path``.
     """
     try:
         home = Path(home).resolve(strict=True)
@@ -119,9 +119,9 @@ def _copy(source: Path, target: Path, name: str, manifest: Manifest) -> None:
     manifest.copies[name] = ours
 
 
-def _links(home: Path, storage: Iterable[Mapping[str, str]], manifest: Manifest) -> Iterator[str]:
-    for folder in storage:
-        yield from _link(home, folder["name"], folder["path"], manifest)
+def _links(home: Path, storage: Iterable[tuple[str, str]], manifest: Manifest) -> Iterator[str]:
+    for name, path in storage:
+        yield from _link(home, name, path, manifest)
 
 
 def _link(home: Path, name: str, path: str, manifest: Manifest) -> Iterator[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import pwd
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from portal.errors import SlurmUnavailable, SubmitRefused
@@ -20,11 +21,15 @@ from portal.slurm.runner import Result, Run, RunError, run
 from portal.slurm.snapshot import Snapshot, SnapshotCache
 from portal.slurm.submission import Submission
 
+log = logging.getLogger(__name__)
+
 QUERY_TIMEOUT_S = 15
 LAUNCH_TIMEOUT_S = 60
 QUESTIONS_AT_ONCE = 4  # about single jobs: a thousand sessions that end together are asked about a few at a time
 ACCOUNTING_TRIES, ACCOUNTING_WAIT_S = 3, 1  # it hears of an end a moment after slurmctld
 PARTITIONS_MAX_AGE_S = 300  # partitions and reservations seldom change
+LOST_ANSWER_S = 60.0  # a job whose sbatch gave no answer is looked for; sbatch itself retries for 45 s
+LOST_ANSWER_EVERY_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -56,9 +61,17 @@ class Cluster:
         launcher: the absolute path of portal-launch, run through sudo as the person.
         run: how a process is started; a seam for tests.
         clock: seconds, never going back.
+        pause: how time is waited for, in seconds; a seam for tests.
     """
 
-    def __init__(self, launcher: str, run: Run = run, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        launcher: str,
+        run: Run = run,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.pause = pause
         self._launcher = launcher
         self._run = run
         self._clock = clock
@@ -133,6 +146,25 @@ class Cluster:
             raise SubmitRefused(f"Slurm did not accept the session:\n{words}")
         raise SubmitRefused(f"The session could not be prepared in your home:\n{words}")
 
+    async def submit_or_find(self, username: str, submission: Submission) -> str:
+        """Submit a job and answer its id; when the answer of ``sbatch`` is lost, look for the job by its key.
+
+        Raises:
+            SubmitRefused: with sbatch's own words.
+            SlurmUnavailable: no answer, and no such job within :data:`LOST_ANSWER_S`.
+        """
+        try:
+            return await self.submit(username, submission)
+        except SlurmUnavailable as error:
+            log.warning("sbatch gave no answer for %s: %s", username, error.detail)
+            deadline = self.now() + LOST_ANSWER_S
+            while self.now() < deadline:
+                with contextlib.suppress(SlurmUnavailable):
+                    if job_id := await self.find(submission.key):
+                        return job_id
+                await self.pause(LOST_ANSWER_EVERY_S)
+            raise
+
     async def finish(self, username: str, key: str, job_id: str = "") -> str:
         """End a session's job, remove its secrets, and answer the last lines of its log.
 
@@ -198,7 +230,7 @@ class Cluster:
                 accounted = accounting.parse_sacct(answer.stdout) if answer.returncode == 0 else None
                 if answer.returncode or accounted:
                     return await _with_name(replace(end, cancelled_by=accounted.cancelled_by)) if accounted else end
-                await asyncio.sleep(ACCOUNTING_WAIT_S)
+                await self.pause(ACCOUNTING_WAIT_S)
         return end
 
     async def _ask(self, command: tuple[str, ...]) -> str:

@@ -17,6 +17,7 @@ told so.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -91,6 +92,11 @@ class FakeSlurm:
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         self.now += timedelta(seconds=seconds)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait without waiting, for those who take a pause: time passes, and others have their turn."""
+        self.advance(seconds)
+        await asyncio.sleep(0)
 
     @property
     def outage(self) -> Outage:

@@ -7,11 +7,12 @@ from datetime import datetime
 
 import pytest
 
-from portal import messages
 from portal.request import SessionRequest
 from portal.site import Site
 from portal.slurm.accounting import JobEnd
 from portal.slurm.jobs import Job
+from portal.slurm.outlook import Outlook
+from spawners import messages
 
 WAITING = Job("8", "PENDING", "sxm2", "bob", reason="Resources", submitted_at=datetime(2026, 11, 21, 9))
 
@@ -27,15 +28,15 @@ def test_a_waiting_job_says_why_and_when_at_the_earliest() -> None:
 
 def test_a_waiting_job_says_its_place_what_is_free_and_what_maintenance_comes() -> None:
     maintenance = datetime(2026, 11, 23, 6)
-    outlook = messages.Outlook(position=3, gpus_free=5, gpus_on_one_node=2, maintenance_at=maintenance)
+    outlook = Outlook(position=3, gpus_free=5, gpus_on_one_node=2, maintenance_at=maintenance)
 
     words = messages.view(WAITING, outlook=outlook).words
 
     assert "2 jobs are ahead of it." in words
     assert "Free GPUs now: 5, at most 2 on one node." in words
     assert "A maintenance begins Monday 23 November, 06:00" in words
-    assert "No GPU is free now." in messages.view(WAITING, outlook=messages.Outlook(gpus_free=0)).words
-    assert "It is the next" in messages.view(WAITING, outlook=messages.Outlook(position=1)).words
+    assert "No GPU is free now." in messages.view(WAITING, outlook=Outlook(gpus_free=0)).words
+    assert "It is the next" in messages.view(WAITING, outlook=Outlook(position=1)).words
     held = replace(WAITING, reason="JobHeldAdmin")
     assert messages.view(held, outlook=outlook).words == "Job 8 waits: an administrator holds the job."
 

@@ -10,6 +10,7 @@ from portal.request import SessionRequest
 from portal.site import Site
 from portal.slurm.accounting import JobEnd
 from portal.slurm.jobs import Job, Phase
+from portal.slurm.outlook import NOTHING_KNOWN, Outlook
 
 # squeue(1), JOB REASON CODES, in words; others are shown as Slurm calls them.
 _REASONS = {
@@ -60,23 +61,6 @@ def submitted(request: SessionRequest, site: Site) -> str:
         f"{gpus}, {site.cores(request.gpus)} cores, {memory_gb} GB for {request.hours} h"
         f" in the partition {request.partition}" + (f"; here a session waits up to {wait_h} h" if wait_h else "")
     )
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """What is known about a job's wait: its place in the queue (1 = the next), what is free, and what comes.
-
-    ``gpus_free`` are all of the partition's, ``gpus_on_one_node`` the most that one node has free;
-    ``maintenance_at`` is the next one's begin.
-    """
-
-    position: int = 0
-    gpus_free: int | None = None
-    gpus_on_one_node: int = 0
-    maintenance_at: datetime | None = None
-
-
-NOTHING_KNOWN = Outlook()
 
 
 def view(job: Job | None, stale_s: float = 0.0, outlook: Outlook = NOTHING_KNOWN) -> View:
@@ -141,6 +125,14 @@ def gave_up(site: Site) -> str:
     return f"The session waited {hours} h in the queue, the longest that this site lets one wait. Try again later."
 
 
+def never_answered(node: str, limit_min: int) -> str:
+    """Why a session was ended whose job runs."""
+    return (
+        f"JupyterLab did not answer within {limit_min} minutes of its start on {node}. "
+        "Try again; if it stays so, tell your administrator."
+    )
+
+
 def ended(end: JobEnd, log_tail: str | None = None) -> str:
     """Why a session ended, in one sentence; a failure with its exit code, and with advice if a log was looked for."""
     words = _ENDS.get(end.state, f"The session ended with Slurm's state {end.state}.")
@@ -159,3 +151,19 @@ def ended(end: JobEnd, log_tail: str | None = None) -> str:
 def time_limit(job: Job) -> datetime | None:
     """When a running session ends at the latest."""
     return job.ends_at if job.phase is Phase.RUNNING else None
+
+
+def facts(request: SessionRequest, site: Site, job_id: str, job: Job | None) -> dict[str, object]:
+    """What the server page shows of a session; only what is known. Times are ISO 8601 with their zone."""
+    known: dict[str, object] = {
+        **request.as_options(),
+        "cores": site.cores(request.gpus),
+        "memory_mib": site.memory_mib(request.gpus),
+    }
+    if job_id:
+        known["job_id"] = int(job_id)
+    if job:
+        times = {"started_at": job.starts_at, "ends_at": time_limit(job)}
+        shown = {name: time.astimezone().isoformat() for name, time in times.items() if time}
+        known |= {"node": job.node, "state": view(job).words, **shown}
+    return known
