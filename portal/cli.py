@@ -209,7 +209,7 @@ def _templates(arguments: argparse.Namespace) -> Path:
 
 
 def _site_of_templates(arguments: argparse.Namespace) -> Site:
-    """The settings that name the kernels; on a machine without any the example's, for which our templates are made."""
+    """The settings that name the kernels; on a host without any the example's, for which our templates are made."""
     example = data.folder("deploy") / "site.toml.example"
     return load(arguments.site or (DEFAULT_SITE if Path(DEFAULT_SITE).exists() else str(example)))
 

@@ -160,7 +160,7 @@ class TimeLimit(Ends):
 
 @dataclass(frozen=True)
 class Cancelled(Ends):
-    """``scancel`` by an account; only accounting tells by whom (recorded: cancelme, cancelpend)."""
+    """``scancel`` by an account; only accounting says by whom (recorded: cancelme, cancelpend)."""
 
     by: str
     state: ClassVar[str] = "CANCELLED"
