@@ -53,11 +53,14 @@ class Launch(NamedTuple):
         if "--" not in options:
             return None
         end = options.index("--")
-        pairs = list(zip(options[:end:2], options[1:end:2], strict=True)) if end % 2 == 0 else []
-        values = {key: tuple(value for name, value in pairs if name == key) for key, _ in pairs}
-        system = ModuleSystem("".join(values.get("--module-command", ())), values.get("--module-path", ()))
-        name = "".join(values.get("--name", ()))
-        return cls(name, values.get("--module", ()), system, tuple(options[end + 1 :]))
+        values: dict[str, list[str]] = {}
+        if end % 2 == 0:
+            for name, value in zip(options[:end:2], options[1:end:2], strict=True):
+                values.setdefault(name, []).append(value)
+        module_command = "".join(values.get("--module-command", ()))
+        system = ModuleSystem(module_command, tuple(values.get("--module-path", ())))
+        kernel = "".join(values.get("--name", ()))
+        return cls(kernel, tuple(values.get("--module", ())), system, tuple(options[end + 1 :]))
 
     def ready(self, environ: Mapping[str, str]) -> tuple[list[str], Environment]:
         """The command with its program's whole path, and the environment to run it in.

@@ -94,7 +94,10 @@ def parse_squeue(stdout: str) -> Mapping[str, Job]:
         SlurmUnavailable: a line that is not as asked for.
     """
     jobs: dict[str, Job] = {}
-    for line in filter(None, map(str.strip, stdout.split("\n"))):
+    for printed in stdout.split("\n"):
+        line = printed.strip()
+        if not line:
+            continue
         job = _job(line)
         if job.id in jobs:
             raise unreadable(f"squeue printed {line[:200]!r}, a job that it had printed before")

@@ -207,9 +207,9 @@ def expand(hostlist: str) -> tuple[str, ...]:
 
 
 def _names(part: str) -> Iterator[str]:
-    pieces = re.split(r"\[([\d,-]+)\]", part)
+    pieces = re.split(r"\[([\d,-]+)\]", part)  # every second one stood in brackets
     choices = [list(_numbers(piece)) if index % 2 else [piece] for index, piece in enumerate(pieces)]
-    return map("".join, product(*choices))
+    return ("".join(chosen) for chosen in product(*choices))
 
 
 def _numbers(ranges: str) -> Iterator[str]:
