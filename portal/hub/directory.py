@@ -116,7 +116,7 @@ class Directory:
         faults = []
         for server in sorted(self._settings.servers, key=self._is_bad):
             try:
-                return self._identity(name, self._ask(server, name, password))
+                return self._identity(name, self._log_in(server, name, password))
             except ServerFault as fault:
                 self._bad_until[server] = self._clock() + BAD_FOR_S
                 self._log.warning("LDAP server %s cannot be used: %s", server, fault)
@@ -147,7 +147,7 @@ class Directory:
             )
         return Identity(name, groups, admin=bool(groups & set(self._settings.admin_groups)))
 
-    def _ask(self, server: str, name: str, password: str) -> frozenset[str]:
+    def _log_in(self, server: str, name: str, password: str) -> frozenset[str]:
         """Log in to one server as the person, and answer the names of the person's groups."""
         dn = self._settings.user_dn.replace("{username}", escape_rdn(name))
         with self._conversation(server, dn, password) as connection:
