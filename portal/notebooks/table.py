@@ -5,10 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from portal.notebooks.catalogue import Template
+from portal.notebooks.template import Template
 
 _COLUMNS = ("template", "kernel", "GPUs", "min CPU", "min GPU")
 _TEXT_WIDTH = 50  # title and data set need as much to stand in the same line as the rest
