@@ -197,9 +197,10 @@ def _notebooks_new(arguments: argparse.Namespace) -> int:
 def _notebooks_run(arguments: argparse.Namespace) -> int:
     from portal.notebooks import run
 
-    folder, kernels_folder = _templates(arguments), load(arguments.site).kernels.folder
-    name, output, kernel = arguments.name, arguments.output, arguments.kernel
-    return run.main_run(folder, name, output, arguments.set, kernels_folder, kernel)
+    kernels_folder = load(arguments.site).kernels.folder
+    return run.main_run(
+        _templates(arguments), arguments.name, arguments.output, arguments.set, kernels_folder, arguments.kernel
+    )
 
 
 def _templates(arguments: argparse.Namespace) -> Path:
@@ -210,7 +211,7 @@ def _templates(arguments: argparse.Namespace) -> Path:
 
 
 def _site_of_templates(arguments: argparse.Namespace) -> Site:
-    """The settings that name the kernels; on a machine without any the example's, for which our templates are made."""
+    """The settings that name the kernels; on a host without any the example's, for which our templates are made."""
     example = data.folder("deploy") / "site.toml.example"
     return load(arguments.site or (DEFAULT_SITE if Path(DEFAULT_SITE).exists() else str(example)))
 

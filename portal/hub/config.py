@@ -118,7 +118,8 @@ def addresses(c: Any, site: Site) -> None:
     portal = site.portal
     scheme = "https" if portal.certificate else "http"
     c.JupyterHub.bind_url = f"{scheme}://{portal.bind}:{portal.port}"
-    c.JupyterHub.ssl_cert, c.JupyterHub.ssl_key = portal.certificate, portal.key
+    c.JupyterHub.ssl_cert = portal.certificate
+    c.JupyterHub.ssl_key = portal.key
     reached_at = portal.hub_address or os.uname().nodename
     listens_at = reached_at if reached_at in ("127.0.0.1", "localhost") else "0.0.0.0"  # noqa: S104  the nodes call it
     c.JupyterHub.hub_bind_url = f"http://{listens_at}:{portal.hub_port}"

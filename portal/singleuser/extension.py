@@ -34,7 +34,8 @@ class OpenHandler(JupyterHandler):
 
     def initialize(self, boards: Boards, folders: Folders) -> None:
         """Take the boards of this session and the folders it may show."""
-        self.boards, self.folders = boards, folders
+        self.boards = boards
+        self.folders = folders
 
     @authenticated
     def get(self) -> None:
@@ -68,7 +69,8 @@ class BoardRouter(Router):
     SUPPORTED_METHODS = ()  # jupyter_server asks a handler for its methods; BoardHandler authenticates all
 
     def __init__(self, application: Any, boards: Boards) -> None:
-        self.application, self.boards = application, boards
+        self.application = application
+        self.boards = boards
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> HTTPMessageDelegate | None:
         """The handler of one request."""

@@ -52,7 +52,7 @@ def submission(request: SessionRequest, site: Site, key: str, environment: Mappi
         f"--mem={site.memory_mib(request.gpus)}M",
         *gres,
         f"--time={request.hours * 60}",
-        "--requeue",  # after the failure of a node the same session goes on elsewhere
+        "--requeue",  # after the failure of a node the same session resumes on another
         "--open-mode=append",
         "--export=ALL",
     )
