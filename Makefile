@@ -4,7 +4,7 @@ PORT ?= 8000
 DEMO := deploy/demo/demo
 export PORT
 
-.PHONY: help bench setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-notebooks test-templates
+.PHONY: help bench check setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-notebooks test-notebooks-browser test-templates
 
 help:
 	@echo 'make demo        a Slurm cluster of four nodes, LDAP and the portal on port $(PORT); Ctrl-C stops it'
@@ -14,10 +14,11 @@ help:
 	@echo 'make demo-doctor the portal looks at its own installation there'
 	@echo 'make demo-clean  takes the state folder .demo away; make clean takes .venv too'
 	@echo 'make bench       the portal beside the stock parts, in figures; needs root and an idle machine'
+	@echo 'make check       lint, types and unit tests: three minutes, without a cluster and without a network'
 	@echo 'make test        lint, types and all tests (TESTS="unit hub" runs only these rings)'
 	@echo 'make test-faults the fault suite in its long form, about 40 minutes (docs/howto/fault-suite.md)'
-	@echo 'make test-notebooks  every template on its own kernel in a Slurm job, and a table of them'
-	@echo 'make test-templates  the same as a person does it: in a browser, with their own values, about an hour'
+	@echo 'make test-notebooks  every notebook template on its own kernel in a Slurm job, in long form, and a table of them'
+	@echo 'make test-notebooks-browser  the same as a person does it: in a browser, with their own values, about an hour'
 
 setup:
 	@/usr/bin/python3 deploy/setup.py
@@ -54,6 +55,9 @@ bench:
 	@/usr/bin/python3 deploy/setup.py --dev
 	@for name in queries spawn storm restart; do .venv/bin/portal bench $$name || exit 1; echo; done
 
+check:
+	@/usr/bin/python3 tests/run.py lint unit
+
 test:
 	@/usr/bin/python3 tests/run.py $(TESTS)
 
@@ -61,7 +65,10 @@ test-faults:
 	@/usr/bin/python3 tests/run.py --long faults
 
 test-notebooks:
-	@/usr/bin/python3 tests/run.py notebooks
+	@/usr/bin/python3 tests/run.py --long notebooks
+
+test-notebooks-browser:
+	@/usr/bin/python3 tests/run.py notebooks_in_browser
 
 test-templates:
 	@/usr/bin/python3 tests/run.py templates

@@ -53,6 +53,11 @@ def jobs_of(user: str) -> list[str]:
     return sh("squeue", "--noheader", "--format=%i", f"--user={user}").split()
 
 
+def has_no_job(user: str) -> bool:
+    """Whether all jobs of a person have ended."""
+    return not jobs_of(user)
+
+
 def home(user: str) -> Path:
     """A person's home."""
     return Path(pwd.getpwnam(user).pw_dir)

@@ -1,14 +1,15 @@
 #!/usr/bin/python3
 """All tests, ring by ring: what `make test` runs. Standard library only.
 
-    tests/run.py                 every ring but templates, which takes an hour alone
-    tests/run.py unit hub        only these
-    tests/run.py --long faults   the fault suite in its long form (docs/howto/fault-suite.md)
-    tests/run.py --list          their names and what they need
+    tests/run.py                    every ring but notebooks_in_browser, which takes an hour alone
+    tests/run.py unit hub           only these
+    tests/run.py --long faults      the fault suite in its long form (docs/howto/fault-suite.md)
+    tests/run.py --long notebooks   whole lessons on every kernel that they are made for, and each launcher of Horovod
+    tests/run.py --list             their names and what they need
 
 Rings marked "inside" run in the private cluster (deploy/demo), which is started once for all of them; the root
 variant where this runs as root, the rootless one elsewhere. Each ring is one pytest run; its results are kept
-below .test-artefacts. The last line counts all of them.
+below .test-artefacts. The ten slowest tests and the minutes of each ring end a run; its last line counts all tests.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +35,7 @@ ARTEFACTS = Path(os.environ.get("DSPORTAL_ARTEFACTS") or CHECKOUT / ".test-artef
 
 EXAMPLE = CHECKOUT / "deploy" / "site" / "site.toml.example"  # its kernels are those that the templates are made for
 NO_TESTS = 5  # pytest's exit status
+PYTHON = "/usr/bin/python3"
 
 
 @dataclass(frozen=True)
@@ -42,26 +44,33 @@ class Ring:
 
     Arguments:
         usual: whether `make test` runs it; the others run when they are named.
+        parts: the names of parts that run at the same time; a last pytest run, "whole", looks at what they ran.
+        until: the ring up to which this one runs beside those that follow it, where all of them run; it mostly waits.
     """
 
     name: str
     inside: bool
     what: str
     usual: bool = True
+    parts: tuple[str, ...] = ()
+    until: str = ""
 
 
 RINGS = (
     Ring("unit", False, "pure rooms, promises (imports, docs, wheel contents)"),
-    Ring("contract", True, "the cluster on real Slurm"),
+    Ring("contract", True, "the cluster on real Slurm", until="session"),
     Ring("directory", True, "logins on real slapd"),
     Ring("session", True, "kernels out of real modules, TensorBoard, JupyterLab in Chromium"),
     Ring("hub", True, "a real hub: sessions from the click to the end"),
     Ring("faults", True, "daemons, nodes, hub, proxy, database and homes that fail; what was seen is a table"),
     Ring("browser", True, "the whole story in Chromium"),
-    Ring("notebooks", True, "templates on their own kernels in Slurm sessions"),
+    Ring("notebooks", True, "templates on their own kernels in Slurm sessions", parts=("1", "2")),
     Ring("demo", False, "the demo itself, and one full story rootless as an ordinary user"),
-    Ring("templates", True, "every template in Chromium with its own values, about an hour", usual=False),
+    Ring("notebooks_in_browser", True, "every template in Chromium with its own values, about an hour", usual=False),
 )
+OLD_NAMES = {"templates": "notebooks_in_browser"}
+WITH_ALL_KERNELS = ("notebooks", "notebooks_in_browser")
+SLOWEST = 10
 LINT = (
     ("ruff check", [str(BIN / "ruff"), "check", "."]),
     ("ruff format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."]),
@@ -79,36 +88,67 @@ class Count:
     failed: int = 0
     skipped: int = 0
 
+    def __add__(self, other: Count) -> Count:
+        return Count(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
+
     def __str__(self) -> str:
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+@dataclass(frozen=True, order=True)
+class Test:
+    """One test and its seconds."""
+
+    seconds: float
+    ring: str
+    name: str
 
 
 def title(text: str) -> None:
     print(f"\n=== {text}", flush=True)
 
 
-def set_up(rings: Sequence[Ring]) -> None:
-    """Everything the rings need, fetched and built; a failure here ends the run."""
+def set_up(rings: Sequence[Ring]) -> Beside | None:
+    """Everything the rings need, fetched and built; a failure here ends the run.
+
+    Horovod, which only the notebooks need, is compiled for some minutes: beside the rings before them.
+    """
     title("set up")
-    subprocess.run(["/usr/bin/python3", str(CHECKOUT / "deploy/setup.py"), "--dev"], check=True)
-    if any(ring.inside or ring.name == "demo" for ring in rings):
-        pip = subprocess.run(
-            ["/usr/bin/python3", str(CHECKOUT / "deploy/setup.py"), "--print-pip"],
-            check=True, capture_output=True, text=True,
-        ).stdout.strip()  # fmt: skip
-        builder = [
-            "/usr/bin/python3",
-            str(CHECKOUT / "deploy/environments/build.py"),
-            "--cm",
-            str(STATE / "cm"),
-            "--pip",
-            pip,
-        ]
-        everything = any(ring.name in ("notebooks", "templates") for ring in rings)
-        subprocess.run([*builder, *(["--all"] if everything else [])], check=True)
-        if everything:
-            horovod = str(CHECKOUT / "deploy/environments/horovod.py")
-            subprocess.run(["/usr/bin/python3", horovod, *builder[2:]], check=True)
+    subprocess.run([PYTHON, str(CHECKOUT / "deploy/setup.py"), "--dev"], check=True)
+    if not any(ring.inside or ring.name == "demo" for ring in rings):
+        return None
+    asked = [PYTHON, str(CHECKOUT / "deploy/setup.py"), "--print-pip"]
+    pip = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+    where = ["--cm", str(STATE / "cm"), "--pip", pip]
+    everything = any(ring.name in WITH_ALL_KERNELS for ring in rings)
+    builder = [PYTHON, str(CHECKOUT / "deploy/environments/build.py"), *where]
+    subprocess.run([*builder, *(["--all"] if everything else [])], check=True)
+    if not everything:
+        return None
+    return Beside("horovod", ["nice", PYTHON, str(CHECKOUT / "deploy/environments/horovod.py"), *where])
+
+
+class Beside:
+    """A command that runs beside the rings; what it prints is kept, and shown when somebody needs its result."""
+
+    def __init__(self, name: str, argv: Sequence[str], **variables: str) -> None:
+        self.log = ARTEFACTS / f"{name}.log"
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                argv, cwd=CHECKOUT, env={**environment(), **variables}, stdout=log, stderr=subprocess.STDOUT
+            )
+
+    def finish(self) -> int:
+        """Wait for its end and show what it printed; answers its exit status."""
+        status = self._process.wait()
+        print(self.log.read_text(errors="replace"), flush=True)
+        return status
+
+    def end(self) -> None:
+        """End it, where nobody waits for it any more."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            self._process.wait()
 
 
 def demo(*arguments: str, check: bool = True) -> int:
@@ -146,20 +186,68 @@ def lint() -> Count:
 
 
 def run_ring(ring: Ring, options: Sequence[str]) -> Count:
-    """One pytest run; a run that ends without a report counts as one failure."""
+    """One pytest run; or those of the ring's parts at the same time, and then the look at what they ran."""
     title(f"{ring.name}: {ring.what}")
-    report = ARTEFACTS / f"{ring.name}.xml"
+    if not ring.parts:
+        return run_here(ring, options)
+    first, *others = ring.parts
+    beside = [PytestBeside(ring, options, part) for part in others]
+    try:
+        counts = [run_here(ring, options, first), *(run.result() for run in beside)]
+    finally:
+        for run in beside:
+            run.end()
+    title(f"{ring.name}: the whole")
+    return sum([*counts, run_here(ring, options, "whole")], Count())
+
+
+def run_here(ring: Ring, options: Sequence[str], part: str = "") -> Count:
+    """A pytest run whose output is shown at once."""
+    argv = pytest_command(ring, options, part)
+    status = subprocess.run(argv, cwd=CHECKOUT, env={**environment(), "DSPORTAL_PART": part}, check=False).returncode
+    return judged(name_of(ring, part), status, options)
+
+
+class PytestBeside(Beside):
+    """A ring, or a part of one, that runs beside others."""
+
+    def __init__(self, ring: Ring, options: Sequence[str], part: str = "") -> None:
+        self.name, self.options, self.started = name_of(ring, part), options, time.monotonic()
+        super().__init__(self.name, pytest_command(ring, options, part), DSPORTAL_PART=part)
+
+    def result(self) -> Count:
+        """Wait for its end, show what it printed, and count."""
+        title(f"{self.name}, which ran at the same time")
+        return judged(self.name, self.finish(), self.options)
+
+
+def name_of(ring: Ring, part: str) -> str:
+    """What the report and the log of a pytest run are called."""
+    return f"{ring.name}-{part}" if part else ring.name
+
+
+def pytest_command(ring: Ring, options: Sequence[str], part: str = "") -> list[str]:
+    """The command of a ring, or of a part of it; what an earlier run said is taken away."""
+    report = report_of(name_of(ring, part))
     report.unlink(missing_ok=True)
     argv = [str(BIN / "python"), "-m", "pytest", f"tests/{ring.name}", f"--junitxml={report}", *options]
-    inside = [str(DEMO), "exec", "--"] if ring.inside else []
-    done = subprocess.run([*inside, *argv], cwd=CHECKOUT, env=environment(), check=False)
-    count = read(report)
-    if done.returncode < 0 or done.returncode > 128:  # a signal: pytest could say nothing itself
-        print(f"{ring.name}: ended by signal {abs(done.returncode) % 128}", flush=True)
-    nothing_chosen = done.returncode == NO_TESTS and bool(options)  # -k names tests of other rings
-    if not nothing_chosen and not count.failed and (done.returncode or not count.passed):
+    return [*([str(DEMO), "exec", "--"] if ring.inside else []), *argv]
+
+
+def judged(name: str, status: int, options: Sequence[str]) -> Count:
+    """What a pytest run counted; a run that ends without a report counts as one failure."""
+    count = read(report_of(name))
+    if status < 0 or status > 128:  # a signal: pytest could say nothing itself
+        print(f"{name}: ended by signal {abs(status) % 128}", flush=True)
+    nothing_chosen = status == NO_TESTS and bool(options)  # -k names tests of other rings
+    if not nothing_chosen and not count.failed and (status or not count.passed):
         count.failed = 1
     return count
+
+
+def report_of(name: str) -> Path:
+    """The JUnit report of a pytest run."""
+    return ARTEFACTS / f"{name}.xml"
 
 
 def environment() -> dict[str, str]:
@@ -190,9 +278,36 @@ def read(report: Path) -> Count:
     return Count(int(suite["tests"]) - failed - skipped, failed, skipped)
 
 
-def run_all(rings: Sequence[Ring], options: Sequence[str], with_lint: bool) -> dict[str, tuple[Count, float]]:
+def tests_of(ring: str) -> list[Test]:
+    """What the reports of a ring, or of its parts, say of each of its tests."""
+    parts = next((one.parts for one in RINGS if one.name == ring), ())
+    reports = filter(Path.is_file, map(report_of, [f"{ring}-{part}" for part in parts] or [ring]))
+    cases = [case.attrib for report in reports for case in ET.parse(report).iter("testcase")]  # noqa: S314  as above
+    return [
+        Test(float(case["time"]), ring, f"{case['classname'].rpartition('.')[2]}::{case['name']}") for case in cases
+    ]
+
+
+def slowest(rings: Iterable[str]) -> list[Test]:
+    """The tests of these rings that took longest, what they set up and take down included."""
+    return sorted((test for ring in rings for test in tests_of(ring)), reverse=True)[:SLOWEST]
+
+
+def tell_slowest(rings: Iterable[str]) -> None:
+    """A line for each of the slowest tests."""
+    if found := slowest(rings):
+        title(f"the {len(found)} slowest tests: what a module or a ring sets up counts for its first test")
+        width = max(len(test.ring) for test in found)
+        for test in found:
+            print(f"{test.seconds:7.1f} s  {test.ring:<{width}} {test.name[:100]}")
+
+
+def run_all(
+    rings: Sequence[Ring], options: Sequence[str], with_lint: bool, horovod: Beside | None = None
+) -> dict[str, tuple[Count, float]]:
     """Every ring in order; the cluster is up while rings inside run."""
     results: dict[str, tuple[Count, float]] = {}
+    beside: dict[Ring, PytestBeside] = {}
     started = time.monotonic()
     if with_lint:
         results["lint"] = (lint(), time.monotonic() - started)
@@ -207,22 +322,50 @@ def run_all(rings: Sequence[Ring], options: Sequence[str], with_lint: bool) -> d
             elif not ring.inside and is_up:
                 demo("down", check=False)
                 is_up = False
-            results[ring.name] = (run_ring(ring, options), time.monotonic() - started)
+            if runs_beside(ring, rings):
+                beside[ring] = PytestBeside(ring, options)
+                continue
+            results[ring.name] = (run_with(horovod, ring, options), time.monotonic() - started)
+            for other in [other for other in beside if other.until == ring.name]:
+                run = beside.pop(other)
+                results[other.name] = (run.result(), time.monotonic() - run.started)
     finally:
+        for left in (*beside.values(), *filter(None, [horovod])):
+            left.end()
         if is_up:
             demo("down", check=False)
     return results
 
 
+def runs_beside(ring: Ring, rings: Sequence[Ring]) -> bool:
+    """Whether a ring runs beside those that follow it: where all of these run, too."""
+    names = [one.name for one in RINGS]
+    if not ring.until:
+        return False
+    following = RINGS[names.index(ring.name) + 1 : names.index(ring.until) + 1]
+    return all(one in rings for one in following)
+
+
+def run_with(horovod: Beside | None, ring: Ring, options: Sequence[str]) -> Count:
+    """A ring; one that needs Horovod waits until it is built, and fails when it cannot be."""
+    if horovod and ring.name in WITH_ALL_KERNELS:
+        title("Horovod, compiled beside the rings before")
+        if horovod.finish():
+            return Count(failed=1)
+    return run_ring(ring, options)
+
+
 def tell(results: dict[str, tuple[Count, float]]) -> int:
     """The table, what was not run, and the summary line; answers the exit status."""
+    tell_slowest(results)
     title("result")
     total = Count()
-    for name, (count, seconds) in results.items():
-        print(f"{name:<12} {count!s:<38} {seconds:7.1f} s")
-        total.passed += count.passed
-        total.failed += count.failed
-        total.skipped += count.skipped
+    width = max(map(len, results))
+    order = ["lint", *(ring.name for ring in RINGS)]
+    for name in sorted(results, key=order.index):
+        count, seconds = results[name]
+        print(f"{name:<{width}} {count!s:<38} {seconds:7.1f} s")
+        total += count
     if os.geteuid() != 0:
         print("Not run, because this is not root: GPU isolation by device cgroups, memory limits that kill.")
     print("Needs a GPU: no test so far.")
@@ -235,26 +378,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="All tests, ring by ring.")
     names = [ring.name for ring in RINGS]
     parser.add_argument(
-        "rings", nargs="*", metavar="RING", help=f"lint, {', '.join(names)} (default: all but templates)"
+        "rings", nargs="*", metavar="RING", help=f"lint, {', '.join(names)} (default: all but notebooks_in_browser)"
     )
     parser.add_argument("--list", action="store_true", help="only tell the rings")
-    parser.add_argument("--long", action="store_true", help="the fault suite in its long form, about 40 minutes")
+    parser.add_argument(
+        "--long", action="store_true", help="faults and notebooks in their long forms, 40 and 20 minutes"
+    )
     parser.add_argument("-k", default="", help="as pytest's -k")
     options = parser.parse_args(argv)
+    for old in set(options.rings) & set(OLD_NAMES):
+        print(f"The ring {old} is called {OLD_NAMES[old]} now.", flush=True)
+    options.rings = [OLD_NAMES.get(ring, ring) for ring in options.rings]
     for ring in options.rings:
         if ring not in ("lint", *names):
             parser.error(f"{ring!r} is no ring; there are lint, {', '.join(names)}")
     if options.list:
-        print("\n".join(f"{r.name:<12} {'inside' if r.inside else 'host':<8} {r.what}" for r in RINGS))
+        print("\n".join(f"{r.name:<20} {'inside' if r.inside else 'host':<8} {r.what}" for r in RINGS))
         return 0
     if options.long:
-        os.environ["DSPORTAL_FAULTS"] = "long"
+        os.environ |= {"DSPORTAL_FAULTS": "long", "DSPORTAL_NOTEBOOKS": "long"}
     rings = [ring for ring in RINGS if ring.name in options.rings or (ring.usual and not options.rings)]
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     try:
-        set_up(rings)
+        horovod = set_up(rings)
         with_lint = not options.rings or "lint" in options.rings
-        results = run_all(rings, ["-k", options.k] if options.k else [], with_lint)
+        results = run_all(rings, ["-k", options.k] if options.k else [], with_lint, horovod)
     except subprocess.CalledProcessError as error:
         print(f"tests: {' '.join(map(str, error.cmd[:3]))} failed; see above", file=sys.stderr)
         print("\n0 passed, 1 failed", flush=True)

@@ -45,7 +45,7 @@ def create(folder: Path, name: str, kernel: Kernelspec, title: str = "") -> Path
     try:
         path.parent.mkdir(exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
-            nbformat.write(nbformat.from_dict(notebook), file)  # type: ignore[no-untyped-call]
+            nbformat.write(nbformat.from_dict(notebook), file)
     except OSError as error:
         raise NotCreated(
             f"{error.filename} cannot be written ({error.strerror}): name a folder of yours with --folder."

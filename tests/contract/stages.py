@@ -56,7 +56,7 @@ class Stage(Protocol):
         ...
 
 
-BEHAVIOURS = {
+BEHAVIOURS: dict[str, does.Behaviour] = {
     "runs": does.Runs(),
     "waits": does.PendingForever("BeginTime"),
     "is held": does.Held(),

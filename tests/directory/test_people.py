@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -66,12 +67,16 @@ def test_a_wrong_name_costs_the_same_operations_as_a_wrong_password(
         server = other_slapd(good_certificate)
         with pytest.raises(LoginRefused):
             directory(server.url).verify(name, "wrong")
-        eventually(lambda server=server: server.is_quiet, "the conversation is over")
+        eventually(partial(is_quiet, server), "the conversation is over")
         done.append(server.operations())
 
     assert done[0] == done[1]
     assert "BIND" in done[0]
     assert "RESULT tag=97 err=49" in done[0]
+
+
+def is_quiet(server: Slapd) -> bool:
+    return server.is_quiet
 
 
 def test_a_right_password_of_somebody_who_is_not_allowed_says_so(directory: Directories, slapd: Slapd) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_no_bad_answer_of_squeue_ends_a_session(
         for name, answer in answers:
             with hub.squeue.says(answer):
                 enough = hub.squeue.asked() + POLLS
-                eventually(lambda enough=enough: asked(hub, token, enough), f"{name}: asked", within_s=60)
+                eventually(partial(asked, hub, token, enough), f"{name}: asked", within_s=60)
             started = time.monotonic()
             lost += [f"{name}: {person.name}" for person in (alice, bob) if not is_held(person, held)]
             eventually(lambda: answers_again(hub, token), f"the hub knows the queue after {name}", within_s=30)

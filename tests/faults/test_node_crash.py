@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -27,7 +28,7 @@ def broken() -> Iterator[list[str]]:
     for node in nodes:
         daemon("start", f"slurmd-{node}")
         sh("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
-        eventually(lambda node=node: state_of(node).strip("*") in ("idle", "mix"), f"{node} is up again", within_s=60)
+        eventually(partial(is_up, node), f"{node} is up again", within_s=60)
 
 
 def test_a_session_whose_node_crashes_goes_on_at_another_node(
@@ -64,6 +65,10 @@ def node_of(job_id: str) -> str:
 def state_of(node: str) -> str:
     """A node's state."""
     return sh("sinfo", "--noheader", f"--nodes={node}", "--format=%t").split()[0]
+
+
+def is_up(node: str) -> bool:
+    return state_of(node).strip("*") in ("idle", "mix")
 
 
 def crash(node: str, job_id: str) -> None:

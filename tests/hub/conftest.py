@@ -6,13 +6,14 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
 from portal.launcher import SESSIONS
-from tests.inside import SITE_FILE, VENV_BIN, eventually, home, jobs_of, sh
+from tests.inside import SITE_FILE, VENV_BIN, eventually, has_no_job, home, jobs_of, sh
 
 PORT = 18000
 URL = f"http://127.0.0.1:{PORT}"
@@ -156,7 +157,7 @@ def people(hub: Hub) -> Iterator[dict[str, Person]]:
         person.stop()
         person.http.close()
         sh("scancel", f"--user={person.name}")
-        eventually(lambda name=person.name: not jobs_of(name), "no job is left")
+        eventually(partial(has_no_job, person.name), "no job is left")
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def train(kind: str, lost_with: int = 0) -> dict[str, Any]:
     return {"loss": seen, "weights": hashlib.sha256(weights).hexdigest()}
 
 
-TASKS = {
+TASKS: dict[str, Callable[[], dict[str, Any]]] = {
     "equal": lambda: {kind: train(kind) for kind in OPTIMIZERS},
     "killed": lambda: train("sgd", signal.SIGKILL),
     "stopped": lambda: train("sgd", signal.SIGSTOP),

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,7 @@ def saved() -> dict[str, Any]:
     return {"class": place, "step": int(loaded.iterations), "rate": float(loaded.learning_rate)}
 
 
-class Dies(keras.callbacks.Callback):
+class Dies(keras.callbacks.Callback):  # type: ignore[misc]  # Keras is in the kernel's environment only
     """One rank is lost in the middle of an epoch."""
 
     def __init__(self, number: int) -> None:
@@ -158,7 +159,7 @@ def lost(number: int) -> dict[str, Any]:
     return {}
 
 
-TASKS = {
+TASKS: dict[str, Callable[[], dict[str, Any]]] = {
     "equal": lambda: {**{kind: train(kind) for kind in OPTIMIZERS}, "embedding": embedding()},
     "refused": lambda: {"refused": refused(), "saved": saved(), "normalised": normalised(), "scaled": scaled()},
     "killed": lambda: lost(signal.SIGKILL),

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.inside import sh
+from tests.notebooks.jobs import PERSON
 
-PERSON = "alice"
 LOCAL, SHARED = "/cm/local/modulefiles", "/cm/shared/modulefiles"
 ORDERS = {"local first": f"{LOCAL}:{SHARED}", "shared first": f"{SHARED}:{LOCAL}", "local alone": LOCAL}
 

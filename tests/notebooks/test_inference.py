@@ -134,8 +134,8 @@ def no_training_images(folder: Path) -> None:
     folder.mkdir(parents=True)
     for file in REAL.glob("*.gz"):
         shutil.copy(file, folder)
-    with gzip.open(folder / "train-images-idx3-ubyte.gz", "wb", compresslevel=1) as file:
-        file.write(bytes(16 + 784 * 60_000))
+    with gzip.open(folder / "train-images-idx3-ubyte.gz", "wb", compresslevel=1) as images:
+        images.write(bytes(16 + 784 * 60_000))
 
 
 def test_the_search_ends_at_a_rate_that_holds_and_a_higher_one_that_does_not(served: Run) -> None:

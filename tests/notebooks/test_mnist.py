@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.notebooks.jobs import Run, finished_run, in_a_job, own_data, own_folder
+from tests.notebooks.jobs import PERSON, Run, finished_run, in_a_job, own_data, own_folder
 
 LESSONS = {  # each template, and what it says of its framework
     "tensorflow/mnist": r"TensorFlow 2\.\d+\.\d+ with Keras 3\.\d+",
@@ -79,7 +79,7 @@ def test_it_links_to_its_logs_in_tensorboard(trained: Run) -> None:
         assert "tensorboard-link" not in trained.cells
         return
     (link,) = trained.shown("tensorboard-link", "text/html")
-    assert 'href="/user/alice/tensorboard/open?path=mnist-template/logs"' in link
+    assert f'href="/user/{PERSON}/tensorboard/open?path=mnist-template/logs"' in link
 
 
 def test_a_bar_shows_how_far_the_training_is(trained: Run) -> None:

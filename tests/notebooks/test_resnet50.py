@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.notebooks.jobs import Run, changed_module, finished_run, in_a_job, own_folder
+from tests.notebooks.jobs import PERSON, Run, changed_module, finished_run, in_a_job, own_folder
 from tests.notebooks.test_mnist import steps_of
 
 LESSON = "tensorflow/resnet50"
@@ -89,7 +89,7 @@ def test_it_draws_its_images_its_speeds_and_its_loss(trained: Run) -> None:
     for cell in ("prepare-data", "plot", "loss-curve"):
         assert len(trained.shown(cell, "image/png")) == 1, cell
     (link,) = trained.shown("tensorboard-link", "text/html")
-    assert 'href="/user/alice/tensorboard/open?path=resnet50-template/logs"' in link
+    assert f'href="/user/{PERSON}/tensorboard/open?path=resnet50-template/logs"' in link
 
 
 def test_bars_show_how_far_the_measurement_and_the_training_are(trained: Run) -> None:

@@ -16,7 +16,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from portal.tensorboard.boards import Boards
-from tests.notebooks.jobs import Run, finished_run, in_a_job, own_folder
+from tests.notebooks.jobs import PERSON, Run, finished_run, in_a_job, own_folder
 
 FEW = {"epochs": 2, "train_images": 5_000, "profile_steps": 5}
 PAGES = ("scalars", "images", "graphs", "histograms", "distributions", "hparams", "timeseries", "profile")
@@ -123,7 +123,7 @@ def test_it_reaches_its_floor_and_links_to_its_own_folder(lesson: Run) -> None:
     assert re.search(r"As expected: run-1 is the best, and 0\.\d{4} is not below 0\.55", lesson.text("compare"))
     (folder,) = (lesson.folder / "logs").iterdir()
     (link,) = lesson.shown("tensorboard-link", "text/html")
-    assert f'href="/user/alice/tensorboard/open?path=tensorboard-lesson/logs/{folder.name}"' in link
+    assert f'href="/user/{PERSON}/tensorboard/open?path=tensorboard-lesson/logs/{folder.name}"' in link
 
 
 def test_a_bar_shows_how_many_epochs_are_done(lesson: Run) -> None:

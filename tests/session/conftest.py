@@ -11,7 +11,11 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
-from session_server import (
+
+from portal.kernels.modules import ModuleSystem
+from portal.kernels.specs import sync
+from portal.site import Site, parse
+from tests.session.session_server import (
     ARTEFACTS,
     DEADLINE_S,
     TOKEN,
@@ -22,10 +26,6 @@ from session_server import (
     write_module,
     write_scalars,
 )
-
-from portal.kernels.modules import ModuleSystem
-from portal.kernels.specs import sync
-from portal.site import Site, parse
 
 CHROMIUM_ARGS = [
     "--no-sandbox",

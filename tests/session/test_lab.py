@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
-from session_server import Server
+
+from tests.session.session_server import Server
 
 Picture = Callable[[Page, str], None]
 

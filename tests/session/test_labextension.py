@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from session_server import CHECKOUT
+from tests.session.session_server import CHECKOUT
 
 LAB = CHECKOUT / "templates" / "lab"
 BUILT = CHECKOUT / "portal" / "labextension"

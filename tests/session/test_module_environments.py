@@ -7,11 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from session_server import write_module
 
 from portal.errors import KernelError
 from portal.kernels import module_cache
 from portal.kernels.modules import ModuleSystem, environment
+from tests.session.session_server import write_module
 
 MODULES = ["shared/tensorflow", "shared/tensorflow/2.21", "shared/jupyter", "shared/pytorch"]
 

@@ -16,9 +16,9 @@ import nbformat
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from nbclient import NotebookClient
-from session_server import DEADLINE_S, HUB_SECRET, Server, wait_for
 
 from portal.site import Site
+from tests.session.session_server import DEADLINE_S, HUB_SECRET, Server, wait_for
 
 SHOW_ENVIRONMENT = "import json, os, sys; print(json.dumps([sys.executable, dict(os.environ)]))"
 

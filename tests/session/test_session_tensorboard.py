@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from session_server import HUB_SECRET, Server, wait_for, write_scalars
 
 from portal.tensorboard import boards
 from portal.tensorboard.boards import BoardFailed, Boards
+from tests.session.session_server import HUB_SECRET, Server, wait_for, write_scalars
 
 
 def process_of(board: str, server: Server) -> Path | None:

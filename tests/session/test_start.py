@@ -17,15 +17,16 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from certipy import Certipy
-from session_server import DEADLINE_S, wait_for
-from stub_hub import PERSON, PREFIX, TOKEN, StubHub
 
 from portal import data
+from tests.session.session_server import DEADLINE_S, wait_for
+from tests.session.stub_hub import PERSON, PREFIX, TOKEN, StubHub
 
 COMMAND = ["-I", "-m", "portal.singleuser.server"]
 SIGNALLED = 128 + signal.SIGTERM
@@ -91,11 +92,12 @@ class Session:
     @property
     def port(self) -> int:
         """The port that the hub was told."""
-        wait_for("port", lambda: self.hub.bodies("ready") or self._must_live())
+        wait_for("port", lambda: self.hub.bodies("ready") or not self._is_alive())
         return int(self.hub.bodies("ready")[0]["port"])
 
-    def _must_live(self) -> None:
+    def _is_alive(self) -> bool:
         assert self.process.poll() is None, self.log.read_text()
+        return True
 
     def ask(self, path: str, method: str = "GET", token: str = TOKEN) -> tuple[int, str]:
         """Status and text of an answer; a server that does not serve yet is waited for."""
@@ -293,7 +295,7 @@ def test_the_stop_signal_is_never_lost_however_busy_the_log_is(start_session: St
         askers = [threading.Thread(target=keep_asking, args=(session, stop)) for _ in range(4)]
         for asker in askers:
             asker.start()
-        wait_for("busy log", lambda session=session: session.log.read_text().count("GET /user/person/api ") > 20)
+        wait_for("busy log", partial(has_a_busy_log, session))
         try:
             assert session.end() == 0
         finally:
@@ -301,6 +303,10 @@ def test_the_stop_signal_is_never_lost_however_busy_the_log_is(start_session: St
         for asker in askers:
             asker.join()
         assert session.hub.bodies("ending") == [{}]
+
+
+def has_a_busy_log(session: Session) -> bool:
+    return session.log.read_text().count("GET /user/person/api ") > 20
 
 
 def keep_asking(session: Session, stop: threading.Event) -> None:

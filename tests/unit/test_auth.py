@@ -198,8 +198,8 @@ async def test_a_refusal_comes_at_the_same_time_however_long_the_server_thought_
         now[0] += answer_s  # a server hashes the password only where the name exists
         raise LoginRefused(REFUSED)
 
-    async def pause(seconds: float) -> None:
-        now[0] += seconds
+    async def pause(delay: float) -> None:
+        now[0] += delay
 
     monkeypatch.setattr(directory, "verify", refuse)
     authenticator.clock, authenticator.pause = lambda: now[0], pause

@@ -171,7 +171,13 @@ def test_a_field_that_comes_twice_or_empty_handed_is_refused(values: list[str]) 
 
 
 def test_what_can_be_read_of_a_refused_form_is_kept() -> None:
-    data = {"gpus": ["3"], "hours": ["many"], "partition": ["iq"], "qos": ["vip"], "x_file": [{"body": b""}]}
+    data: dict[str, list[object]] = {
+        "gpus": ["3"],
+        "hours": ["many"],
+        "partition": ["iq"],
+        "qos": ["vip"],
+        "x_file": [{"body": b""}],
+    }
 
     assert options.entered(data) == SessionRequest("iq", 3, 0)
     assert options.entered({}) == SessionRequest()

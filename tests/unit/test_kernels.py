@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from module_command import Modules
 
 from portal.errors import KernelError
 from portal.kernels.modules import ModuleSystem
 from portal.kernels.run_kernel import Launch, main, program
 from portal.kernels.specs import main_list, main_sync, sync
 from portal.site import Site, parse
+from tests.unit.module_command import Modules
 
 
 @pytest.fixture

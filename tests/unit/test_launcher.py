@@ -156,7 +156,7 @@ def test_a_full_home_is_named(monkeypatch: pytest.MonkeyPatch, slurm: list[list[
         raise OSError(28, "No space left on device", str(path))
 
     monkeypatch.setattr(launcher, "_write_private", full)
-    monkeypatch.setattr(launcher.signal, "alarm", lambda _: 0)  # it would end this whole test run
+    monkeypatch.setattr("signal.alarm", lambda _: 0)  # it would end this whole test run
     monkeypatch.setattr("sys.stdin", type("In", (), {"buffer": io.BytesIO(json.dumps(SUBMIT).encode())}))
 
     assert launcher.main() == 0

@@ -28,7 +28,7 @@ def test_a_node_has_what_jobs_may_use_and_what_they_use() -> None:
     assert (found.memory_mib, found.memory_used_mib, found.memory_free_mib) == (376832, 40960, 335872)
     assert (found.gpus, found.gpus_used) == ({"v100": 3, "a100": 1}, {"v100": 2, "a100": 0})
     assert found.gpus_free == {"v100": 1, "a100": 1}
-    assert (found.partitions, found.states, found.is_usable) == (("sxm2", "long"), {"MIXED"}, True)
+    assert (found.partitions, found.states, found.is_usable) == (("sxm2", "long"), frozenset({"MIXED"}), True)
 
 
 @pytest.mark.parametrize(

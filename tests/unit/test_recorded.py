@@ -10,15 +10,15 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
-from recorded import VERSIONS, Case, as_ours, case, names, one_line_each, rows, scenario
 
 from portal.errors import SlurmUnavailable
 from portal.slurm import nodes
 from portal.slurm.accounting import JobEnd, parse_sacct, parse_show_job
 from portal.slurm.jobs import Job, Phase, parse_ping, parse_squeue, phase_of
+from tests.unit.recorded import VERSIONS, Case, as_ours, case, names, one_line_each, rows, scenario
 
 Value = TypeVar("Value")
 
@@ -219,14 +219,14 @@ def some_nodes(recorded: Case) -> None:
     return None
 
 
-def nodes_in_json(recorded: Case) -> Mapping[str, dict[str, object]]:
+def nodes_in_json(recorded: Case) -> Mapping[str, dict[str, Any]]:
     """The same scene in JSON: sinfo has it by node in 22.05 only, scontrol from 23.02 on."""
     prefix = "extra-" if recorded.name.startswith("extra-") else ""
     name = "sinfo-json" if recorded.version == "22.05" else "scontrol-show-node-json"
     return {entry["name"]: entry for entry in case(recorded.version, prefix + name).json["nodes"]}
 
 
-def with_details(listing: str, told: Mapping[str, dict[str, object]]) -> str:
+def with_details(listing: str, told: Mapping[str, dict[str, Any]]) -> str:
     """The listing as ``--details`` gives it (seen on 22.05): with GPUs in use, here out of the same scene's JSON."""
 
     def details(line: re.Match[str]) -> str:
@@ -303,7 +303,7 @@ def some_reservations(recorded: Case) -> None:
         "class": False,
         "maint_all": True,
     }
-    assert (found["maint_gn07"].nodes, found["class"].nodes) == ({"gn07"}, {"gn01"})
+    assert (found["maint_gn07"].nodes, found["class"].nodes) == (frozenset({"gn07"}), frozenset({"gn01"}))
     assert found["maint_all"].nodes == {f"gn0{number}" for number in range(1, 9)}
     assert found["maint_gn07"].starts_at < datetime(2026, 11, 21) < found["class"].starts_at
 

@@ -1,4 +1,4 @@
-"""What the templates say before they begin, where a kernel has not what they need."""
+"""What the notebook templates say before they begin, where a kernel has not what they need."""
 
 from __future__ import annotations
 

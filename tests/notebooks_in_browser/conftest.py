@@ -27,5 +27,5 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The table, on standard output and as a file."""
     rows = table.rows(templates(folder("notebooks")), table.RUNS, table.FAILED)
-    (table.FOLDER / "templates.json").write_text(table.as_json(rows))
-    terminalreporter.write_line(f"\nThe templates in a browser, with their own values\n\n{table.text(rows)}")
+    (table.FOLDER / "notebooks_in_browser.json").write_text(table.as_json(rows))
+    terminalreporter.write_line(f"\nThe notebook templates in a browser, with their own values\n\n{table.text(rows)}")

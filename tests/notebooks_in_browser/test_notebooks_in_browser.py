@@ -1,4 +1,4 @@
-"""Every template as a new person sees it: opened in JupyterLab, run with its own values, and looked at to its end."""
+"""Every notebook template as a new person sees it: opened in JupyterLab, run with its own values, seen to its end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from portal.data import folder
-from portal.notebooks.catalogue import Template, templates
+from portal.notebooks.template import Template, templates
 from tests.browser.portal_page import log_in_as, picture
 from tests.inside import eventually, home, sh
 from tests.notebooks import table
@@ -24,7 +24,7 @@ from tests.notebooks import table
 PERSON = "heidi"  # nobody else's tests start sessions for her
 LAB_DEADLINE_MS = 90_000
 PATIENCE = 4  # times the minutes on a template's card, on machines that are slower or busy
-KEPT = Path(os.environ.get("DSPORTAL_ARTEFACTS", "/tmp")) / "templates"
+KEPT = Path(os.environ.get("DSPORTAL_ARTEFACTS", "/tmp")) / "notebooks_in_browser"
 TEMPLATES = templates(folder("notebooks"))
 
 
@@ -132,7 +132,7 @@ def keep(page: Page, template: Template) -> None:
     name = template.name.replace("/", "-")
     KEPT.mkdir(parents=True, exist_ok=True)
     shutil.copy(file_of(template), KEPT / f"{name}.ipynb")
-    picture(page, f"template-{name}")
+    picture(page, f"notebook-{name}")
 
 
 def close(page: Page) -> None:

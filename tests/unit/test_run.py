@@ -1,0 +1,173 @@
+"""What `make test` says at its end, out of the reports of the rings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import run
+
+REPORT = """<?xml version="1.0" encoding="utf-8"?>
+<testsuites>
+<testsuite name="pytest" errors="0" failures="1" skipped="0" tests="{count}">{cases}</testsuite>
+</testsuites>
+"""
+
+
+@pytest.fixture
+def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the reports of two rings: eight tests of 1 to 8 s, and seven of 0.5 to 6.5 s."""
+    monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
+    for ring, seconds in {"hub": [n + 1.0 for n in range(8)], "browser": [n + 0.5 for n in range(7)]}.items():
+        cases = "".join(
+            f'<testcase classname="tests.{ring}.test_it" name="test_of_{second}_s" time="{second}"/>'
+            for second in seconds
+        )
+        (tmp_path / f"{ring}.xml").write_text(REPORT.format(count=len(seconds), cases=cases))
+    return tmp_path
+
+
+@pytest.mark.usefixtures("reports")
+def test_the_ten_slowest_tests_of_all_rings_are_told_slowest_first() -> None:
+    found = run.slowest(["hub", "browser", "lint"])
+    assert [test.seconds for test in found] == [8.0, 7.0, 6.5, 6.0, 5.5, 5.0, 4.5, 4.0, 3.5, 3.0]
+    assert found[2] == run.Test(6.5, "browser", "test_it::test_of_6.5_s")
+
+
+@pytest.mark.usefixtures("reports")
+def test_a_run_ends_with_its_slowest_tests_the_seconds_of_each_ring_and_the_sum(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status = run.tell({"lint": (run.Count(5), 9.0), "hub": (run.Count(7, 1), 36.0), "browser": (run.Count(7), 24.5)})
+    lines = capsys.readouterr().out.splitlines()
+    assert status == 1
+    assert lines[1].startswith("=== the 10 slowest tests")
+    assert lines[2] == "    8.0 s  hub     test_it::test_of_8.0_s"
+    assert "hub     7 passed, 1 failed, 0 skipped             36.0 s" in lines
+    assert lines[-1] == "19 passed, 1 failed, 0 skipped"
+
+
+def test_only_the_rings_that_ran_are_looked_at(reports: Path) -> None:
+    assert reports.is_dir()
+    assert {test.ring for test in run.slowest(["browser"])} == {"browser"}
+
+
+def test_a_ring_has_the_folder_of_its_name() -> None:
+    assert [ring.name for ring in run.RINGS if not (run.CHECKOUT / "tests" / ring.name).is_dir()] == []
+
+
+def test_the_old_name_of_a_ring_works_and_says_the_new_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
+    monkeypatch.setattr(run, "set_up", lambda rings: asked.extend(ring.name for ring in rings))
+    monkeypatch.setattr(run, "run_all", lambda *_: {"notebooks_in_browser": (run.Count(17), 2_200.0)})
+    assert run.main(["templates"]) == 0
+    assert asked == ["notebooks_in_browser"]
+    assert "The ring templates is called notebooks_in_browser now." in capsys.readouterr().out
+
+
+def test_a_ring_that_is_none_is_refused_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run.main(["huub"])
+    assert "'huub' is no ring; there are lint, unit, contract" in capsys.readouterr().err
+
+
+@pytest.fixture
+def two_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """A ring of two parts, whose pytest runs leave nothing but their reports; answers what happened, in order."""
+    happened: list[str] = []
+    monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
+    monkeypatch.setattr(run, "RINGS", (run.Ring("books", False, "lessons", parts=("1", "2")),))
+
+    def reported(name: str) -> None:
+        case = f'<testcase classname="tests.books.test_it" name="test_of_{name}" time="1.5"/>'
+        (tmp_path / f"books-{name}.xml").write_text(REPORT.format(count=3, cases=case))
+
+    class PytestBeside:
+        def __init__(self, ring: run.Ring, options: list[str], part: str) -> None:
+            happened.append(f"part {part} begins beside")
+            self.part = part
+
+        def result(self) -> run.Count:
+            happened.append(f"part {self.part} is waited for")
+            reported(self.part)
+            return run.judged(f"books-{self.part}", 1, [])
+
+        def end(self) -> None:
+            happened.append(f"part {self.part} is over")
+
+    def run_here(ring: run.Ring, options: list[str], part: str) -> run.Count:
+        happened.append(f"part {part} runs")
+        if part == "1":
+            reported("1")
+        return run.judged(f"books-{part}", 0, [])
+
+    monkeypatch.setattr(run, "PytestBeside", PytestBeside)
+    monkeypatch.setattr(run, "run_here", run_here)
+    return happened
+
+
+def test_the_parts_of_a_ring_run_at_the_same_time_and_then_the_whole_is_looked_at(two_parts: list[str]) -> None:
+    count = run.run_ring(run.RINGS[0], [])
+    assert two_parts == [
+        "part 2 begins beside",
+        "part 1 runs",
+        "part 2 is waited for",
+        "part 2 is over",
+        "part whole runs",
+    ]
+    assert count == run.Count(passed=4, failed=3), "the whole said nothing: that is a failure"
+    assert [test.name for test in run.slowest(["books"])] == ["test_it::test_of_2", "test_it::test_of_1"]
+
+
+def test_what_runs_beside_the_rings_shows_its_output_and_its_status_when_it_is_needed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
+    monkeypatch.setattr(run, "environment", lambda: {"PATH": "/usr/bin:/bin"})
+    built = run.Beside("horovod", ["sh", "-c", "echo $WHAT cannot be built >&2; exit 3"], WHAT="Horovod")
+    ring = next(ring for ring in run.RINGS if ring.name == "notebooks")
+    assert run.run_with(built, ring, []) == run.Count(failed=1)
+    assert "Horovod cannot be built" in capsys.readouterr().out
+    endless = run.Beside("horovod", ["sleep", "1000"])
+    endless.end()
+    assert endless.finish() != 0
+
+
+def test_a_ring_that_needs_no_horovod_does_not_wait_for_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
+    monkeypatch.setattr(run, "environment", lambda: {"PATH": "/usr/bin:/bin"})
+    monkeypatch.setattr(run, "run_ring", lambda ring, options: run.Count(passed=7))
+    still_compiled = run.Beside("horovod", ["sleep", "1000"])
+    assert run.run_with(still_compiled, run.RINGS[0], []) == run.Count(passed=7)
+    still_compiled.end()
+
+
+@pytest.mark.parametrize(
+    ("named", "beside"),
+    [(["contract", "directory", "session", "hub"], True), (["contract"], False), (["contract", "session"], False)],
+)
+def test_a_ring_that_waits_runs_beside_the_next_ones_where_all_of_them_run(named: list[str], beside: bool) -> None:
+    rings = [ring for ring in run.RINGS if ring.name in named]
+    assert [run.runs_beside(ring, rings) for ring in rings] == [beside, *[False] * (len(rings) - 1)]
+
+
+def test_a_ring_that_ran_beside_others_is_counted_when_they_are_done(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rings = (run.Ring("slow", False, "", until="two"), run.Ring("one", False, ""), run.Ring("two", False, ""))
+    report = REPORT.format(count=3, cases="").replace("\n", "")
+    script = f"echo '{report}' > $0.xml; exit 1"
+    monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
+    monkeypatch.setattr(run, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(run, "RINGS", rings)
+    monkeypatch.setattr(run, "environment", lambda: {"PATH": "/usr/bin:/bin"})
+    monkeypatch.setattr(run, "pytest_command", lambda ring, options, part="": ["sh", "-c", script, ring.name])
+
+    results = run.run_all(rings, [], with_lint=False)
+
+    expected = "2 passed, 1 failed, 0 skipped"
+    assert {name: str(count) for name, (count, _) in results.items()} == dict.fromkeys(["one", "two", "slow"], expected)
