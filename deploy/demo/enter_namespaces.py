@@ -5,17 +5,16 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import pwd
 import signal
 import sys
 
 from deploy import run_module
+from deploy.demo.parent_death import signal_at_parents_end
 from deploy.demo.services import PATH
 from deploy.demo.state_folder import Run
 
-PR_SET_PDEATHSIG = 1
 # What belongs to the caller's login outside, and would mislead inside.
 DROPPED = ("XDG_", "DBUS_", "SSH_", "SUDO_", "LD_", "TMPDIR", "MAIL", "VIRTUAL_ENV", "OLDPWD")
 
@@ -43,7 +42,7 @@ def become(account: pwd.struct_passwd) -> None:
         os.initgroups(account.pw_name, account.pw_gid)
         os.setgid(account.pw_gid)
         os.setuid(account.pw_uid)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal_at_parents_end(signal.SIGKILL)
 
 
 def main(arguments: list[str]) -> None:

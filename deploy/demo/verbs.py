@@ -6,7 +6,6 @@ Nothing is installed and nothing outside the state folder changes.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import os
 import signal
 import subprocess
@@ -26,6 +25,7 @@ from deploy.demo import (
     supervisor,
 )
 from deploy.demo.console import CannotRun, DemoError, guarded, say
+from deploy.demo.parent_death import signal_at_parents_end
 from deploy.demo.state_folder import CHECKOUT, Run, State
 
 EPILOG = """environment: PORT, BIND, DSPORTAL_DEMO (the state folder), DSPORTAL_VENV (the portal's environment),
@@ -118,7 +118,7 @@ def start(state: State, arguments: argparse.Namespace) -> int:
     say(f"The Data Scientist Portal's demo, in {state.folder}")
     if arguments.verb == "up":
         return background.up(state, options)
-    end_with_parent()
+    signal_at_parents_end(signal.SIGTERM)  # a demo in the foreground ends, in order, with the make or shell above it
     return supervisor.supervise(state, options, lambda: None)
 
 
@@ -127,11 +127,6 @@ def check(state: State, arguments: argparse.Namespace) -> int:
     if not state.is_taken():
         host_port.listen(arguments.bind, arguments.port).close()
     return 0
-
-
-def end_with_parent() -> None:
-    """A demo in the foreground ends, in order, when what started it (make, a shell) is killed."""
-    ctypes.CDLL(None).prctl(enter_namespaces.PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def local(state: State, arguments: argparse.Namespace) -> int:

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 
+from deploy.demo.parent_death import ended_by
 from deploy.run_module import CHECKOUT
 from tests.bench.result_table import table
 
@@ -80,11 +81,12 @@ def cluster() -> Iterator[bool]:
 
 
 def start_cluster() -> subprocess.Popen[bytes]:
-    """The supervisor of a cluster without a hub."""
-    # In a session of its own: Ctrl-C reaches it only through us, when nothing is measured any more.
+    """The supervisor of a cluster without a hub; it ends when this process does, even by ``kill -9``."""
     return subprocess.Popen(
-        [str(DEMO), "run", "--no-hub"], env=environment(), cwd=CHECKOUT, stdout=sys.stderr, start_new_session=True
-    )
+        [str(DEMO), "run", "--no-hub"], env=environment(), cwd=CHECKOUT, stdout=sys.stderr,
+        start_new_session=True,  # Ctrl-C reaches it only through us, when nothing is measured any more
+        preexec_fn=ended_by(os.getpid()),
+    )  # fmt: skip
 
 
 def offer_environments() -> None:
