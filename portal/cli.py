@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from portal import __version__, bench, data
+from portal import __version__, data
 from portal.errors import PortalError
 from portal.hub import database, variables
 from portal.singleuser import quick_start
 from portal.site import Site, load
 
 DEFAULT_SITE = "/etc/dsportal/site.toml"
+BENCHES = Path("tests", "bench", "__main__.py")  # of a checkout; they are not installed
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     check.set_defaults(command=_config_check)
     _add_kernels(commands)
     _add_notebooks(commands)
-    bench.add_commands(commands)
+    _add_bench(commands)
     return parser
 
 
@@ -91,6 +92,14 @@ def _add_notebooks(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     run.add_argument("--site", default=DEFAULT_SITE, help="the settings file (default: %(default)s)")
     for parser in (check, new):
         parser.add_argument("--site", help=f"the settings file (default: {DEFAULT_SITE}, else the example's kernels)")
+
+
+def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    words = "measure the portal beside the stock parts, in the private cluster of a checkout"
+    bench = commands.add_parser("bench", help=words, add_help=False)  # what stands behind it has its own help
+    bench.add_argument("-h", "--help", action="store_true")
+    bench.add_argument("words", nargs=argparse.REMAINDER)
+    bench.set_defaults(command=_bench)
 
 
 def _up(arguments: argparse.Namespace) -> int:
@@ -201,6 +210,21 @@ def _notebooks_run(arguments: argparse.Namespace) -> int:
     return run.main_run(
         _templates(arguments), arguments.name, arguments.output, arguments.set, kernels_folder, arguments.kernel
     )
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    """Become the benches of the checkout that this is, or that the command runs in."""
+    places = [place for start in (Path.cwd(), Path(sys.prefix)) for place in (start, *start.parents)]
+    checkout = next((place for place in places if (place / BENCHES).is_file()), None)
+    if checkout is None:
+        raise PortalError(
+            "portal bench needs a checkout of the portal, which is not here: "
+            "in a checkout, after 'make setup', run .venv/bin/portal bench."
+        )
+    words = ["--help"] if arguments.help else arguments.words
+    argv = [sys.executable, str(checkout / "deploy" / "run_module.py"), "tests.bench", *words]
+    sys.stdout.flush()
+    os.execv(sys.executable, argv)  # noqa: S606
 
 
 def _templates(arguments: argparse.Namespace) -> Path:

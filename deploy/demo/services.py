@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from say import DemoError
+from deploy.demo.console import DemoError
 
 LOGS = Path("/cluster/logs")
 PIDS = Path("/run/demo")

@@ -18,7 +18,7 @@ from tests.hub.conftest import FOLDER, PORT, Hub
 from tests.inside import VENV_BIN, sh
 
 CHECKOUT = Path(__file__).parents[2]
-STUB = CHECKOUT / "deploy" / "bench" / "stub"
+STUB = CHECKOUT / "tests" / "bench" / "stub"
 ANSWER_PORT = 7999  # as in the stub's own programs
 SMALL = {"cores_without_gpu": 1, "memory_gb_without_gpu": 1}
 SCOPES = ["admin:users", "admin:servers", "admin:server_state"]
@@ -102,7 +102,7 @@ class StubHub(FaultHub):
 
     def start_answering(self) -> None:
         """The one server that answers for every stub session."""
-        command = [str(VENV_BIN / "python"), str(STUB / "answer.py"), str(ANSWER_PORT), jupyterhub.__version__]
+        command = [str(VENV_BIN / "python"), str(STUB / "stub_server.py"), str(ANSWER_PORT), jupyterhub.__version__]
         self._answers_process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
 
     def stop_answering(self) -> None:
