@@ -16,7 +16,7 @@ folder = bench["folder"]
 # Our spawners stand in the same environment; JupyterHub imports them for its own help, and they take this address out.
 default_handlers.append((r"/api/batchspawner", batchspawner.api.BatchSpawnerAPIHandler))
 
-c = get_config()  # noqa: F821  JupyterHub's
+c = get_config()  # type: ignore[name-defined]  # noqa: F821  JupyterHub's
 c.JupyterHub.bind_url = f"http://127.0.0.1:{bench['port']}"
 c.JupyterHub.hub_bind_url = f"http://0.0.0.0:{bench['hub_port']}"
 c.JupyterHub.hub_connect_url = f"http://127.0.0.1:{bench['hub_port']}"

@@ -8,6 +8,7 @@ import re
 import socket
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ def test_debian_12_with_what_is_needed_can_run_the_cluster() -> None:
         ({"probe": PROBE, "is_root": True}, "root", "--privileged"),
     ],
 )
-def test_what_is_missing_is_said_with_how_to_get_it(change: dict[str, object], variant: str, words: str) -> None:
+def test_what_is_missing_is_said_with_how_to_get_it(change: dict[str, Any], variant: str, words: str) -> None:
     reason = requirements.reason(dataclasses.replace(GOOD, **change), variant)
     assert reason is not None
     assert words in reason
@@ -110,8 +111,11 @@ def test_the_archives_versions_are_read_newest_first() -> None:
     assert apt.parse_madison(text) == {"slurmd": ["22.05.8-4+deb12u3", "22.05.8-4+deb12u2"]}
 
 
-class MovedArchive:
+class MovedArchive(apt.Apt):
     """An archive that has replaced a pinned version by a newer one."""
+
+    def __init__(self) -> None:
+        """It asks nobody."""
 
     def versions(self, packages: list[str]) -> dict[str, list[str]]:
         return {"slapd": ["2.5.13-6", "2.5.13-4"], "munge": ["0.5.15-2"]}

@@ -202,7 +202,7 @@ def test_stopping_what_never_started_is_an_error(measuring: Any) -> None:
 
 
 @pytest.fixture
-def groups(tmp_path: Path) -> Iterator[Path]:
+def groups(tmp_path: Path) -> Path:
     """Control groups of both versions, with limits of 48, 2 and 6 GiB."""
     first = tmp_path / "memory" / "slurm" / "job_7"
     second = tmp_path / "slice" / "job"

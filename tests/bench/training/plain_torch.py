@@ -14,7 +14,7 @@ from tests.bench.training import training_script
 STAGES = ((3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2))  # blocks, width, stride of the first
 
 
-class Bottleneck(nn.Module):
+class Bottleneck(nn.Module):  # type: ignore[misc]
     """Three convolutions and a way around them."""
 
     def __init__(self, channels: int, width: int, stride: int) -> None:
