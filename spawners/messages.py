@@ -1,4 +1,4 @@
-"""What to tell the person about a session: pure words and numbers."""
+"""What to tell the person about a session: pure texts and numbers."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ _ENDS = {
 
 @dataclass(frozen=True)
 class View:
-    """One line of progress: how far (percent) and in words."""
+    """One line of progress: how far (percent), and what happens."""
 
     percent: int
-    words: str
+    text: str
 
 
 def submitted(request: SessionRequest, site: Site) -> str:
@@ -82,12 +82,12 @@ _EARLIER = "earlier if other jobs end before their limit."  # Slurm reckons with
 
 def _waiting(job: Job, outlook: Outlook) -> str:
     reason, _, details = job.reason.partition(",")
-    words = _REASONS.get(reason, f"Slurm's reason: {job.reason}" if job.reason else "Slurm is looking for a place")
+    text = _REASONS.get(reason, f"Slurm's reason: {job.reason}" if job.reason else "Slurm is looking for a place")
     named = f" ({details.strip()})" if details else ""
     start = (
         f"Slurm expects it to start at {_when(job.starts_at, job)}, {_EARLIER}" if job.starts_at and _later(job) else ""
     )
-    return " ".join(filter(None, [f"Job {job.id} waits: {words}{named}.", start, *_outlook(job, reason, outlook)]))
+    return " ".join(filter(None, [f"Job {job.id} waits: {text}{named}.", start, *_outlook(job, reason, outlook)]))
 
 
 def _outlook(job: Job, reason: str, outlook: Outlook) -> Iterator[str]:
@@ -135,17 +135,17 @@ def never_answered(node: str, limit_min: int) -> str:
 
 def ended(end: JobEnd, log_tail: str | None = None) -> str:
     """Why a session ended, in one sentence; a failure with its exit code, and with advice if a log was looked for."""
-    words = _ENDS.get(end.state, f"The session ended with Slurm's state {end.state}.")
+    text = _ENDS.get(end.state, f"The session ended with Slurm's state {end.state}.")
     if end.cancelled_by:
-        words = f"The session was cancelled by {end.cancelled_by}."
+        text = f"The session was cancelled by {end.cancelled_by}."
     if end.state != "FAILED":
-        return words
+        return text
     code, _, signal = end.exit_code.partition(":")
     how = f"by signal {signal}" if signal not in ("", "0") else f"with exit code {code or 'unknown'}"
     if log_tail is None:
-        return f"{words} {how}."
+        return f"{text} {how}."
     advice = " Its last lines are below." if log_tail else " It wrote no log: is your home full?"
-    return f"{words} {how}.{advice}"
+    return f"{text} {how}.{advice}"
 
 
 def time_limit(job: Job) -> datetime | None:
@@ -165,5 +165,5 @@ def facts(request: SessionRequest, site: Site, job_id: str, job: Job | None) -> 
     if job:
         times = {"started_at": job.starts_at, "ends_at": time_limit(job)}
         shown = {name: time.astimezone().isoformat() for name, time in times.items() if time}
-        known |= {"node": job.node, "state": view(job).words, **shown}
+        known |= {"node": job.node, "state": view(job).text, **shown}
     return known

@@ -225,7 +225,7 @@ class SlurmSessionSpawner(batchspawner.SlurmSpawner):  # type: ignore[misc]
             known = NOTHING_KNOWN if watched.stale_s else await outlook.of(watched.job)
             shown = messages.view(watched.job, watched.stale_s, known)
             if shown != last:
-                yield {"progress": shown.percent, "message": shown.words}
+                yield {"progress": shown.percent, "message": shown.text}
             last = shown
             await asyncio.sleep(timings.LIVELY_EVERY_S)
 

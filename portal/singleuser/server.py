@@ -157,13 +157,13 @@ def farewell() -> None:
         post("ending", {}, FAREWELL_TIMEOUT_S)
 
 
-def post(word: str, body: Mapping[str, object], timeout_s: float) -> int:
-    """The status that the hub answers to ``POST dsportal/WORD``, asked directly: it is never behind a web proxy."""
+def post(name: str, body: Mapping[str, object], timeout_s: float) -> int:
+    """The status that the hub answers to ``POST dsportal/NAME``, asked directly: it is never behind a web proxy."""
     hub = urlsplit(os.environ["JUPYTERHUB_API_URL"])
     headers = {"Authorization": f"token {os.environ['JUPYTERHUB_API_TOKEN']}", "Content-Type": "application/json"}
     connection = connect(hub.scheme, hub.netloc, timeout_s)
     try:
-        connection.request("POST", f"{hub.path.rstrip('/')}/dsportal/{word}", json.dumps(body), headers)
+        connection.request("POST", f"{hub.path.rstrip('/')}/dsportal/{name}", json.dumps(body), headers)
         return int(connection.getresponse().status)
     finally:
         connection.close()

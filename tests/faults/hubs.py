@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import jupyterhub
 
+from deploy import run_module
 from tests.faults.squeue import LyingSqueue
 from tests.hub.conftest import FOLDER, PORT, Hub
 from tests.inside import VENV_BIN, sh
@@ -140,5 +141,4 @@ def first_in_path(folder: Path) -> Iterator[None]:
 
 def daemon(action: str, name: str) -> None:
     """``start``, ``stop`` or ``restart`` one daemon of the cluster."""
-    control = CHECKOUT / "deploy" / "demo" / "control.py"
-    sh("/usr/bin/python3", "-EsB", str(control), action, name, timeout_s=150)
+    sh(*run_module.command("deploy.demo.service_control"), action, name, timeout_s=150)
