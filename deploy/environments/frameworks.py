@@ -67,13 +67,16 @@ class Environment:
 
     @property
     def title(self) -> str:
+        """What messages call it."""
         return f"{self.recipe or self.name} {self.version}"
 
     @property
     def lock(self) -> Path:
+        """Its lock file."""
         return HERE / f"{self.recipe or self.name}.lock"
 
     def folder(self, cm: Path) -> Path:
+        """Its folder below ``cm``."""
         return cm / "shared" / "apps" / self.name / self.version
 
 
@@ -90,6 +93,7 @@ BY_NAME = ENVIRONMENTS | {"pytorch-cuda": PYTORCH_CUDA}
 
 
 def say(text: str) -> None:
+    """Print one line at once."""
     print(text, flush=True)
 
 
@@ -178,6 +182,7 @@ def make(environment: Environment, options: argparse.Namespace) -> None:
 
 
 def make_from_lock(environment: Environment, options: argparse.Namespace) -> None:
+    """Build one environment beside its place, then give it its name."""
     started = time.monotonic()
     folder = environment.folder(options.cm)
     for leftover in folder.parent.glob(f".{folder.name}.building*"):
@@ -221,6 +226,7 @@ def copy_modulefiles(cm: Path) -> int:
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The command line, with every path made absolute."""
     parser = argparse.ArgumentParser(prog="build.py", description=__doc__.splitlines()[0], allow_abbrev=False)
     first_run = [name for name, environment in ENVIRONMENTS.items() if environment.first_run]
     known = [*BY_NAME, "modulefiles"]
@@ -246,6 +252,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def run(options: argparse.Namespace) -> None:
+    """Build what was asked for, in this order."""
     for environment in (BY_NAME[name] for name in options.what if name in BY_NAME):
         if not is_built(environment, options):
             check_python(options.python)
@@ -255,6 +262,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Build; answers the exit status."""
     os.umask(0o022)  # everybody on the cluster reads these files
     end_on_signals()
     try:

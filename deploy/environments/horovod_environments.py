@@ -99,6 +99,7 @@ def make(recipe: Recipe, options: argparse.Namespace, folder: Path, wanted: str)
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The command line, with every path made absolute."""
     parser = argparse.ArgumentParser(prog="horovod.py", description=__doc__.splitlines()[0], allow_abbrev=False)
     what = f"{', '.join(TARGETS)} (default: both)"
     parser.add_argument("frameworks", nargs="*", metavar="FRAMEWORK", help=what)
@@ -151,6 +152,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Build; answers the exit status."""
     os.umask(0o022)
     end_on_signals()
     try:
