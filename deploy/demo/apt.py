@@ -71,7 +71,7 @@ class Apt:
         command = self.command("apt-get", "update")
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if not any(self.own_lists.glob("*_Packages*")):
-            raise DemoError(f"apt-get update brought no package list: {last_words(done.stderr)}")
+            raise DemoError(f"apt-get update brought no package list: {last_lines(done.stderr)}")
 
     def versions(self, packages: list[str]) -> dict[str, list[str]]:
         """The versions that the archive has of each package, the newest first."""
@@ -90,6 +90,6 @@ def parse_madison(text: str) -> dict[str, list[str]]:
     return found
 
 
-def last_words(text: str, lines: int = 3) -> str:
+def last_lines(text: str, lines: int = 3) -> str:
     """The last lines of a program's messages, in one line."""
-    return " / ".join(line.strip() for line in text.strip().splitlines()[-lines:]) or "it said nothing"
+    return " / ".join(line.strip() for line in text.strip().splitlines()[-lines:]) or "no message"

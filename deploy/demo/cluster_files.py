@@ -148,7 +148,7 @@ def load_directory(name: str) -> None:
 
 
 def run_as(user: str, command: list[str], text: str = "") -> None:
-    """Run a short program as a local account. Raises ``CalledProcessError``, its words kept in logs/setup.log."""
+    """Run a short program as a local account. Raises ``CalledProcessError``, its output kept in logs/setup.log."""
     with (services.LOGS / "setup.log").open("a") as log:
         subprocess.run(
             command, input=text, text=True, stdout=log, stderr=log, check=True, user=user, group=user, extra_groups=[]

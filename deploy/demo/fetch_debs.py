@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from deploy.demo import debs
-from deploy.demo.apt import Apt, last_words
+from deploy.demo.apt import Apt, last_lines
 from deploy.demo.console import DemoError, Progress, say
 from deploy.demo.debs import Deb
 from deploy.demo.state_folder import State
@@ -114,7 +114,7 @@ def available(apt: Apt, missing: list[Deb], final: bool) -> dict[str, str]:
 
 
 def brought(apt: Apt, folder: Path, missing: list[Deb], versions: dict[str, str]) -> bool:
-    """Run one download and show how far it is. Raises ``DemoError`` with apt's words when apt's lists were its own."""
+    """Run one download, show its progress. Raises ``DemoError`` with apt's message when apt's lists were its own."""
     pins = [f"{package}={version}" for package, version in versions.items()]
     command = apt.command("apt-get", "download", *pins)
     errors = apt.folder / "download.err"
@@ -124,7 +124,7 @@ def brought(apt: Apt, folder: Path, missing: list[Deb], versions: dict[str, str]
     if process.returncode == 0:
         return True
     if apt.is_own:
-        raise DemoError(f"apt-get download failed: {last_words(errors.read_text())}")
+        raise DemoError(f"apt-get download failed: {last_lines(errors.read_text())}")
     return False
 
 

@@ -72,7 +72,7 @@ def listeners(table: Path, port: int) -> list[str]:
 
 
 def sockets(process: Path) -> list[str]:
-    """The inodes of a process's sockets; none when we may not look."""
+    """The inodes of a process's sockets; none when they may not be read."""
     try:
         links = [str(entry.readlink()) for entry in (process / "fd").iterdir()]
     except OSError:

@@ -10,7 +10,7 @@ from deploy.demo.services import SERVICES
 
 
 def control(action: str, name: str) -> int:
-    """Do it and say how it stands; status 3 when the daemon does not run although it should be asked for that."""
+    """Do it and print whether the daemon runs; status 3 when it does not and was not to be stopped."""
     SERVICES["hub"] = portal_service.service()
     if name not in SERVICES:
         print(f"no service {name!r}; there are: {', '.join(SERVICES)}", file=sys.stderr)

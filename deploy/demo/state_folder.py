@@ -133,7 +133,7 @@ class State:
 
 
 def locked(stream: IO[str], kind: int) -> bool:
-    """Take a lock, if nobody else has it. Tried for a moment: another look at the folder holds it that long."""
+    """Take a lock, if nobody else has it. Tried for a moment: a `demo status` holds it that long."""
     for _ in range(10):
         try:
             fcntl.flock(stream, kind | fcntl.LOCK_NB)

@@ -131,8 +131,8 @@ def follow(process: subprocess.Popen[bytes], state: State, listening: socket.soc
             say(f"  {message['note']}")
         else:
             stage(message["stage"], message["seconds"])
-    words = (state.folder / "init.log").read_text(errors="replace").strip().splitlines()[-12:]
-    raise DemoError("\n".join(["the namespaces ended before the cluster was up:", *words]))
+    last_lines = (state.folder / "init.log").read_text(errors="replace").strip().splitlines()[-12:]
+    raise DemoError("\n".join(["the namespaces ended before the cluster was up:", *last_lines]))
 
 
 def on_signal(number: int, frame: FrameType | None) -> None:

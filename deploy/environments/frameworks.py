@@ -67,16 +67,16 @@ class Environment:
 
     @property
     def title(self) -> str:
-        """The recipe and its version, for what is printed."""
+        """What messages call it."""
         return f"{self.recipe or self.name} {self.version}"
 
     @property
     def lock(self) -> Path:
-        """The file of its pinned packages."""
+        """Its lock file."""
         return HERE / f"{self.recipe or self.name}.lock"
 
     def folder(self, cm: Path) -> Path:
-        """Where it is made, below the folder that will be seen as /cm."""
+        """Its folder below ``cm``."""
         return cm / "shared" / "apps" / self.name / self.version
 
 
@@ -93,7 +93,7 @@ BY_NAME = ENVIRONMENTS | {"pytorch-cuda": PYTORCH_CUDA}
 
 
 def say(text: str) -> None:
-    """A line of progress."""
+    """Print one line at once."""
     print(text, flush=True)
 
 
@@ -182,7 +182,7 @@ def make(environment: Environment, options: argparse.Namespace) -> None:
 
 
 def make_from_lock(environment: Environment, options: argparse.Namespace) -> None:
-    """Fetch and install what the lock file names, beside the old environment, and put it in its place at the end."""
+    """Build one environment beside its place, then give it its name."""
     started = time.monotonic()
     folder = environment.folder(options.cm)
     for leftover in folder.parent.glob(f".{folder.name}.building*"):
@@ -226,7 +226,7 @@ def copy_modulefiles(cm: Path) -> int:
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """The command line, with every path made absolute."""
     parser = argparse.ArgumentParser(prog="build.py", description=__doc__.splitlines()[0], allow_abbrev=False)
     first_run = [name for name, environment in ENVIRONMENTS.items() if environment.first_run]
     known = [*BY_NAME, "modulefiles"]
@@ -252,7 +252,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Build what is missing."""
+    """Build what was asked for, in this order."""
     for environment in (BY_NAME[name] for name in options.what if name in BY_NAME):
         if not is_built(environment, options):
             check_python(options.python)

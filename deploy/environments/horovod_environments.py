@@ -99,7 +99,7 @@ def make(recipe: Recipe, options: argparse.Namespace, folder: Path, wanted: str)
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """The command line, with every path made absolute."""
     parser = argparse.ArgumentParser(prog="horovod.py", description=__doc__.splitlines()[0], allow_abbrev=False)
     what = f"{', '.join(TARGETS)} (default: both)"
     parser.add_argument("frameworks", nargs="*", metavar="FRAMEWORK", help=what)

@@ -125,7 +125,7 @@ def fetch_pip(folder: Path) -> list[Path]:
 
 
 def pip() -> Pip:
-    """pip for the portal's environment, with a scratch folder below the state folder."""
+    """The pip that installs into the environment."""
     scratch = STATE / "cache" / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
     return Pip(find_pip(), VENV / "bin" / "python", scratch, lambda text: print(text, flush=True))

@@ -49,7 +49,7 @@ class Pin:
 
     @property
     def wheel_prefix(self) -> str:
-        """How the names of its wheel files begin."""
+        """How the name of its wheel begins."""
         return f"{normal(self.name)}-{self.version}-"
 
 
@@ -214,7 +214,7 @@ REASONS = {  # in this order: a lost connection also ends in "No matching distri
 
 
 def stopped(output: Sequence[str]) -> BuildError:
-    """What stopped pip: one sentence, then the end of what it said."""
+    """What stopped pip: one sentence, then the end of its output."""
     text = "\n".join(output)
     reason = next((reason for sign, reason in REASONS.items() if sign in text), "pip failed")
     message = "\n".join([reason, *(f"    {line[:160]}" for line in output[-8:])])

@@ -37,7 +37,7 @@ def run(*argv: str, text: str = "", check: bool = True) -> str:
     """Run a command and answer what it printed.
 
     Raises:
-        RuntimeError: it failed; with what it said.
+        RuntimeError: it failed; with its output.
     """
     done = subprocess.run(argv, input=text, capture_output=True, text=True, check=False, cwd="/")
     if check and done.returncode:

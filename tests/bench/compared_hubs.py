@@ -270,7 +270,7 @@ def proxy_command() -> list[str]:
 
 
 def expect(answer: Answer, status: int | tuple[int, ...], what: str) -> None:
-    """Raise ``RuntimeError`` with the hub's words unless its status is one of those."""
+    """Raise ``RuntimeError`` with the hub's answer unless its status is one of those."""
     if answer.status not in (status if isinstance(status, tuple) else (status,)):
         raise RuntimeError(f"{what}: the hub answered {answer.status}: {answer.body[:500].decode(errors='replace')}")
 

@@ -147,13 +147,13 @@ async def until_200(port: int, path: str, token: str) -> None:
 
 
 def steps(hub: Hub, job: str, log_start: int) -> dict[str, float]:
-    """When each step was, out of the hub's log and slurmd's; a step that no line tells of is left out."""
-    words = hub.log.read_bytes()[log_start:].decode(errors="replace")
+    """When each step was, out of the hub's log and slurmd's; a step without a line is left out."""
+    log = hub.log.read_bytes()[log_start:].decode(errors="replace")
     found = {
-        "sbatch_returned_s": when(SUBMITTED[hub.name].format(job=job), words),
+        "sbatch_returned_s": when(SUBMITTED[hub.name].format(job=job), log),
         "job_started_s": job_start(job),
-        "port_announced_s": when(ANNOUNCED[hub.name], words),
-        "hub_says_ready_s": when(READY.format(person=PERSON[hub.name]), words),
+        "port_announced_s": when(ANNOUNCED[hub.name], log),
+        "hub_says_ready_s": when(READY.format(person=PERSON[hub.name]), log),
     }
     return {step: at for step, at in found.items() if at is not None}
 

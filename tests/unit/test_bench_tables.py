@@ -97,7 +97,7 @@ def test_nothing_but_ours_can_be_measured_alone(capsys: pytest.CaptureFixture[st
     assert "invalid choice: 'stock' (choose from 'ours')" in capsys.readouterr().err
 
 
-def test_without_only_every_option_and_nothing_else_is_told_to_the_bench() -> None:
+def test_without_only_the_bench_gets_its_own_options_alone() -> None:
     assert options_of(parser().parse_args(["storm", "--users", "100"])) == {"users": 100, "at_once": 200}
 
 

@@ -15,14 +15,14 @@ async def serve(port: int, version: str) -> None:
     """Serve until the process is ended."""
     body = f'{{"version": "{version}"}}'.encode()
     head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-    words = (head + (f"X-JupyterHub-Version: {version}\r\n" if version else "") + "\r\n").encode()
-    answer = words + body
+    header = (head + (f"X-JupyterHub-Version: {version}\r\n" if version else "") + "\r\n").encode()
+    answer = header + body
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 await skip_body(reader, head.lower())
-                writer.write(words if head.startswith(b"HEAD ") else answer)
+                writer.write(header if head.startswith(b"HEAD ") else answer)
                 await writer.drain()
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
             pass

@@ -130,12 +130,12 @@ def answer_of(stack: Stack, process: subprocess.Popen[str]) -> dict[str, Any]:
     Raises:
         RuntimeError: it ended instead.
     """
-    said: list[str] = []
+    skipped: list[str] = []
     for line in process.stdout or ():
         if line.startswith("{"):
             return dict(json.loads(line))
-        said.append(line)
-    last = "".join(said[-LAST_LINES:]).strip()
+        skipped.append(line)
+    last = "".join(skipped[-LAST_LINES:]).strip()
     raise RuntimeError(f"{stack.key} ({stack.script} with {stack.module}) ended with {process.wait()}: {last}")
 
 

@@ -32,6 +32,6 @@ def serve(train: Callable[[int], float]) -> None:
         answer(seconds=time.perf_counter() - started, loss=loss)
 
 
-def answer(**words: object) -> None:
+def answer(**fields: object) -> None:
     """One line for the bench."""
-    print(json.dumps(words), flush=True)
+    print(json.dumps(fields), flush=True)
