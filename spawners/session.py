@@ -10,8 +10,7 @@
     a hub that was restarted:  waiting ── resume ──> waiting        ready ── poll ──> ready
     in every state:            Slurm says that the job has ended ──> ended         a person stops it ──> ended
 
-What must survive the hub is in one frozen :class:`~portal.session_state.SessionState`, saved whenever it changes in a
-way that a hub killed in the next moment must know of.
+What a hub that is killed must know afterwards is in one frozen :class:`~portal.session_state.SessionState`.
 """
 
 from __future__ import annotations
@@ -50,6 +49,7 @@ class Session:
         person: the user name.
         save: keeps the state; called before anything depends on its being kept.
         log: the hub's log.
+        name: what the log calls it; the person's name when it is empty.
         moved: is told the new node and port of a session whose job Slurm has started again.
         wall_clock: seconds since 1970; a seam for tests.
     """
@@ -62,12 +62,14 @@ class Session:
         save: Callable[[SessionState], None],
         log: logging.Logger,
         *,
+        name: str = "",
         moved: Callable[[str, int], None] = lambda node, port: None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.cluster = cluster
         self.site = site
         self.person = person
+        self.name = name or person
         self.log = log
         self.state = SessionState()
         self.watched = WatchedJob(cluster)
@@ -120,7 +122,7 @@ class Session:
                 await self.query(timings.LIVELY_EVERY_S)  # the page shows a Slurm that is silent
         self._keep(job_id=self._submission.result())
         self.watched.submitted()
-        self.log.info("Job %s submitted for %s, key %s", self.state.job_id, self.person, self.state.key)
+        self.log.info("Job %s submitted for %s, key %s", self.state.job_id, self.name, self.state.key)
 
     async def resume(self) -> bool:
         """Continue with the job from before the hub was restarted; ``False`` when it was never submitted."""
@@ -137,7 +139,7 @@ class Session:
         if not self.state.job_id:
             return False
         self._save(self.state)
-        self.log.info("Job %s of %s is resumed", self.state.job_id, self.person)
+        self.log.info("Job %s of %s is resumed", self.state.job_id, self.name)
         return True
 
     async def _knows_job(self, deadline: float) -> bool:
@@ -184,8 +186,7 @@ class Session:
     async def announce_port(self, port: int) -> bool:
         """Take the port of a session that starts, or that Slurm has started again before we saw it.
 
-        ``False`` when no port is expected. The state is saved before the server hears that we know: it announces its
-        port only once.
+        ``False`` when none is expected. It is saved before the server hears that we know: it announces it only once.
         """
         if self.following and self.port.number:
             self.port.expect()  # started once more before we saw it run: its last announcement counts
@@ -207,7 +208,7 @@ class Session:
 
     def requeued(self, job: Job) -> None:
         """Slurm starts our job again (a node failed, an administrator said so): wait for its new address."""
-        self.log.warning("Job %s of %s was requeued: %s", job.id, self.person, job.reason or "it runs again")
+        self.log.warning("Job %s of %s was requeued: %s", job.id, self.name, job.reason or "it runs again")
         self._keep(port=0, announcement=None)
         self.port.expect()
         self.following = asyncio.ensure_future(self._follow())
@@ -226,7 +227,7 @@ class Session:
         self.following = None
         self._moved(job.node, port)
         self._keep(port=port, place=place_of(job))
-        self.log.info("The session of %s continues at %s:%s", self.person, job.node, self.state.port)
+        self.log.info("The session %s continues at %s:%s", self.name, job.node, self.state.port)
 
     def _belongs(self, announcement: Announcement, job: Job) -> bool:
         """True for a running job that has not been started again since the port was announced."""
@@ -254,7 +255,7 @@ class Session:
         if end is None:
             return None
         self.state = replace(self.state, last_end=messages.ended(end))
-        self.log.info("The session of %s ended: %s", self.person, self.state.last_end)
+        self.log.info("The session %s ended: %s", self.name, self.state.last_end)
         await self.finish()  # its secrets are removed: JupyterHub does not call stop() for what has ended
         return 0 if end.state == "COMPLETED" else 1
 
@@ -294,5 +295,5 @@ class Session:
         try:
             return await self.cluster.finish(self.person, self.state.key, self.state.job_id)
         except SlurmUnavailable as error:
-            self.log.error("The job %s of %s could not be cancelled: %s", self.state.job_id, self.person, error.detail)
+            self.log.error("The job %s of %s could not be cancelled: %s", self.state.job_id, self.name, error.detail)
             return ""

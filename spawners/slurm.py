@@ -74,7 +74,9 @@ class SlurmSessionSpawner(batchspawner.SlurmSpawner):  # type: ignore[misc]
     @cached_property
     def session(self) -> Session:
         """The session of this person."""
-        return Session(self.cluster, self.site, self.user.name, self._save, self.log, moved=self._moved)
+        return Session(
+            self.cluster, self.site, self.user.name, self._save, self.log, name=self._log_name, moved=self._moved
+        )
 
     # -- what a person chooses --------------------------------------------------------------------------
 
