@@ -18,7 +18,15 @@ LAST = "test_every_template_of_the_catalogue_ran_to_its_end"
 NARROWED = pytest.StashKey[bool]()
 # The first seconds of a job are one process that imports, so `make test` runs the ring in two parts at the same time,
 # each as a person of its own. These files are the second part, half of the time; all others are the first.
-SECOND_PART = {"test_horovod.py"}
+SECOND_PART = {
+    "test_build.py",
+    "test_cluster_lessons.py",
+    "test_horovod.py",
+    "test_horovod_lesson.py",
+    "test_horovod_resnet50.py",
+    "test_horovod_torch.py",
+    "test_own_kernels.py",
+}
 
 
 @pytest.fixture(scope="session", autouse=True)

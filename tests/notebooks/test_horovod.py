@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.inside import home, sh
-from tests.notebooks.jobs import PERSON, no_job_is_left, own_folder
+from tests.notebooks.jobs import LONG, PERSON, no_job_is_left, own_folder
 
 WORKER = Path(__file__).with_name("horovod_worker.py")
 BUILT = Path("/cm/shared/apps/horovod/0.28.1")
@@ -24,6 +24,9 @@ LAUNCHERS = {
     "srun on two nodes": "srun --nodes=2 --ntasks=2 --kill-on-bad-exit=1",
     "srun with four on two nodes": "srun --nodes=2 --ntasks=4 --kill-on-bad-exit=1",
 }
+# The short form has each launcher, and more than one process on each of two nodes.
+CHOSEN = tuple(LAUNCHERS) if LONG else ("horovodrun", "mpirun", "srun with four on two nodes")
+IMPATIENT = "env HOROVOD_GLOO_TIMEOUT_SECONDS=10"  # Gloo itself waits half a minute for a rank that hangs
 LOST_WITHIN_S = 100  # a run with a lost rank must be over by then; otherwise subprocess ends the test
 
 
@@ -81,7 +84,7 @@ def refused() -> dict[str, Any]:
     return {**first, "other means": second["normalised"]["means"], "other scaled": second["scaled"]}
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher", CHOSEN)
 def test_many_processes_learn_what_one_learns_with_the_whole_batch(launcher: str, alone: dict[str, Any]) -> None:
     run = launch(LAUNCHERS[launcher], "equal")
     assert run.status == 0, run.text
@@ -109,7 +112,8 @@ def test_a_rank_that_dies_ends_the_run(launcher: str) -> None:
 
 
 def test_a_rank_that_hangs_ends_the_run() -> None:
-    run = launch(LAUNCHERS["srun on two nodes"], "stopped", LOST_WITHIN_S)
+    patience = "" if LONG else IMPATIENT
+    run = launch(f"{patience} {LAUNCHERS['srun on two nodes']}", "stopped", LOST_WITHIN_S)
     assert "rank 1 is lost" in run.text
     assert run.status != 0
     assert "Horovod has been shut down" in run.text

@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 
 from tests.inside import sh
-from tests.notebooks.jobs import PERSON, no_job_is_left, own_folder
-from tests.notebooks.test_horovod import LAUNCHERS, LOST_WITHIN_S, launch
+from tests.notebooks.jobs import LONG, PERSON, no_job_is_left, own_folder
+from tests.notebooks.test_horovod import IMPATIENT, LAUNCHERS, LOST_WITHIN_S, launch
 
 BUILT = Path("/cm/shared/apps/horovod-pytorch/0.28.1")
 WORKER = Path(__file__).with_name("horovod_torch_worker.py")
 torch = partial(launch, worker=WORKER, module="shared/horovod-pytorch")
-CHOSEN = ("horovodrun", "horovodrun with four", "mpirun", "srun with four on two nodes")
+# The short form leaves out what the same launchers show for TensorFlow.
+CHOSEN = ("horovodrun", "srun with four on two nodes", *(("horovodrun with four", "mpirun") if LONG else ()))
+KILLED = ("srun on two nodes", *(("horovodrun",) if LONG else ()))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -53,7 +55,7 @@ def test_many_processes_learn_what_one_learns_with_the_whole_batch(launcher: str
         assert alone[kind]["loss"][1] < alone[kind]["loss"][0]
 
 
-@pytest.mark.parametrize("launcher", ["horovodrun", "srun on two nodes"])
+@pytest.mark.parametrize("launcher", KILLED)
 def test_a_rank_that_dies_ends_the_run(launcher: str) -> None:
     run = torch(LAUNCHERS[launcher], "killed", timeout_s=LOST_WITHIN_S)
     assert "rank 1 is lost" in run.text
@@ -64,8 +66,7 @@ def test_a_rank_that_dies_ends_the_run(launcher: str) -> None:
 
 
 def test_a_rank_that_hangs_ends_the_run() -> None:
-    patience = "env HOROVOD_GLOO_TIMEOUT_SECONDS=10"  # half a minute without it, as the test for TensorFlow sees
-    run = torch(f"{patience} {LAUNCHERS['srun on two nodes']}", "stopped", timeout_s=LOST_WITHIN_S)
+    run = torch(f"{IMPATIENT} {LAUNCHERS['srun on two nodes']}", "stopped", timeout_s=LOST_WITHIN_S)
     assert "rank 1 is lost" in run.text
     assert run.status != 0
     assert "Horovod has been shut down" in run.text

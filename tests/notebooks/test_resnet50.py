@@ -9,12 +9,19 @@ from collections.abc import Iterator
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.notebooks.jobs import PERSON, Run, changed_module, finished_run, in_a_job, own_folder
+from tests.notebooks.jobs import LONG, PERSON, Run, changed_module, finished_run, in_a_job, own_folder
 from tests.notebooks.test_mnist import steps_of
 
 LESSON = "tensorflow/resnet50"
 FEW = {"image_size": 64, "batch_size": 16, "iterations": 4, "warm_up": 2, "images": 160, "train_steps": 40}
 LEAST = {**FEW, "inputs": ["jpeg"], "precisions": ["float32"], "iterations": 1, "warm_up": 1}
+# On other frameworks: JAX takes minutes for images of 64 pixels on a CPU, so the short form has a fourth of them.
+ELSEWHERE = {
+    "image_size": 64 if LONG else 32,
+    "inputs": ["synthetic", "jpeg"],
+    "precisions": ["mixed"],
+    "iterations": 2,
+}
 WAYS = [(precision, kind) for precision in ("float32", "mixed") for kind in ("memory", "TFRecord files", "JPEG files")]
 
 
@@ -111,8 +118,7 @@ def test_a_normalisation_that_keeps_other_statistics_is_found_out() -> None:
 
 @pytest.mark.parametrize(("kernel", "backend"), [("pytorch", "torch"), ("jax", "jax")])
 def test_the_same_lesson_trains_on_another_kernel_with_the_framework_there(kernel: str, backend: str) -> None:
-    given = {**FEW, "inputs": ["synthetic", "jpeg"], "precisions": ["mixed"], "iterations": 2}
-    with finished_run(LESSON, f"resnet50-{kernel}", given, kernel=kernel) as run:
+    with finished_run(LESSON, f"resnet50-{kernel}", {**FEW, **ELSEWHERE}, kernel=kernel) as run:
         assert f" on {backend}, " in run.text("imports")
         assert "As expected: the same step with 0 fused layers" in run.text("prove")
         assert run.text("check").startswith("As expected: the loss fell from ")
