@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 
 from portal.errors import RequestError
 from portal.site import Identity, Site
@@ -45,7 +45,7 @@ class SessionRequest:
         partition = self.partition or (offered[0].name if offered else "")
         found = next((p for p in offered if p.name == partition), None)
         limit = site.hours_max(found) if found else site.session.hours_max
-        return SessionRequest(partition, self.gpus, self.hours or min(site.session.hours_default, limit))
+        return replace(self, partition=partition, hours=self.hours or min(site.session.hours_default, limit))
 
     def check(self, site: Site, identity: Identity) -> None:
         """Raise :class:`RequestError` unless this site offers this to this person."""

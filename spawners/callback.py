@@ -29,50 +29,6 @@ def read_port(body: object) -> int:
     return port
 
 
-class AnnouncedPort:
-    """The port that a server announces itself: the first one counts, and only while one is expected."""
-
-    def __init__(self) -> None:
-        self.number = 0  # 0 = none so far
-        self._expected = False
-        self._announced = asyncio.Event()
-
-    def expect(self) -> None:
-        """From now on a port is expected, and none has been announced."""
-        self._clear(expected=True)
-
-    def forget(self) -> None:
-        """From now on no port is accepted."""
-        self._clear(expected=False)
-
-    def _clear(self, *, expected: bool) -> None:
-        self.number = 0
-        self._expected = expected
-        self._announced.clear()
-
-    @property
-    def is_expected(self) -> bool:
-        """True while a port is, or was, expected."""
-        return self._expected
-
-    def accept(self, port: int, current: int = 0) -> bool:
-        """Take the port; ``False`` when another one counts. The same port again is the same answer again.
-
-        Arguments:
-            current: where the server listens already, for the time in which no port is expected.
-        """
-        if not self._expected:
-            return port == current
-        if not self.number:
-            self.number = port
-            self._announced.set()
-        return self.number == port
-
-    async def announced(self) -> None:
-        """Wait until there is a port."""
-        await self._announced.wait()
-
-
 class AnnouncingSpawner(Protocol):
     """A spawner whose server announces its port."""
 

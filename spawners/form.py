@@ -82,7 +82,7 @@ def _offered(request: SessionRequest, site: Site, offered: Sequence[PartitionTab
     hours_max = site.hours_max(partition)
     hours = request.hours if 1 <= request.hours <= hours_max else min(site.session.hours_default, hours_max)
     gpus = min(max(request.gpus, 0), site.gpus_max(partition))
-    return SessionRequest(partition.name, gpus, hours)
+    return SessionRequest(partition=partition.name, gpus=gpus, hours=hours)
 
 
 def _gpu_choices(site: Site, offered: Sequence[PartitionTable], chosen: SessionRequest) -> Iterator[GpuChoice]:

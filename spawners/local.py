@@ -14,9 +14,9 @@ from portal import data
 from portal.errors import SessionEnded
 from portal.session_settings import KERNELS_PATH, SETTINGS, SessionSettings
 from spawners import timings
-from spawners.callback import AnnouncedPort
 from spawners.errors import StartRefused
 from spawners.first_answer import first_answer
+from spawners.startup import AnnouncedPort
 
 HOST = "127.0.0.1"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -28,7 +29,6 @@ _REASONS = {
     "Reservation": "it waits for a reservation",
 }
 
-FOREVER_S = 10**8
 _IN_LINE = {"", "Resources", "Priority"}  # the reasons for which a place in the queue means something
 
 _ENDS = {
@@ -66,7 +66,7 @@ def submitted(request: SessionRequest, site: Site) -> str:
 def view(job: Job | None, stale_s: float = 0.0, outlook: Outlook = NOTHING_KNOWN) -> View:
     """What happens now to a session that is starting."""
     if stale_s > 0:
-        how_long = f" for {stale_s:.0f} s" if stale_s < FOREVER_S else ""
+        how_long = f" for {stale_s:.0f} s" if math.isfinite(stale_s) else ""
         return View(20, f"Slurm has not answered{how_long}; the session keeps its place.")
     if job is None:
         return View(10, "The job is handed to Slurm.")

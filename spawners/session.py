@@ -10,7 +10,8 @@
     a hub that was restarted:  waiting ── resume ──> waiting        ready ── poll ──> ready
     in every state:            Slurm says that the job has ended ──> ended         a person stops it ──> ended
 
-What a hub that is killed must know afterwards is in one frozen :class:`~portal.session_state.SessionState`.
+What a hub that is killed must know afterwards is in one frozen :class:`~portal.session_state.SessionState`, saved when
+it changes.
 """
 
 from __future__ import annotations
@@ -23,21 +24,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from portal.errors import PortalError, SlurmUnavailable
-from portal.session_state import Announcement, Place, SessionState
+from portal.session_state import Announcement, SessionState
 from portal.site import Site
 from portal.slurm.accounting import JobEnd
 from portal.slurm.cluster import LOST_ANSWER_S, Cluster, QueueSnapshot
 from portal.slurm.jobs import Job, Phase
 from portal.slurm.submission import Submission
-from portal.slurm.watched_job import WatchedJob
+from portal.slurm.watched_job import WatchedJob, is_of_this_run, place_of
 from spawners import messages, timings
-from spawners.callback import AnnouncedPort
-from spawners.startup import FirstAnswer, Startup
-
-
-def place_of(job: Job) -> Place:
-    """The run of a running job; it is another one when Slurm starts the job again."""
-    return Place(job.node, job.starts_at.isoformat() if job.starts_at else "")
+from spawners.startup import AnnouncedPort, FirstAnswer, Startup
 
 
 class Session:
@@ -49,7 +44,7 @@ class Session:
         person: the user name.
         save: keeps the state; called before anything depends on its being kept.
         log: the hub's log.
-        name: what the log calls it; the person's name when it is empty.
+        log_name: what the log calls it; the person's name when it is empty.
         moved: is told the new node and port of a session whose job Slurm has started again.
         wall_clock: seconds since 1970; a seam for tests.
     """
@@ -62,14 +57,14 @@ class Session:
         save: Callable[[SessionState], None],
         log: logging.Logger,
         *,
-        name: str = "",
+        log_name: str = "",
         moved: Callable[[str, int], None] = lambda node, port: None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.cluster = cluster
         self.site = site
         self.person = person
-        self.name = name or person
+        self.log_name = log_name or person
         self.log = log
         self.state = SessionState()
         self.watched = WatchedJob(cluster)
@@ -84,7 +79,10 @@ class Session:
     # -- state ------------------------------------------------------------------------------------------
 
     def load(self, state: SessionState) -> None:
-        """Continue with a state that was saved; one that waits is resumed by the next start."""
+        """Continue with a state that was saved; one that waits is resumed by the next start.
+
+        JupyterHub clears a spawner before each start, so what is to be resumed is kept apart.
+        """
         self.state = state
         self._resumable = state if state.is_waiting else None
 
@@ -95,7 +93,7 @@ class Session:
         self._submission = None
 
     def _keep(self, **changes: object) -> None:
-        """Change the state and save it."""
+        """Change the state and save it. What a hub that was killed finds out again by itself is not saved."""
         self.state = replace(self.state, **changes)  # type: ignore[arg-type]
         self._save(self.state)
 
@@ -116,13 +114,13 @@ class Session:
         self.port.expect()
         self._keep(key=submission.key, token=token, announcement=None, last_end="")
         self._submission = asyncio.ensure_future(self.cluster.submit_or_find(self.person, submission))
-        while not self._submission.done():
+        while not self._submission.done():  # asyncio.wait does not cancel what it waits for
             await asyncio.wait([self._submission], timeout=timings.LIVELY_EVERY_S)
             if not self._submission.done():
                 await self.query(timings.LIVELY_EVERY_S)  # the page shows a Slurm that is silent
         self._keep(job_id=self._submission.result())
         self.watched.submitted()
-        self.log.info("Job %s submitted for %s, key %s", self.state.job_id, self.name, self.state.key)
+        self.log.info("Job %s submitted for %s, key %s", self.state.job_id, self.log_name, self.state.key)
 
     async def resume(self) -> bool:
         """Continue with the job from before the hub was restarted; ``False`` when it was never submitted."""
@@ -139,7 +137,7 @@ class Session:
         if not self.state.job_id:
             return False
         self._save(self.state)
-        self.log.info("Job %s of %s is resumed", self.state.job_id, self.name)
+        self.log.info("Job %s of %s is resumed", self.state.job_id, self.log_name)
         return True
 
     async def _knows_job(self, deadline: float) -> bool:
@@ -155,7 +153,7 @@ class Session:
         """Wait for the job's node, the server's port and its first answer; answers node and port.
 
         Raises:
-            SessionEnded: the job ended, or did not answer in the site's time on its node; with the end of its log.
+            SessionEnded: the job ended (with the end of its log), or did not answer in the site's time on its node.
         """
         try:
             job = await Startup(self, first_answer).wait()
@@ -170,7 +168,7 @@ class Session:
     def recall_port(self, job: Job) -> None:
         """Take the port that was announced to a hub that went away, if the job has not been started again since."""
         announcement = self.state.announcement
-        if announcement and job.starts_at and self._belongs(announcement, job):
+        if announcement and job.starts_at and is_of_this_run(announcement, job):
             self.port.accept(announcement.port)
 
     async def query(self, max_age_s: float) -> Job | None:
@@ -186,7 +184,8 @@ class Session:
     async def announce_port(self, port: int) -> bool:
         """Take the port of a session that starts, or that Slurm has started again before we saw it.
 
-        ``False`` when none is expected. It is saved before the server hears that we know: it announces it only once.
+        ``False`` when none is expected. The port is saved before the server gets its answer: after that the server
+        does not announce it again.
         """
         if self.following and self.port.number:
             self.port.expect()  # started once more before we saw it run: its last announcement counts
@@ -208,18 +207,21 @@ class Session:
 
     def requeued(self, job: Job) -> None:
         """Slurm starts our job again (a node failed, an administrator said so): wait for its new address."""
-        self.log.warning("Job %s of %s was requeued: %s", job.id, self.name, job.reason or "it runs again")
+        self.log.warning("Job %s of %s was requeued: %s", job.id, self.log_name, job.reason or "it runs again")
         self._keep(port=0, announcement=None)
         self.port.expect()
         self.following = asyncio.ensure_future(self._follow())
 
     async def _follow(self) -> None:
-        """Until the end of it the state has no port: a session without an address does not move."""
+        """Wait for the port of the job's new run, tell the spawner, and save where the session is now.
+
+        Until then the state has no port, so that the session is not found to have moved once more.
+        """
         while True:
             await self.port.announced()
             job = await self.query(timings.LIVELY_EVERY_S)
             announcement = self.state.announcement
-            if job and announcement and self._belongs(announcement, job):
+            if job and announcement and is_of_this_run(announcement, job):
                 break
             await self.cluster.pause(timings.LIVELY_EVERY_S)
         port = self.port.number
@@ -227,13 +229,7 @@ class Session:
         self.following = None
         self._moved(job.node, port)
         self._keep(port=port, place=place_of(job))
-        self.log.info("The session %s continues at %s:%s", self.name, job.node, self.state.port)
-
-    def _belongs(self, announcement: Announcement, job: Job) -> bool:
-        """True for a running job that has not been started again since the port was announced."""
-        if job.phase is not Phase.RUNNING or not job.node:
-            return False
-        return not job.starts_at or job.starts_at.timestamp() <= announcement.at + timings.CLOCKS_DIFFER_S
+        self.log.info("The session %s continues at %s:%s", self.log_name, job.node, self.state.port)
 
     def stop_following(self) -> None:
         """Nobody waits for a new address any more."""
@@ -255,7 +251,7 @@ class Session:
         if end is None:
             return None
         self.state = replace(self.state, last_end=messages.ended(end))
-        self.log.info("The session %s ended: %s", self.name, self.state.last_end)
+        self.log.info("The session %s ended: %s", self.log_name, self.state.last_end)
         await self.finish()  # its secrets are removed: JupyterHub does not call stop() for what has ended
         return 0 if end.state == "COMPLETED" else 1
 
@@ -295,5 +291,7 @@ class Session:
         try:
             return await self.cluster.finish(self.person, self.state.key, self.state.job_id)
         except SlurmUnavailable as error:
-            self.log.error("The job %s of %s could not be cancelled: %s", self.state.job_id, self.name, error.detail)
+            self.log.error(
+                "The job %s of %s could not be cancelled: %s", self.state.job_id, self.log_name, error.detail
+            )
             return ""

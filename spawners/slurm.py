@@ -1,8 +1,8 @@
 """The Slurm spawner: JupyterHub's calls, handed on to one :class:`~spawners.session.Session`.
 
-A click reads downwards: the form's choices are checked here (:meth:`SlurmSessionSpawner.options_of_form`), JupyterHub
-calls :meth:`SlurmSessionSpawner.start`, that submits the session's job and waits until its server has answered, and
-JupyterHub adds the route to it.
+What JupyterHub calls, in its order: ``options_from_form`` or REST's options; ``clear_state``; ``apply_user_options``;
+``start``, whose answer becomes the route; then ``poll``, and at the end ``stop`` and ``clear_state``. A hub that was
+restarted calls ``load_state``, ``poll`` and ``get_url`` for what ran. batchspawner gives what Slurm spawners share.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +28,7 @@ from portal.session_state import SessionState
 from portal.site import Site, load
 from portal.slurm.cluster import Cluster, QueueSnapshot
 from portal.slurm.outlook import NOTHING_KNOWN, QueueOutlook
-from portal.slurm.submission import KEY_LENGTH, submission
+from portal.slurm.submission import new_key, submission
 from spawners import callback, form, messages, options, timings
 from spawners.errors import StartRefused
 from spawners.first_answer import first_answer, listens
@@ -75,7 +74,7 @@ class SlurmSessionSpawner(batchspawner.SlurmSpawner):  # type: ignore[misc]
     def session(self) -> Session:
         """The session of this person."""
         return Session(
-            self.cluster, self.site, self.user.name, self._save, self.log, name=self._log_name, moved=self._moved
+            self.cluster, self.site, self.user.name, self._save, self.log, log_name=self._log_name, moved=self._moved
         )
 
     # -- what a person chooses --------------------------------------------------------------------------
@@ -128,15 +127,15 @@ class SlurmSessionSpawner(batchspawner.SlurmSpawner):  # type: ignore[misc]
     async def start(self) -> tuple[str, int]:
         """Submit the job, wait as long as Slurm makes us wait, and answer where the server listens."""
         given = self.user_options or {}
+        self._request = options.remembered(given)  # for the page, while the job of before the restart is looked for
         try:
-            self._request = options.remembered(given) if self.session.can_resume else self._checked(given)
             if await self.session.resume():
                 self.api_token = self.session.state.token
             else:
-                key = self.context.hub_id + secrets.token_hex((KEY_LENGTH - len(self.context.hub_id)) // 2)
                 self._request = self._checked(given)
-                asked = submission(self._request, self.site, key, await self._environment())
-                await self.session.submit(asked, self.api_token)
+                key = new_key(self.context.hub_id)
+                job = submission(self._request, self.site, key, await self._environment())
+                await self.session.submit(job, self.api_token)
             return await self.session.wait_until_ready(self._first_answer)
         except RequestError as error:
             raise StartRefused(error) from error

@@ -14,9 +14,47 @@ from portal.slurm.cluster import Cluster
 from portal.slurm.jobs import Job, Phase
 from portal.slurm.watched_job import WatchedJob
 from spawners import messages, timings
-from spawners.callback import AnnouncedPort
 
 FirstAnswer = Callable[[str, int], Awaitable[None]]  # waits for the answer of the server at this node and port
+
+
+class AnnouncedPort:
+    """The port that a server announces itself: the first one counts, and only while one is expected."""
+
+    def __init__(self) -> None:
+        self.number = 0  # 0 = none so far
+        self._expected = False
+        self._announced = asyncio.Event()
+
+    def expect(self) -> None:
+        """From now on a port is expected, and none has been announced."""
+        self._clear(expected=True)
+
+    def forget(self) -> None:
+        """From now on no port is accepted."""
+        self._clear(expected=False)
+
+    def _clear(self, *, expected: bool) -> None:
+        self.number = 0
+        self._expected = expected
+        self._announced.clear()
+
+    def accept(self, port: int, current: int = 0) -> bool:
+        """Take the port; ``False`` when another one counts. The same port again is the same answer again.
+
+        Arguments:
+            current: where the server listens already, for the time in which no port is expected.
+        """
+        if not self._expected:
+            return port == current
+        if not self.number:
+            self.number = port
+            self._announced.set()
+        return self.number == port
+
+    async def announced(self) -> None:
+        """Wait until there is a port."""
+        await self._announced.wait()
 
 
 class StartingSession(Protocol):
@@ -107,8 +145,8 @@ class Startup:
 
         Should Slurm's snapshot only be late, the announcement is found again when it shows the job (``recall_port``).
         """
-        was_announced_before = self._announced_at is not None and self._session.watched.read_at > self._announced_at
-        if was_announced_before:
+        is_newer_than_its_port = self._announced_at is not None and self._session.watched.read_at > self._announced_at
+        if is_newer_than_its_port:  # the snapshot
             self._forget()
             self._session.port.expect()
         if messages.waits_too_long(job, self._session.site, datetime.now()):

@@ -1,4 +1,8 @@
-"""All times of a session's life on the hub's side, in seconds, each with its reason."""
+"""The times of a session's life on the hub's side, in seconds, each with its reason.
+
+Those of Slurm's answers are in portal/slurm (cluster, watched_job); those of the watch are settings of the hub
+(portal/hub/app.py).
+"""
 
 from __future__ import annotations
 
@@ -13,16 +17,13 @@ NODE_MAX_AGE_S = 0.2  # of the snapshot in that moment
 
 # The end of a session.
 POLL_MAX_AGE_S = 30.0  # the hub watches all sessions together every 12 s; one session's poll takes what is there
-ENDING_QUERIES = 10  # after the server has announced its end: then the watch finds it
-ENDING_EVERY_S = 1.0
+ENDING_EVERY_S = 1.0  # after the server has announced its end: Slurm hears of it a moment later
+ENDING_QUERIES = 10  # then the hub's watch finds it
 STOP_WITHIN_S = 30.0  # a stop waits as long for Slurm to say that the job is gone; then it goes on without
 
-# A job that Slurm starts again.
-CLOCKS_DIFFER_S = 30.0  # the hub's and slurmctld's; between two runs of a job Slurm waits two minutes
-
 # A session that ran before the hub was restarted, on a node that does not answer.
-REACH_WITHIN_S = 5.0
-REACH_EVERY_S = 5.0
+REACH_WITHIN_S = 5.0  # a TCP connection; a second is much in a cluster's network
+REACH_EVERY_S = 5.0  # a node that comes back is found soon, and a dead one is not asked all the time
 
 # Whoever waits for an answer gives up before these.
 FIRST_ANSWER_S = 86_400

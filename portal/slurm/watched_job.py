@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from portal.session_state import Announcement, Place
 from portal.slurm.accounting import JobEnd
 from portal.slurm.cluster import Cluster, QueueSnapshot
 from portal.slurm.jobs import Job, Phase
 from portal.slurm.snapshot import NEVER
+
+CLOCKS_DIFFER_S = 30.0  # the hub's and slurmctld's; between two runs of a job Slurm waits two minutes
+
+
+def place_of(job: Job) -> Place:
+    """The run of a running job; it is another one when Slurm starts the job again."""
+    return Place(job.node, job.starts_at.isoformat() if job.starts_at else "")
+
+
+def is_of_this_run(announcement: Announcement, job: Job) -> bool:
+    """True for a job that runs, and has not been started again since its server announced its port."""
+    if job.phase is not Phase.RUNNING or not job.node:
+        return False
+    return not job.starts_at or job.starts_at.timestamp() <= announcement.at + CLOCKS_DIFFER_S
 
 
 class WatchedJob:

@@ -9,7 +9,7 @@ import pytest
 from jupyterhub.apihandlers import default_handlers
 
 from spawners import callback
-from spawners.callback import AnnouncedPort
+from spawners.startup import AnnouncedPort
 
 
 @pytest.mark.parametrize("port", [1024, 41233, 65535])

@@ -16,11 +16,12 @@ from portal.site import Site
 from portal.slurm.cluster import Cluster
 from portal.slurm.jobs import Job, Phase, squeue_command
 from portal.slurm.submission import Submission
+from portal.slurm.watched_job import place_of
 from portal.testing.bad_answers import bad_answers
 from portal.testing.behaviours import FailsWith, PendingForever, Requeued, Runs
 from portal.testing.fake_slurm import FakeSlurm
 from portal.testing.outages import NoOutage, Outage, SbatchAnswerLost, SbatchRefuses, SlurmSilent
-from spawners.session import Session, place_of
+from spawners.session import Session
 
 KEY = "abc1230123456789"
 SUBMISSION = Submission(KEY, (f"--job-name=dsportal-{KEY}", "--partition=sxm2"), {})
