@@ -88,6 +88,7 @@ class Session:
 
     def clear(self) -> None:
         """Forget the job, but not why it ended."""
+        self.stop_following()
         self.state = SessionState(last_end=self.state.last_end)
         self.watched = WatchedJob(self.cluster)
         self._submission = None
@@ -112,7 +113,8 @@ class Session:
             SlurmUnavailable: no answer, and no job with the session's key within a minute.
         """
         self.port.expect()
-        self._keep(key=submission.key, token=token, announcement=None, last_end="")
+        self.state = SessionState(key=submission.key, token=token)
+        self._save(self.state)
         self._submission = asyncio.ensure_future(self.cluster.submit_or_find(self.person, submission))
         while not self._submission.done():  # asyncio.wait does not cancel what it waits for
             await asyncio.wait([self._submission], timeout=timings.LIVELY_EVERY_S)

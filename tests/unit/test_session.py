@@ -353,6 +353,18 @@ async def test_a_session_that_is_stopped_meanwhile_is_not_followed_any_more(runn
     assert running.session.following is None, "the next session of this person is a new one"
 
 
+async def test_a_session_that_ends_meanwhile_is_not_followed_any_more(running: Story) -> None:
+    """JupyterHub does not stop what has ended: it only clears it."""
+    await waits_again(running)
+    following = running.session.following
+    assert following
+
+    running.session.clear()
+    await asyncio.wait([following], timeout=1)
+
+    assert following.cancelled()
+
+
 async def test_an_announcement_that_comes_before_the_hub_has_seen_the_requeue_is_taken(running: Story) -> None:
     running.slurm.advance(82 - running.slurm.clock())
 
@@ -401,6 +413,15 @@ async def test_a_session_whose_hub_was_killed_before_sbatch_ran_is_submitted_ane
 
     assert slurm.clock() >= 60, "Slurm was asked for a while: the job may come late"
     assert not story.session.can_resume
+
+
+async def test_nothing_of_a_session_that_was_never_submitted_is_in_the_next_one(story: Story) -> None:
+    story.session.load(SessionState("abc1230000000000", "", "old", 0, Announcement(FIRST, 1.0), Place("gpu01", "")))
+    assert not await story.session.resume()
+
+    await story.session.submit(SUBMISSION, "token")
+
+    assert story.saved[-1] == SessionState(KEY, "1", "token")
 
 
 async def test_a_silent_slurm_is_waited_for_by_a_session_that_is_resumed(
