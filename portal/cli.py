@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from portal import __version__, bench, data
+from portal import __version__, data
 from portal.errors import PortalError
-from portal.hub import database
+from portal.hub import database, variables
 from portal.singleuser import quick_start
 from portal.site import Site, load
 
 DEFAULT_SITE = "/etc/dsportal/site.toml"
+BENCHES = Path("tests", "bench", "__main__.py")  # of a checkout; they are not installed
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     check.set_defaults(command=_config_check)
     _add_kernels(commands)
     _add_notebooks(commands)
-    bench.add_commands(commands)
+    _add_bench(commands)
     return parser
 
 
@@ -93,13 +94,21 @@ def _add_notebooks(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         parser.add_argument("--site", help=f"the settings file (default: {DEFAULT_SITE}, else the example's kernels)")
 
 
+def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    words = "measure the portal beside the stock parts, in the private cluster of a checkout"
+    bench = commands.add_parser("bench", help=words, add_help=False)  # what stands behind it has its own help
+    bench.add_argument("-h", "--help", action="store_true")
+    bench.add_argument("words", nargs=argparse.REMAINDER)
+    bench.set_defaults(command=_bench)
+
+
 def _up(arguments: argparse.Namespace) -> int:
     quick_start.without_grammars()
     if arguments.local:
         _prepare_local(arguments)
     else:
-        os.environ["DSPORTAL_SITE"] = str(Path(arguments.site or DEFAULT_SITE).resolve())
-        site = load(os.environ["DSPORTAL_SITE"])
+        os.environ[variables.SITE] = str(Path(arguments.site or DEFAULT_SITE).resolve())
+        site = load(os.environ[variables.SITE])
         _warn_without_https(site)
         database.check(Path(site.portal.state_folder) / database.FILE)
         _refuse_taken_ports(site)
@@ -137,12 +146,13 @@ def _prepare_local(arguments: argparse.Namespace) -> None:
     password = secrets.token_urlsafe(9)
     site = load(arguments.site) if arguments.site else Site()
     port = arguments.port or site.portal.port
-    os.environ["DSPORTAL_LOCAL"], os.environ["DSPORTAL_LOCAL_PASSWORD"] = str(state), password
+    os.environ[variables.LOCAL_STATE] = str(state)
+    os.environ[variables.LOCAL_PASSWORD] = password
     if arguments.site:
-        os.environ["DSPORTAL_SITE"] = str(Path(arguments.site).resolve())
-    os.environ["DSPORTAL_LOCAL_PORT"] = str(port)
+        os.environ[variables.SITE] = str(Path(arguments.site).resolve())
+    os.environ[variables.LOCAL_PORT] = str(port)
     if arguments.files:
-        os.environ["DSPORTAL_LOCAL_FILES"] = str(Path(arguments.files).resolve())
+        os.environ[variables.LOCAL_FILES] = str(Path(arguments.files).resolve())
     print(f"\n  The portal on this machine:  http://localhost:{port}", flush=True)
     print(f"  User:      {getpass.getuser()}\n  Password:  {password}   (for this start only)", flush=True)
     print("  Stop:      Ctrl-C\n", flush=True)
@@ -196,9 +206,25 @@ def _notebooks_new(arguments: argparse.Namespace) -> int:
 def _notebooks_run(arguments: argparse.Namespace) -> int:
     from portal.notebooks import run
 
-    folder, kernels_folder = _templates(arguments), load(arguments.site).kernels.folder
-    name, output, kernel = arguments.name, arguments.output, arguments.kernel
-    return run.main_run(folder, name, output, arguments.set, kernels_folder, kernel)
+    kernels_folder = load(arguments.site).kernels.folder
+    return run.main_run(
+        _templates(arguments), arguments.name, arguments.output, arguments.set, kernels_folder, arguments.kernel
+    )
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    """Become the benches of the checkout that this is, or that the command runs in."""
+    places = [place for start in (Path.cwd(), Path(sys.prefix)) for place in (start, *start.parents)]
+    checkout = next((place for place in places if (place / BENCHES).is_file()), None)
+    if checkout is None:
+        raise PortalError(
+            "portal bench needs a checkout of the portal, which is not here: "
+            "in a checkout, after 'make setup', run .venv/bin/portal bench."
+        )
+    words = ["--help"] if arguments.help else arguments.words
+    argv = [sys.executable, str(checkout / "deploy" / "run_module.py"), "tests.bench", *words]
+    sys.stdout.flush()
+    os.execv(sys.executable, argv)  # noqa: S606
 
 
 def _templates(arguments: argparse.Namespace) -> Path:
@@ -209,7 +235,7 @@ def _templates(arguments: argparse.Namespace) -> Path:
 
 
 def _site_of_templates(arguments: argparse.Namespace) -> Site:
-    """The settings that name the kernels; on a machine without any the example's, for which our templates are made."""
+    """The settings that name the kernels; on a host without any the example's, for which our templates are made."""
     example = data.folder("deploy") / "site.toml.example"
     return load(arguments.site or (DEFAULT_SITE if Path(DEFAULT_SITE).exists() else str(example)))
 

@@ -7,7 +7,7 @@
     ├── RequestError            what a person asked for is not allowed: field, given, allowed
     ├── SlurmError
     │   ├── SlurmUnavailable    Slurm did not answer, or answered nonsense: nothing is known
-    │   └── SubmitRefused       sbatch said no; Slurm's own words are in the message
+    │   └── SubmitRefused       sbatch said no; Slurm's own answer is in the message
     ├── SessionEnded            the job of a session is over before its server answered
     ├── DirectoryError
     │   ├── LoginRefused        wrong name or password (one message for both)
@@ -50,13 +50,16 @@ class RequestError(PortalError):
 
     def __init__(self, field: str, given: object, allowed: str) -> None:
         shown = repr(given)
-        shown = shown if len(shown) <= 80 else f"{shown[:77]}…"
+        if len(shown) > 80:
+            shown = f"{shown[:77]}…"
         super().__init__(f"{field}: {shown} is not possible here. Allowed: {allowed}.")
-        self.field, self.given, self.allowed = field, given, allowed
+        self.field = field
+        self.given = given
+        self.allowed = allowed
 
 
 class SlurmError(PortalError):
-    """Something about Slurm."""
+    """Slurm did not do what the portal asked of it."""
 
     reason = "slurm"
 
@@ -68,7 +71,7 @@ class SlurmUnavailable(SlurmError):
 
 
 class SubmitRefused(SlurmError):
-    """``sbatch`` refused the job; the message carries Slurm's own words."""
+    """``sbatch`` refused the job; Slurm's own answer is in the message."""
 
     reason = "submit_refused"
 
@@ -84,13 +87,13 @@ class SessionEnded(PortalError):
 
 
 class DirectoryError(PortalError):
-    """Something about logging in."""
+    """A login did not succeed."""
 
     reason = "directory"
 
 
 class LoginRefused(DirectoryError):
-    """Wrong user name or wrong password; the message does not tell which."""
+    """Wrong user name or wrong password; the message does not say which."""
 
     reason = "login_refused"
 

@@ -23,9 +23,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 SESSIONS = ".local/share/dsportal/sessions"
 ENVIRONMENT_FILE = "environment.json"
@@ -40,8 +40,8 @@ _OPTION = re.compile(
     r"|gres=gpu(:[A-Za-z0-9._-]+)?:\d+|time=\d+|requeue|open-mode=append|export=ALL)\Z",
     re.ASCII,
 )
-# What sbatch says when it is not the request that is wrong (Slurm 22.05 to 25.11).
-_NOT_ANSWERING = re.compile(
+# Messages of sbatch when it is not the request that is wrong (Slurm 22.05 to 25.11).
+_UNAVAILABLE = re.compile(
     r"Unable to contact slurm controller|Socket timed out|Zero Bytes were transmitted|authentication|munge|"
     r"Connection refused|not responding",
     re.IGNORECASE,
@@ -53,6 +53,21 @@ _VARIABLE = re.compile(r"(JUPYTERHUB|JPY|DSPORTAL|JUPYTER)_[A-Z0-9_]+\Z|JUPYTER_
 
 class RequestRefused(Exception):
     """The request is not one this program knows."""
+
+
+class SubmitRequest(NamedTuple):  # no dataclass: importing those would be a third of this program's time
+    """A checked ``submit``: the session's key, options for ``sbatch``, and the session's environment."""
+
+    key: str
+    options: tuple[str, ...]
+    environment: dict[str, str]
+
+
+class FinishRequest(NamedTuple):
+    """A checked ``finish``: the session's key, and the id of its job, ``""`` where none is known."""
+
+    key: str
+    job_id: str
 
 
 def main() -> int:
@@ -71,53 +86,74 @@ def main() -> int:
     return 0
 
 
-def handle(request: Any) -> dict[str, object]:
-    """Do one request; the answer is a JSON object with ``ok``."""
+def parse_request(request: Any) -> SubmitRequest | FinishRequest:
+    """Check every part of a request, before anything of it is done.
+
+    Raises:
+        RequestRefused: a part of it is not one that a session may have.
+    """
     if not isinstance(request, dict) or request.get("verb") not in ("submit", "finish"):
         raise RequestRefused("the verbs are submit and finish")
-    folder = Path(_home()) / SESSIONS / _matching(_KEY, request.get("key"), "key")
+    key = _matching(_KEY, request.get("key"), "key")
     if request["verb"] == "submit":
-        return _submit(folder, request)
-    return _finish(folder, request.get("job_id", ""))
+        return SubmitRequest(key, _options(request.get("options")), _environment(request.get("environment")))
+    job_id = request.get("job_id", "")
+    return FinishRequest(key, _matching(_JOB_ID, job_id, "job_id") if job_id else "")
 
 
-def _submit(folder: Path, request: Mapping[str, Any]) -> dict[str, object]:
-    options = [_matching(_OPTION, option, "option") for option in _list(request.get("options"))]
-    environment = _environment(request.get("environment"))
-    _forget_old_logs(folder.parent)
+def handle(request: Any) -> dict[str, object]:
+    """Do one request; the answer is a JSON object with ``ok``.
+
+    Raises:
+        RequestRefused: it is not one of a session; nothing was done.
+    """
+    checked = parse_request(request)
+    folder = Path(_home()) / SESSIONS / checked.key
+    if isinstance(checked, SubmitRequest):
+        return _submit(folder, checked)
+    return _finish(folder, checked.job_id)
+
+
+def _submit(folder: Path, request: SubmitRequest) -> dict[str, object]:
+    _remove_old_sessions(folder.parent)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _write_private(folder / ENVIRONMENT_FILE, json.dumps(environment))
-    argv = ["sbatch", "--parsable", *options, f"--chdir={_home()}", f"--output={folder / LOG_FILE}"]
+    _write_private(folder / ENVIRONMENT_FILE, json.dumps(request.environment))
+    argv = ["sbatch", "--parsable", *request.options, f"--chdir={_home()}", f"--output={folder / LOG_FILE}"]
     try:
         done = _slurm([*argv, str(_script()), sys.executable, str(folder)])
     except subprocess.TimeoutExpired:
         return {"ok": False, "unknown": True, "message": f"sbatch did not answer within {SLURM_TIMEOUT_S} s"}
-    words = done.stderr.strip() or done.stdout.strip()
-    if done.returncode != 0 and _NOT_ANSWERING.search(words):  # the job may have been accepted: its file stays
-        return {"ok": False, "unknown": True, "message": words}
+    message = done.stderr.strip() or done.stdout.strip()
+    if done.returncode != 0 and is_unavailable(message):  # the job may have been accepted: its file stays
+        return {"ok": False, "unknown": True, "message": message}
     if done.returncode != 0:
-        _forget(folder)
-        return {"ok": False, "refused": True, "message": words}
+        _remove_environment(folder)
+        return {"ok": False, "refused": True, "message": message}
     return {"ok": True, "job_id": done.stdout.strip().partition(";")[0]}
 
 
-def _finish(folder: Path, job_id: object) -> dict[str, object]:
+def _finish(folder: Path, job_id: str) -> dict[str, object]:
     """``scancel`` of a job that is gone exits 0 or names it on stderr; both are fine."""
     message = ""
     if job_id:
-        done = _slurm(["scancel", _matching(_JOB_ID, job_id, "job_id")])
+        done = _slurm(["scancel", job_id])
         message = done.stderr.strip() if done.returncode else ""
     with contextlib.suppress(OSError):  # a home that cannot be written does not undo the scancel
-        _forget(folder)
+        _remove_environment(folder)
     gone = not message or "Invalid job id" in message
     return {"ok": gone, "message": message, "log": _tail(folder / LOG_FILE)}
 
 
-def _forget(folder: Path) -> None:
+def is_unavailable(message: str) -> bool:
+    """Whether a message of ``sbatch`` says that Slurm cannot answer, so that the job may have been accepted."""
+    return _UNAVAILABLE.search(message) is not None
+
+
+def _remove_environment(folder: Path) -> None:
     (folder / ENVIRONMENT_FILE).unlink(missing_ok=True)
 
 
-def _forget_old_logs(sessions: Path) -> None:
+def _remove_old_sessions(sessions: Path) -> None:
     """Keep the newest logs only, and no environment file of a session that is long over."""
     if not sessions.is_dir():
         return
@@ -185,10 +221,10 @@ def _environment(value: Any) -> dict[str, str]:
     return value
 
 
-def _list(value: Any) -> list[Any]:
+def _options(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise RequestRefused("options is a list")
-    return value
+    return tuple(_matching(_OPTION, option, "option") for option in value)
 
 
 def _matching(pattern: re.Pattern[str], value: object, what: str) -> str:

@@ -1,13 +1,14 @@
 """What one person asks for, and whether this site gives it to them.
 
-The same check stands behind the form, the REST API and saved options: :func:`checked` takes whatever
-arrived and either answers with a complete :class:`SessionRequest` or says what is wrong.
+The same check is behind the form, the REST API and saved options: :func:`checked` takes whatever
+arrived and either returns a complete :class:`SessionRequest` or says what is wrong.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 
 from portal.errors import RequestError
 from portal.site import Identity, Site
@@ -44,15 +45,14 @@ class SessionRequest:
         partition = self.partition or (offered[0].name if offered else "")
         found = next((p for p in offered if p.name == partition), None)
         limit = site.hours_max(found) if found else site.session.hours_max
-        return SessionRequest(partition, self.gpus, self.hours or min(site.session.hours_default, limit))
+        return replace(self, partition=partition, hours=self.hours or min(site.session.hours_default, limit))
 
     def check(self, site: Site, identity: Identity) -> None:
         """Raise :class:`RequestError` unless this site offers this to this person."""
         offered = {p.name: p for p in site.offered_to(identity)}
         if self.partition not in offered:
-            raise RequestError(
-                "partition", self.partition, f"one of {', '.join(offered) or 'none (ask your administrator)'}"
-            )
+            names = ", ".join(offered) or "none (ask your administrator)"
+            raise RequestError("partition", self.partition, f"one of {names}")
         partition = offered[self.partition]
         _in_range("gpus", self.gpus, 0, site.gpus_max(partition))
         _in_range("hours", self.hours, 1, site.hours_max(partition))
@@ -63,7 +63,7 @@ class SessionRequest:
 
 
 def checked(options: Mapping[str, object], site: Site, identity: Identity) -> SessionRequest:
-    """Read, complete and check options: the one door behind form, REST and saved options.
+    """Read, complete and check options: the one check behind form, link, REST and saved options.
 
     Raises:
         RequestError: names the field, the value given and what is allowed.
@@ -80,8 +80,7 @@ def _number(field: str, value: object) -> int:
     """A whole number out of JSON or a form; ``True``, ``1.5``, ``"1\\n"`` and ``"٣"`` are none."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    text = value.removeprefix("-") if isinstance(value, str) else ""
-    if isinstance(value, str) and text.isascii() and text.isdigit() and len(text) <= 9:
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,9}", value):
         return int(value)
     raise RequestError(field, value, "a whole number")
 

@@ -84,7 +84,7 @@ class PortalTable(Table):
     """``[portal]``: the address, HTTPS, and where the hub keeps its state."""
 
     title: str = "Data Scientist Portal"
-    bind: str = "0.0.0.0"  # noqa: S104  the portal is there to be reached from other machines
+    bind: str = "0.0.0.0"  # noqa: S104  the portal is there to be reached from other hosts
     port: Port = 8000
     hub_port: Port = 8081
     proxy_port: Port = 8001
@@ -201,9 +201,9 @@ class Site(Table):
 
     def partition(self, name: str) -> PartitionTable:
         """The partition called ``name``; raises ``KeyError`` when the site has none."""
-        return next((p for p in self.partitions if p.name == name), None) or self._no_partition(name)
-
-    def _no_partition(self, name: str) -> PartitionTable:
+        for partition in self.partitions:
+            if partition.name == name:
+                return partition
         raise KeyError(name)
 
     def hours_max(self, partition: PartitionTable) -> int:
@@ -212,8 +212,9 @@ class Site(Table):
 
     def gpus_max(self, partition: PartitionTable) -> int:
         """The most GPUs one session may have in ``partition``."""
-        limit = partition.gpus_max
-        return self.session.gpus_max if limit is None else min(self.session.gpus_max, limit)
+        if partition.gpus_max is None:
+            return self.session.gpus_max
+        return min(self.session.gpus_max, partition.gpus_max)
 
     def gres(self, partition: PartitionTable) -> str:
         """The name that ``--gres`` wants for a GPU of ``partition``: ``gpu`` or ``gpu:KIND``."""
@@ -221,11 +222,15 @@ class Site(Table):
 
     def cores(self, gpus: int) -> int:
         """CPU cores that come with ``gpus`` GPUs."""
-        return gpus * self.session.cores_per_gpu or self.session.cores_without_gpu
+        if gpus == 0:
+            return self.session.cores_without_gpu
+        return gpus * self.session.cores_per_gpu
 
     def memory_mib(self, gpus: int) -> int:
         """Memory that comes with ``gpus`` GPUs, in MiB."""
-        return (gpus * self.session.memory_gb_per_gpu or self.session.memory_gb_without_gpu) * 1024
+        if gpus == 0:
+            return self.session.memory_gb_without_gpu * 1024
+        return gpus * self.session.memory_gb_per_gpu * 1024
 
 
 def load(path: str) -> Site:

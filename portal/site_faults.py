@@ -1,4 +1,4 @@
-"""Faults of a settings file in words: the key as the file writes it, the value given, what is allowed."""
+"""Faults of a settings file as sentences: the key as the file writes it, the value given, what is allowed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def sentences(error: ValidationError, model: type[BaseModel]) -> list[str]:
 
 
 def _sentence(fault: Any, model: type[BaseModel]) -> str:
-    """One fault in words: the key, the value given, what is allowed."""
+    """One fault: the key, the value given, what is allowed."""
     key = _key(fault["loc"])
     if fault["type"] == "extra_forbidden":
         known = _known_keys(fault["loc"][:-1], model)
@@ -41,7 +41,7 @@ def _key(location: tuple[int | str, ...]) -> str:
     return text
 
 
-_IN_WORDS = {
+_ALLOWED = {  # by the type of pydantic's error
     "int_type": "a whole number",
     "string_type": "text in quotes",
     "bool_type": "true or false",
@@ -56,8 +56,8 @@ _IN_WORDS = {
 
 
 def _allowed(fault: Any) -> str:
-    if words := _IN_WORDS.get(fault["type"]):
-        return words.format(**fault.get("ctx", {}))
+    if allowed := _ALLOWED.get(fault["type"]):
+        return allowed.format(**fault.get("ctx", {}))
     return str(fault["msg"]).removeprefix("Value error, ")
 
 

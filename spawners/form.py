@@ -1,12 +1,12 @@
-"""The instance options as a form: values to HTML, form data to options.
+"""The instance options as a form: values to HTML.
 
 Pure functions. What is allowed is decided by :func:`portal.request.checked`, never here: the form only shows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
@@ -15,9 +15,6 @@ from portal.data import folder
 from portal.errors import RequestError
 from portal.request import SessionRequest
 from portal.site import Identity, PartitionTable, Site
-
-FIELDS = tuple(field.name for field in fields(SessionRequest))
-_XSRF = "_xsrf"  # JupyterHub's own; some clients send it in the body instead of the address
 
 
 @dataclass(frozen=True)
@@ -77,40 +74,6 @@ def render(
     )
 
 
-def options(form_data: Mapping[str, Sequence[object]]) -> dict[str, object]:
-    """Form data (each field a list of texts, as JupyterHub hands it over) as options for ``checked``.
-
-    Raises:
-        RequestError: an unknown field, or a field that came more than once.
-    """
-    return {name: _only(name, values) for name, values in form_data.items() if name != _XSRF}
-
-
-def _only(name: str, values: Sequence[object]) -> object:
-    if name not in FIELDS:
-        raise RequestError("options", name, f"only the fields {', '.join(FIELDS)}")
-    if len(values) != 1:
-        raise RequestError(name, list(values), "one value")
-    return values[0]
-
-
-def entered(form_data: Mapping[str, Sequence[object]]) -> SessionRequest:
-    """What can be read of a form that was refused, so that the other choices are still there."""
-    return remembered({name: values[0] for name, values in form_data.items() if values})
-
-
-def remembered(options: Mapping[str, object]) -> SessionRequest:
-    """What can be read of options kept from an earlier session; never raises."""
-    request = SessionRequest()
-    for name, value in options.items():
-        try:
-            read = SessionRequest.from_options({name: value})
-        except RequestError:
-            continue
-        request = replace(request, **{name: getattr(read, name)})
-    return request
-
-
 def _offered(request: SessionRequest, site: Site, offered: Sequence[PartitionTable]) -> SessionRequest:
     """``request`` moved, field by field, to what this person may have."""
     if not offered:
@@ -119,7 +82,7 @@ def _offered(request: SessionRequest, site: Site, offered: Sequence[PartitionTab
     hours_max = site.hours_max(partition)
     hours = request.hours if 1 <= request.hours <= hours_max else min(site.session.hours_default, hours_max)
     gpus = min(max(request.gpus, 0), site.gpus_max(partition))
-    return SessionRequest(partition.name, gpus, hours)
+    return SessionRequest(partition=partition.name, gpus=gpus, hours=hours)
 
 
 def _gpu_choices(site: Site, offered: Sequence[PartitionTable], chosen: SessionRequest) -> Iterator[GpuChoice]:

@@ -1,134 +1,155 @@
-"""The Slurm spawner: one job for one session, from what a person asked for to a server that answers."""
+"""The Slurm spawner: JupyterHub's calls, handed on to one :class:`~spawners.session.Session`.
+
+What JupyterHub calls, in its order: ``options_from_form`` or REST's options; ``clear_state``; ``apply_user_options``;
+``start``, whose answer becomes the route; then ``poll``, and at the end ``stop`` and ``clear_state``. A hub that was
+restarted calls ``load_state``, ``poll`` and ``get_url`` for what ran. batchspawner gives what Slurm spawners share.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import secrets
-from collections.abc import Mapping
+import functools
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import batchspawner
 from sqlalchemy.orm import object_session
 from traitlets import Unicode, default
 
-from portal.errors import PortalError, RequestError, SessionEnded, SlurmUnavailable
-from portal.request import SessionRequest
-from portal.slurm.jobs import Phase
-from portal.slurm.submission import KEY_LENGTH, Submission, submission
-from spawners import form
-from spawners.asks import AsksPerson
-from spawners.ends import POLL_MAX_AGE_S
-from spawners.environment import GivesEnvironment
+from portal import data
+from portal.errors import PortalError, RequestError, SessionEnded
+from portal.hub.context import HubContext, context_of
+from portal.request import SessionRequest, checked
+from portal.session_settings import TLS_PARTS, SessionSettings, environment
+from portal.session_state import SessionState
+from portal.site import Site, load
+from portal.slurm.cluster import Cluster, QueueSnapshot
+from portal.slurm.outlook import NOTHING_KNOWN, QueueOutlook
+from portal.slurm.submission import new_key, submission
+from spawners import callback, form, messages, options, timings
 from spawners.errors import StartRefused
-from spawners.reach import listens
-from spawners.requeue import LOOK_EVERY_S
-from spawners.starting import AwaitsServer
-from spawners.tells import TellsPerson
+from spawners.first_answer import first_answer, listens
+from spawners.session import Session
 
-REACH_EVERY_S = 5.0
-STOP_WITHIN_S = 30.0
-LOST_ANSWER_S = 60.0  # how long a job is looked for whose sbatch did not answer
-FOREVER_S = 10**8  # Slurm decides how long a job waits; the time on the node is limited by the site
+site_of = functools.cache(load)  # the settings, read once
 
 
-class SlurmSessionSpawner(
-    TellsPerson,
-    AwaitsServer,
-    GivesEnvironment,
-    AsksPerson,
-    batchspawner.SlurmSpawner,  # type: ignore[misc]
-):
+class SlurmSessionSpawner(batchspawner.SlurmSpawner):  # type: ignore[misc]
     """Starts a person's JupyterLab as a Slurm job, through portal-launch."""
 
-    hub_id = Unicode("000000", help="Six hexadecimal digits that this hub's session keys begin with.").tag(config=True)
-    key = Unicode(help="The session's unique key; the job carries it in its name.")
+    site_file = Unicode("/etc/dsportal/site.toml", help="The settings file of the site.").tag(config=True)
 
-    _request: SessionRequest | None = None
-    _before: Mapping[str, Any] = {}
+    _request: SessionRequest | None = None  # what the session that runs, or is being started, was asked for
+    _refused: tuple[RequestError | None, SessionRequest | None] = (None, None)  # for the form that is shown next
+    _ending: asyncio.Future[None] | None = None
+
+    @staticmethod
+    def add_handlers() -> None:
+        """Put the addresses at which sessions announce themselves where JupyterHub finds them."""
+        callback.install()
 
     @default("start_timeout")
     def _start_timeout(self) -> int:
-        return FOREVER_S
+        return timings.START_TIMEOUT_S
 
-    # -- start ------------------------------------------------------------------------------------------
+    @property
+    def site(self) -> Site:
+        """The site's settings."""
+        return site_of(self.site_file)
+
+    @property
+    def context(self) -> HubContext:
+        """What the hub's spawners share."""
+        return context_of(self.user.settings)
+
+    @property
+    def cluster(self) -> Cluster:
+        """The hub's one view of Slurm."""
+        return self.context.slurm
+
+    @cached_property
+    def session(self) -> Session:
+        """The session of this person."""
+        return Session(
+            self.cluster, self.site, self.user.name, self._save, self.log, log_name=self._log_name, moved=self._moved
+        )
+
+    # -- what a person chooses --------------------------------------------------------------------------
+
+    async def get_options_form(self) -> str:
+        """The form's fields: what was refused just now, or else the last choices."""
+        error, entered = self._refused
+        self._refused = (None, None)
+        saved = entered or options.remembered(self.orm_spawner.user_options or {})
+        return form.render(self.site, options.identity_of(self.user), saved=saved, error=error)
+
+    @default("options_from_form")
+    def _options_from_form(self) -> Callable[[Mapping[str, list[str]]], dict[str, object]]:
+        return self.options_of_form
+
+    def options_of_form(self, form_data: Mapping[str, list[str]]) -> dict[str, object]:
+        """Options out of the form; what is not allowed is answered with 400 and the reason at its field."""
+        entered = options.entered(form_data)
+        self._refused = (None, entered)
+        try:
+            return self._checked(options.from_form(form_data)).as_options()
+        except RequestError as error:
+            self._refused = (error, entered)
+            raise StartRefused(error) from error
+
+    def options_from_query(self, query_data: Mapping[str, list[str]]) -> dict[str, object]:
+        """A link never starts anything: the form is shown instead, with the link's choices."""
+        self.options_of_form(query_data)
+        raise StartRefused(
+            PortalError("A link cannot start a session by itself: check its choices below, then press Start.")
+        )
+
+    @default("apply_user_options")
+    def _apply_user_options(self) -> Callable[[Any, Mapping[str, object]], None]:
+        return self._check_options
+
+    def _check_options(self, _spawner: Any, given: Mapping[str, object]) -> None:
+        """The check behind every door, before start() makes it once more. A resumed session was checked before."""
+        if not self.session.can_resume:
+            try:
+                self._checked(given)
+            except RequestError as error:
+                raise StartRefused(error) from error
+
+    def _checked(self, given: Mapping[str, object]) -> SessionRequest:
+        return checked(given, self.site, options.identity_of(self.user))
+
+    # -- from the start to the end ----------------------------------------------------------------------
 
     async def start(self) -> tuple[str, int]:
         """Submit the job, wait as long as Slurm makes us wait, and answer where the server listens."""
+        given = self.user_options or {}
+        self._request = options.remembered(given)  # for the page, while the job of before the restart is looked for
         try:
-            options = self.user_options or {}
-            self._request = form.remembered(options) if self.goes_on else self._checked(options)
-            self.last_end = ""
-            self.expect_port()
-            if not await self._taken_up():
-                await self._submit(self._request)
-            return await self._started()
+            if await self.session.resume():
+                self.api_token = self.session.state.token
+            else:
+                self._request = self._checked(given)
+                key = new_key(self.context.hub_id)
+                job = submission(self._request, self.site, key, await self._environment())
+                await self.session.submit(job, self.api_token)
+            return await self.session.wait_until_ready(self._first_answer)
         except RequestError as error:
             raise StartRefused(error) from error
         except SessionEnded as error:
             raise StartRefused(error, status_code=502, lines=error.log) from error
         except PortalError as error:
             raise StartRefused(error, status_code=503) from error
-        finally:
-            self.forget_port()
 
-    async def _taken_up(self) -> bool:
-        """Go on with the job that this session asked for before the hub was restarted, if there is one."""
-        before, self._before = self._before, {}
-        if not before:
-            return False
-        self.key, self.job_id, self._told = before["key"], before.get("job_id", ""), before.get("told")
-        deadline = self.cluster.now() + LOST_ANSWER_S
-        while not await self._knows_job(deadline):
-            await self._look(LOOK_EVERY_S)  # a Slurm that is silent is told on the page
-            await asyncio.sleep(LOOK_EVERY_S)
-        if not self.job_id:
-            return False  # the hub went away before sbatch ran
-        self.api_token = before["token"]  # the one that the job has
-        self._save()
-        self.log.info("Job %s of %s is taken up again", self.job_id, self._log_name)
-        return True
+    async def _first_answer(self, node: str, port: int) -> None:
+        await first_answer(self._url(node, port), self.user.settings)
 
-    async def _knows_job(self, deadline: float) -> bool:
-        """True once Slurm has shown the job with our key, or has not known one for a while."""
-        try:
-            self.job_id = self.job_id or await self.cluster.find(self.key)
-        except SlurmUnavailable:
-            return False
-        return bool(self.job_id) or self.cluster.now() > deadline
-
-    async def _submit(self, request: SessionRequest) -> None:
-        self._told = None
-        self.key = self.hub_id + secrets.token_hex((KEY_LENGTH - len(self.hub_id)) // 2)
-        self._save()
-        what = submission(request, self.site, self.key, await self._session_environment())
-        self._submitting = asyncio.ensure_future(self._submitted(what))
-        while not self._submitting.done():  # a start that is cancelled still learns of its job
-            await asyncio.wait([self._submitting], timeout=LOOK_EVERY_S)
-            if not self._submitting.done():
-                await self._look(LOOK_EVERY_S)  # a Slurm that is silent is told on the page
-        self.job_id = self._submitting.result()
-        self._submitted_at = self._changed_at = self.cluster.now()
-        self._save()
-        self.log.info("Job %s submitted for %s, key %s", self.job_id, self._log_name, self.key)
-
-    async def _submitted(self, what: Submission) -> str:
-        try:
-            return await self.cluster.submit(self.user.name, what)
-        except SlurmUnavailable as error:  # the answer was lost, perhaps not the job
-            self.log.warning("sbatch gave no answer for %s: %s", self._log_name, error.detail)
-            deadline = self.cluster.now() + LOST_ANSWER_S
-            while self.cluster.now() < deadline:
-                with contextlib.suppress(SlurmUnavailable):
-                    if job_id := await self.cluster.find(what.key):
-                        return job_id
-                await asyncio.sleep(LOOK_EVERY_S)
-            raise
-
-    @property
-    def goes_on(self) -> bool:
-        """True when the job of this start is there already, from before the hub was restarted."""
-        return bool(self._before)
+    def _url(self, node: str, port: int) -> str:
+        scheme = "https" if self.internal_ssl else "http"
+        return f"{scheme}://{node}:{port}{self.server.base_url}"
 
     async def get_url(self) -> str:
         """Where the server listens, by our own knowledge: JupyterHub asks when it finds a session after a restart.
@@ -136,72 +157,142 @@ class SlurmSessionSpawner(
         JupyterHub then stops a server that does not answer; one whose node cannot be reached just now, while
         Slurm says that it runs, is waited for instead.
         """
-        job = self._job or await self._look(POLL_MAX_AGE_S)
-        if not (self._listens_at and job and job.node and self.server):
+        job = self.session.watched.job or await self.session.query(timings.POLL_MAX_AGE_S)
+        port = self.session.state.port
+        if not (port and job and job.node and self.server):
             return str(await super().get_url())
-        while self._check_pending and not await listens(job.node, self._listens_at):
+        while self._check_pending and not await listens(job.node, port):
             self.log.warning("The session %s on %s cannot be reached; tried again", self._log_name, job.node)
-            await asyncio.sleep(REACH_EVERY_S)
+            await asyncio.sleep(timings.REACH_EVERY_S)
             if await self.poll() is not None:
                 break
-        return self.url_at(job.node, self._listens_at)
+        return self._url(job.node, self.session.state.port)
 
-    # -- stop -------------------------------------------------------------------------------------------
+    async def poll(self) -> int | None:
+        """``None`` while the session lives or nothing is known; a number once Slurm says that it ended."""
+        if self._check_pending:  # a hub that starts looks at a thousand sessions after it shows its first page
+            await self.context.serving.wait()
+        return await self.session.poll()
 
     async def stop(self, now: bool = False) -> None:
         """Cancel the job, remove its secrets, and wait until Slurm says that it is gone."""
-        self.stop_following()
-        if not self.key:
-            return
-        if self._submitting and not self.job_id:
-            with contextlib.suppress(PortalError):
-                self.job_id = await self._submitting
-        asked_at = self.cluster.now()
-        await self._finish()
-        while self.job_id and not now and self.cluster.now() - asked_at < STOP_WITHIN_S:
-            seen = await self.cluster.queue(LOOK_EVERY_S / 2)
-            job = seen.jobs.get(self.job_id)
-            if not seen.error and seen.taken_at > asked_at and (job is None or job.phase is Phase.ENDED):
-                return
-            await asyncio.sleep(LOOK_EVERY_S / 2)
+        await self.session.stop(now)
 
-    async def _finish(self) -> str:
-        """Cancel and clean up; a Slurm that does not answer is only logged: the job ends at its time limit."""
-        try:
-            return await self.cluster.finish(self.user.name, self.key, self.job_id)
-        except SlurmUnavailable as error:
-            self.log.error("The job %s of %s could not be cancelled: %s", self.job_id, self._log_name, error.detail)
-            return ""
+    # -- what the session's server announces (spawners/callback.py) -------------------------------------
+
+    @property
+    def following(self) -> asyncio.Future[None] | None:
+        """Done when the session has the new address of its job, which Slurm has started again."""
+        return self.session.following
+
+    async def announce_port(self, port: int) -> bool:
+        """Take the port of the session's server; ``False`` when none is expected."""
+        return await self.session.announce_port(port)
+
+    def announce_end(self) -> None:
+        """The session ends: Slurm is asked every second for a moment; the hub's watch comes later."""
+        if self._ending is None or self._ending.done():
+            self._ending = asyncio.ensure_future(self._see_end())
+
+    async def _see_end(self) -> None:
+        for _ in range(timings.ENDING_QUERIES):
+            await asyncio.sleep(timings.ENDING_EVERY_S)
+            queue = await self.cluster.queue(timings.ENDING_EVERY_S / 2)
+            if self.ready and self.session.state.port and self.session.needs_poll(queue):
+                await self.poll_and_notify()
+                return
+
+    # -- what the hub's watch asks (portal/hub/app.py) --------------------------------------------------
+
+    def needs_poll(self, queue: QueueSnapshot) -> bool:
+        """True when a snapshot of the queue does not show our job where it was."""
+        return self.session.needs_poll(queue)
+
+    def notice(self, queue: QueueSnapshot) -> None:
+        """A job that is just ending is asked about again soon, not only at the next watch."""
+        if self.session.is_completing(queue):
+            self.announce_end()
+
+    # -- what pages show --------------------------------------------------------------------------------
+
+    async def progress(self) -> AsyncIterator[dict[str, object]]:
+        """What happens, in words, whenever it changes."""
+        if self._request:
+            yield {"progress": 5, "message": f"Asked for: {messages.submitted(self._request, self.site)}."}
+        outlook = QueueOutlook(self.cluster, timings.MAINTENANCE_WITHIN)
+        last = None
+        while True:
+            watched = self.session.watched
+            known = NOTHING_KNOWN if watched.stale_s else await outlook.of(watched.job)
+            shown = messages.view(watched.job, watched.stale_s, known)
+            if shown != last:
+                yield {"progress": shown.percent, "message": shown.text}
+            last = shown
+            await asyncio.sleep(timings.LIVELY_EVERY_S)
+
+    @property
+    def session_facts(self) -> dict[str, object]:
+        """What the server page shows of this session; only what is known."""
+        request = self._request or options.remembered(self.user_options or {})
+        return messages.facts(request, self.site, self.session.state.job_id, self.session.watched.job)
+
+    @property
+    def last_end(self) -> str:
+        """Why the last session ended, for the server page, until the next start."""
+        return self.session.state.last_end
+
+    # -- the session's environment ----------------------------------------------------------------------
+
+    async def _environment(self) -> dict[str, str]:
+        """JupyterHub's own variables, and what the session must know of the site."""
+        settings = SessionSettings.of(self.site, notebooks=str(data.folder("notebooks")))
+        tls = await asyncio.to_thread(_certificates, self.cert_paths) if self.internal_ssl else ""
+        return environment(settings, self.site.kernels.folder, self.get_env(), tls)
+
+    async def move_certs(self, paths: dict[str, str]) -> dict[str, str]:
+        """Nothing is moved: the certificates travel with the rest of the environment."""
+        return paths
+
+    @default("ssl_alt_names")
+    def _ssl_alt_names(self) -> Callable[[Any], Awaitable[list[str]]]:
+        return self._node_names
+
+    async def _node_names(self, _spawner: Any) -> list[str]:
+        """Every name that the session may have: Slurm has not chosen its node yet."""
+        partition = options.remembered(self.user_options or {}).partition
+        nodes = (await self.cluster.nodes()).nodes.values()
+        return [f"DNS:{node.name}" for node in nodes if partition in node.partitions or not partition]
 
     # -- state ------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
         """What survives a restart of the hub."""
-        state: dict[str, Any] = super().get_state()
-        if self.last_end:
-            state["last_end"] = self.last_end
-        if not self.key:
-            return state
-        own = {"key": self.key, "token": self.api_token, "port": self._listens_at}
-        return {**state, **own, "place": self._place, "told": self._told}
+        return self.session.state.to_json()
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """The other way round."""
-        super().load_state(state)
-        self.key, self._listens_at, self._place = state.get("key", ""), state.get("port", 0), state.get("place")
-        self.last_end, self._told = state.get("last_end", ""), state.get("told")
-        self.api_token = state.get("token", "")  # the running session's own: it stays the same
-        self._before = state if self.key and not self._listens_at else {}
+        """Take the state of before the hub was restarted; the session's own token stays the same."""
+        self.session.load(SessionState.from_json(state))
+        self.api_token = self.session.state.token
 
     def clear_state(self) -> None:
         """Forget the job."""
-        super().clear_state()
-        self.key, self._listens_at, self._place = "", 0, None
-        self._submitting, self._was_seen, self._told = None, False, None
+        self.api_token = ""
+        self.session.clear()
 
-    def _save(self) -> None:
+    def _save(self, state: SessionState) -> None:
         """Write the state now: the hub itself does so only after start() has returned."""
-        self.orm_spawner.state = self.get_state()
+        self.orm_spawner.state = state.to_json()
         db = object_session(self.orm_spawner)
         if db is not None:
             db.commit()
+
+    def _moved(self, node: str, port: int) -> None:
+        """The session has a new address: JupyterHub's own record of it follows."""
+        if self.server:
+            self.server.ip = node
+            self.server.port = port
+
+
+def _certificates(paths: Mapping[str, str]) -> str:
+    """The texts of the certificate, its key and the authorities, as one JSON object."""
+    return json.dumps({name: Path(paths[name]).read_text() for name in TLS_PARTS})

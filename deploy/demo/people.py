@@ -9,7 +9,9 @@ from collections.abc import Iterable
 
 BASE = "dc=cluster,dc=example"
 NAMES = ["alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy", "mallory", "peggy"]
-GROUP, GROUP_ID, FIRST_ID = "hpcusers", 20000, 20001
+GROUP = "hpcusers"
+GROUP_ID = 20000
+FIRST_ID = 20001
 # Who may do what. mallory has a right password and is not allowed to use the portal.
 GROUPS = {
     "jupyter": [name for name in NAMES if name != "mallory"],

@@ -69,7 +69,7 @@ def permission_hint(facts: Facts) -> str:
 
 
 def gather(variant: str) -> Facts:
-    """Look at this machine. The probe makes namespaces for a moment."""
+    """Gather the facts of this machine. The probe makes namespaces for a moment."""
     release = os_release(Path("/etc/os-release").read_text())
     user = pwd.getpwuid(os.geteuid()).pw_name
     missing = tuple(tool for tool in TOOLS if shutil.which(tool) is None)

@@ -11,8 +11,8 @@ import stat
 import subprocess
 from pathlib import Path
 
-import people
-from plan import Plan
+from deploy.demo import people
+from deploy.demo.start_plan import Plan
 
 FOLDERS = [
     "usr",

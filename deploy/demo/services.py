@@ -1,4 +1,4 @@
-"""The cluster's daemons: how each is started, when it is ready, and where its words are."""
+"""The cluster's daemons: how each is started, when it is ready, and where its output goes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from say import DemoError
+from deploy.demo.console import DemoError
 
 LOGS = Path("/cluster/logs")
 PIDS = Path("/run/demo")
@@ -38,7 +38,7 @@ class Service:
 
 
 class ServiceFailed(DemoError):
-    """A daemon ended, or never answered. The message names it and ends with its last words."""
+    """A daemon ended, or never answered. The message names it and ends with the end of its log."""
 
     def __init__(self, service: Service, what: str) -> None:
         super().__init__(f"{service.name} {what}.\n{tail(service.output)}")
@@ -48,8 +48,8 @@ class ServiceFailed(DemoError):
 def tail(log: Path, lines: int = 12) -> str:
     """The end of a log, indented, with the name of the file (as the host sees it: below the state folder)."""
     text = log.read_text(errors="replace").splitlines() if log.exists() else []
-    words = "\n".join(f"    {line}" for line in text[-lines:]) or "    (empty)"
-    return f"  The end of {str(log).removeprefix('/')}:\n{words}"
+    lines_shown = "\n".join(f"    {line}" for line in text[-lines:]) or "    (empty)"
+    return f"  The end of {str(log).removeprefix('/')}:\n{lines_shown}"
 
 
 def answers(command: list[str], expect: str = "") -> bool:

@@ -6,17 +6,12 @@ Open MPI and PMIx find their parts through variables.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "demo"))
-import debs
-import fetch
-import unpack
-from say import DemoError
-from state import State
+from deploy.demo import debs, fetch_debs, unpack_debs
+from deploy.demo.state_folder import State
 
-__all__ = ["DemoError", "fingerprint", "unpack_at", "variables"]
+__all__ = ["fingerprint", "unpack_at", "variables"]
 
 GROUP = "openmpi"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -36,7 +31,7 @@ def unpack_at(tree: Path, store: Path) -> None:
     Raises:
         DemoError: they cannot be had.
     """
-    unpack.unpack(fetch.fetch(State(store), GROUP), tree, fingerprint())
+    unpack_debs.unpack(fetch_debs.fetch(State(store), GROUP), tree, fingerprint())
     for name, target in COMMANDS.items():
         link(tree / "usr/bin" / name, target)
     for name, of in SETTINGS.items():

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import build
-import horovod_openmpi
-from build import STAMP, say
-from wheels import BuildError, Pip
+from deploy.environments import horovod_openmpi
+from deploy.environments.environment_folder import make_empty
+from deploy.environments.frameworks import STAMP, say
+from deploy.environments.wheels import BuildError, Pip
 
 __all__ = ["Recipe", "wheel"]
 
@@ -83,7 +83,8 @@ def patch(source: Path) -> None:
         raise BuildError(f"{xla} is not the file that this script was made for")
     xla.write_text("// Left out: it needs headers that TensorFlow's wheel does not carry.\n")
     for file in (source / "CMakeLists.txt", source / "horovod/torch/CMakeLists.txt"):
-        text, old = file.read_text(), "set(CMAKE_CXX_STANDARD 14)"
+        text = file.read_text()
+        old = "set(CMAKE_CXX_STANDARD 14)"
         if old not in text:
             raise BuildError(f"{file} has no line {old!r}, which this script replaces")
         # Without a path of this build in the library: the module says where Open MPI is.
@@ -110,7 +111,7 @@ def unpacked_source(pip: Pip, cache: Path) -> Path:
     if not archive.is_file():
         (wanted := pip.scratch / "source.txt").write_text(SOURCE)
         options = ["--require-hashes", "--no-deps", "--no-binary=:all:", "--no-build-isolation"]
-        pip._run("download", *options, "-d", str(pip.scratch), "-r", str(wanted))
+        pip.run("download", *options, "-d", str(pip.scratch), "-r", str(wanted))
         shutil.copyfile(pip.scratch / archive.name, archive.with_suffix(".part"))
         archive.with_suffix(".part").rename(archive)
     if hashlib.sha256(archive.read_bytes()).hexdigest() not in SOURCE:
@@ -123,7 +124,7 @@ def unpacked_source(pip: Pip, cache: Path) -> Path:
 def compile_wheel(recipe: Recipe, source: Path, staging: Path, pip: Pip) -> Path:
     """Run Horovod's build; answers the wheel, in ``source/dist``."""
     tools = pip.scratch / "tools"
-    build.make_empty(sys.executable, tools)
+    make_empty(sys.executable, tools)
     tool_pip = Pip(pip.command, tools / "bin/python", pip.scratch, say)
     store = pip.scratch / "store"
     tool_pip.fetch((HERE / "horovod-build.lock").read_text(), store)
@@ -150,7 +151,8 @@ def run_build(argv: Sequence[str], source: Path, variables: Mapping[str, str]) -
     Raises:
         BuildError: with the first error and the last lines of the log.
     """
-    started, log = time.monotonic(), source / "build.log"
+    started = time.monotonic()
+    log = source / "build.log"
     with (
         log.open("wb") as output,
         subprocess.Popen(argv, cwd=source, env=dict(variables), stdout=output, stderr=subprocess.STDOUT) as process,

@@ -1,4 +1,4 @@
-"""pip, as ``build.py`` uses it: fetch the wheels of a lock file into a folder, then install from that folder.
+"""pip, as the environments use it: fetch the wheels of a lock file into a folder, then install from that folder.
 
 Fetching and installing are two steps so that what was fetched survives an interruption, whatever the
 registry says about caching, and so that the second step needs no network.
@@ -49,6 +49,7 @@ class Pin:
 
     @property
     def wheel_prefix(self) -> str:
+        """How the name of its wheel begins."""
         return f"{normal(self.name)}-{self.version}-"
 
 
@@ -111,21 +112,27 @@ class Pip:
             BuildError: one cannot be had.
         """
         store.mkdir(parents=True, exist_ok=True)
-        wanted, started = missing(lock, store), time.monotonic()
+        wanted = missing(lock, store)
+        started = time.monotonic()
         for start in range(0, len(wanted), BATCH):
             batch = wanted[start : start + BATCH]
             done = f"{time.monotonic() - started:5.0f} s  {start} of {len(wanted)} packages"
             self.say(f"  {done}; fetching {', '.join(pin.name for pin in batch)}")
             part = self.scratch / "batch.txt"
             part.write_text("\n".join(pin.text.rstrip(" \\") for pin in batch))
-            self._run("download", *LOCKED, "-d", str(store), "-r", str(part))
+            self.run("download", *LOCKED, "-d", str(store), "-r", str(part))
 
     def install(self, lock: Path, store: Path) -> None:
         """Install ``lock`` out of ``store`` without a network; the hashes are checked again."""
         where = ["--no-index", "--find-links", str(store), "-r", str(lock)]
-        self._run("install", *LOCKED, "--no-compile", "--no-warn-script-location", *where)
+        self.run("install", *LOCKED, "--no-compile", "--no-warn-script-location", *where)
 
-    def _run(self, verb: str, *options: str) -> None:
+    def run(self, verb: str, *options: str) -> None:
+        """Run one verb of pip.
+
+        Raises:
+            BuildError: it failed; with its last lines.
+        """
         argv = [*self.command, "--python", str(self.python), verb, *QUIET, *options]
         variables = {**os.environ, "TMPDIR": str(self.scratch), "PIP_ROOT_USER_ACTION": "ignore"}
         output = self.scratch / "pip.log"
@@ -207,7 +214,7 @@ REASONS = {  # in this order: a lost connection also ends in "No matching distri
 
 
 def stopped(output: Sequence[str]) -> BuildError:
-    """What stopped pip: one sentence, then the end of what it said."""
+    """What stopped pip: one sentence, then the end of its output."""
     text = "\n".join(output)
     reason = next((reason for sign, reason in REASONS.items() if sign in text), "pip failed")
     message = "\n".join([reason, *(f"    {line[:160]}" for line in output[-8:])])

@@ -24,7 +24,7 @@ from portal.doctor.check import Check, dated
 from portal.hub.config import addresses
 from portal.kernels import specs
 from portal.site import Site
-from portal.slurm.runner import Result, Run
+from portal.slurm.runner import Result, Runner
 
 _PORT_REPAIRS = {
     errno.EADDRINUSE: "`ss -ltnp 'sport = :{number}'` shows who has it. Stop that, or set {key} to another port.",
@@ -34,8 +34,8 @@ _PORT_REPAIRS = {
 
 def installation(site: Site) -> list[Check]:
     """The code that runs is the distribution that is installed, and it does not run as root."""
-    user, file = getpass.getuser(), Path(portal.__file__).resolve()
-    account = Check("account", "ok", user)
+    file = Path(portal.__file__).resolve()
+    account = Check("account", "ok", getpass.getuser())
     if os.geteuid() == 0:
         repair = "Run it as the hub's own account: root may do more than the hub, which hides faults."
         account = Check("account", "warning", "running as root", repair)
@@ -50,8 +50,8 @@ def launcher(site: Site) -> list[Check]:
     """The one program that sudo starts as a person: whoever can change it can act as that person."""
     program = Path(site.portal.launcher)
     code = program.parent.parent.glob("lib/python3*/site-packages/portal/launcher.py")
-    on_the_way = dict.fromkeys(path for file in (program, *code) for path in (file, *file.parents))
-    loose = [str(path) for path in on_the_way if is_loose(path.stat())]
+    paths = dict.fromkeys(path for file in (program, *code) for path in (file, *file.parents))
+    loose = [str(path) for path in paths if is_loose(path.stat())]
     if not os.access(program, os.X_OK):
         return [Check("launcher", "failed", f"{program} is not executable", f"chmod 755 {program}")]
     if loose:
@@ -74,9 +74,10 @@ def closed_on_the_way(path: Path) -> str:
     return next((str(above) for above in reversed(path.parents) if not above.stat().st_mode & 0o001), "")
 
 
-async def sudo(site: Site, run: Run) -> list[Check]:
+async def sudo(site: Site, run: Runner) -> list[Check]:
     """sudo lets the hub's account run the launcher as people, without a password, and nothing else."""
-    account, program = hub_account(site), site.portal.launcher
+    account = hub_account(site)
+    program = site.portal.launcher
     if not account:
         return [Check("sudo", "warning", "not checked: the state folder has no owner yet", "Make that folder first.")]
     done = await run(sudo_command(account if os.geteuid() == 0 else ""))
@@ -104,7 +105,8 @@ def hub_account(site: Site) -> str:
 
 def sudo_command(account: str = "") -> tuple[str, ...]:
     """List what sudo allows: to this account, or (asked by root) to another one."""
-    return ("sudo", "--non-interactive", "--list", *(("--other-user", account) if account else ()))
+    command = ("sudo", "--non-interactive", "--list")
+    return (*command, "--other-user", account) if account else command
 
 
 def parse_sudo(stdout: str) -> list[tuple[str, str]]:
@@ -122,7 +124,7 @@ def configuration(site: Site) -> Config:
     return config
 
 
-async def proxy(site: Site, run: Run) -> list[Check]:
+async def proxy(site: Site, run: Runner) -> list[Check]:
     """Node and the proxy are there and start."""
     node, script = configuration(site).ConfigurableHTTPProxy.command
     versions = [("Node", (node, "--version")), ("proxy", (node, script, "--version"))]
@@ -138,7 +140,8 @@ def _version(what: str, argv: Sequence[str], done: Result) -> Check:
 
 def https(site: Site) -> list[Check]:
     """The certificate and its key can be read, belong together and are in date."""
-    certificate, key = site.portal.certificate, site.portal.key
+    certificate = site.portal.certificate
+    key = site.portal.key
     if not certificate:
         repair = "Set portal.certificate and portal.key, unless something in front of the portal does HTTPS."
         return [Check("HTTPS", "warning", "no certificate: passwords cross the network in clear text", repair)]
@@ -152,7 +155,8 @@ def https(site: Site) -> list[Check]:
 
 def ports(site: Site) -> list[Check]:
     """The three ports are free, or our own portal has them."""
-    config, running = configuration(site), own_processes(Path(site.portal.state_folder))
+    config = configuration(site)
+    running = own_processes(Path(site.portal.state_folder))
     urls = {
         "portal.port": config.JupyterHub.bind_url,
         "portal.hub_port": config.JupyterHub.hub_bind_url,
@@ -232,7 +236,8 @@ def state_folder(folder: Path) -> Check:
 
 def kernels_folder(folder: Path, site: Site) -> Check:
     """What lies in there is run by people: only its owner may write it, everybody may read it."""
-    what, missing = "kernels folder", sorted({kernel.name for kernel in site.kernel} - set(specs.ours(folder)))
+    what = "kernels folder"
+    missing = sorted({kernel.name for kernel in site.kernel} - set(specs.ours(folder)))
     if missing:
         repair = f"Run `portal kernels sync` as {folder.owner() if folder.is_dir() else 'root'}."
         return Check(what, "failed", f"not in {folder}: {', '.join(missing)}", repair)

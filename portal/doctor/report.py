@@ -1,6 +1,6 @@
-"""``portal doctor``: is a site in order? Each line says what was looked at, what was found and how to repair it.
+"""``portal doctor``: is a site in order? Each line says what was checked, what was found and how to repair it.
 
-Nothing is changed and no job is submitted. All checks run, whatever the others find: one look shows everything.
+Nothing is changed and no job is submitted. All checks run, whatever the others find: one run shows everything.
 """
 
 from __future__ import annotations
@@ -15,30 +15,29 @@ from portal.doctor import host_checks, site_checks
 from portal.doctor.check import Check
 from portal.errors import PortalError, SiteError
 from portal.site import Site, load
-from portal.slurm.runner import Run, RunError, run
+from portal.slurm.runner import RunError, Runner, run
 
 _COLOURS = {"ok": "\x1b[32m", "warning": "\x1b[33m", "failed": "\x1b[31m"}
 _PLAIN = "\x1b[0m"
 
-
-Look = Callable[[Site, Run], Awaitable[Sequence[Check]]]
+Checks = Callable[[Site, Runner], Awaitable[Sequence[Check]]]
 
 
 @dataclass(frozen=True)
 class Group:
-    """Checks of one thing, and what helps when that thing cannot be looked at."""
+    """Checks of one part of a site, and what helps when that part cannot be checked."""
 
     what: str
-    look: Look
+    checks: Checks
     repair: str
     needs_site: bool = True
 
 
-def threaded(look: Callable[[Site], Sequence[Check]]) -> Look:
-    """A look that blocks (files that hang, for one), in a thread of its own."""
+def threaded(checks: Callable[[Site], Sequence[Check]]) -> Checks:
+    """Checks that block (on files that hang, for one), in a thread of their own."""
 
-    async def in_thread(site: Site, run: Run) -> Sequence[Check]:
-        return await asyncio.to_thread(look, site)
+    async def in_thread(site: Site, run: Runner) -> Sequence[Check]:
+        return await asyncio.to_thread(checks, site)
 
     return in_thread
 
@@ -75,11 +74,11 @@ def main(site_path: str) -> int:
     return int(any(check.result == "failed" for check in found))
 
 
-async def examine(site_path: str, run: Run = run) -> list[Check]:
-    """Every check; where the settings file has faults, those that need it are told as not checked."""
+async def examine(site_path: str, run: Runner = run) -> list[Check]:
+    """Every check; where the settings file has faults, those that need it are listed as not checked."""
     site, first = settings(site_path)
-    found = await asyncio.gather(*(_looked(group, site, run) for group in GROUPS))
-    return [first, *(check for some in found for check in some)]
+    found = await asyncio.gather(*(_checked(group, site, run) for group in GROUPS))
+    return [first, *(check for group in found for check in group)]
 
 
 def settings(path: str) -> tuple[Site | None, Check]:
@@ -92,15 +91,15 @@ def settings(path: str) -> tuple[Site | None, Check]:
     return site, Check("settings", "ok", f"{path} ({counts})")
 
 
-async def _looked(group: Group, site: Site | None, run: Run) -> Sequence[Check]:
+async def _checked(group: Group, site: Site | None, run: Runner) -> Sequence[Check]:
     """What one group found; whatever goes wrong in it is its finding."""
     if site is None and group.needs_site:
         return [Check(group.what, "warning", "not checked", "Repair the settings first.")]
     try:
-        return await group.look(site or Site(), run)
+        return await group.checks(site or Site(), run)
     except OSError as error:
-        words = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        return [Check(group.what, "failed", words, group.repair)]
+        fault = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        return [Check(group.what, "failed", fault, group.repair)]
     except (LookupError, ValueError, RunError, PortalError) as error:
         return [Check(group.what, "failed", str(error), group.repair)]
 
@@ -110,10 +109,12 @@ def lines(found: Sequence[Check], colour: bool = False) -> Iterator[str]:
     width = max(len(check.what) for check in found)
     for check in found:
         mark = f"{check.result:<8}"
-        mark = f"{_COLOURS[check.result]}{mark}{_PLAIN}" if colour else mark
-        text = check.found.splitlines() or [""]
-        yield f"{mark} {check.what:<{width}}  {text[0]}"
-        below = [*text[1:], *(check.repair.splitlines() if check.result != "ok" else ())]
+        if colour:
+            mark = f"{_COLOURS[check.result]}{mark}{_PLAIN}"
+        first, *below = check.found.splitlines() or [""]
+        yield f"{mark} {check.what:<{width}}  {first}"
+        if check.result != "ok":
+            below += check.repair.splitlines()
         yield from (f"{'':11}{line}" for line in below)
     counts = (f"{sum(check.result == result for check in found)} {result}" for result in _COLOURS)
     yield f"{len(found)} checks: {', '.join(counts)}"

@@ -1,4 +1,4 @@
-"""Checks of what a site stands on: Slurm, LDAP, modules and storage."""
+"""Checks of what a site depends on: Slurm, LDAP, modules and storage."""
 
 from __future__ import annotations
 
@@ -16,27 +16,31 @@ from portal.site import KernelTable, LdapTable, PartitionTable, Site
 from portal.slurm import nodes
 from portal.slurm.cluster import Cluster
 from portal.slurm.jobs import count_sessions, parse_ping, ping_command, sessions_command
-from portal.slurm.runner import Run
+from portal.slurm.runner import Runner
 
 OLDEST_SLURM = (22, 5)
-_UNRESOLVED = "invalid server address"  # ldap3's words
+_UNRESOLVED = "invalid server address"  # ldap3's message
 
 
 # -- Slurm ----------------------------------------------------------------------------------------------
 
 
-async def slurm(site: Site, run: Run) -> list[Check]:
+async def slurm(site: Site, run: Runner) -> list[Check]:
     """A controller is up, and the commands here are not older than those the portal was tried with."""
     done = await run(ping_command())
-    up, words = parse_ping(done.stdout), " ".join((done.stdout + done.stderr).split())
-    repair = "" if up else "Start slurmctld, or see slurm.conf on this host: `scontrol ping` must say UP."
-    answer = Check("Slurm", "ok" if up else "failed", words or "no answer", repair)
-    version = slurm_version((await run(("sinfo", "--version"))).stdout.strip())
-    return [answer, version, private_data((await run(("scontrol", "show", "config"))).stdout)]
+    answer = " ".join((done.stdout + done.stderr).split()) or "no answer"
+    if parse_ping(done.stdout):
+        controller = Check("Slurm", "ok", answer)
+    else:
+        repair = "Start slurmctld, or see slurm.conf on this host: `scontrol ping` must say UP."
+        controller = Check("Slurm", "failed", answer, repair)
+    version = await run(("sinfo", "--version"))
+    config = await run(("scontrol", "show", "config"))
+    return [controller, slurm_version(version.stdout.strip()), private_data(config.stdout)]
 
 
 def private_data(config: str) -> Check:
-    """``PrivateData`` out of Slurm's configuration: a hub that does not see its jobs cannot look after them."""
+    """``PrivateData`` out of Slurm's configuration: a hub that does not see its jobs cannot follow them."""
     found = re.search(r"^PrivateData\s*=\s*(\S+)", config, re.MULTILINE)
     shown = found[1] if found else "unknown"
     if not {"jobs", "all", "unknown"} & set(shown.split(",")):
@@ -47,13 +51,14 @@ def private_data(config: str) -> Check:
 
 def slurm_version(text: str) -> Check:
     """The version out of ``slurm-wlm 22.05.8``."""
-    oldest, number = "{}.{:02}".format(*OLDEST_SLURM), re.search(r"(\d+)\.(\d+)", text)
+    number = re.search(r"(\d+)\.(\d+)", text)
     if number is None or (int(number[1]), int(number[2])) < OLDEST_SLURM:
+        oldest = "{}.{:02}".format(*OLDEST_SLURM)
         return Check("Slurm version", "failed", text or "unknown", f"The portal needs Slurm {oldest} or newer.")
     return Check("Slurm version", "ok", text)
 
 
-async def answers(site: Site, run: Run) -> list[Check]:
+async def answers(site: Site, run: Runner) -> list[Check]:
     """Everything that the hub reads from Slurm can be read here, whatever this version prints."""
     cluster = Cluster(site.portal.launcher, run)
     queue = await cluster.queue()
@@ -68,13 +73,13 @@ async def answers(site: Site, run: Run) -> list[Check]:
     return [Check("Slurm's answers", "ok", f"read: {counts}, {reserved}; {await sessions(run)}")]
 
 
-async def sessions(run: Run) -> str:
+async def sessions(run: Runner) -> str:
     """How many jobs are sessions of a portal, of whatever hub. Names are their owners' texts: the count is a hint."""
     listing = await run(sessions_command())
     return f"sessions of a portal: {count_sessions(listing.stdout)}"
 
 
-async def partitions(site: Site, run: Run) -> list[Check]:
+async def partitions(site: Site, run: Runner) -> list[Check]:
     """Every partition of the site is one of Slurm's, open, and long enough for what the portal offers."""
     done = await run(nodes.partitions_command())
     if done.returncode:
@@ -88,7 +93,8 @@ async def partitions(site: Site, run: Run) -> list[Check]:
 
 def partition(offered: PartitionTable, hours: int, known: Mapping[str, nodes.Partition]) -> Check:
     """One partition of the site, which offers sessions of up to ``hours``."""
-    what, found = f"partition {offered.name}", known.get(offered.name)
+    what = f"partition {offered.name}"
+    found = known.get(offered.name)
     if found is None:
         repair = f"Slurm has: {', '.join(known)}. Correct the name in the settings, or take the partition out."
         return Check(what, "failed", "Slurm has no such partition", repair)
@@ -96,23 +102,23 @@ def partition(offered: PartitionTable, hours: int, known: Mapping[str, nodes.Par
         repair = f"scontrol update PartitionName={offered.name} State=UP"
         return Check(what, "warning", f"it is {found.state}: sessions wait", repair)
     if found.time_limit_min is not None and found.time_limit_min < hours * 60:
-        words = f"Slurm allows {found.time_limit_min / 60:g} h, the portal offers {hours} h"
+        limits = f"Slurm allows {found.time_limit_min / 60:g} h, the portal offers {hours} h"
         repair = f"Set hours_max = {found.time_limit_min // 60} for it, or raise its MaxTime in Slurm."
-        return Check(what, "warning", words, repair)
+        return Check(what, "warning", limits, repair)
     return Check(what, "ok", f"up, sessions of up to {hours} h")
 
 
 # -- LDAP -----------------------------------------------------------------------------------------------
 
 
-async def ldap(site: Site, run: Run) -> Sequence[Check]:
+async def ldap(site: Site, run: Runner) -> Sequence[Check]:
     """Every LDAP server answers inside TLS with a certificate that is trusted and in date."""
     if site.ldap is None:
         repair = "Add the table [ldap] to the settings: nobody can log in without it."
         return [Check("LDAP", "failed", "the settings name no server", repair)]
     directory = Directory(site.ldap)
-    looks = (asyncio.to_thread(ldap_server, directory, site.ldap, server) for server in site.ldap.servers)
-    return await asyncio.gather(*looks)
+    checks = (asyncio.to_thread(ldap_server, directory, site.ldap, server) for server in site.ldap.servers)
+    return await asyncio.gather(*checks)
 
 
 def ldap_server(directory: Directory, settings: LdapTable, server: str) -> Check:
@@ -134,7 +140,7 @@ def ldap_server(directory: Directory, settings: LdapTable, server: str) -> Check
 # -- modules and storage --------------------------------------------------------------------------------
 
 
-async def modules(site: Site, run: Run) -> list[Check]:
+async def modules(site: Site, run: Runner) -> list[Check]:
     """The module command is there, and each kernel of the site starts with its modules loaded."""
     found = [await asyncio.to_thread(kernel, one, site) for one in site.kernel]
     if not any(one.modules for one in site.kernel):
@@ -145,7 +151,8 @@ async def modules(site: Site, run: Run) -> list[Check]:
 
 def kernel(one: KernelTable, site: Site) -> Check:
     """One kernel, made as `portal kernels sync` makes it, but not written."""
-    what, loaded = f"kernel {one.name}", " ".join(one.modules)
+    what = f"kernel {one.name}"
+    loaded = " ".join(one.modules)
     try:
         specs.kernelspec_files(one, specs.system_of(site))
     except KernelError as error:

@@ -25,7 +25,9 @@ QUEUE_LIMIT_S = 30.0
 BUSY = "Very many people are logging in just now. Try again in a minute."
 # Servers hash a password only for a name that exists, and slowly: without this, the time would tell which do.
 REFUSED_AFTER_S = 0.5
-FAILURES, WITHIN_S, REMEMBERED = 10, 300.0, 10_000
+FAILURES = 10  # of one name from one address, within WITHIN_S; attempts of the last REMEMBERED pairs are kept
+WITHIN_S = 300.0
+REMEMBERED = 10_000
 SHOWN_NAME = 64
 
 
@@ -105,7 +107,7 @@ class ExactLoginHandler(LoginHandler):  # type: ignore[misc]
 
 
 class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
-    """Checks the cluster's own passwords; the groups are kept, and administrators come from a group."""
+    """Checks the cluster's own passwords; the groups are kept, and a group makes administrators."""
 
     site_file = Unicode("/etc/dsportal/site.toml", help="The settings file of the site.").tag(config=True)
     manage_groups = Bool(True).tag(config=True)
@@ -131,7 +133,7 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
         return ThreadPoolExecutor(THREADS, thread_name_prefix="ldap")
 
     @cached_property
-    def _free(self) -> asyncio.Semaphore:
+    def _free_threads(self) -> asyncio.Semaphore:
         return asyncio.Semaphore(THREADS)
 
     def get_handlers(self, app: Any) -> list[tuple[str, type]]:
@@ -145,7 +147,8 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
     async def authenticate(self, handler: Any, data: Any) -> dict[str, object]:
         """Answer who this is; otherwise raise what the login page shows."""
         fields = data if isinstance(data, dict) else {}
-        name, address = fields.get("username"), address_of(handler.request)
+        name = fields.get("username")
+        address = address_of(handler.request)
         try:
             identity = await self._verify(name, fields.get("password"), address)
         except DirectoryError as error:
@@ -171,38 +174,34 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
 
     async def _in_thread(self, name: str, password: str) -> Identity:
         """Ask LDAP in a thread of our own: a silent server stops neither the hub nor what else uses threads."""
-        await self._turn()
-        asked = asyncio.get_running_loop().run_in_executor(self._threads, self.directory.verify, name, password)
-        asked.add_done_callback(self._done)
+        await self._acquire_thread()
+        verified = asyncio.get_running_loop().run_in_executor(self._threads, self.directory.verify, name, password)
+        verified.add_done_callback(self._release_thread)
         try:
-            # The thread ends by its own limits; whoever waits does not wait longer than that.
-            return await asyncio.wait_for(asyncio.shield(asked), self.directory.limit_s + 1)
+            # The thread ends by its own limits; nobody waits longer than that.
+            return await asyncio.wait_for(asyncio.shield(verified), self.directory.limit_s + 1)
         except TimeoutError:
             raise DirectoryUnavailable(UNAVAILABLE, detail="no verdict in time") from None
 
-    async def _turn(self) -> None:
+    async def _acquire_thread(self) -> None:
         """Wait for a free thread, but not for one that only waits for silent servers."""
-        waits = self._free.locked()
+        waits = self._free_threads.locked()
+        limit_s = 0 if waits and self.directory.is_silent else QUEUE_LIMIT_S
         try:
-            async with asyncio.timeout(0 if waits and self.directory.is_silent else QUEUE_LIMIT_S):
-                await self._free.acquire()
+            async with asyncio.timeout(limit_s):
+                await self._free_threads.acquire()
         except TimeoutError:
-            words = UNAVAILABLE if self.directory.is_silent else BUSY
-            raise DirectoryUnavailable(words, detail="no free thread for this login") from None
+            message = UNAVAILABLE if self.directory.is_silent else BUSY
+            raise DirectoryUnavailable(message, detail="no free thread for this login") from None
         if waits and self.directory.is_silent:
-            self._free.release()
+            self._free_threads.release()
             raise DirectoryUnavailable(UNAVAILABLE, detail="every server is silent; this login did not ask again")
 
-    def _done(self, asked: asyncio.Future[Identity]) -> None:
-        """A thread is free again; nobody else may have asked for its error."""
-        self._free.release()
-        if not asked.cancelled():
-            asked.exception()
-
-
-def identity_of(user: Any) -> Identity:
-    """The person behind a JupyterHub user."""
-    return Identity(user.name, frozenset(group.name for group in user.groups), bool(user.admin))
+    def _release_thread(self, verified: asyncio.Future[Identity]) -> None:
+        """A thread is free again; an error that nobody waits for any more is taken, so that asyncio does not log it."""
+        self._free_threads.release()
+        if not verified.cancelled():
+            verified.exception()
 
 
 def as_sent(values: Sequence[bytes]) -> str:
@@ -223,12 +222,14 @@ def for_log(name: object) -> str:
 def address_of(request: Any) -> str:
     """The address that a request comes from.
 
-    The proxy runs on the hub's machine and appends its client to X-Forwarded-For; that header from anywhere
-    else, and X-Real-Ip from everywhere (which ``remote_ip`` of tornado believes), are the sender's own words.
+    The proxy runs on the hub's host and appends its client to X-Forwarded-For; that header from anywhere
+    else, and X-Real-Ip from everywhere (which ``remote_ip`` of tornado believes), are what the sender claims.
     """
     sock = request.connection.stream.socket
-    peer, here = sock.getpeername()[0], sock.getsockname()[0]
-    forwarded = request.headers.get("X-Forwarded-For", "") if peer == here else ""
+    peer = str(sock.getpeername()[0])
+    if peer != sock.getsockname()[0]:
+        return peer
     trusted = request.connection.context.trusted_downstream
-    named = [address for part in reversed(forwarded.split(",")) if (address := part.strip()) not in trusted]
-    return (named[0] if named else "") or str(peer)
+    forwarded = [part.strip() for part in request.headers.get("X-Forwarded-For", "").split(",")]
+    named = [address for address in forwarded if address not in trusted]
+    return named[-1] if named and named[-1] else peer

@@ -19,30 +19,37 @@ from jupyterhub.handlers.static import CacheControlStaticFilesHandler
 
 from portal import data
 from portal.errors import SiteError
-from portal.hub import database
+from portal.hub import database, variables
+from portal.hub.context import RESUMER
 from portal.site import Site, load
 
-SITE_VARIABLE = "DSPORTAL_SITE"
-LOCAL_VARIABLE = "DSPORTAL_LOCAL"  # the state folder of the local mode
-PASSWORD_VARIABLE = "DSPORTAL_LOCAL_PASSWORD"  # noqa: S105  the name of a variable, not a password
-PORT_VARIABLE = "DSPORTAL_LOCAL_PORT"
-FILES_VARIABLE = "DSPORTAL_LOCAL_FILES"
-RESUMER = "dsportal"  # the service that takes up waiting sessions
-SERVING = "dsportal_serving"  # in JupyterHub's settings: an event, set when pages are served
 POLL_EVERY_S = 60  # the hub watches all sessions together, and much more often (PortalHub.watch)
 HTTP_TIMEOUT_S = 120
+OLD_NAMES = {
+    ("AsksPerson", "site_file"): ("SlurmSessionSpawner", "site_file"),
+    ("SlurmSessionSpawner", "hub_id"): ("PortalHub", "hub_id"),
+}
 
 
 def configure_from_environment(c: Any) -> None:
     """Configure from what ``portal up`` put into the environment."""
-    site_file = os.environ.get(SITE_VARIABLE, "")
+    site_file = os.environ.get(variables.SITE, "")
     site = load(site_file) if site_file else Site()
-    if state := os.environ.get(LOCAL_VARIABLE):
-        configure_local(c, site, state, os.environ.pop(PASSWORD_VARIABLE))
+    if state := os.environ.get(variables.LOCAL_STATE):
+        configure_local(c, site, state, os.environ.pop(variables.LOCAL_PASSWORD))
     else:
         configure(c, site, site_file)
     for extra in sorted(Path(site.portal.extra_config).glob("*.py")) if site.portal.extra_config else ():
         exec(compile(extra.read_text(), str(extra), "exec"), {"c": c})  # noqa: S102  the administrator's own file
+    _take_old_names(c)
+
+
+def _take_old_names(c: Any) -> None:
+    """Settings under the names of the versions before 0.1.0 still count; a line says the new name."""
+    for (old, key), (new, new_key) in OLD_NAMES.items():
+        if old in c and key in c[old]:
+            print(f"portal: c.{old}.{key} is called c.{new}.{new_key} since 0.1.0", file=sys.stderr)
+            c[new][new_key] = c[old][key]
 
 
 def configure(c: Any, site: Site, site_file: str) -> None:
@@ -53,8 +60,9 @@ def configure(c: Any, site: Site, site_file: str) -> None:
     c.JupyterHub.authenticator_class = "dsportal-ldap"
     c.LDAPAuthenticator.site_file = site_file
     c.JupyterHub.spawner_class = "dsportal-slurm"
-    c.AsksPerson.site_file = site_file
-    c.SlurmSessionSpawner.hub_id = _hub_id(Path(site.portal.state_folder))
+    c.SlurmSessionSpawner.site_file = site_file
+    c.PortalHub.hub_id = _hub_id(Path(site.portal.state_folder))
+    c.PortalHub.launcher = site.portal.launcher
     c.JupyterHub.services = [{"name": RESUMER, "api_token": secrets.token_hex(32)}]
     c.JupyterHub.load_roles = [{"name": RESUMER, "services": [RESUMER], "scopes": ["servers", "read:users:name"]}]
     _internal_ssl(c, site)
@@ -65,9 +73,7 @@ def configure_local(c: Any, site: Site, state: str, password: str) -> None:
     """The embedded local mode: one person, one password made at the start, sessions as local processes."""
     import getpass
 
-    from spawners.profiles import LocalSessionSpawner
-
-    port = int(os.environ.get(PORT_VARIABLE, site.portal.port))
+    port = int(os.environ.get(variables.LOCAL_PORT, site.portal.port))
     local = {"bind": "127.0.0.1", "hub_address": "127.0.0.1", "port": port, **_free_ports()}
     site = site.model_copy(update={"portal": site.portal.model_copy(update=local)})
     _pages(c, site, local=True)
@@ -77,10 +83,9 @@ def configure_local(c: Any, site: Site, state: str, password: str) -> None:
     c.SharedPasswordAuthenticator.user_password = password
     c.Authenticator.allowed_users = {getpass.getuser()}
     c.JupyterHub.spawner_class = "dsportal-profiles"
-    c.PortalProfilesSpawner.profiles = [("This machine", "local", LocalSessionSpawner, {})]
     c.LocalSessionSpawner.kernels_folder = site.kernels.folder
     c.LocalSessionSpawner.log_folder = state
-    c.LocalSessionSpawner.files_folder = os.environ.get(FILES_VARIABLE, "")
+    c.LocalSessionSpawner.files_folder = os.environ.get(variables.LOCAL_FILES, "")
     _sessions(c, site)
     c.JupyterHub.cleanup_servers = True  # what one person started in a terminal ends with it
 
@@ -113,7 +118,8 @@ def addresses(c: Any, site: Site) -> None:
     portal = site.portal
     scheme = "https" if portal.certificate else "http"
     c.JupyterHub.bind_url = f"{scheme}://{portal.bind}:{portal.port}"
-    c.JupyterHub.ssl_cert, c.JupyterHub.ssl_key = portal.certificate, portal.key
+    c.JupyterHub.ssl_cert = portal.certificate
+    c.JupyterHub.ssl_key = portal.key
     reached_at = portal.hub_address or os.uname().nodename
     listens_at = reached_at if reached_at in ("127.0.0.1", "localhost") else "0.0.0.0"  # noqa: S104  the nodes call it
     c.JupyterHub.hub_bind_url = f"http://{listens_at}:{portal.hub_port}"
@@ -122,13 +128,6 @@ def addresses(c: Any, site: Site) -> None:
     c.ConfigurableHTTPProxy.command = [_node(), str(proxy)]
     c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{portal.proxy_port}"
     c.ConfigurableHTTPProxy.auth_token = secrets.token_hex(32)
-
-
-def _callbacks() -> None:
-    """The addresses at which sessions tell their port and their end, in the place of batchspawner's."""
-    from spawners import ready
-
-    ready.install()
 
 
 def _internal_ssl(c: Any, site: Site) -> None:
@@ -165,16 +164,6 @@ def _hub_id(folder: Path) -> str:
     return found
 
 
-def cluster_of(hub: Any) -> Any:
-    """The shared picture of the cluster that a hub's spawners look at; ``None`` in the local mode."""
-    if "hub_id" not in hub.config.SlurmSessionSpawner:
-        return None
-    from spawners.asks import the_site
-    from spawners.sees import the_cluster
-
-    return the_cluster(the_site(hub.config.AsksPerson.site_file).portal.launcher)
-
-
 def _state(c: Any, folder: Path) -> None:
     """Everything that outlives the process, in one folder that nobody else reads."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -187,7 +176,6 @@ def _state(c: Any, folder: Path) -> None:
 
 
 def _sessions(c: Any, site: Site) -> None:
-    _callbacks()
     c.JupyterHub.concurrent_spawn_limit = 0  # a session that waits in the queue must not keep others from starting
     c.JupyterHub.redirect_to_server = False  # after the login comes the server page
     c.Spawner.default_url = "/lab"

@@ -10,11 +10,11 @@ from portal.errors import PortalError
 
 FILE = "jupyterhub.sqlite"  # below portal.state_folder
 HEADER_BYTES = 100  # every database begins with as many
-PATIENCE_S = 5.0  # another process may be at the end of a transaction
+LOCK_TIMEOUT_S = 5.0  # another process may be at the end of a transaction
 TABLES = {"users", "servers", "spawners", "alembic_version"}  # JupyterHub's own, since its version 1.0
 HOW_TO = "docs/howto/backup.md"
-_HELD = "SQLITE_BUSY", "SQLITE_LOCKED"
-_CLOSED = "SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH"
+_LOCKED = ("SQLITE_BUSY", "SQLITE_LOCKED")
+_NOT_WRITABLE = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")
 
 
 class DatabaseFault(PortalError):
@@ -27,37 +27,42 @@ class DatabaseFault(PortalError):
 
 
 def check(file: Path) -> None:
-    """Look at the database as a hub that wants to write: nothing is written. A file that is missing is no fault.
+    """Open the database as a hub that wants to write: nothing is written. A file that is missing is no fault.
 
     Raises:
-        DatabaseFault: it is empty, damaged, somebody else's, cannot be written, or is locked for ``PATIENCE_S``.
+        DatabaseFault: it is empty, damaged, somebody else's, cannot be written, or is locked for ``LOCK_TIMEOUT_S``.
     """
     if not file.exists():
         return
-    if (size := file.stat().st_size) < HEADER_BYTES:
-        raise _damaged(file, "is cut short" if size else "is empty")
+    size = file.stat().st_size
+    if size == 0:
+        raise _damaged(file, "is empty")
+    if size < HEADER_BYTES:
+        raise _damaged(file, "is cut short")
     try:
-        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True, timeout=PATIENCE_S)) as database:
-            _look(file, database)
+        with closing(
+            sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True, timeout=LOCK_TIMEOUT_S)
+        ) as database:
+            _check_contents(file, database)
     except sqlite3.DatabaseError as error:
         raise _fault(file, error) from error
 
 
 def prepare(file: Path) -> None:
-    """Let commits go to a log beside the database: each costs a fifth of the time, and is as safe as before.
+    """Write commits to a log beside the database: each costs a fifth of the time, and is as safe as before.
 
     The setting stays in the file; a new database begins with it. On a file system that cannot do it nothing changes.
     """
-    with closing(sqlite3.connect(file, timeout=PATIENCE_S)) as database:
+    with closing(sqlite3.connect(file, timeout=LOCK_TIMEOUT_S)) as database:
         database.execute("PRAGMA journal_mode = WAL")
 
 
-def _look(file: Path, database: sqlite3.Connection) -> None:
+def _check_contents(file: Path, database: sqlite3.Connection) -> None:
     database.isolation_level = None  # no transaction but this one, which is never committed
     database.execute("BEGIN IMMEDIATE")
-    ((said,),) = database.execute("PRAGMA integrity_check(1)")
-    if said != "ok":
-        raise _damaged(file, f"is damaged: {' '.join(said.split())[:200]}")
+    (result,) = database.execute("PRAGMA integrity_check(1)").fetchone()
+    if result != "ok":
+        raise _damaged(file, f"is damaged: {' '.join(result.split())[:200]}")
     tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     missing = TABLES - tables
     if tables and missing:  # without any it is new
@@ -65,12 +70,12 @@ def _look(file: Path, database: sqlite3.Connection) -> None:
 
 
 def _fault(file: Path, error: sqlite3.DatabaseError) -> DatabaseFault:
-    """SQLite's error in words."""
+    """SQLite's error as ours."""
     name = getattr(error, "sqlite_errorname", "")  # an error of the Python module itself has none
-    if name.startswith(_HELD):
+    if name.startswith(_LOCKED):
         advice = f"End the process that holds it ('fuser -v {file}' names it): another portal, a backup, an editor."
         return DatabaseFault(file, f"is locked by another process ({error})", advice)
-    if name.startswith(_CLOSED):
+    if name.startswith(_NOT_WRITABLE):
         advice = "The file and its folder belong to the account that runs the portal; see also 'ls -l' and 'df'."
         return DatabaseFault(file, f"cannot be written ({error})", advice)
     return _damaged(file, f"is damaged: {error}")

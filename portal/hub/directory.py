@@ -17,10 +17,10 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed, PortalError
+from portal.hub.ldap_tls import TrustedCertificates
 from portal.site import Identity, LdapTable
 
 with warnings.catch_warnings():  # ldap3 2.9.1 takes two names of pyasn1 by their old spelling
@@ -42,7 +42,8 @@ UNAVAILABLE = (
 )
 
 BAD_FOR_S = 30.0
-PAGE_SIZE, PAGES_MAX = 500, 20
+PAGE_SIZE = 500
+PAGES_MAX = 20
 # Result codes (RFC 4511 §4.1.9) with which servers refuse one person; 19 and 53 are locked accounts of 389-ds.
 _REFUSALS = {
     results.RESULT_CONSTRAINT_VIOLATION,
@@ -72,7 +73,7 @@ class Directory:
 
     Args:
         settings: the table ``[ldap]``.
-        log: where a bad server and odd answers are told.
+        log: gets a line for each bad server and odd answer.
         clock: seconds, never going back.
     """
 
@@ -82,13 +83,15 @@ class Directory:
         log: logging.Logger = logging.getLogger(__name__),  # noqa: B008
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._settings, self._log, self._clock = settings, log, clock
+        self._settings = settings
+        self._log = log
+        self._clock = clock
         self._bad_until: dict[str, float] = {}
-        self._trust: tuple[int, ssl.SSLContext] | None = None
+        self._trusted = TrustedCertificates(settings.ca_file)
 
     @property
     def server_limit_s(self) -> float:
-        """How long the whole conversation with one server may last, however slowly it goes on."""
+        """How long the whole conversation with one server may last, however slow it is."""
         return self._settings.connect_timeout_s + self._settings.receive_timeout_s
 
     @property
@@ -105,7 +108,7 @@ class Directory:
         """The person called ``name``, if the password is right and the person may use the portal.
 
         Raises:
-            LoginRefused: wrong name or password, told alike.
+            LoginRefused: wrong name or password, with one message for both.
             NotAllowed: the password is right, the person is in none of the allowed groups.
             DirectoryUnavailable: no server answered in time, or none could be trusted.
         """
@@ -113,7 +116,7 @@ class Directory:
         faults = []
         for server in sorted(self._settings.servers, key=self._is_bad):
             try:
-                return self._identity(name, self._ask(server, name, password))
+                return self._identity(name, self._log_in(server, name, password))
             except ServerFault as fault:
                 self._bad_until[server] = self._clock() + BAD_FOR_S
                 self._log.warning("LDAP server %s cannot be used: %s", server, fault)
@@ -121,7 +124,7 @@ class Directory:
         raise DirectoryUnavailable(UNAVAILABLE, detail="; ".join(faults))
 
     def certificate_end(self, server: str) -> datetime:
-        """When the certificate of one server ends, asked over a connection that is trusted and has no login.
+        """When the certificate of one server ends, read from a connection that is trusted and has no login.
 
         Raises:
             ServerFault: the server cannot be used, and why.
@@ -144,7 +147,7 @@ class Directory:
             )
         return Identity(name, groups, admin=bool(groups & set(self._settings.admin_groups)))
 
-    def _ask(self, server: str, name: str, password: str) -> frozenset[str]:
+    def _log_in(self, server: str, name: str, password: str) -> frozenset[str]:
         """Log in to one server as the person, and answer the names of the person's groups."""
         dn = self._settings.user_dn.replace("{username}", escape_rdn(name))
         with self._conversation(server, dn, password) as connection:
@@ -153,12 +156,13 @@ class Directory:
             return self._groups(connection, dn, name) if self._settings.group_base else frozenset()
 
     def _check_bind(self, server: str, result: dict[str, Any]) -> None:
-        code, told = result["result"], f"{result['description']} {result.get('message') or ''}".strip()[:200]
+        code = result["result"]
+        answer = f"{result['description']} {result.get('message') or ''}".strip()[:200]
         if code in _REFUSALS:
             self._bad_until.pop(server, None)
-            raise LoginRefused(REFUSED, detail=f"{server}: {told}")
+            raise LoginRefused(REFUSED, detail=f"{server}: {answer}")
         if code != results.RESULT_SUCCESS:  # busy, broken, or a referral, which is never followed
-            raise ServerFault(f"it answered the login with {told}")
+            raise ServerFault(f"it answered the login with {answer}")
         self._bad_until.pop(server, None)
 
     def _groups(self, connection: ldap3.Connection, dn: str, name: str) -> frozenset[str]:
@@ -191,8 +195,9 @@ class Directory:
     def _next_page(self, result: dict[str, Any], name: str) -> bytes | None:
         code = result["result"]
         if code in _FOUND_PART:
-            base, told = self._settings.group_base, result["description"]
-            self._log.warning("LDAP: the search for the groups of %s in %s ended with %s", name, base, told)
+            base = self._settings.group_base
+            answer = result["description"]
+            self._log.warning("LDAP: the search for the groups of %s in %s ended with %s", name, base, answer)
             return None
         if code != results.RESULT_SUCCESS:
             raise ServerFault(f"it answered the search for groups with {result['description']}")
@@ -220,7 +225,7 @@ class Directory:
             raise
         except (OSError, LDAPException) as error:
             raise ServerFault(str(error)) from error
-        except Exception as error:  # ldap3's decoder falls over what it does not know
+        except Exception as error:  # ldap3's decoder fails on what it does not know
             raise ServerFault(f"its answer makes no sense ({type(error).__name__}: {error})") from error
         finally:
             limit.cancel()
@@ -231,7 +236,7 @@ class Directory:
         return ldap3.Connection(
             ldap3.Server(
                 server,
-                tls=_Tls(self._context()),
+                tls=_Tls(self._trusted.context()),
                 get_info="NO_INFO",
                 connect_timeout=settings.connect_timeout_s,
                 allowed_referral_hosts=[],
@@ -245,16 +250,6 @@ class Directory:
             check_names=False,
             receive_timeout=settings.receive_timeout_s,
         )
-
-    def _context(self) -> ssl.SSLContext:
-        """The rules of trust, made anew when the CA file changes: to read a system's whole bundle takes long."""
-        file = Path(self._settings.ca_file)
-        stamp = file.stat().st_mtime_ns
-        if self._trust is None or self._trust[0] != stamp:
-            context = ssl.create_default_context(cafile=file)
-            context.minimum_version = ssl.TLSVersion.TLSv1_2
-            self._trust = (stamp, context)
-        return self._trust[1]
 
 
 class _Tls(ldap3.Tls):

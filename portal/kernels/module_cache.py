@@ -1,8 +1,8 @@
 """A person's cache of module environments: one small file for each set of modules.
 
 An entry names every modulefile that was loaded and every folder on the way to it, with time, size and
-inode. One of them changed, or a value that the entry was built upon, and the entry is missed. What cannot
-be read or written is a miss, never an error.
+inode. When one of them has changed, or a value that the entry was made from, the entry is a miss. What cannot
+be read or written is a miss too, never an error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from portal.kernels.modules import Change, Environment, ModuleSystem, difference
+from portal.kernels.delta import Change, Environment, difference
 
 # Modulefiles may ask for these; entries of another person, node or module path are other entries.
 _CONTEXT = ("MODULEPATH", "HOME", "USER", "LOADEDMODULES", "LMOD_CMD", "MODULES_CMD")
@@ -39,8 +39,11 @@ def folder_of(environ: Environment | os._Environ[str]) -> str | None:
     return None
 
 
-def file_of(folder: str, modules: tuple[str, ...], system: ModuleSystem, base: Environment) -> str:
-    """The file of one entry: a digest of everything that chooses the environment."""
+def file_of(folder: str, modules: tuple[str, ...], system: tuple[str, tuple[str, ...]], base: Environment) -> str:
+    """The file of one entry, named by a digest of everything that chooses the environment.
+
+    ``system`` is the module command and its MODULEPATH (:class:`portal.kernels.modules.ModuleSystem`).
+    """
     context = {name: base.get(name) for name in _CONTEXT}
     parts = [modules, system, context, os.uname().nodename]
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode(errors="surrogateescape")).hexdigest()
@@ -53,19 +56,23 @@ def read(file: str, base: Environment) -> dict[str, Change] | None:
         with open(file, encoding="utf-8") as opened:
             entry = json.load(opened)
         unchanged = all(signature(known[0]) == known for known in entry["signatures"])
-        same_ground = all(base.get(name) == value for name, value in entry["replaced"].items())
-        return _checked(entry["changes"]) if unchanged and same_ground else None
+        same_base = all(base.get(name) == value for name, value in entry["replaced"].items())
+        return _checked(entry["changes"]) if unchanged and same_base else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 
 
 def _checked(changes: dict[str, Any]) -> dict[str, Change]:
-    delta = {name: tuple(change) if isinstance(change, list) else change for name, change in changes.items()}
-    for change in delta.values():
-        texts = change if isinstance(change, tuple) else (change or "", "")
-        if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
-            raise ValueError("not a change of a variable")
-    return delta
+    return {name: _change(value) for name, value in changes.items()}
+
+
+def _change(value: Any) -> Change:
+    """A change as JSON keeps it: a text, a list of two, or null."""
+    if value is None or isinstance(value, str):
+        return value
+    if not isinstance(value, list) or len(value) != 2 or not all(isinstance(text, str) for text in value):
+        raise ValueError("not a change of a variable")
+    return value[0], value[1]
 
 
 def write(file: str, base: Environment, loaded: Environment, command: str) -> None:

@@ -1,4 +1,4 @@
-"""What a module system answers: run it, and read the Python it prints without executing it.
+"""What a module system prints: run it, and read its Python without executing it.
 
 Shapes checked with Environment Modules 5.2.0 and Lmod 8.6.19, neither of which prints JSON for ``load``.
 """
@@ -16,42 +16,43 @@ from portal.errors import KernelError
 TIMEOUT_S = 30
 
 
-def ask(command: str, words: tuple[str, ...], environ: Mapping[str, str]) -> dict[str, str | None]:
-    """What ``module WORDS`` would change in ``environ``: a variable's new value, or None when it is taken away.
+def query(command: str, arguments: tuple[str, ...], environ: Mapping[str, str]) -> dict[str, str | None]:
+    """What ``module ARGUMENTS`` would change in ``environ``: a variable's new value, or None when it is taken away.
 
     Raises:
         KernelError: the command cannot be run, fails, is silent, or its answer cannot be read.
     """
-    said = f"module {' '.join(words)}"
+    shown = f"module {' '.join(arguments)}"
     try:
         done = subprocess.run(
-            command_line(command, words),
+            command_line(command, arguments),
             env=dict(environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=TIMEOUT_S,
         )
     except subprocess.TimeoutExpired as error:
-        raise KernelError(f"{said} did not answer within {TIMEOUT_S} s.") from error
+        raise KernelError(f"{shown} did not answer within {TIMEOUT_S} s.") from error
     except OSError as error:
         raise KernelError(f"{command} cannot be run: {error.strerror}.") from error
-    changes, loaded = parse(done.stdout.decode(errors="surrogateescape"), said)
+    changes, loaded = parse(done.stdout.decode(errors="surrogateescape"), shown)
     # Environment Modules exits 0 for a module that is missing, and says so in the last line of its output.
     if done.returncode or not loaded:
-        words_of_error = done.stderr.decode(errors="replace")
-        raise KernelError(f"{said} failed: {in_one_line(words_of_error)}", detail=words_of_error)
+        message = done.stderr.decode(errors="replace")
+        raise KernelError(f"{shown} failed: {in_one_line(message)}", detail=message)
     return changes
 
 
-def command_line(command: str, words: tuple[str, ...]) -> list[str]:
-    """The command that prints what ``module WORDS`` would change, as Python."""
-    return [command, "python", *words]
+def command_line(command: str, arguments: tuple[str, ...]) -> list[str]:
+    """The command that prints what ``module ARGUMENTS`` would change, as Python."""
+    return [command, "python", *arguments]
 
 
-def parse(text: str, said: str) -> tuple[dict[str, str | None], bool]:
+def parse(text: str, shown: str) -> tuple[dict[str, str | None], bool]:
     """Read what :func:`command_line` prints: the changes, and whether the modules were loaded.
 
-    Assignments to ``os.environ`` and their deletion count; every other statement is passed over.
+    ``shown`` is the command as an error shows it. Assignments to ``os.environ`` and their deletion count; every
+    other statement is passed over.
 
     Raises:
         KernelError: the text is no Python, or a variable would be something else than text.
@@ -63,7 +64,7 @@ def parse(text: str, said: str) -> tuple[dict[str, str | None], bool]:
         changes = dict(change for statement in statements for change in _changes(statement))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise KernelError(
-            f"{said} printed something that is no list of variables ({error}). "
+            f"{shown} printed something that is no list of variables ({error}). "
             "A modulefile that writes to standard output does this."
         ) from error
     return changes, not any(_says_failed(statement) for statement in statements)
@@ -114,5 +115,7 @@ def in_one_line(text: str) -> str:
     """What a module system says about a fault, without its colours and line breaks."""
     plain = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text)
     lines = [line.strip().removeprefix("ERROR: ") for line in plain.splitlines()]
-    words = " ".join(line for line in lines if line)
-    return (words if len(words) <= 300 else f"{words[:299]}…") or "it gave no reason."
+    joined = " ".join(line for line in lines if line)
+    if len(joined) > 300:
+        return f"{joined[:299]}…"
+    return joined or "it gave no reason."

@@ -1,8 +1,8 @@
-"""The environment that modules give, without a shell: asked for once, kept for the person, then applied.
+"""The environment that modules give, without a shell: computed once, kept for the person, then applied.
 
 ``modulecmd python load …`` (Environment Modules) and ``$LMOD_CMD python load …`` (Lmod) print Python
 assignments, read by :mod:`portal.kernels.module_output` and kept by :mod:`portal.kernels.module_cache`.
-Only the standard library is used, and what a warm start does not need is imported late.
+Only the standard library is used, and what a start with a cached environment does not need is imported late.
 """
 
 from __future__ import annotations
@@ -13,11 +13,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from portal.errors import KernelError
-
-Environment = dict[str, str]
-# What becomes of a variable: new text; text put before and after what it holds; or None, when it is taken away.
-Change = str | tuple[str, str] | None
-Delta = Mapping[str, Change]
+from portal.kernels import module_cache
+from portal.kernels.delta import Environment, applied
 
 USUAL_COMMANDS = (
     "/usr/share/lmod/lmod/libexec/lmod",
@@ -47,15 +44,15 @@ class ModuleSystem(NamedTuple):
         return clean(environ) | given
 
     def find_command(self, environ: Mapping[str, str]) -> str:
-        """The module command of this machine.
+        """The module command of this host.
 
         Raises:
             KernelError: there is none; the message names the places.
         """
-        candidates = (self.command,) if self.command else _candidates(environ)
-        found = next((path for path in candidates if path and os.access(path, os.X_OK)), None)
+        candidates = [self.command] if self.command else _candidates(environ)
+        found = next((path for path in candidates if os.access(path, os.X_OK)), None)
         if found is None:
-            places = ", ".join(path for path in candidates if path)
+            places = ", ".join(candidates)
             raise KernelError(
                 f"No module command is on this machine (looked for {places}). "
                 "Install Environment Modules or Lmod, or set kernels.module_command."
@@ -63,8 +60,9 @@ class ModuleSystem(NamedTuple):
         return found
 
 
-def _candidates(environ: Mapping[str, str]) -> tuple[str, ...]:
-    return (environ.get("LMOD_CMD", ""), environ.get("MODULES_CMD", ""), *USUAL_COMMANDS)
+def _candidates(environ: Mapping[str, str]) -> list[str]:
+    commands = (environ.get("LMOD_CMD"), environ.get("MODULES_CMD"), *USUAL_COMMANDS)
+    return [command for command in commands if command]
 
 
 def clean(environ: Mapping[str, str], python: str = sys.executable) -> Environment:
@@ -91,15 +89,13 @@ def environment(
     """``environ`` after ``module load`` of ``modules``, from the person's cache where it is still true.
 
     Raises:
-        KernelError: the modules cannot be loaded; the message carries the module system's own words.
+        KernelError: the modules cannot be loaded; the message is the module system's own.
     """
     base = system.base(environ)
     if not modules:
         return base
     if cache_folder is None:
         return capture(modules, system, base)
-    from portal.kernels import module_cache
-
     file = module_cache.file_of(cache_folder, modules, system, base)
     delta = module_cache.read(file, base)
     if delta is not None:
@@ -109,37 +105,13 @@ def environment(
     return loaded
 
 
-def applied(delta: Delta, environ: Mapping[str, str]) -> Environment:
-    """``environ`` with every change of ``delta`` made."""
-    env = {name: value for name, value in environ.items() if delta.get(name, value) is not None}
-    for name, change in delta.items():
-        if isinstance(change, str):
-            env[name] = change
-        elif change is not None:
-            env[name] = change[0] + env.get(name, "") + change[1]
-    return env
-
-
-def difference(before: Environment, after: Environment) -> dict[str, Change]:
-    """The changes that make ``after`` of ``before``; what is only put around a value is kept as that."""
-    gone: dict[str, Change] = dict.fromkeys(before.keys() - after.keys())
-    return gone | {
-        name: _change(before.get(name, ""), value) for name, value in sorted(after.items()) if before.get(name) != value
-    }
-
-
-def _change(old: str, new: str) -> Change:
-    start = f":{new}:".find(f":{old}:") if old else -1
-    return new if start < 0 else (new[:start], new[start + len(old) :])
-
-
 def capture(modules: tuple[str, ...], system: ModuleSystem, base: Environment) -> Environment:
-    """Ask the module system for the environment that ``modules`` make of ``base``.
+    """Run the module command for the environment that ``modules`` make of ``base``.
 
     Raises:
         KernelError: a name is none, the command fails or is silent, or its answer cannot be read.
     """
-    from portal.kernels.module_output import ask
+    from portal.kernels.module_output import query
 
     if odd := [name for name in modules if name.startswith("-") or len(name.split()) != 1]:
         raise KernelError(f"{odd[0]!r} is no name of a module. Allowed: names as `module avail` shows them.")
@@ -147,6 +119,6 @@ def capture(modules: tuple[str, ...], system: ModuleSystem, base: Environment) -
     # What a login shell has loaded would conflict with the kernel's modules or leak into them.
     steps = [("purge",)] if base.get("LOADEDMODULES") else []
     env = base
-    for words in [*steps, ("load", *modules)]:
-        env = applied(ask(command, words, env), env)
+    for arguments in [*steps, ("load", *modules)]:
+        env = applied(query(command, arguments, env), env)
     return env

@@ -18,7 +18,7 @@ from portal.kernels.run_kernel import Launch
 
 
 class KernelNotStarted(HTTPError):
-    """Why a kernel cannot start, in words that Jupyter shows to the person instead of "Unhandled error"."""
+    """Why a kernel cannot start, in a message that Jupyter shows to the person instead of "Unhandled error"."""
 
     def __init__(self, message: str) -> None:
         super().__init__(500, message, reason="Kernel not started")
@@ -29,7 +29,7 @@ class KernelNotStarted(HTTPError):
 
 
 class ModuleProvisioner(LocalProvisioner):
-    """Loads a kernel's modules itself, so that a fault is told at once and the server waits for nothing."""
+    """Loads a kernel's modules itself, so that a fault is shown at once and the server waits for nothing."""
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Prepare the start: the kernel's own command, in the environment of its modules."""

@@ -20,7 +20,8 @@ if __name__ == "__main__":  # behind the standard library: only this package its
 
 from portal.errors import KernelError
 from portal.kernels import module_cache
-from portal.kernels.modules import Environment, ModuleSystem, environment
+from portal.kernels.delta import Environment
+from portal.kernels.modules import ModuleSystem, environment
 
 
 class Launch(NamedTuple):
@@ -36,7 +37,7 @@ class Launch(NamedTuple):
         options = [("--name", self.name), ("--module-command", self.system.command)]
         options += [("--module", module) for module in self.modules]
         options += [("--module-path", path) for path in self.system.path]
-        given = [word for option in options if option[1] for word in option]
+        given = [text for name, value in options if value for text in (name, value)]
         return [python, "-I", "-S", os.path.abspath(__file__), *given, "--", *self.command]
 
     @classmethod
@@ -52,11 +53,14 @@ class Launch(NamedTuple):
         if "--" not in options:
             return None
         end = options.index("--")
-        pairs = list(zip(options[:end:2], options[1:end:2], strict=True)) if end % 2 == 0 else []
-        values = {key: tuple(value for name, value in pairs if name == key) for key, _ in pairs}
-        system = ModuleSystem("".join(values.get("--module-command", ())), values.get("--module-path", ()))
-        name = "".join(values.get("--name", ()))
-        return cls(name, values.get("--module", ()), system, tuple(options[end + 1 :]))
+        values: dict[str, list[str]] = {}
+        if end % 2 == 0:
+            for name, value in zip(options[:end:2], options[1:end:2], strict=True):
+                values.setdefault(name, []).append(value)
+        module_command = "".join(values.get("--module-command", ()))
+        system = ModuleSystem(module_command, tuple(values.get("--module-path", ())))
+        kernel = "".join(values.get("--name", ()))
+        return cls(kernel, tuple(values.get("--module", ())), system, tuple(options[end + 1 :]))
 
     def ready(self, environ: Mapping[str, str]) -> tuple[list[str], Environment]:
         """The command with its program's whole path, and the environment to run it in.
@@ -74,8 +78,9 @@ def program(name: str, env: Environment) -> str:
     Raises:
         KernelError: it is not there.
     """
-    places = [""] if "/" in name else [f"{folder}/" for folder in env.get("PATH", os.defpath).split(":") if folder]
-    found = next((path for place in places if _runs(path := f"{place}{name}")), None)
+    folders = [folder for folder in env.get("PATH", os.defpath).split(":") if folder]
+    candidates = [name] if "/" in name else [f"{folder}/{name}" for folder in folders]
+    found = next((path for path in candidates if _is_program(path)), None)
     if found is None:
         loaded = env.get("LOADEDMODULES", "").replace(":", ", ")
         where = f"after loading the modules {loaded}" if loaded else "and no module was loaded"
@@ -83,7 +88,7 @@ def program(name: str, env: Environment) -> str:
     return found
 
 
-def _runs(path: str) -> bool:
+def _is_program(path: str) -> bool:
     return os.path.isfile(path) and os.access(path, os.X_OK)
 
 

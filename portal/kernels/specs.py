@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from portal.errors import KernelError
-from portal.kernels.modules import Environment, ModuleSystem, environment
+from portal.kernels.delta import Environment
+from portal.kernels.modules import ModuleSystem, environment
 from portal.kernels.run_kernel import Launch, program
 from portal.site import KernelTable, Site
 
@@ -46,7 +47,8 @@ class Synced:
     reason: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.state}{f' ({self.reason})' if self.reason else ''}"
+        text = f"{self.name}: {self.state}"
+        return f"{text} ({self.reason})" if self.reason else text
 
 
 def sync(site: Site) -> list[Synced]:
@@ -141,7 +143,9 @@ def kernelspec_files(kernel: KernelTable, system: ModuleSystem) -> dict[str, byt
 
 
 def _interpreter(kernel: KernelTable) -> str:
-    return "R" if kernel.language == "R" else kernel.python or "python3"
+    if kernel.language == "R":
+        return "R"
+    return kernel.python or "python3"
 
 
 def _probe(path: str, kernel: KernelTable, env: Environment) -> str:
@@ -185,7 +189,8 @@ def _replace(target: Path, files: dict[str, bytes]) -> None:
     """Put a whole folder in place: a Jupyter client sees the old kernelspec or the new one."""
     target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".sync-", dir=target.parent) as unfinished:
-        new, old = Path(unfinished, "new"), Path(unfinished, "old")
+        new = Path(unfinished, "new")
+        old = Path(unfinished, "old")
         new.mkdir()
         new.chmod(0o755)  # whatever the umask: everybody reads kernelspecs
         for name, content in files.items():

@@ -9,7 +9,6 @@ import json
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from portal.errors import PortalError
@@ -17,6 +16,7 @@ from portal.notebooks import new
 from portal.notebooks.new import Kernelspec
 from portal.notebooks.style import check, titles
 from portal.notebooks.table import table
+from portal.notebooks.template import Template
 from portal.site import Site
 
 
@@ -24,22 +24,6 @@ class NotebookFailed(PortalError):
     """A notebook did not run to its end, or cannot be run at all."""
 
     reason = "notebook"
-
-
-@dataclass(frozen=True)
-class Template:
-    """One notebook template; ``name`` is ``<folder>/<file>`` without the ending."""
-
-    name: str
-    path: Path
-    title: str
-    summary: str
-    framework: str
-    kernel: str
-    gpus: int
-    minutes_cpu: int
-    minutes_gpu: int
-    dataset: str
 
 
 def templates(folder: Path) -> tuple[Template, ...]:

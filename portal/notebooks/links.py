@@ -28,15 +28,18 @@ def _dead(target: str, notebook: Mapping[str, Any], cell: Mapping[str, Any], pat
     if parts.scheme == "attachment":
         return "" if unquote(parts.path) in cell.get("attachments", {}) else "has no attachment of that name"
     if parts.scheme or parts.netloc:
-        good = parts.scheme == "https" and _HOST.fullmatch((parts.hostname or "").lower()) and " " not in target
-        return "" if good else "is no web address that begins with https:// and names a host"
+        names_host = _HOST.fullmatch((parts.hostname or "").lower()) and " " not in target
+        if parts.scheme == "https" and names_host:
+            return ""
+        return "is no web address that begins with https:// and names a host"
     if not parts.path:
         return _no_heading(headings(notebook), parts.fragment)
     return _no_file(parts.path, parts.fragment, path)
 
 
 def _no_file(name: str, anchor: str, path: Path) -> str:
-    folder, place = path.parent.parent.resolve(), (path.parent / unquote(name)).resolve()
+    folder = path.parent.parent.resolve()
+    place = (path.parent / unquote(name)).resolve()
     if name.startswith("/") or not place.is_relative_to(folder):
         return f"leads out of the templates: name a file below {folder.name}, seen from this notebook"
     if not place.exists():
@@ -61,7 +64,7 @@ def headings(notebook: Mapping[str, Any]) -> list[str]:
 
 def _anchors(markdown: str) -> list[str]:
     found = (token for token in _tokens(markdown) if token["type"] == "heading")
-    return ["".join(_words(token)).strip().replace(" ", "-") for token in found]
+    return ["".join(_texts(token)).strip().replace(" ", "-") for token in found]
 
 
 def _targets(markdown: str) -> list[str]:
@@ -83,10 +86,11 @@ def _tokens(markdown: str) -> Iterator[dict[str, Any]]:
         waiting += reversed(token.get("children") or [])
 
 
-def _words(token: Mapping[str, Any]) -> Iterator[str]:
+def _texts(token: Mapping[str, Any]) -> Iterator[str]:
+    """The text of a token, in pieces."""
     yield token.get("raw", "")
     for child in token.get("children") or []:
-        yield from _words(child)
+        yield from _texts(child)
 
 
 def text_of(cell: Mapping[str, Any]) -> str:

@@ -91,18 +91,20 @@ def _private_kernel(folder: str) -> Any:
 
 
 def _engine(log: Log) -> str:
-    """Register the engine that tells ``log`` of each cell; returns its name."""
+    """Register the engine that calls ``log`` for each cell; returns its name."""
     from papermill.engines import NBClientEngine, papermill_engines
 
     class Engine(NBClientEngine):  # type: ignore[misc]
         @classmethod
         def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **options: Any) -> Any:
-            cells, started = len(nb_man.nb.cells), nb_man.cell_start
+            cells = len(nb_man.nb.cells)
+            started = nb_man.cell_start
 
             def cell_start(cell: Any, cell_index: int | None = None, **rest: Any) -> None:
                 if cell.cell_type == "code" and cell_index is not None:
-                    given = "injected-parameters" in cell.metadata.get("tags", ())
-                    log(f"cell {cell_index + 1} of {cells}: {'the values given' if given else cell.get('id', '')}")
+                    is_injected = "injected-parameters" in cell.metadata.get("tags", ())
+                    name = "the values given" if is_injected else cell.get("id", "")
+                    log(f"cell {cell_index + 1} of {cells}: {name}")
                 started(cell, cell_index, **rest)
 
             nb_man.cell_start = cell_start
@@ -146,7 +148,7 @@ def main_run(
         path = path_of(folder, name)
         _put_first("PYTHONPATH", str(path.parent.absolute()))
         target = Path(output or f"{path.stem}-run.ipynb").absolute()
-        values = dict(map(_assignment, parameters))
+        values = dict(_assignment(text) for text in parameters)
         run(path, target, values, Path.cwd(), kernel or None, lambda line: print(line, flush=True))
     except NotebookFailed as error:
         print(error.message, file=sys.stderr)
@@ -156,8 +158,9 @@ def main_run(
 
 
 def _put_first(variable: str, folder: str) -> None:
-    """Let the kernel look into a folder before those that the environment variable names already."""
-    os.environ[variable] = os.pathsep.join(filter(None, (folder, os.environ.get(variable))))
+    """Let the kernel search a folder before those that the environment variable names already."""
+    known = os.environ.get(variable)
+    os.environ[variable] = f"{folder}{os.pathsep}{known}" if known else folder
 
 
 def _assignment(text: str) -> tuple[str, object]:

@@ -29,7 +29,7 @@ CARD: dict[str, type] = {
 def check(path: Path, kernels: Collection[str] | None = None) -> list[str]:
     """The faults of one notebook against the house style; an empty list when there is none.
 
-    ``kernels`` are the names of the kernels that exist; None = the kernel is not looked at.
+    ``kernels`` are the names of the kernels that exist; None = the kernel is not checked.
     """
     import nbformat
 
@@ -81,7 +81,8 @@ def _parameter_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
 def parameters(source: str) -> dict[str, str]:
     """The names that a parameters cell gives values to, in Python or R, and the comment on each ('' = none)."""
     found: dict[str, str] = {}
-    name, above = "", ""
+    name = ""
+    above = ""
     for line in source.splitlines():
         code, _, comment = re.sub(r"\"[^\"]*\"|'[^']*'", "''", line).partition("#")
         if match := re.match(r"([A-Za-z.][\w.]*) *(?::[^=]*)?(?:<-|=(?!=))", code):
@@ -89,7 +90,7 @@ def parameters(source: str) -> dict[str, str]:
             found[name] = comment.strip() or above
         elif name and code.strip():
             found[name] = found[name] or comment.strip()
-        above = comment.strip() if not code.strip() else ""
+        above = "" if code.strip() else comment.strip()
     return found
 
 
@@ -116,7 +117,8 @@ def _id_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _card_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
-    card, spec = notebook["metadata"].get("dsportal", {}), notebook["metadata"].get("kernelspec", {})
+    card = notebook["metadata"].get("dsportal", {})
+    spec = notebook["metadata"].get("kernelspec", {})
     for key in sorted(set(card) - set(CARD)):
         yield f"the card (metadata.dsportal) has the unknown key {key!r}; there are {', '.join(CARD)}"
     for key, kind in CARD.items():

@@ -3,43 +3,49 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from portal.notebooks.catalogue import Template
+from portal.notebooks.template import Template
 
 _COLUMNS = ("template", "kernel", "GPUs", "min CPU", "min GPU")
-_WORDS_WIDTH = 50  # title and data set need as much to stand in the same line as the rest
+_TEXT_WIDTH = 50  # title and data set need as much to stand in the same line as the rest
 
 
 def table(templates: Sequence[Template], width: int) -> str:
     """The cards of ``templates`` in at most ``width`` columns, where the names leave room for that."""
     cards = [(t.name, t.kernel, str(t.gpus), str(t.minutes_cpu), str(t.minutes_gpu)) for t in templates]
     widths = [max(map(len, column)) for column in zip(_COLUMNS, *cards, strict=True)]
-    lines = [_line(_COLUMNS, widths), "-" * (sum(widths) + 2 * len(widths) - 2)]
     left = width - sum(widths) - 2 * len(widths)
-    if left >= _WORDS_WIDTH:
+    if left >= _TEXT_WIDTH:
         half = (left - 2) // 2
-        lines = [f"{lines[0]}  {'title':<{half}}  data set", "-" * width]
-    for template, card in zip(templates, cards, strict=True):
-        start = _line(card, widths)
-        if left >= _WORDS_WIDTH:
-            words = [textwrap.wrap(text, half) for text in (template.title, template.dataset)]
-            pairs = zip_longest(*words, fillvalue="")
-            lines += [f"{start if n == 0 else '':<{width - left}}{a:<{half}}  {b}" for n, (a, b) in enumerate(pairs)]
-        else:
-            words_below = (template.title, f"data set: {template.dataset}")
-            lines += [start, *(line for text in words_below for line in _indented(text, width))]
+        lines = [f"{_line(_COLUMNS, widths)}  {'title':<{half}}  data set", "-" * width]
+        for template, card in zip(templates, cards, strict=True):
+            lines += _beside(template, _line(card, widths), width - left, half)
+    else:
+        lines = [_line(_COLUMNS, widths), "-" * (sum(widths) + 2 * len(widths) - 2)]
+        for template, card in zip(templates, cards, strict=True):
+            lines += [_line(card, widths), *_below(template, width)]
     return "\n".join(line.rstrip() for line in lines)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     """Names to the left, numbers to the right."""
-    both = enumerate(zip(cells, widths, strict=True))
-    return "  ".join(cell.ljust(width) if n < 2 else cell.rjust(width) for n, (cell, width) in both)
+    names = [cell.ljust(width) for cell, width in zip(cells[:2], widths[:2], strict=True)]
+    numbers = [cell.rjust(width) for cell, width in zip(cells[2:], widths[2:], strict=True)]
+    return "  ".join([*names, *numbers])
 
 
-def _indented(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, initial_indent="    ", subsequent_indent="      ")
+def _beside(template: Template, start: str, indent: int, half: int) -> Iterator[str]:
+    """The lines of a card with title and data set in two columns of ``half`` behind its ``start``."""
+    title = textwrap.wrap(template.title, half)
+    dataset = textwrap.wrap(template.dataset, half)
+    for left, right in zip_longest(title, dataset, fillvalue=""):
+        yield f"{start:<{indent}}{left:<{half}}  {right}"
+        start = ""
+
+
+def _below(template: Template, width: int) -> Iterator[str]:
+    """Title and data set of a card, in the lines below it."""
+    for text in (template.title, f"data set: {template.dataset}"):
+        yield from textwrap.wrap(text, width, initial_indent="    ", subsequent_indent="      ")

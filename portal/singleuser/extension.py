@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from tornado.ioloop import PeriodicCallback
 from tornado.routing import PathMatches, Router, Rule
 from tornado.web import authenticated
 
-from portal.tensorboard.boards import IDLE_MIN, Boards
+from portal.session_settings import SessionSettings
+from portal.singleuser.home import TEMPLATES
+from portal.tensorboard.boards import Boards
 from portal.tensorboard.error_page import page
 from portal.tensorboard.folders import FolderRefused, Folders
 
@@ -31,7 +34,8 @@ class OpenHandler(JupyterHandler):
 
     def initialize(self, boards: Boards, folders: Folders) -> None:
         """Take the boards of this session and the folders it may show."""
-        self.boards, self.folders = boards, folders
+        self.boards = boards
+        self.folders = folders
 
     @authenticated
     def get(self) -> None:
@@ -65,7 +69,8 @@ class BoardRouter(Router):
     SUPPORTED_METHODS = ()  # jupyter_server asks a handler for its methods; BoardHandler authenticates all
 
     def __init__(self, application: Any, boards: Boards) -> None:
-        self.application, self.boards = application, boards
+        self.application = application
+        self.boards = boards
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> HTTPMessageDelegate | None:
         """The handler of one request."""
@@ -78,23 +83,14 @@ class BoardRouter(Router):
         return delegate
 
 
-def session_settings(environ: Mapping[str, str]) -> dict[str, Any]:
-    """The settings that the hub gave this session; empty where no hub started it."""
-    try:
-        settings = json.loads(environ.get("DSPORTAL_SESSION", "{}"))
-    except ValueError:
-        settings = None
-    return settings if isinstance(settings, dict) else {}
-
-
-def session_facts(settings: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+def session_facts(settings: SessionSettings, environ: Mapping[str, str]) -> dict[str, Any]:
     """What :class:`SessionFactsHandler` answers."""
     ends_at = environ.get("SLURM_JOB_END_TIME", "")  # sbatch(1), output environment variables
     return {
-        "title": settings.get("title", "Data Scientist Portal"),
-        "storage": settings.get("storage", []),
+        "title": settings.title,
+        "storage": [asdict(folder) for folder in settings.storage],
         "ends_at": int(ends_at) if ends_at.isdigit() else None,
-        "templates": settings.get("templates", "templates"),
+        "templates": TEMPLATES,
     }
 
 
@@ -110,16 +106,16 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
 
 
 def _load_jupyter_server_extension(serverapp: Any) -> None:
-    settings = session_settings(os.environ)
-    boards = Boards(runtime_folder(serverapp.runtime_dir), settings.get("tensorboard_idle_min", IDLE_MIN))
-    storage = tuple(Path(place["path"]) for place in settings.get("storage", []))
+    settings = SessionSettings.from_environment(os.environ)
+    boards = Boards(runtime_folder(serverapp.runtime_dir))
+    storage = tuple(Path(folder.path) for folder in settings.storage)
     _mount(serverapp.web_app, boards, Folders(Path(serverapp.root_dir), storage), settings)
     _use_provisioner(serverapp)
     serverapp.dsportal_reaper = PeriodicCallback(boards.stop_idle, REAPER_INTERVAL_S * 1000)
     serverapp.dsportal_reaper.start()
 
 
-def _mount(web_app: Any, boards: Boards, folders: Folders, settings: Mapping[str, Any]) -> None:
+def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSettings) -> None:
     base = web_app.settings["base_url"]
     board = url_path_join(base, r"tensorboard/([0-9a-f]{16})(/.*)")
     facts = session_facts(settings, os.environ)

@@ -1,8 +1,8 @@
 """What a session puts into a person's home before Jupyter starts: the notebook templates, the storage links.
 
-Standard library only, and quick: at an ordinary start it reads our few files and one manifest, and looks at
-(never reads) the person's copies. It runs as the person, in a folder that belongs to them: whatever they
-put in the way stays, and what cannot be done becomes a note, because a session must start all the same.
+Standard library only, and quick: at an ordinary start it reads our few files and one manifest, and of the person's
+copies only their metadata. It runs as the person, in a folder that belongs to them: whatever they put in the way
+stays, and what cannot be done becomes a note, because a session must start all the same.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MANIFEST = Path(".local/share/dsportal/templates.json")
 LEFT_OUT = ("__pycache__",)
 
 
-def prepare_home(home: str | Path, notebooks_folder: str | Path, storage: Iterable[Mapping[str, str]]) -> list[str]:
+def prepare_home(home: str | Path, notebooks_folder: str | Path, storage: Iterable[tuple[str, str]]) -> list[str]:
     """Fill ``~/templates`` and link the big storage; returns notes on what was left as it was.
 
     A missing copy is made; a copy that the person has not changed follows our newer version; a changed one is
@@ -29,23 +29,25 @@ def prepare_home(home: str | Path, notebooks_folder: str | Path, storage: Iterab
 
     Arguments:
         notebooks_folder: our templates; its folders become folders of ``~/templates``.
-        storage: ``{"name": …, "path": …}`` for each link ``~/name`` → ``path``.
+        storage: ``(name, path)`` for each link ``~/name`` → ``path``.
     """
     try:
         home = Path(home).resolve(strict=True)
     except OSError as error:
-        return [_trouble(error)]
-    manifest, notes, troubles = Manifest.read(home), [], []
+        return [_fault(error)]
+    manifest = Manifest.read(home)
+    notes = []
+    faults = []
     for step in (_links(home, storage, manifest), _fill(home, Path(notebooks_folder), manifest), manifest.write()):
         try:
-            for note in step:
+            for note in step:  # what was noted before a fault is kept
                 notes.append(note)
         except OSError as error:
-            troubles.append(_trouble(error))
-    return notes + troubles[:1]
+            faults.append(_fault(error))
+    return notes + faults[:1]
 
 
-def _trouble(error: OSError) -> str:
+def _fault(error: OSError) -> str:
     where = f" ({error.filename})" if error.filename else ""
     return f"Your home could not be prepared: {error.strerror}{where}. The session works without it."
 
@@ -54,7 +56,9 @@ class Manifest:
     """What we put into this home: the hash of each copy, and the target of each storage link."""
 
     def __init__(self, home: Path, copies: dict[str, str], links: dict[str, str]) -> None:
-        self.home, self.copies, self.links = home, copies, links
+        self.home = home
+        self.copies = copies
+        self.links = links
         self._as_read = self._text()
 
     @classmethod
@@ -108,20 +112,23 @@ def _copy(source: Path, target: Path, name: str, manifest: Manifest) -> None:
     content = source.read_bytes()
     ours = _hash(content)
     kind = _kind(target)
+    copied = manifest.copies.get(name)
     if kind is None:
         _replace(target, content)
-    elif manifest.copies.get(name) == ours:
-        return
-    elif kind != stat.S_IFREG or (theirs := _hash_of(target)) not in (ours, manifest.copies.get(name)):
-        return  # theirs: changed, or something else of that name
-    elif theirs != ours:
-        _replace(target, content)
+    elif copied == ours or kind != stat.S_IFREG:
+        return  # up to date when it was copied, or something else of that name
+    else:
+        theirs = _hash_of(target)
+        if theirs not in (ours, copied):
+            return  # changed by the person
+        if theirs != ours:
+            _replace(target, content)
     manifest.copies[name] = ours
 
 
-def _links(home: Path, storage: Iterable[Mapping[str, str]], manifest: Manifest) -> Iterator[str]:
-    for folder in storage:
-        yield from _link(home, folder["name"], folder["path"], manifest)
+def _links(home: Path, storage: Iterable[tuple[str, str]], manifest: Manifest) -> Iterator[str]:
+    for name, path in storage:
+        yield from _link(home, name, path, manifest)
 
 
 def _link(home: Path, name: str, path: str, manifest: Manifest) -> Iterator[str]:

@@ -1,13 +1,13 @@
-"""What makes a session's server start in about half the time of a plain JupyterLab, and what takes it back.
+"""What makes a session's server start in about half the time of a plain JupyterLab, and what undoes it.
 
-Everything here rests on how certain releases are written inside, so it is used only with exactly these
+Everything here depends on how certain releases are written inside, so it is used only with exactly these
 releases (:data:`PINS`); with others, with ``DSPORTAL_QUICK=0``, or after any surprise the start is the stock one.
 Measured in one start of JupyterHub 6.1.1's single-user server, 1.6 s of CPU in all:
 
-- jsonschema imports rfc3987_syntax, which builds three grammars: 0.7 s, for two formats that hardly anything asks for;
+- jsonschema imports rfc3987_syntax, which builds three grammars: 0.7 s, for two formats that hardly anything uses;
 - jupyterhub's log module imports the whole hub with its database for one ``isinstance``: 0.3 s;
-- the garbage collector looks again and again at modules that stay anyway: 0.2 s;
-- jupyterlab asks yarn for its registry where a node program is in the PATH: 0.3 s, for building extensions.
+- the garbage collector visits modules that stay anyway again and again: 0.2 s;
+- jupyterlab runs yarn for its registry where a node program is in the PATH: 0.3 s, for building extensions.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def settle() -> None:
 class StandIn(ModuleType):
     """Stands in ``sys.modules`` for a module that is not needed while others are imported.
 
-    Those others keep it. What they ask of it later comes from the real module, imported at that moment; asked for
-    during the imports, it raises AttributeError.
+    Those others keep it. An attribute that they read later comes from the real module, imported at that moment; one
+    that is read during the imports raises AttributeError.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -91,7 +91,7 @@ def is_valid_syntax(term: str, value: str) -> bool:
 
 
 def without_grammars() -> None:
-    """Put the grammars off until somebody asks for them; the hub itself starts faster by this, too."""
+    """Put the grammars off until they are used; the hub itself starts faster by this, too."""
     if "rfc3987_syntax" not in sys.modules and not unknown_releases():
         sys.modules["rfc3987_syntax"] = _grammars()
 
@@ -110,14 +110,14 @@ def stand_ins() -> Iterator[None]:
     Raises:
         RuntimeError: one of the modules is loaded already.
     """
-    standing = {module.__name__: module for module in _modules()}
-    if loaded := sorted(standing.keys() & sys.modules.keys()):
+    modules = {module.__name__: module for module in _modules()}
+    if loaded := sorted(modules.keys() & sys.modules.keys()):
         raise RuntimeError(f"{', '.join(loaded)} came before the quick start")
-    sys.modules.update(standing)
+    sys.modules.update(modules)
     try:
         yield
     finally:
-        for name, module in standing.items():
+        for name, module in modules.items():
             if sys.modules.get(name) is module:
                 del sys.modules[name]
 
@@ -127,7 +127,8 @@ def _modules() -> list[ModuleType]:
     grammars = _grammars()
     errors = StandIn("sqlalchemy.exc")
     errors.SQLAlchemyError = type("SQLAlchemyError", (Exception,), {})  # type: ignore[attr-defined]
-    handlers, pages = StandIn("jupyterhub.handlers"), StandIn("jupyterhub.handlers.pages")
+    handlers = StandIn("jupyterhub.handlers")
+    pages = StandIn("jupyterhub.handlers.pages")
     pages.HealthCheckHandler = type("HealthCheckHandler", (), {})  # type: ignore[attr-defined]
     handlers.__path__ = []
     database = StandIn("sqlalchemy")
@@ -137,7 +138,7 @@ def _modules() -> list[ModuleType]:
 
 @contextmanager
 def without_node() -> Iterator[None]:
-    """While jupyterlab is imported, its answer to "what does yarn say?" is the one of a machine without node."""
+    """While jupyterlab is imported, its settings of yarn are those of a host without node."""
     commands: Any = importlib.import_module("jupyterlab.commands")
     real = commands._yarn_config
     commands._yarn_config = lambda logger: {"yarn config": {}, "npm config": {}}

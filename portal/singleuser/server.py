@@ -28,6 +28,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from portal import data
 from portal.launcher import ENVIRONMENT_FILE
+from portal.session_settings import TLS, SessionSettings
 from portal.singleuser import quick_start
 from portal.singleuser.home import prepare_home
 from portal.singleuser.shutdown import Ending, wake_on_signals
@@ -37,7 +38,6 @@ ANNOUNCE_TIMEOUT_S = 10
 FAREWELL_TIMEOUT_S = 2
 HOME_WAIT_S = 10
 REFUSALS = 60  # two minutes of them, one after the other or not
-TLS = "DSPORTAL_TLS"
 TLS_FILES = {  # what JupyterHub's single-user server and its calls of the hub read
     "keyfile": "JUPYTERHUB_SSL_KEYFILE",
     "certfile": "JUPYTERHUB_SSL_CERTFILE",
@@ -57,8 +57,8 @@ def main() -> None:
     runtime = runtime_folder()
     use_tls(runtime)
     os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{data.folder('deploy') / 'bin'}"
-    settings = json.loads(os.environ.get("DSPORTAL_SESSION", "{}"))
-    ending = Ending(str(runtime), farewell, settings.get("start_timeout_s"))
+    settings = SessionSettings.from_environment(os.environ)
+    ending = Ending(str(runtime), farewell, settings.start_timeout_s)
     ending.watch()
     threading.Thread(target=announce_or_end, args=(port_of(listener), ending), daemon=True).start()
     home = preparing(settings)
@@ -93,15 +93,15 @@ def use_tls(runtime: Path) -> None:
         os.environ[variable] = str(file)
 
 
-def preparing(settings: Mapping[str, Any]) -> Future[list[str]]:
+def preparing(settings: SessionSettings) -> Future[list[str]]:
     """The person's home, prepared beside the imports: notes on what was left as it was."""
-    arguments = (files_of(settings), settings["notebooks"], settings.get("storage", []))
-    return ThreadPoolExecutor(1).submit(prepare_home, *arguments)
+    storage = [(folder.name, folder.path) for folder in settings.storage]
+    return ThreadPoolExecutor(1).submit(prepare_home, files_of(settings), settings.notebooks, storage)
 
 
-def files_of(settings: Mapping[str, Any]) -> Path:
+def files_of(settings: SessionSettings) -> Path:
     """The folder that the file browser shows: the person's home, unless the local mode was given another."""
-    return Path(settings.get("files") or Path.home())
+    return Path(settings.files or Path.home())
 
 
 def listen(host: str) -> socket.socket:
@@ -157,13 +157,13 @@ def farewell() -> None:
         post("ending", {}, FAREWELL_TIMEOUT_S)
 
 
-def post(word: str, body: Mapping[str, object], timeout_s: float) -> int:
-    """The status that the hub answers to ``POST dsportal/WORD``, asked directly: it is never behind a web proxy."""
+def post(name: str, body: Mapping[str, object], timeout_s: float) -> int:
+    """The status that the hub answers to ``POST dsportal/NAME``, asked directly: it is never behind a web proxy."""
     hub = urlsplit(os.environ["JUPYTERHUB_API_URL"])
     headers = {"Authorization": f"token {os.environ['JUPYTERHUB_API_TOKEN']}", "Content-Type": "application/json"}
     connection = connect(hub.scheme, hub.netloc, timeout_s)
     try:
-        connection.request("POST", f"{hub.path.rstrip('/')}/dsportal/{word}", json.dumps(body), headers)
+        connection.request("POST", f"{hub.path.rstrip('/')}/dsportal/{name}", json.dumps(body), headers)
         return int(connection.getresponse().status)
     finally:
         connection.close()
@@ -192,7 +192,7 @@ EXTENSIONS = {
 }
 
 
-def configuration(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
     """The Jupyter configuration of a session, as strong as a command line."""
     return {
         "ServerApp": {
@@ -216,7 +216,7 @@ def configuration(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def serve(
-    listener: socket.socket, settings: Mapping[str, Any], home: Future[list[str]], ending: Ending, *, quick: bool
+    listener: socket.socket, settings: SessionSettings, home: Future[list[str]], ending: Ending, *, quick: bool
 ) -> None:
     """Run the JupyterHub single-user server on ``listener`` until it is told to stop."""
     if quick:

@@ -1,8 +1,8 @@
 """How a session ends: by a signal, because the hub refuses it, because it never answers, or of its own.
 
-The signal handlers do nothing but put a word into a queue. jupyter_server's own handler writes to the log, and when
-the signal lands inside another write to the log, that fails and the signal is lost (seen with 2.21.1). A thread of
-its own waits for the word, tells the hub, asks the server to stop, and ends the process when that does not happen.
+The signal handlers do nothing but put an event into a queue. jupyter_server's own handler writes to the log, and when
+the signal comes inside another write to the log, that fails and the signal is lost (seen with 2.21.1). A thread of
+its own waits for the event, tells the hub, stops the server, and ends the process when the server does not stop.
 """
 
 from __future__ import annotations
@@ -25,40 +25,46 @@ SERVES_WITHIN_S = 120.0
 ENDS_WITHIN_S = 10.0
 FAREWELL_WITHIN_S = 3.0  # its own time-out is shorter; a name that is not resolved has none
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-SERVING, OVER = "serving", "it is over"
-TERMINATED, FAILED = 128 + signal.SIGTERM, 1  # exit statuses of an end that is not the server's own
+# Events; the others are signals, and reasons for which the session is ended.
+SERVING = "serving"
+OVER = "it is over"
+# Exit statuses of an end that is not the server's own.
+TERMINATED = 128 + signal.SIGTERM
+FAILED = 1
 
 
 class Ending:
-    """The one end of a session, whoever asks for it, from whatever thread."""
+    """The one end of a session, whatever causes it, from whatever thread."""
 
     def __init__(self, runtime: str, farewell: Callable[[], None], serves_within_s: float | None = None) -> None:
-        """``runtime`` is the folder that goes with the session; ``farewell`` is called once, in its first moment.
+        """``runtime`` is the folder that is removed with the session; ``farewell`` is called once, when the end begins.
 
         A server that does not answer within ``serves_within_s`` is given up.
         """
-        self._runtime, self._farewell, self._serves_within_s = runtime, farewell, serves_within_s or SERVES_WITHIN_S
+        self._runtime = runtime
+        self._farewell = farewell
+        self._serves_within_s = serves_within_s or SERVES_WITHIN_S
         self._events: SimpleQueue[str | signal.Signals] = SimpleQueue()  # its put() may run inside a signal handler
         self._stop: Callable[[], None] | None = None
-        self._said = threading.Event()
-        self._asked = False
+        self._farewell_is_over = threading.Event()
+        self._is_ending = False
 
     def watch(self) -> None:
-        """From now on the end is noticed. Called in the main thread."""
+        """Handle signals, and wait for the end, from now on. Called in the main thread."""
         for number in STOP_SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._signalled)
         threading.Thread(target=self._run, name="ending", daemon=True).start()
 
     def let_go(self) -> bool:
-        """Leave the signals to a fresh interpreter; ``False`` when an end has been asked for, so that it comes."""
+        """Leave the signals to a fresh interpreter; ``False`` when this session is ending already."""
         for number in STOP_SIGNALS:
             if signal.getsignal(number) == self._signalled:
                 signal.signal(number, signal.SIG_DFL)  # one that came before has run its handler by then
-        return not self._asked
+        return not self._is_ending
 
     def _signalled(self, number: int, _frame: Any) -> None:
-        self._asked = True
+        self._is_ending = True
         self._events.put(signal.Signals(number))
 
     def serving(self, stop: Callable[[], None]) -> None:
@@ -73,60 +79,65 @@ class Ending:
 
     def ask(self, why: str) -> None:
         """End the session, and say why in its log."""
-        self._asked = True
+        self._is_ending = True
         self._events.put(why)
 
     def over(self) -> None:
-        """The session has come to its end of its own; waits until the hub knows."""
+        """End a session whose server has stopped of its own; waits until the hub knows."""
         self._events.put(OVER)
-        self._said.wait(FAREWELL_WITHIN_S)
+        self._farewell_is_over.wait(FAREWELL_WITHIN_S)
 
     def _run(self) -> None:
         event = self._next(monotonic() + self._serves_within_s)
         if event == SERVING:
             event = self._next(None)
-        asked_to_stop = isinstance(event, signal.Signals)
         if event is None:
             say(f"JupyterLab did not answer within {self._serves_within_s:.0f} s on this node: this session ends.")
+        elif isinstance(event, signal.Signals):
+            say(f"This session ends: {event.name}")
         elif event != OVER:
-            say(f"This session ends: {event.name if isinstance(event, signal.Signals) else event}")
-        threading.Thread(target=self._tell, name="farewell", daemon=True).start()
+            say(f"This session ends: {event}")
+        threading.Thread(target=self._call_farewell, name="farewell", daemon=True).start()
         if self._stop and event != OVER:
             self._stop()
         if self._stop or event == OVER:
             self._await_end(monotonic() + ENDS_WITHIN_S)
-        self._end_now(TERMINATED if asked_to_stop else FAILED)
+        self._end_now(TERMINATED if isinstance(event, signal.Signals) else FAILED)
 
     def _next(self, deadline: float | None) -> str | signal.Signals | None:
-        """The next word; ``None`` when none comes until ``deadline``."""
+        """The next event; ``None`` when none comes until ``deadline``."""
+        timeout_s = None if deadline is None else max(0.0, deadline - monotonic())
         try:
-            return self._events.get(timeout=None if deadline is None else max(0.0, deadline - monotonic()))
+            return self._events.get(timeout=timeout_s)
         except Empty:
             return None
 
-    def _tell(self) -> None:
+    def _call_farewell(self) -> None:
         try:
             self._farewell()
         finally:
-            self._said.set()
+            self._farewell_is_over.set()
 
     def _await_end(self, deadline: float) -> None:
-        """Wait for the process to end by itself; come back when it does not, or at one more signal."""
-        while not isinstance(event := self._next(deadline), signal.Signals):
+        """Wait for the process to end by itself; return when it does not, or at one more signal."""
+        while True:
+            event = self._next(deadline)
+            if isinstance(event, signal.Signals):
+                return
             if event is None:
                 say(f"The server did not end within {ENDS_WITHIN_S:.0f} s: it is ended.")
                 return
 
     def _end_now(self, status: int) -> None:
-        self._said.wait(FAREWELL_WITHIN_S)
+        self._farewell_is_over.wait(FAREWELL_WITHIN_S)
         shutil.rmtree(self._runtime, ignore_errors=True)
         os._exit(status)
 
 
-def say(words: str) -> None:
-    """A line of the session's log, unless that cannot be written at this moment."""
+def say(text: str) -> None:
+    """Write a line into the session's log, unless that cannot be written at this moment."""
     if select.select([], [1], [], 0)[1]:
-        os.write(1, f"[portal] {words}\n".encode())
+        os.write(1, f"[portal] {text}\n".encode())
 
 
 def wake_on_signals(loop: AbstractEventLoop) -> None:

@@ -13,7 +13,7 @@ class JobEnd:
     """How a job ended: its final state, and exit code and signal as Slurm gives them ("1:0").
 
     ``cancelled_by`` is the number of the account that cancelled it (only accounting knows it), ``reason`` is Slurm's
-    own word ("OutOfMemory", "RaisedSignal:11(Segmentation fault)"; only slurmctld knows it).
+    own ("OutOfMemory", "RaisedSignal:11(Segmentation fault)"; only slurmctld knows it).
     """
 
     state: str
@@ -51,8 +51,8 @@ def sacct_command(job_id: str) -> tuple[str, ...]:
 
 
 def parse_sacct(stdout: str) -> JobEnd | None:
-    """How the job ended; ``None`` when accounting does not know an end, or in words that cannot be read."""
-    told = re.fullmatch(r"([A-Z_]+)(?: by (\S+))?\|(\d+:\d+)", stdout.strip())
-    if not told or phase_of(told[1]) is not Phase.ENDED:
+    """How the job ended; ``None`` when accounting does not know an end, or its answer cannot be read."""
+    found = re.fullmatch(r"([A-Z_]+)(?: by (\S+))?\|(\d+:\d+)", stdout.strip())
+    if not found or phase_of(found[1]) is not Phase.ENDED:
         return None
-    return JobEnd(told[1], told[3], cancelled_by=told[2] or "")
+    return JobEnd(found[1], found[3], cancelled_by=found[2] or "")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import pwd
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from portal.errors import SlurmUnavailable, SubmitRefused
@@ -16,15 +17,20 @@ from portal.slurm import accounting, jobs, nodes
 from portal.slurm.accounting import JobEnd
 from portal.slurm.jobs import Job, SessionJob
 from portal.slurm.nodes import Node, Partition, Reservation
-from portal.slurm.runner import Result, Run, RunError, run
+from portal.slurm.runner import Result, RunError, Runner, run
 from portal.slurm.snapshot import Snapshot, SnapshotCache
 from portal.slurm.submission import Submission
 
+log = logging.getLogger(__name__)
+
 QUERY_TIMEOUT_S = 15
 LAUNCH_TIMEOUT_S = 60
-QUESTIONS_AT_ONCE = 4  # about single jobs: a thousand sessions that end together are asked about a few at a time
-ACCOUNTING_TRIES, ACCOUNTING_WAIT_S = 3, 1  # it hears of an end a moment after slurmctld
+JOB_QUERIES_AT_ONCE = 4  # a thousand sessions that end together are queried a few at a time
+ACCOUNTING_TRIES = 3  # accounting hears of an end a moment after slurmctld
+ACCOUNTING_WAIT_S = 1
 PARTITIONS_MAX_AGE_S = 300  # partitions and reservations seldom change
+LOST_ANSWER_S = 60.0  # a job whose sbatch gave no answer is looked for; sbatch itself retries for 45 s
+LOST_ANSWER_EVERY_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -50,22 +56,30 @@ class PartitionsSnapshot(Snapshot):
 
 
 class Cluster:
-    """One per hub. Whatever the number of sessions, one query at a time answers all of them.
+    """Slurm as one hub sees it. Whatever the number of sessions, one query at a time answers all of them.
 
     Args:
         launcher: the absolute path of portal-launch, run through sudo as the person.
         run: how a process is started; a seam for tests.
         clock: seconds, never going back.
+        pause: how time is waited for, in seconds; a seam for tests.
     """
 
-    def __init__(self, launcher: str, run: Run = run, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        launcher: str,
+        run: Runner = run,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.pause = pause
         self._launcher = launcher
         self._run = run
         self._clock = clock
         self._queue = SnapshotCache(self._query_queue, QueueSnapshot(), clock, "Slurm")
         self._nodes = SnapshotCache(self._query_nodes, NodesSnapshot(), clock, "Slurm (nodes)")
         self._partitions = SnapshotCache(self._query_partitions, PartitionsSnapshot(), clock, "Slurm (partitions)")
-        self._few_at_once = asyncio.Semaphore(QUESTIONS_AT_ONCE)
+        self._job_queries = asyncio.Semaphore(JOB_QUERIES_AT_ONCE)
 
     def now(self) -> float:
         """The time on the clock of the snapshots."""
@@ -77,7 +91,7 @@ class Cluster:
         return self._queue.last
 
     async def queue(self, max_age_s: float = 5.0) -> QueueSnapshot:
-        """The queue, asked anew when the last try is older than ``max_age_s`` (single flight); never raises."""
+        """The queue, with a new query when the last one is older than ``max_age_s`` (single flight); never raises."""
         return await self._queue.get(max_age_s)
 
     async def nodes(self, max_age_s: float = 20.0) -> NodesSnapshot:
@@ -89,30 +103,30 @@ class Cluster:
         return await self._partitions.get(max_age_s)
 
     async def _query_queue(self) -> QueueSnapshot:
-        listing = await self._ask(jobs.squeue_command())
+        listing = await self._query(jobs.squeue_command())
         found = await asyncio.to_thread(jobs.parse_squeue, listing)  # 10,000 jobs are 50 ms of work
         if not found:
-            await self._check_up()
+            await self._check_controller()
         return QueueSnapshot(jobs=found)
 
-    async def _check_up(self) -> None:
-        if not jobs.parse_ping(await self._ask(jobs.ping_command())):
+    async def _check_controller(self) -> None:
+        if not jobs.parse_ping(await self._query(jobs.ping_command())):
             raise SlurmUnavailable("Slurm shows an empty queue, but its controller is not up.")
 
     async def _query_nodes(self) -> NodesSnapshot:
-        listing = await self._ask(nodes.nodes_command())
+        listing = await self._query(nodes.nodes_command())
         return NodesSnapshot(nodes=await asyncio.to_thread(nodes.parse_nodes, listing))
 
     async def _query_partitions(self) -> PartitionsSnapshot:
-        partitions = nodes.parse_partitions(await self._ask(nodes.partitions_command()))
-        reservations = nodes.parse_reservations(await self._ask(nodes.reservations_command()))
+        partitions = nodes.parse_partitions(await self._query(nodes.partitions_command()))
+        reservations = nodes.parse_reservations(await self._query(nodes.reservations_command()))
         return PartitionsSnapshot(partitions=partitions, reservations=reservations)
 
     async def submit(self, username: str, submission: Submission) -> str:
         """Submit a job as ``username`` and answer its id.
 
         Raises:
-            SubmitRefused: with sbatch's own words.
+            SubmitRefused: with sbatch's own message.
             SlurmUnavailable: no answer; the job may have been accepted (see :meth:`find`).
         """
         request = {
@@ -122,16 +136,35 @@ class Cluster:
             "environment": dict(submission.environment),
         }
         answer = await self._launch(username, request)
-        words = str(answer.get("message") or "no reason was given")
+        message = str(answer.get("message") or "no reason was given")
         if answer.get("ok"):
             if re.fullmatch(r"[0-9]{1,12}", str(answer.get("job_id"))):
                 return str(answer["job_id"])
             raise SlurmUnavailable("Slurm's answer cannot be read.", detail=f"sbatch: {answer.get('job_id')!r:.200}")
         if answer.get("unknown"):
-            raise SlurmUnavailable("Slurm does not answer; try again in a minute.", detail=words)
+            raise SlurmUnavailable("Slurm does not answer; try again in a minute.", detail=message)
         if answer.get("refused"):
-            raise SubmitRefused(f"Slurm did not accept the session:\n{words}")
-        raise SubmitRefused(f"The session could not be prepared in your home:\n{words}")
+            raise SubmitRefused(f"Slurm did not accept the session:\n{message}")
+        raise SubmitRefused(f"The session could not be prepared in your home:\n{message}")
+
+    async def submit_or_find(self, username: str, submission: Submission) -> str:
+        """Submit a job and answer its id; when the answer of ``sbatch`` is lost, look for the job by its key.
+
+        Raises:
+            SubmitRefused: with sbatch's own words.
+            SlurmUnavailable: no answer, and no such job within :data:`LOST_ANSWER_S`.
+        """
+        try:
+            return await self.submit(username, submission)
+        except SlurmUnavailable as error:
+            log.warning("sbatch gave no answer for %s: %s", username, error.detail)
+            deadline = self.now() + LOST_ANSWER_S
+            while self.now() < deadline:
+                with contextlib.suppress(SlurmUnavailable):
+                    if job_id := await self.find(submission.key):
+                        return job_id
+                await self.pause(LOST_ANSWER_EVERY_S)
+            raise
 
     async def finish(self, username: str, key: str, job_id: str = "") -> str:
         """End a session's job, remove its secrets, and answer the last lines of its log.
@@ -150,18 +183,18 @@ class Cluster:
         Raises:
             SlurmUnavailable: it is not known; "no such job" is believed only of a controller that is up.
         """
-        found = jobs.parse_find(await self._ask(jobs.find_command(key)))
+        found = jobs.parse_find(await self._query(jobs.find_command(key)))
         if not found:
-            await self._check_up()
+            await self._check_controller()
         return found
 
     async def sessions(self, key_prefix: str) -> list[SessionJob]:
         """What looks like waiting and running sessions of one hub; confirm each before anything is done to it."""
-        return jobs.parse_sessions(await self._ask(jobs.sessions_command()), key_prefix)
+        return jobs.parse_sessions(await self._query(jobs.sessions_command()), key_prefix)
 
     async def confirmed(self, job: SessionJob) -> bool:
         """True when slurmctld itself says that this is a session's job of this person."""
-        return jobs.is_session(await self._ask(jobs.show_job_command(job.id)), job)
+        return jobs.is_session(await self._query(jobs.show_job_command(job.id)), job)
 
     async def ended(self, job_id: str, was_seen: bool = False) -> JobEnd | None:
         """How a job ended, or ``None`` while nobody says that it has: slurmctld first, then accounting.
@@ -170,7 +203,7 @@ class Cluster:
         from the hub's account (``PrivateData``), a job that runs looks just the same.
         """
         try:
-            async with self._few_at_once:
+            async with self._job_queries:
                 return await self._ended(job_id, was_seen)
         except RunError:
             return None
@@ -195,13 +228,14 @@ class Cluster:
         with contextlib.suppress(RunError, SlurmUnavailable):
             for _ in range(ACCOUNTING_TRIES):
                 answer = await self._run(accounting.sacct_command(job_id), timeout_s=QUERY_TIMEOUT_S)
-                accounted = accounting.parse_sacct(answer.stdout) if answer.returncode == 0 else None
-                if answer.returncode or accounted:
-                    return await _with_name(replace(end, cancelled_by=accounted.cancelled_by)) if accounted else end
-                await asyncio.sleep(ACCOUNTING_WAIT_S)
+                if answer.returncode != 0:
+                    return end
+                if accounted := accounting.parse_sacct(answer.stdout):
+                    return await _with_name(replace(end, cancelled_by=accounted.cancelled_by))
+                await self.pause(ACCOUNTING_WAIT_S)
         return end
 
-    async def _ask(self, command: tuple[str, ...]) -> str:
+    async def _query(self, command: tuple[str, ...]) -> str:
         """The output of a query; anything but a clean answer is no answer."""
         try:
             done = await self._run(command, timeout_s=QUERY_TIMEOUT_S)
@@ -226,16 +260,19 @@ def _answer(done: Result) -> dict[str, object]:
     except ValueError:
         answer = None
     if not isinstance(answer, dict):
-        words = done.stderr.strip()[:500] or "no answer"
+        message = done.stderr.strip()[:500] or "no answer"
         raise SlurmUnavailable(
             "The portal could not act for you on this cluster; tell your administrator (portal doctor).",
-            detail=f"portal-launch, exit status {done.returncode}: {words}",
+            detail=f"portal-launch, exit status {done.returncode}: {message}",
         )
     return answer
 
 
 async def _with_name(end: JobEnd) -> JobEnd:
-    """Who cancelled the job, by name: accounting knows a number (the name service may be slow: not in the loop)."""
+    """``end`` with the name of who cancelled the job: accounting knows a number.
+
+    The name service may be slow, so it is not asked in the event loop.
+    """
     if not end.cancelled_by.isdigit():
         return end
     with contextlib.suppress(KeyError):

@@ -1,4 +1,4 @@
-"""When a waiting job may start, as far as the picture of the cluster tells: pure numbers, no promises.
+"""When a waiting job may start, as far as the snapshots of the cluster show: pure numbers, no promises.
 
 The start that Slurm itself plans is :attr:`portal.slurm.jobs.Job.starts_at` of a waiting job.
 """
@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from portal.slurm.jobs import Job, Phase
 from portal.slurm.nodes import Node, Reservation
 
-# squeue(1), JOB REASON CODES: such jobs take no place in the line, however high their priority.
-_ASIDE = {
+# squeue(1), JOB REASON CODES: such jobs take no place in the queue, however high their priority.
+_REASONS_WITHOUT_PLACE = {
     "JobHeldUser",
     "JobHeldAdmin",
     "job requeued in held state",
@@ -25,26 +25,28 @@ _ASIDE = {
 
 
 def position(job: Job, jobs: Iterable[Job]) -> int:
-    """The place of a waiting job in the line of its partitions: 1 is next, 0 is a job that does not wait.
+    """The place of a waiting job in the queue of its partitions: 1 is next, 0 is a job that does not wait.
 
     Ahead are jobs of a higher priority, or of the same and with a lower number. A job array is one.
     """
     if not _is_waiting(job):
         return 0
-    mine, rank = set(job.partitions), _rank(job)
-    line = (other for other in jobs if other.priority >= job.priority and _is_in_line(other))
-    return 1 + sum(_rank(other) < rank and not mine.isdisjoint(other.partitions) for other in line)
+    partitions = set(job.partitions)
+    rank = _rank(job)
+    candidates = (other for other in jobs if other.priority >= job.priority and _has_place(other))
+    return 1 + sum(_rank(other) < rank and not partitions.isdisjoint(other.partitions) for other in candidates)
 
 
 def _is_waiting(job: Job) -> bool:
     return job.phase is Phase.WAITING and not job.node
 
 
-def _is_in_line(job: Job) -> bool:
-    return _is_waiting(job) and job.priority > 0 and job.reason not in _ASIDE
+def _has_place(job: Job) -> bool:
+    return _is_waiting(job) and job.priority > 0 and job.reason not in _REASONS_WITHOUT_PLACE
 
 
 def _rank(job: Job) -> tuple[int, int, str]:
+    """Sorts jobs as Slurm starts them: by priority, then by number; the rest of an id is that of a job array."""
     digits = len(job.id) - len(job.id.lstrip("0123456789"))
     return -job.priority, int(job.id[:digits] or 0), job.id[digits:]
 
@@ -76,22 +78,15 @@ def free(nodes: Iterable[Node], partition: str) -> Free:
     )
 
 
-def fits_now(gpus: int, cores: int, memory_mib: int, partition: str, nodes: Iterable[Node], kind: str = "") -> bool:
-    """Whether one usable node has as much free; ``kind`` asks for GPUs of one kind, ``""`` takes any."""
-    return any(
-        gpus <= (_gpus(node).get(kind, 0) if kind else sum(_gpus(node).values()))
-        and cores <= node.cores_free
-        and memory_mib <= node.memory_free_mib
-        for node in _usable(nodes, partition)
-    )
-
-
 def _usable(nodes: Iterable[Node], partition: str) -> Iterator[Node]:
     return (node for node in nodes if node.is_usable and partition in node.partitions)
 
 
 def _gpus(node: Node) -> Mapping[str, int]:
-    return node.gpus_free if node.cores_free and node.memory_free_mib else dict.fromkeys(node.gpus, 0)
+    """The free GPUs of a node by kind: none when no core or no memory is free for them."""
+    if node.cores_free and node.memory_free_mib:
+        return node.gpus_free
+    return dict.fromkeys(node.gpus, 0)
 
 
 def next_maintenance(

@@ -25,7 +25,7 @@ class Phase(StrEnum):
     UNKNOWN = "unknown"  # a state that is not in squeue(1) as we know it: never taken for an end
 
 
-# squeue(1), JOB STATE CODES; the same words in 22.05 and 25.11.
+# squeue(1), JOB STATE CODES; the same in 22.05 and 25.11.
 _PHASES = {
     Phase.WAITING: "PENDING CONFIGURING REQUEUED REQUEUE_FED REQUEUE_HOLD SPECIAL_EXIT RESV_DEL_HOLD",
     Phase.RUNNING: "RUNNING COMPLETING SUSPENDED STOPPED RESIZING SIGNALING STAGE_OUT POWER_UP_NODE UPDATE_DB",
@@ -75,10 +75,10 @@ class Job:
 # numbers. The reason may hold blanks and commas, so it comes last. Names, comments and GPUs asked for (%b) are texts of
 # the job's owner, and Slurm 22.05 was seen to print newlines in each of them: they are never listed.
 _COLUMNS = "%i|%T|%P|%u|%N|%V|%S|%e|%Q|%r"
-_WHEN = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|N/A|NONE|Unknown)"
+_TIME = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|N/A|NONE|Unknown)"
 _LINE = re.compile(
     r"(\d+(?:_\S+|\+\d+)?)\|([A-Z_]+)\|([^|\s]+)\|([^|]+)\|([^|\s]*)"
-    rf"\|{_WHEN}\|{_WHEN}\|{_WHEN}\|(\d+)\|([^|]*)"
+    rf"\|{_TIME}\|{_TIME}\|{_TIME}\|(\d+)\|([^|]*)"
 )
 
 
@@ -94,7 +94,10 @@ def parse_squeue(stdout: str) -> Mapping[str, Job]:
         SlurmUnavailable: a line that is not as asked for.
     """
     jobs: dict[str, Job] = {}
-    for line in filter(None, map(str.strip, stdout.split("\n"))):
+    for printed in stdout.split("\n"):
+        line = printed.strip()
+        if not line:
+            continue
         job = _job(line)
         if job.id in jobs:
             raise unreadable(f"squeue printed {line[:200]!r}, a job that it had printed before")
@@ -108,10 +111,20 @@ def _job(line: str) -> Job:
         raise unreadable(f"squeue printed {line[:200]!r}")
     job_id, state, partition, user, node, submitted, starts, ends, priority, reason = fields.groups()
     try:
-        times = (_time(submitted), _time(starts), _time(ends))
+        return Job(
+            id=job_id,
+            state=state,
+            partition=partition,
+            user=user,
+            node=node,
+            reason="" if reason == "None" else reason,
+            submitted_at=_time(submitted),
+            starts_at=_time(starts),
+            ends_at=_time(ends),
+            priority=int(priority),
+        )
     except ValueError as error:
         raise unreadable(f"squeue printed {line[:200]!r}") from error
-    return Job(job_id, state, partition, user, node, "" if reason == "None" else reason, *times, int(priority))
 
 
 def unreadable(detail: str) -> SlurmUnavailable:

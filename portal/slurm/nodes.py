@@ -71,7 +71,7 @@ def _node(record: Record) -> Node:
     gpus = record.read("Gres", _gpus)
     return Node(
         name=record.name,
-        states=frozenset(record.word("State", r"[A-Z_]+(?:\+[A-Z_]+)*").split("+")),
+        states=frozenset(record.matching("State", r"[A-Z_]+(?:\+[A-Z_]+)*").split("+")),
         partitions=record.read("Partitions", _list) if "Partitions" in record else (),
         cores=record.number("CPUEfctv"),
         cores_used=record.number("CPUAlloc"),
@@ -86,7 +86,7 @@ def _node(record: Record) -> Node:
 def _gpus_used(record: Record, gpus: Mapping[str, int]) -> dict[str, int]:
     used = record.read("GresUsed", _gpus) if gpus else {}
     if unknown := {kind for kind, count in used.items() if count} - set(gpus):
-        raise record.refused(f"GPUs in use of kinds that it does not have: {sorted(unknown)}")
+        raise record.unreadable(f"GPUs in use of kinds that it does not have: {sorted(unknown)}")
     return used
 
 
@@ -141,11 +141,11 @@ def parse_partitions(stdout: str) -> Mapping[str, Partition]:
 def _partition(record: Record) -> Partition:
     return Partition(
         name=record.name,
-        state=record.word("State", "[A-Z]+").lower(),
+        state=record.matching("State", "[A-Z]+").lower(),
         nodes=record.number("TotalNodes"),
         time_limit_min=record.read("MaxTime", _minutes),
-        is_hidden=record.word("Hidden", "YES|NO") == "YES",
-        is_default=record.word("Default", "YES|NO") == "YES",
+        is_hidden=record.matching("Hidden", "YES|NO") == "YES",
+        is_default=record.matching("Default", "YES|NO") == "YES",
     )
 
 
@@ -207,9 +207,9 @@ def expand(hostlist: str) -> tuple[str, ...]:
 
 
 def _names(part: str) -> Iterator[str]:
-    pieces = re.split(r"\[([\d,-]+)\]", part)
+    pieces = re.split(r"\[([\d,-]+)\]", part)  # every second one stood in brackets
     choices = [list(_numbers(piece)) if index % 2 else [piece] for index, piece in enumerate(pieces)]
-    return map("".join, product(*choices))
+    return ("".join(chosen) for chosen in product(*choices))
 
 
 def _numbers(ranges: str) -> Iterator[str]:

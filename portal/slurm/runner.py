@@ -24,8 +24,8 @@ class RunError(Exception):
     """The command could not be started, or did not end in time; the text names the command."""
 
 
-class Run(Protocol):
-    """What :func:`run` looks like, for those who are given a runner."""
+class Runner(Protocol):
+    """The signature of :func:`run`, for those who are given another one."""
 
     def __call__(
         self,
@@ -33,7 +33,9 @@ class Run(Protocol):
         stdin: str = "",
         env: Mapping[str, str] | None = None,
         timeout_s: float = 10,
-    ) -> Awaitable[Result]: ...
+    ) -> Awaitable[Result]:
+        """Run ``argv``, as :func:`run` does."""
+        ...
 
 
 async def run(
@@ -64,11 +66,11 @@ async def run(
     except TimeoutError as error:
         raise RunError(f"{argv[0]} did not answer within {timeout_s:g} s") from error
     finally:
-        await _end(process)
+        await _kill_group(process)
     return Result(process.returncode or 0, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _kill_group(process: asyncio.subprocess.Process) -> None:
     """Leave nothing of a process group that has not ended by itself."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -1,4 +1,4 @@
-"""The lines of ``scontrol --oneliner show …``: one thing each, ``Name=value`` with blanks between.
+"""The lines of ``scontrol --oneliner show …``: one record each, ``Name=value`` with blanks between.
 
 What people may write freely (``Reason=`` and the like) stands last on a line. It is cut off before the line is read,
 so that it cannot speak for another field; a field that is there twice is not believed either.
@@ -21,7 +21,7 @@ _FIELD = re.compile(r"(?:^| )([A-Za-z]\w*)=(\S*)")
 
 @dataclass(frozen=True)
 class Record:
-    """One line: its thing's ``name``, its fields (``None`` for one that is there twice), and the free text after them.
+    """One line: its ``name``, its fields (``None`` for one that is there twice), and the free text after them.
 
     Every reading method raises :class:`~portal.errors.SlurmUnavailable` for what is not as expected.
     """
@@ -37,39 +37,39 @@ class Record:
         """The field's value as ``reader`` understands it; a ``ValueError`` of the reader is a refusal."""
         value = self.fields.get(key)
         if value is None:
-            raise self.refused(f"{key} is {'there twice' if key in self else 'missing'}")
+            raise self.unreadable(f"{key} is {'there twice' if key in self else 'missing'}")
         try:
             return reader(value)
         except ValueError as error:
-            raise self.refused(f"{key}={value[:100]}") from error
+            raise self.unreadable(f"{key}={value[:100]}") from error
 
     def text(self, key: str) -> str:
         """A field's value as it stands."""
         return self.read(key, str)
 
-    def word(self, key: str, pattern: str) -> str:
-        """A field's value, which is of one form."""
+    def matching(self, key: str, pattern: str) -> str:
+        """A field's value, all of which matches ``pattern``."""
         value = self.text(key)
         if not re.fullmatch(pattern, value):
-            raise self.refused(f"{key}={value[:100]}")
+            raise self.unreadable(f"{key}={value[:100]}")
         return value
 
     def number(self, key: str) -> int:
         """A field's value as a number."""
-        return int(self.word(key, r"\d+"))
+        return int(self.matching(key, r"\d+"))
 
     def reason(self) -> str:
         """The free text of ``Reason=`` without Slurm's ``[who@when]``."""
         found = re.match(r"Reason=(.*?)(?: \[\S+@\S+\]| (?:Comment|Extra)=|\Z)", self.free_text, re.DOTALL)
         return found[1] if found else ""
 
-    def refused(self, why: str) -> SlurmUnavailable:
+    def unreadable(self, why: str) -> SlurmUnavailable:
         """The error for a line that is not as expected."""
         return unreadable(f"scontrol printed for {self.name!r}: {why}")
 
 
 def records(stdout: str, first: str) -> Iterator[Record]:
-    """The things of a listing whose lines begin with the field ``first``. There is always one.
+    """The records of a listing whose lines begin with the field ``first``. There is always one.
 
     Raises:
         SlurmUnavailable: a line that is none, a name that is there twice, or no line at all.
@@ -78,7 +78,7 @@ def records(stdout: str, first: str) -> Iterator[Record]:
     for line in _lines(stdout, f"{first}="):
         record = _record(line)
         if record.name in names:
-            raise record.refused("it is there twice")
+            raise record.unreadable("it is there twice")
         names.add(record.name)
         yield record
     if not names:
@@ -86,7 +86,7 @@ def records(stdout: str, first: str) -> Iterator[Record]:
 
 
 def _lines(stdout: str, start: str) -> Iterator[str]:
-    """Whole lines: a free text may hold newlines, and then goes on until the next thing."""
+    """Whole lines: a free text may hold newlines, and then lasts until the next record."""
     whole = ""
     for line in stdout.split("\n"):
         if line.startswith(start):
@@ -103,7 +103,8 @@ def _lines(stdout: str, start: str) -> Iterator[str]:
 
 def _record(line: str) -> Record:
     head, *rest = _FREE_TEXT.split(line, maxsplit=1)
-    found, fields = _FIELD.findall(head), {}
+    found = _FIELD.findall(head)
+    fields: dict[str, str | None] = {}
     for key, value in found:
         fields[key] = None if key in fields else value
     return Record(found[0][1], fields, rest[0].rstrip() if rest else "")

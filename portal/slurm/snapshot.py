@@ -1,4 +1,4 @@
-"""One query for everybody who asks: single flight, with a time, an age, and the error of the last try."""
+"""One query for all sessions: single flight, with a time, an age, and the error of the last query."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEVER = float("-inf")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What Slurm said last: ``taken_at`` in seconds on the clock of the query, and the error of the last try, if any.
+    """Slurm's last answer: ``taken_at`` in seconds on the clock of the query, and the error of the last query, if any.
 
     With an error, everything else is that of the last good answer.
     """
@@ -33,13 +33,13 @@ S = TypeVar("S", bound=Snapshot)
 
 
 class SnapshotCache(Generic[S]):
-    """Asks when the last snapshot is too old for somebody, once for all who ask meanwhile.
+    """Keeps the last snapshot; when it is too old for a caller, one query answers all who call meanwhile.
 
     Args:
         query: one query; it raises :class:`SlurmUnavailable` on anything but a good answer.
         empty: the snapshot before the first good answer.
         clock: seconds, never going back.
-        what: what is asked, for the log.
+        what: what is queried, for the log.
     """
 
     def __init__(self, query: Callable[[], Awaitable[S]], empty: S, clock: Callable[[], float], what: str) -> None:
@@ -48,7 +48,7 @@ class SnapshotCache(Generic[S]):
         self._clock = clock
         self._what = what
         self._tried_at = NEVER
-        self._flight: asyncio.Task[None] | None = None
+        self._refreshing: asyncio.Task[None] | None = None
 
     @property
     def last(self) -> S:
@@ -56,14 +56,14 @@ class SnapshotCache(Generic[S]):
         return self._last
 
     async def get(self, max_age_s: float) -> S:
-        """The snapshot, taken anew when the last try is older than ``max_age_s``; it never raises."""
+        """The snapshot, with a new query when the last one is older than ``max_age_s``; it never raises."""
         if self._clock() - self._tried_at > max_age_s:
-            if self._flight is None or self._flight.done():
-                self._flight = asyncio.create_task(self._take())
-            await asyncio.shield(self._flight)
+            if self._refreshing is None or self._refreshing.done():
+                self._refreshing = asyncio.create_task(self._refresh())
+            await asyncio.shield(self._refreshing)
         return self._last
 
-    async def _take(self) -> None:
+    async def _refresh(self) -> None:
         started = self._clock()
         try:
             taken = replace(await self._query(), taken_at=started, error=None)

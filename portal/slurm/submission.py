@@ -8,6 +8,7 @@ input and ends in a file that only the person can read.
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -26,6 +27,11 @@ class Submission:
     key: str
     options: tuple[str, ...]
     environment: Mapping[str, str]
+
+
+def new_key(hub_id: str) -> str:
+    """A key that no session had before; it begins with the hub's id, so that a hub knows its own jobs."""
+    return hub_id + secrets.token_hex((KEY_LENGTH - len(hub_id)) // 2)
 
 
 def job_name(key: str) -> str:
@@ -52,7 +58,7 @@ def submission(request: SessionRequest, site: Site, key: str, environment: Mappi
         f"--mem={site.memory_mib(request.gpus)}M",
         *gres,
         f"--time={request.hours * 60}",
-        "--requeue",  # after the failure of a node the same session goes on elsewhere
+        "--requeue",  # after the failure of a node the same session resumes on another
         "--open-mode=append",
         "--export=ALL",
     )

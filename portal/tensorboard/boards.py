@@ -1,4 +1,4 @@
-"""TensorBoard in a session: one process for each real folder, on a Unix socket, stopped when nobody looks.
+"""TensorBoard in a session: one process for each real folder, on a Unix socket, stopped when it is not used.
 
 ``tensorboard/open?path=logs`` finds the folder and sends the browser to ``tensorboard/<id>/``, which
 :mod:`portal.tensorboard.proxy` forwards to the socket of :mod:`portal.tensorboard.server`.
@@ -34,7 +34,7 @@ class BoardFailed(PortalError):
 
 
 class Board:
-    """TensorBoard for one folder: its process starts when it is looked at."""
+    """TensorBoard for one folder: its process starts when it is used."""
 
     def __init__(self, folder: Path, runtime: Path) -> None:
         self.folder = folder
@@ -65,7 +65,7 @@ class Board:
             if not self.running:
                 await self._stop()  # what an earlier process left
                 self._launch()
-                await self._listening()
+                await self._wait_until_it_listens()
 
     def _launch(self) -> None:
         with self._log.open("wb") as log:
@@ -73,34 +73,35 @@ class Board:
                 command(self.socket, self.folder),
                 env=environment(os.environ, self.socket.parent),
                 cwd=self.socket.parent,
-                stdin=subprocess.PIPE,  # its end tells TensorBoard that the server is gone
+                stdin=subprocess.PIPE,  # it ends when the server is gone
                 stdout=log,
                 stderr=log,
             )
 
-    async def _listening(self) -> None:
+    async def _wait_until_it_listens(self) -> None:
         deadline_s = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline_s:
             if not self.running:
                 await self._stop()
-                raise BoardFailed("TensorBoard ended before it was ready.", detail=self._last_words())
+                raise BoardFailed("TensorBoard ended before it was ready.", detail=self._log_tail())
             if await _accepts(self.socket):
                 return
             await asyncio.sleep(POLL_S)
         await self._stop()
-        raise BoardFailed(f"TensorBoard was not ready within {START_TIMEOUT_S} s.", detail=self._last_words())
+        raise BoardFailed(f"TensorBoard was not ready within {START_TIMEOUT_S} s.", detail=self._log_tail())
 
-    def _last_words(self) -> str:
+    def _log_tail(self) -> str:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-12:])
 
     async def stop(self, unless_used_after_s: float = float("inf")) -> None:
-        """End the process, unless somebody looked at it meanwhile; the next look starts it again."""
+        """End the process, unless it was used meanwhile; the next use starts it again."""
         async with self._starting:  # a new process must not lose its socket to the end of the old one
             if self.last_used_s <= unless_used_after_s:
                 await self._stop()
 
     async def _stop(self) -> None:
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is not None:
             await asyncio.to_thread(_end, process)
         self.socket.unlink(missing_ok=True)
@@ -138,7 +139,7 @@ class Boards:
         return board
 
     async def stop_idle(self) -> None:
-        """Stop the boards that nobody looked at for a while."""
+        """Stop the boards that were not used for a while."""
         since_s = self._clock() - self._idle_s
         for board in self:
             if board.running and board.last_used_s <= since_s:
@@ -151,7 +152,7 @@ def command(socket: Path, folder: Path) -> list[str]:
 
 
 def environment(environ: dict[str, str] | os._Environ[str], runtime: Path) -> dict[str, str]:
-    """All that a board gets to know: who the person is, language, time zone, a private TMPDIR, how much to log."""
+    """A board's whole environment: who the person is, language, time zone, a private TMPDIR, how much to log."""
     known = {name: environ[name] for name in _PASSED_ON if name in environ}
     # The page Profile notes every step of its work otherwise: a dozen lines in the log for each click.
     return known | {"PATH": os.defpath, "TMPDIR": str(runtime), "TF_CPP_MIN_LOG_LEVEL": "1"}

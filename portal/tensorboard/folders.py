@@ -16,12 +16,14 @@ class FolderRefused(PortalError):
 
     def __init__(self, status: int, fault: str, advice: str) -> None:
         super().__init__(f"{fault} {advice}")
-        self.status, self.fault, self.advice = status, fault, advice
+        self.status = status
+        self.fault = fault
+        self.advice = advice
 
 
 @dataclass(frozen=True)
 class Folders:
-    """The places that TensorBoard may look below."""
+    """The places below which TensorBoard may show folders."""
 
     home: Path
     storage: tuple[Path, ...] = ()

@@ -1,4 +1,4 @@
-"""Bad answers of squeue, by name: what Slurm, its host, and what stands between have been seen to say.
+"""Bad answers of squeue, by name: what Slurm, its host, and what is between have been seen to print.
 
 None of them may end a session. Those that Slurm printed itself are recorded (tests/fixtures/slurm) or seen in its
 sources; the others are what a wrapper, a full disk or a wrong ``PATH`` makes of an answer. The unit tests, the
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from portal.testing.outages import SlurmGarbage
 
 # squeue prints these with the exit status 1 and nothing else.
-_WORDS = {
+_ERRORS = {
     "the controller cannot be reached": "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
     "the controller is too slow": "slurm_load_jobs error: Socket timed out on send/recv operation",
     "zero bytes": "slurm_load_jobs error: Zero Bytes were transmitted or received",
@@ -36,8 +36,8 @@ _WORDS = {
     "no library": "squeue: error while loading shared libraries: libslurmfull.so: cannot open shared object file",
 }
 
-# States that squeue shows for a job that runs on: a picture of them is good, and no session ends by it.
-_LIES = {
+# Wrong states that squeue shows for a job that runs on: the snapshot is good, and no session ends by it.
+_WRONG_STATES = {
     "suspended": "SUSPENDED",
     "preempted": "PREEMPTED",
     "lost with its node": "NODE_FAIL",
@@ -51,7 +51,7 @@ READ_RIGHTLY = {
     "empty lines",
     "a listing without a job",
     *_NOTHING,
-    *(f"shown as {lie}" for lie in _LIES),
+    *(f"shown as {name}" for name in _WRONG_STATES),
 }
 
 
@@ -64,9 +64,9 @@ def bad_answers(listing: str, job_id: str) -> Mapping[str, SlurmGarbage]:
     """
     line = next(line for line in listing.splitlines() if line.startswith(f"{job_id}|"))
     columns = line.split("|")
-    said = {name: SlurmGarbage("", f"{words}\n", 1) for name, words in _WORDS.items()}
-    nothing = {name: SlurmGarbage("", words) for name, words in _NOTHING.items()}
-    return said | nothing | {name: SlurmGarbage(text) for name, text in _texts(listing, line, columns).items()} | {
+    errors = {name: SlurmGarbage("", f"{error}\n", 1) for name, error in _ERRORS.items()}
+    nothing = {name: SlurmGarbage("", error) for name, error in _NOTHING.items()}
+    return errors | nothing | {name: SlurmGarbage(text) for name, text in _texts(listing, line, columns).items()} | {
         "a failure with a good listing": SlurmGarbage(listing, "slurm_load_jobs error: Unspecified error\n", 1),
         "a failure without a word": SlurmGarbage("", "", 1),
         "killed": SlurmGarbage("", "", 137),
@@ -78,9 +78,12 @@ def bad_answers(listing: str, job_id: str) -> Mapping[str, SlurmGarbage]:
 def _texts(listing: str, line: str, columns: list[str]) -> dict[str, str]:
     """What comes with the exit status 0."""
     rest = "|".join(columns[2:])
-    lies = {f"shown as {name}": listing.replace(line, f"{columns[0]}|{state}|{rest}") for name, state in _LIES.items()}
+    wrong_states = {
+        f"shown as {name}": listing.replace(line, f"{columns[0]}|{state}|{rest}")
+        for name, state in _WRONG_STATES.items()
+    }
     page = "<!DOCTYPE html>\n<html><head><title>502 Bad Gateway</title></head><body></body></html>\n"
-    return lies | {
+    return wrong_states | {
         "half a line": "|".join(columns[:4]) + "\n",
         "cut off in the middle of a line": f"{listing.rstrip()[: -len(rest)]}",
         "a header only": "JOBID|STATE|PARTITION|USER|NODELIST|SUBMIT_TIME|START_TIME|END_TIME|PRIORITY|REASON\n",

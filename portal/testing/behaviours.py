@@ -1,6 +1,6 @@
 """What a job of a :class:`~portal.testing.fake_slurm.FakeSlurm` may do: one name for each thing that happens to jobs.
 
-A behaviour tells the job's state from the seconds since it was submitted. Each docstring says what the real Slurm
+A behaviour gives the job's state from the seconds since it was submitted. Each docstring says what the real Slurm
 does, and where that was seen: "recorded" are outputs of Slurm 22.05.8 (the jobs' names in tests/fixtures/slurm),
 "seen" is Slurm 22.05.8 in the demo cluster.
 """
@@ -52,7 +52,7 @@ class Runs:
     after_s: float = 0
 
     def at(self, age_s: float) -> Status:
-        """See :class:`Behaviour`."""
+        """Pending for its priority, then running."""
         if age_s < self.after_s:
             return Status("PENDING", "Priority", starts_s=self.after_s)
         return Status("RUNNING", run=1, starts_s=self.after_s)
@@ -60,12 +60,12 @@ class Runs:
 
 @dataclass(frozen=True)
 class PendingForever:
-    """Waits, and Slurm says why: one of the words of squeue(1), JOB REASON CODES (recorded: 20 of them, p-*)."""
+    """Waits, and Slurm says why: one of squeue(1), JOB REASON CODES (recorded: 20 of them, p-*)."""
 
     reason: str = "Resources"
 
     def at(self, age_s: float) -> Status:
-        """See :class:`Behaviour`."""
+        """Pending, at any time."""
         return Status("PENDING", self.reason)
 
 
@@ -79,7 +79,7 @@ class Held:
     reason: str = "JobHeldUser"
 
     def at(self, age_s: float) -> Status:
-        """See :class:`Behaviour`."""
+        """Pending and held, at any time."""
         return Status("PENDING", self.reason, held=True)
 
 
@@ -91,7 +91,7 @@ class Happening:
     before: Behaviour = field(default_factory=Runs, kw_only=True)
 
     def at(self, age_s: float) -> Status:
-        """See :class:`Behaviour`."""
+        """What it did before, until this happens; then what this makes of it."""
         if age_s < self.after_s:
             return self.before.at(age_s)
         return self.then(self.before.at(self.after_s), age_s - self.after_s)
@@ -109,14 +109,14 @@ class Ends(Happening):
     code: ClassVar[str] = "0:0"
 
     def then(self, was: Status, since_s: float) -> Status:
-        """See :class:`Happening`."""
+        """Ended, at the moment when this happened."""
         if was.is_running:
             return replace(was, state=self.state, reason=self.reason, exit_code=self.exit_code, ended_s=self.after_s)
         return replace(was, state=self.state, starts_s=self.after_s, ended_s=self.after_s)
 
     @property
     def exit_code(self) -> str:
-        """Exit code and signal as slurmctld gives them; accounting tells no signal of Slurm's own SIGTERM."""
+        """Exit code and signal as slurmctld gives them; accounting has no signal of Slurm's own SIGTERM."""
         return self.code
 
 
@@ -134,36 +134,40 @@ class FailsWith(Ends):
 
     @property
     def exit_code(self) -> str:
-        """See :class:`Ends`."""
+        """The exit code of the script, and no signal."""
         return f"{self.status}:0"
 
 
 class OutOfMemory(Ends):
     """The kernel kills a process of it: OUT_OF_MEMORY with 0:125, by cgroups only (recorded: oom; seen)."""
 
-    state, reason, code = "OUT_OF_MEMORY", "OutOfMemory", "0:125"
+    state: ClassVar[str] = "OUT_OF_MEMORY"
+    reason: ClassVar[str] = "OutOfMemory"
+    code: ClassVar[str] = "0:125"
 
 
 class TimeLimit(Ends):
     """Its time is up before its own ``--time``: an administrator made it shorter (seen: ``EndTime=now+1``).
 
-    Every job ends so at its time limit. slurmctld looks twice a minute, so a real one lives up to 30 s longer.
+    Every job ends so at its time limit. slurmctld checks twice a minute, so a real one lives up to 30 s longer.
     Recorded: timeout, which ran for 82 of its 60 s.
     """
 
-    state, reason, code = "TIMEOUT", "TimeLimit", "0:15"
+    state: ClassVar[str] = "TIMEOUT"
+    reason: ClassVar[str] = "TimeLimit"
+    code: ClassVar[str] = "0:15"
 
 
 @dataclass(frozen=True)
 class Cancelled(Ends):
-    """``scancel`` by an account; only accounting tells by whom (recorded: cancelme, cancelpend)."""
+    """``scancel`` by an account; only accounting says by whom (recorded: cancelme, cancelpend)."""
 
     by: str
     state: ClassVar[str] = "CANCELLED"
     code: ClassVar[str] = "0:15"
 
     def then(self, was: Status, since_s: float) -> Status:
-        """See :class:`Happening`."""
+        """Ended, with the account that cancelled it."""
         return replace(super().then(was, since_s), cancelled_by=self.by)
 
 
@@ -185,7 +189,10 @@ class Requeued(Happening):
     accounted: ClassVar[str] = "REQUEUED"
 
     def then(self, was: Status, since_s: float) -> Status:
-        """See :class:`Happening`; for a moment accounting still has the state in which the first run ended."""
+        """Pending until the wait is over, then running once more.
+
+        For a moment accounting still has the state in which the first run ended.
+        """
         again = Status("PENDING", "BeginTime", submitted_s=self.after_s, starts_s=self.after_s + self.wait_s)
         if since_s < self.wait_s:
             return replace(again, run=was.run, accounted=self.accounted if since_s < 1 else None)
@@ -204,7 +211,7 @@ class NodeFails(Ends):
     reason: ClassVar[str] = "NodeDown"
 
     def then(self, was: Status, since_s: float) -> Status:
-        """See :class:`Happening`."""
+        """Requeued where that was asked for, ended otherwise."""
         return _lost(self, was, since_s) if self.requeue else super().then(was, since_s)
 
 
@@ -220,7 +227,7 @@ class Preempted(Ends):
     code: ClassVar[str] = "0:15"
 
     def then(self, was: Status, since_s: float) -> Status:
-        """See :class:`Happening`."""
+        """Requeued where that was asked for, ended otherwise."""
         return _lost(self, was, since_s) if self.requeue else super().then(was, since_s)
 
 
@@ -240,5 +247,5 @@ class Vanishes(Happening):
     accounted: str = field(default="", kw_only=True)
 
     def then(self, was: Status, since_s: float) -> Status:
-        """See :class:`Happening`."""
+        """Unknown to slurmctld from then on."""
         return replace(was, state="", accounted=self.accounted)

@@ -10,13 +10,13 @@ It stands where the portal starts processes, so the commands and their texts are
     assert (await cluster.ended(job_id)).state == "OUT_OF_MEMORY"
 
 What jobs do is in :mod:`portal.testing.behaviours`, what is wrong with the cluster in :mod:`portal.testing.outages`,
-bad answers of squeue in :mod:`portal.testing.bad_answers`. It has room for every job: one that shall wait has to be
-told so.
-``tests/contract`` makes the same assertions on it and on a real Slurm, so that it cannot drift.
+bad answers of squeue in :mod:`portal.testing.bad_answers`. It has room for every job: one that waits is given a
+behaviour that does. ``tests/contract`` makes the same assertions on it and on a real Slurm, so that it cannot drift.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,17 +27,11 @@ from portal.slurm.jobs import Phase, phase_of
 from portal.slurm.runner import Result
 from portal.testing import output
 from portal.testing.behaviours import Behaviour, Cancelled, Happening, Runs, Status
+from portal.testing.cluster_parts import PARTITIONS, FakeJob, FakePartition, FakeReservation, by_name
 from portal.testing.outages import NoOutage, Outage, no_answer
-from portal.testing.output import FakeJob, FakePartition, FakeReservation
 
 STARTED = datetime(2026, 11, 21, 9)
 MIN_JOB_AGE_S = 300
-PARTITIONS = (
-    FakePartition("sxm2", ("gpu01", "gpu02", "gpu03")),
-    FakePartition("hipri", ("gpu01", "gpu02", "gpu03"), 12 * 60),
-    FakePartition("iq", ("gpu04",), 4 * 60),
-    FakePartition("requestq", ("gpu01", "gpu02", "gpu03", "gpu04"), 8 * 60),
-)
 
 
 class FakeSlurm:
@@ -92,6 +86,11 @@ class FakeSlurm:
         """Let time pass."""
         self.now += timedelta(seconds=seconds)
 
+    async def pause(self, seconds: float) -> None:
+        """Wait without waiting, for those who take a pause: time passes, and others have their turn."""
+        self.advance(seconds)
+        await asyncio.sleep(0)
+
     @property
     def outage(self) -> Outage:
         """What is wrong with the cluster."""
@@ -99,8 +98,10 @@ class FakeSlurm:
 
     @outage.setter
     def outage(self, outage: Outage) -> None:
-        self._outage, self._outage_since = outage, self.now
-        sent, self._sent = self._sent, []
+        self._outage = outage
+        self._outage_since = self.now
+        sent = self._sent
+        self._sent = []
         for user, options in sent:
             self.take(user, options)
 
@@ -116,7 +117,8 @@ class FakeSlurm:
 
     def take(self, user: str, options: Mapping[str, str]) -> FakeJob:
         """Take a job, as slurmctld does after sbatch; ``options`` are those of sbatch without their dashes."""
-        behaviour, self._next = self._next, Runs()
+        behaviour = self._next
+        self._next = Runs()
         partition = self.partitions[options.get("partition", next(iter(self.partitions)))]
         job = FakeJob(str(len(self.jobs) + 1), user, self.now, partition, behaviour, options)
         self.jobs[job.id] = job
@@ -130,44 +132,42 @@ class FakeSlurm:
         since_s = (self.now - job.submitted_at).total_seconds() - status.ended_s
         if since_s < self.completing_s and status.run:
             return replace(status, state="COMPLETING")
-        return status if since_s <= MIN_JOB_AGE_S else replace(status, state="", accounted=status.state)
+        if since_s > MIN_JOB_AGE_S:
+            return replace(status, state="", accounted=status.state)
+        return status
 
     # -- portal-launch ----------------------------------------------------------------------------------
 
     def _launch(self, user: str, stdin: str) -> dict[str, object]:
         try:
-            request = json.loads(stdin)
-            if request.get("verb") not in ("submit", "finish"):
-                raise launcher.RequestRefused("the verbs are submit and finish")
-            key = launcher._matching(launcher._KEY, request.get("key"), "key")
-            return self._submit(user, key, request) if request["verb"] == "submit" else self._finish(user, key, request)
+            request = launcher.parse_request(json.loads(stdin))
         except (launcher.RequestRefused, ValueError) as error:
             return {"ok": False, "message": f"portal-launch: {error}"}
+        if isinstance(request, launcher.SubmitRequest):
+            return self._submit(user, request)
+        return self._finish(user, request)
 
-    def _submit(self, user: str, key: str, request: Mapping[str, object]) -> dict[str, object]:
-        asked = launcher._list(request.get("options"))
-        given = [launcher._matching(launcher._OPTION, option, "option") for option in asked]
-        environment = launcher._environment(request.get("environment"))
+    def _submit(self, user: str, request: launcher.SubmitRequest) -> dict[str, object]:
+        key = request.key
         if key in self.environments:
             path = f"/home/{user}/{launcher.SESSIONS}/{key}/{launcher.ENVIRONMENT_FILE}"
             return {"ok": False, "message": f"{path}: File exists"}
-        self.environments[key] = environment
-        options = dict(option.removeprefix("--").partition("=")[::2] for option in given)
-        done = self._sbatch(user, options)
+        self.environments[key] = request.environment
+        done = self._sbatch(user, by_name(option.removeprefix("--") for option in request.options))
         if done.returncode == 0:
             return {"ok": True, "job_id": done.stdout.strip()}
-        words = done.stderr.strip()
-        if launcher._NOT_ANSWERING.search(words):
-            return {"ok": False, "unknown": True, "message": words}
+        message = done.stderr.strip()
+        if launcher.is_unavailable(message):
+            return {"ok": False, "unknown": True, "message": message}
         del self.environments[key]
-        return {"ok": False, "refused": True, "message": words}
+        return {"ok": False, "refused": True, "message": message}
 
     def _sbatch(self, user: str, options: Mapping[str, str]) -> Result:
         """Recorded: bad-partition, bad-time-over-limit (``EnforcePartLimits=ALL``)."""
-        told = self._answer(("sbatch",), launcher.SLURM_TIMEOUT_S)
-        if told is not None:
+        answer = self._outage_answer(("sbatch",), launcher.SLURM_TIMEOUT_S)
+        if answer is not None:
             self._send(user, options)
-            return told
+            return answer
         name = options.get("partition", next(iter(self.partitions)))
         if name not in self.partitions:
             refused = no_answer(("sbatch",), "Invalid partition name specified")
@@ -182,19 +182,19 @@ class FakeSlurm:
         elif self.outage.takes_jobs == "afterwards":
             self._sent.append((user, options))
 
-    def _finish(self, user: str, key: str, request: Mapping[str, object]) -> dict[str, object]:
+    def _finish(self, user: str, request: launcher.FinishRequest) -> dict[str, object]:
         message = ""
-        if job_id := request.get("job_id", ""):
-            done = self._scancel(user, launcher._matching(launcher._JOB_ID, job_id, "job_id"))
-            message = done.stderr.strip()
-        self.environments.pop(key, None)
-        return {"ok": not message, "message": message, "log": self.logs.get(key, "")}
+        if request.job_id:
+            message = self._scancel(user, request.job_id).stderr.strip()
+        self.environments.pop(request.key, None)
+        return {"ok": not message, "message": message, "log": self.logs.get(request.key, "")}
 
     def _scancel(self, user: str, job_id: str) -> Result:
         """A job that is unknown or has ended is no fault (recorded: scancel-unknown, scancel-finished)."""
         command = ("scancel", job_id)
-        if (told := self._answer(command, launcher.SLURM_TIMEOUT_S)) is not None:
-            return told
+        answer = self._outage_answer(command, launcher.SLURM_TIMEOUT_S)
+        if answer is not None:
+            return answer
         job = self.jobs.get(job_id)
         if job is None or phase_of(self.status(job).state) in (Phase.ENDED, Phase.UNKNOWN):
             return Result(0, "", "")
@@ -205,35 +205,36 @@ class FakeSlurm:
 
     # -- queries ----------------------------------------------------------------------------------------
 
-    def _answer(self, command: tuple[str, ...], timeout_s: float) -> Result | None:
+    def _outage_answer(self, command: tuple[str, ...], timeout_s: float) -> Result | None:
         return self.outage.answer(command, (self.now - self._outage_since).total_seconds(), timeout_s)
 
     def _slurm(self, command: tuple[str, ...], timeout_s: float) -> Result:
         if "--version" in command:
             return Result(0, "slurm-wlm 22.05.8\n", "")
-        if (told := self._answer(command, timeout_s)) is not None:
-            return told
+        answer = self._outage_answer(command, timeout_s)
+        if answer is not None:
+            return answer
         known = {"squeue": self._squeue, "scontrol": self._scontrol, "sacct": self._sacct}
         if command[0] not in known:
             return Result(127, "", f"{command[0]}: command not found\n")
         return known[command[0]](command)
 
     def _squeue(self, command: tuple[str, ...]) -> Result:
-        options = dict(word.partition("=")[::2] for word in command[1:])
+        options = by_name(command[1:])
         known = ("--noheader", "--all", "--states", "--name", "--jobs", "--format")
-        if unknown := next((name for name in options if name not in known), ""):
-            return Result(
-                1, "", f"squeue: unrecognized option '{unknown}'\nTry \"squeue --help\" for more information\n"
-            )
+        for option in options:
+            if option not in known:
+                help_line = 'Try "squeue --help" for more information'
+                return Result(1, "", f"squeue: unrecognized option '{option}'\n{help_line}\n")
         jobs = [job for job in self.jobs.values() if self.status(job).state]
         wanted = options["--jobs"].split(",") if "--jobs" in options else None
         if wanted and len(wanted) == 1 and wanted[0] not in {job.id for job in jobs}:
             return no_answer(command, "Invalid job id specified")
-        shape = options.get("--format", "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R")
-        lines = [] if "--noheader" in options else [output.queue_title(shape)]
+        columns = options.get("--format", "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R")
+        lines = [] if "--noheader" in options else [output.queue_title(columns)]
         for job in jobs:
             if self._is_listed(job, options) and (wanted is None or job.id in wanted):
-                lines.append(output.queue_line(job, self.status(job), shape, self.now))
+                lines.append(output.queue_line(job, self.status(job), columns, self.now))
         return Result(0, "".join(f"{line}\n" for line in lines), "")
 
     def _is_listed(self, job: FakeJob, options: Mapping[str, str]) -> bool:
@@ -246,10 +247,12 @@ class FakeSlurm:
         return states == "all" or state in states.upper().split(",")
 
     def _scontrol(self, command: tuple[str, ...]) -> Result:
-        words = [word for word in command[1:] if not word.startswith("--")]
-        if words == ["ping"]:
+        arguments = [argument for argument in command[1:] if not argument.startswith("--")]
+        if arguments == ["ping"]:
             return Result(0, "Slurmctld(primary) at head is UP\n", "")
-        verb, what, *names = *words, "", ""
+        verb = arguments[0] if arguments else ""
+        what = arguments[1] if len(arguments) > 1 else ""
+        name = arguments[2] if len(arguments) > 2 else ""
         show = {
             "job": self._show_job,
             "node": self._show_nodes,
@@ -259,12 +262,14 @@ class FakeSlurm:
         }
         if verb != "show" or what not in show:
             return Result(1, "", f"invalid keyword: {what or verb}\n")
-        shown = show[what](names[0])
+        shown = show[what](name)
         return Result(0, shown, "") if shown else no_answer(command, "Invalid job id specified")
 
     def _show_job(self, job_id: str) -> str:
         job = self.jobs.get(job_id)
-        return output.show_job(job, self.status(job), self.now) if job and self.status(job).state else ""
+        if job is None or not self.status(job).state:
+            return ""
+        return output.show_job(job, self.status(job), self.now)
 
     def _show_nodes(self, _: str) -> str:
         names = sorted({name for partition in self.partitions.values() for name in partition.nodes})
@@ -284,7 +289,5 @@ class FakeSlurm:
         return output.show_config(self.now, {"MinJobAge": f"{MIN_JOB_AGE_S} sec", "MessageTimeout": "20 sec"})
 
     def _sacct(self, command: tuple[str, ...]) -> Result:
-        options = dict(word.partition("=")[::2] for word in command[1:])
-        job = self.jobs.get(options.get("--jobs", ""))
-        told = output.accounted(self.status(job)) if job else ""
-        return Result(0, told, "")
+        job = self.jobs.get(by_name(command[1:]).get("--jobs", ""))
+        return Result(0, output.accounted(self.status(job)) if job else "", "")

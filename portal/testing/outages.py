@@ -14,7 +14,7 @@ from portal.slurm.runner import Result, RunError
 
 
 class Outage:
-    """What goes on in the whole cluster; as it stands here nothing is wrong.
+    """What is wrong with the whole cluster; as it stands here nothing is.
 
     ``takes_jobs`` says what becomes of a job whose ``sbatch`` is answered by the outage: slurmctld never hears of
     it, takes it, or takes it when the outage ends.
@@ -38,7 +38,7 @@ class NoOutage(Outage):
 @dataclass(frozen=True)
 class SlurmSilent(Outage):
     """slurmctld hangs: commands wait for ``message_timeout_s`` (``MessageTimeout``) and say so. What sbatch sent
-    meanwhile is taken when slurmctld goes on. slurmdbd answers.
+    meanwhile is taken when slurmctld resumes. slurmdbd answers.
 
     Recorded: ctldhang-*; seen with ``SIGSTOP``, the job that is taken afterwards too.
     """
@@ -47,7 +47,7 @@ class SlurmSilent(Outage):
     takes_jobs: ClassVar[Literal["never", "now", "afterwards"]] = "afterwards"
 
     def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
-        """See :class:`Outage`."""
+        """A time-out from all commands but sacct."""
         if command[0] == "sacct":
             return None
         if timeout_s < self.message_timeout_s:
@@ -60,9 +60,10 @@ class ControllerDown(Outage):
     """slurmctld is not there, and ``scontrol ping`` says so at once; slurmdbd answers (recorded: ctlddown-*; seen)."""
 
     def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
-        """See :class:`Outage`."""
-        connect = "Unable to contact slurm controller (connect failure)"
-        return None if command[0] == "sacct" else no_answer(command, connect)
+        """A refused connection from all commands but sacct."""
+        if command[0] == "sacct":
+            return None
+        return no_answer(command, "Unable to contact slurm controller (connect failure)")
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class ControllerRestarts(ControllerDown):
     for_s: float = 20
 
     def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
-        """See :class:`Outage`."""
+        """As of a controller that is down, for a while."""
         return super().answer(command, since_s, timeout_s) if since_s < self.for_s else None
 
 
@@ -84,12 +85,12 @@ class MungeDown(Outage):
     """
 
     def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
-        """See :class:`Outage`."""
-        told = no_answer(command, "Protocol authentication error")
+        """A failed authentication from every command."""
+        refused = no_answer(command, "Protocol authentication error")
         socket = 'Failed to access "/run/munge/munge.socket.2": No such file or directory (Did you start munged?)'
         munge = ("If munged is up, restart with --num-threads=10", f"Munge encode failed: {socket}")
-        words = "".join(f"{command[0]}: error: {line}\n" for line in munge)
-        return replace(told, stderr=words + told.stderr)
+        lines = "".join(f"{command[0]}: error: {line}\n" for line in munge)
+        return replace(refused, stderr=lines + refused.stderr)
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class SlurmGarbage(Outage):
     returncode: int = 0
 
     def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
-        """See :class:`Outage`."""
+        """The given output, from squeue only."""
         return Result(self.returncode, self.stdout, self.stderr) if command[0] == "squeue" else None
 
 
@@ -113,7 +114,7 @@ class SlurmEmpty(ControllerDown):
     """
 
     def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
-        """See :class:`Outage`."""
+        """Nothing from squeue, and a refused connection from the other commands."""
         return Result(0, "", "") if command[0] == "squeue" else super().answer(command, since_s, timeout_s)
 
 
@@ -122,7 +123,7 @@ class JobsHidden(Outage):
     """Slurm is well and shows nobody's jobs to the hub's account (``PrivateData=jobs``, slurm.conf(5))."""
 
     def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
-        """See :class:`Outage`."""
+        """No job from squeue and sacct, and an unknown one from scontrol."""
         if command[:2] == ("scontrol", "ping") or command[0] not in ("squeue", "scontrol", "sacct"):
             return None
         return no_answer(command, "Invalid job id specified") if "job" in command else Result(0, "", "")
@@ -133,9 +134,10 @@ class AccountingDown(Outage):
     """slurmdbd is dead; jobs are submitted and run as always (recorded: dbddown-*; seen)."""
 
     def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
-        """See :class:`Outage`."""
-        told = "sacct: error: Problem talking to the database: Connection refused\n"
-        return Result(1, "", told) if command[0] == "sacct" else None
+        """A refused connection from sacct only."""
+        if command[0] != "sacct":
+            return None
+        return Result(1, "", "sacct: error: Problem talking to the database: Connection refused\n")
 
 
 @dataclass(frozen=True)
@@ -145,36 +147,40 @@ class SbatchAnswerLost(Outage):
     takes_jobs: ClassVar[Literal["never", "now", "afterwards"]] = "now"
 
     def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
-        """See :class:`Outage`."""
-        lost = no_answer(command, "Socket timed out on send/recv operation")
-        return lost if command[0] == "sbatch" else None
+        """A time-out from sbatch only."""
+        if command[0] != "sbatch":
+            return None
+        return no_answer(command, "Socket timed out on send/recv operation")
 
 
 @dataclass(frozen=True)
 class SbatchRefuses(Outage):
-    """sbatch says no, in Slurm's words (recorded: bad-*)."""
+    """sbatch says no, with a message of Slurm's (recorded: bad-*)."""
 
-    words: str = "Invalid account or account/partition combination specified"
+    message: str = "Invalid account or account/partition combination specified"
 
     def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
-        """See :class:`Outage`."""
-        return no_answer(command, self.words) if command[0] == "sbatch" else None
+        """The refusal, from sbatch only."""
+        return no_answer(command, self.message) if command[0] == "sbatch" else None
 
 
-def no_answer(command: tuple[str, ...], words: str) -> Result:
+def no_answer(command: tuple[str, ...], message: str) -> Result:
     """How each command says that it has no answer (recorded: ctlddown-*, mungedead-*)."""
     if command[:2] == ("scontrol", "ping"):
         return Result(1, "Slurmctld(primary) at head is DOWN\n", "")
-    shown = "jobs" if "show" not in command else {"job": "jobs", "config": "ctl_conf"}.get(_shown(command))
-    prefix = {
+    prefixes = {
         "sbatch": "sbatch: error: Batch job submission failed",
         "scancel": f"scancel: error: Kill job error on job id {command[-1]}",
         "sacct": "sacct: error: Sending PersistInit msg",
-    }.get(command[0], f"slurm_load_{shown or _shown(command)} error")
-    return Result(1, "", f"{prefix}: {words}\n")
+    }
+    prefix = prefixes.get(command[0], f"slurm_load_{_loaded(command)} error")
+    return Result(1, "", f"{prefix}: {message}\n")
 
 
-def _shown(command: tuple[str, ...]) -> str:
-    """What ``scontrol show`` shows."""
-    thing = command[command.index("show") + 1]
-    return {"partition": "partitions", "reservation": "reservations"}.get(thing, thing)
+def _loaded(command: tuple[str, ...]) -> str:
+    """What squeue and ``scontrol show`` load, as Slurm's messages call it."""
+    if "show" not in command:
+        return "jobs"
+    kind = command[command.index("show") + 1]
+    names = {"job": "jobs", "config": "ctl_conf", "partition": "partitions", "reservation": "reservations"}
+    return names.get(kind, kind)

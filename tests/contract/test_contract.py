@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from portal.errors import SlurmUnavailable, SubmitRefused
-from portal.messages import ended
 from portal.request import SessionRequest
 from portal.site import Site
 from portal.slurm.jobs import Phase
 from portal.slurm.submission import Submission, submission
 from portal.testing.bad_answers import READ_RIGHTLY, bad_answers
 from portal.testing.outages import SlurmEmpty
+from spawners.messages import ended
 from tests.contract.stages import FakeStage, Stage
 from tests.inside import is_root_variant
 

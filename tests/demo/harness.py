@@ -7,7 +7,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[2]
 DEMO = CHECKOUT / "deploy" / "demo"
 IS_ROOT = os.geteuid() == 0
-sys.path.insert(0, str(DEMO))  # the demo's modules are no package: they run before anything is installed
 
 
 @dataclass

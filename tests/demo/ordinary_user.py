@@ -1,10 +1,11 @@
 """Run a command as an ordinary user of a machine that has none, leaving the machine as it was.
 
-    ordinary_user.py [--home FOLDER] [--cwd FOLDER] -- COMMAND…      (as root; the exit status is passed on)
+    python3 -m tests.demo.ordinary_user [--home FOLDER] [--cwd FOLDER] -- COMMAND…
 
-The user ``ordinary`` (uid 1500, with a range of subordinate ids and newuidmap) exists only in a private mount
-namespace: an overlay over /etc, and the unpacked package ``uidmap`` over /usr. A private PID namespace ends whatever
-the command leaves running. The home is given to the user; everything else is as the machine has it.
+It runs as root and passes on the exit status. The user ``ordinary`` (uid 1500, with a range of subordinate ids and
+newuidmap) exists only in a private mount namespace: an overlay over /etc, and the unpacked package ``uidmap`` over
+/usr. A private PID namespace ends whatever the command leaves running. The home is given to the user; everything else
+is as the machine has it.
 """
 
 from __future__ import annotations
@@ -16,14 +17,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-DEMO = Path(__file__).resolve().parents[2] / "deploy" / "demo"
-sys.path.insert(0, str(DEMO))
+from deploy import run_module
+from deploy.demo import fetch_debs, unpack_debs
+from deploy.demo.state_folder import State
 
-import fetch  # noqa: E402  the demo's own modules, which are no package
-import unpack  # noqa: E402
-from state import State  # noqa: E402
-
-NAME, UID, FIRST_SUBID = "ordinary", 1500, 200000
+NAME = "ordinary"
+UID = 1500
+FIRST_SUBID = 200000
 LINES = {
     "passwd": f"{NAME}:x:{UID}:{UID}:Ordinary user:{{home}}:/bin/bash",
     "group": f"{NAME}:x:{UID}:",
@@ -41,7 +41,7 @@ def run(home: Path, command: list[str], cwd: Path | None = None, env: dict[str, 
         folder.chmod(0o755)
         unpack_uidmap(folder)
         arguments = ["--stage-two", str(folder), "--home", str(home), "--cwd", str(cwd or home), "--", *command]
-        script = ["/usr/bin/python3", "-EsB", str(Path(__file__).resolve()), *arguments]
+        script = [*run_module.command("tests.demo.ordinary_user"), *arguments]
         return subprocess.run([*SPACES, *script], env=env, check=False).returncode
 
 
@@ -49,7 +49,7 @@ def unpack_uidmap(folder: Path) -> None:
     """newuidmap and its library below ``folder``/uidmap, set-user-id root."""
     state = State(folder / "packages")
     state.folder.mkdir()
-    unpack.unpack(fetch.fetch(state, "rootless-test"), folder / "uidmap", "once")
+    unpack_debs.unpack(fetch_debs.fetch(state, "rootless-test"), folder / "uidmap", "once")
 
 
 def become(folder: Path, home: Path, cwd: Path, command: list[str]) -> None:
@@ -83,7 +83,9 @@ def mount(*arguments: str) -> None:
 
 def main() -> int:
     """The command line of both stages."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="ordinary_user", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--home", type=Path, help="the user's home (default: an empty one that is removed afterwards)")
     parser.add_argument("--cwd", type=Path, help="where the command starts (default: the home)")
     parser.add_argument("--stage-two", type=Path, help=argparse.SUPPRESS)

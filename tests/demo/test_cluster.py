@@ -16,7 +16,8 @@ for number in range(4):
     except OSError as error:
         print(error.errno)
 """
-EPERM, ENXIO = "1", "6"
+EPERM = "1"
+ENXIO = "6"
 
 
 def test_the_nodes_and_partitions_are_the_ones_of_the_source(cluster: Demo) -> None:
@@ -62,7 +63,7 @@ def test_a_job_opens_its_own_gpus_only_where_the_kernel_can_hold_it_to_that(clus
     if IS_ROOT and Path("/sys/fs/cgroup/devices").is_dir():
         assert sorted(results) == [EPERM, EPERM, ENXIO, ENXIO], "two are its own (and nothing is behind them)"
     else:
-        assert results == ["opened"] * 4, "without cgroups every job can open every GPU, as the box says"
+        assert results == ["opened"] * 4, "without cgroups every job can open every GPU, as the demo says at its start"
 
 
 def test_a_job_above_its_memory_is_killed(cluster: Demo) -> None:

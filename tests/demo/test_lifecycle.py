@@ -15,7 +15,8 @@ MakeDemo = Callable[[], Demo]
 
 
 def test_a_demo_that_came_and_went_leaves_the_machine_as_it_was(make_demo: MakeDemo) -> None:
-    demo, port = make_demo(), free_port()
+    demo = make_demo()
+    port = free_port()
     before = etc_sum(), mounts()
     demo.up("--port", str(port))
     assert etc_sum() == before[0], "nothing changes while it runs either"
@@ -29,9 +30,10 @@ def test_a_demo_that_came_and_went_leaves_the_machine_as_it_was(make_demo: MakeD
 
 
 def test_only_the_chosen_port_is_open_and_it_leads_to_the_portal(make_demo: MakeDemo) -> None:
-    demo, port = make_demo(), free_port()
-    box = demo.up("--port", str(port))
-    assert f"http://localhost:{port}" in box
+    demo = make_demo()
+    port = free_port()
+    printed = demo.up("--port", str(port))
+    assert f"http://localhost:{port}" in printed
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/hub/x", timeout=10) as answer:
         assert answer.read() == b"961 /hub/x", "the hub is not root"
     assert [p for p in (3890, 3891, 6817, 6818, 6819, 6821) if is_open(p)] == []
@@ -43,7 +45,7 @@ def test_a_kill_of_the_starter_leaves_no_process_and_the_next_start_works(make_d
     job = demo.sh("sbatch --parsable --output=/dev/null --wrap 'sleep 600'", user="alice")
     wait_until(lambda: demo.sh(f"squeue -h -o %T -j {job}") == "RUNNING", "the job runs")
     assert demo.processes()
-    os.kill(int(str(demo.run()["keeper_pid"])), signal.SIGKILL)
+    os.kill(int(str(demo.run()["supervisor_pid"])), signal.SIGKILL)
     wait_until(lambda: demo.processes() == [], "every process is gone")
     assert demo.call("status").returncode == 3
     demo.up("--no-hub")
@@ -53,7 +55,8 @@ def test_a_kill_of_the_starter_leaves_no_process_and_the_next_start_works(make_d
 
 
 def test_two_demos_on_one_machine_do_not_meet(make_demo: MakeDemo) -> None:
-    one, two = make_demo(), make_demo()
+    one = make_demo()
+    two = make_demo()
     one.up("--no-hub")
     two.up("--no-hub")
     job = one.sh("sbatch --parsable --output=/dev/null --gres=gpu:4 -w gpu01 --wrap 'sleep 600'", user="alice")
@@ -69,7 +72,8 @@ def test_two_demos_on_one_machine_do_not_meet(make_demo: MakeDemo) -> None:
 
 
 def test_a_second_start_says_that_it_runs_already_and_where(make_demo: MakeDemo) -> None:
-    demo, port = make_demo(), free_port()
+    demo = make_demo()
+    port = free_port()
     demo.up("--port", str(port))
     for verb in ("up", "run"):
         again = demo.call(verb, "--port", str(port))
@@ -83,7 +87,9 @@ def test_a_later_start_downloads_and_unpacks_nothing(make_demo: MakeDemo) -> Non
 
 
 def test_a_taken_port_is_named_with_its_holder_and_the_next_free_one(make_demo: MakeDemo) -> None:
-    first, second, port = make_demo(), make_demo(), free_port()
+    first = make_demo()
+    second = make_demo()
+    port = free_port()
     first.up("--port", str(port))
     refused = second.call("up", "--port", str(port))
     assert refused.returncode == 1
@@ -115,7 +121,8 @@ def test_a_demo_in_the_foreground_ends_when_its_starter_is_killed(make_demo: Mak
 
 
 def test_a_portal_that_does_not_start_is_named_with_its_last_words(make_demo: MakeDemo) -> None:
-    demo, port = make_demo(), free_port()
+    demo = make_demo()
+    port = free_port()
     broken = demo.folder / "cluster" / "hub" / "broken"
     broken.parent.mkdir(parents=True)
     broken.touch()

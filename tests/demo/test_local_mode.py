@@ -32,7 +32,8 @@ class Local:
     def __init__(self, folder: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.port = listener.getsockname()[1]
-        self.files, self.log = folder / "files", folder / "log"
+        self.files = folder / "files"
+        self.log = folder / "log"
         self.files.mkdir()
         options = ["--port", str(self.port), "--state", str(folder / "state"), "--files", str(self.files)]
         with self.log.open("wb") as log:

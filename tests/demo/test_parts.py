@@ -8,23 +8,25 @@ import re
 import socket
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.demo.harness import DEMO, Demo  # isort: skip  it makes the demo's modules importable
-
-import archive
-import cgroups
-import debs
-import fetch
-import forward
-import layout
-import lock
-import people
-import requirements
-import state
-from requirements import Facts
-from say import DemoError
+from deploy.demo import (
+    apt,
+    cgroups,
+    cluster_files,
+    debs,
+    fetch_debs,
+    people,
+    port_forward,
+    requirements,
+    resolve_debs,
+    state_folder,
+)
+from deploy.demo.console import DemoError
+from deploy.demo.requirements import Facts
+from tests.demo.harness import DEMO, Demo
 
 GOOD = Facts("debian", "12", "x86_64", "ada", False, (), True, 65536, "")
 MOVED = (("slapd", "2.5.13-5"), ("munge", "0.5.15-2"))
@@ -50,7 +52,7 @@ def test_debian_12_with_what_is_needed_can_run_the_cluster() -> None:
         ({"probe": PROBE, "is_root": True}, "root", "--privileged"),
     ],
 )
-def test_what_is_missing_is_said_with_how_to_get_it(change: dict[str, object], variant: str, words: str) -> None:
+def test_what_is_missing_is_said_with_how_to_get_it(change: dict[str, Any], variant: str, words: str) -> None:
     reason = requirements.reason(dataclasses.replace(GOOD, **change), variant)
     assert reason is not None
     assert words in reason
@@ -67,7 +69,7 @@ def test_the_largest_range_of_subordinate_ids_counts(tmp_path: Path) -> None:
 
 def test_the_lock_pins_every_package_once_with_size_and_sum() -> None:
     pinned = debs.parse(debs.LOCK.read_text())
-    apart = [deb for deb in pinned if deb.group in lock.APART]
+    apart = [deb for deb in pinned if deb.group in resolve_debs.APART]
     for some in (apart, [deb for deb in pinned if deb not in apart]):
         assert len({deb.package for deb in some}) == len(some)
     assert len({deb.filename for deb in pinned}) == len({deb.package for deb in pinned}), "two versions of one package"
@@ -99,18 +101,21 @@ def test_a_file_that_is_short_or_changed_is_not_taken(tmp_path: Path) -> None:
 
 def test_of_a_choice_of_packages_nobody_knows_which_one_a_host_has() -> None:
     text = ["Package: a\nDepends: b (>= 1), c | d", "Package: b\nPre-Depends: e:any", "Package: c", "Package: e"]
-    known = lock.records("\n\n".join(text))
-    assert lock.closure(["a"], known) == {"a", "b", "c", "e"}
-    assert lock.closure(["a"], known, alternatives=False) == {"a", "b", "e"}
+    known = resolve_debs.records("\n\n".join(text))
+    assert resolve_debs.closure(["a"], known) == {"a", "b", "c", "e"}
+    assert resolve_debs.closure(["a"], known, alternatives=False) == {"a", "b", "e"}
 
 
 def test_the_archives_versions_are_read_newest_first() -> None:
     text = " slurmd | 22.05.8-4+deb12u3 | http://x main\n slurmd | 22.05.8-4+deb12u2 | http://y main\nN: nothing\n"
-    assert archive.parse_madison(text) == {"slurmd": ["22.05.8-4+deb12u3", "22.05.8-4+deb12u2"]}
+    assert apt.parse_madison(text) == {"slurmd": ["22.05.8-4+deb12u3", "22.05.8-4+deb12u2"]}
 
 
-class MovedArchive:
+class MovedArchive(apt.Apt):
     """An archive that has replaced a pinned version by a newer one."""
+
+    def __init__(self) -> None:
+        """It asks nobody."""
 
     def versions(self, packages: list[str]) -> dict[str, list[str]]:
         return {"slapd": ["2.5.13-6", "2.5.13-4"], "munge": ["0.5.15-2"]}
@@ -120,12 +125,12 @@ def test_a_version_that_the_archive_has_replaced_is_taken_as_it_is_now(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     pins = [debs.Deb("cluster", name, version, "amd64", 1, "0" * 64) for name, version in MOVED]
-    assert fetch.available(MovedArchive(), pins, final=False) == {}, "first with fresh lists"
-    assert fetch.available(MovedArchive(), pins, final=True) == {"slapd": "2.5.13-6", "munge": "0.5.15-2"}
+    assert fetch_debs.available(MovedArchive(), pins, final=False) == {}, "first with fresh lists"
+    assert fetch_debs.available(MovedArchive(), pins, final=True) == {"slapd": "2.5.13-6", "munge": "0.5.15-2"}
     assert "slapd 2.5.13-5 is no longer in the archive: 2.5.13-6 is taken instead" in capsys.readouterr().out
     gone = [*pins, debs.Deb("cluster", "gone", "1", "amd64", 1, "0" * 64)]
     with pytest.raises(DemoError, match="do not have: gone"):
-        fetch.available(MovedArchive(), gone, final=True)
+        fetch_debs.available(MovedArchive(), gone, final=True)
 
 
 def test_the_hosts_people_and_clashing_accounts_are_left_out_of_passwd() -> None:
@@ -161,7 +166,7 @@ def test_two_state_folders_have_different_cgroups(tmp_path: Path) -> None:
 def test_a_folder_with_other_files_never_becomes_a_state_folder(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").touch()
     with pytest.raises(DemoError, match="holds other files"):
-        state.State(tmp_path).make()
+        state_folder.State(tmp_path).make()
 
 
 def test_a_bad_port_is_refused_with_what_is_allowed(tmp_path: Path) -> None:
@@ -195,7 +200,7 @@ async def test_many_connections_are_forwarded_whole_and_a_half_closed_one_goes_o
 
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
     listening = socket.create_server(("127.0.0.1", 0), backlog=512)
-    forwarder = asyncio.create_task(forward.serve(listening, server.sockets[0].getsockname()[1]))
+    forwarder = asyncio.create_task(port_forward.serve(listening, server.sockets[0].getsockname()[1]))
     answers = await asyncio.gather(*(talk(listening.getsockname()[1]) for _ in range(100)))
     assert set(answers) == {b"x" * 300_000 + b"end seen"}
     forwarder.cancel()
@@ -206,7 +211,7 @@ async def test_while_nobody_listens_inside_the_browser_gets_an_answer() -> None:
     listening = socket.create_server(("127.0.0.1", 0))
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
-    forwarder = asyncio.create_task(forward.serve(listening, port))
+    forwarder = asyncio.create_task(port_forward.serve(listening, port))
     reader, writer = await asyncio.open_connection("127.0.0.1", listening.getsockname()[1])
     answer = await reader.read(-1)
     assert answer.startswith(b"HTTP/1.1 503 ")
@@ -216,11 +221,11 @@ async def test_while_nobody_listens_inside_the_browser_gets_an_answer() -> None:
 
 
 def test_a_kernel_is_offered_only_when_its_environment_is_built(tmp_path: Path) -> None:
-    settings = layout.SITE.read_text()
+    settings = cluster_files.SITE.read_text()
     (tmp_path / "mxnet").mkdir()
-    site = tomllib.loads(layout.offered(settings, tmp_path))
+    site = tomllib.loads(cluster_files.offered(settings, tmp_path))
     assert [kernel["name"] for kernel in site["kernel"]] == ["python3", "ir", "tensorflow", "mxnet"]
     assert site["ldap"] == tomllib.loads(settings)["ldap"]
     for name in ("pytorch", "jax", "inference"):
         (tmp_path / name).mkdir()
-    assert layout.offered(settings, tmp_path) == settings
+    assert cluster_files.offered(settings, tmp_path) == settings

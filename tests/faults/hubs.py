@@ -13,12 +13,13 @@ from pathlib import Path
 import httpx
 import jupyterhub
 
+from deploy import run_module
 from tests.faults.squeue import LyingSqueue
 from tests.hub.conftest import FOLDER, PORT, Hub
 from tests.inside import VENV_BIN, sh
 
 CHECKOUT = Path(__file__).parents[2]
-STUB = CHECKOUT / "deploy" / "bench" / "stub"
+STUB = CHECKOUT / "tests" / "bench" / "stub"
 ANSWER_PORT = 7999  # as in the stub's own programs
 SMALL = {"cores_without_gpu": 1, "memory_gb_without_gpu": 1}
 SCOPES = ["admin:users", "admin:servers", "admin:server_state"]
@@ -102,7 +103,7 @@ class StubHub(FaultHub):
 
     def start_answering(self) -> None:
         """The one server that answers for every stub session."""
-        command = [str(VENV_BIN / "python"), str(STUB / "answer.py"), str(ANSWER_PORT), jupyterhub.__version__]
+        command = [str(VENV_BIN / "python"), str(STUB / "stub_server.py"), str(ANSWER_PORT), jupyterhub.__version__]
         self._answers_process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
 
     def stop_answering(self) -> None:
@@ -140,5 +141,4 @@ def first_in_path(folder: Path) -> Iterator[None]:
 
 def daemon(action: str, name: str) -> None:
     """``start``, ``stop`` or ``restart`` one daemon of the cluster."""
-    control = CHECKOUT / "deploy" / "demo" / "control.py"
-    sh("/usr/bin/python3", "-EsB", str(control), action, name, timeout_s=150)
+    sh(*run_module.command("deploy.demo.service_control"), action, name, timeout_s=150)

@@ -47,7 +47,7 @@ def test_a_session_whose_node_crashes_goes_on_at_another_node(
     assert alice.server(), "the session is kept while it waits"
     sh("scontrol", "update", f"JobId={job_id}", "StartTime=now")  # Slurm itself waits two minutes
     requeued = time.monotonic()
-    eventually(lambda: "goes on at" in hub.log()[before:], "the session has a new address", within_s=BACK_WITHIN_S)
+    eventually(lambda: "continues at" in hub.log()[before:], "the session has a new address", within_s=BACK_WITHIN_S)
     eventually(alice.is_ready, "the session answers there", within_s=BACK_WITHIN_S)
 
     row.seconds, row.lost = time.monotonic() - requeued, int(jobs_of("alice") != [job_id])

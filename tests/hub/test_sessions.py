@@ -292,7 +292,7 @@ def test_a_session_that_is_requeued_goes_on_at_its_new_place(hub: Hub, alice: Pe
     eventually(lambda: "was requeued" in hub.log()[before:], "the hub notices")
     sh("scontrol", "update", f"JobId={job_id}", "StartTime=now")  # Slurm itself waits two minutes
 
-    eventually(lambda: "goes on at" in hub.log()[before:], "the session has a new address", within_s=90)
+    eventually(lambda: "continues at" in hub.log()[before:], "the session has a new address", within_s=90)
     eventually(alice.is_ready, "the session answers there", within_s=60)
     assert jobs_of("alice") == [job_id]
 

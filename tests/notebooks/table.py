@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from portal.notebooks.catalogue import Template
+from portal.notebooks.template import Template
 
 FOLDER = Path(os.environ.get("DSPORTAL_ARTEFACTS", "/tmp"))
 PARTS = ("1", "2")

@@ -16,7 +16,8 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from portal.data import folder
-from portal.notebooks.catalogue import Template, templates
+from portal.notebooks.catalogue import templates
+from portal.notebooks.template import Template
 from tests.browser.portal_page import log_in_as, picture
 from tests.inside import eventually, home, sh
 from tests.notebooks import table

@@ -25,6 +25,7 @@ from portal.hub.auth import (
 )
 from portal.hub.directory import REFUSED, UNAVAILABLE
 from portal.site import Identity
+from spawners.options import identity_of
 
 
 class FakeDirectory:
@@ -346,7 +347,7 @@ def test_a_hubs_user_is_an_identity() -> None:
     groups = [SimpleNamespace(name="iq"), SimpleNamespace(name="jupyter")]
     user = SimpleNamespace(name="alice", groups=groups, admin=False)
 
-    assert auth.identity_of(user) == Identity("alice", frozenset({"iq", "jupyter"}), admin=False)
+    assert identity_of(user) == Identity("alice", frozenset({"iq", "jupyter"}), admin=False)
 
 
 async def test_settings_without_ldap_are_a_fault_of_the_settings(tmp_path: Any) -> None:

@@ -8,59 +8,52 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator
-from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from portal import bench
+from tests.bench.benches import bench_of
+from tests.bench.result_table import table
+from tests.bench.training import comparison
 
 ROOT = Path(__file__).parents[2]
-ASKED = Namespace(batch_size=16, image_size=224, steps=3, rounds=5)
-
-
-def imported(name: str, *folders: str) -> Any:
-    """A module of the checkout that is not installed."""
-    paths = [str(ROOT / folder) for folder in folders]
-    sys.path[:0] = paths
-    try:
-        return import_module(name)
-    finally:
-        for path in paths:
-            sys.path.remove(path)
+ASKED = Namespace(batch_size=16, image_size=224, steps=3, rounds=5, only="")
 
 
 @pytest.fixture(scope="module")
-def compare() -> Any:
-    """The driver of the bench."""
-    return imported("training.compare", "deploy/bench", "deploy/demo")
-
-
-@pytest.fixture(scope="module")
-def measuring() -> Any:
+def measuring() -> Iterator[ModuleType]:
     """The module of the lessons that needs nothing but Python."""
-    return imported("measuring", "notebooks/tensorflow")
+    spec = spec_from_file_location("measuring", ROOT / "notebooks/tensorflow/measuring.py")
+    assert spec
+    assert spec.loader
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # a dataclass looks there for its module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
 
 
 # -- the bench ------------------------------------------------------------------------------------------
 
 
-def stack(compare: Any, key: str, *rounds: tuple[int, float]) -> Any:
+def stack(key: str, *rounds: tuple[int, float]) -> Any:
     """A script that ran these rounds of (images, seconds)."""
-    return compare.Stack(key, "shared/a", "a.py", "float32", list(rounds))
+    return comparison.Stack(key, "shared/a", "a.py", "float32", list(rounds))
 
 
-def test_the_speed_is_all_images_by_all_seconds_not_the_mean_of_speeds_nor_the_best(compare: Any) -> None:
-    assert stack(compare, "ours", (48, 2.0), (48, 6.0)).images_per_s == 12.0
+def test_the_speed_is_all_images_by_all_seconds_not_the_mean_of_speeds_nor_the_best() -> None:
+    assert stack("ours", (48, 2.0), (48, 6.0)).images_per_s == 12.0
 
 
-def test_ours_is_compared_with_the_fastest_of_the_plain_ones(compare: Any) -> None:
-    found = compare.figures(
+def test_ours_is_compared_with_the_fastest_of_the_plain_ones() -> None:
+    found = comparison.figures(
         [
-            stack(compare, "ours", (48, 3.0), (48, 5.0)),
-            stack(compare, "slow", (48, 48.0)),
-            stack(compare, "fast", (48, 3.0), (48, 3.0)),
+            stack("ours", (48, 3.0), (48, 5.0)),
+            stack("slow", (48, 48.0)),
+            stack("fast", (48, 3.0), (48, 3.0)),
         ]
     )
 
@@ -75,11 +68,11 @@ def test_ours_is_compared_with_the_fastest_of_the_plain_ones(compare: Any) -> No
 
 
 @pytest.mark.parametrize(("ratio", "note"), [(0.999, "missed"), (1.0, ""), (1.2, "")])
-def test_a_ratio_below_one_misses_the_aim_in_the_table(compare: Any, ratio: float, note: str) -> None:
+def test_a_ratio_below_one_misses_the_aim_in_the_table(ratio: float, note: str) -> None:
     plain = {"keras_float32": 6.0, "keras_bfloat16": 8.0, "torch_float32": 4.0, "torch_bfloat16": 10.0}
     ours = {"images_per_s": 10 * ratio, "fastest_plain_images_per_s": 10.0, "ratio": ratio}
     figures = {"bench": "training", "options": vars(ASKED), "cores": 2, "ours": ours, "stock": {}, "plain": plain}
-    lines = [line.rstrip() for line in bench.table(json.loads(json.dumps(figures))).splitlines()]
+    lines = [line.rstrip() for line in table(json.loads(json.dumps(figures))).splitlines()]
 
     (ratio_line,) = [line for line in lines if line.startswith("ratio to the fastest plain script")]
     assert ratio_line.endswith(note or "≥ 1.0")
@@ -87,42 +80,51 @@ def test_a_ratio_below_one_misses_the_aim_in_the_table(compare: Any, ratio: floa
     assert "plain scripts, images a second" in lines
 
 
-def test_every_figure_that_the_bench_gives_has_a_row(compare: Any) -> None:
-    found = compare.figures([stack(compare, one.key, (1, 1.0)) for one in compare.stacks()])
-    kind = bench.bench_of("training")
+def test_every_figure_that_the_bench_gives_has_a_row() -> None:
+    found = comparison.figures([stack(one.key, (1, 1.0)) for one in comparison.stacks()])
+    bench = bench_of("training")
 
-    assert set(found["ours"]) == {row.key for row in kind.rows}
-    assert set(found[kind.part]) == {row.key for row in kind.look}
+    assert set(found["ours"]) == {row.key for row in bench.rows}
+    assert bench.part
+    assert set(found[bench.part.key]) == {row.key for row in bench.part.rows}
 
 
-def test_each_round_begins_with_another_script_and_runs_all(compare: Any) -> None:
-    rounds = [compare.turns(["a", "b", "c"], number) for number in range(4)]
+def test_only_ours_trains_nothing_else_and_compares_with_nothing() -> None:
+    assert [one.key for one in comparison.stacks(only_ours=True)] == ["ours"]
+    found = comparison.figures([stack("ours", (48, 2.0))])
+
+    assert found["plain"] == {}
+    assert not {"ratio", "fastest_plain_images_per_s"} & set(found["ours"])
+
+
+def test_each_round_begins_with_another_script_and_runs_all() -> None:
+    rounds = [comparison.turns(["a", "b", "c"], number) for number in range(4)]
 
     assert rounds == [["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"], ["a", "b", "c"]]
 
 
-def test_all_scripts_get_the_same_batch_and_image_size(compare: Any) -> None:
-    commands = [one.command(ASKED)[-1] for one in compare.stacks()]
+def test_all_scripts_get_the_same_batch_and_image_size() -> None:
+    commands = [one.command(ASKED)[-1] for one in comparison.stacks()]
 
     assert len(commands) == 5
     assert all("--batch-size=16 --image-size=224" in command for command in commands)
     assert all(command.startswith("module load shared shared/") for command in commands)
-    assert all((ROOT / "deploy/bench/training" / one.script).is_file() for one in compare.stacks())
+    assert all((ROOT / "tests/bench/training" / f"{one.script}.py").is_file() for one in comparison.stacks())
 
 
-def test_too_little_memory_for_all_models_is_said_before_they_start(compare: Any) -> None:
-    compare.check_memory(ASKED, "MemAvailable:   20000000 kB\n", 5)
+def test_too_little_memory_for_all_models_is_said_before_they_start() -> None:
+    comparison.check_memory(ASKED, "MemAvailable:   20000000 kB\n", 5)
     with pytest.raises(
         RuntimeError, match=r"5 models take about 16900 MiB, 1953 MiB are free: ask for a smaller batch"
     ):
-        compare.check_memory(ASKED, "MemAvailable:   2000000 kB\n", 5)
+        comparison.check_memory(ASKED, "MemAvailable:   2000000 kB\n", 5)
 
 
 class Script:
     """A stack that runs a line of Python."""
 
-    def __init__(self, compare: Any, code: str) -> None:
-        self.stack = stack(compare, "quick")
+    def __init__(self, code: str) -> None:
+        self.stack = stack("quick")
         self.stack.command = lambda options: [sys.executable, "-c", code]
 
 
@@ -136,20 +138,20 @@ for line in sys.stdin:
 """
 
 
-def test_a_script_is_asked_for_steps_and_what_libraries_print_is_passed_over(compare: Any) -> None:
-    quick = Script(compare, ANSWERS).stack
+def test_a_script_is_asked_for_steps_and_what_libraries_print_is_passed_over() -> None:
+    quick = Script(ANSWERS).stack
 
-    with compare.script(quick, ASKED) as process:
-        assert compare.ask(quick, process, 3) == {"seconds": 3.0}
-        assert compare.ask(quick, process, 5) == {"seconds": 5.0}
+    with comparison.script(quick, ASKED) as process:
+        assert comparison.ask(quick, process, 3) == {"seconds": 3.0}
+        assert comparison.ask(quick, process, 5) == {"seconds": 5.0}
     assert process.poll() is not None
 
 
-def test_a_script_that_ends_early_is_named_with_its_last_words(compare: Any) -> None:
-    broken = Script(compare, "raise SystemExit('no module torch')").stack
+def test_a_script_that_ends_early_is_named_with_its_last_words() -> None:
+    broken = Script("raise SystemExit('no module torch')").stack
 
     words = r"quick \(a\.py with shared/a\) ended with 1: no module torch"
-    with pytest.raises(RuntimeError, match=words), compare.script(broken, ASKED):
+    with pytest.raises(RuntimeError, match=words), comparison.script(broken, ASKED):
         pass
 
 
@@ -200,7 +202,7 @@ def test_stopping_what_never_started_is_an_error(measuring: Any) -> None:
 
 
 @pytest.fixture
-def groups(tmp_path: Path) -> Iterator[Path]:
+def groups(tmp_path: Path) -> Path:
     """Control groups of both versions, with limits of 48, 2 and 6 GiB."""
     first = tmp_path / "memory" / "slurm" / "job_7"
     second = tmp_path / "slice" / "job"

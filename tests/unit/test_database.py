@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for a lock."""
-    monkeypatch.setattr(database, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(database, "LOCK_TIMEOUT_S", 0.1)
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ import portal
 from portal import cli
 from portal.errors import PortalError
 from portal.site import Site, parse
+from tests.bench.__main__ import parser as bench_parser
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -99,11 +100,15 @@ def commands(parser: argparse.ArgumentParser, words: str = "portal") -> Iterator
     yield words, options
 
 
-@pytest.mark.parametrize(("command", "options"), [*commands(cli._parser())])
+# `portal bench` hands its words on to the benches of the checkout.
+COMMANDS = [*commands(cli._parser()), *commands(bench_parser(), "portal bench")]
+
+
+@pytest.mark.parametrize(("command", "options"), COMMANDS)
 def test_every_command_and_option_stands_in_the_reference(command: str, options: list[str]) -> None:
     text = (REFERENCE / "commands.md").read_text()
 
-    if command.count(" ") and not any(other.startswith(f"{command} ") for other, _ in commands(cli._parser())):
+    if command.count(" ") and not any(other.startswith(f"{command} ") for other, _ in COMMANDS):
         assert f"| `{command}` |" in text
     for option in options:
         assert f"`{option}`" in text or f"`{command} {option}`" in text
@@ -113,7 +118,9 @@ def test_every_command_and_option_stands_in_the_reference(command: str, options:
 def test_every_portal_command_in_a_block_is_one(page: Path) -> None:
     for line in "\n".join(blocks(page, "console")).splitlines():
         if found := re.search(r"(?:^[$#] |-- )(?:\S*/)?portal (\S.*)$", line):
-            cli._parser().parse_args(shlex.split(found[1], comments=True))
+            arguments = cli._parser().parse_args(shlex.split(found[1], comments=True))
+            if arguments.command is cli._bench:
+                bench_parser().parse_args(arguments.words)
 
 
 def test_every_verb_and_option_of_the_demo_stands_in_the_reference() -> None:

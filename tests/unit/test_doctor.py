@@ -410,7 +410,7 @@ def write_key(file: Path, key: ec.EllipticCurvePrivateKey) -> None:
 async def https(site: Site) -> Check:
     """The finding as doctor makes it, faults included."""
     (group,) = (group for group in report.GROUPS if group.what == "HTTPS")
-    (check,) = await report._looked(group, site, ScriptedHost())
+    (check,) = await report._checked(group, site, ScriptedHost())
     return check
 
 

@@ -95,27 +95,6 @@ def test_nothing_is_free_where_there_is_no_node() -> None:
     assert forecast.free([node("gpu01", used=4)], "sxm2").gpus == {"v100": 0}
 
 
-@pytest.mark.parametrize(
-    ("gpus", "cores", "memory_mib", "kind", "fits"),
-    [
-        (2, 24, 300_000, "", True),
-        (2, 24, 300_000, "v100", True),
-        (3, 1, 1, "", False),  # three are free, but not on one node
-        (1, 25, 1, "", False),
-        (1, 1, 300_001, "", False),
-        (1, 1, 1, "a100", False),
-        (0, 24, 1, "", True),
-    ],
-)
-def test_a_session_fits_when_one_node_has_all_of_it(
-    gpus: int, cores: int, memory_mib: int, kind: str, fits: bool
-) -> None:
-    nodes = [node("gpu01", used=3), node("gpu02", used=2), node("gpu03", states=frozenset({"DOWN"}))]
-
-    assert forecast.fits_now(gpus, cores, memory_mib, "sxm2", nodes, kind) == fits
-    assert not forecast.fits_now(gpus, cores, memory_mib, "hipri", nodes, kind)
-
-
 def reservation(name: str, starts_h: float, ends_h: float, *nodes: str, is_maintenance: bool = True) -> Reservation:
     return Reservation(name, NOW + starts_h * HOUR, NOW + ends_h * HOUR, frozenset(nodes), is_maintenance)
 

@@ -10,7 +10,7 @@ import pytest
 from portal.errors import RequestError
 from portal.request import SessionRequest, checked
 from portal.site import Identity, Site, parse
-from spawners import form
+from spawners import form, options
 
 BOB = Identity("bob", frozenset({"jupyter", "hipri"}))
 
@@ -64,7 +64,7 @@ def test_only_the_partitions_open_to_this_person_are_offered_each_with_its_limit
 
 
 def test_an_untouched_form_asks_for_the_sites_defaults(site: Site, alice: Identity) -> None:
-    asked = form.options(show(site, alice).sent())
+    asked = options.from_form(show(site, alice).sent())
 
     assert checked(asked, site, alice) == checked({}, site, alice) == SessionRequest("sxm2", 1, 8)
 
@@ -72,13 +72,13 @@ def test_an_untouched_form_asks_for_the_sites_defaults(site: Site, alice: Identi
 def test_the_last_choices_are_chosen_again(site: Site) -> None:
     last = SessionRequest("hipri", 3, 5)
 
-    assert checked(form.options(show(site, BOB, last).sent()), site, BOB) == last
+    assert checked(options.from_form(show(site, BOB, last).sent()), site, BOB) == last
 
 
 def test_last_choices_that_are_no_longer_offered_fall_back_one_by_one(site: Site, alice: Identity) -> None:
     page = show(site, alice, SessionRequest("hipri", 99, 1000))
 
-    assert checked(form.options(page.sent()), site, alice) == SessionRequest("sxm2", 4, 8)
+    assert checked(options.from_form(page.sent()), site, alice) == SessionRequest("sxm2", 4, 8)
 
 
 def test_a_partition_without_gpus_and_with_short_sessions_has_a_form_that_can_be_sent(
@@ -89,7 +89,7 @@ def test_a_partition_without_gpus_and_with_short_sessions_has_a_form_that_can_be
     page = show(site, alice)
 
     assert "cpu up to 2 h, no GPU" in page.words
-    assert checked(form.options(page.sent()), site, alice) == SessionRequest("cpu", 0, 2)
+    assert checked(options.from_form(page.sent()), site, alice) == SessionRequest("cpu", 0, 2)
 
 
 def test_who_may_use_no_partition_reads_whom_to_ask_and_gets_no_fields(tables: dict[str, Any]) -> None:
@@ -151,13 +151,13 @@ def test_the_form_needs_no_script_and_loads_nothing(site: Site) -> None:
 def test_form_data_becomes_options_word_by_word() -> None:
     data = {"gpus": ["2"], "hours": ["8"], "partition": ["sxm2"], "_xsrf": ["secret"]}
 
-    assert form.options(data) == {"gpus": "2", "hours": "8", "partition": "sxm2"}
+    assert options.from_form(data) == {"gpus": "2", "hours": "8", "partition": "sxm2"}
 
 
 @pytest.mark.parametrize("name", ["qos", "prologue", "gpus_file", "", "gpus[]", "Gpus"])
 def test_an_unknown_field_is_refused_by_its_name(name: str) -> None:
     with pytest.raises(RequestError, match="only the fields partition, gpus, hours") as refused:
-        form.options({"gpus": ["1"], name: ["x"]})
+        options.from_form({"gpus": ["1"], name: ["x"]})
 
     assert refused.value.given == name
 
@@ -165,22 +165,28 @@ def test_an_unknown_field_is_refused_by_its_name(name: str) -> None:
 @pytest.mark.parametrize("values", [["1", "4"], []])
 def test_a_field_that_comes_twice_or_empty_handed_is_refused(values: list[str]) -> None:
     with pytest.raises(RequestError, match="one value") as refused:
-        form.options({"gpus": values})
+        options.from_form({"gpus": values})
 
     assert refused.value.field == "gpus"
 
 
 def test_what_can_be_read_of_a_refused_form_is_kept() -> None:
-    data = {"gpus": ["3"], "hours": ["many"], "partition": ["iq"], "qos": ["vip"], "x_file": [{"body": b""}]}
+    data: dict[str, list[object]] = {
+        "gpus": ["3"],
+        "hours": ["many"],
+        "partition": ["iq"],
+        "qos": ["vip"],
+        "x_file": [{"body": b""}],
+    }
 
-    assert form.entered(data) == SessionRequest("iq", 3, 0)
-    assert form.entered({}) == SessionRequest()
+    assert options.entered(data) == SessionRequest("iq", 3, 0)
+    assert options.entered({}) == SessionRequest()
 
 
 @pytest.mark.parametrize("kept", [{}, {"gpus": [1]}, {"gpus": None, "hours": True}, {"partition": 7}, {"x": 1}])
 def test_options_kept_from_an_older_portal_never_stop_the_form(
     site: Site, alice: Identity, kept: dict[str, object]
 ) -> None:
-    page = show(site, alice, form.remembered(kept))
+    page = show(site, alice, options.remembered(kept))
 
-    assert checked(form.options(page.sent()), site, alice) == SessionRequest("sxm2", 1, 8)
+    assert checked(options.from_form(page.sent()), site, alice) == SessionRequest("sxm2", 1, 8)

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+from deploy.environments import horovod_environments, horovod_openmpi, horovod_wheel
+from deploy.environments.horovod_wheel import Recipe
+from deploy.environments.wheels import BuildError
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "environments"
 SCRIPT = FOLDER / "horovod.py"
 STANDARD = "set(CMAKE_CXX_STANDARD 14)\n"
-
-
-@pytest.fixture(scope="module")
-def builder() -> Iterator[ModuleType]:
-    """The script as a module; the names of its neighbours are given back afterwards."""
-    before, path = dict(sys.modules), list(sys.path)
-    sys.path.insert(0, str(FOLDER))
-    spec = importlib.util.spec_from_file_location("horovod_builder", SCRIPT)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["horovod_builder"] = module
-    spec.loader.exec_module(module)
-    yield module
-    sys.path[:] = path
-    for name in set(sys.modules) - set(before):
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(FOLDER.parent)):
-            del sys.modules[name]
 
 
 @pytest.fixture
@@ -60,8 +43,8 @@ def run(*options: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_the_sources_are_changed_for_todays_frameworks(builder: ModuleType, source: Path) -> None:
-    builder.horovod_wheel.patch(source)
+def test_the_sources_are_changed_for_todays_frameworks(source: Path) -> None:
+    horovod_wheel.patch(source)
     assert "int x" not in (source / "horovod/tensorflow/xla_mpi_ops.cc").read_text()
     for file in ("CMakeLists.txt", "horovod/torch/CMakeLists.txt"):
         assert (
@@ -72,43 +55,42 @@ def test_the_sources_are_changed_for_todays_frameworks(builder: ModuleType, sour
 @pytest.mark.parametrize(
     "file", ["horovod/tensorflow/xla_mpi_ops.cc", "CMakeLists.txt", "horovod/torch/CMakeLists.txt"]
 )
-def test_other_sources_are_refused(builder: ModuleType, source: Path, file: str) -> None:
+def test_other_sources_are_refused(source: Path, file: str) -> None:
     (source / file).write_text("something new\n")
-    with pytest.raises(builder.BuildError, match=file):
-        builder.horovod_wheel.patch(source)
+    with pytest.raises(BuildError, match=file):
+        horovod_wheel.patch(source)
 
 
-def test_the_wheel_is_another_one_for_whatever_goes_into_it(
-    builder: ModuleType, environment: Path, tmp_path: Path
-) -> None:
-    plain = builder.Recipe("tensorflow", environment)
-    assert plain.key == builder.Recipe("tensorflow", environment).key
+def test_the_wheel_is_another_one_for_whatever_goes_into_it(environment: Path, tmp_path: Path) -> None:
+    plain = Recipe("tensorflow", environment)
+    assert plain.key == Recipe("tensorflow", environment).key
     others = [
-        builder.Recipe("pytorch", environment),
-        builder.Recipe("tensorflow", environment, tmp_path / "cuda"),
-        builder.Recipe("tensorflow", environment, tmp_path / "cuda", tmp_path / "nccl"),
+        Recipe("pytorch", environment),
+        Recipe("tensorflow", environment, tmp_path / "cuda"),
+        Recipe("tensorflow", environment, tmp_path / "cuda", tmp_path / "nccl"),
     ]
     keys = {recipe.key for recipe in [plain, *others]}
     (environment / ".dsportal-stamp").write_text("made from a newer lock")
     assert len({*keys, plain.key}) == 5
 
 
-def test_an_environment_is_another_one_for_another_framework_place_or_wheel(
-    builder: ModuleType, environment: Path
-) -> None:
-    recipe = builder.Recipe("tensorflow", environment)
-    first = builder.stamp(recipe, Path("/cm"))
-    assert first == builder.stamp(recipe, Path("/cm"))
-    others = [builder.stamp(recipe, Path("/apps")), builder.stamp(builder.Recipe("pytorch", environment), Path("/cm"))]
+def test_an_environment_is_another_one_for_another_framework_place_or_wheel(environment: Path) -> None:
+    recipe = Recipe("tensorflow", environment)
+    first = horovod_environments.stamp(recipe, Path("/cm"))
+    assert first == horovod_environments.stamp(recipe, Path("/cm"))
+    others = [
+        horovod_environments.stamp(recipe, Path("/apps")),
+        horovod_environments.stamp(Recipe("pytorch", environment), Path("/cm")),
+    ]
     (environment / ".dsportal-stamp").write_text("made from a newer lock")
-    assert len({first, *others, builder.stamp(recipe, Path("/cm"))}) == 4
+    assert len({first, *others, horovod_environments.stamp(recipe, Path("/cm"))}) == 4
 
 
-def test_horovods_own_settings_follow_the_choice(builder: ModuleType, tmp_path: Path) -> None:
-    plain = builder.Recipe("tensorflow", tmp_path).variables
+def test_horovods_own_settings_follow_the_choice(tmp_path: Path) -> None:
+    plain = Recipe("tensorflow", tmp_path).variables
     assert plain["HOROVOD_WITHOUT_PYTORCH"] == plain["HOROVOD_WITH_MPI"] == plain["HOROVOD_WITH_GLOO"] == "1"
     assert "HOROVOD_GPU" not in plain
-    gpus = builder.Recipe("pytorch", tmp_path, Path("/usr/local/cuda"), Path("/opt/nccl")).variables
+    gpus = Recipe("pytorch", tmp_path, Path("/usr/local/cuda"), Path("/opt/nccl")).variables
     assert gpus["HOROVOD_WITH_PYTORCH"] == gpus["HOROVOD_WITHOUT_TENSORFLOW"] == "1"
     assert (gpus["HOROVOD_GPU"], gpus["HOROVOD_GPU_OPERATIONS"]) == ("CUDA", "NCCL")
     assert (gpus["HOROVOD_CUDA_HOME"], gpus["HOROVOD_NCCL_HOME"]) == ("/usr/local/cuda", "/opt/nccl")
@@ -142,24 +124,24 @@ def test_a_wrong_folder_is_named(environment: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("framework", ["tensorflow", "pytorch"])
-def test_the_module_names_the_environment_that_is_built(framework: str, builder: ModuleType) -> None:
-    target = builder.TARGETS[framework]
+def test_the_module_names_the_environment_that_is_built(framework: str) -> None:
+    target = horovod_environments.TARGETS[framework]
     modulefile = FOLDER.parent / "modulefiles/shared/shared" / target.environment.name / target.environment.version
     lines = modulefile.read_text().splitlines()
     assert f"set root {target.environment.folder(Path('/cm'))}" in lines
     assert f"module load shared/{framework}/{target.framework.version}" in lines
     assert {"conflict shared/horovod", "conflict shared/horovod-pytorch"} <= set(lines)
-    tree = builder.horovod_openmpi.variables(Path("$root/openmpi"))
+    tree = horovod_openmpi.variables(Path("$root/openmpi"))
     for name in ("OPAL_PREFIX", "PMIX_INSTALL_PREFIX"):
         assert f"setenv {name} {tree[name]}" in lines
     assert f"prepend-path LD_LIBRARY_PATH {tree['LD_LIBRARY_PATH']}" in lines
 
 
-def test_each_environment_gets_the_modules_that_its_framework_can_import(builder: ModuleType) -> None:
-    ours = {file.name for file in builder.LESSONS.glob("*.py")}
-    for framework, target in builder.TARGETS.items():
+def test_each_environment_gets_the_modules_that_its_framework_can_import() -> None:
+    ours = {file.name for file in horovod_environments.LESSONS.glob("*.py")}
+    for framework, target in horovod_environments.TARGETS.items():
         assert set(target.lessons) <= ours
         for name in target.lessons:
             other = {"tensorflow": "torch", "pytorch": "tensorflow"}[framework]
-            assert f"import {other}" not in (builder.LESSONS / name).read_text()
-    assert {name for target in builder.TARGETS.values() for name in target.lessons} == ours
+            assert f"import {other}" not in (horovod_environments.LESSONS / name).read_text()
+    assert {name for target in horovod_environments.TARGETS.values() for name in target.lessons} == ours

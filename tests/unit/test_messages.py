@@ -7,11 +7,12 @@ from datetime import datetime
 
 import pytest
 
-from portal import messages
 from portal.request import SessionRequest
 from portal.site import Site
 from portal.slurm.accounting import JobEnd
 from portal.slurm.jobs import Job
+from portal.slurm.outlook import Outlook
+from spawners import messages
 
 WAITING = Job("8", "PENDING", "sxm2", "bob", reason="Resources", submitted_at=datetime(2026, 11, 21, 9))
 
@@ -19,42 +20,42 @@ WAITING = Job("8", "PENDING", "sxm2", "bob", reason="Resources", submitted_at=da
 def test_a_waiting_job_says_why_and_when_at_the_earliest() -> None:
     later = replace(WAITING, starts_at=datetime(2026, 11, 21, 14, 20))
 
-    assert messages.view(WAITING).words == "Job 8 waits: all fitting GPUs, cores or memory are in use."
-    assert messages.view(later).words.endswith(
+    assert messages.view(WAITING).text == "Job 8 waits: all fitting GPUs, cores or memory are in use."
+    assert messages.view(later).text.endswith(
         "expects it to start at 14:20, earlier if other jobs end before their limit."
     )
 
 
 def test_a_waiting_job_says_its_place_what_is_free_and_what_maintenance_comes() -> None:
     maintenance = datetime(2026, 11, 23, 6)
-    outlook = messages.Outlook(position=3, gpus_free=5, gpus_on_one_node=2, maintenance_at=maintenance)
+    outlook = Outlook(position=3, gpus_free=5, gpus_on_one_node=2, maintenance_at=maintenance)
 
-    words = messages.view(WAITING, outlook=outlook).words
+    words = messages.view(WAITING, outlook=outlook).text
 
     assert "2 jobs are ahead of it." in words
     assert "Free GPUs now: 5, at most 2 on one node." in words
     assert "A maintenance begins Monday 23 November, 06:00" in words
-    assert "No GPU is free now." in messages.view(WAITING, outlook=messages.Outlook(gpus_free=0)).words
-    assert "It is the next" in messages.view(WAITING, outlook=messages.Outlook(position=1)).words
+    assert "No GPU is free now." in messages.view(WAITING, outlook=Outlook(gpus_free=0)).text
+    assert "It is the next" in messages.view(WAITING, outlook=Outlook(position=1)).text
     held = replace(WAITING, reason="JobHeldAdmin")
-    assert messages.view(held, outlook=outlook).words == "Job 8 waits: an administrator holds the job."
+    assert messages.view(held, outlook=outlook).text == "Job 8 waits: an administrator holds the job."
 
 
 def test_a_reason_without_words_is_shown_as_slurm_calls_it() -> None:
     assert (
         "Slurm's reason: QOSMaxWallDurationPerJobLimit"
-        in messages.view(replace(WAITING, reason="QOSMaxWallDurationPerJobLimit")).words
+        in messages.view(replace(WAITING, reason="QOSMaxWallDurationPerJobLimit")).text
     )
     assert (
         "(UnavailableNodes:gpu01)"
-        in messages.view(replace(WAITING, reason="ReqNodeNotAvail, UnavailableNodes:gpu01")).words
+        in messages.view(replace(WAITING, reason="ReqNodeNotAvail, UnavailableNodes:gpu01")).text
     )
 
 
 def test_a_running_job_names_its_node_and_a_silent_slurm_its_silence() -> None:
-    assert messages.view(replace(WAITING, state="RUNNING", node="gpu02")).words.startswith("Job 8 runs on gpu02")
-    assert messages.view(WAITING, stale_s=12.4).words.startswith("Slurm has not answered for 12 s")
-    assert messages.view(None, stale_s=float("inf")).words == "Slurm has not answered; the session keeps its place."
+    assert messages.view(replace(WAITING, state="RUNNING", node="gpu02")).text.startswith("Job 8 runs on gpu02")
+    assert messages.view(WAITING, stale_s=12.4).text.startswith("Slurm has not answered for 12 s")
+    assert messages.view(None, stale_s=float("inf")).text == "Slurm has not answered; the session keeps its place."
     assert messages.view(None).percent < messages.view(WAITING).percent
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from portal.errors import KernelError
 from portal.kernels import module_cache
+from portal.kernels.delta import applied, difference
 from portal.kernels.module_output import in_one_line, parse
-from portal.kernels.modules import ModuleSystem, applied, clean, difference, environment
+from portal.kernels.modules import ModuleSystem, clean, environment
 from tests.unit.module_command import Modules
 
 # Environment Modules 5.2.0, `modulecmd python load shared/base`.

@@ -13,9 +13,9 @@ import pytest
 
 from portal import cli
 from portal.notebooks import catalogue, style
-from portal.notebooks.catalogue import Template
 from portal.notebooks.new import Kernelspec, NotCreated, choose, create
 from portal.notebooks.table import table
+from portal.notebooks.template import Template
 
 PYTHON = Kernelspec("tensorflow", "TensorFlow", "python")
 KERNELS = {"tensorflow": PYTHON, "ir": Kernelspec("ir", "R", "R")}

@@ -249,14 +249,14 @@ def copies(home: Path) -> list[str]:
 
 
 def test_a_new_home_gets_the_templates_and_the_storage(home: Path, ours: Path, tmp_path: Path) -> None:
-    assert prepare_home(str(home), str(ours), [{"name": "isilon", "path": str(tmp_path)}]) == []
+    assert prepare_home(str(home), str(ours), [("isilon", str(tmp_path))]) == []
     assert copies(home) == ["templates/README.md", "templates/tensorflow/mnist.ipynb"]
     assert (home / "isilon").resolve() == tmp_path.resolve()
     assert (home / "templates/tensorflow/mnist.ipynb").stat().st_mode & 0o777 == 0o644
 
 
 def test_a_second_start_writes_nothing(home: Path, ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    storage = [{"name": "isilon", "path": "/mnt/isilon"}]
+    storage = [("isilon", "/mnt/isilon")]
     prepare_home(home, ours, storage)
     monkeypatch.setattr(home_module, "_replace", lambda *_: pytest.fail("something was written"))
     assert prepare_home(home, ours, storage) == []
@@ -343,14 +343,14 @@ def test_a_home_that_is_itself_a_link_is_followed(home: Path, ours: Path, tmp_pa
 def test_something_of_theirs_with_the_storages_name_stays(make: str, home: Path, ours: Path) -> None:
     place = home / "isilon"
     getattr(place, make)(*([] if make == "mkdir" else ["theirs"]))
-    (note,) = prepare_home(home, ours, [{"name": "isilon", "path": "/mnt/isilon"}])
+    (note,) = prepare_home(home, ours, [("isilon", "/mnt/isilon")])
     assert "~/isilon is something of yours" in note
     assert not place.is_symlink() or str(place.readlink()) == "theirs"
 
 
 def test_our_own_link_follows_the_storage_when_it_moves(home: Path, ours: Path) -> None:
-    prepare_home(home, ours, [{"name": "isilon", "path": "/mnt/old"}])
-    assert prepare_home(home, ours, [{"name": "isilon", "path": "/mnt/new"}]) == []
+    prepare_home(home, ours, [("isilon", "/mnt/old")])
+    assert prepare_home(home, ours, [("isilon", "/mnt/new")]) == []
     assert str((home / "isilon").readlink()) == "/mnt/new"
 
 
@@ -361,7 +361,7 @@ def test_a_full_disk_is_one_note_and_leaves_no_half_file(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fdopen", full)
-    (note,) = prepare_home(home, ours, [{"name": "isilon", "path": "/mnt/isilon"}])
+    (note,) = prepare_home(home, ours, [("isilon", "/mnt/isilon")])
     assert "No space left on device" in note
     assert copies(home) == []
     assert (home / "isilon").is_symlink()
@@ -373,6 +373,6 @@ def test_a_home_that_does_not_exist_is_one_note(tmp_path: Path, ours: Path) -> N
 
 
 def test_missing_templates_are_one_note_and_the_storage_is_linked(home: Path, tmp_path: Path) -> None:
-    (note,) = prepare_home(home, tmp_path / "none", [{"name": "isilon", "path": "/mnt/isilon"}])
+    (note,) = prepare_home(home, tmp_path / "none", [("isilon", "/mnt/isilon")])
     assert "there is no folder" in note
     assert (home / "isilon").is_symlink()

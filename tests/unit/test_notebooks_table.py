@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from portal.data import folder
-from portal.notebooks.catalogue import Template, templates
+from portal.notebooks.catalogue import templates
+from portal.notebooks.template import Template
 from tests.notebooks.table import Ran, Row, as_json, rows, text
 
 ROOT = Path(__file__).parents[2]

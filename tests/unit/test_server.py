@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from certipy import Certipy
 
+from portal.session_settings import TLS
 from portal.singleuser import server
 
 TOKEN = "token-of-the-session"
@@ -64,7 +65,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Hub]]:
     monkeypatch.setenv("JUPYTERHUB_API_TOKEN", TOKEN)
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # nobody listens there
     monkeypatch.setattr(server, "ANNOUNCE_WAIT_S", 0)
-    for variable in (server.TLS, *server.TLS_FILES.values()):
+    for variable in (TLS, *server.TLS_FILES.values()):
         monkeypatch.setenv(variable, "")
         monkeypatch.delenv(variable)
     yield start
@@ -193,11 +194,11 @@ def test_the_certificates_become_private_files_and_leave_the_environment(
     hub: Callable[..., Hub], authority: Authority, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     given = authority.given("alice")
-    monkeypatch.setenv(server.TLS, json.dumps(given))
+    monkeypatch.setenv(TLS, json.dumps(given))
 
     server.use_tls(tmp_path)
 
-    assert server.TLS not in os.environ
+    assert TLS not in os.environ
     for name, variable in server.TLS_FILES.items():
         file = Path(os.environ[variable])
         assert (file.parent, file.stat().st_mode & 0o777, file.read_text()) == (tmp_path, 0o600, given[name])
@@ -213,7 +214,7 @@ def test_a_session_shows_its_certificate_to_the_hub(
     hub: Callable[..., Hub], authority: Authority, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     known = hub(204, tls=authority.hub_side())
-    monkeypatch.setenv(server.TLS, json.dumps(authority.given("alice")))
+    monkeypatch.setenv(TLS, json.dumps(authority.given("alice")))
     server.use_tls(tmp_path)
 
     server.announce(41233)
@@ -229,7 +230,7 @@ def test_nothing_is_said_to_a_hub_that_is_not_ours_or_does_not_know_us(
     known = hub(204, tls=authority.hub_side())
     if wrong != "no certificate":
         (tmp_path / "runtime").mkdir()
-        monkeypatch.setenv(server.TLS, json.dumps(Authority(tmp_path / "other").given("alice")))
+        monkeypatch.setenv(TLS, json.dumps(Authority(tmp_path / "other").given("alice")))
         server.use_tls(tmp_path / "runtime")
 
     with pytest.raises(ssl.SSLCertVerificationError):

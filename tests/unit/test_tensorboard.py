@@ -13,7 +13,8 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets, bind_unix_socket
 from tornado.web import Application, RequestHandler
 
-from portal.singleuser.extension import runtime_folder, session_facts, session_settings
+from portal.session_settings import SessionSettings, StorageFolder
+from portal.singleuser.extension import runtime_folder, session_facts
 from portal.tensorboard.boards import Boards, command, environment
 from portal.tensorboard.error_page import page
 from portal.tensorboard.folders import FolderRefused, Folders
@@ -138,20 +139,15 @@ def test_sockets_lie_where_their_path_is_short_enough(tmp_path: Path) -> None:
     other.rmdir()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", "3"])
-def test_settings_that_cannot_be_read_are_none(text: str) -> None:
-    assert session_settings({"DSPORTAL_SESSION": text}) == {}
-
-
 def test_the_facts_of_a_session() -> None:
-    settings = {"title": "GPU Portal", "storage": [{"name": "isilon", "path": "/mnt/isilon"}]}
+    settings = SessionSettings("GPU Portal", storage=(StorageFolder("isilon", "/mnt/isilon"),))
     assert session_facts(settings, {"SLURM_JOB_END_TIME": "1700000000"}) == {
         "title": "GPU Portal",
         "storage": [{"name": "isilon", "path": "/mnt/isilon"}],
         "ends_at": 1700000000,
         "templates": "templates",
     }
-    assert session_facts({}, {"SLURM_JOB_END_TIME": "soon"})["ends_at"] is None
+    assert session_facts(SessionSettings(), {"SLURM_JOB_END_TIME": "soon"})["ends_at"] is None
 
 
 class Echo(RequestHandler):

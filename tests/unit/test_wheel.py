@@ -44,8 +44,10 @@ def test_the_data_is_where_jupyter_and_the_portal_look_for_it(names: set[str], d
     assert [name for name in names if name.endswith(f".data/data/{data}")]
 
 
-def test_no_tests_and_no_demo_are_shipped(names: set[str]) -> None:
-    assert not [name for name in names if "tests/" in name or "deploy/demo" in name or name.endswith(".map")]
+def test_no_tests_no_benches_and_no_demo_are_shipped(names: set[str]) -> None:
+    assert not [
+        name for name in names if "tests/" in name or "deploy/demo" in name or "bench" in name or name.endswith(".map")
+    ]
 
 
 def test_the_installed_portal_is_the_one_of_this_distribution() -> None:

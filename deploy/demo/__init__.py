@@ -1,0 +1,1 @@
+"""The demo: a whole Slurm site with the portal on it, in namespaces of its own. Nothing is installed."""

@@ -1,0 +1,69 @@
+"""Enter a running demo: the command line of nsenter, and (run inside) the switch to an account.
+
+``enter_namespaces ACCOUNT FOLDER COMMAND…`` is what nsenter starts; it becomes the command.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import sys
+
+from deploy import run_module
+from deploy.demo.parent_death import signal_at_parents_end
+from deploy.demo.services import PATH
+from deploy.demo.state_folder import Run
+
+# What belongs to the caller's login outside, and would mislead inside.
+DROPPED = ("XDG_", "DBUS_", "SSH_", "SUDO_", "LD_", "TMPDIR", "MAIL", "VIRTUAL_ENV", "OLDPWD")
+
+
+def command(run: Run, arguments: list[str]) -> list[str]:
+    """The argv that runs this module with ``arguments`` inside a running demo, as namespace root."""
+    user = ["--user", "--setuid", "0", "--setgid", "0"] if run.variant == "rootless" else []
+    spaces = ["--mount", "--pid", "--net", "--ipc", "--uts", "--cgroup", "--root", "--wd"]
+    module = run_module.command("deploy.demo.enter_namespaces")
+    return ["nsenter", "--target", str(run.init_pid), *user, *spaces, *module, *arguments]
+
+
+def environment(account: pwd.struct_passwd, variables: dict[str, str]) -> dict[str, str]:
+    """The caller's environment, with what an account changes."""
+    kept = {key: value for key, value in variables.items() if not key.startswith(DROPPED)}
+    name = account.pw_name
+    home = account.pw_dir
+    shell = account.pw_shell
+    return {**kept, "PATH": PATH, "HOME": home, "USER": name, "LOGNAME": name, "SHELL": shell, "LANG": "C.UTF-8"}
+
+
+def become(account: pwd.struct_passwd) -> None:
+    """Take on an account, and die with the nsenter that started us."""
+    if account.pw_uid:
+        os.initgroups(account.pw_name, account.pw_gid)
+        os.setgid(account.pw_gid)
+        os.setuid(account.pw_uid)
+    signal_at_parents_end(signal.SIGKILL)
+
+
+def main(arguments: list[str]) -> None:
+    """Become the account and then the command."""
+    user, folder, *rest = arguments
+    try:
+        account = pwd.getpwnam(user)
+    except KeyError:
+        sys.exit(f"no account {user!r} inside; people: getent passwd, or see what the demo printed at its start")
+    become(account)
+    try:
+        os.chdir(folder or account.pw_dir)
+    except OSError:
+        os.chdir("/")
+    variables = environment(account, dict(os.environ))
+    try:
+        os.execvpe(rest[0], rest, variables)  # noqa: S606
+    except OSError as error:
+        print(f"{rest[0]}: {error.strerror}", file=sys.stderr)
+        sys.exit(127 if isinstance(error, FileNotFoundError) else 126)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

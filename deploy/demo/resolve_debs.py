@@ -1,0 +1,116 @@
+"""Make ``debs.lock`` anew (maintainers): resolve what each group needs beyond any Debian host of this release."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from deploy.demo import debs
+from deploy.demo.apt import Apt
+from deploy.demo.console import DemoError, say
+
+WANTED = {
+    "cluster": [
+        "slurmctld",
+        "slurmd",
+        "slurmdbd",
+        "slurm-client",
+        "munge",
+        "slapd",
+        "ldap-utils",
+        "nslcd",
+        "libnss-ldapd",
+        "mariadb-server-core",
+        "mariadb-client-core",
+        "environment-modules",
+        "sudo",
+        "iproute2",
+        "openssl",
+        "r-base-core",
+        "r-cran-irkernel",
+        "dataset-fashion-mnist",
+        "python3-venv",
+        "charliecloud-runtime",
+    ],
+    "browser": ["chromium", "fonts-dejavu-core", "fonts-liberation"],
+    "rootless-test": ["uidmap"],
+    "openmpi": ["openmpi-bin", "libopenmpi3"],
+}
+# Unpacked by themselves (deploy/environments/horovod.py), so that they need nothing of the other groups.
+APART = {"openmpi"}
+# Taken without what they depend on: the headers, of which a build needs neither a Fortran nor a second C compiler.
+ALONE = {"openmpi": ["libopenmpi-dev"]}
+# On every host that can start the demo: what Debian requires, the apt and the Python that run it, and the C library.
+HOST = ["apt", "dpkg", "libc6", "python3", "python3-minimal", "usr-is-merged"]
+HEADER = """\
+# The Debian packages of the demo cluster, pinned: group, package, version, architecture, bytes, sha256.
+# Made by `deploy/demo/demo lock`; what every host of the release has anyway is left out.
+"""
+
+
+def write_lock(folder: Path) -> None:
+    """Resolve every group against the archive's current state and write ``debs.lock``."""
+    apt = Apt(folder)
+    apt.update()
+    known = records(apt.ask("apt-cache", "dumpavail"))
+    required = [name for name, record in known.items() if record.get("Priority") == "required"]
+    host = closure(required + HOST, known, alternatives=False)
+    taken = set(host)
+    lines = []
+    for group, wanted in WANTED.items():
+        chosen = resolved(apt, wanted)
+        whole = closure(wanted, {name: known[name] for name in chosen & known.keys()})
+        needed = sorted(whole - (host if group in APART else taken) | set(ALONE.get(group, ())))
+        lines += [deb_of(group, known[name]).line for name in needed]
+        taken |= set(needed)
+        say(f"{group}: {len(needed)} packages")
+    debs.LOCK.write_text(HEADER + "\n".join(lines) + "\n")
+
+
+def resolved(apt: Apt, wanted: list[str]) -> set[str]:
+    """The packages that apt would install for ``wanted`` on an empty system (it picks among alternatives)."""
+    plan = apt.ask("apt-get", "install", "--simulate", "--no-install-recommends", *wanted, "usr-is-merged")
+    names = set(re.findall(r"^Inst (\S+) ", plan, flags=re.MULTILINE))
+    if not names:
+        raise DemoError(f"apt finds no way to install {' '.join(wanted)}")
+    return names
+
+
+def records(dump: str) -> dict[str, dict[str, str]]:
+    """Read ``apt-cache dumpavail``: the record of each package's newest version."""
+    found: dict[str, dict[str, str]] = {}
+    for paragraph in dump.split("\n\n"):
+        record = dict(re.findall(r"^(\S+): (.*)$", paragraph, flags=re.MULTILINE))
+        if "Package" in record:
+            found.setdefault(record["Package"], record)
+    return found
+
+
+def closure(names: list[str], known: dict[str, dict[str, str]], alternatives: bool = True) -> set[str]:
+    """Everything that ``names`` depend on among ``known``, themselves included, without Recommends.
+
+    ``alternatives=False`` leaves out ``a | b``: nobody knows which of them a host has.
+    """
+    seen: set[str] = set()
+    waiting = [name for name in names if name in known]
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += [other for other in dependencies(known[name], alternatives) if other in known]
+    return seen
+
+
+def dependencies(record: dict[str, str], alternatives: bool) -> list[str]:
+    """The names in Depends and Pre-Depends, with or without the choices ``a | b``."""
+    clauses = ", ".join(record.get(key, "") for key in ("Depends", "Pre-Depends")).split(",")
+    kept = [clause for clause in clauses if alternatives or "|" not in clause]
+    parts = [part.strip() for clause in kept for part in clause.split("|")]
+    return [re.split(r"[ (:]", part)[0] for part in parts if part]
+
+
+def deb_of(group: str, record: dict[str, str]) -> debs.Deb:
+    """The lock's entry of an archive record."""
+    version = record["Version"]
+    architecture = record["Architecture"]
+    return debs.Deb(group, record["Package"], version, architecture, int(record["Size"]), record["SHA256"])

@@ -1,0 +1,53 @@
+"""The folder of an environment: empty, on top of another, settled where it will be used, and given its name."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from deploy.environments.wheels import BuildError, compile_folder
+
+PACKAGES = "lib/python3.11/site-packages"
+
+
+def make_empty(python: str, folder: Path) -> None:
+    """A virtual environment without pip in it: works without Debian's python3-venv."""
+    done = subprocess.run(
+        [python, "-I", "-m", "venv", "--without-pip", folder], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise BuildError(f"{python} -m venv failed: {done.stdout}{done.stderr}".strip())
+
+
+def see(environment: Path, others: Sequence[Path]) -> None:
+    """Let an environment see the packages of others, which stay where they are."""
+    (environment / PACKAGES / "frameworks.pth").write_text("".join(f"{other}/{PACKAGES}\n" for other in others))
+
+
+def add_modules(environment: Path, modules: Iterable[Path]) -> None:
+    """Copy single modules, such as those beside a notebook, among the packages of an environment."""
+    for module in modules:
+        shutil.copyfile(module, environment / PACKAGES / module.name)
+
+
+def settle(folder: Path, final: Path) -> None:
+    """Let everything in ``folder`` name ``final``, the place where it will be used."""
+    for file in [folder / "pyvenv.cfg", *(folder / "bin").iterdir()]:
+        if file.is_symlink() or not file.is_file():
+            continue
+        content = file.read_bytes()
+        if str(folder).encode() in content:
+            file.write_bytes(content.replace(str(folder).encode(), str(final).encode()))
+    compile_folder(folder / "bin" / "python", folder / "lib")
+
+
+def publish(staging: Path, folder: Path) -> None:
+    """Give the finished environment its name; an older one makes room."""
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    staging.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,283 @@
+"""Build the framework environments and lay out the module tree that makes them visible.
+
+    build.py --cm FOLDER                     what a first run of the demo needs: python3, tensorflow, the module tree
+    build.py --cm FOLDER --all               every environment, then the module tree
+    build.py --cm FOLDER pytorch             one environment
+    build.py --cm FOLDER modulefiles         only the module tree
+
+An environment is built in ``FOLDER/shared/apps/NAME/VERSION`` and used at ``/cm/shared/apps/NAME/VERSION``
+(``--used-at`` names another place than ``/cm``): its scripts already name the place where they will run.
+Building happens in a folder beside the target, which takes the target's name at the very end, so an
+interruption leaves the old environment or none. A stamp made from the lock file lets a second run finish
+at once; what was fetched is kept in ``--cache-dir``, so a run after an interruption goes on from there.
+
+An environment may have a second lock, for where the package sources in use lack what the first one names; a run
+says so when it takes that. Naming the lock (``build.py pytorch-cuda``) builds from that one.
+
+Standard library only: this runs before anything of the portal is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.environments.environment_folder import make_empty, publish, see, settle
+from deploy.environments.wheels import Absent, BuildError, Pip, end_on_signals, pip_command
+
+HERE = Path(__file__).resolve().parent
+MODULEFILES = HERE.parent / "modulefiles"
+STAMP = ".dsportal-stamp"
+RECIPE = "1"  # changes when this file builds the same lock into something else
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One environment out of one lock, ``RECIPE.lock`` beside this file.
+
+    Arguments:
+        name: the folder name, and the name of the modulefile that points to it.
+        version: the folder below, and the version of that modulefile.
+        download_mib: what a first run fetches.
+        disk_mib: the environment when it is finished.
+        first_run: whether it is built when nothing is named.
+        recipe: the name of the lock; '' = ``name``.
+        otherwise: the same environment out of another lock, for where this one's packages cannot be had.
+        upon: the environment whose packages it uses as well, and which is built before it; '' = none.
+    """
+
+    name: str
+    version: str
+    download_mib: int
+    disk_mib: int
+    first_run: bool = True
+    recipe: str = ""
+    otherwise: Environment | None = None
+    upon: str = ""
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return f"{self.recipe or self.name} {self.version}"
+
+    @property
+    def lock(self) -> Path:
+        """Its lock file."""
+        return HERE / f"{self.recipe or self.name}.lock"
+
+    def folder(self, cm: Path) -> Path:
+        """Its folder below ``cm``."""
+        return cm / "shared" / "apps" / self.name / self.version
+
+
+PYTORCH_CUDA = Environment("pytorch", "2.13", 2715, 5160, first_run=False, recipe="pytorch-cuda")
+ENVIRONMENTS = {
+    "python3": Environment("python3", "3.11", download_mib=60, disk_mib=360),
+    "tensorflow": Environment("tensorflow", "2.21", download_mib=340, disk_mib=1800),
+    "pytorch": Environment("pytorch", "2.13", 265, 1260, first_run=False, otherwise=PYTORCH_CUDA),
+    "jax": Environment("jax", "0.10", 200, 920, first_run=False),
+    "mxnet": Environment("mxnet", "1.9", 100, 400, first_run=False),
+    "inference": Environment("inference", "1.0", 150, 530, first_run=False, upon="tensorflow"),
+}
+BY_NAME = ENVIRONMENTS | {"pytorch-cuda": PYTORCH_CUDA}
+
+
+def say(text: str) -> None:
+    """Print one line at once."""
+    print(text, flush=True)
+
+
+def stamp(environment: Environment, python: str, used_at: Path) -> str:
+    """What an environment is made of: two equal stamps mean that nothing has to be done."""
+    text = "\n".join([RECIPE, python, str(used_at), environment.lock.read_text()])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def stamp_of(folder: Path) -> str:
+    """The stamp of an environment that was finished, or nothing."""
+    file = folder / STAMP
+    return file.read_text() if file.is_file() else ""
+
+
+def is_built(environment: Environment, options: argparse.Namespace) -> bool:
+    """Whether the environment is there, out of its own lock or out of the one for otherwise."""
+    found = stamp_of(environment.folder(options.cm))
+    locks = filter(None, (environment, environment.otherwise))
+    return any(found == stamp(one, options.python, options.used_at) for one in locks)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock, so that two builds of one environment wait for each other."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"  another build holds {folder}; waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def check_python(python: str) -> None:
+    """The locks are made for one version of Python.
+
+    Raises:
+        BuildError: it cannot be run, or the locks were not made for it.
+    """
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    try:
+        done = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise BuildError(f"{python} does not run ({error}): give another interpreter with --python") from error
+    if (version := done.stdout.strip()) != "3.11":
+        raise BuildError(
+            f"{python} is Python {version}, but the locks are for Python 3.11: "
+            f"give a Python 3.11 with --python, or lock again as {HERE / 'tensorflow.in'} says"
+        )
+
+
+def check_space(environment: Environment, folder: Path) -> None:
+    """Raise :class:`BuildError` now rather than after ten minutes of downloading."""
+    need = environment.disk_mib + 2 * environment.download_mib  # what is kept, and pip's own copy
+    free = shutil.disk_usage(folder).free >> 20
+    if free < need:
+        raise BuildError(
+            f"{environment.title}: {folder} has {free} MiB free, {need} MiB are needed. "
+            "Free some space, or put the state folder elsewhere (DSPORTAL_DEMO)"
+        )
+
+
+def build(environment: Environment, options: argparse.Namespace) -> None:
+    """Build one environment, unless it is there already; before it the one that it stands on."""
+    if environment.upon:
+        build(ENVIRONMENTS[environment.upon], options)
+    if is_built(environment, options):
+        say(f"{environment.title}: ready")
+        return
+    with alone(environment.folder(options.cm).parent):
+        if not is_built(environment, options):
+            make(environment, options)
+
+
+def make(environment: Environment, options: argparse.Namespace) -> None:
+    """Build one environment out of its lock, or out of its other one where a package of the first cannot be had."""
+    try:
+        make_from_lock(environment, options)
+    except Absent as error:
+        if not environment.otherwise:
+            raise
+        say(f"  the package sources in use (pip config list) do not have {error.package}: another build is taken")
+        make_from_lock(environment.otherwise, options)
+
+
+def make_from_lock(environment: Environment, options: argparse.Namespace) -> None:
+    """Build one environment beside its place, then give it its name."""
+    started = time.monotonic()
+    folder = environment.folder(options.cm)
+    for leftover in folder.parent.glob(f".{folder.name}.building*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    # A name of its own: after a kill -9, pip may still be at work in the leftover for a moment.
+    staging = folder.with_name(f".{folder.name}.building.{os.getpid()}")
+    check_space(environment, folder.parent)
+    say(f"{environment.title}: up to {environment.download_mib} MB to fetch, {environment.disk_mib} MB on disk")
+    make_empty(options.python, staging)
+    scratch = staging / "tmp"
+    scratch.mkdir()
+    pip = Pip(pip_command(options.pip), staging / "bin" / "python", scratch, say)
+    pip.fetch(environment.lock.read_text(), options.cache_dir)
+    say(f"  {time.monotonic() - started:5.0f} s  unpacking")
+    pip.install(environment.lock, options.cache_dir)
+    shutil.rmtree(scratch)
+    if environment.upon:
+        see(staging, [ENVIRONMENTS[environment.upon].folder(options.used_at)])
+    say(f"  {time.monotonic() - started:5.0f} s  compiling")
+    settle(staging, environment.folder(options.used_at))
+    (staging / STAMP).write_text(stamp(environment, options.python, options.used_at))
+    publish(staging, folder)
+    say(f"{environment.title}: built in {time.monotonic() - started:.0f} s")
+
+
+def copy_modulefiles(cm: Path) -> int:
+    """Copy the module tree; a file that is already the same keeps its time, which caches look at."""
+    copied = 0
+    for source in sorted(path for path in MODULEFILES.rglob("*") if path.is_file()):
+        tree, *rest = source.relative_to(MODULEFILES).parts
+        target = cm.joinpath(tree, "modulefiles", *rest)
+        if target.is_file() and target.read_bytes() == source.read_bytes():
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = target.with_name(f".{target.name}.new")
+        shutil.copyfile(source, beside)
+        beside.replace(target)
+        copied += 1
+    say(f"modulefiles: {f'{copied} written' if copied else 'ready'}")
+    return copied
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The command line, with every path made absolute."""
+    parser = argparse.ArgumentParser(prog="build.py", description=__doc__.splitlines()[0], allow_abbrev=False)
+    first_run = [name for name, environment in ENVIRONMENTS.items() if environment.first_run]
+    known = [*BY_NAME, "modulefiles"]
+    parser.add_argument(
+        "what", nargs="*", metavar="WHAT", help=f"{', '.join(known)} (default: {', '.join(first_run)}, modulefiles)"
+    )
+    parser.add_argument("--all", action="store_true", help="every environment, and the modulefiles")
+    parser.add_argument("--cm", type=Path, required=True, help="the folder that will be seen as /cm")
+    parser.add_argument("--used-at", type=Path, default=Path("/cm"), help="where it will be seen (default /cm)")
+    parser.add_argument(
+        "--pip", default="", help="an interpreter that has pip, or a pip wheel (default: this interpreter)"
+    )
+    parser.add_argument("--python", default="/usr/bin/python3", help="the Python of the environments")
+    parser.add_argument("--cache-dir", type=Path, help="where downloads are kept (default CM/../cache/wheels)")
+    options = parser.parse_args(argv)
+    for name in options.what:
+        if name not in known:
+            parser.error(f"{name!r} is not known; there are {', '.join(known)}")
+    options.what = options.what or [*(ENVIRONMENTS if options.all else first_run), "modulefiles"]
+    options.cm = options.cm.resolve()
+    options.cache_dir = (options.cache_dir or options.cm.parent / "cache" / "wheels").resolve()
+    return options
+
+
+def run(options: argparse.Namespace) -> None:
+    """Build what was asked for, in this order."""
+    for environment in (BY_NAME[name] for name in options.what if name in BY_NAME):
+        if not is_built(environment, options):
+            check_python(options.python)
+        build(environment, options)
+    if "modulefiles" in options.what:
+        copy_modulefiles(options.cm)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Build; answers the exit status."""
+    os.umask(0o022)  # everybody on the cluster reads these files
+    end_on_signals()
+    try:
+        run(arguments(argv))
+    except BuildError as error:
+        print(f"build.py: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"build.py: {error.strerror or error}: {error.filename or ''}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("build.py: stopped; run it again to go on (what was fetched is kept)", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+"""Set up the portal's own environment, ``.venv``: what `make setup` calls.
+
+    setup.py             the hub, the single-user server, the proxy, and the portal itself
+    setup.py --dev       and what the tests, lint and types need
+
+DSPORTAL_VENV names another place for it, such as /opt/dsportal.
+
+Every step has a stamp made from what it was given, so a second run finishes at once; what was fetched is kept
+below the state folder, so a run after an interruption goes on from there. Standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from deploy.demo.apt import Apt
+from deploy.demo.console import DemoError
+from deploy.environments.wheels import BuildError, Pip, compile_folder, end_on_signals, folder_mib, pip_command
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+DEPLOY = CHECKOUT / "deploy"
+VENV = Path(os.environ.get("DSPORTAL_VENV") or CHECKOUT / ".venv").resolve()
+LOCKS = DEPLOY / "locks"
+STATE = Path(os.environ.get("DSPORTAL_DEMO") or CHECKOUT / ".demo").resolve()
+STORE = STATE / "cache" / "wheels"
+SYSTEM_PYTHON = "/usr/bin/python3"  # a Python below somebody's home cannot be run by other people
+PYTHON_NOTE = ".made-with"
+FIRST_RUN = """\
+First run: the portal's environment, 235 MB to fetch and 770 MB on disk. For the demo follow the kernels' environments
+(300 MB) and Debian packages (125 MB), 4 GB on disk in all: 3 to 6 minutes at 50 Mbit/s. An interrupted run goes on
+where it was."""
+SOURCES = (
+    "portal",
+    "spawners",
+    "templates",
+    "notebooks",
+    "deploy/site",
+    "templates/lab/install.json",
+    "pyproject.toml",
+)
+
+
+def digest(paths: Iterable[Path]) -> str:
+    """One value for the contents of files and folders."""
+    found = hashlib.sha256()
+    for path in paths:
+        for file in sorted(p for p in ([path] if path.is_file() else path.rglob("*")) if p.is_file()):
+            if "__pycache__" not in file.parts:
+                found.update(f"{file.relative_to(CHECKOUT)}\n".encode() + file.read_bytes())
+    return found.hexdigest()
+
+
+def step(name: str, paths: Iterable[Path], do: Callable[[], None]) -> bool:
+    """Do a step unless its stamp says that it was done with the very same files."""
+    stamp = VENV / ".stamps" / name
+    wanted = digest(paths)
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return False
+    started = time.monotonic()
+    do()
+    stamp.parent.mkdir(exist_ok=True)
+    stamp.write_text(wanted)
+    print(f"  {name:<58} {time.monotonic() - started:6.1f} s", flush=True)
+    return True
+
+
+def make_venv() -> None:
+    """An environment without pip in it: works without Debian's python3-venv."""
+    if VENV.is_dir() and any(VENV.iterdir()) and not (VENV / "pyvenv.cfg").exists():
+        raise BuildError(f"{VENV} holds other files: choose an empty folder (DSPORTAL_VENV)")
+    call([SYSTEM_PYTHON, "-I", "-m", "venv", "--without-pip", "--clear", str(VENV)])
+    (VENV / PYTHON_NOTE).write_text(system_python())
+
+
+def system_python() -> str:
+    """The version of the system's Python: another one needs everything anew."""
+    done = subprocess.run([SYSTEM_PYTHON, "--version"], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def noted_python() -> str:
+    """The version that the environment was made with."""
+    note = VENV / PYTHON_NOTE
+    return note.read_text() if note.is_file() else ""
+
+
+def call(argv: list[str], **variables: str) -> None:
+    """Run one command quietly; its last lines are the error."""
+    done = subprocess.run(
+        argv, cwd=CHECKOUT, env={**os.environ, **variables}, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        last = "\n".join((done.stdout + done.stderr).strip().splitlines()[-12:])
+        raise BuildError(f"{' '.join(argv[:4])} … failed:\n{last}")
+
+
+def find_pip() -> tuple[str, ...]:
+    """The machine's pip, or the one in Debian's package python3-pip-whl, fetched and unpacked, not installed."""
+    try:
+        return pip_command("")
+    except BuildError:
+        folder = STATE / "cache" / "pip"
+        wheels = list(folder.glob("usr/share/python-wheels/pip-*.whl")) or fetch_pip(folder)
+        return pip_command(str(wheels[0]))
+
+
+def fetch_pip(folder: Path) -> list[Path]:
+    """Unpack Debian's pip wheel below ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    apt = Apt(STATE / "apt")
+    apt.update()
+    subprocess.run(apt.command("apt-get", "download", "python3-pip-whl"), cwd=folder, check=True, capture_output=True)
+    for package in folder.glob("python3-pip-whl_*.deb"):
+        call(["dpkg", "-x", str(package), str(folder)])
+    return list(folder.glob("usr/share/python-wheels/pip-*.whl"))
+
+
+def pip() -> Pip:
+    """The pip that installs into the environment."""
+    scratch = STATE / "cache" / "scratch"
+    scratch.mkdir(parents=True, exist_ok=True)
+    return Pip(find_pip(), VENV / "bin" / "python", scratch, lambda text: print(text, flush=True))
+
+
+def install(lock: Path) -> Callable[[], None]:
+    """The step that brings one lock file into the environment."""
+
+    def do() -> None:
+        ours = pip()
+        ours.fetch(lock.read_text(), STORE)
+        ours.install(lock, STORE)
+
+    return do
+
+
+def install_portal() -> None:
+    """Build the wheel and install it: not editable, so that other people can read it from a private checkout."""
+    argv = [*find_pip(), "--python", str(VENV / "bin" / "python"), "install", "--disable-pip-version-check"]
+    call([*argv, "--no-deps", "--no-build-isolation", "--force-reinstall", "--no-index", str(CHECKOUT)])
+
+
+def compile_packages() -> None:
+    """Compile once what every start would compile anew: nobody who runs this environment may write into it."""
+    compile_folder(VENV / "bin" / "python", VENV / "lib")
+
+
+def npm_ci(source: Path, target: Path) -> Callable[[], None]:
+    """The step that installs a package-lock.json with the npm of the environment."""
+
+    def do() -> None:
+        target.mkdir(parents=True, exist_ok=True)
+        for name in ("package.json", "package-lock.json"):
+            (target / name).write_bytes((source / name).read_bytes())
+        path = f"{VENV / 'bin'}:{os.environ.get('PATH', '')}"
+        npm = [str(VENV / "bin" / "npm"), "ci", "--prefix", str(target), "--ignore-scripts"]
+        call([*npm, "--no-audit", "--no-fund", "--cache", str(STATE / "cache" / "npm")], PATH=path)
+
+    return do
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Two set-ups of one environment come one after the other."""
+    folder = os.open(CHECKOUT, os.O_RDONLY)  # the lock is on the folder itself: no file is left
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("setup: another one is at work here; waiting for it", flush=True)
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def run(dev: bool) -> None:
+    """All steps in order."""
+    share = VENV / "share" / "dsportal"
+    if not (VENV / ".stamps" / "portal.lock").is_file():
+        print(FIRST_RUN, flush=True)
+    if not (VENV / "bin" / "python").exists() or system_python() != noted_python():
+        make_venv()
+    step("portal.lock", [LOCKS / "portal.lock"], install(LOCKS / "portal.lock"))
+    step("build.lock", [LOCKS / "build.lock"], install(LOCKS / "build.lock"))
+    step("proxy", [DEPLOY / "proxy"], npm_ci(DEPLOY / "proxy", share / "proxy"))
+    if dev:
+        step("dev.lock", [LOCKS / "dev.lock"], install(LOCKS / "dev.lock"))
+        step("axe", [CHECKOUT / "tests/browser/package-lock.json"], npm_ci(CHECKOUT / "tests/browser", share / "axe"))
+    step("bytecode", sorted(LOCKS.glob("*.lock")), compile_packages)
+    step("portal", [CHECKOUT / name for name in SOURCES], install_portal)
+
+
+def main() -> int:
+    """Set up; answers the exit status."""
+    os.umask(0o022)  # people of the cluster run this environment
+    end_on_signals()
+    parser = argparse.ArgumentParser(prog="setup.py", description="Set up the portal's own environment (.venv).")
+    parser.add_argument("--dev", action="store_true", help="also what tests, lint and types need")
+    parser.add_argument("--print-pip", action="store_true", help="only print the pip in use, for build.py --pip")
+    options = parser.parse_args()
+    try:
+        if options.print_pip:
+            command = find_pip()
+            print(command[0] if "-m" in command else command[1].removesuffix("/pip"))
+            return 0
+        with alone():
+            run(options.dev)
+    except (BuildError, DemoError) as error:
+        print(f"setup: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("setup: stopped; run it again to go on (what was fetched is kept)", file=sys.stderr)
+        return 130
+    print(f"setup: ready ({folder_mib(VENV)} MB in .venv)", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

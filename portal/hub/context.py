@@ -1,0 +1,46 @@
+"""What the hub's own parts share: PortalHub makes it, and every spawner finds it in JupyterHub's settings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from portal.errors import PortalError
+from portal.slurm.cluster import Cluster
+
+SETTING = "dsportal"  # its key in JupyterHub's settings
+RESUMER = "dsportal"  # the service that resumes waiting sessions
+
+
+@dataclass(frozen=True)
+class HubContext:
+    """One per hub.
+
+    Attributes:
+        hub_id: six hexadecimal digits that every session key of this hub begins with.
+        cluster: the one view of Slurm; ``None`` in the local mode.
+        serving: set when the hub serves its pages; sessions that ran before are looked at only then.
+    """
+
+    hub_id: str
+    cluster: Cluster | None
+    serving: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def slurm(self) -> Cluster:
+        """The one view of Slurm.
+
+        Raises:
+            PortalError: this is the local mode.
+        """
+        if self.cluster is None:
+            raise PortalError("This portal runs in its local mode, which has no Slurm.")
+        return self.cluster
+
+
+def context_of(settings: Mapping[str, Any]) -> HubContext:
+    """The context in JupyterHub's (tornado's) settings."""
+    context: HubContext = settings[SETTING]
+    return context

@@ -1,0 +1,100 @@
+"""What the hub tells a session's server: the variables of its environment, and the settings in one of them.
+
+The hub writes it and the single-user server reads it, in whatever version each of them is: a value that is missing has
+a default, and one that is not known is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # a session starts without the settings of the site
+    from portal.site import Site
+
+SETTINGS = "DSPORTAL_SESSION"  # SessionSettings.to_text()
+TLS = "DSPORTAL_TLS"  # the texts of certificate, key and authorities, as one JSON object
+TLS_PARTS = ("keyfile", "certfile", "cafile")  # its keys
+KERNELS_PATH = "JUPYTER_PATH"  # Jupyter's own: where kernelspecs are looked for
+DEFAULT_TITLE = "Data Scientist Portal"
+
+
+@dataclass(frozen=True)
+class StorageFolder:
+    """A big storage: a link called ``name`` in the home leads to ``path``."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """What a session must know of its site.
+
+    Attributes:
+        title: what the portal is called.
+        notebooks: the folder of the notebook templates; ``""`` = there are none.
+        storage: the site's storage folders.
+        start_timeout_s: how long the server may take to answer; ``None`` = its own limit.
+        files: the folder that the file browser shows; ``""`` = the person's home.
+    """
+
+    title: str = DEFAULT_TITLE
+    notebooks: str = ""
+    storage: tuple[StorageFolder, ...] = ()
+    start_timeout_s: float | None = None
+    files: str = ""
+
+    def to_text(self) -> str:
+        """One JSON object."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> SessionSettings:
+        """Read the settings out of an environment; the defaults where no hub has put any there.
+
+        Raises:
+            ValueError: what is there is no JSON object.
+        """
+        given = json.loads(environ.get(SETTINGS, "{}"))
+        if not isinstance(given, dict):
+            raise ValueError(f"{SETTINGS} holds no JSON object")
+        return cls._from_json(given)
+
+    @classmethod
+    def of(cls, site: Site, notebooks: str) -> SessionSettings:
+        """What a session of this site must know."""
+        return cls(
+            title=site.portal.title,
+            notebooks=notebooks,
+            storage=tuple(StorageFolder(place.name, place.path) for place in site.storage),
+            start_timeout_s=site.session.start_timeout_min * 60,
+        )
+
+    @classmethod
+    def _from_json(cls, given: Mapping[str, Any]) -> SessionSettings:
+        return cls(
+            title=given.get("title", DEFAULT_TITLE),
+            notebooks=given.get("notebooks", ""),
+            storage=tuple(StorageFolder(folder["name"], folder["path"]) for folder in given.get("storage", ())),
+            start_timeout_s=given.get("start_timeout_s"),
+            files=given.get("files", ""),
+        )
+
+
+def environment(
+    settings: SessionSettings, kernels_folder: str, jupyterhub: Mapping[str, str], tls: str = ""
+) -> dict[str, str]:
+    """The environment of a session's server, which travels in a file that only the person can read.
+
+    Arguments:
+        kernels_folder: where the site's kernelspecs are.
+        jupyterhub: everything that JupyterHub would give; only its own variables are handed on.
+        tls: the texts of the session's certificate (:data:`TLS`); ``""`` = no internal TLS.
+    """
+    hubs = {name: text for name, text in jupyterhub.items() if name.startswith("JUPYTERHUB_")}
+    without_files = {name: text for name, text in hubs.items() if not name.startswith("JUPYTERHUB_SSL_")}
+    ours = {SETTINGS: settings.to_text(), KERNELS_PATH: kernels_folder}
+    return without_files | ours | ({TLS: tls} if tls else {})

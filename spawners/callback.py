@@ -1,0 +1,101 @@
+"""What a session's server says to the hub: its port, and that it ends. Nothing else is accepted, and only from itself.
+
+The two addresses take the place of batchspawner's own ``/api/batchspawner``, which sets any attribute of a spawner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from typing import Protocol
+
+import batchspawner.api  # its import registers the handler that is taken out below
+from jupyterhub.apihandlers import APIHandler, default_handlers
+from tornado import web
+
+LOWEST_PORT = 1024
+HIGHEST_PORT = 65535
+
+
+def read_port(body: object) -> int:
+    """The port of a body that is exactly ``{"port": <integer>}``.
+
+    Raises:
+        ValueError: it is anything else.
+    """
+    port = body.get("port") if isinstance(body, dict) and set(body) == {"port"} else None
+    if not isinstance(port, int) or isinstance(port, bool) or not LOWEST_PORT <= port <= HIGHEST_PORT:
+        raise ValueError(f'the body is {{"port": <integer from {LOWEST_PORT} to {HIGHEST_PORT}>}}')
+    return port
+
+
+class AnnouncingSpawner(Protocol):
+    """A spawner whose server announces its port."""
+
+    name: str
+    api_token: str
+
+    @property
+    def following(self) -> asyncio.Future[None] | None:
+        """Done when the session has the new address of its job, which Slurm has started again."""
+
+    async def announce_port(self, port: int) -> bool:
+        """Take a port; ``False`` when none is expected."""
+
+    def announce_end(self) -> None:
+        """The server has said that it ends."""
+
+
+class CallbackHandler(APIHandler):  # type: ignore[misc]
+    """What a session says about itself; it is known by its own token, and nobody else's will do."""
+
+    def spawner(self) -> AnnouncingSpawner:
+        """The spawner whose own token this request carries.
+
+        Raises:
+            web.HTTPError: 403, the token belongs to no session.
+        """
+        token = (self.get_auth_token() or "").encode()
+        for spawner in getattr(self.current_user, "spawners", {}).values():
+            known = hasattr(spawner, "announce_port") and spawner.api_token
+            if known and hmac.compare_digest(spawner.api_token.encode(), token):
+                found: AnnouncingSpawner = spawner
+                return found
+        raise web.HTTPError(403, "this token belongs to no session")
+
+
+class ReadyHandler(CallbackHandler):
+    """``POST /hub/api/dsportal/ready``: a session says where it listens."""
+
+    async def post(self) -> None:
+        """Accept the port of a session that is starting: 204; 400, 403 or 409 otherwise."""
+        try:
+            port = read_port(self.get_json_body())
+        except ValueError as error:
+            raise web.HTTPError(400, str(error)) from error
+        spawner = self.spawner()
+        if not await spawner.announce_port(port):
+            raise web.HTTPError(409, "this session is not starting")
+        if following := spawner.following:  # a requeued job: the session runs already, elsewhere
+            await asyncio.wait([following])
+            if following.cancelled():
+                raise web.HTTPError(409, "this session was stopped")
+            await self.proxy.add_user(self.current_user, spawner.name)
+        self.set_status(204)
+
+
+class EndingHandler(CallbackHandler):
+    """``POST /hub/api/dsportal/ending``: a session says that it ends. It is only a hint to ask Slurm now."""
+
+    async def post(self) -> None:
+        """Ask Slurm soon: 204; 403 for a token that belongs to no session."""
+        self.spawner().announce_end()
+        self.set_status(204)
+
+
+def install() -> None:
+    """Put our handlers where batchspawner registered its own; doing it twice changes nothing."""
+    theirs = batchspawner.api.BatchSpawnerAPIHandler
+    kept = [route for route in default_handlers if route[1] not in (theirs, ReadyHandler, EndingHandler)]
+    ours = [(r"/api/dsportal/ready", ReadyHandler), (r"/api/dsportal/ending", EndingHandler)]
+    default_handlers[:] = [*kept, *ours]

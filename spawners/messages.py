@@ -1,0 +1,169 @@
+"""What to tell the person about a session: pure texts and numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from portal.request import SessionRequest
+from portal.site import Site
+from portal.slurm.accounting import JobEnd
+from portal.slurm.jobs import Job, Phase
+from portal.slurm.outlook import NOTHING_KNOWN, Outlook
+
+# squeue(1), JOB REASON CODES, in words; others are shown as Slurm calls them.
+_REASONS = {
+    "Resources": "all fitting GPUs, cores or memory are in use",
+    "Priority": "other jobs are ahead in the queue",
+    "QOSMaxGRESPerUser": "you already use as many GPUs as one person may",
+    "QOSMaxJobsPerUserLimit": "you already run as many jobs as one person may",
+    "AssocGrpGRES": "your group already uses as many GPUs as it may",
+    "ReqNodeNotAvail": "the nodes that would fit are down or reserved",
+    "PartitionDown": "the partition is closed at the moment",
+    "PartitionTimeLimit": "the hours asked for are more than the partition allows",
+    "JobHeldAdmin": "an administrator holds the job",
+    "BeginTime": "Slurm starts it again shortly",
+    "Licenses": "a licence it needs is in use",
+    "Reservation": "it waits for a reservation",
+}
+
+_IN_LINE = {"", "Resources", "Priority"}  # the reasons for which a place in the queue means something
+
+_ENDS = {
+    "COMPLETED": "The session ended by itself.",
+    "CANCELLED": "The session was cancelled.",
+    "TIMEOUT": "The session used up its hours.",
+    "OUT_OF_MEMORY": "The session used more memory than it had; ask for one GPU more, or load less at a time.",
+    "NODE_FAIL": "The node of this session failed. Nothing you did; start again.",
+    "PREEMPTED": "A job with a higher priority took the place of this session.",
+    "FAILED": "The session's job failed",
+    "BOOT_FAIL": "The node of this session did not start. Nothing you did; start again.",
+    "DEADLINE": "The session could not start before its deadline.",
+}
+
+
+@dataclass(frozen=True)
+class View:
+    """One line of progress: how far (percent), and what happens."""
+
+    percent: int
+    text: str
+
+
+def submitted(request: SessionRequest, site: Site) -> str:
+    """What was asked for, in one line."""
+    gpus = {0: "no GPU", 1: "1 GPU"}.get(request.gpus, f"{request.gpus} GPUs")
+    memory_gb = site.memory_mib(request.gpus) // 1024
+    wait_h = site.session.wait_max_hours
+    return (
+        f"{gpus}, {site.cores(request.gpus)} cores, {memory_gb} GB for {request.hours} h"
+        f" in the partition {request.partition}" + (f"; here a session waits up to {wait_h} h" if wait_h else "")
+    )
+
+
+def view(job: Job | None, stale_s: float = 0.0, outlook: Outlook = NOTHING_KNOWN) -> View:
+    """What happens now to a session that is starting."""
+    if stale_s > 0:
+        how_long = f" for {stale_s:.0f} s" if math.isfinite(stale_s) else ""
+        return View(20, f"Slurm has not answered{how_long}; the session keeps its place.")
+    if job is None:
+        return View(10, "The job is handed to Slurm.")
+    if job.phase is Phase.WAITING and job.state != "CONFIGURING":
+        return View(20, _waiting(job, outlook))
+    if job.phase is Phase.ENDED:
+        return View(90, "The job has ended; its last words are being read.")
+    return View(60, f"Job {job.id} runs on {job.node or 'its node'}; JupyterLab starts.")
+
+
+_EARLIER = "earlier if other jobs end before their limit."  # Slurm reckons with time limits
+
+
+def _waiting(job: Job, outlook: Outlook) -> str:
+    reason, _, details = job.reason.partition(",")
+    text = _REASONS.get(reason, f"Slurm's reason: {job.reason}" if job.reason else "Slurm is looking for a place")
+    named = f" ({details.strip()})" if details else ""
+    start = (
+        f"Slurm expects it to start at {_when(job.starts_at, job)}, {_EARLIER}" if job.starts_at and _later(job) else ""
+    )
+    return " ".join(filter(None, [f"Job {job.id} waits: {text}{named}.", start, *_outlook(job, reason, outlook)]))
+
+
+def _outlook(job: Job, reason: str, outlook: Outlook) -> Iterator[str]:
+    if outlook.position and reason in _IN_LINE:
+        ahead = outlook.position - 1
+        few = {0: "It is the next in its partition.", 1: "1 job is ahead of it."}
+        yield few.get(ahead, f"{ahead} jobs are ahead of it.")
+    if outlook.gpus_free is not None and reason in _IN_LINE:
+        free = f"Free GPUs now: {outlook.gpus_free}, at most {outlook.gpus_on_one_node} on one node."
+        yield free if outlook.gpus_free else "No GPU is free now."
+    if outlook.maintenance_at and reason in ("ReqNodeNotAvail", "Reservation", "Resources"):
+        begins = _when(outlook.maintenance_at, job)
+        yield f"A maintenance begins {begins}: a session that is over before it can start earlier."
+
+
+def _when(moment: datetime, job: Job) -> str:
+    """``14:05`` on the day of the submission, else with the day; both as the cluster's clock says."""
+    same_day = job.submitted_at and moment.date() == job.submitted_at.date()
+    return f"{moment:%H:%M}" if same_day else f"{moment:%A %d %B, %H:%M}"
+
+
+def _later(job: Job) -> bool:
+    return bool(job.starts_at and job.submitted_at and job.starts_at > job.submitted_at)
+
+
+def waits_too_long(job: Job, site: Site, now: datetime) -> bool:
+    """True for a job that waits longer than this site lets one; ``now`` is local, as Slurm's times are."""
+    limit = timedelta(hours=site.session.wait_max_hours)
+    return bool(limit and job.submitted_at and job.phase is Phase.WAITING and now - job.submitted_at > limit)
+
+
+def gave_up(site: Site) -> str:
+    """Why a session that waited was ended."""
+    hours = site.session.wait_max_hours
+    return f"The session waited {hours} h in the queue, the longest that this site lets one wait. Try again later."
+
+
+def never_answered(node: str, limit_min: int) -> str:
+    """Why a session was ended whose job runs."""
+    return (
+        f"JupyterLab did not answer within {limit_min} minutes of its start on {node}. "
+        "Try again; if it stays so, tell your administrator."
+    )
+
+
+def ended(end: JobEnd, log_tail: str | None = None) -> str:
+    """Why a session ended, in one sentence; a failure with its exit code, and with advice if a log was looked for."""
+    text = _ENDS.get(end.state, f"The session ended with Slurm's state {end.state}.")
+    if end.cancelled_by:
+        text = f"The session was cancelled by {end.cancelled_by}."
+    if end.state != "FAILED":
+        return text
+    code, _, signal = end.exit_code.partition(":")
+    how = f"by signal {signal}" if signal not in ("", "0") else f"with exit code {code or 'unknown'}"
+    if log_tail is None:
+        return f"{text} {how}."
+    advice = " Its last lines are below." if log_tail else " It wrote no log: is your home full?"
+    return f"{text} {how}.{advice}"
+
+
+def time_limit(job: Job) -> datetime | None:
+    """When a running session ends at the latest."""
+    return job.ends_at if job.phase is Phase.RUNNING else None
+
+
+def facts(request: SessionRequest, site: Site, job_id: str, job: Job | None) -> dict[str, object]:
+    """What the server page shows of a session; only what is known. Times are ISO 8601 with their zone."""
+    known: dict[str, object] = {
+        **request.as_options(),
+        "cores": site.cores(request.gpus),
+        "memory_mib": site.memory_mib(request.gpus),
+    }
+    if job_id:
+        known["job_id"] = int(job_id)
+    if job:
+        times = {"started_at": job.starts_at, "ends_at": time_limit(job)}
+        shown = {name: time.astimezone().isoformat() for name, time in times.items() if time}
+        known |= {"node": job.node, "state": view(job).text, **shown}
+    return known

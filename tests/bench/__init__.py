@@ -1,0 +1,1 @@
+"""The acceptance benches, ``portal bench``: the portal beside the stock parts, in a private cluster of the checkout."""

@@ -1,0 +1,177 @@
+"""The benches: the words and options of each, and the rows of its table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a bench: a number from ``least`` up."""
+
+    name: str
+    default: int
+    help: str
+    least: int = 1
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: the key of the figure, what it is in words, and the aim (a figure at most, or at least)."""
+
+    key: str
+    what: str
+    at_most: float | None = None
+    at_least: float | None = None
+
+    def aim(self) -> str:
+        """The aim in words; '' when there is none."""
+        if self.at_most is not None:
+            return f"≤ {self.at_most:,}"
+        return f"≥ {self.at_least:,}" if self.at_least is not None else ""
+
+    def is_missed(self, figure: Any) -> bool:
+        """True when our figure misses the aim; one that could not be taken does."""
+        if self.at_most is None and self.at_least is None:
+            return False
+        if figure is None:
+            return True
+        return bool(figure > self.at_most) if self.at_most is not None else bool(figure < (self.at_least or 0))
+
+
+@dataclass(frozen=True)
+class Part:
+    """One more part of the figures, which has no stock side: its key, its title, and its rows."""
+
+    key: str
+    title: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One bench: its words, its options, the rows of its table, and one more part where there is one."""
+
+    name: str
+    help: str
+    options: tuple[Option, ...]
+    rows: tuple[Row, ...]
+    part: Part | None = None
+    only_help: str = "ours: leave out the stock parts"
+
+
+BENCHES = (
+    Bench(
+        "queries",
+        "what running and waiting sessions cost: Slurm queries, processes, CPU, memory; and a snapshot of a long queue",
+        (
+            Option("sessions", 100, "running sessions (stubs: jobs without Jupyter)"),
+            Option("pending", 20, "sessions that wait in the queue", least=0),
+            Option("queue", 10_000, "other jobs in the queue while snapshots of it are measured", least=0),
+            Option("minutes", 3, "how long the hub is watched"),
+        ),
+        (
+            Row("queries_per_min", "Slurm queries a minute (sdiag)", at_most=12),
+            Row("processes_per_min", "processes started a minute"),
+            Row("hub_cpu_percent", "CPU of the hub and what it starts, % of a core"),
+            Row("hub_rss_mib", "memory of the hub, MiB"),
+            Row("running", "sessions running at the end"),
+            Row("pending", "sessions pending at the end"),
+        ),
+        Part(
+            "queue",
+            "one snapshot of the queue",
+            (
+                Row("jobs", "jobs in the queue"),
+                Row("bytes_read", "bytes read for a snapshot", at_most=2_000_000),
+                Row("cpu_ms", "CPU of the hub for a snapshot, ms", at_most=150),
+                Row("commands_cpu_ms", "CPU of squeue for a snapshot, ms"),
+                Row("loop_blocked_ms", "longest time that the hub's loop was blocked, ms"),
+            ),
+        ),
+    ),
+    Bench(
+        "spawn",
+        "from the click to a server that answers, in steps, beside a bare JupyterLab in a batch job",
+        (Option("runs", 5, "rounds, after one to warm up"),),
+        (
+            Row("sbatch_returned_s", "sbatch has returned, s after the click"),
+            Row("job_started_s", "the batch script starts, s"),
+            Row("port_announced_s", "the session has announced its port, s"),
+            Row("hub_says_ready_s", "the hub says ready, s"),
+            Row("click_to_ready_s", "200 through the proxy, s"),
+            Row("fastest_s", "the fastest round, s"),
+            Row("slowest_s", "the slowest round, s"),
+            Row("bare_s", "bare sbatch jupyter-lab, s"),
+            Row("ratio", "ratio to bare", at_most=0.6),
+        ),
+    ),
+    Bench(
+        "storm",
+        "logins of many people at the same time against real LDAP with StartTLS, then a session for each",
+        (
+            Option("users", 1000, "people who log in"),
+            Option("at-once", 200, "logins under way at a time"),
+        ),
+        (
+            Row("logins", "logins that succeeded"),
+            Row("logins_per_s", "logins a second", at_least=60),
+            Row("p50_s", "a login, median, s"),
+            Row("p95_s", "a login, 95 of 100 are faster, s", at_most=5),
+            Row("errors", "5xx, failed connections, refused starts", at_most=0),
+            Row("hub_ms_per_login", "CPU of the hub a login, ms"),
+            Row("hub_cpu_percent", "CPU of the hub meanwhile, % of a core"),
+            Row("driver_cpu_percent", "CPU of the driver meanwhile, % of a core"),
+            Row("spawns", "sessions that ran after it"),
+            Row("spawns_per_s", "of them, a second"),
+        ),
+    ),
+    Bench(
+        "restart",
+        "a hub that is killed (kill -9) with many sessions and people, and started again",
+        (
+            Option("sessions", 1000, "running sessions (stubs)"),
+            Option("users", 10_000, "people that the hub knows, those with sessions included"),
+        ),
+        (
+            Row("first_page_s", "the login page is back, s after the start", at_most=5),
+            Row("routes_s", "every session is in the proxy again, s", at_most=30),
+            Row("routes", "sessions in the proxy"),
+            Row("sessions_kept", "sessions that run on"),
+        ),
+    ),
+    Bench(
+        "training",
+        "the ResNet50 template's training step beside plain Keras and PyTorch scripts, in turns",
+        (
+            Option("batch-size", 16, "images in one training step"),
+            Option("image-size", 224, "the side of the images, in pixels", least=32),
+            Option("steps", 3, "training steps of each script in a round"),
+            Option("rounds", 5, "rounds, after two steps each to warm up"),
+        ),
+        (
+            Row("images_per_s", "images a second, mean of all rounds"),
+            Row("slowest_round_images_per_s", "its slowest round"),
+            Row("fastest_round_images_per_s", "its fastest round"),
+            Row("fastest_plain_images_per_s", "the fastest plain script"),
+            Row("ratio", "ratio to the fastest plain script", at_least=1.0),
+        ),
+        Part(
+            "plain",
+            "plain scripts, images a second",
+            (
+                Row("keras_float32", "Keras, float32"),
+                Row("keras_bfloat16", "Keras, mixed bfloat16"),
+                Row("torch_float32", "PyTorch, float32"),
+                Row("torch_bfloat16", "PyTorch, channels_last and bfloat16 autocast"),
+            ),
+        ),
+        only_help="ours: leave out the plain scripts",
+    ),
+)
+
+
+def bench_of(name: str) -> Bench:
+    """The bench called ``name``."""
+    return next(bench for bench in BENCHES if bench.name == name)

@@ -1,0 +1,64 @@
+"""JupyterHub's configuration out of the site's settings, and what a site's own files may overrule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from traitlets.config import Config
+
+from portal.hub import config, variables
+
+SITE = """\
+[portal]
+state_folder = "{folder}/state"
+extra_config = "{folder}/extra"
+"""
+
+
+def configured(folder: Path, monkeypatch: pytest.MonkeyPatch, extra: str = "") -> Config:
+    """What a hub is started with, on settings with one file of the administrator's own."""
+    (folder / "extra").mkdir()
+    (folder / "extra" / "own.py").write_text(extra)
+    (folder / "site.toml").write_text(SITE.format(folder=folder))
+    monkeypatch.setenv(variables.SITE, str(folder / "site.toml"))
+    c = Config()
+    config.configure_from_environment(c)
+    return c
+
+
+def test_the_hub_and_its_spawner_know_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    c = configured(tmp_path, monkeypatch)
+
+    assert c.SlurmSessionSpawner.site_file == str(tmp_path / "site.toml")
+    assert c.PortalHub.hub_id == (tmp_path / "state" / "hub_id").read_text()
+    assert c.PortalHub.launcher == "/opt/dsportal/bin/portal-launch"
+    assert c.JupyterHub.spawner_class == "dsportal-slurm"
+
+
+def test_an_administrators_own_file_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    c = configured(tmp_path, monkeypatch, "c.Spawner.default_url = '/tree'\nc.PortalHub.settle_every_s = 2\n")
+
+    assert (c.Spawner.default_url, c.PortalHub.settle_every_s) == ("/tree", 2)
+
+
+@pytest.mark.parametrize(("old", "new"), [(old, new) for old, new in config.OLD_NAMES.items()])
+def test_an_old_name_still_counts_and_the_new_one_is_said(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    old: tuple[str, str],
+    new: tuple[str, str],
+) -> None:
+    c = configured(tmp_path, monkeypatch, f"c.{'.'.join(old)} = 'theirs'\n")
+
+    assert c[new[0]][new[1]] == "theirs"
+    assert f"c.{'.'.join(old)} is called c.{'.'.join(new)} since 0.1.0" in capsys.readouterr().err
+
+
+def test_nothing_is_said_of_old_names_where_none_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configured(tmp_path, monkeypatch)
+
+    assert "since 0.1.0" not in capsys.readouterr().err

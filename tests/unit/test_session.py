@@ -1,0 +1,540 @@
+"""One session on FakeSlurm, whose clock goes by whenever something is waited for: start, requeue, resume, end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from portal.errors import SessionEnded, SlurmUnavailable, SubmitRefused
+from portal.session_state import Announcement, Place, SessionState
+from portal.site import Site
+from portal.slurm.cluster import Cluster
+from portal.slurm.jobs import Job, Phase, squeue_command
+from portal.slurm.submission import Submission
+from portal.slurm.watched_job import place_of
+from portal.testing.bad_answers import bad_answers
+from portal.testing.behaviours import FailsWith, PendingForever, Requeued, Runs
+from portal.testing.fake_slurm import FakeSlurm
+from portal.testing.outages import NoOutage, Outage, SbatchAnswerLost, SbatchRefuses, SlurmSilent
+from spawners.session import Session
+
+KEY = "abc1230123456789"
+SUBMISSION = Submission(KEY, (f"--job-name=dsportal-{KEY}", "--partition=sxm2"), {})
+FIRST, SECOND, THIRD = 40001, 40002, 40003
+
+
+class Story:
+    """Alice's session, what was saved of it, and which servers were asked; they answer at once."""
+
+    def __init__(self, slurm: FakeSlurm, site: Site) -> None:
+        self.slurm = slurm
+        self.saved: list[SessionState] = []
+        self.asked: list[tuple[str, int]] = []
+        self.moved: list[tuple[str, int]] = []
+        cluster = Cluster("/opt/portal-launch", run=slurm, clock=slurm.clock, pause=slurm.pause)
+        self.session = Session(
+            cluster,
+            site,
+            "alice",
+            self.saved.append,
+            logging.getLogger("test"),
+            moved=lambda node, port: self.moved.append((node, port)),
+            wall_clock=lambda: slurm.now.timestamp(),
+        )
+
+    async def first_answer(self, node: str, port: int) -> None:
+        """A server that answers at once."""
+        self.asked.append((node, port))
+
+    async def start(self, first_answer: Callable[[str, int], Awaitable[None]] | None = None) -> tuple[str, int]:
+        """Submit, and wait until the server has answered."""
+        await self.session.submit(SUBMISSION, "token")
+        return await self.wait(first_answer)
+
+    async def wait(self, first_answer: Callable[[str, int], Awaitable[None]] | None = None) -> tuple[str, int]:
+        """Wait for a session that was submitted."""
+        async with asyncio.timeout(5):
+            return await self.session.wait_until_ready(first_answer or self.first_answer)
+
+    async def runs(self, port: int = FIRST) -> None:
+        """Start it, to the end."""
+        starting = asyncio.ensure_future(self.start())
+        await self.when(lambda: self.session.state.job_id)
+        assert await self.session.announce_port(port)
+        await starting
+
+    async def when(self, condition: Callable[[], Any]) -> None:
+        """Let the others have their turn until something is true."""
+        async with asyncio.timeout(5):
+            while not condition():  # noqa: ASYNC110  time goes by in the session's own waits
+                await asyncio.sleep(0)
+
+    def after_a_restart(self, site: Site) -> Story:
+        """The same session in a hub that was started anew on what was saved."""
+        again = Story(self.slurm, site)
+        again.session.load(SessionState.from_json(self.saved[-1].to_json()))
+        return again
+
+
+@pytest.fixture
+def slurm() -> FakeSlurm:
+    """A cluster in which nothing is wrong."""
+    return FakeSlurm()
+
+
+@pytest.fixture
+def story(slurm: FakeSlurm, site: Site) -> Story:
+    """A session that is not submitted yet."""
+    return Story(slurm, site)
+
+
+# -- start ----------------------------------------------------------------------------------------------
+
+
+async def test_a_session_is_ready_where_its_server_has_answered(story: Story, slurm: FakeSlurm) -> None:
+    slurm.next_job(Runs(after_s=2))
+    starting = asyncio.ensure_future(story.start())
+    await story.when(lambda: story.session.state.job_id)
+    assert story.saved[-1].is_waiting
+    assert await story.session.announce_port(FIRST)
+
+    assert await starting == ("gpu01", FIRST)
+
+    assert story.asked == [("gpu01", FIRST)]
+    assert (story.saved[-1].port, story.saved[-1].place.node if story.saved[-1].place else "") == (FIRST, "gpu01")
+    assert not await story.session.announce_port(SECOND), "where it listens is nobody's to say any more"
+
+
+async def test_the_key_is_saved_before_sbatch_runs_and_the_job_with_its_answer(story: Story) -> None:
+    await story.session.submit(SUBMISSION, "token")
+
+    first, last = story.saved
+    assert (first.key, first.job_id, first.token) == (KEY, "", "token")
+    assert (last.key, last.job_id) == (KEY, "1")
+
+
+async def test_an_announcement_is_saved_before_the_server_hears_that_we_know(story: Story, slurm: FakeSlurm) -> None:
+    await story.session.submit(SUBMISSION, "token")
+    before = len(story.saved)
+
+    assert await story.session.announce_port(FIRST)
+
+    (saved,) = story.saved[before:]
+    assert saved.announcement == Announcement(FIRST, slurm.now.timestamp())
+
+
+async def test_a_port_that_is_announced_before_slurms_snapshot_shows_that_the_job_runs_is_kept(
+    story: Story, slurm: FakeSlurm
+) -> None:
+    slurm.next_job(Runs(after_s=2))
+    await story.session.submit(SUBMISSION, "token")
+    waiting = await story.session.query(0)
+    assert waiting is not None
+    assert waiting.phase is Phase.WAITING
+    assert await story.session.announce_port(FIRST)
+
+    assert await story.wait() == ("gpu01", FIRST)
+
+
+async def test_a_job_that_slurm_takes_back_while_it_starts_is_waited_for_at_its_new_port(
+    story: Story, slurm: FakeSlurm
+) -> None:
+    slurm.next_job(Requeued(after_s=3, wait_s=121))
+    silent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def first_answer(node: str, port: int) -> None:
+        story.asked.append((node, port))
+        if port == FIRST:
+            await silent  # it ends before it answers
+
+    starting = asyncio.ensure_future(story.start(first_answer))
+    await story.when(lambda: story.session.state.job_id)
+    await story.session.announce_port(FIRST)
+    await story.when(lambda: story.session.watched.job and story.session.watched.job.node == "gpu02")
+    await story.session.announce_port(SECOND)
+
+    assert await starting == ("gpu02", SECOND)
+    assert story.asked == [("gpu01", FIRST), ("gpu02", SECOND)]
+
+
+async def test_a_job_that_ends_before_its_server_answers_ends_the_start_with_its_reason(
+    story: Story, slurm: FakeSlurm
+) -> None:
+    slurm.next_job(FailsWith(3, after_s=2))
+    slurm.logs[KEY] = "the last lines"
+
+    with pytest.raises(SessionEnded, match="failed with exit code 3") as caught:
+        await story.start()
+
+    assert caught.value.log == "the last lines"
+    assert slurm.environments == {}, "its secrets are removed"
+
+
+async def test_a_server_that_does_not_answer_in_the_sites_time_on_its_node_is_given_up(
+    story: Story, slurm: FakeSlurm, site: Site
+) -> None:
+    slurm.next_job(Runs(after_s=3600))
+
+    with pytest.raises(SessionEnded, match="did not answer within 10 minutes of its start on gpu01"):
+        await story.start()
+
+    assert 3600 + 600 < slurm.clock() < 3600 + 700, "the hour in the queue does not count"
+
+
+async def test_a_snapshot_that_shows_a_job_as_ended_is_believed_only_when_slurmctld_says_so_too(
+    story: Story, slurm: FakeSlurm
+) -> None:
+    await story.session.submit(SUBMISSION, "token")
+    slurm.advance(2)
+    listing = (await slurm(squeue_command())).stdout
+    slurm.outage = bad_answers(listing, story.session.state.job_id)["shown as preempted"]
+    starting = asyncio.ensure_future(story.wait())
+    await story.when(lambda: story.session.watched.job and story.session.watched.job.phase is Phase.ENDED)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert not starting.done()
+
+    slurm.outage = NoOutage()
+    await story.session.announce_port(FIRST)
+    assert await starting == ("gpu01", FIRST)
+
+
+async def test_a_wait_has_no_end_but_the_sites_and_slurm_is_asked_seldom(story: Story, slurm: FakeSlurm) -> None:
+    slurm.next_job(PendingForever())
+    starting = asyncio.ensure_future(story.start())
+    await story.when(lambda: slurm.clock() > 620)
+    assert not starting.done()
+    starting.cancel()
+
+    asked = [command for command in slurm.asked if command[0] == "squeue"]
+    assert len(asked) <= 20 + 600 / 12
+
+
+async def test_the_site_may_limit_the_wait(slurm: FakeSlurm, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    limited = site.model_copy(update={"session": site.session.model_copy(update={"wait_max_hours": 1})})
+    monkeypatch.setattr("spawners.startup.datetime", _ClockOf(slurm))
+    story = Story(slurm, limited)
+    slurm.next_job(PendingForever())
+
+    with pytest.raises(SessionEnded, match="waited 1 h in the queue"):
+        await story.start()
+
+    assert 3600 < slurm.clock() < 3700
+    assert not [job for job in slurm.jobs.values() if slurm.status(job).state == "PENDING"]
+
+
+class _ClockOf:
+    """Stands for ``datetime``: the local time is that of the cluster."""
+
+    def __init__(self, slurm: FakeSlurm) -> None:
+        self._slurm = slurm
+
+    def now(self) -> Any:
+        return self._slurm.now
+
+
+# -- submission -----------------------------------------------------------------------------------------
+
+
+async def test_a_job_whose_sbatch_gave_no_answer_is_found_by_its_key(story: Story, slurm: FakeSlurm) -> None:
+    slurm.outage = SbatchAnswerLost()
+
+    await story.session.submit(SUBMISSION, "token")
+
+    assert story.saved[-1].job_id == "1"
+
+
+async def test_what_slurm_refuses_is_told_in_its_own_words(story: Story, slurm: FakeSlurm) -> None:
+    slurm.outage = SbatchRefuses("Invalid account")
+
+    with pytest.raises(SubmitRefused, match="Invalid account"):
+        await story.session.submit(SUBMISSION, "token")
+
+
+@pytest.mark.parametrize("is_silent", [True, False])
+async def test_a_start_that_is_cancelled_still_learns_of_its_job_and_the_stop_cancels_it(
+    story: Story, slurm: FakeSlurm, is_silent: bool
+) -> None:
+    slurm.outage = SbatchAnswerLost() if is_silent else NoOutage()
+    starting = asyncio.ensure_future(story.start())
+    await asyncio.sleep(0)
+    starting.cancel()
+    await asyncio.wait([starting])
+
+    await story.session.stop()
+
+    assert [slurm.status(job).state for job in slurm.jobs.values()] == ["CANCELLED"]
+
+
+# -- a job that Slurm starts again ----------------------------------------------------------------------
+
+
+@pytest.fixture
+async def running(story: Story, slurm: FakeSlurm) -> Story:
+    """Alice's session runs on gpu01; after ten seconds its job waits for a minute, then it runs on gpu02."""
+    slurm.next_job(Requeued(after_s=10, wait_s=60))
+    await story.runs()
+    assert slurm.clock() < 9
+    return story
+
+
+async def waits_again(story: Story) -> None:
+    """A poll sees the job back in the queue."""
+    story.slurm.advance(12 - story.slurm.clock())
+    await story.session.cluster.queue(-1)
+    assert await story.session.poll() is None
+    assert story.session.following
+    assert story.saved[-1].port == 0
+
+
+async def follows(story: Story) -> None:
+    """Wait until the session has its new address."""
+    await story.when(lambda: story.session.following is None)
+
+
+async def test_the_session_continues_where_its_job_runs_now_at_the_port_it_announces(running: Story) -> None:
+    await waits_again(running)
+    running.slurm.advance(70)
+
+    assert await running.session.announce_port(SECOND)
+    await follows(running)
+
+    assert running.moved == [("gpu02", SECOND)]
+    assert running.saved[-1].port == SECOND
+    assert await running.session.announce_port(SECOND), "the same again is the same answer again"
+    assert not await running.session.announce_port(THIRD), "and another one is nobody's to say"
+    assert running.moved == [("gpu02", SECOND)]
+
+
+async def test_a_snapshot_that_is_behind_the_servers_announcement_moves_the_session_only_once(running: Story) -> None:
+    """The server may announce its port before the queue shows that the job runs again."""
+    await waits_again(running)
+    running.slurm.advance(70)
+    running.slurm.outage = SlurmSilent()
+
+    assert await running.session.announce_port(SECOND)
+    before = running.slurm.clock()
+    await running.when(lambda: running.slurm.clock() > before + 5)
+    assert running.session.following, "the snapshot still shows the job that waits"
+    running.slurm.outage = NoOutage()
+    await follows(running)
+
+    assert running.moved == [("gpu02", SECOND)]
+
+
+async def test_a_job_that_is_started_twice_before_it_is_seen_has_its_last_port(running: Story) -> None:
+    await waits_again(running)
+    assert await running.session.announce_port(SECOND)
+    running.slurm.advance(70)  # it was started again after that announcement: that server is gone
+    before = running.slurm.clock()
+    await running.when(lambda: running.slurm.clock() > before + 5)
+    assert running.session.following, "the old announcement is not believed"
+
+    assert await running.session.announce_port(THIRD)
+    await follows(running)
+
+    assert running.moved == [("gpu02", THIRD)]
+
+
+async def test_a_session_that_is_stopped_meanwhile_is_not_followed_any_more(running: Story) -> None:
+    await waits_again(running)
+    following = running.session.following
+    assert following
+
+    await running.session.stop()
+    await asyncio.wait([following], timeout=1)
+
+    assert following.cancelled()
+    assert running.session.following is None, "the next session of this person is a new one"
+
+
+async def test_a_session_that_ends_meanwhile_is_not_followed_any_more(running: Story) -> None:
+    """JupyterHub does not stop what has ended: it only clears it."""
+    await waits_again(running)
+    following = running.session.following
+    assert following
+
+    running.session.clear()
+    await asyncio.wait([following], timeout=1)
+
+    assert following.cancelled()
+
+
+async def test_an_announcement_that_comes_before_the_hub_has_seen_the_requeue_is_taken(running: Story) -> None:
+    running.slurm.advance(82 - running.slurm.clock())
+
+    assert await running.session.announce_port(SECOND)
+    await follows(running)
+
+    assert running.moved == [("gpu02", SECOND)]
+
+
+# -- a hub that was restarted ---------------------------------------------------------------------------
+
+
+async def test_a_session_that_waited_is_resumed_with_the_very_job(story: Story, slurm: FakeSlurm, site: Site) -> None:
+    slurm.next_job(Runs(after_s=300))
+    await story.session.submit(SUBMISSION, "token")
+    again = story.after_a_restart(site)
+    again.session.clear()  # JupyterHub does so before each start
+    assert again.session.can_resume
+
+    assert await again.session.resume()
+    waiting = asyncio.ensure_future(again.wait())
+    await again.when(lambda: slurm.clock() > 301)
+    await again.session.announce_port(FIRST)
+
+    assert await waiting == ("gpu01", FIRST)
+    assert (again.saved[-1].job_id, again.saved[-1].token, len(slurm.jobs)) == ("1", "token", 1)
+
+
+async def test_a_session_whose_hub_was_killed_while_sbatch_ran_finds_its_job_by_the_key(
+    story: Story, slurm: FakeSlurm, site: Site
+) -> None:
+    await story.session.submit(SUBMISSION, "token")
+    story.saved.pop()  # the answer of sbatch never reached the database
+    again = story.after_a_restart(site)
+
+    assert await again.session.resume()
+
+    assert again.saved[-1].job_id == "1"
+
+
+async def test_a_session_whose_hub_was_killed_before_sbatch_ran_is_submitted_anew(slurm: FakeSlurm, site: Site) -> None:
+    story = Story(slurm, site)
+    story.session.load(SessionState(key=KEY, token="token"))
+
+    assert not await story.session.resume()
+
+    assert slurm.clock() >= 60, "Slurm was asked for a while: the job may come late"
+    assert not story.session.can_resume
+
+
+async def test_nothing_of_a_session_that_was_never_submitted_is_in_the_next_one(story: Story) -> None:
+    story.session.load(SessionState("abc1230000000000", "", "old", 0, Announcement(FIRST, 1.0), Place("gpu01", "")))
+    assert not await story.session.resume()
+
+    await story.session.submit(SUBMISSION, "token")
+
+    assert story.saved[-1] == SessionState(KEY, "1", "token")
+
+
+async def test_a_silent_slurm_is_waited_for_by_a_session_that_is_resumed(
+    story: Story, slurm: FakeSlurm, site: Site
+) -> None:
+    await story.session.submit(SUBMISSION, "token")
+    story.saved.pop()
+    again = story.after_a_restart(site)
+    slurm.outage = _SilentFor(slurm, 300)
+
+    assert await again.session.resume()
+    assert slurm.clock() >= 300
+
+
+class _SilentFor(SlurmSilent):
+    """A slurmctld that answers again after a while."""
+
+    def __init__(self, slurm: FakeSlurm, seconds: float) -> None:
+        super().__init__()
+        object.__setattr__(self, "until_s", seconds)
+
+    def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Any:
+        is_over = since_s > self.__dict__["until_s"]
+        return None if is_over else super().answer(command, since_s, timeout_s)
+
+
+@pytest.mark.parametrize(("announced_s", "port"), [(5, FIRST), (-15, FIRST), (-60, SECOND)])
+async def test_a_port_announced_to_a_hub_that_went_away_counts_unless_the_job_has_been_started_again_since(
+    slurm: FakeSlurm, site: Site, announced_s: float, port: int
+) -> None:
+    slurm.next_job(Runs(after_s=4))
+    story = Story(slurm, site)
+    await story.session.submit(SUBMISSION, "token")
+    announcement = Announcement(FIRST, slurm.now.timestamp() + announced_s)
+    again = Story(slurm, site)
+    again.session.load(SessionState(KEY, "1", "token", announcement=announcement))
+    assert await again.session.resume()
+
+    waiting = asyncio.ensure_future(again.wait())
+    await again.when(lambda: waiting.done() or slurm.clock() > 6)
+    if not waiting.done():
+        assert await again.session.announce_port(SECOND)
+
+    assert await waiting == ("gpu01", port)
+
+
+async def test_a_session_that_runs_is_found_running(story: Story, site: Site) -> None:
+    await story.runs()
+    again = story.after_a_restart(site)
+
+    assert await again.session.poll() is None
+    assert not again.session.can_resume
+    assert again.session.state == story.session.state
+
+
+# -- the end --------------------------------------------------------------------------------------------
+
+
+async def test_an_end_is_noticed_with_its_reason_and_its_secrets_are_removed(story: Story, slurm: FakeSlurm) -> None:
+    slurm.next_job(FailsWith(2, after_s=60))
+    await story.runs()
+    slurm.advance(61)
+    queue = await story.session.cluster.queue(-1)
+    assert story.session.needs_poll(queue)
+
+    assert await story.session.poll() == 1
+
+    assert story.session.state.last_end == "The session's job failed with exit code 2."
+    assert slurm.environments == {}
+    story.session.clear()
+    assert story.session.state == SessionState(last_end="The session's job failed with exit code 2.")
+
+
+@pytest.mark.parametrize("outage", [SlurmSilent(), SbatchRefuses()])
+async def test_silence_ends_nothing(story: Story, slurm: FakeSlurm, outage: Outage) -> None:
+    await story.runs()
+    slurm.outage = outage
+    slurm.advance(600)
+
+    assert await story.session.poll() is None
+
+
+async def test_a_stop_waits_until_slurm_says_that_the_job_is_gone(story: Story, slurm: FakeSlurm) -> None:
+    slurm.completing_s = 5
+    await story.runs()
+    began = slurm.clock()
+
+    await story.session.stop()
+
+    assert 5 <= slurm.clock() - began < 10
+    assert slurm.environments == {}
+
+
+async def test_a_stop_goes_on_without_a_slurm_that_is_silent(story: Story, slurm: FakeSlurm) -> None:
+    await story.runs()
+    slurm.outage = SlurmSilent()
+    began = slurm.clock()
+
+    await story.session.stop()
+
+    assert slurm.clock() - began >= 30
+
+
+async def test_a_lost_submission_that_is_found_nowhere_is_told_as_such(story: Story, slurm: FakeSlurm) -> None:
+    slurm.outage = SlurmSilent()
+
+    with pytest.raises(SlurmUnavailable):
+        await story.session.submit(SUBMISSION, "token")
+
+    assert story.session.state.key == KEY, "the settling of jobs without a session finds it, should it come"
+
+
+def test_a_place_is_one_run_of_a_job() -> None:
+    job = Job("1", "RUNNING", "sxm2", "alice", "gpu01", starts_at=datetime(2026, 11, 21, 9))
+    assert place_of(job) == Place("gpu01", "2026-11-21T09:00:00")
+    assert place_of(Job("1", "RUNNING", "sxm2", "alice", "gpu01")) == Place("gpu01", "")
