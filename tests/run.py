@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -399,6 +400,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.environ |= {"DSPORTAL_FAULTS": "long", "DSPORTAL_NOTEBOOKS": "long"}
     rings = [ring for ring in RINGS if ring.name in options.rings or (ring.usual and not options.rings)]
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
+    for number in (signal.SIGTERM, signal.SIGHUP):  # ends what was started, as Ctrl-C does
+        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     try:
         horovod = set_up(rings)
         with_lint = not options.rings or "lint" in options.rings
