@@ -45,6 +45,7 @@ class Ring:
 
     Arguments:
         usual: whether `make test` runs it; the others run when they are named.
+        parts: the names of parts that run at the same time; a last pytest run, "whole", looks at what they ran.
         until: the ring up to which this one runs beside those that follow it, where all of them run; it mostly waits.
     """
 
@@ -52,6 +53,7 @@ class Ring:
     inside: bool
     what: str
     usual: bool = True
+    parts: tuple[str, ...] = ()
     until: str = ""
 
 
@@ -63,7 +65,7 @@ RINGS = (
     Ring("hub", True, "a real hub: sessions from the click to the end"),
     Ring("faults", True, "daemons, nodes, hub, proxy, database and homes that fail; what was seen is a table"),
     Ring("browser", True, "the whole story in Chromium"),
-    Ring("notebooks", True, "templates on their own kernels in Slurm sessions"),
+    Ring("notebooks", True, "templates on their own kernels in Slurm sessions", parts=("1", "2")),
     Ring("demo", False, "the demo itself, and one full story rootless as an ordinary user"),
     Ring("notebooks_in_browser", True, "every template in Chromium with its own values, about an hour", usual=False),
 )
@@ -185,21 +187,34 @@ def lint() -> Count:
 
 
 def run_ring(ring: Ring, options: Sequence[str]) -> Count:
-    """One pytest run, whose output is shown at once."""
+    """One pytest run; or those of the ring's parts at the same time, and then the look at what they ran."""
     title(f"{ring.name}: {ring.what}")
-    argv = pytest_command(ring, options)
-    status = subprocess.run(argv, cwd=CHECKOUT, env=environment(), check=False).returncode
-    return judged(ring.name, status, options)
+    if not ring.parts:
+        return run_here(ring, options)
+    first, *others = ring.parts
+    beside = [PytestBeside(ring, options, part) for part in others]
+    try:
+        counts = [run_here(ring, options, first), *(run.result() for run in beside)]
+    finally:
+        for run in beside:
+            run.end()
+    title(f"{ring.name}: the whole")
+    return sum([*counts, run_here(ring, options, "whole")], Count())
+
+
+def run_here(ring: Ring, options: Sequence[str], part: str = "") -> Count:
+    """A pytest run whose output is shown at once."""
+    argv = pytest_command(ring, options, part)
+    status = subprocess.run(argv, cwd=CHECKOUT, env={**environment(), "DSPORTAL_PART": part}, check=False).returncode
+    return judged(name_of(ring, part), status, options)
 
 
 class PytestBeside(Beside):
-    """A ring that runs beside others."""
+    """A ring, or a part of one, that runs beside others."""
 
-    def __init__(self, ring: Ring, options: Sequence[str]) -> None:
-        self.name = ring.name
-        self.options = options
-        self.started = time.monotonic()
-        super().__init__(ring.name, pytest_command(ring, options))
+    def __init__(self, ring: Ring, options: Sequence[str], part: str = "") -> None:
+        self.name, self.options, self.started = name_of(ring, part), options, time.monotonic()
+        super().__init__(self.name, pytest_command(ring, options, part), DSPORTAL_PART=part)
 
     def result(self) -> Count:
         """Wait for its end, show what it printed, and count."""
@@ -207,9 +222,14 @@ class PytestBeside(Beside):
         return judged(self.name, self.finish(), self.options)
 
 
-def pytest_command(ring: Ring, options: Sequence[str]) -> list[str]:
-    """The command of a ring; what an earlier run reported is taken away."""
-    report = report_of(ring.name)
+def name_of(ring: Ring, part: str) -> str:
+    """What the report and the log of a pytest run are called."""
+    return f"{ring.name}-{part}" if part else ring.name
+
+
+def pytest_command(ring: Ring, options: Sequence[str], part: str = "") -> list[str]:
+    """The command of a ring, or of a part of it; what an earlier run said is taken away."""
+    report = report_of(name_of(ring, part))
     report.unlink(missing_ok=True)
     argv = [str(BIN / "python"), "-m", "pytest", f"tests/{ring.name}", f"--junitxml={report}", *options]
     return [*([str(DEMO), "exec", "--"] if ring.inside else []), *argv]
@@ -260,9 +280,10 @@ def read(report: Path) -> Count:
 
 
 def tests_of(ring: str) -> list[Test]:
-    """What the report of a ring says of each of its tests."""
-    report = report_of(ring)
-    cases = [case.attrib for case in ET.parse(report).iter("testcase")] if report.is_file() else []  # noqa: S314  as above
+    """What the reports of a ring, or of its parts, say of each of its tests."""
+    parts = next((one.parts for one in RINGS if one.name == ring), ())
+    reports = filter(Path.is_file, map(report_of, [f"{ring}-{part}" for part in parts] or [ring]))
+    cases = [case.attrib for report in reports for case in ET.parse(report).iter("testcase")]  # noqa: S314  as above
     return [
         Test(float(case["time"]), ring, f"{case['classname'].rpartition('.')[2]}::{case['name']}") for case in cases
     ]

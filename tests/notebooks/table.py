@@ -11,6 +11,9 @@ from pathlib import Path
 from portal.notebooks.template import Template
 
 FOLDER = Path(os.environ.get("DSPORTAL_ARTEFACTS", "/tmp"))
+PARTS = ("1", "2")
+WHOLE = "whole"
+PART = os.environ.get("DSPORTAL_PART", "")  # one of PARTS; WHOLE looks at what these ran; '' runs the whole ring
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,25 @@ FAILED: dict[str, list[str]] = {}  # the tests that failed, by template
 def record(template: str, status: int, seconds: float, test: str) -> None:
     """Keep one run; ``test`` as PYTEST_CURRENT_TEST has it."""
     RUNS.append(Ran(template, status, seconds, test.rpartition(" ")[0]))
+
+
+def keep_part() -> None:
+    """Keep what this part of the ring ran for the look at the whole."""
+    kept = {"runs": [asdict(ran) for ran in RUNS], "failed": FAILED}
+    _file_of(PART).write_text(json.dumps(kept))
+
+
+def take_parts() -> None:
+    """What the parts of the ring ran, as if this session had run it."""
+    for file in map(_file_of, PARTS):
+        kept = json.loads(file.read_text())
+        RUNS.extend(Ran(**ran) for ran in kept["runs"])
+        for template, tests in kept["failed"].items():
+            FAILED.setdefault(template, []).extend(tests)
+
+
+def _file_of(part: str) -> Path:
+    return FOLDER / f"notebooks-{part}.json"
 
 
 def record_failure(test: str, looked_at: Iterable[str]) -> None:

@@ -75,6 +75,54 @@ def test_a_ring_that_is_none_is_refused_with_those_that_there_are(capsys: pytest
     assert "'huub' is no ring; there are lint, unit, contract" in capsys.readouterr().err
 
 
+@pytest.fixture
+def two_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """A ring of two parts, whose pytest runs leave nothing but their reports; answers what happened, in order."""
+    happened: list[str] = []
+    monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
+    monkeypatch.setattr(run, "RINGS", (run.Ring("books", False, "lessons", parts=("1", "2")),))
+
+    def reported(name: str) -> None:
+        case = f'<testcase classname="tests.books.test_it" name="test_of_{name}" time="1.5"/>'
+        (tmp_path / f"books-{name}.xml").write_text(REPORT.format(count=3, cases=case))
+
+    class PytestBeside:
+        def __init__(self, ring: run.Ring, options: list[str], part: str) -> None:
+            happened.append(f"part {part} begins beside")
+            self.part = part
+
+        def result(self) -> run.Count:
+            happened.append(f"part {self.part} is waited for")
+            reported(self.part)
+            return run.judged(f"books-{self.part}", 1, [])
+
+        def end(self) -> None:
+            happened.append(f"part {self.part} is over")
+
+    def run_here(ring: run.Ring, options: list[str], part: str) -> run.Count:
+        happened.append(f"part {part} runs")
+        if part == "1":
+            reported("1")
+        return run.judged(f"books-{part}", 0, [])
+
+    monkeypatch.setattr(run, "PytestBeside", PytestBeside)
+    monkeypatch.setattr(run, "run_here", run_here)
+    return happened
+
+
+def test_the_parts_of_a_ring_run_at_the_same_time_and_then_the_whole_is_looked_at(two_parts: list[str]) -> None:
+    count = run.run_ring(run.RINGS[0], [])
+    assert two_parts == [
+        "part 2 begins beside",
+        "part 1 runs",
+        "part 2 is waited for",
+        "part 2 is over",
+        "part whole runs",
+    ]
+    assert count == run.Count(passed=4, failed=3), "the whole said nothing: that is a failure"
+    assert [test.name for test in run.slowest(["books"])] == ["test_it::test_of_2", "test_it::test_of_1"]
+
+
 def test_what_runs_beside_the_rings_shows_its_output_and_its_status_when_it_is_needed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,7 +165,7 @@ def test_a_ring_that_ran_beside_others_is_counted_when_they_are_done(
     monkeypatch.setattr(run, "CHECKOUT", tmp_path)
     monkeypatch.setattr(run, "RINGS", rings)
     monkeypatch.setattr(run, "environment", lambda: {"PATH": "/usr/bin:/bin"})
-    monkeypatch.setattr(run, "pytest_command", lambda ring, options: ["sh", "-c", script, ring.name])
+    monkeypatch.setattr(run, "pytest_command", lambda ring, options, part="": ["sh", "-c", script, ring.name])
 
     results = run.run_all(rings, [], with_lint=False)
 
