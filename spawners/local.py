@@ -58,7 +58,7 @@ class LocalSessionSpawner(LocalProcessSpawner):  # type: ignore[misc]
         """No arguments: the server takes everything from its environment."""
         return []
 
-    def announce_port(self, port: int) -> bool:
+    async def announce_port(self, port: int) -> bool:
         """Take the port of the session's server; ``False`` when none is expected."""
         return self._port.accept(port)
 

@@ -68,7 +68,7 @@ class PortalProfilesSpawner(ProfilesSpawner):  # type: ignore[misc]
 
     async def announce_port(self, port: int) -> bool:
         """The child's session calls with the token that the wrapper holds."""
-        return self.child_spawner is not None and bool(self.child_spawner.announce_port(port))
+        return self.child_spawner is not None and bool(await self.child_spawner.announce_port(port))
 
     def announce_end(self) -> None:
         """A local process that has ended is noticed by the next poll."""

@@ -63,7 +63,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
 
     def init_handlers(self) -> None:
         """The addresses at which sessions announce themselves belong to the spawner, as the login page to the login."""
-        self.spawner_class.add_handlers()
+        if hasattr(self.spawner_class, "add_handlers"):  # a site may have set another spawner
+            self.spawner_class.add_handlers()
         super().init_handlers()
 
     async def init_spawners(self) -> int:
