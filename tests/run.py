@@ -46,7 +46,7 @@ class Ring:
     Arguments:
         usual: whether `make test` runs it; the others run when they are named.
         parts: the names of parts that run at the same time; a last pytest run, "whole", looks at what they ran.
-        until: the ring up to which this one runs beside those that follow it, where all of them run; it mostly waits.
+        beside: the names of rings during which this one runs, where all of them run; else it runs in its turn.
     """
 
     name: str
@@ -54,19 +54,24 @@ class Ring:
     what: str
     usual: bool = True
     parts: tuple[str, ...] = ()
-    until: str = ""
+    beside: tuple[str, ...] = ()
 
 
 RINGS = (
     Ring("unit", False, "pure rooms, promises (imports, docs, wheel contents)"),
-    Ring("contract", True, "the cluster on real Slurm", until="session"),
+    Ring("contract", True, "the cluster on real Slurm", beside=("directory", "session")),
     Ring("directory", True, "logins on real slapd"),
     Ring("session", True, "kernels out of real modules, TensorBoard, JupyterLab in Chromium"),
     Ring("hub", True, "a real hub: sessions from the click to the end"),
     Ring("faults", True, "daemons, nodes, hub, proxy, database and homes that fail; what was seen is a table"),
     Ring("browser", True, "the whole story in Chromium"),
     Ring("notebooks", True, "templates on their own kernels in Slurm sessions", parts=("1", "2")),
-    Ring("demo", False, "the demo itself, and one full story rootless as an ordinary user"),
+    Ring(
+        "demo",
+        False,
+        "the demo itself, and one full story rootless as an ordinary user",
+        beside=("hub", "faults", "browser"),
+    ),
     Ring("notebooks_in_browser", True, "every template in Chromium with its own values, about an hour", usual=False),
 )
 OLD_NAMES = {"templates": "notebooks_in_browser"}
@@ -306,15 +311,15 @@ def tell_slowest(rings: Iterable[str]) -> None:
 def run_all(
     rings: Sequence[Ring], options: Sequence[str], with_lint: bool, horovod: Beside | None = None
 ) -> dict[str, tuple[Count, float]]:
-    """Every ring in order; the cluster is up while rings inside run."""
+    """Every ring in order, some of them beside others; the cluster is up while rings inside run."""
     results: dict[str, tuple[Count, float]] = {}
-    beside: dict[Ring, PytestBeside] = {}
+    running: dict[Ring, PytestBeside] = {}
     started = time.monotonic()
     if with_lint:
         results["lint"] = (lint(), time.monotonic() - started)
     is_up = False
     try:
-        for ring in rings:
+        for ring in [ring for ring in rings if not runs_beside(ring, rings)]:
             started = time.monotonic()
             if ring.inside and not is_up:
                 title("the private cluster")
@@ -323,15 +328,14 @@ def run_all(
             elif not ring.inside and is_up:
                 demo("down", check=False)
                 is_up = False
-            if runs_beside(ring, rings):
-                beside[ring] = PytestBeside(ring, options)
-                continue
+            for other in [one for one in rings if runs_beside(one, rings) and one.beside[0] == ring.name]:
+                running[other] = PytestBeside(other, options)
             results[ring.name] = (run_with(horovod, ring, options), time.monotonic() - started)
-            for other in [other for other in beside if other.until == ring.name]:
-                run = beside.pop(other)
+            for other in [one for one in running if one.beside[-1] == ring.name]:
+                run = running.pop(other)
                 results[other.name] = (run.result(), time.monotonic() - run.started)
     finally:
-        for left in (*beside.values(), *filter(None, [horovod])):
+        for left in (*running.values(), *filter(None, [horovod])):
             left.end()
         if is_up:
             demo("down", check=False)
@@ -339,12 +343,8 @@ def run_all(
 
 
 def runs_beside(ring: Ring, rings: Sequence[Ring]) -> bool:
-    """Whether a ring runs beside those that follow it: where all of these run, too."""
-    names = [one.name for one in RINGS]
-    if not ring.until:
-        return False
-    following = RINGS[names.index(ring.name) + 1 : names.index(ring.until) + 1]
-    return all(one in rings for one in following)
+    """Whether a ring runs during others: where all of these run."""
+    return bool(ring.beside) and {one.name for one in rings} >= set(ring.beside)
 
 
 def run_with(horovod: Beside | None, ring: Ring, options: Sequence[str]) -> Count:

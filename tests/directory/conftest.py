@@ -15,6 +15,7 @@ from tests.directory.listeners import Listener, says_nothing
 from tests.directory.slapd import GROUPS, PEOPLE, Authority, Slapd
 
 GOOD_NAMES = "IP:127.0.0.1,DNS:localhost"
+IMPATIENT = {"connect_timeout_s": 1, "receive_timeout_s": 2}  # for servers that never answer
 
 
 @pytest.fixture(scope="session")
@@ -80,8 +81,9 @@ def settings(authority: Authority) -> Callable[..., LdapTable]:
             "group_base": GROUPS,
             "allowed_groups": ("jupyter",),
             "admin_groups": ("portal-admins",),
-            "connect_timeout_s": 1,
-            "receive_timeout_s": 1,
+            # Long, so that an honest server on a busy machine is never given up.
+            "connect_timeout_s": 20,
+            "receive_timeout_s": 20,
         }
         return LdapTable.model_validate({**usual, "servers": servers, **values})
 

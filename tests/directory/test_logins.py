@@ -15,6 +15,7 @@ from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed
 from portal.hub.auth import LDAPAuthenticator, Refusal
 from portal.hub.directory import REFUSED, Directory
 from portal.site import LdapTable, load
+from tests.directory.conftest import IMPATIENT
 from tests.directory.listeners import listener, says_nothing
 from tests.directory.slapd import PASSWORDS, PEOPLE, Authority, Slapd
 from tests.inside import SITE_FILE, eventually
@@ -47,9 +48,9 @@ def ldap() -> LdapTable:
 def authenticator(directory: Callable[..., Directory]) -> Authenticators:
     """The authenticator on some servers."""
 
-    def make(*servers: str) -> LDAPAuthenticator:
+    def make(*servers: str, **values: Any) -> LDAPAuthenticator:
         made = LDAPAuthenticator(log=logging.getLogger("test.logins"))
-        made.__dict__["directory"] = directory(*servers)
+        made.__dict__["directory"] = directory(*servers, **values)
         return made
 
     return make
@@ -105,7 +106,7 @@ async def test_a_spelling_that_is_no_unix_name_is_refused_before_ldap(
 
 async def test_the_hub_goes_on_while_a_silent_server_is_asked(authenticator: Authenticators, slapd: Slapd) -> None:
     with listener(says_nothing) as silent:
-        login = asyncio.create_task(authenticator(silent.url, slapd.url).authenticate(handler(), ALICE))
+        login = asyncio.create_task(authenticator(silent.url, slapd.url, **IMPATIENT).authenticate(handler(), ALICE))
         await asyncio.to_thread(eventually, lambda: silent.received, "the silent server is asked")
         ticks = 0
         while not login.done():

@@ -158,7 +158,7 @@ def test_a_ring_that_waits_runs_beside_the_next_ones_where_all_of_them_run(named
 def test_a_ring_that_ran_beside_others_is_counted_when_they_are_done(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    rings = (run.Ring("slow", False, "", until="two"), run.Ring("one", False, ""), run.Ring("two", False, ""))
+    rings = (run.Ring("one", False, ""), run.Ring("two", False, ""), run.Ring("slow", False, "", beside=("one", "two")))
     report = REPORT.format(count=3, cases="").replace("\n", "")
     script = f"echo '{report}' > $0.xml; exit 1"
     monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
