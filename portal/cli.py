@@ -1,4 +1,4 @@
-"""The command ``portal``: up, doctor, config, kernels, notebooks, bench."""
+"""The command ``portal``: up, proxy, down, doctor, config, kernels, notebooks, bench."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from urllib.parse import urlsplit
 
 from portal import __version__, data
 from portal.errors import PortalError
-from portal.hub import database, variables
+from portal.hub import database, proxy_process, variables
 from portal.singleuser import quick_start
 from portal.site import Site, load
 
 DEFAULT_SITE = "/etc/dsportal/site.toml"
+HUB_ENDS_WITHIN_S = 60.0  # an sbatch may be under way
 BENCHES = Path("tests", "bench", "__main__.py")  # of a checkout; they are not installed
 
 
@@ -62,7 +63,12 @@ def _add_up(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     up.add_argument("--port", type=int, help="with --local: another port than the settings file's")
     up.add_argument("--state", help="with --local: the folder of the portal's state")
     up.add_argument("--files", help="with --local: the folder that sessions show (default: your home)")
+    up.add_argument("--without-proxy", action="store_true", help="a service of its own runs portal proxy")
     up.set_defaults(command=_up)
+    _with_site(
+        commands.add_parser("proxy", help="run the proxy in the foreground, for portal up --without-proxy"), _proxy
+    )
+    _with_site(commands.add_parser("down", help="end the portal, and the proxy that outlives it"), _down)
 
 
 def _add_kernels(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -108,6 +114,8 @@ def _up(arguments: argparse.Namespace) -> int:
         _prepare_local(arguments)
     else:
         os.environ[variables.SITE] = str(Path(arguments.site or DEFAULT_SITE).resolve())
+        if arguments.without_proxy:
+            os.environ[variables.WITHOUT_PROXY] = "1"
         site = load(os.environ[variables.SITE])
         _warn_without_https(site)
         database.check(Path(site.portal.state_folder) / database.FILE)
@@ -128,7 +136,7 @@ def _warn_without_https(site: Site) -> None:
 
 
 def _refuse_taken_ports(site: Site) -> None:
-    """Raise when somebody listens on our ports; a proxy that outlived its hub is ours and will be replaced."""
+    """Raise when somebody listens on our ports; a proxy that outlived its hub is ours: it is used, or replaced."""
     from portal.doctor import host_checks
 
     checks = {check.what: check for check in host_checks.ports(site)}
@@ -137,6 +145,30 @@ def _refuse_taken_ports(site: Site) -> None:
     faults = [f"  {check.what}: {check.found}. {check.repair}" for check in checks.values() if check.result == "failed"]
     if faults:
         raise PortalError("\n".join(["The portal does not start, because it cannot listen:", *faults]))
+
+
+def _proxy(arguments: argparse.Namespace) -> int:
+    state = Path(load(arguments.site).portal.state_folder)
+    proxy_process.become(state, lambda words: print(f"portal proxy: {words}", flush=True))
+    return 0
+
+
+def _down(arguments: argparse.Namespace) -> int:
+    """End the hub first: it would start its proxy again."""
+    from portal.doctor import host_checks
+
+    site = load(arguments.site)
+    state = Path(site.portal.state_folder)
+    hubs = [pid for pid in host_checks.own_processes(state) if host_checks.listens(pid, site.portal.hub_port)]
+    for pid in hubs:
+        proxy_process.end(pid, HUB_ENDS_WITHIN_S)
+        print(f"portal: the hub has ended (process {pid})")
+    if proxy := proxy_process.running_in(state):
+        proxy_process.end(proxy.pid)
+        print(f"portal: the proxy has ended (process {proxy.pid})")
+    elif not hubs:
+        print(f"portal: no portal of {state} runs")
+    return 0
 
 
 def _prepare_local(arguments: argparse.Namespace) -> None:

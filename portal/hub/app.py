@@ -17,6 +17,7 @@ from traitlets import Float, Unicode
 from portal.errors import SlurmUnavailable
 from portal.hub import routes
 from portal.hub.context import RESUMER, SETTING, HubContext
+from portal.hub.proxy import ApartProxy
 from portal.session_state import SessionState
 from portal.slurm.cluster import Cluster, QueueSnapshot
 from portal.slurm.jobs import SessionJob
@@ -81,7 +82,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
 
     async def start(self) -> None:
         """Start the hub, look at the sessions that ran, then resume those that waited."""
-        routes.end_proxy_of_before(getattr(self.proxy, "pid_file", ""))
+        if not isinstance(self.proxy, ApartProxy):  # which may use the one of before
+            routes.end_proxy_of_before(getattr(self.proxy, "pid_file", ""))
         await super().start()
         self.context.serving.set()
         self._routing = asyncio.ensure_future(routes.bring_back(self._check_routes, self._looked, self.log))

@@ -19,7 +19,7 @@ from jupyterhub.handlers.static import CacheControlStaticFilesHandler
 
 from portal import data
 from portal.errors import SiteError
-from portal.hub import database, variables
+from portal.hub import database, proxy_process, variables
 from portal.hub.context import RESUMER
 from portal.site import Site, load
 
@@ -57,6 +57,7 @@ def configure(c: Any, site: Site, site_file: str) -> None:
     _pages(c, site, local=False)
     addresses(c, site)
     _state(c, Path(site.portal.state_folder))
+    _apart_proxy(c, Path(site.portal.state_folder))
     c.JupyterHub.authenticator_class = "dsportal-ldap"
     c.LDAPAuthenticator.site_file = site_file
     c.JupyterHub.spawner_class = "dsportal-slurm"
@@ -171,8 +172,19 @@ def _state(c: Any, folder: Path) -> None:
     c.JupyterHub.db_url = f"sqlite:///{folder / database.FILE}"
     c.JupyterHub.cookie_secret_file = f"{folder}/cookie_secret"
     c.JupyterHub.pid_file = f"{folder}/hub.pid"
-    c.ConfigurableHTTPProxy.pid_file = f"{folder}/proxy.pid"
+    c.ConfigurableHTTPProxy.pid_file = f"{folder}/{proxy_process.PID_FILE}"
     c.JupyterHub.cleanup_servers = False  # a hub that stops leaves the sessions alone
+
+
+def _apart_proxy(c: Any, folder: Path) -> None:
+    """The proxy outlives the hub; the token that it takes is kept with how it is started."""
+    plan = proxy_process.plan_of(folder)
+    token = plan.environment.get(proxy_process.TOKEN_VARIABLE) if plan else None
+    c.JupyterHub.proxy_class = "portal.hub.proxy.ApartProxy"
+    c.JupyterHub.cleanup_proxy = False
+    c.ApartProxy.state_folder = str(folder)
+    c.ApartProxy.by_service = variables.WITHOUT_PROXY in os.environ
+    c.ConfigurableHTTPProxy.auth_token = token or secrets.token_hex(32)
 
 
 def _sessions(c: Any, site: Site) -> None:

@@ -7,3 +7,4 @@ LOCAL_STATE = "DSPORTAL_LOCAL"  # the state folder of the local mode; set = the 
 LOCAL_PASSWORD = "DSPORTAL_LOCAL_PASSWORD"  # noqa: S105  the name of a variable, not a password
 LOCAL_PORT = "DSPORTAL_LOCAL_PORT"
 LOCAL_FILES = "DSPORTAL_LOCAL_FILES"  # the folder that sessions show
+WITHOUT_PROXY = "DSPORTAL_WITHOUT_PROXY"  # set = a service of its own runs `portal proxy`

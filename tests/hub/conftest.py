@@ -68,11 +68,16 @@ class Hub:
         assert self._process is not None
         self._process.wait(timeout=10)
 
-    def stop(self) -> None:
-        """Stop the hub as an administrator does."""
+    def end(self) -> None:
+        """Stop the hub as ``systemctl restart`` does; its proxy lives on."""
         if self._process and self._process.poll() is None:
             sh("pkill", "-TERM", "-f", f"portal up --site {self.site_file}", check=False)
             self._process.wait(timeout=30)
+
+    def stop(self) -> None:
+        """Stop all of it as an administrator does."""
+        self.end()
+        sh(str(VENV_BIN / "portal"), "down", "--site", str(self.site_file), user="portal")
 
     def log(self) -> str:
         """Everything the hub has logged."""

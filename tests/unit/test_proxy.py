@@ -1,0 +1,354 @@
+"""The proxy apart from the hub, with the real configurable-http-proxy: used, replaced, ended; its own page."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from traitlets.config import Config
+
+from portal import cli
+from portal.errors import PortalError
+from portal.hub import config, proxy, proxy_process
+from portal.hub.proxy import ApartProxy
+from portal.hub.proxy_process import ProxyPlan
+from portal.site import Site
+
+ROOT = Path(__file__).parents[2]
+BROWSER = {"Accept": "text/html,*/*"}
+PAGE_WORDS = "The portal restarts; running sessions go on."
+
+
+def free_port() -> int:
+    """A port that nobody uses now."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as found:
+        return int(found.getsockname()[1])
+
+
+class Portal:
+    """What a hub's proxy needs of its hub; each :meth:`hub` is another start of the same portal."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        self.ports = {"port": free_port(), "proxy_port": free_port(), "hub_port": free_port()}
+        self.options: dict[str, Any] = {}
+        self.hubs: list[ApartProxy] = []
+
+    @property
+    def url(self) -> str:
+        """Where browsers are."""
+        return f"http://127.0.0.1:{self.ports['port']}"
+
+    def hub(self, **settings: Any) -> ApartProxy:
+        """The proxy as a hub that starts has it, with these settings beside."""
+        site = Site().model_copy(
+            update={"portal": Site().portal.model_copy(update={"bind": "127.0.0.1", **self.ports})}
+        )
+        c = Config()
+        config.addresses(c, site)
+        config._apart_proxy(c, self.state)
+        host = f"http://127.0.0.1:{self.ports['hub_port']}"
+        hub = SimpleNamespace(url=f"{host}/hub/", host=host, routespec="/")
+        words = {"site_title": "Portal <of> ours"}
+        pages = [str(ROOT / "templates" / "hub")]
+        app = SimpleNamespace(
+            hub=hub, subdomain_host="", internal_ssl=False, template_paths=pages, template_vars=words, users={}
+        )
+        self.hubs.append(
+            ApartProxy(app=app, hub=hub, public_url=self.url, config=c, log=logging.getLogger("hub"), **settings)
+        )
+        return self.hubs[-1]
+
+    def end(self) -> None:
+        """End the proxy."""
+        if running := proxy_process.running_in(self.state):
+            proxy_process.end(running.pid)
+        for hub in self.hubs:
+            if hub.proxy_process:
+                hub.proxy_process.wait(5)
+
+
+@pytest.fixture
+def portal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Portal]:
+    """A portal whose state folder is new, with the files of this checkout."""
+    folders = {"deploy": ROOT / "deploy" / "site", "templates": ROOT / "templates"}
+    monkeypatch.setattr("portal.data.folder", folders.__getitem__)
+    ours = Portal(tmp_path)
+    yield ours
+    ours.end()
+
+
+async def started(hub: ApartProxy) -> int:
+    """The process of the proxy that a hub has after its start."""
+    await hub.start()
+    assert hub._looks
+    hub._looks.stop()  # the test looks itself
+    assert hub.running
+    return hub.running.pid
+
+
+async def test_a_hub_that_starts_again_uses_the_proxy_that_runs_and_its_connections_stay(
+    portal: Portal, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = await started(portal.hub())
+    reader, writer = await asyncio.open_connection("127.0.0.1", portal.ports["port"])
+
+    with caplog.at_level(logging.INFO):
+        second = await started(portal.hub())
+
+    assert second == first
+    assert f"The proxy goes on (process {first}): connections to sessions stay" in caplog.messages
+    writer.write(b"GET /_chp_healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert b"200 OK" in await asyncio.wait_for(reader.readline(), 5)
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda portal: portal.ports.update(port=free_port()), r"changed: portal.bind or portal.port \(http://"),
+        (lambda portal: portal.ports.update(hub_port=free_port()), "changed: the hub's address "),
+        (lambda portal: portal.options.update(log_level="warn"), "changed: options of the proxy"),
+        (lambda portal: portal.options.update(auth_token="another"), "it does not take our token at "),
+        (lambda portal: (portal.state / "proxy" / "running.json").unlink(), "another version of the portal started it"),
+    ],
+)
+async def test_a_proxy_that_is_not_as_it_should_be_is_replaced_and_the_log_says_why(
+    portal: Portal, change: Callable[[Portal], None], words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = await started(portal.hub())
+    change(portal)
+
+    second = await started(portal.hub(**portal.options))
+
+    assert second != first
+    assert not proxy_process.began(first)
+    (said,) = [message for message in caplog.messages if f"The proxy (process {first}) is replaced" in message]
+    assert words.replace("\\", "") in said
+    async with httpx.AsyncClient(trust_env=False) as client:
+        assert (await client.get(f"{portal.url}/_chp_healthz")).status_code == 200
+
+
+async def test_a_proxy_that_died_is_started_again_and_gets_all_routes(portal: Portal) -> None:
+    hub = portal.hub()
+    first = await started(hub)
+    restored = []
+
+    async def restore_routes() -> None:
+        restored.append(await hub.get_all_routes())
+
+    hub.restore_routes = restore_routes
+    await hub.check_running()
+    assert not restored
+
+    os.kill(first, 9)
+    await asyncio.to_thread(until, lambda: not proxy_process.began(first))
+    await hub.check_running()
+
+    assert restored == [{}]
+    assert hub.running
+    assert hub.running.pid != first
+
+
+async def test_a_service_that_runs_no_proxy_is_told_in_words(portal: Portal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy, "SERVICE_UP_WITHIN_S", 0.1)
+
+    with pytest.raises(PortalError, match="With --without-proxy a service of its own runs `portal proxy`"):
+        await portal.hub(by_service=True).start()
+
+    assert proxy_process.running_in(portal.state) is None
+
+
+async def test_a_service_starts_the_proxy_as_the_hub_planned_it(portal: Portal) -> None:
+    (portal.state / "proxy").mkdir()
+    log = portal.state / "proxy" / "proxy.log"
+    with proxy_process.start_apart(portal.state) as service:
+        await asyncio.to_thread(until, lambda: "portal proxy: waits: no portal has started here yet" in log.read_text())
+
+        assert await started(portal.hub(by_service=True)) == service.pid
+        portal.end()
+
+
+async def test_while_the_hub_is_away_a_browser_gets_our_page_and_a_program_gets_two_words(portal: Portal) -> None:
+    hub = portal.hub()
+    await started(hub)
+    await hub.add_route("/", f"http://127.0.0.1:{portal.ports['hub_port']}", {"hub": True})
+
+    async with httpx.AsyncClient(trust_env=False) as client:
+        page = await client.get(f"{portal.url}/hub/home", headers=BROWSER)
+        words = await client.get(f"{portal.url}/hub/api", headers={"Accept": "application/json"})
+
+    assert (page.status_code, words.status_code) == (503, 503)
+    assert PAGE_WORDS in page.text
+    assert '<meta http-equiv="refresh" content="2">' in page.text
+    assert "Portal &lt;of&gt; ours" in page.text
+    assert page.headers["retry-after"] == "2"
+    assert words.text == "Service Unavailable"
+
+
+async def test_while_the_hub_is_there_the_words_on_a_session_that_is_away_are_the_hubs(portal: Portal) -> None:
+    hub = portal.hub()
+    await started(hub)
+    await hub.add_route("/user/alice/", f"http://127.0.0.1:{free_port()}", {"user": "alice"})
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked = await reader.readline()
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s" % (len(asked), asked)
+        )
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", portal.ports["hub_port"])
+    async with server, httpx.AsyncClient(trust_env=False) as client:
+        page = await client.get(f"{portal.url}/user/alice/lab", headers=BROWSER)
+
+    assert page.status_code == 503
+    assert page.text.startswith("GET /hub/error/503?url=")
+
+
+async def test_routes_of_sessions_that_are_still_looked_at_stay_and_those_of_nobody_go(portal: Portal) -> None:
+    hub = portal.hub()
+    await started(hub)
+    target = "http://127.0.0.1:1"
+    for name in ("alice", "bob", "nobody"):
+        await hub.add_route(f"/user/{name}/", target, {"user": name, "server_name": ""})
+    server = SimpleNamespace(host=target)
+    spawners = {
+        "alice": SimpleNamespace(ready=False, pending="check", proxy_spec="/user/alice/", server=server),
+        "bob": SimpleNamespace(ready=True, pending=False, proxy_spec="/user/bob/", server=server),
+        "nobody": SimpleNamespace(ready=False, pending=False, proxy_spec="/user/nobody/", server=None),
+    }
+    users = {name: SimpleNamespace(name=name, spawners={"": spawner}) for name, spawner in spawners.items()}
+
+    await hub.check_routes(users, {})
+
+    assert set(await hub.get_all_routes()) == {"/", "/user/alice/", "/user/bob/"}
+
+
+# -- the process ------------------------------------------------------------------------------------------------
+
+
+def plan(*words: str, **environment: str) -> ProxyPlan:
+    """A plan for a program that sleeps and is called like the proxy."""
+    program = "import time; time.sleep(60)"
+    return ProxyPlan((sys.executable, "-c", program, "configurable-http-proxy", *words), environment, 0o077, {"a": "b"})
+
+
+def until(found: Callable[[], Any]) -> Any:
+    """The first true answer."""
+    deadline = time.monotonic() + 10
+    while not (answer := found()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return answer
+
+
+def test_the_token_is_in_no_command_line_and_in_no_file_that_others_read(tmp_path: Path) -> None:
+    proxy_process.write_plan(tmp_path, plan(**{proxy_process.TOKEN_VARIABLE: "secret"}))
+
+    started = proxy_process.start_apart(tmp_path)
+    running = until(lambda: proxy_process.running_in(tmp_path))
+    until(lambda: b"sleep" in Path(f"/proc/{running.pid}/cmdline").read_bytes())
+
+    assert (running.pid, running.parts) == (started.pid, {"a": "b"})
+    assert b"secret" not in Path(f"/proc/{running.pid}/cmdline").read_bytes()
+    assert b"=secret\0" in Path(f"/proc/{running.pid}/environ").read_bytes()
+    holders = [file for file in tmp_path.rglob("*") if file.is_file() and b"secret" in file.read_bytes()]
+    assert [(file.name, file.stat().st_mode & 0o777) for file in holders] == [("plan.json", 0o600)]
+    assert os.getsid(running.pid) == running.pid  # Ctrl-C and the end of a terminal do not reach it
+    proxy_process.end(running.pid)
+    assert started.wait(5) == -15
+    assert proxy_process.running_in(tmp_path) is None
+
+
+def test_portal_down_ends_the_proxy_of_its_settings_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "site.toml").write_text(f'[portal]\nstate_folder = "{tmp_path}"\n')
+    proxy_process.write_plan(tmp_path, plan())
+    with proxy_process.start_apart(tmp_path) as started:
+        until(lambda: proxy_process.running_in(tmp_path))
+
+        assert cli.main(["down", "--site", str(tmp_path / "site.toml")]) == 0
+    assert capsys.readouterr().out == f"portal: the proxy has ended (process {started.pid})\n"
+
+    assert cli.main(["down", "--site", str(tmp_path / "site.toml")]) == 0
+    assert capsys.readouterr().out == f"portal: no portal of {tmp_path} runs\n"
+
+
+def test_a_proxy_that_does_not_go_is_killed() -> None:
+    deaf = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
+        proxy_process.end(process.pid, within_s=0.1)
+
+        assert process.wait(5) == -9
+
+
+@pytest.mark.parametrize("content", ["", "no number", "999999999"])
+def test_a_file_that_names_no_proxy_names_none(tmp_path: Path, content: str) -> None:
+    (tmp_path / "proxy").mkdir()
+    (tmp_path / "proxy.pid").write_text(content)
+    (tmp_path / "proxy" / "running.json").write_text(content)
+    (tmp_path / "proxy" / "plan.json").write_text(content)
+
+    assert proxy_process.running_in(tmp_path) is None
+    assert proxy_process.plan_of(tmp_path) is None
+
+
+def test_another_process_with_the_number_of_a_proxy_of_before_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "proxy").mkdir()
+    (tmp_path / "proxy.pid").write_text(str(os.getpid()))
+    running = {"pid": os.getpid(), "began": "1", "parts": {}}
+    (tmp_path / "proxy" / "running.json").write_text(json.dumps(running))
+
+    assert proxy_process.running_in(tmp_path) is None
+
+
+def test_a_plan_of_a_version_that_was_removed_is_not_tried() -> None:
+    assert plan().can_start
+    assert not replace(plan(), argv=("/opt/dsportal/0.0/node", "proxy")).can_start
+
+
+def test_the_same_proxy_in_another_folder_is_the_same_and_a_renewed_certificate_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for version, libraries in (("0.1", "{}"), ("0.2", "{}"), ("0.3", '{"ws": "9"}')):
+        lock = tmp_path / version / "share/dsportal/proxy/package-lock.json"
+        lock.parent.mkdir(parents=True)
+        lock.write_text(libraries)
+        monkeypatch.setattr(sys, "prefix", str(tmp_path / version))
+        found.append(proxy.program([f"{tmp_path}/{version}/bin/node", f"{tmp_path}/{version}/proxy"]))
+    assert found[0] == found[1] != found[2]
+
+    certificate = tmp_path / "portal.crt"
+    certificate.write_text("first")
+    before = proxy._digest(["--ssl-cert", str(certificate)])
+    certificate.write_text("renewed")
+    assert proxy._digest(["--ssl-cert", str(certificate)]) != before
+
+
+def test_what_changed_is_said_with_addresses_and_without_digests() -> None:
+    before = {"portal.port": "http://:8000", "portal.certificate": "17ab", "options": "same"}
+    now = {"portal.port": "http://:8443", "portal.certificate": "99cd", "options": "same", "new": "1"}
+
+    assert proxy.changes(before, now) == ["new", "portal.certificate", "portal.port (http://:8000, now http://:8443)"]
+    assert proxy.changes(now, now) == []
