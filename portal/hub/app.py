@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from jupyterhub import orm
 from jupyterhub.app import JupyterHub
 from jupyterhub.utils import make_ssl_context
+from sqlalchemy import event
+from sqlalchemy.orm import ORMExecuteState, Session, lazyload
 from tornado.escape import json_encode, url_escape
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from traitlets import Float, Unicode
@@ -68,6 +71,11 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             self.spawner_class.add_handlers()
         super().init_handlers()
 
+    async def init_users(self) -> None:
+        """Look at everybody's name, without everybody's roles, groups and shares: nothing here asks for those."""
+        with plain_rows(self.db):
+            await super().init_users()
+
     async def init_spawners(self) -> int:
         """Make every session known; it is looked at when pages are served already (:attr:`HubContext.serving`).
 
@@ -76,9 +84,15 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         waiting = [row for row in self.db.query(orm.Spawner).all() if _state_of(row).is_waiting]
         self._waiting = [_detach(row) for row in waiting]
         self.db.commit()
+        ran = self._people_with_sessions()  # held: JupyterHub's query loads them together, then asks for each once more
         self._looked = asyncio.ensure_future(super().init_spawners())
         await asyncio.sleep(0)  # its first part: from now on each of them is there, and its check is pending
+        self.log.info("%s people had sessions when the hub ended", len(ran))
         return int(self.db.query(orm.Spawner).filter(orm.Spawner.server != None).count())  # noqa: E711
+
+    def _people_with_sessions(self) -> list[Any]:
+        running = self.db.query(orm.Spawner.user_id).filter(orm.Spawner.server != None)  # noqa: E711
+        return list(self.db.query(orm.User).filter(orm.User.id.in_(running)))
 
     async def start(self) -> None:
         """Start the hub, look at the sessions that ran, then resume those that waited."""
@@ -172,6 +186,21 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
                 await cluster.finish(job.user, job.key, job.id)
         except SlurmUnavailable as error:
             self.log.warning("Job %s of %s has no session and could not be ended: %s", job.id, job.user, error.detail)
+
+
+@contextmanager
+def plain_rows(db: Session) -> Iterator[None]:
+    """Meanwhile a row brings its relations when they are asked for, not at once."""
+
+    def lazily(execution: ORMExecuteState) -> None:
+        if execution.is_select:
+            execution.statement = execution.statement.options(lazyload("*"))
+
+    event.listen(db, "do_orm_execute", lazily)
+    try:
+        yield
+    finally:
+        event.remove(db, "do_orm_execute", lazily)
 
 
 def _state_of(row: Any) -> SessionState:
