@@ -18,8 +18,9 @@ from portal.errors import SlurmUnavailable
 from portal.hub import routes
 from portal.hub.context import RESUMER, SETTING, HubContext
 from portal.session_state import SessionState
-from portal.slurm.cluster import Cluster, QueueSnapshot
+from portal.slurm.cluster import Cluster
 from portal.slurm.jobs import SessionJob
+from portal.slurm.snapshot import QueueSnapshot
 
 RESUME_TRIES = 10
 RESUME_AT_ONCE = 8
