@@ -459,7 +459,7 @@ async def test_a_session_whose_hub_was_killed_before_sbatch_ran_is_submitted_ane
 
 
 async def test_nothing_of_a_session_that_was_never_submitted_is_in_the_next_one(story: Story) -> None:
-    story.session.load(SessionState("abc1230000000000", "", "old", 0, Announcement(FIRST, 1.0), Place("gpu01", "")))
+    story.session.load(SessionState("abc1230000000000", "", "old", 0, Announcement(FIRST, 0), Place("gpu01")))
     assert not await story.session.resume()
 
     await story.session.submit(SUBMISSION, "token")
