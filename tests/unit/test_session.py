@@ -620,6 +620,18 @@ async def test_a_wrong_number_from_sbatch_is_not_believed(story: Story, slurm: F
     assert story.session.state.job_id == "2"
 
 
+async def test_a_session_with_a_wrong_number_is_found_by_its_key(story: Story, slurm: FakeSlurm, site: Site) -> None:
+    await story.runs()
+    other = slurm.take("alice", {"job-name": "training", "partition": "sxm2"})
+    story.saved.append(replace(story.saved[-1], job_id=other.id))
+    again = story.after_a_restart(site)
+
+    assert await again.session.poll() is None
+    assert await again.session.poll() is None
+
+    assert again.session.state.job_id == "1"
+
+
 async def test_a_job_whose_person_has_only_a_number_just_now_is_kept(story: Story, slurm: FakeSlurm) -> None:
     """The name service of the hub's host hangs: squeue and scontrol print numbers."""
     await story.runs()
