@@ -137,12 +137,10 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
         await self.restore_routes()
 
     def stop(self) -> None:
-        """End it after all: only a site that sets ``JupyterHub.cleanup_proxy`` wants that."""
+        """The hub stops: the proxy does not."""
         if self._looks:
             self._looks.stop()
-        if running := proxy_process.running_in(self.state):
-            self.log.info("The proxy is ended (process %s)", running.pid)
-            proxy_process.end(running.pid)
+        self.log.info("The proxy goes on without the hub (process %s)", self.running.pid if self.running else "?")
 
     def _plan(self) -> ProxyPlan:
         """How the proxy is started: as :class:`ConfigurableHTTPProxy` of JupyterHub 6.1 does it."""

@@ -54,10 +54,14 @@ class ProxyPlan:
 
 @dataclass(frozen=True)
 class RunningProxy:
-    """A proxy that was started, with the parts of its plan; ``began`` tells it from a later process of its number."""
+    """A proxy that was started, with the parts of its plan.
+
+    ``began`` tells it from a later process of its number, ``place`` the state folder from a copy of it.
+    """
 
     pid: int
     began: str
+    place: str
     parts: dict[str, str]
 
     @property
@@ -91,14 +95,17 @@ def write_plan(state: Path, plan: ProxyPlan) -> None:
 
 def running_in(state: Path) -> RunningProxy | None:
     """The proxy of this state folder that lives; one of a version before has no parts."""
+    place = str(state.resolve())
+    noted = None
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         found = json.loads((state / FOLDER / RUNNING_FILE).read_text())
-        if (ours := RunningProxy(int(found["pid"]), str(found["began"]), dict(found["parts"]))).lives:
-            return ours
+        noted = RunningProxy(int(found["pid"]), str(found["began"]), str(found["place"]), dict(found["parts"]))
+    if noted and noted.lives:
+        return noted if noted.place == place else None
     with contextlib.suppress(OSError, ValueError):
         pid = int((state / PID_FILE).read_text())
-        if PROGRAM in Path(f"/proc/{pid}/cmdline").read_bytes():
-            return RunningProxy(pid, began(pid), {})
+        if PROGRAM in Path(f"/proc/{pid}/cmdline").read_bytes() and not (noted and noted.pid == pid):
+            return RunningProxy(pid, began(pid), place, {})
     return None
 
 
@@ -118,7 +125,7 @@ def start_apart(state: Path) -> StartedProxy:
 def become(state: Path, say: Callable[[str], None]) -> None:
     """Become the proxy, as soon as there is a plan for it and no other one lives."""
     plan = _wait_for_plan(state, say)
-    running = RunningProxy(os.getpid(), began(os.getpid()), plan.parts)
+    running = RunningProxy(os.getpid(), began(os.getpid()), str(state.resolve()), plan.parts)
     _write(state / FOLDER / RUNNING_FILE, json.dumps(asdict(running), indent=1))
     _write(state / PID_FILE, str(running.pid))
     sys.stdout.flush()

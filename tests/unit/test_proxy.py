@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -275,6 +276,20 @@ def test_the_token_is_in_no_command_line_and_in_no_file_that_others_read(tmp_pat
     assert proxy_process.running_in(tmp_path) is None
 
 
+def test_a_copied_state_folder_leaves_the_proxy_of_the_first_portal_alone(tmp_path: Path) -> None:
+    first = tmp_path / "first"
+    first.mkdir()
+    proxy_process.write_plan(first, plan())
+    with proxy_process.start_apart(first) as started:
+        running = until(lambda: proxy_process.running_in(first))
+        until(lambda: b"sleep" in Path(f"/proc/{running.pid}/cmdline").read_bytes())
+        shutil.copytree(first, tmp_path / "copy")
+
+        assert proxy_process.running_in(tmp_path / "copy") is None
+        assert proxy_process.running_in(first) == running
+        proxy_process.end(started.pid)
+
+
 def test_portal_down_ends_the_proxy_of_its_settings_and_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -316,7 +331,7 @@ def test_a_file_that_names_no_proxy_names_none(tmp_path: Path, content: str) -> 
 def test_another_process_with_the_number_of_a_proxy_of_before_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "proxy").mkdir()
     (tmp_path / "proxy.pid").write_text(str(os.getpid()))
-    running = {"pid": os.getpid(), "began": "1", "parts": {}}
+    running = {"pid": os.getpid(), "began": "1", "place": str(tmp_path), "parts": {}}
     (tmp_path / "proxy" / "running.json").write_text(json.dumps(running))
 
     assert proxy_process.running_in(tmp_path) is None
