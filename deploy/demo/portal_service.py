@@ -41,7 +41,7 @@ def sync_kernels() -> str:
 
 
 def service() -> Service:
-    """The hub and its proxy, as the account ``portal``."""
+    """The hub, as the account ``portal``; the proxy that it starts outlives it, and ends with the namespaces."""
     return Service("hub", (command(), "up", "--site", SETTINGS), is_healthy, "portal")
 
 
