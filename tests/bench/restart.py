@@ -69,7 +69,7 @@ async def has_login_page(hub: Hub) -> bool:
 
 
 async def routed(hub: Hub, wanted: set[str]) -> int:
-    """How many of the sessions the proxy knows: ours lives on and knows them all; that of the stock hub is a new one."""
+    """How many of the sessions the proxy knows: ours lives on with all of them, that of the stock hub is a new one."""
     try:
         return len(wanted & await hub.routes())
     except OSError:
