@@ -77,6 +77,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         JupyterHub would look for servers that are not there yet, too: those sessions are started again below.
         """
         waiting = [row for row in self.db.query(orm.Spawner).all() if _state_of(row).is_waiting]
+        self._said_of_jobs: dict[str, str] = {}
         self._waiting = [_detach(row) for row in waiting]
         self.db.commit()
         self._looked = asyncio.ensure_future(self._look_at_running())
@@ -193,10 +194,13 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     async def _settle(self, cluster: Cluster, job: SessionJob) -> None:
         try:
             if await cluster.confirmed(job):
-                self.log.warning("Job %s of %s has no session any more; it is cancelled", job.id, job.user)
                 await cluster.finish(job.user, job.key, job.id)
+                self.log.warning("Job %s of %s had no session any more; it was cancelled", job.id, job.user)
         except SlurmUnavailable as error:
-            self.log.warning("Job %s of %s has no session and could not be ended: %s", job.id, job.user, error.detail)
+            said = f"Job {job.id} of {job.user} has no session and could not be ended: {error.detail}"
+            if self._said_of_jobs.get(job.id) != said:  # not every minute the same
+                self.log.warning("%s", said)
+            self._said_of_jobs[job.id] = said
 
 
 def _state_of(row: Any) -> SessionState:
