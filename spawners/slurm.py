@@ -203,7 +203,8 @@ class SlurmSessionSpawner(batchspawner.SlurmSpawner):  # type: ignore[misc]
         return self.session.needs_poll(queue)
 
     def notice(self, queue: QueueSnapshot) -> None:
-        """A job that is just ending is asked about again soon, not only at the next watch."""
+        """Pages show the job as it is; one that is just ending is asked about again soon."""
+        self.session.look(queue)
         if self.session.is_completing(queue):
             self.announce_end()
 
