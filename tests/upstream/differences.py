@@ -25,10 +25,10 @@ _TOKEN = "a session announces its port with its token, before JupyterHub takes o
 _PROGRESS = "the waiting page tells what Slurm does with the job, in our words"
 
 DIFFERENCES = {
-    "test_spawner.py::test_single_user_spawner": Difference(_STATUS, "assert 1 == 0"),
-    "test_spawner.py::test_stop_spawner_sigint_fails": Difference(_SIGNAL, "assert 1 == -<Signals.SIGTERM"),
+    "test_spawner.py::test_single_user_spawner": Difference(_STATUS, "== 0"),
+    "test_spawner.py::test_stop_spawner_sigint_fails": Difference(_SIGNAL, "== -<Signals.SIGTERM"),
     "test_spawner.py::test_stop_spawner_stop_now": Difference(
-        f"{_SIGNAL}; a stop that does not wait does not ask for it either", "assert None == -<Signals.SIGTERM"
+        f"{_SIGNAL}; a stop that does not wait does not ask for it either", "== -<Signals.SIGTERM"
     ),
     "test_spawner.py::test_popen_kwargs": Difference(_PROCESS, "no attribute 'kwargs'"),
     "test_spawner.py::test_shell_cmd": Difference(_PROCESS, "KeyError: 'TESTVAR'"),

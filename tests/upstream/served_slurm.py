@@ -19,7 +19,7 @@ from portal.testing.cluster_parts import FakeJob, FakePartition
 from portal.testing.fake_slurm import STARTED, FakeSlurm
 
 HERE = "127.0.0.1"  # the name of the one node: where JupyterHub's tests look for servers
-SPEED = 20  # its clock is so much faster than ours: these tests wait 2 s where the portal may take 30
+SPEED = 15  # its clock is so much faster than ours: these tests wait 3 s where the portal may take 30
 PROGRAM = Path(__file__).with_name("session_server.py")
 
 
