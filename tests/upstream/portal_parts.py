@@ -28,7 +28,7 @@ from portal.hub.config import addresses
 from portal.hub.context import SETTING, HubContext
 from portal.site import Site
 from portal.slurm.cluster import Cluster
-from spawners.callback import read_port
+from spawners.callback import read_announcement
 from spawners.slurm import SlurmSessionSpawner
 from tests.upstream.served_slurm import SPEED, ServedSlurm
 
@@ -142,8 +142,8 @@ def hub_of_one(spawner: SpawnerOnFakeSlurm) -> Hub:
     class Ready(RequestHandler):
         async def post(self) -> None:
             assert self.request.headers["Authorization"] == f"token {spawner.api_token}"
-            port = read_port(json_decode(self.request.body))
-            self.set_status(204 if await spawner.announce_port(port) else 409)
+            announcement = read_announcement(json_decode(self.request.body))
+            self.set_status(204 if await spawner.announce_port(announcement) else 409)
 
     listener, port = bind_unused_port()
     HTTPServer(Application([(r".*/api/dsportal/ready", Ready)])).add_socket(listener)

@@ -55,7 +55,7 @@ def main() -> None:
     http.socket = listener
     threading.Thread(target=http.serve_forever, daemon=True).start()
     server.post = post_if_known
-    server.announce(server.port_of(listener))
+    server.announce({"port": server.port_of(listener), "restarts": 0})
     sys.stdin.read()
 
 
