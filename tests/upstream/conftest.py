@@ -19,8 +19,9 @@ with (
     mock.patch("jupyterhub.app.JupyterHub", HubOnFakeSlurm),
     mock.patch("jupyterhub.spawner.SimpleLocalProcessSpawner", SpawnerOnFakeSlurm),
 ):
-    from jupyterhub.tests import test_api, test_spawner  # noqa: F401  imported while ours are in their places
+    from jupyterhub.tests import mocking, test_api, test_spawner  # noqa: F401  imported while ours are in their places
     from jupyterhub.tests.conftest import *  # noqa: F403
+mocking.SlowSpawner.delay = 2  # what is to be seen meanwhile is seen in two seconds as well as in five
 
 INI = Path(__file__).with_name("pytest.ini")
 THEIRS = ("test_api.py", "test_spawner.py")
