@@ -106,7 +106,7 @@ class SpawnerOnFakeSlurm(SlurmSessionSpawner):
         return str(SITE_FILE)
 
     def user_env(self, env: dict[str, str]) -> dict[str, str]:
-        """The people of these tests have no accounts on this machine."""
+        """The people of these tests have no accounts on this machine, which batchspawner would ask for."""
         return env
 
     @property
