@@ -85,6 +85,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         JupyterHub would look for servers that are not there yet, too: those sessions are started again below.
         """
         waiting = [row for row in self.db.query(orm.Spawner).all() if _state_of(row).is_waiting]
+        self._said_of_jobs: dict[str, str] = {}
         self._waiting = [_detach(row) for row in waiting]
         self.db.commit()
         ran = self._people_with_sessions()  # held: JupyterHub's query loads them together, then asks for each once more
@@ -208,10 +209,13 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     async def _settle(self, cluster: Cluster, job: SessionJob) -> None:
         try:
             if await cluster.confirmed(job):
-                self.log.warning("Job %s of %s has no session any more; it is cancelled", job.id, job.user)
                 await cluster.finish(job.user, job.key, job.id)
+                self.log.warning("Job %s of %s had no session any more; it was cancelled", job.id, job.user)
         except SlurmUnavailable as error:
-            self.log.warning("Job %s of %s has no session and could not be ended: %s", job.id, job.user, error.detail)
+            said = f"Job {job.id} of {job.user} has no session and could not be ended: {error.detail}"
+            if self._said_of_jobs.get(job.id) != said:  # not every minute the same
+                self.log.warning("%s", said)
+            self._said_of_jobs[job.id] = said
 
 
 @contextmanager

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import pwd
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from portal.errors import SlurmUnavailable, SubmitRefused
+from portal.errors import AccountGone, SlurmUnavailable, SubmitRefused
 from portal.slurm import accounting, jobs, nodes, times
 from portal.slurm.accounting import FORGOTTEN, JobEnd
 from portal.slurm.jobs import SessionJob
 from portal.slurm.runner import Result, RunError, Runner, run
 from portal.slurm.snapshot import NodesSnapshot, PartitionsSnapshot, QueueSnapshot, SnapshotCache
-from portal.slurm.submission import Submission
+from portal.slurm.submission import LauncherAsPerson, Submission, job_name
 
 log = logging.getLogger(__name__)
 
 QUERY_TIMEOUT_S = 15
 QUERY_ENVIRONMENT = {**os.environ, **times.EPOCHS}
-LAUNCH_TIMEOUT_S = 60
 JOB_QUERIES_AT_ONCE = 4  # a thousand sessions that end together are queried a few at a time
 CLEAN_UPS_AT_ONCE = 4
 ACCOUNTING_TRIES = 3  # accounting hears of an end a moment after slurmctld
@@ -53,7 +51,7 @@ class Cluster:
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.pause = pause
-        self._launcher = launcher
+        self._launcher = LauncherAsPerson(launcher, run)
         self._run = run
         self._clock = clock
         self._queue = SnapshotCache(self._query_queue, QueueSnapshot(), clock, "Slurm")
@@ -116,7 +114,7 @@ class Cluster:
             "options": list(submission.options),
             "environment": dict(submission.environment),
         }
-        answer = await self._launch(username, request)
+        answer = await self._launcher.call(username, request)
         message = str(answer.get("message") or "no reason was given")
         if answer.get("ok"):
             if re.fullmatch(r"[0-9]{1,12}", str(answer.get("job_id"))):
@@ -156,10 +154,33 @@ class Cluster:
         Raises:
             SlurmUnavailable: it is not known whether the job was cancelled.
         """
-        answer = await self._launch(username, {"verb": "finish", "key": key, "job_id": job_id})
+        try:
+            answer = await self._launcher.call(username, {"verb": "finish", "key": key, "job_id": job_id})
+        except AccountGone:
+            return await self._cancel_as_hub(username, key, job_id)
         if not answer.get("ok"):
             raise SlurmUnavailable("The session's job could not be cancelled.", detail=str(answer.get("message")))
         return str(answer.get("log", ""))
+
+    async def _cancel_as_hub(self, username: str, key: str, job_id: str) -> str:
+        """End the job of somebody whose account is gone: nobody can act as that person any more.
+
+        Slurm lets the hub's account do it where that is an operator (``sacctmgr … adminlevel=operator``).
+
+        Raises:
+            SlurmUnavailable: it is not, or Slurm does not answer.
+        """
+        if not job_id:
+            return ""
+        try:
+            done = await self._ask(("scancel", f"--name={job_name(key)}", job_id))
+        except RunError as error:
+            raise SlurmUnavailable("Slurm does not answer.", detail=str(error)) from error
+        if done.returncode and "Invalid job id" not in done.stderr:
+            why = f"the account {username} is gone, and as this account: {done.stderr.strip()[:300]}"
+            raise SlurmUnavailable("The session's job could not be cancelled.", detail=why)
+        log.warning("The account %s is gone; its job %s was cancelled as this account", username, job_id)
+        return ""
 
     async def clean_up(self, username: str, key: str) -> None:
         """Remove the secrets of a session whose job has ended: few at a time, so that nobody waits for them."""
@@ -262,28 +283,6 @@ class Cluster:
     async def _ask(self, command: tuple[str, ...]) -> Result:
         """Run a query; its times are seconds since 1970."""
         return await self._run(command, env=QUERY_ENVIRONMENT, timeout_s=QUERY_TIMEOUT_S)
-
-    async def _launch(self, username: str, request: Mapping[str, object]) -> dict[str, object]:
-        argv = ("sudo", "--non-interactive", "--set-home", "--user", username, "--", self._launcher)
-        try:
-            done = await self._run(argv, stdin=json.dumps(request), timeout_s=LAUNCH_TIMEOUT_S)
-        except RunError as error:
-            raise SlurmUnavailable("The session could not be handed to Slurm.", detail=str(error)) from error
-        return _answer(done)
-
-
-def _answer(done: Result) -> dict[str, object]:
-    try:
-        answer = json.loads(done.stdout)
-    except ValueError:
-        answer = None
-    if not isinstance(answer, dict):
-        message = done.stderr.strip()[:500] or "no answer"
-        raise SlurmUnavailable(
-            "The portal could not act for you on this cluster; tell your administrator (portal doctor).",
-            detail=f"portal-launch, exit status {done.returncode}: {message}",
-        )
-    return answer
 
 
 async def _with_name(end: JobEnd) -> JobEnd:
