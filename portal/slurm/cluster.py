@@ -80,6 +80,7 @@ class Cluster:
         self._nodes = SnapshotCache(self._query_nodes, NodesSnapshot(), clock, "Slurm (nodes)")
         self._partitions = SnapshotCache(self._query_partitions, PartitionsSnapshot(), clock, "Slurm (partitions)")
         self._job_queries = asyncio.Semaphore(JOB_QUERIES_AT_ONCE)
+        self._unfinished: dict[str, str] = {}  # whose secrets may lie in a home still: the person, by key
 
     def now(self) -> float:
         """The time on the clock of the snapshots."""
@@ -172,10 +173,22 @@ class Cluster:
         Raises:
             SlurmUnavailable: it is not known whether the job was cancelled.
         """
+        self._unfinished.pop(key, None)
+        self._unfinished[key] = username  # the last one: what cannot be finished keeps no other waiting
         answer = await self._launch(username, {"verb": "finish", "key": key, "job_id": job_id})
         if not answer.get("ok"):
             raise SlurmUnavailable("The session's job could not be cancelled.", detail=str(answer.get("message")))
+        self._unfinished.pop(key, None)
         return str(answer.get("log", ""))
+
+    async def finish_what_is_left(self) -> None:
+        """Remove the secrets of sessions that ended while the launcher could not; their jobs are found by their keys.
+
+        Raises:
+            SlurmUnavailable: one could not be removed; the others come first at the next time.
+        """
+        for key, username in list(self._unfinished.items()):
+            await self.finish(username, key)
 
     async def find(self, key: str) -> str:
         """The id of the job that carries ``key``, or ``""``: after a lost answer of sbatch.
