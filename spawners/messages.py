@@ -23,7 +23,8 @@ _REASONS = {
     "ReqNodeNotAvail": "the nodes that would fit are down or reserved",
     "PartitionDown": "the partition is closed at the moment",
     "PartitionTimeLimit": "the hours asked for are more than the partition allows",
-    "JobHeldAdmin": "an administrator holds the job",
+    "JobHeldAdmin": "an administrator holds the job until it is released",
+    "JobHeldUser": "you hold the job yourself (scontrol hold); scontrol release lets it start",
     "BeginTime": "Slurm starts it again shortly",
     "Licenses": "a licence it needs is in use",
     "Reservation": "it waits for a reservation",
@@ -41,6 +42,7 @@ _ENDS = {
     "FAILED": "The session's job failed",
     "BOOT_FAIL": "The node of this session did not start. Nothing you did; start again.",
     "DEADLINE": "The session could not start before its deadline.",
+    "FORGOTTEN": "Slurm has lost its record of this session's job. Nothing you did; start again.",
 }
 
 
@@ -74,16 +76,19 @@ def view(job: Job | None, stale_s: float = 0.0, outlook: Outlook = NOTHING_KNOWN
         return View(20, _waiting(job, outlook))
     if job.phase is Phase.ENDED:
         return View(90, "The job has ended; its last words are being read.")
+    if job.state in ("SUSPENDED", "STOPPED"):
+        return View(60, f"Job {job.id} is suspended on {job.node}: {_SUSPENDED}")
     return View(60, f"Job {job.id} runs on {job.node or 'its node'}; JupyterLab starts.")
 
 
+_SUSPENDED = "an administrator or Slurm has paused it. Nothing is lost; it continues when it is resumed."
 _EARLIER = "earlier if other jobs end before their limit."  # Slurm reckons with time limits
 
 
 def _waiting(job: Job, outlook: Outlook) -> str:
-    reason, _, details = job.reason.partition(",")
+    reason, _, details = job.reason.partition(",")  # "ReqNodeNotAvail, UnavailableNodes:gn[01-02]"
     text = _REASONS.get(reason, f"Slurm's reason: {job.reason}" if job.reason else "Slurm is looking for a place")
-    named = f" ({details.strip()})" if details else ""
+    named = f" ({details.strip()})" if details and reason in _REASONS else ""
     start = (
         f"Slurm expects it to start at {_when(job.starts_at, job)}, {_EARLIER}" if job.starts_at and _later(job) else ""
     )
@@ -104,17 +109,19 @@ def _outlook(job: Job, reason: str, outlook: Outlook) -> Iterator[str]:
 
 
 def _when(moment: datetime, job: Job) -> str:
-    """``14:05`` on the day of the submission, else with the day; both as the cluster's clock says."""
-    same_day = job.submitted_at and moment.date() == job.submitted_at.date()
-    return f"{moment:%H:%M}" if same_day else f"{moment:%A %d %B, %H:%M}"
+    """``14:05 CET`` on the day of the submission, else with the day; in the zone of the portal's host."""
+    local = moment.astimezone()
+    same_day = job.submitted_at and local.date() == job.submitted_at.astimezone().date()
+    return f"{local:%H:%M %Z}" if same_day else f"{local:%A %d %B, %H:%M %Z}"
 
 
 def _later(job: Job) -> bool:
-    return bool(job.starts_at and job.submitted_at and job.starts_at > job.submitted_at)
+    is_held = job.reason in ("JobHeldUser", "JobHeldAdmin")
+    return bool(job.starts_at and job.submitted_at and job.starts_at > job.submitted_at and not is_held)
 
 
 def waits_too_long(job: Job, site: Site, now: datetime) -> bool:
-    """True for a job that waits longer than this site lets one; ``now`` is local, as Slurm's times are."""
+    """True for a job that waits longer than this site lets one."""
     limit = timedelta(hours=site.session.wait_max_hours)
     return bool(limit and job.submitted_at and job.phase is Phase.WAITING and now - job.submitted_at > limit)
 
@@ -163,7 +170,8 @@ def facts(request: SessionRequest, site: Site, job_id: str, job: Job | None) -> 
     if job_id:
         known["job_id"] = int(job_id)
     if job:
-        times = {"started_at": job.starts_at, "ends_at": time_limit(job)}
+        is_running = job.phase is Phase.RUNNING  # of a job that waits, Slurm's start is a forecast
+        times = {"started_at": job.starts_at if is_running else None, "ends_at": time_limit(job)}
         shown = {name: time.astimezone().isoformat() for name, time in times.items() if time}
         known |= {"node": job.node, "state": view(job).text, **shown}
     return known

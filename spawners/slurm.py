@@ -24,15 +24,16 @@ from portal.errors import PortalError, RequestError, SessionEnded
 from portal.hub.context import HubContext, context_of
 from portal.request import SessionRequest, checked
 from portal.session_settings import TLS_PARTS, SessionSettings, environment
-from portal.session_state import SessionState
+from portal.session_state import Announcement, SessionState
 from portal.site import Site, load
-from portal.slurm.cluster import Cluster, QueueSnapshot
+from portal.slurm.cluster import Cluster
 from portal.slurm.outlook import NOTHING_KNOWN, QueueOutlook
+from portal.slurm.snapshot import QueueSnapshot
 from portal.slurm.submission import new_key, submission
 from spawners import callback, form, messages, options, timings
 from spawners.errors import StartRefused
-from spawners.first_answer import first_answer, listens
 from spawners.session import Session
+from spawners.startup import first_answer
 
 site_of = functools.cache(load)  # the settings, read once
 
@@ -152,21 +153,11 @@ class SlurmSessionSpawner(batchspawner.SlurmSpawner):  # type: ignore[misc]
         return f"{scheme}://{node}:{port}{self.server.base_url}"
 
     async def get_url(self) -> str:
-        """Where the server listens, by our own knowledge: JupyterHub asks when it finds a session after a restart.
-
-        JupyterHub then stops a server that does not answer; one whose node cannot be reached just now, while
-        Slurm says that it runs, is waited for instead.
-        """
-        job = self.session.watched.job or await self.session.query(timings.POLL_MAX_AGE_S)
-        port = self.session.state.port
-        if not (port and job and job.node and self.server):
+        """Where the server listens, by our own knowledge: JupyterHub asks when it finds a session after a restart."""
+        place, port = self.session.state.place, self.session.state.port
+        if not (place and port and self.server):
             return str(await super().get_url())
-        while self._check_pending and not await listens(job.node, port):
-            self.log.warning("The session %s on %s cannot be reached; tried again", self._log_name, job.node)
-            await asyncio.sleep(timings.REACH_EVERY_S)
-            if await self.poll() is not None:
-                break
-        return self._url(job.node, self.session.state.port)
+        return self._url(place.node, port)
 
     async def poll(self) -> int | None:
         """``None`` while the session lives or nothing is known; a number once Slurm says that it ended."""
@@ -183,11 +174,11 @@ class SlurmSessionSpawner(batchspawner.SlurmSpawner):  # type: ignore[misc]
     @property
     def following(self) -> asyncio.Future[None] | None:
         """Done when the session has the new address of its job, which Slurm has started again."""
-        return self.session.following
+        return self.session.address.following
 
-    async def announce_port(self, port: int) -> bool:
+    async def announce_port(self, announcement: Announcement) -> bool:
         """Take the port of the session's server; ``False`` when none is expected."""
-        return await self.session.announce_port(port)
+        return await self.session.address.announce(announcement)
 
     def announce_end(self) -> None:
         """The session ends: Slurm is asked every second for a moment; the hub's watch comes later."""

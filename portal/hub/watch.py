@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from portal.errors import SlurmUnavailable
-from portal.slurm.cluster import Cluster, QueueSnapshot
+from portal.slurm.cluster import Cluster
 from portal.slurm.jobs import SessionJob
+from portal.slurm.snapshot import QueueSnapshot
 
 Log = logging.Logger | logging.LoggerAdapter[logging.Logger]
 

@@ -22,6 +22,9 @@ class JobEnd:
     reason: str = ""
 
 
+FORGOTTEN = JobEnd("FORGOTTEN")  # no state of Slurm's: it has given the job's number to another job
+
+
 # Up to the exit code only the name is a text of the owner; here it must be one word, as the names of our jobs are.
 _SHOWN = re.compile(
     rf"JobId=\d+ (?:\w+=\S* )*?JobName=\S* {SLUID}UserId=\S+ "

@@ -7,13 +7,16 @@ input and ends in a file that only the person can read.
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from portal.errors import SlurmUnavailable
 from portal.request import SessionRequest
 from portal.site import Site
+from portal.slurm.runner import Result
 
 JOB_NAME_PREFIX = "dsportal-"
 KEY_LENGTH = 16
@@ -63,3 +66,27 @@ def submission(request: SessionRequest, site: Site, key: str, environment: Mappi
         "--export=ALL",
     )
     return Submission(key, options, dict(environment))
+
+
+def launch_command(launcher: str, username: str) -> tuple[str, ...]:
+    """Run portal-launch as a person; what it shall do comes on its standard input."""
+    return ("sudo", "--non-interactive", "--set-home", "--user", username, "--", launcher)
+
+
+def parse_launch(done: Result) -> dict[str, object]:
+    """portal-launch's answer, a JSON object with ``ok``.
+
+    Raises:
+        SlurmUnavailable: there is none; portal-launch did not run, or not to its end.
+    """
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        message = done.stderr.strip()[:500] or "no answer"
+        raise SlurmUnavailable(
+            "The portal could not act for you on this cluster; tell your administrator (portal doctor).",
+            detail=f"portal-launch, exit status {done.returncode}: {message}",
+        )
+    return answer

@@ -94,7 +94,10 @@ class FakeSlurm:
             failures = filter(None, (one.outage.launch() for one in self._outages))
             user = command[command.index("--user") + 1]
             return next(failures, None) or Result(0, json.dumps(self._launch(user, stdin)), "")
-        return self._slurm(command, timeout_s)
+        done = self._slurm(command, timeout_s)
+        if (env or {}).get("SLURM_TIME_FORMAT") == "%s":
+            return replace(done, stdout=output.with_epochs(done.stdout))
+        return done
 
     def clock(self) -> float:
         """Seconds, for those who take a clock."""
@@ -161,6 +164,12 @@ class FakeSlurm:
         age_s = (self.now - job.submitted_at).total_seconds()
         job.behaviour = replace(event, after_s=age_s + event.after_s, before=job.behaviour)
         self._remembered[job_id] = job
+
+    def lose_state(self) -> None:
+        """slurmctld is started without its saved state (``slurmctld -c``): no job is known, and numbers begin at 1."""
+        self.jobs.clear()
+        self._remembered.clear()
+        self._next_id = 1
 
     def take(self, user: str, options: Mapping[str, str]) -> FakeJob:
         """Take a job, as slurmctld does after sbatch; ``options`` are those of sbatch without their dashes."""
@@ -241,18 +250,18 @@ class FakeSlurm:
     def _finish(self, user: str, request: launcher.FinishRequest) -> dict[str, object]:
         message = ""
         if request.job_id:
-            message = self._scancel(user, request.job_id).stderr.strip()
+            message = self._scancel(user, request.job_id, f"dsportal-{request.key}").stderr.strip()
         self.environments.pop(request.key, None)
         return {"ok": not message, "message": message, "log": self.logs.get(request.key, "")}
 
-    def _scancel(self, user: str, job_id: str) -> Result:
-        """A job that is unknown or has ended is no fault (recorded: scancel-unknown, scancel-finished)."""
-        command = ("scancel", job_id)
+    def _scancel(self, user: str, job_id: str, name: str) -> Result:
+        """A job that is unknown, has ended or has another name is no fault (recorded: scancel-unknown, -finished)."""
+        command = ("scancel", f"--name={name}", job_id)
         answer, lasting = self._outage_answer(command, launcher.SLURM_TIMEOUT_S)
         if answer is not None and not (lasting and lasting.outage.cancels_jobs):
             return answer
         job = self.jobs.get(job_id)
-        if job is None or phase_of(self.status(job).state) in (Phase.ENDED, Phase.UNKNOWN):
+        if job is None or phase_of(self.status(job).state) in (Phase.ENDED, Phase.UNKNOWN) or job.name != name:
             return answer or Result(0, "", "")
         if job.user != user:
             return answer or replace(no_answer(command, "Access/permission denied"), returncode=210)

@@ -10,7 +10,8 @@ import pytest
 
 from portal.errors import SlurmUnavailable
 from portal.hub.watch import SessionWatch
-from portal.slurm.cluster import Cluster, QueueSnapshot
+from portal.slurm.cluster import Cluster
+from portal.slurm.snapshot import QueueSnapshot
 from portal.slurm.submission import Submission
 from portal.testing.behaviours import Completes
 from portal.testing.fake_slurm import FakeSlurm
