@@ -20,9 +20,9 @@ _SQUEUE_OPTIONS = ("--noheader", "--all", "--states", "--name", "--jobs", "--for
 class QueriedCluster(Protocol):
     """What the queries look at."""
 
-    partitions: Mapping[str, FakePartition]
-    reservations: Sequence[FakeReservation]
-    jobs: Mapping[str, FakeJob]
+    partitions: dict[str, FakePartition]
+    reservations: list[FakeReservation]
+    jobs: dict[str, FakeJob]
     now: datetime
 
     def status(self, job: FakeJob) -> Status:
