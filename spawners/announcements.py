@@ -118,13 +118,23 @@ class ServerAddress:
     Attributes:
         port: the announcement that counts, while one is expected.
         following: a requeued job, until its new address is known.
+        heard_at: when its server was heard of last, on the cluster's clock.
     """
 
     def __init__(self, session: AnnouncedSession, moved: Callable[[str, int], None]) -> None:
         self.port = AnnouncedPort()
         self.following: asyncio.Future[None] | None = None
+        self.heard_at = session.cluster.now()
         self._session = session
         self._moved = moved
+
+    @property
+    def silent_s(self) -> float:
+        """How long a server has been silent that said again and again where it listens; 0 while it does."""
+        announcement = self._session.state.announcement
+        silent_s = self._session.cluster.now() - self.heard_at
+        repeats = announcement is not None and announcement.restarts is not None
+        return silent_s if repeats and self._session.state.port and silent_s > timings.SILENT_AFTER_S else 0.0
 
     # -- a server that starts ---------------------------------------------------------------------------
 
@@ -136,9 +146,11 @@ class ServerAddress:
         """
         state = self._session.state
         if self.port.accept(announcement, self._session.cluster.now()):
+            self.heard_at = self._session.cluster.now()
             self._session.keep(announcement=announcement, restarts=announcement.restarts or state.restarts)
             return True
         if state.port == announcement.port and announcement.restarts in (None, state.restarts):
+            self.heard_at = self._session.cluster.now()
             return True  # the same again: a server says it for ever, so that it cannot be lost
         if not await self._is_of_later_run(announcement):
             return False
@@ -209,12 +221,12 @@ class ServerAddress:
         Until then the state has no port, so that the session is not found to have moved once more.
         """
         job = await self._new_run()
-        node, port = job.node, self.port.number
+        port = self.port.number
         self.keep(job)
         self.port.forget()
         self.following = None
-        self._moved(node, port)
-        self._session.log.info("The session %s continues at %s:%s", self._session.log_name, node, port)
+        self._moved(job.node, port)
+        self._session.log.info("The session %s continues at %s:%s", self._session.log_name, job.node, port)
 
     async def _new_run(self) -> Job:
         """The job on the run whose server has announced its port."""

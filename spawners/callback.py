@@ -27,7 +27,8 @@ def read_announcement(body: object) -> Announcement:
         ValueError: it is anything else.
     """
     given = body if isinstance(body, dict) and {"port"} <= set(body) <= {"port", "restarts"} else {}
-    port, restarts = given.get("port"), given.get("restarts")
+    port = given.get("port")
+    restarts = given.get("restarts")
     if not _is_number(port, LOWEST_PORT, HIGHEST_PORT) or not (
         restarts is None or _is_number(restarts, 0, MOST_RESTARTS)
     ):

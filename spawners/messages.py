@@ -76,11 +76,14 @@ def view(job: Job | None, stale_s: float = 0.0, outlook: Outlook = NOTHING_KNOWN
         return View(20, _waiting(job, outlook))
     if job.phase is Phase.ENDED:
         return View(90, "The job has ended; its last words are being read.")
-    if job.state in ("SUSPENDED", "STOPPED"):
+    if job.state in _PAUSED:
         return View(60, f"Job {job.id} is suspended on {job.node}: {_SUSPENDED}")
     return View(60, f"Job {job.id} runs on {job.node or 'its node'}; JupyterLab starts.")
 
 
+_PAUSED = ("SUSPENDED", "STOPPED")
+_REQUEUED = "Slurm has put the session's job back into the queue; it continues by itself, with new kernels."
+_SILENT = "its node or your home may hang. The session is kept for as long as its job lives; you can stop it."
 _SUSPENDED = "an administrator or Slurm has paused it. Nothing is lost; it continues when it is resumed."
 _EARLIER = "earlier if other jobs end before their limit."  # Slurm reckons with time limits
 
@@ -158,6 +161,27 @@ def ended(end: JobEnd, log_tail: str | None = None) -> str:
 def time_limit(job: Job) -> datetime | None:
     """When a running session ends at the latest."""
     return job.ends_at if job.phase is Phase.RUNNING else None
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What keeps a session that was ready from being used: a title for the server page, and what it means."""
+
+    title: str
+    text: str
+    can_be_opened: bool = True
+
+
+def condition(job: Job | None, silent_s: float, now: datetime) -> Condition | None:
+    """What is unusual about a session that was ready; ``None`` while it is as it should be."""
+    if job and job.phase is Phase.WAITING:
+        return Condition("Waiting again", f"{_REQUEUED} {view(job).text}", can_be_opened=False)
+    if job and job.state in _PAUSED:
+        return Condition("Suspended", view(job).text)
+    if silent_s:
+        since = now - timedelta(seconds=silent_s)
+        return Condition("Not answering", f"Not heard of since {since.astimezone():%H:%M %Z}: {_SILENT}")
+    return None
 
 
 def facts(request: SessionRequest, site: Site, job_id: str, job: Job | None) -> dict[str, object]:

@@ -25,7 +25,7 @@ from dataclasses import replace
 from portal.errors import PortalError, SlurmUnavailable
 from portal.session_state import SessionState
 from portal.site import Site
-from portal.slurm.accounting import JobEnd
+from portal.slurm.accounting import FORGOTTEN, JobEnd
 from portal.slurm.cluster import LOST_ANSWER_S, Cluster
 from portal.slurm.jobs import Job, Phase, SessionJob
 from portal.slurm.snapshot import QueueSnapshot
@@ -197,6 +197,8 @@ class Session:
         if job and self.address.has_moved(job):
             self.address.requeued(job)
         end = await self.end()
+        if end == FORGOTTEN and await self._has_other_number():
+            return None
         if end is None or self._exit_status is not None:
             return self._exit_status
         self._exit_status = 0 if end.state == "COMPLETED" else 1
@@ -206,6 +208,17 @@ class Session:
         # Its secrets are removed, once and few at a time: JupyterHub does not call stop() for what has ended.
         self._clean_up = asyncio.ensure_future(self.cluster.clean_up(self.person, self.state.key))
         return self._exit_status
+
+    async def _has_other_number(self) -> bool:
+        """True when our number is another job's, and ours has, or may have, another one: its key says which."""
+        try:
+            found = await self.cluster.find(self.state.key)
+        except SlurmUnavailable:
+            return True  # nothing is known; it is asked again
+        if found and found != self.state.job_id:
+            self.log.warning("The session %s is job %s, not %s", self.log_name, found, self.state.job_id)
+            self.keep(job_id=found, submitted=0)
+        return bool(found)
 
     def is_completing(self, queue: QueueSnapshot) -> bool:
         """True when a snapshot shows that our job is just ending."""

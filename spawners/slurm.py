@@ -11,6 +11,7 @@ import asyncio
 import functools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -154,7 +155,8 @@ class SlurmSessionSpawner(batchspawner.SlurmSpawner):  # type: ignore[misc]
 
     async def get_url(self) -> str:
         """Where the server listens, by our own knowledge: JupyterHub asks when it finds a session after a restart."""
-        place, port = self.session.state.place, self.session.state.port
+        place = self.session.state.place
+        port = self.session.state.port
         if not (place and port and self.server):
             return str(await super().get_url())
         return self._url(place.node, port)
@@ -225,7 +227,9 @@ class SlurmSessionSpawner(batchspawner.SlurmSpawner):  # type: ignore[misc]
     def session_facts(self) -> dict[str, object]:
         """What the server page shows of this session; only what is known."""
         request = self._request or options.remembered(self.user_options or {})
-        return messages.facts(request, self.site, self.session.state.job_id, self.session.watched.job)
+        known = messages.facts(request, self.site, self.session.state.job_id, self.session.watched.job)
+        unusual = messages.condition(self.session.watched.job, self.session.address.silent_s, datetime.now(UTC))
+        return known | ({"condition": unusual} if unusual and self.ready else {})
 
     @property
     def last_end(self) -> str:

@@ -9,13 +9,16 @@ from typing import Any
 
 from jupyterhub import orm
 from jupyterhub.app import JupyterHub
+from jupyterhub.metrics import RUNNING_SERVERS
 from jupyterhub.utils import make_ssl_context
+from sqlalchemy.orm import selectinload
 from tornado.escape import json_encode, url_escape
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from traitlets import Float, Unicode
 
 from portal.hub import routes
 from portal.hub.context import RESUMER, SETTING, HubContext
+from portal.hub.restart import RunningSessions
 from portal.hub.watch import SessionWatch, WatchedSpawner
 from portal.session_state import SessionState
 from portal.slurm.cluster import Cluster
@@ -59,9 +62,32 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         waiting = [row for row in self.db.query(orm.Spawner).all() if _state_of(row).is_waiting]
         self._waiting = [_detach(row) for row in waiting]
         self.db.commit()
-        self._looked = asyncio.ensure_future(super().init_spawners())
+        self._looked = asyncio.ensure_future(self._look_at_running())
         await asyncio.sleep(0)  # its first part: from now on each of them is there, and its check is pending
         return int(self.db.query(orm.Spawner).filter(orm.Spawner.server != None).count())  # noqa: E711
+
+    async def _look_at_running(self) -> int:
+        """Look at every session that ran; answers their number."""
+        if not hasattr(self.spawner_class, "add_handlers"):  # a site has set another spawner: JupyterHub's own look
+            return int(await super().init_spawners())
+        rows = self.db.query(orm.Spawner).filter(orm.Spawner.server != None)  # noqa: E711
+        loaded = rows.options(selectinload(orm.Spawner.user), selectinload(orm.Spawner.user, orm.User._orm_spawners))
+        spawners = [self.users[row.user].spawners[row.name] for row in loaded.populate_existing()]
+        for spawner in spawners:
+            spawner._check_pending = True
+        running = RunningSessions(self.db.commit, self._user_stopped, self._is_blocked, self.log)
+        await asyncio.gather(*map(running.look, spawners))
+        self.db.commit()
+        RUNNING_SERVERS.set(self.users.count_active_users()["active"])
+        return len(spawners)
+
+    async def _user_stopped(self, user: Any, server_name: str) -> None:
+        """A session that ran before the hub was restarted has ended."""
+        await self.proxy.delete_user(user, server_name)
+        await user.stop(server_name)
+
+    def _is_blocked(self, name: str) -> bool:
+        return name in self.authenticator.blocked_users
 
     async def start(self) -> None:
         """Start the hub, look at the sessions that ran, then resume those that waited."""

@@ -29,7 +29,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from portal import data
 from portal.launcher import ENVIRONMENT_FILE
-from portal.session_settings import TLS, SessionSettings
+from portal.session_settings import ANNOUNCE_EVERY, TLS, SessionSettings
 from portal.singleuser import quick_start
 from portal.singleuser.home import prepare_home
 from portal.singleuser.shutdown import Ending, wake_on_signals
@@ -142,14 +142,15 @@ def repeat(announcement: Mapping[str, int], answers: Callable[[], bool]) -> None
     Arguments:
         answers: whether the server can answer; one that hangs says nothing.
     """
-    pause_s = REPEAT_EVERY_S
+    every_s = float(os.environ.get(ANNOUNCE_EVERY) or REPEAT_EVERY_S)
+    pause_s = every_s
     while True:
         time.sleep(pause_s * random.uniform(0.8, 1.2))  # noqa: S311  so that a thousand sessions do not come together
         try:
             is_heard = not answers() or post("ready", announcement, ANNOUNCE_TIMEOUT_S) < 300
         except (OSError, HTTPException):
             is_heard = False
-        pause_s = REPEAT_EVERY_S if is_heard else REPEAT_SOON_S
+        pause_s = every_s if is_heard else min(every_s, REPEAT_SOON_S)
 
 
 def announce(announcement: Mapping[str, int]) -> None:

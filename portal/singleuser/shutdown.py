@@ -69,7 +69,7 @@ class Ending:
         self._is_ending = True
         self._events.put(signal.Signals(number))
 
-    def serving(self, stop: Callable[[], None], loop: AbstractEventLoop) -> None:
+    def serving(self, stop: Callable[[], None], loop: AbstractEventLoop | None = None) -> None:
         """From now on the server answers in ``loop``; ``stop``, called from a thread, makes it end in good order."""
         self._stop = stop
         self._loop = loop

@@ -459,7 +459,7 @@ async def test_a_session_whose_hub_was_killed_before_sbatch_ran_is_submitted_ane
 
 
 async def test_nothing_of_a_session_that_was_never_submitted_is_in_the_next_one(story: Story) -> None:
-    story.session.load(SessionState("abc1230000000000", "", "old", 0, Announcement(FIRST, 1.0), Place("gpu01", "")))
+    story.session.load(SessionState("abc1230000000000", "", "old", 0, Announcement(FIRST, 0), Place("gpu01")))
     assert not await story.session.resume()
 
     await story.session.submit(SUBMISSION, "token")
@@ -618,6 +618,18 @@ async def test_a_wrong_number_from_sbatch_is_not_believed(story: Story, slurm: F
     await story.session.submit(SUBMISSION, "token")
 
     assert story.session.state.job_id == "2"
+
+
+async def test_a_session_with_a_wrong_number_is_found_by_its_key(story: Story, slurm: FakeSlurm, site: Site) -> None:
+    await story.runs()
+    other = slurm.take("alice", {"job-name": "training", "partition": "sxm2"})
+    story.saved.append(replace(story.saved[-1], job_id=other.id))
+    again = story.after_a_restart(site)
+
+    assert await again.session.poll() is None
+    assert await again.session.poll() is None
+
+    assert again.session.state.job_id == "1"
 
 
 async def test_a_job_whose_person_has_only_a_number_just_now_is_kept(story: Story, slurm: FakeSlurm) -> None:
