@@ -146,6 +146,7 @@ class Session:
             await self.query(timings.LIVELY_EVERY_S)
             await self.cluster.pause(timings.LIVELY_EVERY_S)
         if not self.state.job_id:
+            await self.finish()  # the launcher may have written its secrets
             return False
         self._save(self.state)
         self.log.info("Job %s of %s is resumed", self.state.job_id, self.log_name)

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import contextvars
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,6 +124,7 @@ class PersonsServer:
             await self._start()
             await self._wait_up()
             self._callbacks = True
+            self.hub.ready(self.session.state.key)
         except PortalError as error:
             self.told.append(error.message)
             await self._user_stop()
@@ -225,6 +226,7 @@ class PersonsServer:
             if place and self.session.state.port:
                 self.address = (place.node, self.session.state.port)
             self._callbacks = True
+            self.hub.ready(self.session.state.key)
             self._start_polling()
         else:
             await self._user_stop()
@@ -264,11 +266,12 @@ class PersonsServer:
 class SimulatedHub:
     """One life of a hub, from its start until it is killed."""
 
-    def __init__(self, world: World, site: Site, rows: Rows, log: logging.Logger) -> None:
+    def __init__(self, world: World, site: Site, rows: Rows, log: logging.Logger, ready: Callable[[str], None]) -> None:
         self.world = world
         self.site = site
         self.rows = rows
         self.log = log
+        self.ready = ready  # is told the key of each session that is ready
         self.is_dead = False
         self.cluster = Cluster("/opt/portal-launch", run=self._run, clock=world.now)
         self.servers = {person: PersonsServer(self, person, row) for person, row in rows.items()}

@@ -77,7 +77,7 @@ class Person:
             self._leaves(server)
 
     def _stops(self, server: PersonsServer) -> None:
-        self._simulation.stopped_by_hand.add(server.session.state.key)
+        self._simulation.served.discard(server.session.state.key)
         server.hub.task(server.click_stop())
 
     def _leaves(self, server: PersonsServer) -> None:

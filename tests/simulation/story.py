@@ -60,7 +60,7 @@ class Simulation:
         hub: the one that lives, or the one that was killed last.
         rows: what its database holds.
         quiet_since: when the last fault was over; ``None`` while one lasts.
-        stopped_by_hand: keys of sessions whose person pressed Stop.
+        served: keys of sessions that were ready, and that only their person, their job's end or a backup may end.
     """
 
     def __init__(self, plan: Plan, site: Site) -> None:
@@ -71,18 +71,29 @@ class Simulation:
         self.log = logging.Logger("simulation", logging.INFO)  # one for each run
         self.log.addHandler(_Told(self.world))
         self.people = [Person(f"person{n:04}", self) for n in range(plan.people)]
+        self.served: set[str] = set()
         self.rows: Rows = {person.name: Row() for person in self.people}
-        self.hub = SimulatedHub(self.world, site, self.rows, self.log)
+        self.hub = SimulatedHub(self.world, site, self.rows, self.log, self._is_ready)
         self.quiet_since: float | None = 0.0
-        self.stopped_by_hand: set[str] = set()
         self._auditor = Auditor(self)
+        self.world.on_finish = self._finishes
+
+    def _is_ready(self, key: str) -> None:
+        self.served.add(key)
+
+    def _finishes(self, key: str, job_id: str) -> None:
+        """A session is finished: where it was ready and nobody has stopped it, its job must be over."""
+        job = self.world.slurm.jobs.get(job_id)
+        if key in self.served and job and job.name.endswith(key) and job in [job for job, _ in self.world.living()]:
+            self.world.wrong.append(f"the hub ends the session {key}, whose job {job_id} runs")
+        self.served.discard(key)
 
     def start_hub(self) -> None:
         """A new hub, with what the database holds; where one lives already it is the one."""
         if not self.hub.is_dead:
             return
         self.world.tell("the hub starts")
-        self.hub = SimulatedHub(self.world, self.site, self.rows, self.log)
+        self.hub = SimulatedHub(self.world, self.site, self.rows, self.log, self._is_ready)
         self.hub.start()
 
     async def kill_hub(self) -> None:
@@ -100,6 +111,7 @@ class Simulation:
         """The database is that of a backup."""
         self.world.tell("the database is rolled back")
         self.rows = copy.deepcopy(backup)
+        self.served.clear()
 
     def run(self) -> Seen:
         """All of it.
@@ -141,7 +153,7 @@ class Simulation:
         while True:
             count = min(chance.choice((1, 1, 1, 2, 3)), len(self.plan.faults))
             if len(left) < count:
-                left = chance.sample(list(self.plan.faults), k=len(self.plan.faults))  # each comes as often as another
+                left = chance.sample(list(self.plan.faults), k=len(self.plan.faults)) + left  # all come equally often
             names = [left.pop() for _ in range(count)]
             self.quiet_since = None
             self.seen.faults.update(names)

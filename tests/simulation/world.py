@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import json
 import random
+import traceback
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -51,6 +53,7 @@ class World:
         story: the last things that happened, for who looks for a fault.
         foreign: people's own jobs.
         on_command: is told each command before it is done and before its answer is given.
+        on_finish: is told the key and the job of each session that is finished, before it is.
     """
 
     def __init__(self, seed: int, partitions: Sequence[FakePartition] = PARTITIONS) -> None:
@@ -62,6 +65,7 @@ class World:
         self.loop.set_exception_handler(self._failed)
         self.announce: Callable[[str, Announcement], Awaitable[int]] = _nobody
         self.on_command: Callable[[tuple[str, ...]], None] = lambda command: None
+        self.on_finish: Callable[[str, str], None] = lambda key, job_id: None
         self.story: deque[str] = deque(maxlen=20_000)
         self.wrong: list[str] = []
         self.foreign: list[FakeJob] = []
@@ -88,7 +92,9 @@ class World:
         return self.loop.create_task(work, context=outside)
 
     def _failed(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
-        self.wrong.append(f"a task failed: {context.get('message')}: {context.get('exception')!r}")
+        error = context.get("exception")
+        where = "".join(traceback.format_exception(error)[-4:]) if error else ""
+        self.wrong.append(f"a task failed: {context.get('message')}: {error!r}\n{where}")
 
     # -- commands ---------------------------------------------------------------------------------------
 
@@ -108,6 +114,10 @@ class World:
         self.on_command(argv)
         if argv[0] == "sudo":
             self.slurm.next_job(Runs(after_s=self._wait_s()))
+            request = json.loads(stdin)
+            self.tell(f"portal-launch {argv[-3]}: {request['verb']} {request['key']} {request.get('job_id', '')}")
+            if request["verb"] == "finish":
+                self.on_finish(request["key"], request["job_id"])
         try:
             answer = await self.slurm(argv, stdin, env, timeout_s=timeout_s)
         except RunError:

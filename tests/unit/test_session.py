@@ -22,7 +22,15 @@ from portal.slurm.watched_job import place_of
 from portal.testing.bad_answers import bad_answers
 from portal.testing.behaviours import FailsWith, PendingForever, Requeued, Runs
 from portal.testing.fake_slurm import FakeSlurm
-from portal.testing.outages import NoOutage, Outage, SbatchAnswerLost, SbatchRefuses, SbatchSays, SlurmSilent
+from portal.testing.outages import (
+    ControllerDown,
+    NoOutage,
+    Outage,
+    SbatchAnswerLost,
+    SbatchRefuses,
+    SbatchSays,
+    SlurmSilent,
+)
 from spawners.session import Session
 
 KEY = "abc1230123456789"
@@ -456,6 +464,22 @@ async def test_a_session_whose_hub_was_killed_before_sbatch_ran_is_submitted_ane
 
     assert slurm.clock() >= 60, "Slurm was asked for a while: the job may come late"
     assert not story.session.can_resume
+
+
+async def test_the_secrets_of_a_session_whose_job_never_came_are_removed_before_the_next_one(
+    story: Story, slurm: FakeSlurm, site: Site
+) -> None:
+    """The launcher had written them when the hub was killed (simulation, seed 26)."""
+    slurm.outage = ControllerDown()
+    starting = asyncio.ensure_future(story.start())
+    await story.when(lambda: slurm.environments)
+    starting.cancel()
+    again = story.after_a_restart(site)
+    slurm.outage = NoOutage()
+
+    assert not await again.session.resume()
+
+    assert not slurm.environments
 
 
 async def test_nothing_of_a_session_that_was_never_submitted_is_in_the_next_one(story: Story) -> None:
