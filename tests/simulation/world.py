@@ -93,7 +93,7 @@ class World:
 
     def _failed(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
         error = context.get("exception")
-        where = "".join(traceback.format_exception(error)[-4:]) if error else ""
+        where = "".join(traceback.format_exception(error)[-12:]) if error else ""
         self.wrong.append(f"a task failed: {context.get('message')}: {error!r}\n{where}")
 
     # -- commands ---------------------------------------------------------------------------------------
