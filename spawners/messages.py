@@ -65,7 +65,7 @@ def submitted(request: SessionRequest, site: Site) -> str:
     )
 
 
-def view(job: Job | None, stale_s: float = 0.0, outlook: Outlook = NOTHING_KNOWN) -> View:
+def view(job: Job | None, stale_s: float = 0.0, outlook: Outlook = NOTHING_KNOWN, unresolved: str = "") -> View:
     """What happens now to a session that is starting."""
     if stale_s > 0:
         how_long = f" for {stale_s:.0f} s" if math.isfinite(stale_s) else ""
@@ -78,9 +78,12 @@ def view(job: Job | None, stale_s: float = 0.0, outlook: Outlook = NOTHING_KNOWN
         return View(90, "The job has ended; its last words are being read.")
     if job.state in _PAUSED:
         return View(60, f"Job {job.id} is suspended on {job.node}: {_SUSPENDED}")
+    if unresolved:
+        return View(60, f"Job {job.id} runs, but the portal cannot resolve the name of its node {unresolved}. {_TELL}")
     return View(60, f"Job {job.id} runs on {job.node or 'its node'}; JupyterLab starts.")
 
 
+_TELL = "Tell your administrator: `portal doctor` names all such nodes."
 _PAUSED = ("SUSPENDED", "STOPPED")
 _REQUEUED = "Slurm has put the session's job back into the queue; it continues by itself, with new kernels."
 _SILENT = "its node or your home may hang. The session is kept for as long as its job lives; you can stop it."
@@ -158,6 +161,12 @@ def ended(end: JobEnd, log_tail: str | None = None) -> str:
     return f"{text} {how}.{advice}"
 
 
+def _hours(time: timedelta) -> float:
+    """Whole hours where it is as good as whole, else to a tenth."""
+    hours = round(time.total_seconds() / 3600, 1)
+    return int(hours) if hours == int(hours) else hours
+
+
 def time_limit(job: Job) -> datetime | None:
     """When a running session ends at the latest."""
     return job.ends_at if job.phase is Phase.RUNNING else None
@@ -198,4 +207,6 @@ def facts(request: SessionRequest, site: Site, job_id: str, job: Job | None) -> 
         times = {"started_at": job.starts_at if is_running else None, "ends_at": time_limit(job)}
         shown = {name: time.astimezone().isoformat() for name, time in times.items() if time}
         known |= {"node": job.node, "state": view(job).text, **shown}
+        if is_running and job.starts_at and job.ends_at:  # an administrator may have changed it
+            known["hours"] = _hours(job.ends_at - job.starts_at)
     return known

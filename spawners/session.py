@@ -127,7 +127,11 @@ class Session:
             await asyncio.wait([self._submission], timeout=timings.LIVELY_EVERY_S)
             if not self._submission.done():
                 await self.query(timings.LIVELY_EVERY_S)  # the page shows a Slurm that is silent
-        self.keep(job_id=self._submission.result())
+        try:
+            self.keep(job_id=self._submission.result())
+        except PortalError as error:
+            self.note_end(error.message)
+            raise
         self.watched.accepted()
         self.log.info("Job %s submitted for %s, key %s", self.state.job_id, self.log_name, self.state.key)
 
@@ -220,6 +224,12 @@ class Session:
             self.log.warning("The session %s is job %s, not %s", self.log_name, found, self.state.job_id)
             self.keep(job_id=found, submitted=0)
         return bool(found)
+
+    def look(self, queue: QueueSnapshot) -> None:
+        """See what pages show of our job: suspended, with another time limit."""
+        job = queue.jobs.get(self.state.job_id)
+        if job and self.watched.is_confirmed(self.ours, job):
+            self.watched.job = job
 
     def is_completing(self, queue: QueueSnapshot) -> bool:
         """True when a snapshot shows that our job is just ending."""

@@ -47,6 +47,7 @@ class SlurmSessionSpawner(batchspawner.SlurmSpawner):  # type: ignore[misc]
     _request: SessionRequest | None = None  # what the session that runs, or is being started, was asked for
     _refused: tuple[RequestError | None, SessionRequest | None] = (None, None)  # for the form that is shown next
     _ending: asyncio.Future[None] | None = None
+    _unresolved = ""  # the node, while this host cannot resolve its name
 
     @staticmethod
     def add_handlers() -> None:
@@ -147,7 +148,7 @@ class SlurmSessionSpawner(batchspawner.SlurmSpawner):  # type: ignore[misc]
             raise StartRefused(error, status_code=503) from error
 
     async def _first_answer(self, node: str, port: int) -> None:
-        await first_answer(self._url(node, port), self.user.settings)
+        await first_answer(self._url(node, port), self.user.settings, functools.partial(setattr, self, "_unresolved"))
 
     def _url(self, node: str, port: int) -> str:
         scheme = "https" if self.internal_ssl else "http"
@@ -202,7 +203,8 @@ class SlurmSessionSpawner(batchspawner.SlurmSpawner):  # type: ignore[misc]
         return self.session.needs_poll(queue)
 
     def notice(self, queue: QueueSnapshot) -> None:
-        """A job that is just ending is asked about again soon, not only at the next watch."""
+        """Pages show the job as it is; one that is just ending is asked about again soon."""
+        self.session.look(queue)
         if self.session.is_completing(queue):
             self.announce_end()
 
@@ -217,7 +219,7 @@ class SlurmSessionSpawner(batchspawner.SlurmSpawner):  # type: ignore[misc]
         while True:
             watched = self.session.watched
             known = NOTHING_KNOWN if watched.stale_s else await outlook.of(watched.job)
-            shown = messages.view(watched.job, watched.stale_s, known)
+            shown = messages.view(watched.job, watched.stale_s, known, self._unresolved)
             if shown != last:
                 yield {"progress": shown.percent, "message": shown.text}
             last = shown

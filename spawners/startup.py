@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NoReturn, Protocol
+from urllib.parse import urlsplit
 
 from jupyterhub.utils import make_ssl_context, wait_for_http_server
 
@@ -21,17 +22,34 @@ from spawners.announcements import ServerAddress
 FirstAnswer = Callable[[str, int], Awaitable[None]]  # waits for the answer of the server at this node and port
 
 
-async def first_answer(url: str, settings: Mapping[str, Any]) -> None:
+async def first_answer(
+    url: str, settings: Mapping[str, Any], unresolved: Callable[[str], None] = lambda host: None
+) -> None:
     """Wait until the server has answered: the question waits in its socket, and gets the first answer it gives.
 
     Arguments:
         url: the server's own address, with a slash at its end.
         settings: JupyterHub's, with the hub's certificate where the site has internal TLS.
+        unresolved: is told the name of a host that cannot be resolved here, and ``""`` when it can.
     """
+    host = urlsplit(url).hostname or ""
+    while not await resolves(host):
+        unresolved(host)
+        await asyncio.sleep(timings.NAME_EVERY_S)
+    unresolved("")
     context = make_ssl_context(
         settings.get("internal_ssl_key"), settings.get("internal_ssl_cert"), cafile=settings.get("internal_ssl_ca")
     )
     await wait_for_http_server(f"{url}api", timeout=timings.FIRST_ANSWER_S, ssl_context=context)
+
+
+async def resolves(host: str) -> bool:
+    """True when this host knows the address of a name; a name service that hangs holds up nobody else."""
+    try:
+        await asyncio.get_running_loop().getaddrinfo(host, None)
+    except OSError:
+        return False
+    return True
 
 
 class StartingSession(Protocol):

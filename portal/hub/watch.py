@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from portal.errors import SlurmUnavailable
@@ -46,6 +46,7 @@ class SessionWatch:
         hub_id: six hexadecimal digits that every session key of this hub begins with.
         spawners: all spawners now, whatever they do.
         held_keys: the session keys that the database holds now.
+        said: what the log was told last of a job that could not be ended.
     """
 
     cluster: Cluster
@@ -53,6 +54,7 @@ class SessionWatch:
     spawners: Callable[[], Iterable[WatchedSpawner]]
     held_keys: Callable[[], set[str]]
     log: Log
+    said: dict[str, str] = field(default_factory=dict)
 
     async def for_ever(self, every_s: float, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do one of them again and again; a failure is logged, and the next time is soon."""
@@ -84,12 +86,16 @@ class SessionWatch:
         for job in jobs:
             if job.key not in held:
                 await self._settle(job)
-        await self.cluster.finish_what_is_left()
+        for key, person in list(self.cluster.unfinished.items()):
+            await self.cluster.finish(person, key)
 
     async def _settle(self, job: SessionJob) -> None:
         try:
             if await self.cluster.confirmed(job):
-                self.log.warning("Job %s of %s has no session any more; it is cancelled", job.id, job.user)
                 await self.cluster.finish(job.user, job.key, job.id)
+                self.log.warning("Job %s of %s had no session any more; it was cancelled", job.id, job.user)
         except SlurmUnavailable as error:
-            self.log.warning("Job %s of %s has no session and could not be ended: %s", job.id, job.user, error.detail)
+            said = f"Job {job.id} of {job.user} has no session and could not be ended: {error.detail}"
+            if self.said.get(job.id) != said:  # not every minute the same
+                self.log.warning("%s", said)
+            self.said[job.id] = said

@@ -8,7 +8,6 @@ loaded here.
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import random
@@ -16,7 +15,6 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -32,6 +30,7 @@ from portal.launcher import ENVIRONMENT_FILE
 from portal.session_settings import ANNOUNCE_EVERY, TLS, SessionSettings
 from portal.singleuser import quick_start
 from portal.singleuser.home import prepare_home
+from portal.singleuser.runtime import remove_leftovers, runtime_folder
 from portal.singleuser.shutdown import Ending, wake_on_signals
 
 ANNOUNCE_WAIT_S = 2
@@ -65,6 +64,7 @@ def main() -> None:
     ending.watch()
     threading.Thread(target=announce_or_end, args=(port_of(listener), ending), daemon=True).start()
     home = preparing(settings)
+    threading.Thread(target=remove_leftovers, daemon=True).start()
     quick = handed_on is None and quick_start.is_wanted(os.environ)
     try:
         serve(listener, settings, home, ending, quick=quick)
@@ -76,14 +76,6 @@ def main() -> None:
         quick_start.start_again(listener, started_with, error)
     finally:
         ending.over()
-
-
-def runtime_folder() -> Path:
-    """A new private folder for sockets, keys and Jupyter's own files of this session; it goes with the session."""
-    runtime = tempfile.mkdtemp(prefix="dsp-")  # 0700, and short: socket paths end here
-    atexit.register(shutil.rmtree, runtime, ignore_errors=True)
-    os.environ["JUPYTER_RUNTIME_DIR"] = runtime
-    return Path(runtime)
 
 
 def use_tls(runtime: Path) -> None:

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
-import pwd
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from portal.errors import SlurmUnavailable, SubmitRefused
+from portal.errors import AccountGone, SlurmUnavailable, SubmitRefused
 from portal.slurm import accounting, jobs, nodes, times
 from portal.slurm.accounting import FORGOTTEN, JobEnd
 from portal.slurm.jobs import SessionJob
 from portal.slurm.runner import Result, RunError, Runner, run
 from portal.slurm.snapshot import NodesSnapshot, PartitionsSnapshot, QueueSnapshot, SnapshotCache
-from portal.slurm.submission import Submission, launch_command, parse_launch
+from portal.slurm.submission import LauncherAsPerson, Submission, job_name
 
 log = logging.getLogger(__name__)
 
 QUERY_TIMEOUT_S = 15
 QUERY_ENVIRONMENT = {**os.environ, **times.EPOCHS}
-LAUNCH_TIMEOUT_S = 60
 JOB_QUERIES_AT_ONCE = 4  # a thousand sessions that end together are queried a few at a time
 CLEAN_UPS_AT_ONCE = 4
 ACCOUNTING_TRIES = 3  # accounting hears of an end a moment after slurmctld
@@ -43,6 +40,9 @@ class Cluster:
         run: how a process is started; a seam for tests.
         clock: seconds, never going back.
         pause: how time is waited for, in seconds; a seam for tests.
+
+    Attributes:
+        unfinished: the person of each session whose secrets may lie in a home still, by its key.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class Cluster:
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.pause = pause
-        self._launcher = launcher
+        self._launcher = LauncherAsPerson(launcher, run)
         self._run = run
         self._clock = clock
         self._queue = SnapshotCache(self._query_queue, QueueSnapshot(), clock, "Slurm")
         self._nodes = SnapshotCache(self._query_nodes, NodesSnapshot(), clock, "Slurm (nodes)")
         self._partitions = SnapshotCache(self._query_partitions, PartitionsSnapshot(), clock, "Slurm (partitions)")
         self._job_queries = asyncio.Semaphore(JOB_QUERIES_AT_ONCE)
-        self._unfinished: dict[str, str] = {}  # whose secrets may lie in a home still: the person, by key
+        self.unfinished: dict[str, str] = {}
         self._clean_ups = asyncio.Semaphore(CLEAN_UPS_AT_ONCE)
 
     def now(self) -> float:
@@ -117,7 +117,7 @@ class Cluster:
             "options": list(submission.options),
             "environment": dict(submission.environment),
         }
-        answer = await self._launch(username, request)
+        answer = await self._launcher.call(username, request)
         message = str(answer.get("message") or "no reason was given")
         if answer.get("ok"):
             if re.fullmatch(r"[0-9]{1,12}", str(answer.get("job_id"))):
@@ -157,13 +157,37 @@ class Cluster:
         Raises:
             SlurmUnavailable: it is not known whether the job was cancelled.
         """
-        self._unfinished.pop(key, None)
-        self._unfinished[key] = username  # the last one: what cannot be finished keeps no other waiting
-        answer = await self._launch(username, {"verb": "finish", "key": key, "job_id": job_id})
+        self.unfinished.pop(key, None)
+        self.unfinished[key] = username  # the last one: what cannot be finished keeps no other waiting
+        try:
+            answer = await self._launcher.call(username, {"verb": "finish", "key": key, "job_id": job_id})
+        except AccountGone:
+            self.unfinished.pop(key, None)
+            return await self._cancel_as_hub(username, key, job_id)
         if not answer.get("ok"):
             raise SlurmUnavailable("The session's job could not be cancelled.", detail=str(answer.get("message")))
-        self._unfinished.pop(key, None)
+        self.unfinished.pop(key, None)
         return str(answer.get("log", ""))
+
+    async def _cancel_as_hub(self, username: str, key: str, job_id: str) -> str:
+        """End the job of somebody whose account is gone: nobody can act as that person any more.
+
+        Slurm lets the hub's account do it where that is an operator (``sacctmgr … adminlevel=operator``).
+
+        Raises:
+            SlurmUnavailable: it is not, or Slurm does not answer.
+        """
+        if not job_id:
+            return ""
+        try:
+            done = await self._ask(("scancel", f"--name={job_name(key)}", job_id))
+        except RunError as error:
+            raise SlurmUnavailable("Slurm does not answer.", detail=str(error)) from error
+        if done.returncode and "Invalid job id" not in done.stderr:
+            why = f"the account {username} is gone, and as this account: {done.stderr.strip()[:300]}"
+            raise SlurmUnavailable("The session's job could not be cancelled.", detail=why)
+        log.warning("The account %s is gone; its job %s was cancelled as this account", username, job_id)
+        return ""
 
     async def clean_up(self, username: str, key: str) -> None:
         """Remove the secrets of a session whose job has ended: few at a time, so that nobody waits for them."""
@@ -172,15 +196,6 @@ class Cluster:
                 await self.finish(username, key)
             except SlurmUnavailable as error:
                 log.error("The session %s of %s could not be cleaned up: %s", key, username, error.detail)
-
-    async def finish_what_is_left(self) -> None:
-        """Remove the secrets of sessions that ended while the launcher could not; their jobs are found by their keys.
-
-        Raises:
-            SlurmUnavailable: one could not be removed; the others come first at the next time.
-        """
-        for key, username in list(self._unfinished.items()):
-            await self.finish(username, key)
 
     async def find(self, key: str) -> str:
         """The id of the job that carries ``key``, or ``""``: after a lost answer of sbatch.
@@ -245,7 +260,7 @@ class Cluster:
         answer = await self._ask(accounting.sacct_command(job_id))
         if answer.returncode == 0 and answer.stdout.strip():
             end = accounting.parse_sacct(answer.stdout)
-            return await _with_name(end) if end else None
+            return await asyncio.to_thread(accounting.with_name, end) if end else None
         return JobEnd("COMPLETED") if was_seen else None
 
     async def _with_canceller(self, job_id: str, end: JobEnd) -> JobEnd:
@@ -258,7 +273,8 @@ class Cluster:
                 if answer.returncode != 0:
                     return end
                 if accounted := accounting.parse_sacct(answer.stdout):
-                    return await _with_name(replace(end, cancelled_by=accounted.cancelled_by))
+                    named = replace(end, cancelled_by=accounted.cancelled_by)
+                    return await asyncio.to_thread(accounting.with_name, named)
                 await self.pause(ACCOUNTING_WAIT_S)
         return end
 
@@ -275,24 +291,3 @@ class Cluster:
     async def _ask(self, command: tuple[str, ...]) -> Result:
         """Run a query; its times are seconds since 1970."""
         return await self._run(command, env=QUERY_ENVIRONMENT, timeout_s=QUERY_TIMEOUT_S)
-
-    async def _launch(self, username: str, request: Mapping[str, object]) -> dict[str, object]:
-        command = launch_command(self._launcher, username)
-        try:
-            done = await self._run(command, stdin=json.dumps(request), timeout_s=LAUNCH_TIMEOUT_S)
-        except RunError as error:
-            raise SlurmUnavailable("The session could not be handed to Slurm.", detail=str(error)) from error
-        return parse_launch(done)
-
-
-async def _with_name(end: JobEnd) -> JobEnd:
-    """``end`` with the name of who cancelled the job: accounting knows a number.
-
-    The name service may be slow, so it is not asked in the event loop.
-    """
-    if not end.cancelled_by.isdigit():
-        return end
-    with contextlib.suppress(KeyError):
-        person = await asyncio.to_thread(pwd.getpwuid, int(end.cancelled_by))
-        return replace(end, cancelled_by=person.pw_name)
-    return end

@@ -7,17 +7,20 @@ input and ends in a file that only the person can read.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import pwd
 import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from portal.errors import SlurmUnavailable
+from portal.errors import AccountGone, SlurmUnavailable
 from portal.request import SessionRequest
 from portal.site import Site
-from portal.slurm.runner import Result
+from portal.slurm.runner import RunError, Runner
 
+LAUNCH_TIMEOUT_S = 60
 JOB_NAME_PREFIX = "dsportal-"
 KEY_LENGTH = 16
 _KEY = re.compile(r"[0-9a-f]{16}\Z")
@@ -68,25 +71,47 @@ def submission(request: SessionRequest, site: Site, key: str, environment: Mappi
     return Submission(key, options, dict(environment))
 
 
-def launch_command(launcher: str, username: str) -> tuple[str, ...]:
-    """Run portal-launch as a person; what it shall do comes on its standard input."""
-    return ("sudo", "--non-interactive", "--set-home", "--user", username, "--", launcher)
+class LauncherAsPerson:
+    """portal-launch, run through sudo as the person who asks: the only way in which anything is done for somebody.
 
-
-def parse_launch(done: Result) -> dict[str, object]:
-    """portal-launch's answer, a JSON object with ``ok``.
-
-    Raises:
-        SlurmUnavailable: there is none; portal-launch did not run, or not to its end.
+    Args:
+        path: the absolute path of portal-launch.
+        run: how a process is started; a seam for tests.
     """
-    try:
-        answer = json.loads(done.stdout)
-    except ValueError:
-        answer = None
-    if not isinstance(answer, dict):
+
+    def __init__(self, path: str, run: Runner) -> None:
+        self._path = path
+        self._run = run
+
+    async def call(self, username: str, request: Mapping[str, object]) -> dict[str, object]:
+        """The launcher's answer to a request (portal/launcher.py).
+
+        Raises:
+            AccountGone: there is no such account.
+            SlurmUnavailable: there is no answer.
+        """
+        argv = ("sudo", "--non-interactive", "--set-home", "--user", username, "--", self._path)
+        try:
+            done = await self._run(argv, stdin=json.dumps(request), timeout_s=LAUNCH_TIMEOUT_S)
+        except RunError as error:
+            raise SlurmUnavailable("The session could not be handed to Slurm.", detail=str(error)) from error
+        try:
+            answer = json.loads(done.stdout)
+        except ValueError:
+            answer = None
+        if isinstance(answer, dict):
+            return answer
         message = done.stderr.strip()[:500] or "no answer"
-        raise SlurmUnavailable(
+        kind = SlurmUnavailable if await asyncio.to_thread(_has_account, username) else AccountGone
+        raise kind(
             "The portal could not act for you on this cluster; tell your administrator (portal doctor).",
             detail=f"portal-launch, exit status {done.returncode}: {message}",
         )
-    return answer
+
+
+def _has_account(username: str) -> bool:
+    try:
+        pwd.getpwnam(username)
+    except KeyError:
+        return False
+    return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -59,6 +59,14 @@ def test_a_reason_of_slurm_that_has_a_comma_is_shown_whole() -> None:
 
 def test_a_suspended_job_is_told_as_such() -> None:
     assert "is suspended on gpu01" in messages.view(Job("8", "SUSPENDED", "sxm2", "bob", "gpu01")).text
+
+
+@pytest.mark.parametrize(("ends_h", "hours"), [(8, 8), (12, 12), (2.5, 2.5)])
+def test_a_time_limit_that_was_changed_is_shown(site: Site, ends_h: float, hours: float) -> None:
+    begin = datetime(2026, 11, 21, 9).astimezone()
+    job = Job("8", "RUNNING", "sxm2", "bob", "gpu01", starts_at=begin, ends_at=begin + timedelta(hours=ends_h))
+
+    assert messages.facts(SessionRequest(hours=8), site, "8", job)["hours"] == hours
 
 
 def test_the_start_that_slurm_expects_is_not_told_as_a_start(site: Site) -> None:

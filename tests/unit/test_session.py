@@ -198,6 +198,9 @@ async def test_a_server_that_does_not_answer_in_the_sites_time_on_its_node_is_gi
         await story.start()
 
     assert 3600 + 600 < slurm.clock() < 3600 + 700, "the hour in the queue does not count"
+    assert "did not answer within 10 minutes" in story.session.state.last_end
+    story.session.clear()
+    assert "did not answer within 10 minutes" in story.session.state.last_end, "for the server page"
 
 
 async def test_a_snapshot_that_shows_a_job_as_ended_is_believed_only_when_slurmctld_says_so_too(
@@ -237,6 +240,7 @@ async def test_the_site_may_limit_the_wait(slurm: FakeSlurm, site: Site, monkeyp
 
     with pytest.raises(SessionEnded, match="waited 1 h in the queue"):
         await story.start()
+    assert "waited 1 h in the queue" in story.session.state.last_end
 
     assert 3600 < slurm.clock() < 3700
     assert not [job for job in slurm.jobs.values() if slurm.status(job).state == "PENDING"]
@@ -268,6 +272,8 @@ async def test_what_slurm_refuses_is_told_in_its_own_words(story: Story, slurm: 
 
     with pytest.raises(SubmitRefused, match="Invalid account"):
         await story.session.submit(SUBMISSION, "token")
+
+    assert "Invalid account" in story.session.state.last_end
 
 
 @pytest.mark.parametrize("is_silent", [True, False])

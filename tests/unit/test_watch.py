@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import logging
 from dataclasses import dataclass, field
 
@@ -19,6 +20,7 @@ from portal.testing.outages import LauncherFails, NoOutage, SlurmSilent
 
 HUB_ID = "abc123"
 KEY = f"{HUB_ID}0123456789"
+PERSON = getpass.getuser()
 OTHER = f"{HUB_ID}9999999999"
 
 
@@ -54,8 +56,9 @@ class House:
         )
 
     async def submit(self, key: str = KEY, name: str = "") -> str:
+        """A job of somebody who has an account here."""
         options = (f"--job-name={name or f'dsportal-{key}'}", "--partition=sxm2")
-        return await self.cluster.submit("alice", Submission(key, options, {"JUPYTERHUB_API_TOKEN": "s3"}))
+        return await self.cluster.submit(PERSON, Submission(key, options, {"JUPYTERHUB_API_TOKEN": "s3"}))
 
     def state(self, job_id: str) -> str:
         return self.slurm.status(self.slurm.jobs[job_id]).state
@@ -108,8 +111,8 @@ async def test_a_job_that_no_session_holds_is_ended_and_no_other(house: House) -
 
 async def test_a_job_whose_name_only_looks_like_a_sessions_is_left_alone(house: House) -> None:
     """A name may hold a newline, and a line that names another job."""
-    victim = house.slurm.take("alice", {"job-name": "training"})
-    house.slurm.take("alice", {"job-name": f"x\n{victim.id}|alice|dsportal-{KEY}"})
+    victim = house.slurm.take(PERSON, {"job-name": "training"})
+    house.slurm.take(PERSON, {"job-name": f"x\n{victim.id}|{PERSON}|dsportal-{KEY}"})
 
     await house.watch.settle()
 
@@ -121,7 +124,7 @@ async def test_secrets_that_a_failing_launcher_left_in_a_home_are_removed_when_i
     house.slurm.happens(job_id, Completes(after_s=0))
     house.slurm.outage = LauncherFails()
     with pytest.raises(SlurmUnavailable):
-        await house.cluster.finish("alice", KEY, job_id)
+        await house.cluster.finish(PERSON, KEY, job_id)
     with pytest.raises(SlurmUnavailable):
         await house.watch.settle()
     assert KEY in house.slurm.environments
