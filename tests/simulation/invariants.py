@@ -74,7 +74,7 @@ class Auditor:
         for person, ids in owners.items():
             if len(ids) > 1:
                 found["double", person] = f"the jobs {ids}"
-        for key in world.slurm.environments.keys() - held:
+        for key in world.slurm.environments.keys() - held - (self._simulation.forgotten - jobs.keys()):
             found["secrets", key] = "the secrets of a session that is over"
         for server in servers:
             key = server.session.state.key

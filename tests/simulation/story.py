@@ -60,6 +60,7 @@ class Simulation:
         hub: the one that lives, or the one that was killed last.
         rows: what its database holds.
         quiet_since: when the last fault was over; ``None`` while one lasts.
+        forgotten: keys of sessions that are over, whose secrets neither hub nor database know of any more.
         served: keys of sessions that were ready, and that only their person, their job's end or a backup may end.
     """
 
@@ -75,6 +76,7 @@ class Simulation:
         self.rows: Rows = {person.name: Row() for person in self.people}
         self.hub = SimulatedHub(self.world, site, self.rows, self.log, self._is_ready)
         self.quiet_since: float | None = 0.0
+        self.forgotten: set[str] = set()
         self._auditor = Auditor(self)
         self.world.on_finish = self._finishes
 
@@ -102,6 +104,14 @@ class Simulation:
             self.seen.kills += 1
             self.world.tell("the hub is killed")
             await self.hub.kill()
+            self._forgets()
+
+    def _forgets(self) -> None:
+        """Secrets that the launcher could not remove are known to nobody but a living hub, as those of jobs that
+        never came are to nobody but the database.
+        """
+        held = {row.state.get("key") for row in self.rows.values()}
+        self.forgotten |= self.world.slurm.environments.keys() - held
 
     def lasts(self, *choices: float) -> float:
         """How many seconds something lasts: about one of these."""
@@ -111,6 +121,7 @@ class Simulation:
         """The database is that of a backup."""
         self.world.tell("the database is rolled back")
         self.rows = copy.deepcopy(backup)
+        self._forgets()
         self.served.clear()
 
     def run(self) -> Seen:

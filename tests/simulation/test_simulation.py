@@ -31,8 +31,9 @@ def site() -> Site:
 
 
 @pytest.fixture(autouse=True)
-def _quiet() -> None:
-    """A cluster that fails on purpose fills no log."""
+def _world(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that fails on purpose fills no log, and its people have accounts."""
+    monkeypatch.setattr("portal.slurm.submission._has_account", lambda name: True)
     logging.getLogger("portal").setLevel(logging.CRITICAL)
 
 
