@@ -21,8 +21,9 @@ from portal.slurm.submission import Submission
 from portal.testing import behaviours as does
 from portal.testing import outages as outage
 from portal.testing.cluster_parts import FakeReservation
-from portal.testing.fake_slurm import MIN_JOB_AGE_S, FakeSlurm, SavedState
+from portal.testing.fake_slurm import FakeSlurm, SavedState
 from portal.testing.output import uid
+from portal.testing.queries import MIN_JOB_AGE_S
 from tests.unit.recorded import case, one_line_each, rows, scenario
 
 KEY = "0123456789abcdef"
