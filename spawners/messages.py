@@ -186,7 +186,7 @@ def condition(job: Job | None, silent_s: float, now: datetime) -> Condition | No
     if job and job.phase is Phase.WAITING:
         return Condition("Waiting again", f"{_REQUEUED} {view(job).text}", can_be_opened=False)
     if job and job.state in _PAUSED:
-        return Condition("Suspended", view(job).text)
+        return Condition("Suspended", view(job).text, can_be_opened=False)
     if silent_s:
         since = now - timedelta(seconds=silent_s)
         return Condition("Not answering", f"Not heard of since {since.astimezone():%H:%M %Z}: {_SILENT}")
