@@ -156,15 +156,20 @@ async def state_restored(simulation: Simulation) -> None:
     world = simulation.world
     saved = world.slurm.saved_state()
     await asyncio.sleep(simulation.lasts(60, 600))
-    await world.lasts(outage.ControllerDown(), world.chance.uniform(5, 120))
-    world.slurm.restore(saved)
+    await _comes_back(simulation, saved)
 
 
 async def state_lost(simulation: Simulation) -> None:
     """slurmctld comes back without its state: every job is gone, and ids begin anew."""
+    await _comes_back(simulation, SavedState())
+
+
+async def _comes_back(simulation: Simulation, saved: SavedState) -> None:
+    """The jobs that it does not know any more are "runaway" in accounting: they seem to wait or to run for ever."""
     world = simulation.world
     await world.lasts(outage.ControllerDown(), world.chance.uniform(5, 120))
-    world.slurm.restore(SavedState())
+    world.runaway |= {job.name for job, _ in world.living()}
+    world.slurm.restore(saved)
 
 
 FAULTS: dict[str, Fault] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from portal.slurm.jobs import Phase, phase_of
 from portal.testing.behaviours import Status
 from portal.testing.cluster_parts import FakeJob
 from tests.simulation.world import Server
@@ -43,17 +42,6 @@ class Auditor:
         self.checks += now - quiet_since > SETTLED_S
         return {tag: found[tag] for tag, since in self._since.items() if now - since > SETTLED_S}
 
-    def _is_runaway(self, job_id: str) -> bool:
-        """True for a job that slurmctld has lost and that accounting believes to wait or to run (sacctmgr(1), runaway
-        jobs): the portal does not end such a session by itself, the person does.
-        """
-        slurm = self._simulation.world.slurm
-        job = slurm.jobs.get(job_id)
-        if job is None:
-            return False
-        status = slurm.status(job)
-        return not status.state and phase_of(status.accounted or "") in (Phase.WAITING, Phase.RUNNING)
-
     def violations(self) -> dict[Tag, str]:
         """What is not as it must be in this moment."""
         hub = self._simulation.hub
@@ -78,8 +66,8 @@ class Auditor:
             found["secrets", key] = "the secrets of a session that is over"
         for server in servers:
             key = server.session.state.key
-            if self._is_runaway(server.session.state.job_id):
-                continue
+            if key not in jobs and f"dsportal-{key}" in world.runaway:
+                continue  # the hub does not end such a session: accounting says that its job lives (sacctmgr(1), runaway)
             if text := _of(server, jobs.get(key, []), up):
                 found["session", f"{server.person} {key}"] = text
         return found

@@ -69,6 +69,7 @@ class World:
         self.story: deque[str] = deque(maxlen=20_000)
         self.wrong: list[str] = []
         self.foreign: list[FakeJob] = []
+        self.runaway: set[str] = set()  # names of jobs that slurmctld has lost
         self.servers: dict[tuple[str, int], Server] = {}
         self.asked: Counter[str] = Counter()  # since somebody took it
         self.late_s = 0.0  # how much later servers announce their ports
