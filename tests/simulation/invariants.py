@@ -67,7 +67,7 @@ class Auditor:
         for server in servers:
             key = server.session.state.key
             if key not in jobs and f"dsportal-{key}" in world.runaway:
-                continue  # the hub does not end such a session: accounting says that its job lives (sacctmgr(1), runaway)
+                continue  # not ended by the hub: accounting says that its job lives (sacctmgr(1), runaway jobs)
             if text := _of(server, jobs.get(key, []), up):
                 found["session", f"{server.person} {key}"] = text
         return found
