@@ -390,7 +390,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--long",
         action="store_true",
-        help="faults, simulation and notebooks in their long forms, 40, 15 and 20 minutes",
+        help="faults, simulation and notebooks in their long forms, 40, 20 and 20 minutes",
     )
     parser.add_argument("-k", default="", help="as pytest's -k")
     options = parser.parse_args(argv)
