@@ -16,7 +16,7 @@ help:
 	@echo 'make bench       the portal beside the stock parts, in figures; needs root and an idle machine'
 	@echo 'make check       lint, types and unit tests: three minutes, without a cluster and without a network'
 	@echo 'make test        lint, types and all tests (TESTS="unit hub" runs only these rings)'
-	@echo 'make test-faults the fault suite in its long form, about 40 minutes (docs/howto/fault-suite.md)'
+	@echo 'make test-faults the fault suite and a simulated day, about an hour (docs/howto/fault-suite.md)'
 	@echo 'make test-notebooks  every notebook template on its own kernel in a Slurm job, in long form, and a table of them'
 	@echo 'make test-notebooks-browser  the same as a person does it: in a browser, with their own values, about an hour'
 
@@ -62,7 +62,7 @@ test:
 	@/usr/bin/python3 tests/run.py $(TESTS)
 
 test-faults:
-	@/usr/bin/python3 tests/run.py --long faults
+	@/usr/bin/python3 tests/run.py --long simulation faults
 
 test-notebooks:
 	@/usr/bin/python3 tests/run.py --long notebooks

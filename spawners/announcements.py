@@ -163,12 +163,15 @@ class ServerAddress:
         """True when Slurm says that its job was started as often as this server does, and later than we knew."""
         if not self._session.state.job_id:
             return False
+        ours = self._session.ours
         job = await self._session.query(0)
+        if self._session.ours != ours:
+            return False  # it was stopped meanwhile
         if announcement.restarts is None:  # a server of before 0.2.0
             return job is not None and self.has_moved(job)
         state = self._session.state
         is_later = announcement.restarts > state.restarts or not state.port
-        return is_later and await self._session.cluster.restarts(self._session.ours) == announcement.restarts
+        return is_later and await self._session.cluster.restarts(ours) == announcement.restarts
 
     def recall(self) -> None:
         """Take the port that was announced to a hub that went away.

@@ -150,6 +150,7 @@ class Session:
             await self.query(timings.LIVELY_EVERY_S)
             await self.cluster.pause(timings.LIVELY_EVERY_S)
         if not self.state.job_id:
+            await self.finish()  # the launcher may have written its secrets
             return False
         self._save(self.state)
         self.log.info("Job %s of %s is resumed", self.state.job_id, self.log_name)
@@ -196,12 +197,16 @@ class Session:
             return None if self._submission else 0
         if self._exit_status is not None:
             return self._exit_status
+        watched = self.watched
+        ours = self.ours
         queue = await self.cluster.queue(timings.POLL_MAX_AGE_S)
-        job = await self.watched.see(self.ours, queue)
-        if job and self.address.has_moved(job):
+        job = await watched.see(ours, queue)
+        if job and self.state.key == ours.key and self.address.has_moved(job):
             self.address.requeued(job)
-        end = await self.end()
-        if end == FORGOTTEN and await self._has_other_number():
+        end = await watched.end(ours)
+        if self.state.key != ours.key:
+            return None  # it was stopped meanwhile: nothing is said of it, and nothing of the next one
+        if end == FORGOTTEN and await self._has_other_number(ours):
             return None
         if end is None or self._exit_status is not None:
             return self._exit_status
@@ -213,12 +218,14 @@ class Session:
         self._clean_up = asyncio.ensure_future(self.cluster.clean_up(self.person, self.state.key))
         return self._exit_status
 
-    async def _has_other_number(self) -> bool:
+    async def _has_other_number(self, ours: SessionJob) -> bool:
         """True when our number is another job's, and ours has, or may have, another one: its key says which."""
         try:
-            found = await self.cluster.find(self.state.key)
+            found = await self.cluster.find(ours.key)
         except SlurmUnavailable:
             return True  # nothing is known; it is asked again
+        if self.ours != ours:
+            return True  # it was stopped meanwhile
         if found and found != self.state.job_id:
             self.log.warning("The session %s is job %s, not %s", self.log_name, found, self.state.job_id)
             self.keep(job_id=found, submitted=0)

@@ -4,6 +4,7 @@
     tests/run.py                    every ring but notebooks_in_browser, which takes an hour alone
     tests/run.py unit hub           only these
     tests/run.py --long faults      the fault suite in its long form (docs/howto/fault-suite.md)
+    tests/run.py --long simulation  a simulated day of a thousand people
     tests/run.py --long notebooks   whole lessons on every kernel that they are made for, and each launcher of Horovod
     tests/run.py --list             their names and what they need
 
@@ -62,6 +63,7 @@ RINGS = (
     Ring(
         "upstream", False, "JupyterHub's own tests of spawners and REST, on our spawner and FakeSlurm", beside=("unit",)
     ),
+    Ring("simulation", False, "hours of many sessions on FakeSlurm, with faults of all kinds; it prints its seed"),
     Ring("contract", True, "the cluster on real Slurm", beside=("directory", "session")),
     Ring("directory", True, "logins on real slapd"),
     Ring("session", True, "kernels out of real modules, TensorBoard, JupyterLab in Chromium"),
@@ -386,7 +388,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--list", action="store_true", help="only tell the rings")
     parser.add_argument(
-        "--long", action="store_true", help="faults and notebooks in their long forms, 40 and 20 minutes"
+        "--long",
+        action="store_true",
+        help="faults, simulation and notebooks in their long forms, 40, 20 and 20 minutes",
     )
     parser.add_argument("-k", default="", help="as pytest's -k")
     options = parser.parse_args(argv)

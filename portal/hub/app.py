@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from jupyterhub import orm
 from jupyterhub.app import JupyterHub
@@ -18,33 +18,16 @@ from tornado.escape import json_encode, url_escape
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from traitlets import Float, Unicode
 
-from portal.errors import SlurmUnavailable
 from portal.hub import routes
 from portal.hub.context import RESUMER, SETTING, HubContext
 from portal.hub.proxy import ApartProxy
 from portal.hub.restart import RunningSessions
+from portal.hub.watch import SessionWatch, WatchedSpawner
 from portal.session_state import SessionState
 from portal.slurm.cluster import Cluster
-from portal.slurm.jobs import SessionJob
-from portal.slurm.snapshot import QueueSnapshot
 
 RESUME_TRIES = 10
 RESUME_AT_ONCE = 8
-
-
-class WatchedSpawner(Protocol):
-    """What the hub's watch needs of a spawner of sessions in Slurm."""
-
-    ready: bool
-
-    def notice(self, queue: QueueSnapshot) -> None:
-        """See a new snapshot of the queue."""
-
-    def needs_poll(self, queue: QueueSnapshot) -> bool:
-        """True when the snapshot does not show the session's job where it was."""
-
-    async def poll_and_notify(self) -> None:
-        """Ask Slurm about the session's job, and tell the hub when it has ended."""
 
 
 class PortalHub(JupyterHub):  # type: ignore[misc]
@@ -85,7 +68,6 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         JupyterHub would look for servers that are not there yet, too: those sessions are started again below.
         """
         waiting = [row for row in self.db.query(orm.Spawner).all() if _state_of(row).is_waiting]
-        self._said_of_jobs: dict[str, str] = {}
         self._waiting = [_detach(row) for row in waiting]
         self.db.commit()
         ran = self._people_with_sessions()  # held: JupyterHub's query loads them together, then asks for each once more
@@ -131,8 +113,9 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         self._few_at_once = asyncio.Semaphore(RESUME_AT_ONCE)
         self._background = [asyncio.ensure_future(self._resume(*session)) for session in self._waiting]
         if cluster := self.context.cluster:
-            watch = self._for_ever(self.watch_every_s, "watch", lambda: self.watch(cluster))
-            settle = self._for_ever(self.settle_every_s, "settle", lambda: self.settle(cluster))
+            sessions = SessionWatch(cluster, self.hub_id, self._all_spawners, self._held_keys, self.log)
+            watch = sessions.for_ever(self.watch_every_s, "watch", lambda: sessions.watch(self.watch_every_s / 2))
+            settle = sessions.for_ever(self.settle_every_s, "settle", sessions.settle)
             self._background += [asyncio.ensure_future(work) for work in (watch, settle)]
 
     async def _check_routes(self) -> None:
@@ -171,51 +154,12 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         """The token of one of our own services."""
         return str(self._service_map[name].api_token)
 
-    async def _for_ever(self, every_s: float, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            await asyncio.sleep(every_s)
-            try:
-                await work()
-            except SlurmUnavailable as error:
-                self.log.warning("Not done, and tried again: %s: %s", name, error.detail)
-            except Exception:  # a locked database, for one: the next time is soon
-                self.log.exception("Not done, and tried again: %s", name)
+    def _all_spawners(self) -> Iterator[WatchedSpawner]:
+        for user in list(self.users.values()):
+            yield from list(user.spawners.values())
 
-    async def watch(self, cluster: Cluster) -> None:
-        """One query of the queue for all sessions; those whose job is not where it was are asked about."""
-        running = self._running()
-        if not running:
-            return
-        queue = await cluster.queue(self.watch_every_s / 2)
-        if queue.error:
-            return
-        for spawner in running:
-            spawner.notice(queue)
-        await asyncio.gather(*(one.poll_and_notify() for one in running if one.ready and one.needs_poll(queue)))
-
-    def _running(self) -> list[WatchedSpawner]:
-        return [
-            spawner for user in list(self.users.values()) for spawner in list(user.spawners.values()) if spawner.ready
-        ]
-
-    async def settle(self, cluster: Cluster) -> None:
-        """End the jobs of this hub that no session holds."""
-        jobs = await cluster.sessions(self.hub_id)
-        held = {_state_of(row).key for row in self.db.query(orm.Spawner).all()}
-        for job in jobs:
-            if job.key not in held:
-                await self._settle(cluster, job)
-
-    async def _settle(self, cluster: Cluster, job: SessionJob) -> None:
-        try:
-            if await cluster.confirmed(job):
-                await cluster.finish(job.user, job.key, job.id)
-                self.log.warning("Job %s of %s had no session any more; it was cancelled", job.id, job.user)
-        except SlurmUnavailable as error:
-            said = f"Job {job.id} of {job.user} has no session and could not be ended: {error.detail}"
-            if self._said_of_jobs.get(job.id) != said:  # not every minute the same
-                self.log.warning("%s", said)
-            self._said_of_jobs[job.id] = said
+    def _held_keys(self) -> set[str]:
+        return {_state_of(row).key for row in self.db.query(orm.Spawner).all()}
 
 
 @contextmanager

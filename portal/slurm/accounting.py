@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pwd
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from portal.slurm.jobs import SLUID, Phase, phase_of
 
@@ -59,3 +60,16 @@ def parse_sacct(stdout: str) -> JobEnd | None:
     if not found or phase_of(found[1]) is not Phase.ENDED:
         return None
     return JobEnd(found[1], found[3], cancelled_by=found[2] or "")
+
+
+def with_name(end: JobEnd) -> JobEnd:
+    """``end`` with the name of who cancelled the job: accounting knows a number.
+
+    The name service may be slow: not for the event loop.
+    """
+    if not end.cancelled_by.isdigit():
+        return end
+    try:
+        return replace(end, cancelled_by=pwd.getpwuid(int(end.cancelled_by)).pw_name)
+    except KeyError:
+        return end

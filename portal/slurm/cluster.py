@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import pwd
 import re
 import time
 from collections.abc import Awaitable, Callable
@@ -41,6 +40,9 @@ class Cluster:
         run: how a process is started; a seam for tests.
         clock: seconds, never going back.
         pause: how time is waited for, in seconds; a seam for tests.
+
+    Attributes:
+        unfinished: the person of each session whose secrets may lie in a home still, by its key.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Cluster:
         self._nodes = SnapshotCache(self._query_nodes, NodesSnapshot(), clock, "Slurm (nodes)")
         self._partitions = SnapshotCache(self._query_partitions, PartitionsSnapshot(), clock, "Slurm (partitions)")
         self._job_queries = asyncio.Semaphore(JOB_QUERIES_AT_ONCE)
+        self.unfinished: dict[str, str] = {}
         self._clean_ups = asyncio.Semaphore(CLEAN_UPS_AT_ONCE)
 
     def now(self) -> float:
@@ -154,12 +157,16 @@ class Cluster:
         Raises:
             SlurmUnavailable: it is not known whether the job was cancelled.
         """
+        self.unfinished.pop(key, None)
+        self.unfinished[key] = username  # the last one: what cannot be finished keeps no other waiting
         try:
             answer = await self._launcher.call(username, {"verb": "finish", "key": key, "job_id": job_id})
         except AccountGone:
+            self.unfinished.pop(key, None)
             return await self._cancel_as_hub(username, key, job_id)
         if not answer.get("ok"):
             raise SlurmUnavailable("The session's job could not be cancelled.", detail=str(answer.get("message")))
+        self.unfinished.pop(key, None)
         return str(answer.get("log", ""))
 
     async def _cancel_as_hub(self, username: str, key: str, job_id: str) -> str:
@@ -253,7 +260,7 @@ class Cluster:
         answer = await self._ask(accounting.sacct_command(job_id))
         if answer.returncode == 0 and answer.stdout.strip():
             end = accounting.parse_sacct(answer.stdout)
-            return await _with_name(end) if end else None
+            return await asyncio.to_thread(accounting.with_name, end) if end else None
         return JobEnd("COMPLETED") if was_seen else None
 
     async def _with_canceller(self, job_id: str, end: JobEnd) -> JobEnd:
@@ -266,7 +273,8 @@ class Cluster:
                 if answer.returncode != 0:
                     return end
                 if accounted := accounting.parse_sacct(answer.stdout):
-                    return await _with_name(replace(end, cancelled_by=accounted.cancelled_by))
+                    named = replace(end, cancelled_by=accounted.cancelled_by)
+                    return await asyncio.to_thread(accounting.with_name, named)
                 await self.pause(ACCOUNTING_WAIT_S)
         return end
 
@@ -283,16 +291,3 @@ class Cluster:
     async def _ask(self, command: tuple[str, ...]) -> Result:
         """Run a query; its times are seconds since 1970."""
         return await self._run(command, env=QUERY_ENVIRONMENT, timeout_s=QUERY_TIMEOUT_S)
-
-
-async def _with_name(end: JobEnd) -> JobEnd:
-    """``end`` with the name of who cancelled the job: accounting knows a number.
-
-    The name service may be slow, so it is not asked in the event loop.
-    """
-    if not end.cancelled_by.isdigit():
-        return end
-    with contextlib.suppress(KeyError):
-        person = await asyncio.to_thread(pwd.getpwuid, int(end.cancelled_by))
-        return replace(end, cancelled_by=person.pw_name)
-    return end

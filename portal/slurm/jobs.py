@@ -196,7 +196,7 @@ def identify(stdout: str, job: SessionJob) -> bool | None:
 
     A right name with another owner is no answer: a host whose name service hangs prints numbers for people.
     """
-    shown = re.match(rf"JobId={job.id} (?:\w+=\S* )*?JobName=(\S*) ", stdout)
+    shown = re.match(rf"JobId={job.id} (?:\w+=\S* )*?JobName=(\S*)\s", stdout)
     if not shown:
         return None
     return True if is_session(stdout, job) else (None if shown[1] == job_name(job.key) else False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from portal.testing.behaviours import Behaviour, Status
 
@@ -52,13 +53,14 @@ class FakeJob:
     partition: FakePartition
     behaviour: Behaviour
     options: Mapping[str, str] = field(default_factory=dict)
+    printed: tuple[str, Status, str] | None = None  # its last line of squeue, with the columns and what it showed
 
     @property
     def name(self) -> str:
         """Its name; sbatch calls a job without one after its script."""
         return self.options.get("job-name", "session.sh")
 
-    @property
+    @cached_property
     def limit(self) -> timedelta:
         """Its time limit; the demo's ``DefaultTime`` is an hour."""
         return timedelta(minutes=int(self.options.get("time", 60)))

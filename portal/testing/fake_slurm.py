@@ -19,19 +19,36 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from portal import launcher
 from portal.slurm.jobs import Phase, phase_of
 from portal.slurm.runner import Result
-from portal.testing import output
-from portal.testing.behaviours import Behaviour, Cancelled, Happening, Runs, Status
+from portal.testing import output, queries
+from portal.testing.behaviours import Behaviour, Cancelled, Happening, NodeFails, Runs, Status, Vanishes
 from portal.testing.cluster_parts import PARTITIONS, FakeJob, FakePartition, FakeReservation, by_name
 from portal.testing.outages import NoOutage, Outage, no_answer
+from portal.testing.queries import MIN_JOB_AGE_S
 
 STARTED = datetime(2026, 11, 21, 9)
-MIN_JOB_AGE_S = 300
+
+
+@dataclass(frozen=True)
+class SavedState:
+    """What slurmctld keeps in its ``StateSaveLocation``: its jobs and the id of the next one; as it stands nothing."""
+
+    next_id: int = 1
+    jobs: Mapping[str, FakeJob] = field(default_factory=dict)
+
+
+@dataclass
+class _Lasting:
+    """An outage since its beginning, and what was sent meanwhile to a slurmctld that hangs."""
+
+    outage: Outage
+    since: datetime
+    sent: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
 
 
 class FakeSlurm:
@@ -41,10 +58,10 @@ class FakeSlurm:
         partitions: the first one is the default; those of the demo cluster when none are given.
 
     Attributes:
-        outage: what is wrong with the cluster; it begins when it is set.
+        outage: what is wrong with the cluster; it begins when it is set. :meth:`begin` adds one to those there are.
         now: the time on the cluster; :meth:`advance` moves it.
         asked: every command so far.
-        jobs: every job so far, by id; ``reservations`` are those for maintenance.
+        jobs: every job so far, by id (the last one of each); ``reservations`` are those for maintenance.
         completing_s: how long the processes of a job live on that was ended (COMPLETING).
         environments: the secrets in people's homes, by session key; ``logs`` what sessions have written.
     """
@@ -59,9 +76,9 @@ class FakeSlurm:
         self.environments: dict[str, Mapping[str, str]] = {}
         self.logs: dict[str, str] = {}
         self._next: Behaviour = Runs()
-        self._sent: list[tuple[str, Mapping[str, str]]] = []  # to a slurmctld that hangs
-        self._outage: Outage = NoOutage()
-        self._outage_since = STARTED
+        self._next_id = 1
+        self._remembered: dict[str, FakeJob] = {}  # by slurmctld: the queue is asked much more often than it changes
+        self._outages: list[_Lasting] = []
 
     async def __call__(
         self, argv: Sequence[str], stdin: str = "", env: Mapping[str, str] | None = None, timeout_s: float = 10
@@ -74,8 +91,9 @@ class FakeSlurm:
         command = tuple(argv)
         self.asked.append(command)
         if command[0] == "sudo":
-            answer = self._launch(command[command.index("--user") + 1], stdin)
-            return Result(0, json.dumps(answer), "")
+            failures = filter(None, (one.outage.launch() for one in self._outages))
+            user = command[command.index("--user") + 1]
+            return next(failures, None) or Result(0, json.dumps(self._launch(user, stdin)), "")
         done = self._slurm(command, timeout_s)
         if (env or {}).get("SLURM_TIME_FORMAT") == "%s":
             return replace(done, stdout=output.with_epochs(done.stdout))
@@ -96,17 +114,45 @@ class FakeSlurm:
 
     @property
     def outage(self) -> Outage:
-        """What is wrong with the cluster."""
-        return self._outage
+        """What is wrong with the cluster; of several outages, what began first."""
+        return self._outages[0].outage if self._outages else NoOutage()
 
     @outage.setter
     def outage(self, outage: Outage) -> None:
-        self._outage = outage
-        self._outage_since = self.now
-        sent = self._sent
-        self._sent = []
-        for user, options in sent:
+        for one in list(self._outages):
+            self.end(one.outage)
+        self.begin(outage)
+
+    def begin(self, outage: Outage) -> None:
+        """From now on this is wrong too; where several outages have an answer, the one that began first gives it."""
+        self._outages.append(_Lasting(outage, self.now))
+
+    def end(self, outage: Outage) -> None:
+        """This very outage is over; one that is over already is no fault."""
+        ended = [one for one in self._outages if one.outage is outage]
+        self._outages = [one for one in self._outages if one.outage is not outage]
+        for user, options in (sent for one in ended for sent in one.sent):
             self.take(user, options)
+
+    def saved_state(self) -> SavedState:
+        """What slurmctld has saved in this moment."""
+        return SavedState(self._next_id, {job.id: replace(job) for job, _ in self.known()})
+
+    def restore(self, saved: SavedState) -> None:
+        """slurmctld starts with an older state, or none (``SavedState()``): ids are given once more, and jobs that it
+        does not know any more are ended on their nodes, while accounting has them as they were. Jobs that have ended
+        since are missing on their nodes: they are requeued or lost (slurmctld's job_mgr.c, "missing from batch node").
+        """
+        for job, status in self.known():
+            if job.id not in saved.jobs:
+                self.happens(job.id, Vanishes(after_s=0, accounted=status.state))
+        for id_, job in saved.jobs.items():
+            now = self._remembered.get(id_)
+            if now is None or now.submitted_at != job.submitted_at or not _is_alive(self.status(now)):
+                self.jobs[id_] = self._remembered[id_] = replace(job)
+                if _is_alive(job.status(self.now)):
+                    self.happens(id_, NodeFails(after_s=0, requeue="requeue" in job.options))
+        self._next_id = saved.next_id
 
     def next_job(self, behaviour: Behaviour) -> None:
         """What the next job that is submitted does; those after it run again."""
@@ -117,19 +163,31 @@ class FakeSlurm:
         job = self.jobs[job_id]
         age_s = (self.now - job.submitted_at).total_seconds()
         job.behaviour = replace(event, after_s=age_s + event.after_s, before=job.behaviour)
+        self._remembered[job_id] = job
 
     def lose_state(self) -> None:
         """slurmctld is started without its saved state (``slurmctld -c``): no job is known, and numbers begin at 1."""
         self.jobs.clear()
+        self._remembered.clear()
+        self._next_id = 1
 
     def take(self, user: str, options: Mapping[str, str]) -> FakeJob:
         """Take a job, as slurmctld does after sbatch; ``options`` are those of sbatch without their dashes."""
         behaviour = self._next
         self._next = Runs()
         partition = self.partitions[options.get("partition", next(iter(self.partitions)))]
-        job = FakeJob(str(len(self.jobs) + 1), user, self.now, partition, behaviour, options)
-        self.jobs[job.id] = job
+        job = FakeJob(str(self._next_id), user, self.now, partition, behaviour, options)
+        self._next_id += 1
+        self.jobs[job.id] = self._remembered[job.id] = job
         return job
+
+    def known(self) -> list[tuple[FakeJob, Status]]:
+        """The jobs that slurmctld knows now."""
+        shown = [(job, self.status(job)) for job in self._remembered.values()]
+        for job, status in shown:
+            if not status.state:
+                del self._remembered[job.id]
+        return [(job, status) for job, status in shown if status.state]
 
     def status(self, job: FakeJob) -> Status:
         """What slurmctld knows of a job now; it forgets one that ended ``MinJobAge`` ago."""
@@ -171,9 +229,9 @@ class FakeSlurm:
 
     def _sbatch(self, user: str, options: Mapping[str, str]) -> Result:
         """Recorded: bad-partition, bad-time-over-limit (``EnforcePartLimits=ALL``)."""
-        answer = self._outage_answer(("sbatch",), launcher.SLURM_TIMEOUT_S)
-        if answer is not None:
-            self._send(user, options)
+        answer, lasting = self._outage_answer(("sbatch",), launcher.SLURM_TIMEOUT_S)
+        if answer is not None and lasting is not None:
+            self._send(user, options, lasting)
             return answer
         name = options.get("partition", next(iter(self.partitions)))
         if name not in self.partitions:
@@ -183,11 +241,11 @@ class FakeSlurm:
             return no_answer(("sbatch",), "Requested time limit is invalid (missing or exceeds some limit)")
         return Result(0, f"{self.take(user, options).id}\n", "")
 
-    def _send(self, user: str, options: Mapping[str, str]) -> None:
-        if self.outage.takes_jobs == "now":
+    def _send(self, user: str, options: Mapping[str, str], lasting: _Lasting) -> None:
+        if lasting.outage.takes_jobs == "now":
             self.take(user, options)
-        elif self.outage.takes_jobs == "afterwards":
-            self._sent.append((user, options))
+        elif lasting.outage.takes_jobs == "afterwards":
+            lasting.sent.append((user, options))
 
     def _finish(self, user: str, request: launcher.FinishRequest) -> dict[str, object]:
         message = ""
@@ -199,102 +257,37 @@ class FakeSlurm:
     def _scancel(self, user: str, job_id: str, name: str) -> Result:
         """A job that is unknown, has ended or has another name is no fault (recorded: scancel-unknown, -finished)."""
         command = ("scancel", f"--name={name}", job_id)
-        answer = self._outage_answer(command, launcher.SLURM_TIMEOUT_S)
-        if answer is not None:
+        answer, lasting = self._outage_answer(command, launcher.SLURM_TIMEOUT_S)
+        if answer is not None and not (lasting and lasting.outage.cancels_jobs):
             return answer
         job = self.jobs.get(job_id)
         if job is None or phase_of(self.status(job).state) in (Phase.ENDED, Phase.UNKNOWN) or job.name != name:
-            return Result(0, "", "")
+            return answer or Result(0, "", "")
         if job.user != user:
-            return replace(no_answer(command, "Access/permission denied"), returncode=210)
+            return answer or replace(no_answer(command, "Access/permission denied"), returncode=210)
         self.happens(job_id, Cancelled(output.uid(user), after_s=0))
-        return Result(0, "", "")
+        return answer or Result(0, "", "")
 
     # -- queries ----------------------------------------------------------------------------------------
 
-    def _outage_answer(self, command: tuple[str, ...], timeout_s: float) -> Result | None:
-        return self.outage.answer(command, (self.now - self._outage_since).total_seconds(), timeout_s)
+    def _outage_answer(self, command: tuple[str, ...], timeout_s: float) -> tuple[Result | None, _Lasting | None]:
+        for one in self._outages:
+            answer = one.outage.answer(command, (self.now - one.since).total_seconds(), timeout_s)
+            if answer is not None:
+                return answer, one
+        return None, None
 
     def _slurm(self, command: tuple[str, ...], timeout_s: float) -> Result:
         if "--version" in command:
             return Result(0, "slurm-wlm 22.05.8\n", "")
-        answer = self._outage_answer(command, timeout_s)
+        answer, _ = self._outage_answer(command, timeout_s)
         if answer is not None:
             return answer
-        known = {"squeue": self._squeue, "scontrol": self._scontrol, "sacct": self._sacct}
+        known = {"squeue": queries.squeue, "scontrol": queries.scontrol, "sacct": queries.sacct}
         if command[0] not in known:
             return Result(127, "", f"{command[0]}: command not found\n")
-        return known[command[0]](command)
+        return known[command[0]](self, command)
 
-    def _squeue(self, command: tuple[str, ...]) -> Result:
-        options = by_name(command[1:])
-        known = ("--noheader", "--all", "--states", "--name", "--jobs", "--format")
-        for option in options:
-            if option not in known:
-                help_line = 'Try "squeue --help" for more information'
-                return Result(1, "", f"squeue: unrecognized option '{option}'\n{help_line}\n")
-        jobs = [job for job in self.jobs.values() if self.status(job).state]
-        wanted = options["--jobs"].split(",") if "--jobs" in options else None
-        if wanted and len(wanted) == 1 and wanted[0] not in {job.id for job in jobs}:
-            return no_answer(command, "Invalid job id specified")
-        columns = options.get("--format", "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R")
-        lines = [] if "--noheader" in options else [output.queue_title(columns)]
-        for job in jobs:
-            if self._is_listed(job, options) and (wanted is None or job.id in wanted):
-                lines.append(output.queue_line(job, self.status(job), columns, self.now))
-        return Result(0, "".join(f"{line}\n" for line in lines), "")
 
-    def _is_listed(self, job: FakeJob, options: Mapping[str, str]) -> bool:
-        state = self.status(job).state
-        states = options.get("--states", "")
-        if "--name" in options and job.name not in options["--name"].split(","):
-            return False
-        if not states:
-            return phase_of(state) is not Phase.ENDED
-        return states == "all" or state in states.upper().split(",")
-
-    def _scontrol(self, command: tuple[str, ...]) -> Result:
-        arguments = [argument for argument in command[1:] if not argument.startswith("--")]
-        if arguments == ["ping"]:
-            return Result(0, "Slurmctld(primary) at head is UP\n", "")
-        verb = arguments[0] if arguments else ""
-        what = arguments[1] if len(arguments) > 1 else ""
-        name = arguments[2] if len(arguments) > 2 else ""
-        show = {
-            "job": self._show_job,
-            "node": self._show_nodes,
-            "partition": self._show_partitions,
-            "reservation": self._show_reservations,
-            "config": self._show_config,
-        }
-        if verb != "show" or what not in show:
-            return Result(1, "", f"invalid keyword: {what or verb}\n")
-        shown = show[what](name)
-        return Result(0, shown, "") if shown else no_answer(command, "Invalid job id specified")
-
-    def _show_job(self, job_id: str) -> str:
-        job = self.jobs.get(job_id)
-        if job is None or not self.status(job).state:
-            return ""
-        return output.show_job(job, self.status(job), self.now)
-
-    def _show_nodes(self, _: str) -> str:
-        names = sorted({name for partition in self.partitions.values() for name in partition.nodes})
-        running = [(job.node(self.status(job)), job) for job in self.jobs.values() if self.status(job).is_running]
-        partitions = self.partitions.values()
-        return "".join(output.show_node(n, partitions, [j for node, j in running if node == n]) for n in names)
-
-    def _show_partitions(self, _: str) -> str:
-        default = next(iter(self.partitions))
-        return "".join(output.show_partition(p, p.name == default) for p in self.partitions.values())
-
-    def _show_reservations(self, _: str) -> str:
-        shown = "".join(output.show_reservation(reservation, self.now) for reservation in self.reservations)
-        return shown or "No reservations in the system\n"
-
-    def _show_config(self, _: str) -> str:
-        return output.show_config(self.now, {"MinJobAge": f"{MIN_JOB_AGE_S} sec", "MessageTimeout": "20 sec"})
-
-    def _sacct(self, command: tuple[str, ...]) -> Result:
-        job = self.jobs.get(by_name(command[1:]).get("--jobs", ""))
-        return Result(0, output.accounted(self.status(job)) if job else "", "")
+def _is_alive(status: Status) -> bool:
+    return phase_of(status.state) in (Phase.WAITING, Phase.RUNNING)

@@ -17,10 +17,16 @@ class Outage:
     """What is wrong with the whole cluster; as it stands here nothing is.
 
     ``takes_jobs`` says what becomes of a job whose ``sbatch`` is answered by the outage: slurmctld never hears of
-    it, takes it, or takes it when the outage ends.
+    it, takes it, or takes it when the outage ends. ``cancels_jobs`` says whether a ``scancel`` is done that the outage
+    answers.
     """
 
     takes_jobs: ClassVar[Literal["never", "now", "afterwards"]] = "never"
+    cancels_jobs: ClassVar[bool] = False
+
+    def launch(self) -> Result | None:
+        """What sudo answers in the place of portal-launch; ``None``: portal-launch itself does."""
+        return None
 
     def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
         """The answer to one of Slurm's commands, ``since_s`` after the outage began; ``None``: the cluster's own.
@@ -163,6 +169,35 @@ class SbatchAnswerLost(Outage):
         if command[0] != "sbatch":
             return None
         return no_answer(command, "Socket timed out on send/recv operation")
+
+
+@dataclass(frozen=True)
+class ScancelUnanswered(Outage):
+    """slurmctld never hears of what scancel asks for (seen: slurmctld that hangs)."""
+
+    def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
+        """A time-out from scancel only."""
+        if command[0] != "scancel":
+            return None
+        return no_answer(command, "Socket timed out on send/recv operation")
+
+
+@dataclass(frozen=True)
+class ScancelAnswerLost(ScancelUnanswered):
+    """slurmctld cancels the job, and its answer does not reach scancel (as of sbatch above)."""
+
+    cancels_jobs: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class LauncherFails(Outage):
+    """sudo does not start portal-launch: a directory of accounts that is away, a rule that was lost (sudo(8))."""
+
+    message: str = "sudo: account validation failure, is your account locked?"
+
+    def launch(self) -> Result | None:
+        """sudo's own words, and the exit status 1."""
+        return Result(1, "", f"{self.message}\n")
 
 
 @dataclass(frozen=True)

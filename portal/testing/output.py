@@ -6,6 +6,7 @@ import pwd
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from portal.testing.behaviours import Status
 from portal.testing.cluster_parts import CORES, GPUS, MEMORY_MIB, FakeJob, FakePartition, FakeReservation
@@ -86,7 +87,12 @@ def _moment(moment: datetime | None, none: str) -> str:
 
 def with_epochs(text: str) -> str:
     """What is printed where ``SLURM_TIME_FORMAT=%s`` is set: seconds since 1970; the cluster is in this host's zone."""
-    return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", lambda t: str(int(datetime.fromisoformat(t[0]).timestamp())), text)
+    return "".join(map(_line_with_epochs, text.splitlines(keepends=True)))
+
+
+@lru_cache(maxsize=10_000)  # the same lines are printed again and again
+def _line_with_epochs(line: str) -> str:
+    return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", lambda t: str(int(datetime.fromisoformat(t[0]).timestamp())), line)
 
 
 def _short(time: timedelta) -> str:

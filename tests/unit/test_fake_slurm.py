@@ -21,8 +21,9 @@ from portal.slurm.submission import Submission
 from portal.testing import behaviours as does
 from portal.testing import outages as outage
 from portal.testing.cluster_parts import FakeReservation
-from portal.testing.fake_slurm import MIN_JOB_AGE_S, FakeSlurm
+from portal.testing.fake_slurm import FakeSlurm, SavedState
 from portal.testing.output import uid
+from portal.testing.queries import MIN_JOB_AGE_S
 from tests.unit.recorded import case, one_line_each, rows, scenario
 
 KEY = "0123456789abcdef"
@@ -565,3 +566,112 @@ def test_the_example_of_the_docs_runs_and_prints_what_it_says() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.splitlines() == expected
+
+
+# -- several outages, and a slurmctld with an older state -----------------------------------------------
+
+
+async def test_of_several_outages_the_one_that_began_first_answers_and_each_ends_by_itself(
+    slurm: FakeSlurm, cluster: Cluster
+) -> None:
+    nonsense = outage.SlurmGarbage("garbage\n")
+    dead = outage.AccountingDown()
+    slurm.begin(nonsense)
+    slurm.begin(dead)
+    assert slurm.outage is nonsense
+    assert (await cluster.queue(-1)).error is not None
+    assert (await slurm(("sacct", "--jobs=1"))).returncode == 1
+
+    slurm.end(nonsense)
+
+    assert (await cluster.queue(-1)).error is None
+    assert (await slurm(("sacct", "--jobs=1"))).returncode == 1
+    slurm.end(dead)
+    assert isinstance(slurm.outage, outage.NoOutage)
+    slurm.end(dead)
+    assert (await slurm(("sacct", "--jobs=1"))).returncode == 0
+
+
+async def test_what_was_sent_to_a_slurmctld_that_hangs_waits_for_the_end_of_that_very_outage(
+    slurm: FakeSlurm, cluster: Cluster
+) -> None:
+    silent = outage.SlurmSilent()
+    slurm.begin(silent)
+    with pytest.raises(SlurmUnavailable):
+        await submit(cluster)
+
+    slurm.begin(outage.AccountingDown())
+    assert not slurm.jobs
+    slurm.end(silent)
+
+    assert [job.user for job in slurm.jobs.values()] == ["alice"]
+
+
+@pytest.mark.parametrize(
+    ("storm", "state"), [(outage.ScancelUnanswered(), "RUNNING"), (outage.ScancelAnswerLost(), "CANCELLED")]
+)
+async def test_a_scancel_without_an_answer_may_have_been_done(
+    slurm: FakeSlurm, cluster: Cluster, storm: outage.Outage, state: str
+) -> None:
+    job_id = await submit(cluster)
+    slurm.outage = storm
+
+    with pytest.raises(SlurmUnavailable, match="could not be cancelled"):
+        await cluster.finish("alice", KEY, job_id)
+
+    assert slurm.status(slurm.jobs[job_id]).state == state
+
+
+async def test_a_launcher_that_sudo_does_not_start_does_nothing(slurm: FakeSlurm, cluster: Cluster) -> None:
+    slurm.outage = outage.LauncherFails()
+
+    with pytest.raises(SlurmUnavailable) as error:
+        await submit(cluster)
+
+    assert "sudo: account validation failure" in error.value.detail
+    assert not slurm.jobs
+    assert not slurm.environments
+
+
+async def test_a_slurmctld_without_its_state_knows_no_job_and_gives_every_number_once_more(
+    slurm: FakeSlurm, cluster: Cluster
+) -> None:
+    lost = await submit(cluster)
+
+    slurm.restore(SavedState())
+
+    assert not (await cluster.queue(-1)).jobs
+    assert (await slurm(("sacct", f"--jobs={lost}"))).stdout.startswith("RUNNING|"), "accounting heard of no end"
+    assert await submit(cluster, key="f" * 16) == lost
+
+
+async def test_a_slurmctld_with_an_older_state_forgets_new_jobs_and_requeues_those_that_ended_since(
+    slurm: FakeSlurm, cluster: Cluster
+) -> None:
+    lives = await submit(cluster)
+    ends = await submit(cluster, "--requeue", key="e" * 16)
+    saved = slurm.saved_state()
+    late = await submit(cluster, key="f" * 16)
+    await cluster.finish("alice", "e" * 16, ends)
+    slurm.advance(60)
+
+    slurm.restore(saved)
+
+    jobs = (await cluster.queue(-1)).jobs
+    assert {job_id: job.state for job_id, job in jobs.items()} == {lives: "RUNNING", ends: "PENDING"}
+    assert await submit(cluster, key="a" * 16) == late
+
+
+async def test_a_listing_shows_a_job_as_it_is_now(slurm: FakeSlurm, cluster: Cluster) -> None:
+    """Lines are kept while nothing changes; the time that a job has run always does."""
+    await submit(cluster)
+    command = ("squeue", "--noheader", "--format=%i %T %M")
+    first = (await slurm(command)).stdout
+    slurm.advance(61)
+    second = (await slurm(command)).stdout
+    await cluster.finish("alice", KEY, "1")
+
+    third = (await slurm((*command, "--states=all"))).stdout
+
+    assert (first.split(), second.split()) == (["1", "RUNNING", "0:00"], ["1", "RUNNING", "1:01"])
+    assert third.split()[:2] == ["1", "CANCELLED"]

@@ -12,6 +12,7 @@ from portal.slurm.jobs import (
     Phase,
     SessionJob,
     find_command,
+    identify,
     is_session,
     parse_find,
     parse_ping,
@@ -155,3 +156,11 @@ def test_sessions_are_told_by_their_key_and_believed_only_with_slurmctlds_own_wo
     with pytest.raises(ValueError, match="six hexadecimal"):
         parse_sessions(listing, "")
     assert not is_session(f"JobId=7 JobName=x\n{shown}", job)
+
+
+@pytest.mark.parametrize("name", ["x\n7|alice|training", "a b", "", "dsportal-ffffffffffffffff"])
+def test_a_job_with_another_name_is_another_job_whatever_the_name_holds(name: str) -> None:
+    """A name is its owner's text, and may hold blanks and newlines (simulation, seed 3: a session that never ended)."""
+    ours = SessionJob("3", "alice", "0123456789abcdef")
+
+    assert identify(f"JobId=3 JobName={name} UserId=alice(20001) GroupId=hpc(20000)", ours) is False

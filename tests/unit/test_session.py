@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,12 +17,21 @@ from portal.session_state import Announcement, Place, SessionState
 from portal.site import Site
 from portal.slurm.cluster import Cluster
 from portal.slurm.jobs import Job, Phase, squeue_command
+from portal.slurm.runner import Result
 from portal.slurm.submission import Submission
 from portal.slurm.watched_job import place_of
 from portal.testing.bad_answers import bad_answers
 from portal.testing.behaviours import FailsWith, PendingForever, Requeued, Runs
 from portal.testing.fake_slurm import FakeSlurm
-from portal.testing.outages import NoOutage, Outage, SbatchAnswerLost, SbatchRefuses, SbatchSays, SlurmSilent
+from portal.testing.outages import (
+    ControllerDown,
+    NoOutage,
+    Outage,
+    SbatchAnswerLost,
+    SbatchRefuses,
+    SbatchSays,
+    SlurmSilent,
+)
 from spawners.session import Session
 
 KEY = "abc1230123456789"
@@ -464,6 +473,22 @@ async def test_a_session_whose_hub_was_killed_before_sbatch_ran_is_submitted_ane
     assert not story.session.can_resume
 
 
+async def test_the_secrets_of_a_session_whose_job_never_came_are_removed_before_the_next_one(
+    story: Story, slurm: FakeSlurm, site: Site
+) -> None:
+    """The launcher had written them when the hub was killed (simulation, seed 26)."""
+    slurm.outage = ControllerDown()
+    starting = asyncio.ensure_future(story.start())
+    await story.when(lambda: slurm.environments)
+    starting.cancel()
+    again = story.after_a_restart(site)
+    slurm.outage = NoOutage()
+
+    assert not await again.session.resume()
+
+    assert not slurm.environments
+
+
 async def test_nothing_of_a_session_that_was_never_submitted_is_in_the_next_one(story: Story) -> None:
     story.session.load(SessionState("abc1230000000000", "", "old", 0, Announcement(FIRST, 0), Place("gpu01")))
     assert not await story.session.resume()
@@ -720,3 +745,59 @@ def test_a_place_is_one_run_of_a_job() -> None:
     job = Job("1", "RUNNING", "sxm2", "alice", "gpu01", starts_at=datetime(2026, 11, 21, 9, tzinfo=UTC))
     assert place_of(job) == Place("gpu01", 1795251600)
     assert place_of(Job("1", "RUNNING", "sxm2", "alice", "gpu01")) == Place("gpu01", 0)
+
+
+# -- what comes late: the session was stopped meanwhile, and perhaps the next one was started ----------------
+
+
+class SlowOnce:
+    """A Slurm whose answer to one command, the first that holds a word, comes when it is let go."""
+
+    def __init__(self, slurm: FakeSlurm, word: str) -> None:
+        self._slurm = slurm
+        self._word = word
+        self.is_asked = False
+        self.go_on = asyncio.Event()
+
+    async def __call__(self, argv: Sequence[str], *given: Any, **options: Any) -> Result:
+        if self._word in argv and not self.is_asked:
+            self.is_asked = True
+            await self.go_on.wait()
+        return await self._slurm(argv, *given, **options)
+
+
+async def test_a_late_answer_about_a_session_that_was_stopped_does_not_end_the_next_one(
+    story: Story, slurm: FakeSlurm
+) -> None:
+    """Its secrets were removed, and JupyterHub was told that it had ended (simulation, seed 36)."""
+    await story.runs()
+    await story.session.stop()
+    await story.session.cluster.queue(-1)
+    slow = SlowOnce(slurm, "show")
+    story.session.cluster._run = slow
+    polling = asyncio.ensure_future(story.session.poll())
+    await story.when(lambda: slow.is_asked)
+
+    story.session.clear()
+    other = KEY[:-1] + "f"
+    await story.session.submit(Submission(other, (f"--job-name=dsportal-{other}", "--partition=sxm2"), {}), "next")
+    slow.go_on.set()
+
+    assert await polling is None
+    assert await story.session.poll() is None
+    assert list(slurm.environments) == [other]
+    assert story.session.state.last_end == ""
+
+
+async def test_a_port_that_is_announced_while_its_session_is_stopped_is_refused(story: Story, slurm: FakeSlurm) -> None:
+    """It was an error 500 (simulation, seed 546497)."""
+    await story.runs()
+    slow = SlowOnce(slurm, "squeue")
+    story.session.cluster._run = slow
+    announcing = asyncio.ensure_future(story.session.address.announce(Announcement(SECOND, 1)))
+    await story.when(lambda: slow.is_asked)
+
+    story.session.clear()
+    slow.go_on.set()
+
+    assert not await announcing

@@ -1,0 +1,101 @@
+"""What the hub does for all its sessions together: one look at the queue for all, and the end of jobs nobody holds.
+
+It needs no JupyterHub: :class:`~portal.hub.app.PortalHub` hands it the spawners and the rows of its database, and the
+simulation (tests/simulation) hands it others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from portal.errors import SlurmUnavailable
+from portal.slurm.cluster import Cluster
+from portal.slurm.jobs import SessionJob
+from portal.slurm.snapshot import QueueSnapshot
+
+Log = logging.Logger | logging.LoggerAdapter[logging.Logger]
+
+
+class WatchedSpawner(Protocol):
+    """What the hub's watch needs of a spawner of sessions in Slurm."""
+
+    @property
+    def ready(self) -> bool:
+        """True while the session runs, and nothing is being done to it."""
+
+    def notice(self, queue: QueueSnapshot) -> None:
+        """See a new snapshot of the queue."""
+
+    def needs_poll(self, queue: QueueSnapshot) -> bool:
+        """True when the snapshot does not show the session's job where it was."""
+
+    async def poll_and_notify(self) -> object:
+        """Ask Slurm about the session's job, and tell the hub when it has ended."""
+
+
+@dataclass(frozen=True)
+class SessionWatch:
+    """The two looks of one hub.
+
+    Attributes:
+        cluster: the one view of Slurm.
+        hub_id: six hexadecimal digits that every session key of this hub begins with.
+        spawners: all spawners now, whatever they do.
+        held_keys: the session keys that the database holds now.
+        said: what the log was told last of a job that could not be ended.
+    """
+
+    cluster: Cluster
+    hub_id: str
+    spawners: Callable[[], Iterable[WatchedSpawner]]
+    held_keys: Callable[[], set[str]]
+    log: Log
+    said: dict[str, str] = field(default_factory=dict)
+
+    async def for_ever(self, every_s: float, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Do one of them again and again; a failure is logged, and the next time is soon."""
+        while True:
+            await asyncio.sleep(every_s)
+            try:
+                await work()
+            except SlurmUnavailable as error:
+                self.log.warning("Not done, and tried again: %s: %s", name, error.detail)
+            except Exception:  # a locked database, for one
+                self.log.exception("Not done, and tried again: %s", name)
+
+    async def watch(self, max_age_s: float) -> None:
+        """One query of the queue for all sessions; those whose job is not where it was are asked about."""
+        running = [spawner for spawner in self.spawners() if spawner.ready]
+        if not running:
+            return
+        queue = await self.cluster.queue(max_age_s)
+        if queue.error:
+            return
+        for spawner in running:
+            spawner.notice(queue)
+        await asyncio.gather(*(one.poll_and_notify() for one in running if one.ready and one.needs_poll(queue)))
+
+    async def settle(self) -> None:
+        """End the jobs of this hub that no session holds, and remove what sessions that are over have left."""
+        jobs = await self.cluster.sessions(self.hub_id)
+        held = self.held_keys()
+        for job in jobs:
+            if job.key not in held:
+                await self._settle(job)
+        for key, person in list(self.cluster.unfinished.items()):
+            await self.cluster.finish(person, key)
+
+    async def _settle(self, job: SessionJob) -> None:
+        try:
+            if await self.cluster.confirmed(job):
+                await self.cluster.finish(job.user, job.key, job.id)
+                self.log.warning("Job %s of %s had no session any more; it was cancelled", job.id, job.user)
+        except SlurmUnavailable as error:
+            said = f"Job {job.id} of {job.user} has no session and could not be ended: {error.detail}"
+            if self.said.get(job.id) != said:  # not every minute the same
+                self.log.warning("%s", said)
+            self.said[job.id] = said
