@@ -6,14 +6,15 @@ import asyncio
 import contextlib
 import json
 import logging
-import pwd
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from portal.errors import SlurmUnavailable, SubmitRefused
-from portal.slurm import accounting, jobs, nodes
+from portal.slurm import accounting, accounts, jobs, nodes
 from portal.slurm.accounting import JobEnd
 from portal.slurm.jobs import Job, SessionJob
 from portal.slurm.nodes import Node, Partition, Reservation
@@ -22,6 +23,8 @@ from portal.slurm.snapshot import Snapshot, SnapshotCache
 from portal.slurm.submission import Submission
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
+_THREADS = ThreadPoolExecutor(2, thread_name_prefix="slurm")
 
 QUERY_TIMEOUT_S = 15
 LAUNCH_TIMEOUT_S = 60
@@ -31,6 +34,10 @@ ACCOUNTING_WAIT_S = 1
 PARTITIONS_MAX_AGE_S = 300  # partitions and reservations seldom change
 LOST_ANSWER_S = 60.0  # a job whose sbatch gave no answer is looked for; sbatch itself retries for 45 s
 LOST_ANSWER_EVERY_S = 1.0
+NOT_HANDED_ON = (
+    "The session could not be handed to Slurm: your home, or the cluster's list of accounts, does not answer. "
+    "Try again in some minutes; if it stays so, tell your administrator (portal doctor)."
+)
 
 
 @dataclass(frozen=True)
@@ -104,7 +111,7 @@ class Cluster:
 
     async def _query_queue(self) -> QueueSnapshot:
         listing = await self._query(jobs.squeue_command())
-        found = await asyncio.to_thread(jobs.parse_squeue, listing)  # 10,000 jobs are 50 ms of work
+        found = await _in_thread(jobs.parse_squeue, listing)  # 10,000 jobs are 50 ms of work
         if not found:
             await self._check_controller()
         return QueueSnapshot(jobs=found)
@@ -115,7 +122,7 @@ class Cluster:
 
     async def _query_nodes(self) -> NodesSnapshot:
         listing = await self._query(nodes.nodes_command())
-        return NodesSnapshot(nodes=await asyncio.to_thread(nodes.parse_nodes, listing))
+        return NodesSnapshot(nodes=await _in_thread(nodes.parse_nodes, listing))
 
     async def _query_partitions(self) -> PartitionsSnapshot:
         partitions = nodes.parse_partitions(await self._query(nodes.partitions_command()))
@@ -250,8 +257,13 @@ class Cluster:
         try:
             done = await self._run(argv, stdin=json.dumps(request), timeout_s=LAUNCH_TIMEOUT_S)
         except RunError as error:
-            raise SlurmUnavailable("The session could not be handed to Slurm.", detail=str(error)) from error
+            raise SlurmUnavailable(NOT_HANDED_ON, detail=str(error)) from error
         return _answer(done)
+
+
+async def _in_thread(parse: Callable[[str], T], listing: str) -> T:
+    """Read a listing in a thread of our own: those of the event loop may all wait for the address of some node."""
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, parse, listing)
 
 
 def _answer(done: Result) -> dict[str, object]:
@@ -269,13 +281,7 @@ def _answer(done: Result) -> dict[str, object]:
 
 
 async def _with_name(end: JobEnd) -> JobEnd:
-    """``end`` with the name of who cancelled the job: accounting knows a number.
-
-    The name service may be slow, so it is not asked in the event loop.
-    """
+    """``end`` with the name of who cancelled the job: accounting knows a number."""
     if not end.cancelled_by.isdigit():
         return end
-    with contextlib.suppress(KeyError):
-        person = await asyncio.to_thread(pwd.getpwuid, int(end.cancelled_by))
-        return replace(end, cancelled_by=person.pw_name)
-    return end
+    return replace(end, cancelled_by=await accounts.name_of(int(end.cancelled_by)) or end.cancelled_by)
