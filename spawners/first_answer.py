@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from jupyterhub.utils import make_ssl_context, wait_for_http_server
+from jupyterhub.utils import wait_for_http_server
 
+from portal.hub.certificates import own_context
 from spawners import timings
 
 
@@ -18,9 +19,7 @@ async def first_answer(url: str, settings: Mapping[str, Any]) -> None:
         url: the server's own address, with a slash at its end.
         settings: JupyterHub's, with the hub's certificate where the site has internal TLS.
     """
-    context = make_ssl_context(
-        settings.get("internal_ssl_key"), settings.get("internal_ssl_cert"), cafile=settings.get("internal_ssl_ca")
-    )
+    context = await own_context(settings)
     await wait_for_http_server(f"{url}api", timeout=timings.FIRST_ANSWER_S, ssl_context=context)
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from jupyterhub import orm
 from jupyterhub.app import JupyterHub
-from jupyterhub.utils import make_ssl_context
 from tornado.escape import json_encode, url_escape
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from traitlets import Float, Unicode
 
-from portal.errors import SlurmUnavailable
+from portal.errors import SiteError, SlurmUnavailable
 from portal.hub import routes
+from portal.hub.certificates import own_context
 from portal.hub.context import RESUMER, SETTING, HubContext
 from portal.session_state import SessionState
 from portal.slurm.cluster import Cluster, QueueSnapshot
@@ -49,6 +49,14 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     settle_every_s = Float(60, help="Seconds between two looks for jobs that no session holds.").tag(config=True)
     watch_every_s = Float(12, help="Seconds between two looks at the jobs of all running sessions.").tag(config=True)
 
+    async def initialize(self, argv: Sequence[str] | None = None) -> None:
+        """Make the hub ready to start; settings that it refuses end it with their faults, not with a traceback."""
+        try:
+            await super().initialize(argv)
+        except SiteError as error:
+            self.log.critical("The portal does not start. %s", error.message)
+            self.exit(1)
+
     def init_logging(self) -> None:
         """What the portal's own modules say goes where JupyterHub's words go."""
         super().init_logging()
@@ -63,7 +71,9 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
 
     def init_handlers(self) -> None:
         """The addresses at which sessions announce themselves belong to the spawner, as the login page to the login."""
-        if hasattr(self.spawner_class, "add_handlers"):  # a site may have set another spawner
+        if hasattr(self.spawner_class, "check_settings"):  # a site may have set another spawner
+            self.spawner_class.check_settings(self.config)
+        if hasattr(self.spawner_class, "add_handlers"):
             self.spawner_class.add_handlers()
         super().init_handlers()
 
@@ -106,7 +116,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             headers=headers,
             body=json_encode(options),
             request_timeout=60,
-            ssl_options=self._own_tls(),
+            ssl_options=await own_context(self.tornado_settings),
         )
         for attempt in range(1, RESUME_TRIES + 1):
             try:
@@ -117,12 +127,6 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             except (HTTPClientError, OSError) as error:
                 self.log.warning("The session of %s that waited: try %s: %s", username, attempt, error)
                 await asyncio.sleep(min(attempt * 2, 30))
-
-    def _own_tls(self) -> Any:
-        """The hub's own certificate, which its address asks for when the site has internal TLS."""
-        if not self.internal_ssl:
-            return None
-        return make_ssl_context(self.internal_ssl_key, self.internal_ssl_cert, cafile=self.internal_ssl_ca)
 
     def services_api_token(self, name: str) -> str:
         """The token of one of our own services."""
