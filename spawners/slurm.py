@@ -226,7 +226,8 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
         if self._request:
             yield {"progress": 5, "message": f"Asked for: {messages.submitted(self._request, self.site)}."}
         outlook = QueueOutlook(self.cluster, timings.MAINTENANCE_WITHIN)
-        last, began = None, self.cluster.now()
+        began = self.cluster.now()
+        last = None
         while True:
             watched = self.session.watched
             known = NOTHING_KNOWN if watched.stale_s else await outlook.of(watched.job)
