@@ -13,7 +13,7 @@ from jupyterhub.app import JupyterHub
 from sqlalchemy import text
 from tornado.escape import json_encode, url_escape
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
-from traitlets import Float, Unicode
+from traitlets import Dict, Float, Unicode
 
 from portal.errors import SiteError, SlurmUnavailable
 from portal.hub import routes
@@ -50,6 +50,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     launcher = Unicode(help="The path of portal-launch; '' in the local mode, which has no Slurm.").tag(config=True)
     settle_every_s = Float(60, help="Seconds between two looks for jobs that no session holds.").tag(config=True)
     watch_every_s = Float(12, help="Seconds between two looks at the jobs of all running sessions.").tag(config=True)
+    _polls: Any = Dict()  # by spawner: the questions about sessions that have no answer yet
 
     async def initialize(self, argv: Sequence[str] | None = None) -> None:
         """Make the hub ready to start; settings that it refuses end it with their faults, not with a traceback."""
@@ -154,7 +155,17 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             return
         for spawner in running:
             spawner.notice(queue)
-        await asyncio.gather(*(one.poll_and_notify() for one in running if one.ready and one.needs_poll(queue)))
+            if spawner.ready and spawner.needs_poll(queue) and spawner not in self._polls:
+                self._polls[spawner] = asyncio.ensure_future(self._poll(spawner))
+
+    async def _poll(self, spawner: WatchedSpawner) -> None:
+        """Ask about one session. Its home may be silent for a minute: the watch goes on meanwhile, without it."""
+        try:
+            await spawner.poll_and_notify()
+        except Exception:  # as in _for_ever
+            self.log.exception("Not done, and tried again: a session's poll")
+        finally:
+            del self._polls[spawner]
 
     def _running(self) -> list[WatchedSpawner]:
         return [

@@ -168,6 +168,8 @@ def hub() -> Iterator[Hub]:
     ours.start()
     yield ours
     ours.stop()
+    waited_for = [note for note in ours.waited_for() if note["kind"] not in ("slow", "database")]
+    assert not waited_for, loop_watch.shown(waited_for)  # in no test of the ring
 
 
 @pytest.fixture
