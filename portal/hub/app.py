@@ -25,6 +25,7 @@ from portal.slurm.jobs import SessionJob
 
 RESUME_TRIES = 10
 RESUME_AT_ONCE = 8
+SETTLE_AT_ONCE = 8
 
 
 class WatchedSpawner(Protocol):
@@ -176,9 +177,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         """End the jobs of this hub that no session holds."""
         jobs = await cluster.sessions(self.hub_id)
         held = self._held() if jobs else set()
-        for job in jobs:
-            if job.key not in held:
-                await self._settle(cluster, job)
+        few = asyncio.Semaphore(SETTLE_AT_ONCE)
+        await asyncio.gather(*(self._settle(cluster, job, few) for job in jobs if job.key not in held))
 
     def _held(self) -> set[str]:
         """The keys of all sessions. Most rows are people without one: only ours are read, and only their state."""
@@ -187,11 +187,12 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         rows = self.db.execute(ours, {"ours": f"%{self.hub_id}%"})
         return {SessionState.from_json(json.loads(state)).key for (state,) in rows}
 
-    async def _settle(self, cluster: Cluster, job: SessionJob) -> None:
+    async def _settle(self, cluster: Cluster, job: SessionJob, few: asyncio.Semaphore) -> None:
         try:
-            if await cluster.confirmed(job):
-                self.log.warning("Job %s of %s has no session any more; it is cancelled", job.id, job.user)
-                await cluster.finish(job.user, job.key, job.id)
+            async with few:
+                if await cluster.confirmed(job):
+                    self.log.warning("Job %s of %s has no session any more; it is cancelled", job.id, job.user)
+                    await cluster.finish(job.user, job.key, job.id)
         except SlurmUnavailable as error:
             self.log.warning("Job %s of %s has no session and could not be ended: %s", job.id, job.user, error.detail)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from sqlalchemy import event
 from portal.hub.app import PortalHub
 from portal.session_state import SessionState
 from portal.slurm.cluster import Cluster
+from portal.slurm.runner import Result
 from portal.slurm.submission import Submission
 from portal.testing.fake_slurm import FakeSlurm
 
@@ -73,3 +75,33 @@ async def test_a_session_that_was_not_written_yet_holds_its_job(hub: Any) -> Non
     await hub.settle(cluster)
 
     assert await cluster.ended(job_id) is None
+
+
+class SilentHome(FakeSlurm):
+    """A cluster in which Alice's home is away: a launcher that runs as her to end a job never answers."""
+
+    async def __call__(
+        self, argv: Sequence[str], stdin: str = "", env: Mapping[str, str] | None = None, timeout_s: float = 10
+    ) -> Result:
+        """Nothing from what ends a job of hers."""
+        if "alice" in argv and '"finish"' in stdin:
+            await asyncio.Event().wait()
+        return await super().__call__(argv, stdin, env, timeout_s)
+
+
+async def test_a_lost_job_whose_home_is_silent_keeps_the_hub_from_ending_no_other_one(hub: Any) -> None:
+    slurm = SilentHome()
+    cluster = Cluster("/opt/portal-launch", run=slurm, clock=slurm.clock, pause=slurm.pause)
+    jobs = {}
+    for number, person in enumerate(("alice", "bob")):
+        key = f"{HUB}000000001{number}"
+        jobs[person] = await cluster.submit(person, Submission(key, (f"--job-name=dsportal-{key}",), {}))
+
+    settling = asyncio.ensure_future(hub.settle(cluster))
+    async with asyncio.timeout(5):
+        while not await cluster.ended(jobs["bob"]):  # noqa: ASYNC110  time goes by in the launcher's own waits
+            await asyncio.sleep(0)
+
+    assert not settling.done(), "Alice's is tried for as long as the launcher may take"
+    assert await cluster.ended(jobs["alice"]) is None
+    settling.cancel()
