@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from portal.errors import SlurmUnavailable, SubmitRefused
-from portal.slurm import accounting, accounts, jobs, nodes
+from portal.slurm import accounting, jobs, nodes
 from portal.slurm.accounting import JobEnd
 from portal.slurm.jobs import Job, SessionJob
 from portal.slurm.nodes import Node, Partition, Reservation
@@ -284,4 +284,4 @@ async def _with_name(end: JobEnd) -> JobEnd:
     """``end`` with the name of who cancelled the job: accounting knows a number."""
     if not end.cancelled_by.isdigit():
         return end
-    return replace(end, cancelled_by=await accounts.name_of(int(end.cancelled_by)) or end.cancelled_by)
+    return replace(end, cancelled_by=await accounting.name_of(int(end.cancelled_by)) or end.cancelled_by)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from portal.errors import SlurmUnavailable
-from portal.slurm import accounts
+from portal.slurm import accounting
 from portal.slurm.accounting import JobEnd
 from portal.slurm.cluster import Cluster, _with_name
 from portal.slurm.runner import Result, RunError
@@ -42,7 +42,7 @@ def silent_names(monkeypatch: pytest.MonkeyPatch, over: threading.Event) -> None
         raise KeyError("nobody")
 
     monkeypatch.setattr(pwd, "getpwuid", silent)
-    monkeypatch.setattr(accounts, "ANSWER_WITHIN_S", 0.05)
+    monkeypatch.setattr(accounting, "NAME_WITHIN_S", 0.05)
 
 
 @pytest.mark.usefixtures("silent_names")
