@@ -70,6 +70,12 @@ class SlurmUnavailable(SlurmError):
     reason = "slurm_unavailable"
 
 
+class AccountGone(SlurmUnavailable):
+    """The person has no account on this host any more, so nothing can be done as that person."""
+
+    reason = "account_gone"
+
+
 class SubmitRefused(SlurmError):
     """``sbatch`` refused the job; Slurm's own answer is in the message."""
 

@@ -133,10 +133,13 @@ def _submit(folder: Path, request: SubmitRequest) -> dict[str, object]:
 
 
 def _finish(folder: Path, job_id: str) -> dict[str, object]:
-    """``scancel`` of a job that is gone exits 0 or names it on stderr; both are fine."""
+    """``scancel`` of a job that is gone exits 0 or names it on stderr; both are fine.
+
+    With the name beside the number a job of the person that has this number by now is left alone.
+    """
     message = ""
     if job_id:
-        done = _slurm(["scancel", job_id])
+        done = _slurm(["scancel", f"--name=dsportal-{folder.name}", job_id])
         message = done.stderr.strip() if done.returncode else ""
     with contextlib.suppress(OSError):  # a home that cannot be written does not undo the scancel
         _remove_environment(folder)

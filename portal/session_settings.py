@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # a session starts without the settings of the site
     from portal.site import Site
 
 SETTINGS = "DSPORTAL_SESSION"  # SessionSettings.to_text()
+ANNOUNCE_EVERY = "DSPORTAL_ANNOUNCE_EVERY_S"  # seconds between two announcements of the same port; for tests
 TLS = "DSPORTAL_TLS"  # the texts of certificate, key and authorities, as one JSON object
 TLS_PARTS = ("keyfile", "certfile", "cafile")  # its keys
 KERNELS_PATH = "JUPYTER_PATH"  # Jupyter's own: where kernelspecs are looked for

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 
 @dataclass(frozen=True)
 class Announcement:
-    """The port that a session's server announced, and when: seconds since 1970 on the hub's clock."""
+    """The port that a session's server announced, and how often Slurm had restarted its job until then.
+
+    ``restarts`` is ``None`` where the server did not say it: servers of before 0.2.0.
+    """
 
     port: int
-    at: float
+    restarts: int | None = None
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a job runs and since when (as Slurm prints it, ``""`` when it does not say): one run of the job."""
+    """Where a job runs, and since when: one run of the job.
+
+    ``started`` is in seconds since 1970 on slurmctld's clock; 0 when it does not say.
+    """
 
     node: str
-    since: str = ""
+    started: int = 0
 
 
 @dataclass(frozen=True)
@@ -32,8 +39,11 @@ class SessionState:
         job_id: Slurm's number of the job; ``""`` until ``sbatch`` has answered.
         token: the session's own API token, which stays the same for its whole life.
         port: where its server listens; 0 until it has answered, and again while Slurm moves the job.
-        announcement: what its server announced last; kept because a server announces its port only once.
+        announcement: what its server announced last; a hub that was killed meanwhile need not wait for the next time.
         place: the run of the job to which ``port`` belongs.
+        restarts: how often Slurm has restarted the job at least; the server of an earlier run is not believed.
+        submitted: when the job was submitted, in seconds since 1970 on slurmctld's clock; 0 = not confirmed. A job
+            with this number and another time is asked for its name before it is taken for ours.
         last_end: why the session before this one ended, for the server page.
     """
 
@@ -43,6 +53,8 @@ class SessionState:
     port: int = 0
     announcement: Announcement | None = None
     place: Place | None = None
+    restarts: int = 0
+    submitted: int = 0
     last_end: str = ""
 
     @property
@@ -51,27 +63,45 @@ class SessionState:
         return bool(self.key) and not self.port
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, in the keys of the versions before 0.1.0: a hub can be rolled back to one of them."""
+        """Plain JSON values. What a version before 0.2.0 reads it finds: a hub can be rolled back to one."""
         state: dict[str, Any] = {"job_id": self.job_id} if self.job_id else {}
         if self.last_end:
             state["last_end"] = self.last_end
         if not self.key:
             return state
-        told = [self.announcement.port, self.announcement.at] if self.announcement else None
-        place = [self.place.node, self.place.since] if self.place else None
-        return {**state, "key": self.key, "token": self.token, "port": self.port, "place": place, "told": told}
+        if self.announcement:
+            state["announced"] = [self.announcement.port, self.announcement.restarts]
+        if self.place:
+            state["run"] = [self.place.node, self.place.started]
+        counts = {"restarts": self.restarts, "submitted": self.submitted}
+        return {**state, "key": self.key, "token": self.token, "port": self.port, **counts}
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> SessionState:
         """Read what :meth:`to_json` wrote, in this version or one before it; what is missing is empty."""
-        told = state.get("told")
-        place = state.get("place")
         return cls(
             key=state.get("key", ""),
             job_id=state.get("job_id", ""),
             token=state.get("token", ""),
             port=state.get("port", 0),
-            announcement=Announcement(int(told[0]), float(told[1])) if told else None,
-            place=Place(*place) if place else None,
+            announcement=_announcement(state),
+            place=_place(state),
+            restarts=state.get("restarts", 0),
+            submitted=state.get("submitted", 0),
             last_end=state.get("last_end", ""),
         )
+
+
+def _announcement(state: Mapping[str, Any]) -> Announcement | None:
+    if announced := state.get("announced"):
+        return Announcement(*announced)
+    before = state.get("told")  # before 0.2.0: with the hub's own time
+    return Announcement(int(before[0])) if before else None
+
+
+def _place(state: Mapping[str, Any]) -> Place | None:
+    if run := state.get("run"):
+        return Place(*run)
+    node, since = state.get("place") or ("", "")  # before 0.2.0: with the local time that Slurm printed
+    started = int(datetime.fromisoformat(since).timestamp()) if since else 0
+    return Place(node, started) if node else None

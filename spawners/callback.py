@@ -7,26 +7,40 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 import batchspawner.api  # its import registers the handler that is taken out below
 from jupyterhub.apihandlers import APIHandler, default_handlers
 from tornado import web
 
+from portal.session_state import Announcement
+
 LOWEST_PORT = 1024
 HIGHEST_PORT = 65535
+MOST_RESTARTS = 1_000_000
 
 
-def read_port(body: object) -> int:
-    """The port of a body that is exactly ``{"port": <integer>}``.
+def read_announcement(body: object) -> Announcement:
+    """The port, and how often Slurm had restarted the job, which servers of before 0.2.0 do not say; nothing else.
 
     Raises:
         ValueError: it is anything else.
     """
-    port = body.get("port") if isinstance(body, dict) and set(body) == {"port"} else None
-    if not isinstance(port, int) or isinstance(port, bool) or not LOWEST_PORT <= port <= HIGHEST_PORT:
-        raise ValueError(f'the body is {{"port": <integer from {LOWEST_PORT} to {HIGHEST_PORT}>}}')
-    return port
+    given = body if isinstance(body, dict) and {"port"} <= set(body) <= {"port", "restarts"} else {}
+    port = given.get("port")
+    restarts = given.get("restarts")
+    if not _is_number(port, LOWEST_PORT, HIGHEST_PORT) or not (
+        restarts is None or _is_number(restarts, 0, MOST_RESTARTS)
+    ):
+        raise ValueError(
+            f'the body is {{"port": <integer from {LOWEST_PORT} to {HIGHEST_PORT}>, '
+            f'"restarts": <integer from 0 to {MOST_RESTARTS}>}}'
+        )
+    return Announcement(port, restarts)
+
+
+def _is_number(value: object, lowest: int, highest: int) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= highest
 
 
 class AnnouncingSpawner(Protocol):
@@ -39,7 +53,7 @@ class AnnouncingSpawner(Protocol):
     def following(self) -> asyncio.Future[None] | None:
         """Done when the session has the new address of its job, which Slurm has started again."""
 
-    async def announce_port(self, port: int) -> bool:
+    async def announce_port(self, announcement: Announcement) -> bool:
         """Take a port; ``False`` when none is expected."""
 
     def announce_end(self) -> None:
@@ -70,11 +84,11 @@ class ReadyHandler(CallbackHandler):
     async def post(self) -> None:
         """Accept the port of a session that is starting: 204; 400, 403 or 409 otherwise."""
         try:
-            port = read_port(self.get_json_body())
+            announcement = read_announcement(self.get_json_body())
         except ValueError as error:
             raise web.HTTPError(400, str(error)) from error
         spawner = self.spawner()
-        if not await spawner.announce_port(port):
+        if not await spawner.announce_port(announcement):
             raise web.HTTPError(409, "this session is not starting")
         if following := spawner.following:  # a requeued job: the session runs already, elsewhere
             await asyncio.wait([following])

@@ -13,10 +13,11 @@ from traitlets import Unicode
 from portal import data
 from portal.errors import SessionEnded
 from portal.session_settings import KERNELS_PATH, SETTINGS, SessionSettings
+from portal.session_state import Announcement
 from spawners import timings
+from spawners.announcements import AnnouncedPort
 from spawners.errors import StartRefused
-from spawners.first_answer import first_answer
-from spawners.startup import AnnouncedPort
+from spawners.startup import first_answer
 
 HOST = "127.0.0.1"
 
@@ -44,13 +45,15 @@ class LocalSessionSpawner(LocalProcessSpawner):  # type: ignore[misc]
         """Start the process and wait until its server answers."""
         self._port = AnnouncedPort()
         self._port.expect()
+        self._listens_at = 0
         self.cmd = [sys.executable, "-I", "-m", "portal.singleuser.server"]
         log = Path(self.log_folder) / "session.log"
         with log.open("wb") as output:
             self.popen_kwargs = {"stdout": output, "stderr": output}
             await super().start()
         try:
-            return HOST, await self._answered(log)
+            self._listens_at = await self._answered(log)
+            return HOST, self._listens_at
         finally:
             self._port.forget()
 
@@ -58,9 +61,10 @@ class LocalSessionSpawner(LocalProcessSpawner):  # type: ignore[misc]
         """No arguments: the server takes everything from its environment."""
         return []
 
-    async def announce_port(self, port: int) -> bool:
-        """Take the port of the session's server; ``False`` when none is expected."""
-        return self._port.accept(port)
+    async def announce_port(self, announcement: Announcement) -> bool:
+        """Take the port of the session's server; ``False`` when none is expected. The same again is no fault."""
+        now = asyncio.get_running_loop().time()
+        return self._port.accept(announcement, now) or announcement.port == self._listens_at
 
     async def _answered(self, log: Path) -> int:
         """Wait for the port, then for the first answer; answers the port."""

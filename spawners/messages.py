@@ -23,7 +23,8 @@ _REASONS = {
     "ReqNodeNotAvail": "the nodes that would fit are down or reserved",
     "PartitionDown": "the partition is closed at the moment",
     "PartitionTimeLimit": "the hours asked for are more than the partition allows",
-    "JobHeldAdmin": "an administrator holds the job",
+    "JobHeldAdmin": "an administrator holds the job until it is released",
+    "JobHeldUser": "you hold the job yourself (scontrol hold); scontrol release lets it start",
     "BeginTime": "Slurm starts it again shortly",
     "Licenses": "a licence it needs is in use",
     "Reservation": "it waits for a reservation",
@@ -41,6 +42,7 @@ _ENDS = {
     "FAILED": "The session's job failed",
     "BOOT_FAIL": "The node of this session did not start. Nothing you did; start again.",
     "DEADLINE": "The session could not start before its deadline.",
+    "FORGOTTEN": "Slurm has lost its record of this session's job. Nothing you did; start again.",
 }
 
 
@@ -71,7 +73,12 @@ _HANDED_OVER_SLOWLY = (
 
 
 def view(
-    job: Job | None, stale_s: float = 0.0, outlook: Outlook = NOTHING_KNOWN, *, watched_for_s: float = 0.0
+    job: Job | None,
+    stale_s: float = 0.0,
+    outlook: Outlook = NOTHING_KNOWN,
+    unresolved: str = "",
+    *,
+    watched_for_s: float = 0.0,
 ) -> View:
     """What happens now to a session that is starting; ``watched_for_s`` is how long somebody has looked on."""
     if stale_s > 0:
@@ -84,16 +91,25 @@ def view(
         return View(20, _waiting(job, outlook))
     if job.phase is Phase.ENDED:
         return View(90, "The job has ended; its last words are being read.")
+    if job.state in _PAUSED:
+        return View(60, f"Job {job.id} is suspended on {job.node}: {_SUSPENDED}")
+    if unresolved:
+        return View(60, f"Job {job.id} runs, but the portal cannot resolve the name of its node {unresolved}. {_TELL}")
     return View(60, f"Job {job.id} runs on {job.node or 'its node'}; JupyterLab starts.")
 
 
+_TELL = "Tell your administrator: `portal doctor` names all such nodes."
+_PAUSED = ("SUSPENDED", "STOPPED")
+_REQUEUED = "Slurm has put the session's job back into the queue; it continues by itself, with new kernels."
+_SILENT = "its node or your home may hang. The session is kept for as long as its job lives; you can stop it."
+_SUSPENDED = "an administrator or Slurm has paused it. Nothing is lost; it continues when it is resumed."
 _EARLIER = "earlier if other jobs end before their limit."  # Slurm reckons with time limits
 
 
 def _waiting(job: Job, outlook: Outlook) -> str:
-    reason, _, details = job.reason.partition(",")
+    reason, _, details = job.reason.partition(",")  # "ReqNodeNotAvail, UnavailableNodes:gn[01-02]"
     text = _REASONS.get(reason, f"Slurm's reason: {job.reason}" if job.reason else "Slurm is looking for a place")
-    named = f" ({details.strip()})" if details else ""
+    named = f" ({details.strip()})" if details and reason in _REASONS else ""
     start = (
         f"Slurm expects it to start at {_when(job.starts_at, job)}, {_EARLIER}" if job.starts_at and _later(job) else ""
     )
@@ -114,17 +130,19 @@ def _outlook(job: Job, reason: str, outlook: Outlook) -> Iterator[str]:
 
 
 def _when(moment: datetime, job: Job) -> str:
-    """``14:05`` on the day of the submission, else with the day; both as the cluster's clock says."""
-    same_day = job.submitted_at and moment.date() == job.submitted_at.date()
-    return f"{moment:%H:%M}" if same_day else f"{moment:%A %d %B, %H:%M}"
+    """``14:05 CET`` on the day of the submission, else with the day; in the zone of the portal's host."""
+    local = moment.astimezone()
+    same_day = job.submitted_at and local.date() == job.submitted_at.astimezone().date()
+    return f"{local:%H:%M %Z}" if same_day else f"{local:%A %d %B, %H:%M %Z}"
 
 
 def _later(job: Job) -> bool:
-    return bool(job.starts_at and job.submitted_at and job.starts_at > job.submitted_at)
+    is_held = job.reason in ("JobHeldUser", "JobHeldAdmin")
+    return bool(job.starts_at and job.submitted_at and job.starts_at > job.submitted_at and not is_held)
 
 
 def waits_too_long(job: Job, site: Site, now: datetime) -> bool:
-    """True for a job that waits longer than this site lets one; ``now`` is local, as Slurm's times are."""
+    """True for a job that waits longer than this site lets one."""
     limit = timedelta(hours=site.session.wait_max_hours)
     return bool(limit and job.submitted_at and job.phase is Phase.WAITING and now - job.submitted_at > limit)
 
@@ -158,9 +176,36 @@ def ended(end: JobEnd, log_tail: str | None = None) -> str:
     return f"{text} {how}.{advice}"
 
 
+def _hours(time: timedelta) -> float:
+    """Whole hours where it is as good as whole, else to a tenth."""
+    hours = round(time.total_seconds() / 3600, 1)
+    return int(hours) if hours == int(hours) else hours
+
+
 def time_limit(job: Job) -> datetime | None:
     """When a running session ends at the latest."""
     return job.ends_at if job.phase is Phase.RUNNING else None
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What keeps a session that was ready from being used: a title for the server page, and what it means."""
+
+    title: str
+    text: str
+    can_be_opened: bool = True
+
+
+def condition(job: Job | None, silent_s: float, now: datetime) -> Condition | None:
+    """What is unusual about a session that was ready; ``None`` while it is as it should be."""
+    if job and job.phase is Phase.WAITING:
+        return Condition("Waiting again", f"{_REQUEUED} {view(job).text}", can_be_opened=False)
+    if job and job.state in _PAUSED:
+        return Condition("Suspended", view(job).text, can_be_opened=False)
+    if silent_s:
+        since = now - timedelta(seconds=silent_s)
+        return Condition("Not answering", f"Not heard of since {since.astimezone():%H:%M %Z}: {_SILENT}")
+    return None
 
 
 def facts(request: SessionRequest, site: Site, job_id: str, job: Job | None) -> dict[str, object]:
@@ -173,7 +218,10 @@ def facts(request: SessionRequest, site: Site, job_id: str, job: Job | None) -> 
     if job_id:
         known["job_id"] = int(job_id)
     if job:
-        times = {"started_at": job.starts_at, "ends_at": time_limit(job)}
+        is_running = job.phase is Phase.RUNNING  # of a job that waits, Slurm's start is a forecast
+        times = {"started_at": job.starts_at if is_running else None, "ends_at": time_limit(job)}
         shown = {name: time.astimezone().isoformat() for name, time in times.items() if time}
         known |= {"node": job.node, "state": view(job).text, **shown}
+        if is_running and job.starts_at and job.ends_at:  # an administrator may have changed it
+            known["hours"] = _hours(job.ends_at - job.starts_at)
     return known

@@ -15,6 +15,7 @@ from traitlets import List, default
 from wrapspawner import ProfilesSpawner
 
 from portal.errors import PortalError, RequestError
+from portal.session_state import Announcement
 from spawners import callback
 from spawners.errors import StartRefused
 from spawners.local import LocalSessionSpawner
@@ -66,9 +67,9 @@ class PortalProfilesSpawner(ProfilesSpawner):  # type: ignore[misc]
             )
         return super().start()
 
-    async def announce_port(self, port: int) -> bool:
+    async def announce_port(self, announcement: Announcement) -> bool:
         """The child's session calls with the token that the wrapper holds."""
-        return self.child_spawner is not None and bool(await self.child_spawner.announce_port(port))
+        return self.child_spawner is not None and bool(await self.child_spawner.announce_port(announcement))
 
     def announce_end(self) -> None:
         """A local process that has ended is noticed by the next poll."""

@@ -19,20 +19,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
 from portal.errors import PortalError, SlurmUnavailable
-from portal.session_state import Announcement, SessionState
+from portal.session_state import SessionState
 from portal.site import Site
-from portal.slurm.accounting import JobEnd
-from portal.slurm.cluster import LOST_ANSWER_S, Cluster, QueueSnapshot
-from portal.slurm.jobs import Job, Phase
+from portal.slurm.accounting import FORGOTTEN, JobEnd
+from portal.slurm.cluster import LOST_ANSWER_S, Cluster
+from portal.slurm.jobs import Job, Phase, SessionJob
+from portal.slurm.snapshot import QueueSnapshot
 from portal.slurm.submission import Submission
-from portal.slurm.watched_job import WatchedJob, is_of_this_run, place_of
+from portal.slurm.watched_job import WatchedJob
 from spawners import messages, timings
-from spawners.startup import AnnouncedPort, FirstAnswer, Startup
+from spawners.announcements import ServerAddress
+from spawners.startup import FirstAnswer, Startup
 
 
 class Session:
@@ -46,7 +47,6 @@ class Session:
         log: the hub's log.
         log_name: what the log calls it; the person's name when it is empty.
         moved: is told the new node and port of a session whose job Slurm has started again.
-        wall_clock: seconds since 1970; a seam for tests.
     """
 
     def __init__(
@@ -59,7 +59,6 @@ class Session:
         *,
         log_name: str = "",
         moved: Callable[[str, int], None] = lambda node, port: None,
-        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.cluster = cluster
         self.site = site
@@ -68,13 +67,13 @@ class Session:
         self.log = log
         self.state = SessionState()
         self.watched = WatchedJob(cluster)
-        self.port = AnnouncedPort()
-        self.following: asyncio.Future[None] | None = None  # a requeued job, to its new address
+        self.address = ServerAddress(self, moved)
         self._save = save
-        self._moved = moved
-        self._wall_clock = wall_clock
         self._resumable: SessionState | None = None
         self._submission: asyncio.Future[str] | None = None
+        self._exit_status: int | None = None  # of a job that has ended: JupyterHub asks three times
+        self._clean_up: asyncio.Future[None] | None = None
+        self.is_resumed = False
 
     # -- state ------------------------------------------------------------------------------------------
 
@@ -84,16 +83,23 @@ class Session:
         JupyterHub clears a spawner before each start, so what is to be resumed is kept apart.
         """
         self.state = state
+        self.watched = WatchedJob(self.cluster, state.submitted)
         self._resumable = state if state.is_waiting else None
 
     def clear(self) -> None:
         """Forget the job, but not why it ended."""
-        self.stop_following()
+        self.address.stop_following()
         self.state = SessionState(last_end=self.state.last_end)
         self.watched = WatchedJob(self.cluster)
         self._submission = None
+        self._exit_status = None
 
-    def _keep(self, **changes: object) -> None:
+    @property
+    def ours(self) -> SessionJob:
+        """Our job, by its number, person and key: never by its number alone."""
+        return SessionJob(self.state.job_id, self.person, self.state.key)
+
+    def keep(self, **changes: object) -> None:
         """Change the state and save it. What a hub that was killed finds out again by itself is not saved."""
         self.state = replace(self.state, **changes)  # type: ignore[arg-type]
         self._save(self.state)
@@ -112,7 +118,8 @@ class Session:
             SubmitRefused: with sbatch's own words.
             SlurmUnavailable: no answer, and no job with the session's key within a minute.
         """
-        self.port.expect()
+        self.address.port.expect()
+        self.is_resumed = False
         self.state = SessionState(key=submission.key, token=token)
         self._save(self.state)
         self._submission = asyncio.ensure_future(self.cluster.submit_or_find(self.person, submission))
@@ -120,8 +127,12 @@ class Session:
             await asyncio.wait([self._submission], timeout=timings.LIVELY_EVERY_S)
             if not self._submission.done():
                 await self.query(timings.LIVELY_EVERY_S)  # the page shows a Slurm that is silent
-        self._keep(job_id=self._submission.result())
-        self.watched.submitted()
+        try:
+            self.keep(job_id=self._submission.result())
+        except PortalError as error:
+            self.note_end(error.message)
+            raise
+        self.watched.accepted()
         self.log.info("Job %s submitted for %s, key %s", self.state.job_id, self.log_name, self.state.key)
 
     async def resume(self) -> bool:
@@ -130,8 +141,10 @@ class Session:
         self._resumable = None
         if before is None:
             return False
-        self.port.expect()
+        self.address.port.expect(before.restarts)
+        self.is_resumed = True
         self.state = replace(before, last_end="")
+        self.watched = WatchedJob(self.cluster, before.submitted)
         deadline = self.cluster.now() + LOST_ANSWER_S
         while not await self._knows_job(deadline):
             await self.query(timings.LIVELY_EVERY_S)
@@ -160,84 +173,20 @@ class Session:
         try:
             job = await Startup(self, first_answer).wait()
         finally:
-            self.port.forget()
+            self.address.port.forget()
         return job.node, self.state.port
-
-    def keep_place(self, job: Job) -> None:
-        """The server has answered at its port on this run of the job: this is where the session is now."""
-        self._keep(port=self.port.number, place=place_of(job))
-
-    def recall_port(self, job: Job) -> None:
-        """Take the port that was announced to a hub that went away, if the job has not been started again since."""
-        announcement = self.state.announcement
-        if announcement and job.starts_at and is_of_this_run(announcement, job):
-            self.port.accept(announcement.port)
 
     async def query(self, max_age_s: float) -> Job | None:
         """Our job in the shared snapshot; ``None`` while it is not known there."""
-        return await self.watched.query(self.state.job_id, max_age_s)
+        return await self.watched.query(self.ours, max_age_s)
 
     async def end(self) -> JobEnd | None:
         """How our job ended; ``None`` while Slurm does not say that it has."""
-        return await self.watched.end(self.state.job_id)
+        return await self.watched.end(self.ours)
 
-    # -- the server's announcements, and a job that Slurm starts again ----------------------------------
-
-    async def announce_port(self, port: int) -> bool:
-        """Take the port of a session that starts, or that Slurm has started again before we saw it.
-
-        ``False`` when none is expected. The port is saved before the server gets its answer: after that the server
-        does not announce it again.
-        """
-        if self.following and self.port.number:
-            self.port.expect()  # started once more before we saw it run: its last announcement counts
-        if self.port.accept(port, self.state.port):
-            self._keep(announcement=Announcement(port, self._wall_clock()))
-            return True
-        job = await self.query(0) if self.state.port else None
-        if not (job and self.has_moved(job)):
-            return False
-        self.requeued(job)
-        return await self.announce_port(port)
-
-    def has_moved(self, job: Job) -> bool:
-        """True when a job whose server listened waits again, or runs elsewhere or anew."""
-        if not self.state.port:
-            return False
-        runs_elsewhere = bool(self.state.place) and place_of(job) != self.state.place
-        return job.phase is Phase.WAITING or (job.phase is Phase.RUNNING and runs_elsewhere)
-
-    def requeued(self, job: Job) -> None:
-        """Slurm starts our job again (a node failed, an administrator said so): wait for its new address."""
-        self.log.warning("Job %s of %s was requeued: %s", job.id, self.log_name, job.reason or "it runs again")
-        self._keep(port=0, announcement=None)
-        self.port.expect()
-        self.following = asyncio.ensure_future(self._follow())
-
-    async def _follow(self) -> None:
-        """Wait for the port of the job's new run, tell the spawner, and save where the session is now.
-
-        Until then the state has no port, so that the session is not found to have moved once more.
-        """
-        while True:
-            await self.port.announced()
-            job = await self.query(timings.LIVELY_EVERY_S)
-            announcement = self.state.announcement
-            if job and announcement and is_of_this_run(announcement, job):
-                break
-            await self.cluster.pause(timings.LIVELY_EVERY_S)
-        port = self.port.number
-        self.port.forget()
-        self.following = None
-        self._moved(job.node, port)
-        self._keep(port=port, place=place_of(job))
-        self.log.info("The session %s continues at %s:%s", self.log_name, job.node, self.state.port)
-
-    def stop_following(self) -> None:
-        """Nobody waits for a new address any more."""
-        if self.following:
-            self.following.cancel()
-        self.following = None
+    def note_end(self, reason: str) -> None:
+        """Keep why it ended, for the server page."""
+        self.state = replace(self.state, last_end=reason)
 
     # -- the end ----------------------------------------------------------------------------------------
 
@@ -245,17 +194,41 @@ class Session:
         """``None`` while the session lives or nothing is known; an exit status once Slurm says that it ended."""
         if not self.state.job_id:
             return None if self._submission else 0
+        if self._exit_status is not None:
+            return self._exit_status
         queue = await self.cluster.queue(timings.POLL_MAX_AGE_S)
-        job = self.watched.see(self.state.job_id, queue)
-        if job and self.has_moved(job):
-            self.requeued(job)
+        job = await self.watched.see(self.ours, queue)
+        if job and self.address.has_moved(job):
+            self.address.requeued(job)
         end = await self.end()
-        if end is None:
+        if end == FORGOTTEN and await self._has_other_number():
             return None
-        self.state = replace(self.state, last_end=messages.ended(end))
+        if end is None or self._exit_status is not None:
+            return self._exit_status
+        self._exit_status = 0 if end.state == "COMPLETED" else 1
+        self.address.stop_following()
+        self.note_end(messages.ended(end))
         self.log.info("The session %s ended: %s", self.log_name, self.state.last_end)
-        await self.finish()  # its secrets are removed: JupyterHub does not call stop() for what has ended
-        return 0 if end.state == "COMPLETED" else 1
+        # Its secrets are removed, once and few at a time: JupyterHub does not call stop() for what has ended.
+        self._clean_up = asyncio.ensure_future(self.cluster.clean_up(self.person, self.state.key))
+        return self._exit_status
+
+    async def _has_other_number(self) -> bool:
+        """True when our number is another job's, and ours has, or may have, another one: its key says which."""
+        try:
+            found = await self.cluster.find(self.state.key)
+        except SlurmUnavailable:
+            return True  # nothing is known; it is asked again
+        if found and found != self.state.job_id:
+            self.log.warning("The session %s is job %s, not %s", self.log_name, found, self.state.job_id)
+            self.keep(job_id=found, submitted=0)
+        return bool(found)
+
+    def look(self, queue: QueueSnapshot) -> None:
+        """See what pages show of our job: suspended, with another time limit."""
+        job = queue.jobs.get(self.state.job_id)
+        if job and self.watched.is_confirmed(self.ours, job):
+            self.watched.job = job
 
     def is_completing(self, queue: QueueSnapshot) -> bool:
         """True when a snapshot shows that our job is just ending."""
@@ -265,11 +238,13 @@ class Session:
     def needs_poll(self, queue: QueueSnapshot) -> bool:
         """True when a snapshot of the queue does not show our job where it was."""
         job = queue.jobs.get(self.state.job_id)
-        return job is None or job.phase is Phase.ENDED or self.has_moved(job)
+        if job is None or job.phase is Phase.ENDED or self.address.has_moved(job):
+            return True
+        return not self.watched.is_confirmed(self.ours, job)
 
     async def stop(self, now: bool = False) -> None:
         """Cancel the job, remove its secrets, and (unless ``now``) wait until Slurm says that it is gone."""
-        self.stop_following()
+        self.address.stop_following()
         if not self.state.key:
             return
         if self._submission and not self.state.job_id:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
@@ -24,15 +25,16 @@ from portal.hub.certificates import SessionCertificates
 from portal.hub.context import HubContext, context_of
 from portal.request import SessionRequest, checked
 from portal.session_settings import SessionSettings, check_variables, environment
-from portal.session_state import SessionState
+from portal.session_state import Announcement, SessionState
 from portal.site import Site, load
-from portal.slurm.cluster import Cluster, QueueSnapshot
+from portal.slurm.cluster import Cluster
 from portal.slurm.outlook import NOTHING_KNOWN, QueueOutlook
+from portal.slurm.snapshot import QueueSnapshot
 from portal.slurm.submission import new_key, submission
 from spawners import callback, form, messages, options, timings
 from spawners.errors import StartRefused
-from spawners.first_answer import first_answer, listens
 from spawners.session import Session
+from spawners.startup import first_answer
 
 site_of = functools.cache(load)  # the settings, read once
 
@@ -45,6 +47,7 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
     _request: SessionRequest | None = None  # what the session that runs, or is being started, was asked for
     _refused: tuple[RequestError | None, SessionRequest | None] = (None, None)  # for the form that is shown next
     _ending: asyncio.Future[None] | None = None
+    _unresolved = ""  # the node, while this host cannot resolve its name
 
     @staticmethod
     def add_handlers() -> None:
@@ -151,28 +154,19 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
             raise StartRefused(error, status_code=503) from error
 
     async def _first_answer(self, node: str, port: int) -> None:
-        await first_answer(self._url(node, port), self.user.settings)
+        await first_answer(self._url(node, port), self.user.settings, functools.partial(setattr, self, "_unresolved"))
 
     def _url(self, node: str, port: int) -> str:
         scheme = "https" if self.internal_ssl else "http"
         return f"{scheme}://{node}:{port}{self.server.base_url}"
 
     async def get_url(self) -> str:
-        """Where the server listens, by our own knowledge: JupyterHub asks when it finds a session after a restart.
-
-        JupyterHub then stops a server that does not answer; one whose node cannot be reached just now, while
-        Slurm says that it runs, is waited for instead.
-        """
-        job = self.session.watched.job or await self.session.query(timings.POLL_MAX_AGE_S)
+        """Where the server listens, by our own knowledge: JupyterHub asks when it finds a session after a restart."""
+        place = self.session.state.place
         port = self.session.state.port
-        if not (port and job and job.node and self.server):
+        if not (place and port and self.server):
             return str(await super().get_url())
-        while self._check_pending and not await listens(job.node, port):
-            self.log.warning("The session %s on %s cannot be reached; tried again", self._log_name, job.node)
-            await asyncio.sleep(timings.REACH_EVERY_S)
-            if await self.poll() is not None:
-                break
-        return self._url(job.node, self.session.state.port)
+        return self._url(place.node, port)
 
     async def poll(self) -> int | None:
         """``None`` while the session lives or nothing is known; a number once Slurm says that it ended."""
@@ -189,11 +183,11 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
     @property
     def following(self) -> asyncio.Future[None] | None:
         """Done when the session has the new address of its job, which Slurm has started again."""
-        return self.session.following
+        return self.session.address.following
 
-    async def announce_port(self, port: int) -> bool:
+    async def announce_port(self, announcement: Announcement) -> bool:
         """Take the port of the session's server; ``False`` when none is expected."""
-        return await self.session.announce_port(port)
+        return await self.session.address.announce(announcement)
 
     def announce_end(self) -> None:
         """The session ends: Slurm is asked every second for a moment; the hub's watch comes later."""
@@ -215,7 +209,8 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
         return self.session.needs_poll(queue)
 
     def notice(self, queue: QueueSnapshot) -> None:
-        """A job that is just ending is asked about again soon, not only at the next watch."""
+        """Pages show the job as it is; one that is just ending is asked about again soon."""
+        self.session.look(queue)
         if self.session.is_completing(queue):
             self.announce_end()
 
@@ -231,8 +226,8 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
         while True:
             watched = self.session.watched
             known = NOTHING_KNOWN if watched.stale_s else await outlook.of(watched.job)
-            watched_for_s = self.cluster.now() - began
-            shown = messages.view(watched.job, watched.stale_s, known, watched_for_s=watched_for_s)
+            for_s = self.cluster.now() - began
+            shown = messages.view(watched.job, watched.stale_s, known, self._unresolved, watched_for_s=for_s)
             if shown != last:
                 yield {"progress": shown.percent, "message": shown.text}
             last = shown
@@ -242,7 +237,9 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
     def session_facts(self) -> dict[str, object]:
         """What the server page shows of this session; only what is known."""
         request = self._request or options.remembered(self.user_options or {})
-        return messages.facts(request, self.site, self.session.state.job_id, self.session.watched.job)
+        known = messages.facts(request, self.site, self.session.state.job_id, self.session.watched.job)
+        unusual = messages.condition(self.session.watched.job, self.session.address.silent_s, datetime.now(UTC))
+        return known | ({"condition": unusual} if unusual and self.ready else {})
 
     @property
     def last_end(self) -> str:

@@ -3,58 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from datetime import datetime
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, NoReturn, Protocol
+from urllib.parse import urlsplit
+
+from jupyterhub.utils import wait_for_http_server
 
 from portal.errors import SessionEnded
+from portal.hub.certificates import own_context
 from portal.site import Site
 from portal.slurm.accounting import JobEnd
 from portal.slurm.cluster import Cluster
 from portal.slurm.jobs import Job, Phase
 from portal.slurm.watched_job import WatchedJob
 from spawners import messages, timings
+from spawners.announcements import ServerAddress
 
 FirstAnswer = Callable[[str, int], Awaitable[None]]  # waits for the answer of the server at this node and port
 
 
-class AnnouncedPort:
-    """The port that a server announces itself: the first one counts, and only while one is expected."""
+async def first_answer(
+    url: str, settings: Mapping[str, Any], unresolved: Callable[[str], None] = lambda host: None
+) -> None:
+    """Wait until the server has answered: the question waits in its socket, and gets the first answer it gives.
 
-    def __init__(self) -> None:
-        self.number = 0  # 0 = none so far
-        self._expected = False
-        self._announced = asyncio.Event()
+    Arguments:
+        url: the server's own address, with a slash at its end.
+        settings: JupyterHub's, with the hub's certificate where the site has internal TLS.
+        unresolved: is told the name of a host that cannot be resolved here, and ``""`` when it can.
+    """
+    host = urlsplit(url).hostname or ""
+    while not await resolves(host):
+        unresolved(host)
+        await asyncio.sleep(timings.NAME_EVERY_S)
+    unresolved("")
+    context = await own_context(settings)
+    await wait_for_http_server(f"{url}api", timeout=timings.FIRST_ANSWER_S, ssl_context=context)
 
-    def expect(self) -> None:
-        """From now on a port is expected, and none has been announced."""
-        self._clear(expected=True)
 
-    def forget(self) -> None:
-        """From now on no port is accepted."""
-        self._clear(expected=False)
-
-    def _clear(self, *, expected: bool) -> None:
-        self.number = 0
-        self._expected = expected
-        self._announced.clear()
-
-    def accept(self, port: int, current: int = 0) -> bool:
-        """Take the port; ``False`` when another one counts. The same port again is the same answer again.
-
-        Arguments:
-            current: where the server listens already, for the time in which no port is expected.
-        """
-        if not self._expected:
-            return port == current
-        if not self.number:
-            self.number = port
-            self._announced.set()
-        return self.number == port
-
-    async def announced(self) -> None:
-        """Wait until there is a port."""
-        await self._announced.wait()
+async def resolves(host: str) -> bool:
+    """True when this host knows the address of a name; a name service that hangs holds up nobody else."""
+    try:
+        await asyncio.get_running_loop().getaddrinfo(host, None)
+    except OSError:
+        return False
+    return True
 
 
 class StartingSession(Protocol):
@@ -63,7 +57,11 @@ class StartingSession(Protocol):
     cluster: Cluster
     site: Site
     watched: WatchedJob
-    port: AnnouncedPort
+    address: ServerAddress
+
+    @property
+    def is_resumed(self) -> bool:
+        """True for a job that was there before this hub: its server may have been ready for hours."""
 
     async def query(self, max_age_s: float) -> Job | None:
         """Our job in the shared snapshot."""
@@ -74,11 +72,8 @@ class StartingSession(Protocol):
     async def finish(self) -> str:
         """Cancel and clean up; answers the last lines of the log."""
 
-    def recall_port(self, job: Job) -> None:
-        """Take a port that was announced before the hub was restarted."""
-
-    def keep_place(self, job: Job) -> None:
-        """The server has answered on this run of the job."""
+    def note_end(self, reason: str) -> None:
+        """Keep why it ended, for the server page."""
 
 
 class Startup:
@@ -101,6 +96,7 @@ class Startup:
         self._running_since: float | None = None
         self._announced_at: float | None = None  # when we learned of the port
         self._answer: asyncio.Future[None] | None = None  # pending once node and port are known
+        self._asked: tuple[str, int] = ("", 0)  # where
 
     async def wait(self) -> Job:
         """Wait until the server has answered; answers its job.
@@ -112,10 +108,9 @@ class Startup:
             while True:
                 job = await self._session.query(self._max_age_s)
                 if end := await self._session.end():
-                    log = await self._session.finish()
-                    raise SessionEnded(messages.ended(end, log), log=log)
+                    await self._give_up(messages.ended(end), lambda log: messages.ended(end, log))
                 if job and job.phase is Phase.RUNNING:
-                    self._runs(job)
+                    await self._runs(job)
                 elif job and job.phase is Phase.WAITING:
                     await self._waits(job)
                 await self._news()
@@ -123,42 +118,53 @@ class Startup:
                     self._announced_at = self._now()
                 if job and self._answer and self._answer.done():
                     self._answer.result()  # raises what the question raised
-                    self._session.keep_place(job)
+                    self._session.address.keep(job)
                     return job
         finally:
             self._forget()
 
-    def _runs(self, job: Job) -> None:
-        """The server has the site's time to announce its port and to answer, counted from its start on the node."""
+    async def _runs(self, job: Job) -> None:
+        """The server has the site's time to announce its port and to answer, counted from its start on the node.
+
+        One that was there before this hub is waited for as long as Slurm says that its job lives: it announces its
+        port again and again.
+        """
         if self._running_since is None:
             self._running_since = self._now()
         limit_min = self._session.site.session.start_timeout_min
-        if self._now() - self._running_since > limit_min * 60:
-            raise SessionEnded(messages.never_answered(job.node, limit_min))
+        if self._now() - self._running_since > limit_min * 60 and not self._session.is_resumed:
+            await self._give_up(messages.never_answered(job.node, limit_min))
         if not self._has_port:
-            self._session.recall_port(job)
-        if self._has_port and job.node and not self._answer:
-            self._answer = asyncio.ensure_future(self._first_answer(job.node, self._session.port.number))
+            self._session.address.recall()
+        where = (job.node, self._session.address.port.number)
+        if all(where) and where != self._asked and self._is_of_its_run:
+            self._forget_answer()
+            self._asked = where
+            self._answer = asyncio.ensure_future(self._first_answer(*where))
 
     async def _waits(self, job: Job) -> None:
-        """Waiting has no limit but the site's. A job that waits after its server was heard of runs anew, later.
-
-        Should Slurm's snapshot only be late, the announcement is found again when it shows the job (``recall_port``).
-        """
+        """Waiting has no limit but the site's. A job that waits after its server was heard of runs anew, later."""
         is_newer_than_its_port = self._announced_at is not None and self._session.watched.read_at > self._announced_at
         if is_newer_than_its_port:  # the snapshot
-            self._forget()
-            self._session.port.expect()
-        if messages.waits_too_long(job, self._session.site, datetime.now()):
-            raise SessionEnded(messages.gave_up(self._session.site), log=await self._session.finish())
+            self._announced_at = self._now()
+            if await self._session.address.is_taken_back():
+                self._forget()
+        if messages.waits_too_long(job, self._session.site, datetime.now(UTC)):
+            await self._give_up(messages.gave_up(self._session.site))
+
+    async def _give_up(self, reason: str, with_log: Callable[[str], str] | None = None) -> NoReturn:
+        """End the start, and the job; the reason stays on the server page."""
+        self._session.note_end(reason)
+        log = await self._session.finish()
+        raise SessionEnded(with_log(log) if with_log else reason, log=log)
 
     async def _news(self) -> None:
         """Wait for the server's port, then for its node, then for its answer; not longer than until the next query."""
         if self._is_node_missing:
-            await self._session.cluster.pause(timings.NODE_EVERY_S)
+            await self._session.cluster.pause(timings.NODE_EVERY_S if self._is_lively else timings.LIVELY_EVERY_S)
             return
         pause = asyncio.ensure_future(self._session.cluster.pause(self._pace_s))
-        news = self._answer or asyncio.ensure_future(self._session.port.announced())
+        news = self._answer or asyncio.ensure_future(self._session.address.port.announced())
         await asyncio.wait([news, pause], return_when=asyncio.FIRST_COMPLETED)
         pause.cancel()
         if news is not self._answer:
@@ -166,29 +172,45 @@ class Startup:
 
     def _forget(self) -> None:
         """Nothing is known of the server any more."""
+        self._forget_answer()
+        self._running_since = None
+        self._announced_at = None
+
+    def _forget_answer(self) -> None:
         if self._answer:
             self._answer.cancel()
         self._answer = None
-        self._running_since = None
-        self._announced_at = None
+        self._asked = ("", 0)
 
     def _now(self) -> float:
         return self._session.cluster.now()
 
     @property
     def _has_port(self) -> bool:
-        return bool(self._session.port.number)
+        return bool(self._session.address.port.number)
 
     @property
     def _is_node_missing(self) -> bool:
         return self._has_port and self._answer is None
 
     @property
+    def _is_of_its_run(self) -> bool:
+        """The snapshot shows the run of the job whose server announced the port."""
+        port = self._session.address.port
+        return port.is_of_first_run or self._session.watched.read_at > port.heard_at
+
+    @property
     def _max_age_s(self) -> float:
-        return timings.NODE_MAX_AGE_S if self._is_node_missing else self._pace_s
+        if not self._is_node_missing:
+            return self._pace_s
+        return min(timings.NODE_MAX_AGE_S, max(0.0, self._now() - self._session.address.port.heard_at))
 
     @property
     def _pace_s(self) -> float:
         """How often Slurm is asked: every second after something has happened, seldom while we only wait."""
-        is_lively = self._now() - self._session.watched.changed_at < timings.LIVELY_FOR_S
-        return timings.LIVELY_EVERY_S if is_lively else timings.WAITING_EVERY_S
+        return timings.LIVELY_EVERY_S if self._is_lively else timings.WAITING_EVERY_S
+
+    @property
+    def _is_lively(self) -> bool:
+        last_event_at = max(self._session.watched.changed_at, self._session.address.port.heard_at)
+        return self._now() - last_event_at < timings.LIVELY_FOR_S

@@ -21,9 +21,8 @@ ENDING_EVERY_S = 1.0  # after the server has announced its end: Slurm hears of i
 ENDING_QUERIES = 10  # then the hub's watch finds it
 STOP_WITHIN_S = 30.0  # a stop waits as long for Slurm to say that the job is gone; then it goes on without
 
-# A session that ran before the hub was restarted, on a node that does not answer.
-REACH_WITHIN_S = 5.0  # a TCP connection; a second is much in a cluster's network
-REACH_EVERY_S = 5.0  # a node that comes back is found soon, and a dead one is not asked all the time
+NAME_EVERY_S = 5.0  # a node whose name cannot be resolved: somebody may be repairing that
+SILENT_AFTER_S = 330.0  # a server says every two minutes where it listens (portal/singleuser/server.py)
 
 # Whoever waits for an answer gives up before these.
 FIRST_ANSWER_S = 86_400

@@ -59,6 +59,9 @@ class Ring:
 
 RINGS = (
     Ring("unit", False, "pure rooms, promises (imports, docs, wheel contents)"),
+    Ring(
+        "upstream", False, "JupyterHub's own tests of spawners and REST, on our spawner and FakeSlurm", beside=("unit",)
+    ),
     Ring("contract", True, "the cluster on real Slurm", beside=("directory", "session")),
     Ring("directory", True, "logins on real slapd"),
     Ring("session", True, "kernels out of real modules, TensorBoard, JupyterLab in Chromium"),

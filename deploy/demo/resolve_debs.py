@@ -32,7 +32,7 @@ WANTED = {
         "python3-venv",
         "charliecloud-runtime",
     ],
-    "browser": ["chromium", "fonts-dejavu-core", "fonts-liberation"],
+    "browser": ["chromium", "fonts-dejavu-core", "fonts-liberation", "libfaketime"],  # what the tests need
     "rootless-test": ["uidmap"],
     "openmpi": ["openmpi-bin", "libopenmpi3"],
 }

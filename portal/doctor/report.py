@@ -60,6 +60,7 @@ GROUPS = (
     Group("folders", threaded(host_checks.folders), "See portal.state_folder and kernels.folder in the settings."),
     Group("Slurm", site_checks.slurm, "Put Slurm's commands into this account's PATH.", needs_site=False),
     Group("Slurm's answers", site_checks.answers, "See the lines about Slurm."),
+    Group("node names", site_checks.node_names, "See the lines about Slurm."),
     Group("partitions", site_checks.partitions, "See the lines about Slurm."),
     Group("LDAP", site_checks.ldap, "See the table [ldap] in the settings."),
     Group("module command", site_checks.modules, "Set kernels.module_command, or take the modules out of [[kernel]]."),

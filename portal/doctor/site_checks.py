@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -71,6 +72,26 @@ async def answers(site: Site, run: Runner) -> list[Check]:
     counts = f"{len(queue.jobs)} jobs, {len(known_nodes.nodes)} nodes, {len(known.partitions)} partitions"
     reserved = f"{len(known.reservations)} reservations"
     return [Check("Slurm's answers", "ok", f"read: {counts}, {reserved}; {await sessions(run)}")]
+
+
+async def node_names(site: Site, run: Runner) -> list[Check]:
+    """The hub and its proxy reach a session by its node's name: this host must know the address of each."""
+    names = sorted((await Cluster(site.portal.launcher, run).nodes()).nodes)
+    known = await asyncio.gather(*(asyncio.to_thread(_is_resolved, name) for name in names))
+    unknown = [name for name, is_known in zip(names, known, strict=True) if not is_known]
+    if not unknown:
+        return [Check("node names", "ok", f"{len(names)} names of nodes have an address here")]
+    shown = ", ".join(unknown[:10]) + (f" and {len(unknown) - 10} more" if len(unknown) > 10 else "")
+    repair = "Put them into DNS or /etc/hosts of this host: sessions on these nodes cannot be reached."
+    return [Check("node names", "failed", f"cannot be resolved: {shown}", repair)]
+
+
+def _is_resolved(name: str) -> bool:
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        return False
+    return True
 
 
 async def sessions(run: Runner) -> str:

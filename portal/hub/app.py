@@ -10,7 +10,9 @@ from typing import Any, Protocol
 
 from jupyterhub import orm
 from jupyterhub.app import JupyterHub
+from jupyterhub.metrics import RUNNING_SERVERS
 from sqlalchemy import text
+from sqlalchemy.orm import selectinload
 from tornado.escape import json_encode, url_escape
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from traitlets import Dict, Float, Unicode
@@ -19,9 +21,11 @@ from portal.errors import SiteError, SlurmUnavailable
 from portal.hub import routes
 from portal.hub.certificates import own_context
 from portal.hub.context import RESUMER, SETTING, HubContext
+from portal.hub.restart import RunningSessions
 from portal.session_state import SessionState
-from portal.slurm.cluster import Cluster, QueueSnapshot
+from portal.slurm.cluster import Cluster
 from portal.slurm.jobs import SessionJob
+from portal.slurm.snapshot import QueueSnapshot
 
 RESUME_TRIES = 10
 RESUME_AT_ONCE = 8
@@ -87,11 +91,35 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         JupyterHub would look for servers that are not there yet, too: those sessions are started again below.
         """
         waiting = [row for row in self.db.query(orm.Spawner).all() if _state_of(row).is_waiting]
+        self._said_of_jobs: dict[str, str] = {}
         self._waiting = [_detach(row) for row in waiting]
         self.db.commit()
-        self._looked = asyncio.ensure_future(super().init_spawners())
+        self._looked = asyncio.ensure_future(self._look_at_running())
         await asyncio.sleep(0)  # its first part: from now on each of them is there, and its check is pending
         return int(self.db.query(orm.Spawner).filter(orm.Spawner.server != None).count())  # noqa: E711
+
+    async def _look_at_running(self) -> int:
+        """Look at every session that ran; answers their number."""
+        if not hasattr(self.spawner_class, "add_handlers"):  # a site has set another spawner: JupyterHub's own look
+            return int(await super().init_spawners())
+        rows = self.db.query(orm.Spawner).filter(orm.Spawner.server != None)  # noqa: E711
+        loaded = rows.options(selectinload(orm.Spawner.user), selectinload(orm.Spawner.user, orm.User._orm_spawners))
+        spawners = [self.users[row.user].spawners[row.name] for row in loaded.populate_existing()]
+        for spawner in spawners:
+            spawner._check_pending = True
+        running = RunningSessions(self.db.commit, self._user_stopped, self._is_blocked, self.log)
+        await asyncio.gather(*map(running.look, spawners))
+        self.db.commit()
+        RUNNING_SERVERS.set(self.users.count_active_users()["active"])
+        return len(spawners)
+
+    async def _user_stopped(self, user: Any, server_name: str) -> None:
+        """A session that ran before the hub was restarted has ended."""
+        await self.proxy.delete_user(user, server_name)
+        await user.stop(server_name)
+
+    def _is_blocked(self, name: str) -> bool:
+        return name in self.authenticator.blocked_users
 
     async def start(self) -> None:
         """Start the hub, look at the sessions that ran, then resume those that waited."""
@@ -191,10 +219,13 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         try:
             async with few:
                 if await cluster.confirmed(job):
-                    self.log.warning("Job %s of %s has no session any more; it is cancelled", job.id, job.user)
                     await cluster.finish(job.user, job.key, job.id)
+                    self.log.warning("Job %s of %s had no session any more; it was cancelled", job.id, job.user)
         except SlurmUnavailable as error:
-            self.log.warning("Job %s of %s has no session and could not be ended: %s", job.id, job.user, error.detail)
+            said = f"Job {job.id} of {job.user} has no session and could not be ended: {error.detail}"
+            if self._said_of_jobs.get(job.id) != said:  # not every minute the same
+                self.log.warning("%s", said)
+            self._said_of_jobs[job.id] = said
 
 
 def _state_of(row: Any) -> SessionState:

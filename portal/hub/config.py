@@ -7,6 +7,7 @@ with that file. Everything set here can be overruled by the ``*.py`` files of ``
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import re
 import secrets
@@ -29,6 +30,8 @@ OLD_NAMES = {
     ("AsksPerson", "site_file"): ("SlurmSessionSpawner", "site_file"),
     ("SlurmSessionSpawner", "hub_id"): ("PortalHub", "hub_id"),
 }
+
+log = logging.getLogger(__name__)
 
 
 def configure_from_environment(c: Any) -> None:
@@ -153,16 +156,31 @@ def _node() -> str:
 
 
 def _hub_id(folder: Path) -> str:
-    """Six hexadecimal digits that every session key of this hub begins with: other hubs' jobs are not ours."""
+    """Six hexadecimal digits that every session key of this hub begins with: other hubs' jobs are not ours.
+
+    A state folder that was copied or moved gets new ones: its sessions go on, and the jobs that it does not know may
+    be those of the hub it was copied from.
+    """
     file = folder / "hub_id"
+    place = folder / "hub_place"
+    here = f"{os.uname().nodename}:{folder.resolve()}"
+    if file.exists() and place.exists() and place.read_text().strip() != here:
+        log.warning("The state folder was at %s: jobs that no session here holds are left to it", place.read_text())
+        file.unlink()
     if not file.exists():
-        unfinished = file.with_suffix(".new")
-        unfinished.write_text(secrets.token_hex(3))
-        unfinished.replace(file)
+        _write(file, secrets.token_hex(3))
+    _write(place, here)
     found = file.read_text().strip()
     if not re.fullmatch(r"[0-9a-f]{6}", found):
         raise SiteError(str(file), [f"{found!r} is not six hexadecimal digits; restore it from a backup, or remove it"])
     return found
+
+
+def _write(file: Path, text: str) -> None:
+    """The whole text or nothing of it."""
+    unfinished = file.with_suffix(".new")
+    unfinished.write_text(text)
+    unfinished.replace(file)
 
 
 def _state(c: Any, folder: Path) -> None:

@@ -8,17 +8,16 @@ loaded here.
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
+import random
 import shutil
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -28,13 +27,16 @@ from urllib.parse import urlsplit, urlunsplit
 
 from portal import data
 from portal.launcher import ENVIRONMENT_FILE
-from portal.session_settings import TLS, SessionSettings
+from portal.session_settings import ANNOUNCE_EVERY, TLS, SessionSettings
 from portal.singleuser import quick_start
 from portal.singleuser.home import prepare_home
+from portal.singleuser.runtime import remove_leftovers, runtime_folder
 from portal.singleuser.shutdown import Ending, wake_on_signals
 
 ANNOUNCE_WAIT_S = 2
 ANNOUNCE_TIMEOUT_S = 10
+REPEAT_EVERY_S = 120.0  # a thousand sessions are eight short requests in a second
+REPEAT_SOON_S = 10.0  # the hub was away: it may have been restored from a backup
 FAREWELL_TIMEOUT_S = 2
 HOME_WAIT_S = 10
 REFUSALS = 60  # two minutes of them, one after the other or not
@@ -62,6 +64,7 @@ def main() -> None:
     ending.watch()
     threading.Thread(target=announce_or_end, args=(port_of(listener), ending), daemon=True).start()
     home = preparing(settings)
+    threading.Thread(target=remove_leftovers, daemon=True).start()
     quick = handed_on is None and quick_start.is_wanted(os.environ)
     try:
         serve(listener, settings, home, ending, quick=quick)
@@ -73,14 +76,6 @@ def main() -> None:
         quick_start.start_again(listener, started_with, error)
     finally:
         ending.over()
-
-
-def runtime_folder() -> Path:
-    """A new private folder for sockets, keys and Jupyter's own files of this session; it goes with the session."""
-    runtime = tempfile.mkdtemp(prefix="dsp-")  # 0700, and short: socket paths end here
-    atexit.register(shutil.rmtree, runtime, ignore_errors=True)
-    os.environ["JUPYTER_RUNTIME_DIR"] = runtime
-    return Path(runtime)
 
 
 def use_tls(runtime: Path) -> None:
@@ -124,13 +119,33 @@ def with_port(url: str, port: int) -> str:
 
 def announce_or_end(port: int, ending: Ending) -> None:
     """Tell the hub the port; a session that the hub does not want ends."""
+    announcement = {"port": port, "restarts": int(os.environ.get("SLURM_RESTART_COUNT") or 0)}
     try:
-        announce(port)
+        announce(announcement)
     except PermissionError as error:
         ending.ask(str(error))
+        return
+    repeat(announcement, ending.answers)
 
 
-def announce(port: int) -> None:
+def repeat(announcement: Mapping[str, int], answers: Callable[[], bool]) -> None:
+    """Tell the hub again, for ever: one that lost its state, or was restored from a backup, learns where we listen.
+
+    Arguments:
+        answers: whether the server can answer; one that hangs says nothing.
+    """
+    every_s = float(os.environ.get(ANNOUNCE_EVERY) or REPEAT_EVERY_S)
+    pause_s = every_s
+    while True:
+        time.sleep(pause_s * random.uniform(0.8, 1.2))  # noqa: S311  so that a thousand sessions do not come together
+        try:
+            is_heard = not answers() or post("ready", announcement, ANNOUNCE_TIMEOUT_S) < 300
+        except (OSError, HTTPException):
+            is_heard = False
+        pause_s = every_s if is_heard else min(every_s, REPEAT_SOON_S)
+
+
+def announce(announcement: Mapping[str, int]) -> None:
     """Tell the hub the port. A hub that is away is waited for; one that comes back needs a moment to know us.
 
     Raises:
@@ -139,7 +154,7 @@ def announce(port: int) -> None:
     refused = 0
     while True:
         try:
-            status = post("ready", {"port": port}, ANNOUNCE_TIMEOUT_S)
+            status = post("ready", announcement, ANNOUNCE_TIMEOUT_S)
         except (OSError, HTTPException) as error:
             print(f"[portal] the hub does not answer ({error}); asked again in {ANNOUNCE_WAIT_S} s", flush=True)
         else:
@@ -250,7 +265,7 @@ def serve(
             if quick:
                 quick_start.settle()
             wake_on_signals(asyncio.get_running_loop())
-            ending.serving(lambda: self.io_loop.add_callback(self.stop))
+            ending.serving(lambda: self.io_loop.add_callback(self.stop), asyncio.get_running_loop())
             return True
 
     JupyterHubSingleUser.serverapp_class = SessionServerApp

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SERVES_WITHIN_S = 120.0
 ENDS_WITHIN_S = 10.0
+ANSWERS_WITHIN_S = 10.0
 FAREWELL_WITHIN_S = 3.0  # its own time-out is shorter; a name that is not resolved has none
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # Events; the others are signals, and reasons for which the session is ended.
@@ -46,6 +47,7 @@ class Ending:
         self._serves_within_s = serves_within_s or SERVES_WITHIN_S
         self._events: SimpleQueue[str | signal.Signals] = SimpleQueue()  # its put() may run inside a signal handler
         self._stop: Callable[[], None] | None = None
+        self._loop: AbstractEventLoop | None = None
         self._farewell_is_over = threading.Event()
         self._is_ending = False
 
@@ -67,10 +69,19 @@ class Ending:
         self._is_ending = True
         self._events.put(signal.Signals(number))
 
-    def serving(self, stop: Callable[[], None]) -> None:
-        """From now on the server answers, and ``stop``, called from a thread, makes it end in good order."""
+    def serving(self, stop: Callable[[], None], loop: AbstractEventLoop | None = None) -> None:
+        """From now on the server answers in ``loop``; ``stop``, called from a thread, makes it end in good order."""
         self._stop = stop
+        self._loop = loop
         self._events.put(SERVING)
+
+    def answers(self) -> bool:
+        """Whether the server can answer now. Called from a thread."""
+        turned = threading.Event()
+        if self._loop is None or self._loop.is_closed():
+            return False
+        self._loop.call_soon_threadsafe(turned.set)
+        return turned.wait(ANSWERS_WITHIN_S)
 
     @property
     def has_served(self) -> bool:

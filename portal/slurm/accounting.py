@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import pwd
 import re
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from portal.slurm.jobs import SLUID, Phase, phase_of
@@ -24,6 +20,9 @@ class JobEnd:
     exit_code: str = ""
     cancelled_by: str = ""
     reason: str = ""
+
+
+FORGOTTEN = JobEnd("FORGOTTEN")  # no state of Slurm's: it has given the job's number to another job
 
 
 # Up to the exit code only the name is a text of the owner; here it must be one word, as the names of our jobs are.
@@ -60,17 +59,3 @@ def parse_sacct(stdout: str) -> JobEnd | None:
     if not found or phase_of(found[1]) is not Phase.ENDED:
         return None
     return JobEnd(found[1], found[3], cancelled_by=found[2] or "")
-
-
-NAME_WITHIN_S = 2.0  # the name service of the hub's host may be silent for a minute
-# Threads of its own: those of the event loop look up the nodes' addresses, and must not wait for this.
-_NAMES = ThreadPoolExecutor(2, thread_name_prefix="accounts")
-
-
-async def name_of(number: int) -> str:
-    """The name of an account, from the name service; ``""`` when that does not know it, or is silent."""
-    asked = asyncio.get_running_loop().run_in_executor(_NAMES, pwd.getpwuid, number)
-    with contextlib.suppress(KeyError, TimeoutError):
-        async with asyncio.timeout(NAME_WITHIN_S):
-            return (await asked).pw_name
-    return ""

@@ -4,62 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
+import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeVar
 
-from portal.errors import SlurmUnavailable, SubmitRefused
-from portal.slurm import accounting, jobs, nodes
-from portal.slurm.accounting import JobEnd
-from portal.slurm.jobs import Job, SessionJob
-from portal.slurm.nodes import Node, Partition, Reservation
-from portal.slurm.runner import Result, RunError, Runner, run
-from portal.slurm.snapshot import Snapshot, SnapshotCache
-from portal.slurm.submission import Submission
+from portal.errors import AccountGone, SlurmUnavailable, SubmitRefused
+from portal.slurm import accounting, jobs, nodes, times
+from portal.slurm.accounting import FORGOTTEN, JobEnd
+from portal.slurm.jobs import SessionJob
+from portal.slurm.runner import Result, RunError, Runner, name_of, run
+from portal.slurm.snapshot import NodesSnapshot, PartitionsSnapshot, QueueSnapshot, SnapshotCache
+from portal.slurm.submission import LauncherAsPerson, Submission, job_name
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 _THREADS = ThreadPoolExecutor(2, thread_name_prefix="slurm")
 
 QUERY_TIMEOUT_S = 15
-LAUNCH_TIMEOUT_S = 60
+QUERY_ENVIRONMENT = {**os.environ, **times.EPOCHS}
 JOB_QUERIES_AT_ONCE = 4  # a thousand sessions that end together are queried a few at a time
+CLEAN_UPS_AT_ONCE = 4
 ACCOUNTING_TRIES = 3  # accounting hears of an end a moment after slurmctld
 ACCOUNTING_WAIT_S = 1
 PARTITIONS_MAX_AGE_S = 300  # partitions and reservations seldom change
 LOST_ANSWER_S = 60.0  # a job whose sbatch gave no answer is looked for; sbatch itself retries for 45 s
 LOST_ANSWER_EVERY_S = 1.0
-NOT_HANDED_ON = (
-    "The session could not be handed to Slurm: your home, or the cluster's list of accounts, does not answer. "
-    "Try again in some minutes; if it stays so, tell your administrator (portal doctor)."
-)
-
-
-@dataclass(frozen=True)
-class QueueSnapshot(Snapshot):
-    """The queue at one moment: ``jobs`` by id."""
-
-    jobs: Mapping[str, Job] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class NodesSnapshot(Snapshot):
-    """The nodes at one moment, by name."""
-
-    nodes: Mapping[str, Node] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class PartitionsSnapshot(Snapshot):
-    """The partitions and the reservations, by name."""
-
-    partitions: Mapping[str, Partition] = field(default_factory=dict)
-    reservations: Mapping[str, Reservation] = field(default_factory=dict)
 
 
 class Cluster:
@@ -80,13 +54,14 @@ class Cluster:
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.pause = pause
-        self._launcher = launcher
+        self._launcher = LauncherAsPerson(launcher, run)
         self._run = run
         self._clock = clock
         self._queue = SnapshotCache(self._query_queue, QueueSnapshot(), clock, "Slurm")
         self._nodes = SnapshotCache(self._query_nodes, NodesSnapshot(), clock, "Slurm (nodes)")
         self._partitions = SnapshotCache(self._query_partitions, PartitionsSnapshot(), clock, "Slurm (partitions)")
         self._job_queries = asyncio.Semaphore(JOB_QUERIES_AT_ONCE)
+        self._clean_ups = asyncio.Semaphore(CLEAN_UPS_AT_ONCE)
 
     def now(self) -> float:
         """The time on the clock of the snapshots."""
@@ -142,7 +117,7 @@ class Cluster:
             "options": list(submission.options),
             "environment": dict(submission.environment),
         }
-        answer = await self._launch(username, request)
+        answer = await self._launcher.call(username, request)
         message = str(answer.get("message") or "no reason was given")
         if answer.get("ok"):
             if re.fullmatch(r"[0-9]{1,12}", str(answer.get("job_id"))):
@@ -162,7 +137,10 @@ class Cluster:
             SlurmUnavailable: no answer, and no such job within :data:`LOST_ANSWER_S`.
         """
         try:
-            return await self.submit(username, submission)
+            job_id = await self.submit(username, submission)
+            if await self.identify(SessionJob(job_id, username, submission.key)) is False:
+                raise SlurmUnavailable("Slurm's answer cannot be believed.", detail=f"job {job_id} is another one")
+            return job_id
         except SlurmUnavailable as error:
             log.warning("sbatch gave no answer for %s: %s", username, error.detail)
             deadline = self.now() + LOST_ANSWER_S
@@ -179,10 +157,41 @@ class Cluster:
         Raises:
             SlurmUnavailable: it is not known whether the job was cancelled.
         """
-        answer = await self._launch(username, {"verb": "finish", "key": key, "job_id": job_id})
+        try:
+            answer = await self._launcher.call(username, {"verb": "finish", "key": key, "job_id": job_id})
+        except AccountGone:
+            return await self._cancel_as_hub(username, key, job_id)
         if not answer.get("ok"):
             raise SlurmUnavailable("The session's job could not be cancelled.", detail=str(answer.get("message")))
         return str(answer.get("log", ""))
+
+    async def _cancel_as_hub(self, username: str, key: str, job_id: str) -> str:
+        """End the job of somebody whose account is gone: nobody can act as that person any more.
+
+        Slurm lets the hub's account do it where that is an operator (``sacctmgr … adminlevel=operator``).
+
+        Raises:
+            SlurmUnavailable: it is not, or Slurm does not answer.
+        """
+        if not job_id:
+            return ""
+        try:
+            done = await self._ask(("scancel", f"--name={job_name(key)}", job_id))
+        except RunError as error:
+            raise SlurmUnavailable("Slurm does not answer.", detail=str(error)) from error
+        if done.returncode and "Invalid job id" not in done.stderr:
+            why = f"the account {username} is gone, and as this account: {done.stderr.strip()[:300]}"
+            raise SlurmUnavailable("The session's job could not be cancelled.", detail=why)
+        log.warning("The account %s is gone; its job %s was cancelled as this account", username, job_id)
+        return ""
+
+    async def clean_up(self, username: str, key: str) -> None:
+        """Remove the secrets of a session whose job has ended: few at a time, so that nobody waits for them."""
+        async with self._clean_ups:
+            try:
+                await self.finish(username, key)
+            except SlurmUnavailable as error:
+                log.error("The session %s of %s could not be cleaned up: %s", key, username, error.detail)
 
     async def find(self, key: str) -> str:
         """The id of the job that carries ``key``, or ``""``: after a lost answer of sbatch.
@@ -203,26 +212,48 @@ class Cluster:
         """True when slurmctld itself says that this is a session's job of this person."""
         return jobs.is_session(await self._query(jobs.show_job_command(job.id)), job)
 
-    async def ended(self, job_id: str, was_seen: bool = False) -> JobEnd | None:
+    async def identify(self, job: SessionJob) -> bool | None:
+        """Whether the job of this number is this session's, by slurmctld's word; ``None`` = it does not say."""
+        shown = await self._show(job.id)
+        return jobs.identify(shown, job) if shown else None
+
+    async def restarts(self, job: SessionJob) -> int | None:
+        """How often Slurm has started a session's job anew, by its own count; ``None`` = it does not say."""
+        return jobs.parse_restarts(await self._show(job.id), job)
+
+    async def _show(self, job_id: str) -> str:
+        """What slurmctld says of one job; ``""`` when it does not answer, or knows no such job."""
+        try:
+            async with self._job_queries:
+                return await self._query(jobs.show_job_command(job_id))
+        except SlurmUnavailable:
+            return ""
+
+    async def ended(self, job_id: str, was_seen: bool = False, ours: SessionJob | None = None) -> JobEnd | None:
         """How a job ended, or ``None`` while nobody says that it has: slurmctld first, then accounting.
 
         A job that neither knows has ended only if it ``was_seen`` in the queue before: where Slurm hides jobs
         from the hub's account (``PrivateData``), a job that runs looks just the same.
+
+        Arguments:
+            ours: the session whose job it must be; where its number is another job's now, it is gone.
         """
         try:
             async with self._job_queries:
-                return await self._ended(job_id, was_seen)
+                return await self._ended(job_id, was_seen, ours)
         except RunError:
             return None
 
-    async def _ended(self, job_id: str, was_seen: bool) -> JobEnd | None:
-        shown = await self._run(jobs.show_job_command(job_id), timeout_s=QUERY_TIMEOUT_S)
+    async def _ended(self, job_id: str, was_seen: bool, ours: SessionJob | None) -> JobEnd | None:
+        shown = await self._ask(jobs.show_job_command(job_id))
+        if shown.returncode == 0 and ours and jobs.identify(shown.stdout, ours) is False:
+            return FORGOTTEN
         if shown.returncode == 0:
             end = accounting.parse_show_job(shown.stdout)
             return await self._with_canceller(job_id, end) if end else None
         if "Invalid job id" not in shown.stderr:
             return None  # after a node failed, accounting alone says NODE_FAIL of a job that is requeued
-        answer = await self._run(accounting.sacct_command(job_id), timeout_s=QUERY_TIMEOUT_S)
+        answer = await self._ask(accounting.sacct_command(job_id))
         if answer.returncode == 0 and answer.stdout.strip():
             end = accounting.parse_sacct(answer.stdout)
             return await _with_name(end) if end else None
@@ -234,7 +265,7 @@ class Cluster:
             return end
         with contextlib.suppress(RunError, SlurmUnavailable):
             for _ in range(ACCOUNTING_TRIES):
-                answer = await self._run(accounting.sacct_command(job_id), timeout_s=QUERY_TIMEOUT_S)
+                answer = await self._ask(accounting.sacct_command(job_id))
                 if answer.returncode != 0:
                     return end
                 if accounted := accounting.parse_sacct(answer.stdout):
@@ -245,20 +276,16 @@ class Cluster:
     async def _query(self, command: tuple[str, ...]) -> str:
         """The output of a query; anything but a clean answer is no answer."""
         try:
-            done = await self._run(command, timeout_s=QUERY_TIMEOUT_S)
+            done = await self._ask(command)
         except RunError as error:
             raise SlurmUnavailable("Slurm does not answer.", detail=str(error)) from error
         if done.returncode != 0:
             raise SlurmUnavailable("Slurm does not answer.", detail=f"{command[0]}: {done.stderr.strip()[:500]}")
         return done.stdout
 
-    async def _launch(self, username: str, request: Mapping[str, object]) -> dict[str, object]:
-        argv = ("sudo", "--non-interactive", "--set-home", "--user", username, "--", self._launcher)
-        try:
-            done = await self._run(argv, stdin=json.dumps(request), timeout_s=LAUNCH_TIMEOUT_S)
-        except RunError as error:
-            raise SlurmUnavailable(NOT_HANDED_ON, detail=str(error)) from error
-        return _answer(done)
+    async def _ask(self, command: tuple[str, ...]) -> Result:
+        """Run a query; its times are seconds since 1970."""
+        return await self._run(command, env=QUERY_ENVIRONMENT, timeout_s=QUERY_TIMEOUT_S)
 
 
 async def _in_thread(parse: Callable[[str], T], listing: str) -> T:
@@ -266,22 +293,8 @@ async def _in_thread(parse: Callable[[str], T], listing: str) -> T:
     return await asyncio.get_running_loop().run_in_executor(_THREADS, parse, listing)
 
 
-def _answer(done: Result) -> dict[str, object]:
-    try:
-        answer = json.loads(done.stdout)
-    except ValueError:
-        answer = None
-    if not isinstance(answer, dict):
-        message = done.stderr.strip()[:500] or "no answer"
-        raise SlurmUnavailable(
-            "The portal could not act for you on this cluster; tell your administrator (portal doctor).",
-            detail=f"portal-launch, exit status {done.returncode}: {message}",
-        )
-    return answer
-
-
 async def _with_name(end: JobEnd) -> JobEnd:
     """``end`` with the name of who cancelled the job: accounting knows a number."""
     if not end.cancelled_by.isdigit():
         return end
-    return replace(end, cancelled_by=await accounting.name_of(int(end.cancelled_by)) or end.cancelled_by)
+    return replace(end, cancelled_by=await name_of(int(end.cancelled_by)) or end.cancelled_by)

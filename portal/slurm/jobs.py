@@ -13,6 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from portal.errors import SlurmUnavailable
+from portal.slurm import times
 from portal.slurm.submission import JOB_NAME_PREFIX, KEY_LENGTH, job_name
 
 
@@ -44,7 +45,7 @@ def phase_of(state: str) -> Phase:
 
 @dataclass(frozen=True)
 class Job:
-    """One job as the queue shows it. Times are local and without zone, as Slurm prints them.
+    """One job as the queue shows it. Times have their zone.
 
     While a job waits, ``starts_at`` is when Slurm plans to start it. Priority 0 is a job that is held.
     """
@@ -72,13 +73,14 @@ class Job:
 
 
 # None of these columns can hold the separator or a newline: ids, states, names of partitions, users, nodes, times and
-# numbers. The reason may hold blanks and commas, so it comes last. Names, comments and GPUs asked for (%b) are texts of
-# the job's owner, and Slurm 22.05 was seen to print newlines in each of them: they are never listed.
-_COLUMNS = "%i|%T|%P|%u|%N|%V|%S|%e|%Q|%r"
-_TIME = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|N/A|NONE|Unknown)"
+# numbers. The reason may hold blanks and commas. The sign at the end tells a whole line from one that was cut off.
+# Names, comments and GPUs asked for (%b) are texts of the job's owner, and Slurm 22.05 was seen to print newlines in
+# each of them: they are never listed.
+_COLUMNS = "%i|%T|%P|%u|%N|%V|%S|%e|%Q|%r|="
+_TIME = f"({times.PATTERN})"
 _LINE = re.compile(
     r"(\d+(?:_\S+|\+\d+)?)\|([A-Z_]+)\|([^|\s]+)\|([^|]+)\|([^|\s]*)"
-    rf"\|{_TIME}\|{_TIME}\|{_TIME}\|(\d+)\|([^|]*)"
+    rf"\|{_TIME}\|{_TIME}\|{_TIME}\|(\d+)\|([^|]*)\|="
 )
 
 
@@ -118,9 +120,9 @@ def _job(line: str) -> Job:
             user=user,
             node=node,
             reason="" if reason == "None" else reason,
-            submitted_at=_time(submitted),
-            starts_at=_time(starts),
-            ends_at=_time(ends),
+            submitted_at=times.read_if_any(submitted),
+            starts_at=times.read_if_any(starts),
+            ends_at=times.read_if_any(ends),
             priority=int(priority),
         )
     except ValueError as error:
@@ -130,11 +132,6 @@ def _job(line: str) -> Job:
 def unreadable(detail: str) -> SlurmUnavailable:
     """The error for an answer that cannot be read, which ``detail`` shows."""
     return SlurmUnavailable("Slurm's answer cannot be read just now; nothing is lost.", detail=detail)
-
-
-def _time(text: str) -> datetime | None:
-    """A time as Slurm prints it; ``N/A``, ``NONE`` and ``Unknown`` are no time."""
-    return datetime.fromisoformat(text) if text[0].isdigit() else None
 
 
 def find_command(key: str) -> tuple[str, ...]:
@@ -192,6 +189,23 @@ def is_session(stdout: str, job: SessionJob) -> bool:
     """True when slurmctld itself says that this job has this name and this owner (``scontrol --oneliner show job``)."""
     start = rf"JobId={job.id} JobName={job_name(job.key)} {SLUID}UserId={re.escape(job.user)}\("
     return re.match(start, stdout) is not None
+
+
+def identify(stdout: str, job: SessionJob) -> bool | None:
+    """Whether slurmctld's job of this number is this session's: by its name and owner; ``None`` = cannot be told.
+
+    A right name with another owner is no answer: a host whose name service hangs prints numbers for people.
+    """
+    shown = re.match(rf"JobId={job.id} (?:\w+=\S* )*?JobName=(\S*) ", stdout)
+    if not shown:
+        return None
+    return True if is_session(stdout, job) else (None if shown[1] == job_name(job.key) else False)
+
+
+def parse_restarts(stdout: str, job: SessionJob) -> int | None:
+    """How often slurmctld has started this job anew; ``None`` when it is another job, or that cannot be read."""
+    found = re.match(r"(?:.*? )??Requeue=\d Restarts=(\d+) ", stdout) if is_session(stdout, job) else None
+    return int(found[1]) if found else None
 
 
 def show_job_command(job_id: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import product
 
+from portal.slurm import times
 from portal.slurm.scontrol import Record, records
 
 # scontrol(1), NODE STATES. A state that is not here, such as one of a later Slurm, makes a node not usable.
@@ -162,7 +163,7 @@ def _minutes(limit: str) -> int | None:
 
 @dataclass(frozen=True)
 class Reservation:
-    """One reservation: from when to when, of which nodes. Times are local and without zone, as Slurm prints them."""
+    """One reservation: from when to when, of which nodes. Times have their zone."""
 
     name: str
     starts_at: datetime
@@ -190,8 +191,8 @@ def parse_reservations(stdout: str) -> Mapping[str, Reservation]:
 def _reservation(record: Record) -> Reservation:
     return Reservation(
         name=record.name,
-        starts_at=record.read("StartTime", datetime.fromisoformat),
-        ends_at=record.read("EndTime", datetime.fromisoformat),
+        starts_at=record.read("StartTime", times.read),
+        ends_at=record.read("EndTime", times.read),
         nodes=frozenset(record.read("Nodes", expand)),
         is_maintenance="MAINT" in record.text("Flags").split(","),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from portal.slurm import forecast
 from portal.slurm.cluster import Cluster
@@ -45,7 +45,7 @@ class QueueOutlook:
         reservations = (await self._cluster.partitions()).reservations.values()
         free = forecast.free(nodes.values(), job.partition) if nodes else None
         there = [node.name for node in nodes.values() if job.partition in node.partitions]
-        coming = forecast.next_maintenance(reservations, datetime.now(), self._maintenance_within, there or None)
+        coming = forecast.next_maintenance(reservations, datetime.now(UTC), self._maintenance_within, there or None)
         return Outlook(
             position=self._position_of(job),
             gpus_free=sum(free.gpus.values()) if free else None,

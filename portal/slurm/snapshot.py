@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from portal.errors import SlurmUnavailable
+from portal.slurm.jobs import Job
+from portal.slurm.nodes import Node, Partition, Reservation
 
 log = logging.getLogger(__name__)
 NEVER = float("-inf")
@@ -27,6 +29,28 @@ class Snapshot:
     def age_s(self, now: float) -> float:
         """How old the snapshot is, in seconds."""
         return now - self.taken_at
+
+
+@dataclass(frozen=True)
+class QueueSnapshot(Snapshot):
+    """The queue at one moment: ``jobs`` by id."""
+
+    jobs: Mapping[str, Job] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NodesSnapshot(Snapshot):
+    """The nodes at one moment, by name."""
+
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PartitionsSnapshot(Snapshot):
+    """The partitions and the reservations, by name."""
+
+    partitions: Mapping[str, Partition] = field(default_factory=dict)
+    reservations: Mapping[str, Reservation] = field(default_factory=dict)
 
 
 S = TypeVar("S", bound=Snapshot)

@@ -7,14 +7,22 @@ input and ends in a file that only the person can read.
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from portal.errors import AccountGone, SlurmUnavailable
 from portal.request import SessionRequest
 from portal.site import Site
+from portal.slurm.runner import RunError, Runner, is_account
 
+LAUNCH_TIMEOUT_S = 60
+NOT_HANDED_ON = (
+    "The session could not be handed to Slurm: your home, or the cluster's list of accounts, does not answer. "
+    "Try again in some minutes; if it stays so, tell your administrator (portal doctor)."
+)
 JOB_NAME_PREFIX = "dsportal-"
 KEY_LENGTH = 16
 _KEY = re.compile(r"[0-9a-f]{16}\Z")
@@ -63,3 +71,41 @@ def submission(request: SessionRequest, site: Site, key: str, environment: Mappi
         "--export=ALL",
     )
     return Submission(key, options, dict(environment))
+
+
+class LauncherAsPerson:
+    """portal-launch, run through sudo as the person who asks: the only way in which anything is done for somebody.
+
+    Args:
+        path: the absolute path of portal-launch.
+        run: how a process is started; a seam for tests.
+    """
+
+    def __init__(self, path: str, run: Runner) -> None:
+        self._path = path
+        self._run = run
+
+    async def call(self, username: str, request: Mapping[str, object]) -> dict[str, object]:
+        """The launcher's answer to a request (portal/launcher.py).
+
+        Raises:
+            AccountGone: there is no such account.
+            SlurmUnavailable: there is no answer.
+        """
+        argv = ("sudo", "--non-interactive", "--set-home", "--user", username, "--", self._path)
+        try:
+            done = await self._run(argv, stdin=json.dumps(request), timeout_s=LAUNCH_TIMEOUT_S)
+        except RunError as error:
+            raise SlurmUnavailable(NOT_HANDED_ON, detail=str(error)) from error
+        try:
+            answer = json.loads(done.stdout)
+        except ValueError:
+            answer = None
+        if isinstance(answer, dict):
+            return answer
+        message = done.stderr.strip()[:500] or "no answer"
+        kind = SlurmUnavailable if await is_account(username) else AccountGone
+        raise kind(
+            "The portal could not act for you on this cluster; tell your administrator (portal doctor).",
+            detail=f"portal-launch, exit status {done.returncode}: {message}",
+        )

@@ -76,7 +76,10 @@ class FakeSlurm:
         if command[0] == "sudo":
             answer = self._launch(command[command.index("--user") + 1], stdin)
             return Result(0, json.dumps(answer), "")
-        return self._slurm(command, timeout_s)
+        done = self._slurm(command, timeout_s)
+        if (env or {}).get("SLURM_TIME_FORMAT") == "%s":
+            return replace(done, stdout=output.with_epochs(done.stdout))
+        return done
 
     def clock(self) -> float:
         """Seconds, for those who take a clock."""
@@ -114,6 +117,10 @@ class FakeSlurm:
         job = self.jobs[job_id]
         age_s = (self.now - job.submitted_at).total_seconds()
         job.behaviour = replace(event, after_s=age_s + event.after_s, before=job.behaviour)
+
+    def lose_state(self) -> None:
+        """slurmctld is started without its saved state (``slurmctld -c``): no job is known, and numbers begin at 1."""
+        self.jobs.clear()
 
     def take(self, user: str, options: Mapping[str, str]) -> FakeJob:
         """Take a job, as slurmctld does after sbatch; ``options`` are those of sbatch without their dashes."""
@@ -185,18 +192,18 @@ class FakeSlurm:
     def _finish(self, user: str, request: launcher.FinishRequest) -> dict[str, object]:
         message = ""
         if request.job_id:
-            message = self._scancel(user, request.job_id).stderr.strip()
+            message = self._scancel(user, request.job_id, f"dsportal-{request.key}").stderr.strip()
         self.environments.pop(request.key, None)
         return {"ok": not message, "message": message, "log": self.logs.get(request.key, "")}
 
-    def _scancel(self, user: str, job_id: str) -> Result:
-        """A job that is unknown or has ended is no fault (recorded: scancel-unknown, scancel-finished)."""
-        command = ("scancel", job_id)
+    def _scancel(self, user: str, job_id: str, name: str) -> Result:
+        """A job that is unknown, has ended or has another name is no fault (recorded: scancel-unknown, -finished)."""
+        command = ("scancel", f"--name={name}", job_id)
         answer = self._outage_answer(command, launcher.SLURM_TIMEOUT_S)
         if answer is not None:
             return answer
         job = self.jobs.get(job_id)
-        if job is None or phase_of(self.status(job).state) in (Phase.ENDED, Phase.UNKNOWN):
+        if job is None or phase_of(self.status(job).state) in (Phase.ENDED, Phase.UNKNOWN) or job.name != name:
             return Result(0, "", "")
         if job.user != user:
             return replace(no_answer(command, "Access/permission denied"), returncode=210)

@@ -56,6 +56,18 @@ class SlurmSilent(Outage):
 
 
 @dataclass(frozen=True)
+class SbatchSays(Outage):
+    """A wrapper around sbatch prints a number that is not the job's; the job is taken (no recording)."""
+
+    job_id: str
+    takes_jobs: ClassVar[Literal["never", "now", "afterwards"]] = "now"
+
+    def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
+        """Another number, of sbatch only."""
+        return Result(0, f"{self.job_id}\n", "") if command[0] == "sbatch" else None
+
+
+@dataclass(frozen=True)
 class ControllerDown(Outage):
     """slurmctld is not there, and ``scontrol ping`` says so at once; slurmdbd answers (recorded: ctlddown-*; seen)."""
 

@@ -84,6 +84,11 @@ def _moment(moment: datetime | None, none: str) -> str:
     return moment.replace(microsecond=0).isoformat() if moment else none
 
 
+def with_epochs(text: str) -> str:
+    """What is printed where ``SLURM_TIME_FORMAT=%s`` is set: seconds since 1970; the cluster is in this host's zone."""
+    return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", lambda t: str(int(datetime.fromisoformat(t[0]).timestamp())), text)
+
+
 def _short(time: timedelta) -> str:
     """squeue's ``1-02:03:04``, ``2:03:04`` and ``3:04``."""
     hours, minutes, seconds = _parts(time)

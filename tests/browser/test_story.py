@@ -255,6 +255,38 @@ def test_the_control_panel_shows_the_session(control_panel: Page) -> None:
     picture(control_panel, "13-control-panel")
 
 
+def test_the_server_page_says_what_is_unusual_about_a_session(control_panel: Page) -> None:
+    [job] = jobs_of("alice")
+
+    sh("scontrol", "suspend", str(job.id))
+    reads(control_panel, "Suspended", within_s=40)  # the hub looks every 12 s
+    assert_accessible(control_panel, "server page of a suspended session")
+    picture(control_panel, "19-suspended")
+    sh("scontrol", "resume", str(job.id))
+    reads(control_panel, "Running", within_s=40)
+
+    sh("scontrol", "requeue", str(job.id))
+    reads(control_panel, "Waiting again", within_s=40)
+    expect(control_panel.get_by_role("button", name="Open My Server")).to_have_count(0)
+    expect(control_panel.get_by_text("Started", exact=True)).to_have_count(0)
+    assert_accessible(control_panel, "server page of a session that waits again")
+    picture(control_panel, "20-waiting-again")
+    sh("scontrol", "update", f"JobId={job.id}", "StartTime=now")
+    reads(control_panel, "Running", within_s=60)
+    [again] = jobs_of("alice")
+    assert again.id == job.id
+
+
+def reads(page: Page, heading: str, within_s: float) -> None:
+    """Load the server page again until it says so."""
+
+    def says() -> bool:
+        page.goto("/hub/home")
+        return page.locator("#server-state").inner_text().strip() == heading
+
+    eventually(says, f"the server page says {heading!r}", within_s=within_s)
+
+
 def test_stop_my_server_ends_the_job_and_frees_its_gpu(control_panel: Page) -> None:
     in_use = gpus_in_use()
     assert in_use >= 1

@@ -6,16 +6,19 @@ import json
 import re
 import secrets
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from portal.errors import SlurmUnavailable
 from portal.launcher import ENVIRONMENT_FILE, SESSIONS
 from portal.request import SessionRequest
 from portal.site import Site
 from portal.slurm.cluster import Cluster
 from portal.slurm.submission import submission
-from tests.inside import as_portal, eventually, home, is_root_variant, sh
+from tests.inside import as_portal, eventually, home, is_root_variant, jobs_of, sh
 
 TOKEN = "a-token-that-nobody-else-may-see"
 
@@ -73,6 +76,44 @@ async def test_a_job_ends_in_accounting_too(cluster: Cluster, site: Site, key: s
 
     command = ("sacct", "-n", "-P", "-X", "-j", job_id, "-o", "State")
     eventually(lambda: "CANCELLED" in sh(*command), "accounting knows the end")
+
+
+async def test_the_job_of_somebody_whose_account_is_gone_is_ended_where_the_hub_is_an_operator(
+    cluster: Cluster, site: Site, key: str
+) -> None:
+    job_id = await cluster.submit("alice", submission(SessionRequest("sxm2", 0, 1), site, key, environment()))
+
+    with pytest.raises(SlurmUnavailable) as refused:
+        await cluster.finish("no-longer-here", key, job_id)
+    assert "the account no-longer-here is gone, and as this account: " in refused.value.detail
+    assert "denied" in refused.value.detail
+    with operator("portal"):
+        other = submit_own("bob")
+        await cluster.finish("no-longer-here", key, other)
+        await cluster.finish("no-longer-here", key, job_id)
+
+    eventually(lambda: job_id not in jobs_of("alice"), "the job is gone", within_s=60)
+    assert other in jobs_of("bob"), "a job of another name is left alone"
+    sh("scancel", other)
+
+
+@contextmanager
+def operator(account: str) -> Iterator[None]:
+    """Meanwhile an account may end anybody's jobs."""
+    sh("sacctmgr", "--immediate", "add", "account", "operators")
+    sh("sacctmgr", "--immediate", "add", "user", account, "account=operators", "adminlevel=operator")
+    eventually(lambda: "Operator" in sh("sacctmgr", "-nP", "show", "user", account), "Slurm knows the operator")
+    try:
+        yield
+    finally:
+        sh("sacctmgr", "--immediate", "delete", "user", account)
+        sh("sacctmgr", "--immediate", "delete", "account", "operators")
+
+
+def submit_own(user: str) -> str:
+    """A batch job of a person's own."""
+    options = ("--job-name=training", "--partition=requestq", "--chdir=/tmp", "--output=/dev/null", "--mem=100M")
+    return sh("sbatch", "--parsable", *options, "--wrap=sleep 300", user=user).strip()
 
 
 async def test_two_people_on_one_node_do_not_get_each_others_gpus(cluster: Cluster, site: Site) -> None:

@@ -105,7 +105,7 @@ def rows(listing: str) -> Iterator[dict[str, str]]:
 def as_ours(listing: str) -> str:
     """A recorded listing as the same squeue prints it in the columns of :func:`portal.slurm.jobs.squeue_command`."""
     ours = ("id", "state", "partition", "user", "node", "submitted", "starts", "ends", "priority", "reason")
-    return "".join("|".join(row[name] for name in ours) + "\n" for row in rows(listing))
+    return "".join("|".join(row[name] for name in ours) + "|=\n" for row in rows(listing))
 
 
 def one_line_each(listing: str, first: str) -> str:

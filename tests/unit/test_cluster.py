@@ -18,7 +18,7 @@ from portal.testing.bad_answers import READ_RIGHTLY, bad_answers
 from portal.testing.fake_slurm import FakeSlurm
 from portal.testing.outages import NoOutage
 
-RUNNING = "7|RUNNING|sxm2|alice|gpu02|2026-11-21T09:00:00|2026-11-21T09:00:01|2026-11-21T17:00:01|1|None\n"
+RUNNING = "7|RUNNING|sxm2|alice|gpu02|2026-11-21T09:00:00|2026-11-21T09:00:01|2026-11-21T17:00:01|1|None|=\n"
 UP = "Slurmctld(primary) at head is UP\n"
 DOWN = "Slurmctld(primary) at head is DOWN\n"
 

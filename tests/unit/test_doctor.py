@@ -108,6 +108,22 @@ async def test_what_the_hub_reads_from_slurm_is_read_and_what_cannot_be_read_is_
     assert "<html>" in bad.found
 
 
+async def test_the_names_of_nodes_that_this_host_cannot_resolve_are_named(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def getaddrinfo(name: str, port: None) -> None:
+        if name in ("gpu02", "gpu04"):
+            raise socket.gaierror("Name or service not known")
+
+    monkeypatch.setattr("portal.doctor.site_checks.socket.getaddrinfo", getaddrinfo)
+    (bad,) = await site_checks.node_names(site, FakeSlurm())
+    assert (bad.result, bad.found) == ("failed", "cannot be resolved: gpu02, gpu04")
+
+    monkeypatch.setattr("portal.doctor.site_checks.socket.getaddrinfo", lambda name, port: None)
+    (good,) = await site_checks.node_names(site, FakeSlurm())
+    assert (good.result, good.found) == ("ok", "4 names of nodes have an address here")
+
+
 @pytest.mark.parametrize(
     ("value", "result"), [("none", "ok"), ("usage,users", "ok"), ("accounts,jobs", "warning"), ("all", "warning")]
 )

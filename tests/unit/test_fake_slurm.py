@@ -123,7 +123,7 @@ async def test_a_job_that_is_cancelled_before_it_starts_keeps_the_reason_that_it
     end = await cluster.ended(job_id)
 
     assert (job.state, job.reason, job.node, job.priority) == ("CANCELLED", "JobHeldUser", "", 0)
-    assert job.starts_at == job.ends_at == slurm.now - timedelta(seconds=1)
+    assert job.starts_at == job.ends_at == slurm.now.astimezone() - timedelta(seconds=1)
     assert end is not None
     assert (end.exit_code, end.cancelled_by) == ("0:0", "root")
 
@@ -403,7 +403,7 @@ async def test_a_maintenance_is_shown(slurm: FakeSlurm, cluster: Cluster) -> Non
 
     (found,) = (await cluster.partitions()).reservations.values()
 
-    assert (found.name, found.starts_at, found.is_maintenance) == ("upgrade", begin, True)
+    assert (found.name, found.starts_at, found.is_maintenance) == ("upgrade", begin.astimezone(), True)
     assert found.nodes == {"gpu01", "gpu02"}
 
 
@@ -551,7 +551,7 @@ async def test_nobody_ends_somebody_elses_job(slurm: FakeSlurm, cluster: Cluster
     job_id = await submit(cluster)
 
     with pytest.raises(SlurmUnavailable, match="could not be cancelled") as error:
-        await cluster.finish("bob", "f" * 16, job_id)
+        await cluster.finish("bob", KEY, job_id)
 
     assert "Access/permission denied" in error.value.detail
     assert (await seen(cluster, job_id))[0] == "RUNNING"

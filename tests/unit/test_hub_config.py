@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from traitlets.config import Config
@@ -34,6 +36,22 @@ def test_the_hub_and_its_spawner_know_the_site(tmp_path: Path, monkeypatch: pyte
     assert c.PortalHub.hub_id == (tmp_path / "state" / "hub_id").read_text()
     assert c.PortalHub.launcher == "/opt/dsportal/bin/portal-launch"
     assert c.JupyterHub.spawner_class == "dsportal-slurm"
+
+
+def test_a_state_folder_that_was_copied_has_another_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the copy never ends jobs of sessions that the first hub has started since."""
+    first = tmp_path / "first"
+    first.mkdir()
+    number = configured(first, monkeypatch).PortalHub.hub_id
+    assert config._hub_id(first / "state") == number, "a restart changes nothing"
+    shutil.copytree(first / "state", tmp_path / "copy")
+
+    copied = config._hub_id(tmp_path / "copy")
+
+    assert copied != number
+    assert config._hub_id(tmp_path / "copy") == copied
+    monkeypatch.setattr("portal.hub.config.os.uname", lambda: SimpleNamespace(nodename="elsewhere"))
+    assert config._hub_id(first / "state") != number
 
 
 def test_an_administrators_own_file_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

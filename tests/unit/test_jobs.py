@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pytest
 
@@ -20,20 +20,32 @@ from portal.slurm.jobs import (
     squeue_command,
 )
 
-RUNNING = "7|RUNNING|sxm2|alice|gpu02|2026-11-21T09:00:00|2026-11-21T09:00:01|2026-11-21T17:00:01|4294901750|None"
-WAITING = "8|PENDING|sxm2|bob||2026-11-21T09:00:00|N/A|N/A|0|ReqNodeNotAvail, UnavailableNodes:gpu01"
+RUNNING = "7|RUNNING|sxm2|alice|gpu02|2026-11-21T09:00:00|2026-11-21T09:00:01|2026-11-21T17:00:01|4294901750|None|="
+WAITING = "8|PENDING|sxm2|bob||2026-11-21T09:00:00|N/A|N/A|0|ReqNodeNotAvail, UnavailableNodes:gpu01|="
 
 
 def test_a_queue_is_read_by_id_with_node_times_and_reason() -> None:
     jobs = parse_squeue(f"{RUNNING}\n{WAITING}\n")
 
     assert jobs["7"].node == "gpu02"
-    assert jobs["7"].ends_at == datetime(2026, 11, 21, 17, 0, 1)
+    assert jobs["7"].ends_at == datetime(2026, 11, 21, 17, 0, 1).astimezone()
     assert jobs["7"].reason == ""
     assert jobs["8"].reason == "ReqNodeNotAvail, UnavailableNodes:gpu01"
     assert jobs["8"].starts_at is None
     assert (jobs["7"].priority, jobs["8"].priority) == (4294901750, 0)
     assert (jobs["7"].phase, jobs["8"].phase) == (Phase.RUNNING, Phase.WAITING)
+
+
+def test_a_time_in_seconds_is_a_moment_whatever_the_zone_of_this_host() -> None:
+    jobs = parse_squeue(RUNNING.replace("2026-11-21T17:00:01", "1795280401"))
+
+    assert jobs["7"].ends_at == datetime(2026, 11, 21, 17, 0, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("length", range(1, 12))
+def test_a_listing_that_was_cut_off_in_its_last_line_is_refused(length: int) -> None:
+    with pytest.raises(SlurmUnavailable):
+        parse_squeue(f"{RUNNING}\n{WAITING}"[:-length])
 
 
 def test_a_job_that_may_start_in_several_partitions_names_them() -> None:
@@ -49,7 +61,7 @@ def test_nothing_that_people_write_freely_is_listed() -> None:
     assert not {"%j", "%k", "%b", "%f", "%x", "%Z", "%o"} & set(columns.removeprefix("--format=").split("|"))
 
 
-@pytest.mark.parametrize("text", ["UNLIMITED", "2026-11-21", "2026-13-21T09:00:00", "1795194704", ""])
+@pytest.mark.parametrize("text", ["UNLIMITED", "2026-11-21", "2026-13-21T09:00:00", "1795194704000", ""])
 def test_a_time_that_is_none_of_slurms_is_refused(text: str) -> None:
     with pytest.raises(SlurmUnavailable) as caught:
         parse_squeue(RUNNING.replace("2026-11-21T09:00:01", text))

@@ -52,7 +52,7 @@ def test_finish_cancels_removes_the_secret_and_answers_the_log(slurm: list[list[
 
     answer = launcher.handle({"verb": "finish", "key": KEY, "job_id": "42"})
 
-    assert slurm[-1] == ["scancel", "42"]
+    assert slurm[-1] == ["scancel", f"--name=dsportal-{KEY}", "42"], "a job of another name is left alone"
     assert not (folder / launcher.ENVIRONMENT_FILE).exists()
     assert str(answer["log"]).endswith("last words")
     assert len(str(answer["log"])) <= launcher.LOG_TAIL_BYTES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -14,31 +14,65 @@ from portal.slurm.jobs import Job
 from portal.slurm.outlook import Outlook
 from spawners import messages
 
-WAITING = Job("8", "PENDING", "sxm2", "bob", reason="Resources", submitted_at=datetime(2026, 11, 21, 9))
+WAITING = Job("8", "PENDING", "sxm2", "bob", reason="Resources", submitted_at=datetime(2026, 11, 21, 9).astimezone())
 
 
 def test_a_waiting_job_says_why_and_when_at_the_earliest() -> None:
-    later = replace(WAITING, starts_at=datetime(2026, 11, 21, 14, 20))
+    later = replace(WAITING, starts_at=datetime(2026, 11, 21, 14, 20).astimezone())
 
     assert messages.view(WAITING).text == "Job 8 waits: all fitting GPUs, cores or memory are in use."
     assert messages.view(later).text.endswith(
-        "expects it to start at 14:20, earlier if other jobs end before their limit."
+        f"expects it to start at {later.starts_at:%H:%M %Z}, earlier if other jobs end before their limit."
     )
 
 
 def test_a_waiting_job_says_its_place_what_is_free_and_what_maintenance_comes() -> None:
-    maintenance = datetime(2026, 11, 23, 6)
+    maintenance = datetime(2026, 11, 23, 6).astimezone()
     outlook = Outlook(position=3, gpus_free=5, gpus_on_one_node=2, maintenance_at=maintenance)
 
     words = messages.view(WAITING, outlook=outlook).text
 
     assert "2 jobs are ahead of it." in words
     assert "Free GPUs now: 5, at most 2 on one node." in words
-    assert "A maintenance begins Monday 23 November, 06:00" in words
+    assert f"A maintenance begins Monday 23 November, {maintenance:%H:%M %Z}" in words
     assert "No GPU is free now." in messages.view(WAITING, outlook=Outlook(gpus_free=0)).text
     assert "It is the next" in messages.view(WAITING, outlook=Outlook(position=1)).text
     held = replace(WAITING, reason="JobHeldAdmin")
-    assert messages.view(held, outlook=outlook).text == "Job 8 waits: an administrator holds the job."
+    assert (
+        messages.view(held, outlook=outlook).text == "Job 8 waits: an administrator holds the job until it is released."
+    )
+
+
+@pytest.mark.parametrize(("reason", "words"), [("JobHeldUser", "scontrol release"), ("JobHeldAdmin", "administrator")])
+def test_a_held_job_has_words_and_no_expected_start(reason: str, words: str) -> None:
+    held = replace(WAITING, reason=reason, starts_at=datetime(2026, 11, 21, 14, 20).astimezone())
+
+    assert words in messages.view(held).text
+    assert "expects" not in messages.view(held).text
+
+
+def test_a_reason_of_slurm_that_has_a_comma_is_shown_whole() -> None:
+    reason = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
+
+    assert f"Slurm's reason: {reason}." in messages.view(replace(WAITING, reason=reason)).text
+
+
+def test_a_suspended_job_is_told_as_such() -> None:
+    assert "is suspended on gpu01" in messages.view(Job("8", "SUSPENDED", "sxm2", "bob", "gpu01")).text
+
+
+@pytest.mark.parametrize(("ends_h", "hours"), [(8, 8), (12, 12), (2.5, 2.5)])
+def test_a_time_limit_that_was_changed_is_shown(site: Site, ends_h: float, hours: float) -> None:
+    begin = datetime(2026, 11, 21, 9).astimezone()
+    job = Job("8", "RUNNING", "sxm2", "bob", "gpu01", starts_at=begin, ends_at=begin + timedelta(hours=ends_h))
+
+    assert messages.facts(SessionRequest(hours=8), site, "8", job)["hours"] == hours
+
+
+def test_the_start_that_slurm_expects_is_not_told_as_a_start(site: Site) -> None:
+    later = replace(WAITING, starts_at=datetime(2026, 11, 21, 14, 20).astimezone())
+
+    assert "started_at" not in messages.facts(SessionRequest(), site, "8", later)
 
 
 def test_a_reason_without_words_is_shown_as_slurm_calls_it() -> None:
@@ -77,9 +111,9 @@ def test_an_end_is_a_sentence(end: JobEnd, log: str, words: str) -> None:
 
 def test_a_wait_ends_only_where_the_site_has_set_a_limit_and_says_so(site: Site) -> None:
     limited = site.model_copy(update={"session": site.session.model_copy(update={"wait_max_hours": 2})})
-    early, late = datetime(2026, 11, 21, 10, 59), datetime(2026, 11, 21, 11, 1)
+    early, late = datetime(2026, 11, 21, 10, 59).astimezone(), datetime(2026, 11, 21, 11, 1).astimezone()
 
-    assert not messages.waits_too_long(WAITING, site, datetime(2027, 11, 21))
+    assert not messages.waits_too_long(WAITING, site, datetime(2027, 11, 21).astimezone())
     assert not messages.waits_too_long(WAITING, limited, early)
     assert messages.waits_too_long(WAITING, limited, late)
     assert not messages.waits_too_long(replace(WAITING, state="RUNNING"), limited, late)

@@ -150,7 +150,7 @@ def test_a_reservation_has_its_time_its_nodes_and_whether_it_is_a_maintenance() 
 
     found = nodes.parse_reservations(f"{RESERVATION}\n{maintenance} Comment=x\n")
 
-    start, end = datetime(2026, 11, 21, 17), datetime(2026, 11, 21, 19)
+    start, end = datetime(2026, 11, 21, 17).astimezone(), datetime(2026, 11, 21, 19).astimezone()
     assert found["class"] == nodes.Reservation("class", start, end, frozenset({"gpu01", "gpu02"}), is_maintenance=False)
     assert found["maint"].is_maintenance
 

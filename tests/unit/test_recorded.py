@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import pytest
@@ -68,7 +68,7 @@ def a_listing_in_our_columns(recorded: Case) -> None:
         row = told[job_id]
         times = (job.submitted_at, job.starts_at, job.ends_at)
         known = [row[name] for name in ("submitted", "starts", "ends") if row[name] not in ("N/A", "NONE")]
-        assert [time.isoformat() for time in times if time] == known
+        assert [f"{time.astimezone():%Y-%m-%dT%H:%M:%S}" for time in times if time] == known
         assert (job.state, job.user, job.node) == (row["state"], row["user"], row["node"])
         assert (job.partition, job.priority) == (row["partition"], int(row["priority"]))
         assert job.phase is not Phase.UNKNOWN
@@ -305,7 +305,7 @@ def some_reservations(recorded: Case) -> None:
     }
     assert (found["maint_gn07"].nodes, found["class"].nodes) == (frozenset({"gn07"}), frozenset({"gn01"}))
     assert found["maint_all"].nodes == {f"gn0{number}" for number in range(1, 9)}
-    assert found["maint_gn07"].starts_at < datetime(2026, 11, 21) < found["class"].starts_at
+    assert found["maint_gn07"].starts_at < datetime(2026, 11, 21, tzinfo=UTC) < found["class"].starts_at
 
 
 # -- all of them ----------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def test_the_old_name_of_a_ring_works_and_says_the_new_one(
 def test_a_ring_that_is_none_is_refused_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         run.main(["huub"])
-    assert "'huub' is no ring; there are lint, unit, contract" in capsys.readouterr().err
+    assert "'huub' is no ring; there are lint, unit, upstream, contract" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -97,8 +97,34 @@ def test_the_socket_listens_from_the_first_moment_on() -> None:
 
 def test_the_hub_hears_the_port_from_the_session_with_its_token(hub: Callable[..., Hub]) -> None:
     heard = hub(204).heard
-    server.announce(41233)
-    assert heard == [("/hub/api/dsportal/ready", f"token {TOKEN}", {"port": 41233})]
+    server.announce({"port": 41233, "restarts": 0})
+    assert heard == [("/hub/api/dsportal/ready", f"token {TOKEN}", {"port": 41233, "restarts": 0})]
+
+
+def test_a_port_is_said_again_and_again_and_soon_to_a_hub_that_was_away(
+    hub: Callable[..., Hub], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = hub(204, 502, 409, 204).heard
+    hangs = iter([True, True, False, True, True])
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) > 5:
+            raise EndOfTest
+
+    monkeypatch.setattr("portal.singleuser.server.time.sleep", pause)
+    monkeypatch.setattr("portal.singleuser.server.random.uniform", lambda low, high: 1.0)
+
+    with pytest.raises(EndOfTest):
+        server.repeat({"port": 41233, "restarts": 1}, lambda: next(hangs))
+
+    assert [body for _, _, body in heard] == [{"port": 41233, "restarts": 1}] * 4, "a server that hangs says nothing"
+    assert pauses == [120, 120, 10, 120, 10, 120]
+
+
+class EndOfTest(Exception):
+    """Ends what runs for ever."""
 
 
 def test_a_hub_that_comes_back_needs_a_moment_to_know_the_session(
@@ -106,7 +132,7 @@ def test_a_hub_that_comes_back_needs_a_moment_to_know_the_session(
 ) -> None:
     monkeypatch.setattr(server, "REFUSALS", 3)
     heard = hub(502, 503, 403, 500, 500, 500, 403, 204).heard
-    server.announce(41233)
+    server.announce({"port": 41233, "restarts": 0})
     assert len(heard) == 8
 
 
@@ -123,7 +149,7 @@ def test_a_hub_that_is_away_is_waited_for(
         return real(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(server, "connect", connect)
-    server.announce(41233)
+    server.announce({"port": 41233, "restarts": 0})
     assert len(there.heard) == 1
     assert "the hub does not answer (silent)" in capsys.readouterr().out
 
@@ -217,7 +243,7 @@ def test_a_session_shows_its_certificate_to_the_hub(
     monkeypatch.setenv(TLS, json.dumps(authority.given("alice")))
     server.use_tls(tmp_path)
 
-    server.announce(41233)
+    server.announce({"port": 41233, "restarts": 0})
     server.farewell()
 
     assert [path for path, _, _ in known.heard] == ["/hub/api/dsportal/ready", "/hub/api/dsportal/ending"]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
-from datetime import datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -20,7 +22,7 @@ from portal.slurm.watched_job import place_of
 from portal.testing.bad_answers import bad_answers
 from portal.testing.behaviours import FailsWith, PendingForever, Requeued, Runs
 from portal.testing.fake_slurm import FakeSlurm
-from portal.testing.outages import NoOutage, Outage, SbatchAnswerLost, SbatchRefuses, SlurmSilent
+from portal.testing.outages import NoOutage, Outage, SbatchAnswerLost, SbatchRefuses, SbatchSays, SlurmSilent
 from spawners.session import Session
 
 KEY = "abc1230123456789"
@@ -44,7 +46,6 @@ class Story:
             self.saved.append,
             logging.getLogger("test"),
             moved=lambda node, port: self.moved.append((node, port)),
-            wall_clock=lambda: slurm.now.timestamp(),
         )
 
     async def first_answer(self, node: str, port: int) -> None:
@@ -65,8 +66,12 @@ class Story:
         """Start it, to the end."""
         starting = asyncio.ensure_future(self.start())
         await self.when(lambda: self.session.state.job_id)
-        assert await self.session.announce_port(port)
+        assert await self.announce(port)
         await starting
+
+    async def announce(self, port: int, restarts: int = 0) -> bool:
+        """The server of a run of the job announces its port."""
+        return await self.session.address.announce(Announcement(port, restarts))
 
     async def when(self, condition: Callable[[], Any]) -> None:
         """Let the others have their turn until something is true."""
@@ -101,13 +106,13 @@ async def test_a_session_is_ready_where_its_server_has_answered(story: Story, sl
     starting = asyncio.ensure_future(story.start())
     await story.when(lambda: story.session.state.job_id)
     assert story.saved[-1].is_waiting
-    assert await story.session.announce_port(FIRST)
+    assert await story.announce(FIRST)
 
     assert await starting == ("gpu01", FIRST)
 
     assert story.asked == [("gpu01", FIRST)]
     assert (story.saved[-1].port, story.saved[-1].place.node if story.saved[-1].place else "") == (FIRST, "gpu01")
-    assert not await story.session.announce_port(SECOND), "where it listens is nobody's to say any more"
+    assert not await story.announce(SECOND), "where it listens is nobody's to say any more"
 
 
 async def test_the_key_is_saved_before_sbatch_runs_and_the_job_with_its_answer(story: Story) -> None:
@@ -122,10 +127,10 @@ async def test_an_announcement_is_saved_before_the_server_hears_that_we_know(sto
     await story.session.submit(SUBMISSION, "token")
     before = len(story.saved)
 
-    assert await story.session.announce_port(FIRST)
+    assert await story.announce(FIRST)
 
     (saved,) = story.saved[before:]
-    assert saved.announcement == Announcement(FIRST, slurm.now.timestamp())
+    assert saved.announcement == Announcement(FIRST, 0)
 
 
 async def test_a_port_that_is_announced_before_slurms_snapshot_shows_that_the_job_runs_is_kept(
@@ -136,7 +141,7 @@ async def test_a_port_that_is_announced_before_slurms_snapshot_shows_that_the_jo
     waiting = await story.session.query(0)
     assert waiting is not None
     assert waiting.phase is Phase.WAITING
-    assert await story.session.announce_port(FIRST)
+    assert await story.announce(FIRST)
 
     assert await story.wait() == ("gpu01", FIRST)
 
@@ -154,9 +159,10 @@ async def test_a_job_that_slurm_takes_back_while_it_starts_is_waited_for_at_its_
 
     starting = asyncio.ensure_future(story.start(first_answer))
     await story.when(lambda: story.session.state.job_id)
-    await story.session.announce_port(FIRST)
+    await story.announce(FIRST)
     await story.when(lambda: story.session.watched.job and story.session.watched.job.node == "gpu02")
-    await story.session.announce_port(SECOND)
+    assert not await story.announce(FIRST), "the server of before lives on, on a node that Slurm has given up"
+    assert await story.announce(SECOND, 1)
 
     assert await starting == ("gpu02", SECOND)
     assert story.asked == [("gpu01", FIRST), ("gpu02", SECOND)]
@@ -184,6 +190,9 @@ async def test_a_server_that_does_not_answer_in_the_sites_time_on_its_node_is_gi
         await story.start()
 
     assert 3600 + 600 < slurm.clock() < 3600 + 700, "the hour in the queue does not count"
+    assert "did not answer within 10 minutes" in story.session.state.last_end
+    story.session.clear()
+    assert "did not answer within 10 minutes" in story.session.state.last_end, "for the server page"
 
 
 async def test_a_snapshot_that_shows_a_job_as_ended_is_believed_only_when_slurmctld_says_so_too(
@@ -200,7 +209,7 @@ async def test_a_snapshot_that_shows_a_job_as_ended_is_believed_only_when_slurmc
     assert not starting.done()
 
     slurm.outage = NoOutage()
-    await story.session.announce_port(FIRST)
+    await story.announce(FIRST)
     assert await starting == ("gpu01", FIRST)
 
 
@@ -223,6 +232,7 @@ async def test_the_site_may_limit_the_wait(slurm: FakeSlurm, site: Site, monkeyp
 
     with pytest.raises(SessionEnded, match="waited 1 h in the queue"):
         await story.start()
+    assert "waited 1 h in the queue" in story.session.state.last_end
 
     assert 3600 < slurm.clock() < 3700
     assert not [job for job in slurm.jobs.values() if slurm.status(job).state == "PENDING"]
@@ -234,8 +244,8 @@ class _ClockOf:
     def __init__(self, slurm: FakeSlurm) -> None:
         self._slurm = slurm
 
-    def now(self) -> Any:
-        return self._slurm.now
+    def now(self, zone: Any) -> Any:
+        return self._slurm.now.astimezone(zone)
 
 
 # -- submission -----------------------------------------------------------------------------------------
@@ -254,6 +264,8 @@ async def test_what_slurm_refuses_is_told_in_its_own_words(story: Story, slurm: 
 
     with pytest.raises(SubmitRefused, match="Invalid account"):
         await story.session.submit(SUBMISSION, "token")
+
+    assert "Invalid account" in story.session.state.last_end
 
 
 @pytest.mark.parametrize("is_silent", [True, False])
@@ -288,26 +300,28 @@ async def waits_again(story: Story) -> None:
     story.slurm.advance(12 - story.slurm.clock())
     await story.session.cluster.queue(-1)
     assert await story.session.poll() is None
-    assert story.session.following
+    assert story.session.address.following
     assert story.saved[-1].port == 0
 
 
 async def follows(story: Story) -> None:
     """Wait until the session has its new address."""
-    await story.when(lambda: story.session.following is None)
+    await story.when(lambda: story.session.address.following is None)
 
 
 async def test_the_session_continues_where_its_job_runs_now_at_the_port_it_announces(running: Story) -> None:
     await waits_again(running)
     running.slurm.advance(70)
 
-    assert await running.session.announce_port(SECOND)
+    assert await running.announce(SECOND, 1)
     await follows(running)
 
     assert running.moved == [("gpu02", SECOND)]
     assert running.saved[-1].port == SECOND
-    assert await running.session.announce_port(SECOND), "the same again is the same answer again"
-    assert not await running.session.announce_port(THIRD), "and another one is nobody's to say"
+    assert await running.announce(SECOND, 1), "the same again is the same answer again"
+    assert not await running.announce(THIRD, 1), "and another one is nobody's to say"
+    assert not await running.announce(THIRD, 2), "not without Slurm's word"
+    assert not await running.announce(FIRST), "nor that of the server of before, should it live on"
     assert running.moved == [("gpu02", SECOND)]
 
 
@@ -317,46 +331,81 @@ async def test_a_snapshot_that_is_behind_the_servers_announcement_moves_the_sess
     running.slurm.advance(70)
     running.slurm.outage = SlurmSilent()
 
-    assert await running.session.announce_port(SECOND)
+    assert await running.announce(SECOND, 1)
     before = running.slurm.clock()
     await running.when(lambda: running.slurm.clock() > before + 5)
-    assert running.session.following, "the snapshot still shows the job that waits"
+    assert running.session.address.following, "the snapshot still shows the job that waits"
     running.slurm.outage = NoOutage()
     await follows(running)
 
     assert running.moved == [("gpu02", SECOND)]
 
 
-async def test_a_job_that_is_started_twice_before_it_is_seen_has_its_last_port(running: Story) -> None:
+async def test_a_job_that_is_started_twice_before_it_is_seen_has_the_port_of_its_last_run(running: Story) -> None:
     await waits_again(running)
-    assert await running.session.announce_port(SECOND)
-    running.slurm.advance(70)  # it was started again after that announcement: that server is gone
-    before = running.slurm.clock()
-    await running.when(lambda: running.slurm.clock() > before + 5)
-    assert running.session.following, "the old announcement is not believed"
+    running.slurm.happens("1", Requeued(after_s=65, wait_s=60))
+    running.slurm.advance(62)
+    running.slurm.outage = SlurmSilent()
+    assert await running.announce(SECOND, 1)
+    running.slurm.advance(70)
+    running.slurm.outage = NoOutage()
 
-    assert await running.session.announce_port(THIRD)
+    assert await running.announce(THIRD, 2)
+    assert not await running.announce(SECOND, 1)
     await follows(running)
 
-    assert running.moved == [("gpu02", THIRD)]
+    assert running.moved == [("gpu03", THIRD)]
+
+
+async def test_a_job_that_was_started_once_more_than_we_saw_is_followed_by_slurms_own_count(running: Story) -> None:
+    """The announcement of one run met a snapshot of the next one."""
+    await waits_again(running)
+    running.slurm.happens("1", Requeued(after_s=65, wait_s=60))
+    running.slurm.advance(135)
+    assert await running.announce(SECOND, 1)
+    await follows(running)
+
+    assert await running.announce(THIRD, 2)
+    await follows(running)
+
+    assert running.moved == [("gpu03", SECOND), ("gpu03", THIRD)]
+
+
+async def test_a_requeued_job_that_dies_between_its_announcement_and_the_next_snapshot_is_not_followed_for_ever(
+    running: Story,
+) -> None:
+    await waits_again(running)
+    following = running.session.address.following
+    assert following
+    running.slurm.happens("1", FailsWith(1, after_s=61))
+    running.slurm.advance(60)
+    running.slurm.outage = SlurmSilent()
+    assert await running.announce(SECOND, 1)
+    running.slurm.advance(10)
+    running.slurm.outage = NoOutage()
+
+    await asyncio.wait([following], timeout=5)
+
+    assert following.cancelled()
+    assert await running.session.poll() == 1
 
 
 async def test_a_session_that_is_stopped_meanwhile_is_not_followed_any_more(running: Story) -> None:
     await waits_again(running)
-    following = running.session.following
+    following = running.session.address.following
     assert following
 
     await running.session.stop()
     await asyncio.wait([following], timeout=1)
 
     assert following.cancelled()
-    assert running.session.following is None, "the next session of this person is a new one"
+    assert running.session.address.following is None, "the next session of this person is a new one"
 
 
 async def test_a_session_that_ends_meanwhile_is_not_followed_any_more(running: Story) -> None:
     """JupyterHub does not stop what has ended: it only clears it."""
     await waits_again(running)
-    following = running.session.following
+    following = running.session.address.following
     assert following
 
     running.session.clear()
@@ -368,7 +417,7 @@ async def test_a_session_that_ends_meanwhile_is_not_followed_any_more(running: S
 async def test_an_announcement_that_comes_before_the_hub_has_seen_the_requeue_is_taken(running: Story) -> None:
     running.slurm.advance(82 - running.slurm.clock())
 
-    assert await running.session.announce_port(SECOND)
+    assert await running.announce(SECOND, 1)
     await follows(running)
 
     assert running.moved == [("gpu02", SECOND)]
@@ -387,7 +436,7 @@ async def test_a_session_that_waited_is_resumed_with_the_very_job(story: Story, 
     assert await again.session.resume()
     waiting = asyncio.ensure_future(again.wait())
     await again.when(lambda: slurm.clock() > 301)
-    await again.session.announce_port(FIRST)
+    await again.announce(FIRST)
 
     assert await waiting == ("gpu01", FIRST)
     assert (again.saved[-1].job_id, again.saved[-1].token, len(slurm.jobs)) == ("1", "token", 1)
@@ -416,7 +465,7 @@ async def test_a_session_whose_hub_was_killed_before_sbatch_ran_is_submitted_ane
 
 
 async def test_nothing_of_a_session_that_was_never_submitted_is_in_the_next_one(story: Story) -> None:
-    story.session.load(SessionState("abc1230000000000", "", "old", 0, Announcement(FIRST, 1.0), Place("gpu01", "")))
+    story.session.load(SessionState("abc1230000000000", "", "old", 0, Announcement(FIRST, 0), Place("gpu01")))
     assert not await story.session.resume()
 
     await story.session.submit(SUBMISSION, "token")
@@ -448,24 +497,154 @@ class _SilentFor(SlurmSilent):
         return None if is_over else super().answer(command, since_s, timeout_s)
 
 
-@pytest.mark.parametrize(("announced_s", "port"), [(5, FIRST), (-15, FIRST), (-60, SECOND)])
-async def test_a_port_announced_to_a_hub_that_went_away_counts_unless_the_job_has_been_started_again_since(
-    slurm: FakeSlurm, site: Site, announced_s: float, port: int
-) -> None:
+async def test_a_port_announced_to_a_hub_that_went_away_counts(slurm: FakeSlurm, site: Site) -> None:
     slurm.next_job(Runs(after_s=4))
     story = Story(slurm, site)
     await story.session.submit(SUBMISSION, "token")
-    announcement = Announcement(FIRST, slurm.now.timestamp() + announced_s)
-    again = Story(slurm, site)
-    again.session.load(SessionState(KEY, "1", "token", announcement=announcement))
+    slurm.advance(5)
+    assert await story.announce(FIRST)
+    again = story.after_a_restart(site)
     assert await again.session.resume()
 
-    waiting = asyncio.ensure_future(again.wait())
-    await again.when(lambda: waiting.done() or slurm.clock() > 6)
-    if not waiting.done():
-        assert await again.session.announce_port(SECOND)
+    assert await again.wait() == ("gpu01", FIRST)
 
-    assert await waiting == ("gpu01", port)
+
+async def test_where_the_job_was_started_again_while_the_hub_was_away_its_new_server_says_so(
+    slurm: FakeSlurm, site: Site
+) -> None:
+    slurm.next_job(Requeued(after_s=10, wait_s=60))
+    story = Story(slurm, site)
+    await story.session.submit(SUBMISSION, "token")
+    assert await story.announce(FIRST)
+    again = story.after_a_restart(site)
+    slurm.advance(90)
+    assert await again.session.resume()
+    nobody: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def first_answer(node: str, port: int) -> None:
+        again.asked.append((node, port))
+        if port == FIRST:
+            await nobody
+
+    waiting = asyncio.ensure_future(again.wait(first_answer))
+    await again.when(lambda: again.asked)
+    assert await again.announce(SECOND, 1)
+
+    assert await waiting == ("gpu02", SECOND)
+
+
+async def test_a_lost_announcement_comes_again_and_nothing_ends_meanwhile(slurm: FakeSlurm, site: Site) -> None:
+    """A restored backup: the session waited when it was made, and its server has been ready since."""
+    story = Story(slurm, site)
+    await story.session.submit(SUBMISSION, "token")
+    again = story.after_a_restart(site)
+    slurm.advance(600)
+    assert await again.session.resume()
+    waiting = asyncio.ensure_future(again.wait())
+    await again.when(lambda: slurm.clock() > 600 + 1800)
+    assert not waiting.done(), "Slurm says that the job lives"
+
+    assert await again.announce(FIRST)
+
+    assert await waiting == ("gpu01", FIRST)
+
+
+async def test_a_backup_of_before_a_requeue_is_followed_to_where_the_job_runs_now(
+    running: Story, slurm: FakeSlurm, site: Site
+) -> None:
+    again = running.after_a_restart(site)
+    slurm.advance(100)
+
+    assert await again.session.poll() is None
+    assert again.saved[-1].port == 0
+    assert await again.announce(SECOND, 1)
+    await follows(again)
+
+    assert again.moved == [("gpu02", SECOND)]
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Asia/Kathmandu"])
+async def test_a_changed_time_zone_moves_nothing(
+    story: Story, site: Site, zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await story.runs()
+    again = story.after_a_restart(site)
+    epochs = int(story.slurm.jobs["1"].submitted_at.timestamp())
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        shift = epochs - int(story.slurm.jobs["1"].submitted_at.timestamp())
+        story.slurm.now += timedelta(seconds=shift)  # the cluster's clock is right: it prints another local time now
+        for job in story.slurm.jobs.values():
+            job.submitted_at += timedelta(seconds=shift)
+
+        assert await again.session.poll() is None
+
+        assert again.session.state == story.session.state
+        assert again.session.address.following is None
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+# -- a job is ours by its name, never by its number alone ------------------------------------------------
+
+
+async def test_a_job_of_the_same_number_and_person_is_not_the_session(story: Story, slurm: FakeSlurm) -> None:
+    """slurmctld lost its state, and counts from 1 again: the number is a batch job of the same person now."""
+    await story.runs()
+    slurm.lose_state()
+    own = slurm.take("alice", {"job-name": "training", "partition": "sxm2"})
+    assert own.id == story.session.state.job_id
+    queue = await story.session.cluster.queue(-1)
+    assert story.session.needs_poll(queue)
+
+    assert await story.session.poll() == 1
+    assert "lost its record" in story.session.state.last_end
+    assert story.session.watched.job is None
+    await story.session.stop()
+
+    assert slurm.status(own).state == "RUNNING"
+
+
+async def test_a_stop_leaves_a_job_of_another_name_alone(story: Story, slurm: FakeSlurm) -> None:
+    await story.runs()
+    slurm.lose_state()
+    own = slurm.take("alice", {"job-name": "training", "partition": "sxm2"})
+
+    await story.session.stop()
+
+    assert slurm.status(own).state == "RUNNING"
+
+
+async def test_a_wrong_number_from_sbatch_is_not_believed(story: Story, slurm: FakeSlurm) -> None:
+    other = slurm.take("alice", {"job-name": "training", "partition": "sxm2"})
+    slurm.outage = SbatchSays(other.id)
+
+    await story.session.submit(SUBMISSION, "token")
+
+    assert story.session.state.job_id == "2"
+
+
+async def test_a_session_with_a_wrong_number_is_found_by_its_key(story: Story, slurm: FakeSlurm, site: Site) -> None:
+    await story.runs()
+    other = slurm.take("alice", {"job-name": "training", "partition": "sxm2"})
+    story.saved.append(replace(story.saved[-1], job_id=other.id))
+    again = story.after_a_restart(site)
+
+    assert await again.session.poll() is None
+    assert await again.session.poll() is None
+
+    assert again.session.state.job_id == "1"
+
+
+async def test_a_job_whose_person_has_only_a_number_just_now_is_kept(story: Story, slurm: FakeSlurm) -> None:
+    """The name service of the hub's host hangs: squeue and scontrol print numbers."""
+    await story.runs()
+    job = slurm.jobs["1"]
+    slurm.jobs["1"] = replace(job, user="20001")
+
+    assert await story.session.poll() is None
 
 
 async def test_a_session_that_runs_is_found_running(story: Story, site: Site) -> None:
@@ -490,7 +669,10 @@ async def test_an_end_is_noticed_with_its_reason_and_its_secrets_are_removed(sto
     assert await story.session.poll() == 1
 
     assert story.session.state.last_end == "The session's job failed with exit code 2."
-    assert slurm.environments == {}
+    await story.when(lambda: not slurm.environments)
+    for _ in range(2):  # JupyterHub asks three times
+        assert await story.session.poll() == 1
+    assert len([command for command in slurm.asked if command[0] == "sudo"]) == 2, "one submission, one clean-up"
     story.session.clear()
     assert story.session.state == SessionState(last_end="The session's job failed with exit code 2.")
 
@@ -535,6 +717,6 @@ async def test_a_lost_submission_that_is_found_nowhere_is_told_as_such(story: St
 
 
 def test_a_place_is_one_run_of_a_job() -> None:
-    job = Job("1", "RUNNING", "sxm2", "alice", "gpu01", starts_at=datetime(2026, 11, 21, 9))
-    assert place_of(job) == Place("gpu01", "2026-11-21T09:00:00")
-    assert place_of(Job("1", "RUNNING", "sxm2", "alice", "gpu01")) == Place("gpu01", "")
+    job = Job("1", "RUNNING", "sxm2", "alice", "gpu01", starts_at=datetime(2026, 11, 21, 9, tzinfo=UTC))
+    assert place_of(job) == Place("gpu01", 1795251600)
+    assert place_of(Job("1", "RUNNING", "sxm2", "alice", "gpu01")) == Place("gpu01", 0)

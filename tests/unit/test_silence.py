@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from portal.errors import SlurmUnavailable
-from portal.slurm import accounting
+from portal.slurm import runner
 from portal.slurm.accounting import JobEnd
 from portal.slurm.cluster import Cluster, _with_name
 from portal.slurm.runner import Result, RunError
@@ -37,12 +37,13 @@ def over() -> Iterator[threading.Event]:
 def silent_names(monkeypatch: pytest.MonkeyPatch, over: threading.Event) -> None:
     """A name service that answers nobody."""
 
-    def silent(_number: int) -> Any:
+    def silent(_whom: object) -> Any:
         over.wait(20)
         raise KeyError("nobody")
 
     monkeypatch.setattr(pwd, "getpwuid", silent)
-    monkeypatch.setattr(accounting, "NAME_WITHIN_S", 0.05)
+    monkeypatch.setattr(pwd, "getpwnam", silent)
+    monkeypatch.setattr(runner, "NAME_WITHIN_S", 0.05)
 
 
 @pytest.mark.usefixtures("silent_names")
@@ -120,3 +121,18 @@ def test_who_looks_on_while_the_launcher_is_silent_is_told_that_it_is_slow() -> 
 
     assert soon.text == "The job is handed to Slurm."
     assert "slow to answer" in later.text
+
+
+@pytest.mark.usefixtures("silent_names")
+async def test_an_account_is_not_taken_for_removed_by_a_name_service_that_is_silent(over: threading.Event) -> None:
+    asking = asyncio.ensure_future(runner.is_account("alice"))
+    await asyncio.wait([asking], timeout=5)
+    over.set()
+
+    assert asking.done(), "it waits for the name service"
+    assert asking.result() is True
+
+
+async def test_an_account_that_the_name_service_does_not_know_is_removed() -> None:
+    assert await runner.is_account("root")
+    assert not await runner.is_account("nobody-of-this-name")

@@ -13,6 +13,7 @@ from traitlets.config import Config
 
 from portal.errors import SiteError
 from portal.hub.app import PortalHub
+from portal.session_state import Announcement
 from spawners.profiles import PortalProfilesSpawner
 from spawners.slurm import SlurmSessionSpawner
 
@@ -60,11 +61,11 @@ async def test_a_hub_that_refuses_its_settings_ends_with_their_faults(
 async def test_the_profile_switch_hands_a_port_on_and_answers_what_its_child_does(expected: bool) -> None:
     taken: list[int] = []
 
-    async def announce_port(port: int) -> bool:
-        taken.append(port)
+    async def announce_port(announcement: Announcement) -> bool:
+        taken.append(announcement.port)
         return expected
 
     switch: Any = SimpleNamespace(child_spawner=SimpleNamespace(announce_port=announce_port))
 
-    assert await PortalProfilesSpawner.announce_port(switch, 40123) is expected
+    assert await PortalProfilesSpawner.announce_port(switch, Announcement(40123)) is expected
     assert taken == [40123]

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from portal.hub.app import PortalHub
-from portal.slurm.cluster import Cluster, QueueSnapshot
+from portal.slurm.cluster import Cluster
+from portal.slurm.snapshot import QueueSnapshot
 from portal.testing.fake_slurm import FakeSlurm
 
 

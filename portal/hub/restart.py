@@ -1,0 +1,75 @@
+"""What a hub that was restarted does about the sessions that run: it believes Slurm, and nothing else.
+
+JupyterHub itself (6.1, ``check_spawner`` in app.py) stops every server that does not answer within a time. A server
+may be silent for as long as its node or a home hangs, while Slurm says that its job lives: here nobody but the person
+ends it then, and it can be stopped at any time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+UserStopped = Callable[[Any, str], Awaitable[None]]
+
+
+class RunningSessions:
+    """The sessions that ran when the hub was ended, each looked at once.
+
+    Args:
+        commit: writes JupyterHub's database.
+        user_stopped: tells JupyterHub of a session that has ended, as its own callback does.
+        is_blocked: whether a person may not use the hub any more.
+    """
+
+    def __init__(
+        self,
+        commit: Callable[[], None],
+        user_stopped: UserStopped,
+        is_blocked: Callable[[str], bool],
+        log: logging.Logger,
+    ) -> None:
+        self._commit = commit
+        self._user_stopped = user_stopped
+        self._is_blocked = is_blocked
+        self._log = log
+
+    async def look(self, spawner: Any) -> None:
+        """Keep a session that lives, and stop one that has ended. Its check was pending until now."""
+        user = spawner.user
+        try:
+            lives = not self._is_blocked(user.name) and await self._lives(spawner)
+            if lives:
+                await self._find(spawner)
+                spawner.add_poll_callback(self._user_stopped, user, spawner.name)
+                spawner.start_polling()
+            else:
+                await user.stop(spawner.name)
+        except Exception:
+            self._log.exception("The session %s could not be looked at; it is kept", spawner._log_name)
+        finally:
+            spawner._check_pending = False
+
+    async def _lives(self, spawner: Any) -> bool:
+        """False only when its spawner knows that it has ended."""
+        try:
+            status = await spawner.poll()
+        except Exception:
+            self._log.exception("Nothing is known of the session %s; it is kept", spawner._log_name)
+            return True
+        self._log.info("The session %s %s", spawner._log_name, "still runs" if status is None else "has ended")
+        return status is None
+
+    async def _find(self, spawner: Any) -> None:
+        """JupyterHub's record of where it listens follows what the spawner knows."""
+        url = await spawner.get_url()
+        if url == spawner.server.url:
+            return
+        parts = urlsplit(url)
+        self._log.warning("The session %s listens at %s, not at %s", spawner._log_name, url, spawner.server.url)
+        spawner.server.protocol = parts.scheme
+        spawner.server.ip = parts.hostname
+        spawner.server.port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._commit()

@@ -1,0 +1,56 @@
+"""The private folder of a session on its node: what a killed server left goes with the next session."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from portal.singleuser import runtime
+
+HOLDS_ONE = """
+import os, time
+from portal.singleuser.runtime import runtime_folder
+print(runtime_folder(), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Temporary folders are made below a folder of the test."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return tmp_path
+
+
+def test_the_folder_of_a_session_that_lives_stays_and_that_of_a_killed_one_goes(elsewhere: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLDS_ONE], stdout=subprocess.PIPE, text=True) as session:
+        assert session.stdout
+        folder = Path(session.stdout.readline().strip())
+        assert folder.parent == elsewhere
+        assert folder.stat().st_mode & 0o777 == 0o700
+        runtime.remove_leftovers()
+        assert folder.is_dir(), "its session lives"
+        session.kill()
+
+    runtime.remove_leftovers()
+
+    assert not folder.exists()
+
+
+def test_what_is_not_a_sessions_folder_is_left_alone(elsewhere: Path) -> None:
+    (elsewhere / "dsp-no-lock").mkdir()
+    (elsewhere / "dsp-file").write_text("x")
+    other = elsewhere / "other"
+    other.mkdir()
+    (other / runtime.LOCK).touch()
+    (elsewhere / "dsp-link").symlink_to(other)
+
+    runtime.remove_leftovers()
+
+    assert sorted(path.name for path in elsewhere.iterdir()) == ["dsp-file", "dsp-link", "dsp-no-lock", "other"]
+    assert (other / runtime.LOCK).exists()
