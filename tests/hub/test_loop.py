@@ -55,7 +55,8 @@ def silent_sudo() -> Iterator[None]:
             yield
             frozen.result()
         finally:
-            subprocess.call(["pkill", "-CONT", *sudo])
+            # More than once: sudo stops again when it sees that its child was stopped.
+            eventually(lambda: subprocess.call(["pkill", "-CONT", *sudo]), "sudo goes on to its end")
 
 
 @pytest.mark.parametrize("silence", [silent_name_service, silent_sudo])
