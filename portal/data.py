@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
 
 
+@functools.cache  # it does not move while a process lives, and the hub asks in its event loop
 def folder(name: str) -> Path:
     """The folder of shared files called ``name`` ("templates", "notebooks", "deploy").
 

@@ -7,9 +7,12 @@ a default, and one that is not known is passed over.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Container, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+
+from portal.errors import SiteError
 
 if TYPE_CHECKING:  # a session starts without the settings of the site
     from portal.site import Site
@@ -20,6 +23,8 @@ TLS = "DSPORTAL_TLS"  # the texts of certificate, key and authorities, as one JS
 TLS_PARTS = ("keyfile", "certfile", "cafile")  # its keys
 KERNELS_PATH = "JUPYTER_PATH"  # Jupyter's own: where kernelspecs are looked for
 DEFAULT_TITLE = "Data Scientist Portal"
+OURS = (SETTINGS, TLS, KERNELS_PATH, *(f"JUPYTERHUB_SSL_{part}" for part in ("KEYFILE", "CERTFILE", "CLIENT_CA")))
+_PASSES = re.compile(r"(JUPYTERHUB|JPY|DSPORTAL|JUPYTER)_[A-Z0-9_]+\Z", re.ASCII)  # portal-launch takes no other name
 
 
 @dataclass(frozen=True)
@@ -85,8 +90,36 @@ class SessionSettings:
         )
 
 
+def check_variables(given: Mapping[str, object]) -> None:
+    """Look at what an administrator wants in the environment of each session's server (``c.Spawner.environment``).
+
+    Raises:
+        SiteError: a variable that would not reach a session, or a value that is neither a text nor a function.
+    """
+    if faults := [fault for name, value in given.items() if (fault := _fault(name, value))]:
+        raise SiteError("c.Spawner.environment", faults)
+
+
+def _fault(name: str, value: object) -> str:
+    if name in OURS:
+        return f"{name!r} is set by the portal itself. Take it out; what it holds is decided in site.toml."
+    if not _PASSES.match(name):
+        return (
+            f"{name!r} would not reach a session. Allowed are names of capital letters, digits and _ that begin with "
+            "JUPYTERHUB_, JUPYTER_, JPY_ or DSPORTAL_. Take it out; a variable for notebooks belongs in the module of "
+            "their kernel, one for every job in Slurm's TaskProlog."
+        )
+    if not (isinstance(value, str) or callable(value)):
+        return f"{name!r} is {value!r}: a value is a text, or a function of the spawner that answers one."
+    return ""
+
+
 def environment(
-    settings: SessionSettings, kernels_folder: str, jupyterhub: Mapping[str, str], tls: str = ""
+    settings: SessionSettings,
+    kernels_folder: str,
+    jupyterhub: Mapping[str, str],
+    tls: str = "",
+    chosen: Container[str] = (),
 ) -> dict[str, str]:
     """The environment of a session's server, which travels in a file that only the person can read.
 
@@ -94,8 +127,9 @@ def environment(
         kernels_folder: where the site's kernelspecs are.
         jupyterhub: everything that JupyterHub would give; only its own variables are handed on.
         tls: the texts of the session's certificate (:data:`TLS`); ``""`` = no internal TLS.
+        chosen: the names of those variables in ``jupyterhub`` that an administrator has set.
     """
-    hubs = {name: text for name, text in jupyterhub.items() if name.startswith("JUPYTERHUB_")}
+    hubs = {name: text for name, text in jupyterhub.items() if name.startswith("JUPYTERHUB_") or name in chosen}
     without_files = {name: text for name, text in hubs.items() if not name.startswith("JUPYTERHUB_SSL_")}
     ours = {SETTINGS: settings.to_text(), KERNELS_PATH: kernels_folder}
     return without_files | ours | ({TLS: tls} if tls else {})

@@ -65,13 +65,28 @@ def submitted(request: SessionRequest, site: Site) -> str:
     )
 
 
-def view(job: Job | None, stale_s: float = 0.0, outlook: Outlook = NOTHING_KNOWN, unresolved: str = "") -> View:
-    """What happens now to a session that is starting."""
+HANDED_OVER_WITHIN_S = 10.0  # a job is there after one; the launcher needs the account and its home
+_HANDED_OVER_SLOWLY = (
+    "The job is still being handed to Slurm: your home, or the cluster's list of accounts, is slow to answer. "
+    "You need not do anything; the portal says so if it fails."
+)
+
+
+def view(
+    job: Job | None,
+    stale_s: float = 0.0,
+    outlook: Outlook = NOTHING_KNOWN,
+    unresolved: str = "",
+    *,
+    watched_for_s: float = 0.0,
+) -> View:
+    """What happens now to a session that is starting; ``watched_for_s`` is how long somebody has looked on."""
     if stale_s > 0:
         how_long = f" for {stale_s:.0f} s" if math.isfinite(stale_s) else ""
         return View(20, f"Slurm has not answered{how_long}; the session keeps its place.")
     if job is None:
-        return View(10, "The job is handed to Slurm.")
+        is_slow = watched_for_s > HANDED_OVER_WITHIN_S
+        return View(10, _HANDED_OVER_SLOWLY if is_slow else "The job is handed to Slurm.")
     if job.phase is Phase.WAITING and job.state != "CONFIGURING":
         return View(20, _waiting(job, outlook))
     if job.phase is Phase.ENDED:

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import batchspawner
 from sqlalchemy.orm import object_session
 from traitlets import Unicode, default
+from traitlets.config import Config
 
 from portal import data
 from portal.errors import PortalError, RequestError, SessionEnded
+from portal.hub.certificates import SessionCertificates
 from portal.hub.context import HubContext, context_of
 from portal.request import SessionRequest, checked
-from portal.session_settings import TLS_PARTS, SessionSettings, environment
+from portal.session_settings import SessionSettings, check_variables, environment
 from portal.session_state import Announcement, SessionState
 from portal.site import Site, load
 from portal.slurm.cluster import Cluster
@@ -39,7 +39,7 @@ from spawners.startup import first_answer
 site_of = functools.cache(load)  # the settings, read once
 
 
-class SlurmSessionSpawner(batchspawner.SlurmSpawner):  # type: ignore[misc]
+class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # type: ignore[misc]
     """Starts a person's JupyterLab as a Slurm job, through portal-launch."""
 
     site_file = Unicode("/etc/dsportal/site.toml", help="The settings file of the site.").tag(config=True)
@@ -53,6 +53,12 @@ class SlurmSessionSpawner(batchspawner.SlurmSpawner):  # type: ignore[misc]
     def add_handlers() -> None:
         """Put the addresses at which sessions announce themselves where JupyterHub finds them."""
         callback.install()
+
+    @classmethod
+    def check_settings(cls, config: Config) -> None:
+        """Refuse an environment of which a session would get a part only."""
+        for section in cls.section_names():
+            check_variables(config[section].get("environment", {}))
 
     @default("start_timeout")
     def _start_timeout(self) -> int:
@@ -215,11 +221,13 @@ class SlurmSessionSpawner(batchspawner.SlurmSpawner):  # type: ignore[misc]
         if self._request:
             yield {"progress": 5, "message": f"Asked for: {messages.submitted(self._request, self.site)}."}
         outlook = QueueOutlook(self.cluster, timings.MAINTENANCE_WITHIN)
+        began = self.cluster.now()
         last = None
         while True:
             watched = self.session.watched
             known = NOTHING_KNOWN if watched.stale_s else await outlook.of(watched.job)
-            shown = messages.view(watched.job, watched.stale_s, known, self._unresolved)
+            for_s = self.cluster.now() - began
+            shown = messages.view(watched.job, watched.stale_s, known, self._unresolved, watched_for_s=for_s)
             if shown != last:
                 yield {"progress": shown.percent, "message": shown.text}
             last = shown
@@ -242,19 +250,17 @@ class SlurmSessionSpawner(batchspawner.SlurmSpawner):  # type: ignore[misc]
 
     async def _environment(self) -> dict[str, str]:
         """JupyterHub's own variables, and what the session must know of the site."""
+        check_variables(self.environment)  # a hook, or a group of JupyterHub's, may have set more
         settings = SessionSettings.of(self.site, notebooks=str(data.folder("notebooks")))
-        tls = await asyncio.to_thread(_certificates, self.cert_paths) if self.internal_ssl else ""
-        return environment(settings, self.site.kernels.folder, self.get_env(), tls)
+        return environment(
+            settings, self.site.kernels.folder, self.get_env(), await self.certificates(), self.environment
+        )
 
-    async def move_certs(self, paths: dict[str, str]) -> dict[str, str]:
-        """Nothing is moved: the certificates travel with the rest of the environment."""
-        return paths
+    def user_env(self, env: dict[str, str]) -> dict[str, str]:
+        """A session finds home and shell on its node: batchspawner would wait here for the name service."""
+        return env
 
-    @default("ssl_alt_names")
-    def _ssl_alt_names(self) -> Callable[[Any], Awaitable[list[str]]]:
-        return self._node_names
-
-    async def _node_names(self, _spawner: Any) -> list[str]:
+    async def node_names(self) -> list[str]:
         """Every name that the session may have: Slurm has not chosen its node yet."""
         partition = options.remembered(self.user_options or {}).partition
         nodes = (await self.cluster.nodes()).nodes.values()
@@ -288,8 +294,3 @@ class SlurmSessionSpawner(batchspawner.SlurmSpawner):  # type: ignore[misc]
         if self.server:
             self.server.ip = node
             self.server.port = port
-
-
-def _certificates(paths: Mapping[str, str]) -> str:
-    """The texts of the certificate, its key and the authorities, as one JSON object."""
-    return json.dumps({name: Path(paths[name]).read_text() for name in TLS_PARTS})

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from typing import Any, NoReturn, Protocol
 from urllib.parse import urlsplit
 
-from jupyterhub.utils import make_ssl_context, wait_for_http_server
+from jupyterhub.utils import wait_for_http_server
 
 from portal.errors import SessionEnded
+from portal.hub.certificates import own_context
 from portal.site import Site
 from portal.slurm.accounting import JobEnd
 from portal.slurm.cluster import Cluster
@@ -37,9 +38,7 @@ async def first_answer(
         unresolved(host)
         await asyncio.sleep(timings.NAME_EVERY_S)
     unresolved("")
-    context = make_ssl_context(
-        settings.get("internal_ssl_key"), settings.get("internal_ssl_cert"), cafile=settings.get("internal_ssl_ca")
-    )
+    context = await own_context(settings)
     await wait_for_http_server(f"{url}api", timeout=timings.FIRST_ANSWER_S, ssl_context=context)
 
 

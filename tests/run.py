@@ -61,7 +61,10 @@ class Ring:
 RINGS = (
     Ring("unit", False, "pure rooms, promises (imports, docs, wheel contents)"),
     Ring(
-        "upstream", False, "JupyterHub's own tests of spawners and REST, on our spawner and FakeSlurm", beside=("unit",)
+        "upstream",
+        False,
+        "JupyterHub's own tests of spawners and REST, on our spawner and FakeSlurm",
+        beside=("unit", "simulation"),
     ),
     Ring("simulation", False, "hours of many sessions on FakeSlurm, with faults of all kinds; it prints its seed"),
     Ring("contract", True, "the cluster on real Slurm", beside=("directory", "session")),

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from jupyterhub import orm
 from jupyterhub.app import JupyterHub
 from jupyterhub.metrics import RUNNING_SERVERS
-from jupyterhub.utils import make_ssl_context
-from sqlalchemy import event
+from sqlalchemy import event, text
 from sqlalchemy.orm import ORMExecuteState, Session, lazyload, selectinload
 from tornado.escape import json_encode, url_escape
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from traitlets import Float, Unicode
 
-from portal.hub import routes
+from portal.errors import SiteError
+from portal.hub.certificates import own_context
 from portal.hub.context import RESUMER, SETTING, HubContext
-from portal.hub.proxy import ApartProxy
-from portal.hub.restart import RunningSessions
+from portal.hub.restart import RunningSessions, bring_back
 from portal.hub.watch import SessionWatch, WatchedSpawner
 from portal.session_state import SessionState
 from portal.slurm.cluster import Cluster
@@ -39,6 +39,14 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     settle_every_s = Float(60, help="Seconds between two looks for jobs that no session holds.").tag(config=True)
     watch_every_s = Float(12, help="Seconds between two looks at the jobs of all running sessions.").tag(config=True)
 
+    async def initialize(self, argv: Sequence[str] | None = None) -> None:
+        """Make the hub ready to start; settings that it refuses end it with their faults, not with a traceback."""
+        try:
+            await super().initialize(argv)
+        except SiteError as error:
+            self.log.critical("The portal does not start. %s", error.message)
+            self.exit(1)
+
     def init_logging(self) -> None:
         """What the portal's own modules say goes where JupyterHub's words go."""
         super().init_logging()
@@ -53,7 +61,9 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
 
     def init_handlers(self) -> None:
         """The addresses at which sessions announce themselves belong to the spawner, as the login page to the login."""
-        if hasattr(self.spawner_class, "add_handlers"):  # a site may have set another spawner
+        if hasattr(self.spawner_class, "check_settings"):  # a site may have set another spawner
+            self.spawner_class.check_settings(self.config)
+        if hasattr(self.spawner_class, "add_handlers"):
             self.spawner_class.add_handlers()
         super().init_handlers()
 
@@ -105,11 +115,9 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
 
     async def start(self) -> None:
         """Start the hub, look at the sessions that ran, then resume those that waited."""
-        if not isinstance(self.proxy, ApartProxy):  # which may use the one of before
-            routes.end_proxy_of_before(getattr(self.proxy, "pid_file", ""))
         await super().start()
         self.context.serving.set()
-        self._routing = asyncio.ensure_future(routes.bring_back(self._check_routes, self._looked, self.log))
+        self._routing = asyncio.ensure_future(bring_back(self._check_routes, self._looked, self.log))
         self._few_at_once = asyncio.Semaphore(RESUME_AT_ONCE)
         self._background = [asyncio.ensure_future(self._resume(*session)) for session in self._waiting]
         if cluster := self.context.cluster:
@@ -132,7 +140,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             headers=headers,
             body=json_encode(options),
             request_timeout=60,
-            ssl_options=self._own_tls(),
+            ssl_options=await own_context(self.tornado_settings),
         )
         for attempt in range(1, RESUME_TRIES + 1):
             try:
@@ -144,12 +152,6 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
                 self.log.warning("The session of %s that waited: try %s: %s", username, attempt, error)
                 await asyncio.sleep(min(attempt * 2, 30))
 
-    def _own_tls(self) -> Any:
-        """The hub's own certificate, which its address asks for when the site has internal TLS."""
-        if not self.internal_ssl:
-            return None
-        return make_ssl_context(self.internal_ssl_key, self.internal_ssl_cert, cafile=self.internal_ssl_ca)
-
     def services_api_token(self, name: str) -> str:
         """The token of one of our own services."""
         return str(self._service_map[name].api_token)
@@ -159,7 +161,11 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             yield from list(user.spawners.values())
 
     def _held_keys(self) -> set[str]:
-        return {_state_of(row).key for row in self.db.query(orm.Spawner).all()}
+        """The keys of all sessions. Most rows are people without one: only ours are read, and only their state."""
+        self.db.flush()
+        ours = text("SELECT state FROM spawners WHERE state LIKE :ours")
+        rows = self.db.execute(ours, {"ours": f"%{self.hub_id}%"})
+        return {SessionState.from_json(json.loads(state)).key for (state,) in rows}
 
 
 @contextmanager

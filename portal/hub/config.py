@@ -104,6 +104,7 @@ def _free_ports() -> dict[str, int]:
 def _pages(c: Any, site: Site, *, local: bool) -> None:
     templates = data.folder("templates") / "hub"
     c.JupyterHub.template_paths = [str(templates)]
+    c.JupyterHub.jinja_environment_options = {"auto_reload": False}  # else each page looks at its files anew
     c.JupyterHub.template_vars = {
         "site_title": site.portal.title,
         "cluster_name": site.cluster.name,

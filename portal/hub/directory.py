@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed, PortalError
-from portal.hub.ldap_tls import TrustedCertificates
+from portal.hub.certificates import TrustedCertificates
 from portal.site import Identity, LdapTable
 
 with warnings.catch_warnings():  # ldap3 2.9.1 takes two names of pyasn1 by their old spelling

@@ -7,11 +7,14 @@ ends it then, and it can be stopped at any time.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
+ROUTES_EVERY_S = 2.0  # while a restarted hub looks at its sessions
+ROUTES_EVERY_MAX_S = 30.0
 UserStopped = Callable[[Any, str], Awaitable[None]]
 
 
@@ -73,3 +76,27 @@ class RunningSessions:
         spawner.server.ip = parts.hostname
         spawner.server.port = parts.port or (443 if parts.scheme == "https" else 80)
         self._commit()
+
+
+async def bring_back(check_routes: Callable[[], Awaitable[None]], sessions: asyncio.Future[int], log: Any) -> None:
+    """Bring the sessions back into the new proxy; one whose node is silent keeps no other one waiting.
+
+    Arguments:
+        check_routes: adds the routes of all sessions that are known so far.
+        sessions: done when each session of before was looked at, with their number.
+    """
+    every_s = ROUTES_EVERY_S
+    is_complete = False
+    while not is_complete:
+        looked, _ = await asyncio.wait([sessions], timeout=every_s)
+        try:
+            await check_routes()
+            is_complete = bool(looked)
+        except Exception:  # the proxy is being started again, for one
+            log.exception("The routes of the sessions: tried again")
+            await asyncio.sleep(every_s)
+        every_s = min(every_s * 2, ROUTES_EVERY_MAX_S)
+    if error := sessions.exception():
+        log.error("Not all sessions could be looked at", exc_info=error)
+    else:
+        log.info("%s sessions were looked at", sessions.result())

@@ -17,6 +17,7 @@ from portal.slurm.cluster import Cluster
 from portal.slurm.jobs import SessionJob
 from portal.slurm.snapshot import QueueSnapshot
 
+SETTLE_AT_ONCE = 8
 Log = logging.Logger | logging.LoggerAdapter[logging.Logger]
 
 
@@ -47,6 +48,7 @@ class SessionWatch:
         spawners: all spawners now, whatever they do.
         held_keys: the session keys that the database holds now.
         said: what the log was told last of a job that could not be ended.
+        polls: the spawners, by their id(), that are just being asked about.
     """
 
     cluster: Cluster
@@ -55,6 +57,7 @@ class SessionWatch:
     held_keys: Callable[[], set[str]]
     log: Log
     said: dict[str, str] = field(default_factory=dict)
+    polls: dict[int, asyncio.Future[None]] = field(default_factory=dict)
 
     async def for_ever(self, every_s: float, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do one of them again and again; a failure is logged, and the next time is soon."""
@@ -77,23 +80,33 @@ class SessionWatch:
             return
         for spawner in running:
             spawner.notice(queue)
-        await asyncio.gather(*(one.poll_and_notify() for one in running if one.ready and one.needs_poll(queue)))
+            if spawner.ready and spawner.needs_poll(queue) and id(spawner) not in self.polls:
+                self.polls[id(spawner)] = asyncio.ensure_future(self._poll(spawner))
+
+    async def _poll(self, spawner: WatchedSpawner) -> None:
+        """Ask about one session. Its home may be silent for a minute: the watch goes on meanwhile, without it."""
+        try:
+            await spawner.poll_and_notify()
+        except Exception:  # as in for_ever
+            self.log.exception("Not done, and tried again: a session's poll")
+        finally:
+            del self.polls[id(spawner)]
 
     async def settle(self) -> None:
         """End the jobs of this hub that no session holds, and remove what sessions that are over have left."""
         jobs = await self.cluster.sessions(self.hub_id)
-        held = self.held_keys()
-        for job in jobs:
-            if job.key not in held:
-                await self._settle(job)
+        held = self.held_keys() if jobs else set()
+        few = asyncio.Semaphore(SETTLE_AT_ONCE)
+        await asyncio.gather(*(self._settle(job, few) for job in jobs if job.key not in held))
         for key, person in list(self.cluster.unfinished.items()):
             await self.cluster.finish(person, key)
 
-    async def _settle(self, job: SessionJob) -> None:
+    async def _settle(self, job: SessionJob, few: asyncio.Semaphore) -> None:
         try:
-            if await self.cluster.confirmed(job):
-                await self.cluster.finish(job.user, job.key, job.id)
-                self.log.warning("Job %s of %s had no session any more; it was cancelled", job.id, job.user)
+            async with few:
+                if await self.cluster.confirmed(job):
+                    await self.cluster.finish(job.user, job.key, job.id)
+                    self.log.warning("Job %s of %s had no session any more; it was cancelled", job.id, job.user)
         except SlurmUnavailable as error:
             said = f"Job {job.id} of {job.user} has no session and could not be ended: {error.detail}"
             if self.said.get(job.id) != said:  # not every minute the same

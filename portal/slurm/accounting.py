@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pwd
 import re
 from dataclasses import dataclass, replace
 
 from portal.slurm.jobs import SLUID, Phase, phase_of
+from portal.slurm.runner import name_of
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,8 @@ def parse_sacct(stdout: str) -> JobEnd | None:
     return JobEnd(found[1], found[3], cancelled_by=found[2] or "")
 
 
-def with_name(end: JobEnd) -> JobEnd:
-    """``end`` with the name of who cancelled the job: accounting knows a number.
-
-    The name service may be slow: not for the event loop.
-    """
+async def with_name(end: JobEnd) -> JobEnd:
+    """``end`` with the name of who cancelled the job: accounting knows a number."""
     if not end.cancelled_by.isdigit():
         return end
-    try:
-        return replace(end, cancelled_by=pwd.getpwuid(int(end.cancelled_by)).pw_name)
-    except KeyError:
-        return end
+    return replace(end, cancelled_by=await name_of(int(end.cancelled_by)) or end.cancelled_by)

@@ -16,7 +16,7 @@ from portal.slurm import accounting, jobs, nodes, times
 from portal.slurm.accounting import FORGOTTEN, JobEnd
 from portal.slurm.jobs import SessionJob
 from portal.slurm.runner import Result, RunError, Runner, run
-from portal.slurm.snapshot import NodesSnapshot, PartitionsSnapshot, QueueSnapshot, SnapshotCache
+from portal.slurm.snapshot import NodesSnapshot, PartitionsSnapshot, QueueSnapshot, SnapshotCache, in_thread
 from portal.slurm.submission import LauncherAsPerson, Submission, job_name
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class Cluster:
 
     async def _query_queue(self) -> QueueSnapshot:
         listing = await self._query(jobs.squeue_command())
-        found = await asyncio.to_thread(jobs.parse_squeue, listing)  # 10,000 jobs are 50 ms of work
+        found = await in_thread(jobs.parse_squeue, listing)  # 10,000 jobs are 50 ms of work
         if not found:
             await self._check_controller()
         return QueueSnapshot(jobs=found)
@@ -97,7 +97,7 @@ class Cluster:
 
     async def _query_nodes(self) -> NodesSnapshot:
         listing = await self._query(nodes.nodes_command())
-        return NodesSnapshot(nodes=await asyncio.to_thread(nodes.parse_nodes, listing))
+        return NodesSnapshot(nodes=await in_thread(nodes.parse_nodes, listing))
 
     async def _query_partitions(self) -> PartitionsSnapshot:
         partitions = nodes.parse_partitions(await self._query(nodes.partitions_command()))
@@ -260,7 +260,7 @@ class Cluster:
         answer = await self._ask(accounting.sacct_command(job_id))
         if answer.returncode == 0 and answer.stdout.strip():
             end = accounting.parse_sacct(answer.stdout)
-            return await asyncio.to_thread(accounting.with_name, end) if end else None
+            return await accounting.with_name(end) if end else None
         return JobEnd("COMPLETED") if was_seen else None
 
     async def _with_canceller(self, job_id: str, end: JobEnd) -> JobEnd:
@@ -274,7 +274,7 @@ class Cluster:
                     return end
                 if accounted := accounting.parse_sacct(answer.stdout):
                     named = replace(end, cancelled_by=accounted.cancelled_by)
-                    return await asyncio.to_thread(accounting.with_name, named)
+                    return await accounting.with_name(named)
                 await self.pause(ACCOUNTING_WAIT_S)
         return end
 

@@ -1,14 +1,23 @@
-"""The only place where the hub starts a process: argv lists, a time-out, and the whole process group ended."""
+"""The only place where the hub starts a process: argv lists, a time-out, and the whole process group ended.
+
+And where it asks the name service, which may be silent for a minute: in threads, with a time-out as well.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
+import pwd
 import signal
 from collections.abc import Awaitable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
+
+NAME_WITHIN_S = 2.0  # the name service of the hub's host may be silent for a minute
+# Threads of its own: those of the event loop look up the nodes' addresses, and must not wait for this.
+_NAMES = ThreadPoolExecutor(2, thread_name_prefix="accounts")
 
 
 @dataclass(frozen=True)
@@ -78,3 +87,24 @@ async def _kill_group(process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(2):
                 await process.wait()
+
+
+async def name_of(number: int) -> str:
+    """The name of an account, from the name service; ``""`` when that does not know it, or is silent."""
+    asked = asyncio.get_running_loop().run_in_executor(_NAMES, pwd.getpwuid, number)
+    with contextlib.suppress(KeyError, TimeoutError):
+        async with asyncio.timeout(NAME_WITHIN_S):
+            return (await asked).pw_name
+    return ""
+
+
+async def is_account(name: str) -> bool:
+    """False only for a name that the name service does not know; one that is silent says nothing."""
+    asked = asyncio.get_running_loop().run_in_executor(_NAMES, pwd.getpwnam, name)
+    with contextlib.suppress(TimeoutError):
+        try:
+            async with asyncio.timeout(NAME_WITHIN_S):
+                await asked
+        except KeyError:
+            return False
+    return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -14,6 +15,8 @@ from portal.slurm.nodes import Node, Partition, Reservation
 
 log = logging.getLogger(__name__)
 NEVER = float("-inf")
+T = TypeVar("T")
+_THREADS = ThreadPoolExecutor(2, thread_name_prefix="slurm")
 
 
 @dataclass(frozen=True)
@@ -105,3 +108,8 @@ class SnapshotCache(Generic[S]):
             log.warning("%s does not answer; every session is kept as it was: %s", self._what, now.detail)
         elif before and not now:
             log.warning("%s answers again", self._what)
+
+
+async def in_thread(parse: Callable[[str], T], listing: str) -> T:
+    """Read a listing in a thread of our own: those of the event loop may all wait for the address of some node."""
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, parse, listing)

@@ -7,9 +7,7 @@ input and ends in a file that only the person can read.
 
 from __future__ import annotations
 
-import asyncio
 import json
-import pwd
 import re
 import secrets
 from collections.abc import Mapping
@@ -18,9 +16,13 @@ from dataclasses import dataclass
 from portal.errors import AccountGone, SlurmUnavailable
 from portal.request import SessionRequest
 from portal.site import Site
-from portal.slurm.runner import RunError, Runner
+from portal.slurm.runner import RunError, Runner, is_account
 
 LAUNCH_TIMEOUT_S = 60
+NOT_HANDED_ON = (
+    "The session could not be handed to Slurm: your home, or the cluster's list of accounts, does not answer. "
+    "Try again in some minutes; if it stays so, tell your administrator (portal doctor)."
+)
 JOB_NAME_PREFIX = "dsportal-"
 KEY_LENGTH = 16
 _KEY = re.compile(r"[0-9a-f]{16}\Z")
@@ -94,7 +96,7 @@ class LauncherAsPerson:
         try:
             done = await self._run(argv, stdin=json.dumps(request), timeout_s=LAUNCH_TIMEOUT_S)
         except RunError as error:
-            raise SlurmUnavailable("The session could not be handed to Slurm.", detail=str(error)) from error
+            raise SlurmUnavailable(NOT_HANDED_ON, detail=str(error)) from error
         try:
             answer = json.loads(done.stdout)
         except ValueError:
@@ -102,16 +104,8 @@ class LauncherAsPerson:
         if isinstance(answer, dict):
             return answer
         message = done.stderr.strip()[:500] or "no answer"
-        kind = SlurmUnavailable if await asyncio.to_thread(_has_account, username) else AccountGone
+        kind = SlurmUnavailable if await is_account(username) else AccountGone
         raise kind(
             "The portal could not act for you on this cluster; tell your administrator (portal doctor).",
             detail=f"portal-launch, exit status {done.returncode}: {message}",
         )
-
-
-def _has_account(username: str) -> bool:
-    try:
-        pwd.getpwnam(username)
-    except KeyError:
-        return False
-    return True

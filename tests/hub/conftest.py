@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from portal.launcher import SESSIONS
+from tests import loop_watch
 from tests.inside import SITE_FILE, VENV_BIN, eventually, has_no_job, home, jobs_of, sh
 
 PORT = 18000
 URL = f"http://127.0.0.1:{PORT}"
+LOOP_NOTES = "loop.jsonl"
 FOLDER = Path("/cluster/test-hub")
+QUICK = """\
+import spawners.messages
+c.PortalHub.settle_every_s = 2
+spawners.messages.HANDED_OVER_WITHIN_S = 2
+"""
 
 
 class Hub:
@@ -37,7 +46,7 @@ class Hub:
         ports = {"port": self.port, "hub_port": self.port + 81, "proxy_port": self.port + 1}
         texts = {"state_folder": f"{self.folder}/state", "extra_config": f"{self.folder}/extra", **self.settings}
         (self.folder / "extra").mkdir()
-        (self.folder / "extra" / "quick.py").write_text("c.PortalHub.settle_every_s = 2\n")
+        (self.folder / "extra" / "quick.py").write_text(QUICK)
         values = {**ports, **{key: f'"{text}"' for key, text in texts.items()}}
         text = SITE_FILE.read_text()
         for key, value in values.items():
@@ -45,6 +54,14 @@ class Hub:
             text = text.replace("[portal]\n", f"[portal]\n{key} = {value}\n")
         self.site_file.write_text(text)
         shutil.chown(self.folder, "portal", "portal")
+
+    def watch_loop(self) -> None:
+        """From its next start on it notices what its event loop waits for."""
+        loop_watch.put_into(self.folder / "extra", self.folder / LOOP_NOTES, [str(home("alice").parent)])
+
+    def waited_for(self) -> list[dict[str, Any]]:
+        """What its event loop has waited for since it was prepared, while it served."""
+        return [note for note in loop_watch.read(self.folder / LOOP_NOTES) if loop_watch.waits(note)]
 
     def start(self) -> None:
         """Start it and wait until its login page answers."""
@@ -113,6 +130,14 @@ class Person:
         """Call the hub's REST API with the browser's cookie."""
         return self.http.request(method, f"/hub/api{path}", json=json, headers={"X-XSRFToken": self.xsrf})
 
+    def progress(self) -> Iterator[str]:
+        """What the waiting page tells, line by line, until the start is over."""
+        path = f"/hub/api/users/{self.name}/server/progress"
+        with self.http.stream("GET", path, headers={"X-XSRFToken": self.xsrf}) as answer:
+            for line in answer.iter_lines():
+                if line.startswith("data: "):
+                    yield str(json.loads(line.removeprefix("data: "))["message"])
+
     def server(self) -> dict[str, object]:
         """The hub's own word on this person's session."""
         model = self.api("GET", f"/users/{self.name}").json()
@@ -144,9 +169,12 @@ def hub() -> Iterator[Hub]:
     """One hub for the ring."""
     ours = Hub()
     ours.prepare()
+    ours.watch_loop()
     ours.start()
     yield ours
     ours.stop()
+    waited_for = [note for note in ours.waited_for() if note["kind"] not in ("slow", "database")]
+    assert not waited_for, loop_watch.shown(waited_for)  # in no test of the ring
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import httpx
 import pytest
 from cryptography import x509
 
+from tests import loop_watch
 from tests.hub.conftest import Hub, Person
 from tests.inside import eventually, jobs_of, sh
 
@@ -24,6 +25,7 @@ def hub_with_tls() -> Iterator[Hub]:
     ours = Hub(Path("/cluster/test-internal-ssl"), PORT)
     ours.prepare()
     ours.site_file.write_text(ours.site_file.read_text().replace("[portal]\n", "[portal]\ninternal_ssl = true\n"))
+    ours.watch_loop()
     ours.start()
     yield ours
     ours.stop()
@@ -46,6 +48,8 @@ def test_a_session_is_reached_by_tls_only_and_only_by_its_hub(hub_with_tls: Hub)
         hub_with_tls.start()
         eventually(alice.is_ready, "the session is there again", within_s=30)
         assert jobs_of("alice") == [job_id]
+        waited_for = hub_with_tls.waited_for()
+        assert not waited_for, loop_watch.shown(waited_for)
     finally:
         alice.stop()
         alice.http.close()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from jupyterhub.app import JupyterHub
 from jupyterhub.spawner import SimpleLocalProcessSpawner
+from traitlets.config import Config
 
+from portal.errors import SiteError
 from portal.hub.app import PortalHub
 from portal.session_state import Announcement
 from spawners.profiles import PortalProfilesSpawner
+from spawners.slurm import SlurmSessionSpawner
 
 
 def test_a_hub_starts_with_a_spawner_that_is_not_the_portals(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,6 +26,35 @@ def test_a_hub_starts_with_a_spawner_that_is_not_the_portals(monkeypatch: pytest
     hub.init_handlers()
 
     assert made == [hub]
+
+
+def test_a_hub_does_not_start_with_an_environment_of_which_sessions_would_get_a_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(JupyterHub, "init_handlers", lambda hub: pytest.fail("it goes on"))
+    c = Config()
+    c.Spawner.environment = {"JUPYTERHUB_OWN": "1", "HTTPS_PROXY": "http://proxy:3128"}
+
+    with pytest.raises(SiteError, match=r"c\.Spawner\.environment: 1 fault\n  'HTTPS_PROXY' would not reach"):
+        PortalHub(spawner_class=SlurmSessionSpawner, config=c).init_handlers()
+
+
+async def test_a_hub_that_refuses_its_settings_ends_with_their_faults(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refuse(_hub: JupyterHub, _argv: object = None) -> None:
+        raise SiteError("c.Spawner.environment", ["'HTTPS_PROXY' would not reach a session."])
+
+    monkeypatch.setattr(JupyterHub, "initialize", refuse)
+    hub = PortalHub(log=logging.getLogger("hub"))
+
+    with pytest.raises(SystemExit) as ended:
+        await hub.initialize([])
+
+    assert ended.value.code == 1
+    (told,) = caplog.records
+    assert "'HTTPS_PROXY' would not reach a session." in told.getMessage()
+    assert told.exc_info is None
 
 
 @pytest.mark.parametrize("expected", [True, False])

@@ -80,6 +80,7 @@ async def test_one_query_is_made_for_all_and_only_those_whose_job_is_gone_are_as
     house.slurm.asked.clear()
 
     await house.watch.watch(6)
+    await asyncio.sleep(0)
 
     assert [command[0] for command in house.slurm.asked] == ["squeue"]
     assert (gone.polled, runs.polled, starts.polled) == (1, 0, 0)
@@ -156,3 +157,66 @@ async def test_a_look_that_fails_is_logged_and_done_again(
 
     assert "Not done, and tried again: look: slurmctld is away" in caplog.text
     assert "the database is locked" in caplog.text
+
+
+# -- a session that cannot be asked about ----------------------------------------------------------------
+
+
+class EndingSession:
+    """A running session that the snapshot does not show; it answers at once, never, or with an error."""
+
+    ready = True
+
+    def __init__(self, silent: bool = False, error: Exception | None = None) -> None:
+        self.silent = silent
+        self.error = error
+        self.polls = 0
+
+    def notice(self, queue: QueueSnapshot) -> None:
+        """Nothing to notice."""
+
+    def needs_poll(self, queue: QueueSnapshot) -> bool:
+        """It is not where it was."""
+        return True
+
+    async def poll_and_notify(self) -> None:
+        """As a session whose secrets are removed by a launcher that may not answer."""
+        self.polls += 1
+        if self.silent:
+            await asyncio.Event().wait()
+        if self.error:
+            raise self.error
+
+
+def watch_over(*sessions: EndingSession) -> SessionWatch:
+    """A hub in which these sessions run."""
+    slurm = FakeSlurm()
+    cluster = Cluster("/opt/portal-launch", run=slurm, clock=slurm.clock, pause=slurm.pause)
+    return SessionWatch(cluster, HUB_ID, lambda: sessions, set, logging.getLogger("test"))
+
+
+async def test_a_session_whose_home_is_silent_keeps_the_watch_from_no_other_one() -> None:
+    silent = EndingSession(silent=True)
+    other = EndingSession()
+    watch = watch_over(silent, other)
+
+    for _ in range(3):
+        await asyncio.wait_for(watch.watch(6), timeout=5)
+        await asyncio.sleep(0)
+
+    assert other.polls == 3
+    assert silent.polls == 1, "it is not asked about again while it is still asked about"
+
+
+async def test_a_session_that_cannot_be_asked_about_is_logged_and_asked_about_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    faulty = EndingSession(error=RuntimeError("the database is locked"))
+    watch = watch_over(faulty)
+
+    for _ in range(2):
+        await asyncio.wait_for(watch.watch(6), timeout=5)
+        await asyncio.sleep(0)
+
+    assert faulty.polls == 2
+    assert "Not done, and tried again: a session's poll" in caplog.text

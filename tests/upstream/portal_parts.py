@@ -105,10 +105,6 @@ class SpawnerOnFakeSlurm(SlurmSessionSpawner):
     def _example(self) -> str:
         return str(SITE_FILE)
 
-    def user_env(self, env: dict[str, str]) -> dict[str, str]:
-        """The people of these tests have no accounts on this machine, which batchspawner would ask for."""
-        return env
-
     @property
     def context(self) -> HubContext:
         """That of the hub, if there is one."""

@@ -78,10 +78,10 @@ class ServedSlurm(FakeSlurm):
             self.happens(job.id, FailsWith(code, after_s=0) if code else Completes(after_s=0))
             return super().status(job)
         if not status.is_running and exit_status is None:
-            self.end(job.id)
+            self.end_job(job.id)
         return status
 
-    def end(self, job_id: str) -> None:
+    def end_job(self, job_id: str) -> None:
         """End a job's server, as Slurm ends the processes of a job."""
         server = self.servers[job_id]
         assert server.stdin
@@ -93,5 +93,5 @@ class ServedSlurm(FakeSlurm):
         """End the servers that still run; answers their jobs."""
         left = [job_id for job_id, server in self.servers.items() if server.poll() is None]
         for job_id in left:
-            self.end(job_id)
+            self.end_job(job_id)
         return left

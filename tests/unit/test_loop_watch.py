@@ -1,0 +1,83 @@
+"""The watch of event loops that the tests put into a hub: it notices what waits, and says where."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import loop_watch
+
+ROOT = Path(__file__).parents[2]
+WAITS = {  # what waits, the kind that it is noticed as, and what is told of it
+    "pwd.getpwuid(0)": ("names", "getpwuid (0,)"),
+    "grp.getgrgid(0)": ("names", "getgrgid (0,)"),
+    "socket.getaddrinfo('localhost', 80)": ("address", "socket.getaddrinfo 'localhost'"),
+    "subprocess.run(['true'])": ("process", "subprocess.Popen"),
+    "time.sleep(0.001)": ("sleep", "0.001 s"),
+    "(HOME / 'file').write_text('')": ("home", "open "),
+    "HOME.is_dir()": ("home", "stat "),
+    "list(HOME.iterdir())": ("home", "os.listdir "),
+    "threading.Event().wait(1.2)": ("slow", "Handle"),
+}
+LEAVES_OTHERS_THEIR_TURN = [
+    "await asyncio.to_thread(pwd.getpwuid, 0)",
+    "await asyncio.get_running_loop().getaddrinfo('localhost', 80)",
+    "await (await asyncio.create_subprocess_exec('true')).wait()",
+    "await asyncio.sleep(1.2)",
+    "await asyncio.to_thread(HOME.is_dir)",
+    "Path('/tmp').is_dir() and socket.getaddrinfo('127.0.0.1', 80)",
+]
+PROGRAM = """
+import asyncio, grp, os, pwd, socket, subprocess, sys, threading, time
+from pathlib import Path
+from tests.loop_watch import LoopWatch
+
+HOME = Path(sys.argv[1], "home")
+HOME.mkdir()
+
+async def main():
+    LoopWatch(str(Path(sys.argv[1], "notes")), [str(HOME)]).install()
+    for name, work in list(globals().items()):
+        if name.startswith("line_"):
+            await asyncio.sleep(0)
+            await work()
+"""
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What is noticed of all these lines, each in a function of its own in an event loop."""
+    folder = tmp_path_factory.mktemp("watched")
+    lines = [*WAITS, *LEAVES_OTHERS_THEIR_TURN]
+    functions = "".join(f"\nasync def line_{number}():\n    {line}\n" for number, line in enumerate(lines))
+    argv = [sys.executable, "-c", f"{PROGRAM}{functions}\nasyncio.run(main())\n", str(folder)]
+    subprocess.run(argv, cwd=ROOT, check=True, timeout=60)
+    return [note for note in loop_watch.read(folder / "notes") if loop_watch.waits(note)]
+
+
+@pytest.mark.parametrize("line", WAITS)
+def test_what_waits_in_the_loop_is_noticed_with_its_place(notes: list[dict[str, Any]], line: str) -> None:
+    place = f" line_{list(WAITS).index(line)}"
+
+    found = [note for note in notes if any(one.endswith(place) for one in note["stack"])]
+
+    kind, what = WAITS[line]
+    assert found, loop_watch.shown(notes)
+    assert all(note["kind"] == kind and what in note["what"] for note in found), loop_watch.shown(found)
+
+
+def test_what_leaves_others_their_turn_is_not_noticed(notes: list[dict[str, Any]]) -> None:
+    places = {place.rpartition(" ")[2] for note in notes for place in note["stack"]}
+
+    assert {place for place in places if place.startswith("line_")} == {f"line_{n}" for n in range(len(WAITS))}
+
+
+def test_a_callback_that_computes_is_told_from_one_that_waits() -> None:
+    computes = {"kind": "slow", "took_s": 3.1, "cpu_s": 3.0}
+    stands_still = {"kind": "slow", "took_s": 3.1, "cpu_s": 0.1}
+
+    assert (loop_watch.waits(computes), loop_watch.waits(stands_still)) == (False, True)

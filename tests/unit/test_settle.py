@@ -1,0 +1,114 @@
+"""Jobs that no session holds: a hub ends its own, and nobody else's."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+from jupyterhub import orm
+from sqlalchemy import event
+
+from portal.hub.app import PortalHub
+from portal.hub.watch import SessionWatch
+from portal.session_state import SessionState
+from portal.slurm.cluster import Cluster
+from portal.slurm.runner import Result
+from portal.slurm.submission import Submission
+from portal.testing.fake_slurm import FakeSlurm
+
+HUB = "abc123"
+HELD, LOST, ANOTHER_HUBS = f"{HUB}0000000001", f"{HUB}0000000002", "fed3210000000003"
+
+
+@pytest.fixture
+def loaded() -> Iterator[list[object]]:
+    """Every row of a session that is made an object of."""
+    objects: list[object] = []
+
+    def load(row: object, *_: object) -> None:
+        objects.append(row)
+
+    event.listen(orm.Spawner, "load", load)
+    yield objects
+    event.remove(orm.Spawner, "load", load)
+
+
+@pytest.fixture
+def hub() -> Iterator[PortalHub]:
+    """A hub with one session, and many people who have had one."""
+    db = orm.new_session_factory("sqlite:///:memory:")()
+    for number in range(20):
+        db.add(orm.Spawner(name="", user=orm.User(name=f"p{number}"), state={"last_end": f"of {HUB}" * (number % 2)}))
+    db.add(orm.Spawner(name="", user=orm.User(name="new"), state=None))
+    db.add(orm.Spawner(name="", user=orm.User(name="alice"), state=SessionState(key=HELD).to_json()))
+    db.commit()
+    db.expunge_all()
+    made = PortalHub(hub_id=HUB)
+    made.db = db
+    yield made
+    db.close()
+
+
+async def test_a_job_of_ours_without_a_session_is_ended_and_no_other_and_no_row_is_read_for_nothing(
+    hub: Any, loaded: list[object]
+) -> None:
+    slurm = FakeSlurm()
+    cluster = Cluster("/opt/portal-launch", run=slurm, clock=slurm.clock, pause=slurm.pause)
+    jobs = {}
+    for key in (HELD, LOST, ANOTHER_HUBS):
+        jobs[key] = await cluster.submit("alice", Submission(key, (f"--job-name=dsportal-{key}",), {}))
+
+    await watch_of(hub, cluster).settle()
+
+    ended = {key for key, job_id in jobs.items() if await cluster.ended(job_id)}
+    assert ended == {LOST}
+    assert loaded == [], "of five thousand people that takes a third of a second, in the event loop"
+
+
+async def test_a_session_that_was_not_written_yet_holds_its_job(hub: Any) -> None:
+    slurm = FakeSlurm()
+    cluster = Cluster("/opt/portal-launch", run=slurm, clock=slurm.clock, pause=slurm.pause)
+    job_id = await cluster.submit("alice", Submission(LOST, (f"--job-name=dsportal-{LOST}",), {}))
+    hub.db.add(orm.Spawner(name="second", user_id=1, state=SessionState(key=LOST).to_json()))
+
+    await watch_of(hub, cluster).settle()
+
+    assert await cluster.ended(job_id) is None
+
+
+def watch_of(hub: Any, cluster: Cluster) -> SessionWatch:
+    """What the hub does for all its sessions together."""
+    return SessionWatch(cluster, hub.hub_id, tuple, hub._held_keys, logging.getLogger("test"))
+
+
+class SilentHome(FakeSlurm):
+    """A cluster in which Alice's home is away: a launcher that runs as her to end a job never answers."""
+
+    async def __call__(
+        self, argv: Sequence[str], stdin: str = "", env: Mapping[str, str] | None = None, timeout_s: float = 10
+    ) -> Result:
+        """Nothing from what ends a job of hers."""
+        if "alice" in argv and '"finish"' in stdin:
+            await asyncio.Event().wait()
+        return await super().__call__(argv, stdin, env, timeout_s)
+
+
+async def test_a_lost_job_whose_home_is_silent_keeps_the_hub_from_ending_no_other_one(hub: Any) -> None:
+    slurm = SilentHome()
+    cluster = Cluster("/opt/portal-launch", run=slurm, clock=slurm.clock, pause=slurm.pause)
+    jobs = {}
+    for number, person in enumerate(("alice", "bob")):
+        key = f"{HUB}000000001{number}"
+        jobs[person] = await cluster.submit(person, Submission(key, (f"--job-name=dsportal-{key}",), {}))
+
+    settling = asyncio.ensure_future(watch_of(hub, cluster).settle())
+    async with asyncio.timeout(5):
+        while not await cluster.ended(jobs["bob"]):  # noqa: ASYNC110  time goes by in the launcher's own waits
+            await asyncio.sleep(0)
+
+    assert not settling.done(), "Alice's is tried for as long as the launcher may take"
+    assert await cluster.ended(jobs["alice"]) is None
+    settling.cancel()
