@@ -226,10 +226,11 @@ class Session:
             return True  # nothing is known; it is asked again
         if self.ours != ours:
             return True  # it was stopped meanwhile
-        if found and found != self.state.job_id:
-            self.log.warning("The session %s is job %s, not %s", self.log_name, found, self.state.job_id)
-            self.keep(job_id=found, submitted=0)
-        return bool(found)
+        if found in ("", self.state.job_id):
+            return False
+        self.log.warning("The session %s is job %s, not %s", self.log_name, found, self.state.job_id)
+        self.keep(job_id=found, submitted=0)
+        return True
 
     def look(self, queue: QueueSnapshot) -> None:
         """See what pages show of our job: suspended, with another time limit."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from portal.slurm.jobs import SLUID, Phase, phase_of
-from portal.slurm.runner import name_of
+from portal.slurm.jobs import SLUID, Phase, SessionJob, identify, owner, phase_of
+from portal.slurm.runner import name_of, uid_of
 
 
 @dataclass(frozen=True)
@@ -67,3 +67,16 @@ async def with_name(end: JobEnd) -> JobEnd:
     if not end.cancelled_by.isdigit():
         return end
     return replace(end, cancelled_by=await name_of(int(end.cancelled_by)) or end.cancelled_by)
+
+
+async def is_ours(shown: str, job: SessionJob) -> bool | None:
+    """Whether slurmctld shows this session's job, by name and owner: :func:`portal.slurm.jobs.identify`.
+
+    Where Slurm spells the owner otherwise than the portal, the number of the account decides.
+    """
+    is_ours = identify(shown, job)
+    number = owner(shown, job) if is_ours is None else None
+    if number is None:
+        return is_ours
+    known = await uid_of(job.user)
+    return None if known is None else known == number

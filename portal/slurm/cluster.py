@@ -218,8 +218,7 @@ class Cluster:
 
     async def identify(self, job: SessionJob) -> bool | None:
         """Whether the job of this number is this session's, by slurmctld's word; ``None`` = it does not say."""
-        shown = await self._show(job.id)
-        return jobs.identify(shown, job) if shown else None
+        return await accounting.is_ours(await self._show(job.id), job)
 
     async def restarts(self, job: SessionJob) -> int | None:
         """How often Slurm has started a session's job anew, by its own count; ``None`` = it does not say."""
@@ -250,7 +249,7 @@ class Cluster:
 
     async def _ended(self, job_id: str, was_seen: bool, ours: SessionJob | None) -> JobEnd | None:
         shown = await self._ask(jobs.show_job_command(job_id))
-        if shown.returncode == 0 and ours and jobs.identify(shown.stdout, ours) is False:
+        if shown.returncode == 0 and ours and await accounting.is_ours(shown.stdout, ours) is False:
             return FORGOTTEN
         if shown.returncode == 0:
             end = accounting.parse_show_job(shown.stdout)

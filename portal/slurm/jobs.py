@@ -194,7 +194,7 @@ def is_session(stdout: str, job: SessionJob) -> bool:
 def identify(stdout: str, job: SessionJob) -> bool | None:
     """Whether slurmctld's job of this number is this session's: by its name and owner; ``None`` = cannot be told.
 
-    A right name with another owner is no answer: a host whose name service hangs prints numbers for people.
+    A right name with another owner is no answer: see :func:`owner`.
     """
     shown = re.match(rf"JobId={job.id} (?:\w+=\S* )*?JobName=(\S*)\s", stdout)
     if not shown:
@@ -202,9 +202,20 @@ def identify(stdout: str, job: SessionJob) -> bool | None:
     return True if is_session(stdout, job) else (None if shown[1] == job_name(job.key) else False)
 
 
+def owner(stdout: str, job: SessionJob) -> int | None:
+    """The number of the owner of a job with the session's name; ``None`` when the name is another one.
+
+    The owner's name may be spelled otherwise than the portal's (``DOMAIN\\alice``), or be a number itself where the
+    name service is silent.
+    """
+    named = rf"JobId={job.id} (?:\w+=\S* )*?JobName={job_name(job.key)} {SLUID}UserId=[^(]*\((\d+)\) "
+    found = re.match(named, stdout)
+    return int(found[1]) if found else None
+
+
 def parse_restarts(stdout: str, job: SessionJob) -> int | None:
     """How often slurmctld has started this job anew; ``None`` when it is another job, or that cannot be read."""
-    found = re.match(r"(?:.*? )??Requeue=\d Restarts=(\d+) ", stdout) if is_session(stdout, job) else None
+    found = re.match(r"(?:.*? )??Requeue=\d Restarts=(\d+) ", stdout) if owner(stdout, job) is not None else None
     return int(found[1]) if found else None
 
 

@@ -98,6 +98,15 @@ async def name_of(number: int) -> str:
     return ""
 
 
+async def uid_of(name: str) -> int | None:
+    """The number of an account; ``None`` when the name service does not know it, or is silent."""
+    asked = asyncio.get_running_loop().run_in_executor(_NAMES, pwd.getpwnam, name)
+    with contextlib.suppress(KeyError, TimeoutError):
+        async with asyncio.timeout(NAME_WITHIN_S):
+            return (await asked).pw_uid
+    return None
+
+
 async def is_account(name: str) -> bool:
     """False only for a name that the name service does not know; one that is silent says nothing."""
     asked = asyncio.get_running_loop().run_in_executor(_NAMES, pwd.getpwnam, name)

@@ -36,6 +36,7 @@ class WatchedJob:
         self.changed_at = NEVER
         self.may_have_ended = False
         self._cluster = cluster
+        self._shown_owner = ""  # as Slurm spells the person
         self._was_seen = False  # Slurm has shown us our job, so it would show it again
         self._accepted_at = NEVER  # a hub that restarted knows only that it was before
 
@@ -64,6 +65,7 @@ class WatchedJob:
                 return self.job  # nothing is known just now
             if is_ours:
                 self.submitted = _seconds(found.submitted_at)
+                self._shown_owner = found.user
             else:
                 found = None
         self.job = found
@@ -76,7 +78,7 @@ class WatchedJob:
     def is_confirmed(self, ours: SessionJob, found: Job) -> bool:
         """True for the very submission that slurmctld said to be ours; a requeue counts as another one."""
         submitted = _seconds(found.submitted_at)
-        return bool(submitted) and submitted == self.submitted and found.user == ours.user
+        return bool(submitted) and submitted == self.submitted and found.user in (ours.user, self._shown_owner)
 
     async def end(self, ours: SessionJob) -> JobEnd | None:
         """How the job ended: asked of Slurm for this very job; ``None`` while Slurm does not say that it has."""

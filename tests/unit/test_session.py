@@ -22,6 +22,7 @@ from portal.slurm.submission import Submission
 from portal.slurm.watched_job import place_of
 from portal.testing.bad_answers import bad_answers
 from portal.testing.behaviours import FailsWith, PendingForever, Requeued, Runs
+from portal.testing.cluster_parts import FakeJob
 from portal.testing.fake_slurm import FakeSlurm
 from portal.testing.outages import (
     ControllerDown,
@@ -663,11 +664,41 @@ async def test_a_session_with_a_wrong_number_is_found_by_its_key(story: Story, s
     assert again.session.state.job_id == "1"
 
 
+@pytest.mark.parametrize(("number", "status"), [(20001, None), (20002, 1)])
+async def test_a_person_whom_slurm_spells_otherwise_is_known_by_her_number(
+    story: Story, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, number: int, status: int | None
+) -> None:
+    """As with an Active Directory; and somebody else's job of the same number and name is not hers."""
+
+    async def uid_of(name: str) -> int:
+        return 20001
+
+    await story.runs()
+    monkeypatch.setattr("portal.slurm.accounting.uid_of", uid_of)
+    monkeypatch.setattr("portal.testing.output.uid", lambda user: str(number))
+    spelled(slurm.jobs["1"], "CLUSTER\\alice")
+
+    for _ in range(3):
+        slurm.advance(12)
+        await story.session.cluster.queue(-1)
+        assert await story.session.poll() == status
+
+    shown = [command for command in slurm.asked if command[:4] == ("scontrol", "--oneliner", "show", "job")]
+    assert len(shown) <= 4, "one answer is enough"
+
+
+def spelled(job: FakeJob, user: str) -> None:
+    """From now on Slurm shows the owner so."""
+    job.user = user
+    job.printed = None
+
+
 async def test_a_job_whose_person_has_only_a_number_just_now_is_kept(story: Story, slurm: FakeSlurm) -> None:
     """The name service of the hub's host hangs: squeue and scontrol print numbers."""
     await story.runs()
     job = slurm.jobs["1"]
-    slurm.jobs["1"] = replace(job, user="20001")
+    spelled(job, "20001")
+    await story.session.cluster.queue(-1)
 
     assert await story.session.poll() is None
 
