@@ -85,6 +85,7 @@ RINGS = (
 OLD_NAMES = {"templates": "notebooks_in_browser"}
 WITH_ALL_KERNELS = ("notebooks", "notebooks_in_browser")
 SLOWEST = 10
+ENDS_WITHIN_S = 60
 LINT = (
     ("ruff check", [str(BIN / "ruff"), "check", "."]),
     ("ruff format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."]),
@@ -159,9 +160,14 @@ class Beside:
         return status
 
     def end(self) -> None:
-        """End it, where nobody waits for it any more."""
-        if self._process.poll() is None:
-            self._process.terminate()
+        """End it, where nobody waits for it; as Ctrl-C does, so that pytest takes down what its tests set up."""
+        if self._process.poll() is not None:
+            return
+        self._process.send_signal(signal.SIGINT)
+        try:
+            self._process.wait(ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
             self._process.wait()
 
 

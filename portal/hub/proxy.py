@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import importlib.metadata
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterable
@@ -79,8 +81,9 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
         if running:
             self.log.warning("The proxy (process %s) is replaced, connections end once: %s", running.pid, reason)
             await asyncio.to_thread(proxy_process.end, running.pid)
-        if self.proxy_process:
-            self.proxy_process.poll()  # or it stays in the table of processes as long as this hub
+        if self.proxy_process:  # or it stays in the table of processes as long as this hub; its threads may end later
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(self.proxy_process.wait, proxy_process.END_WITHIN_S)
         self.proxy_process = None if self.by_service else proxy_process.start_apart(self.state)
         await self._wait_up(self.proxy_process)
         self.running = proxy_process.running_in(self.state)
