@@ -279,7 +279,8 @@ def test_a_session_that_an_administrator_cancels_is_gone_for_the_hub_too(alice: 
     sh("scancel", job_id)
 
     eventually(lambda: not alice.server(), "the hub knows that it ended", within_s=30)
-    assert not list((home("alice") / SESSIONS).rglob(ENVIRONMENT_FILE)), "its secrets are gone too"
+    secrets = home("alice") / SESSIONS
+    eventually(lambda: not list(secrets.rglob(ENVIRONMENT_FILE)), "its secrets are gone too", within_s=20)
     for page in ("/hub/home", "/user/alice/lab"):
         assert "The session was cancelled by root." in alice.http.get(page).text, page
 
