@@ -127,6 +127,7 @@ class ServerAddress:
         self.heard_at = session.cluster.now()
         self._session = session
         self._moved = moved
+        self._checked_at = NEVER
 
     @property
     def silent_s(self) -> float:
@@ -160,9 +161,14 @@ class ServerAddress:
         return await self.announce(announcement)
 
     async def _is_of_later_run(self, announcement: Announcement) -> bool:
-        """True when Slurm says that its job was started as often as this server does, and later than we knew."""
-        if not self._session.state.job_id:
+        """True when Slurm says that its job was started as often as this server does, and later than we knew.
+
+        Slurm is asked once in a moment, however often somebody announces what is not so: a server says it again.
+        """
+        now = self._session.cluster.now()
+        if not self._session.state.job_id or now - self._checked_at < timings.LIVELY_EVERY_S:
             return False
+        self._checked_at = now
         ours = self._session.ours
         job = await self._session.query(0)
         if self._session.ours != ours:

@@ -18,13 +18,20 @@ _held: list[IO[str]] = []
 
 def runtime_folder() -> Path:
     """A new private folder for sockets, keys and Jupyter's own files of this session; it goes with the session."""
-    runtime = Path(tempfile.mkdtemp(prefix=PREFIX))  # 0700
-    lock = (runtime / LOCK).open("w")
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    _held.append(lock)
+    runtime = _locked_folder()
+    while not (runtime / LOCK).exists():  # another session that starts took it for a leftover, just before the lock
+        runtime = _locked_folder()
     atexit.register(shutil.rmtree, runtime, ignore_errors=True)
     os.environ["JUPYTER_RUNTIME_DIR"] = str(runtime)
     return runtime
+
+
+def _locked_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))  # 0700
+    lock = (folder / LOCK).open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    _held.append(lock)
+    return folder
 
 
 def remove_leftovers() -> None:

@@ -367,6 +367,16 @@ async def test_a_job_that_is_started_twice_before_it_is_seen_has_the_port_of_its
     assert running.moved == [("gpu03", THIRD)]
 
 
+async def test_announcements_that_are_not_so_ask_slurm_once_in_a_moment(running: Story) -> None:
+    """Whoever has the token of a session may send thousands."""
+    before = len(running.slurm.asked)
+
+    for number in range(100):
+        assert not await running.announce(THIRD, 2 + number)
+
+    assert len(running.slurm.asked) - before <= 2
+
+
 async def test_a_job_that_was_started_once_more_than_we_saw_is_followed_by_slurms_own_count(running: Story) -> None:
     """The announcement of one run met a snapshot of the next one."""
     await waits_again(running)
