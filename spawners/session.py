@@ -182,8 +182,13 @@ class Session:
         return await self.watched.query(self.ours, max_age_s)
 
     async def end(self) -> JobEnd | None:
-        """How our job ended; ``None`` while Slurm does not say that it has."""
-        return await self.watched.end(self.ours)
+        """How our job ended; ``None`` while Slurm does not say that it has.
+
+        A number that is another job's, from an sbatch that was wrong, is not the end: our key says which is ours.
+        """
+        ours = self.ours
+        end = await self.watched.end(ours)
+        return None if end == FORGOTTEN and await self._has_other_number(ours) else end
 
     def note_end(self, reason: str) -> None:
         """Keep why it ended, for the server page."""

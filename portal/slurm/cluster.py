@@ -137,10 +137,7 @@ class Cluster:
             SlurmUnavailable: no answer, and no such job within :data:`LOST_ANSWER_S`.
         """
         try:
-            job_id = await self.submit(username, submission)
-            if await self.identify(SessionJob(job_id, username, submission.key)) is False:
-                raise SlurmUnavailable("Slurm's answer cannot be believed.", detail=f"job {job_id} is another one")
-            return job_id
+            return await self.submit(username, submission)
         except SlurmUnavailable as error:
             log.warning("sbatch gave no answer for %s: %s", username, error.detail)
             deadline = self.now() + LOST_ANSWER_S

@@ -657,9 +657,13 @@ async def test_a_wrong_number_from_sbatch_is_not_believed(story: Story, slurm: F
     other = slurm.take("alice", {"job-name": "training", "partition": "sxm2"})
     slurm.outage = SbatchSays(other.id)
 
-    await story.session.submit(SUBMISSION, "token")
+    starting = asyncio.ensure_future(story.start())
+    await story.when(lambda: story.session.state.job_id == "2")
+    assert await story.announce(FIRST)
 
-    assert story.session.state.job_id == "2"
+    assert await starting == ("gpu01", FIRST)
+    assert slurm.status(other).state == "RUNNING"
+    assert story.saved[-1].job_id == "2"
 
 
 async def test_a_session_with_a_wrong_number_is_found_by_its_key(story: Story, slurm: FakeSlurm, site: Site) -> None:
