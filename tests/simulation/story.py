@@ -8,7 +8,7 @@ import gc
 import logging
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from portal.site import Site
@@ -64,9 +64,10 @@ class Simulation:
         served: keys of sessions that were ready, and that only their person, their job's end or a backup may end.
     """
 
-    def __init__(self, plan: Plan, site: Site) -> None:
+    def __init__(self, plan: Plan, site: Site, progress: Callable[[str], None] = lambda line: None) -> None:
         self.plan = plan
         self.site = site
+        self._progress = progress
         self.world = World(plan.seed, [PARTITION])
         self.seen = Seen()
         self.log = logging.Logger("simulation", logging.INFO)  # one for each run
@@ -216,6 +217,11 @@ class Simulation:
         if minute % 30 == 0:
             gc.collect()
             self.seen.objects.append(len(gc.get_objects()))
+            sessions = sum(person.sessions for person in self.people)
+            self._progress(
+                f"{minute / 60:g} of {self.plan.hours:g} hours: {sessions} sessions,"
+                f" {self.seen.faults.total()} faults, {self.seen.kills} kills, {self.seen.objects[-1]} objects"
+            )
 
     def growth(self) -> float:
         """How many times more objects there are at the end than when everybody had come."""

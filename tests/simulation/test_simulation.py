@@ -10,6 +10,7 @@ import os
 import secrets
 import time
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ def test_whatever_fails_every_session_has_its_one_job_and_every_job_its_session(
     plan = Plan(sized(1000, 100), sized(24, 3), seed(), longest_s=sized(1200, 300))
     with capsys.disabled():
         print(f"\nsimulation: DSPORTAL_SEED={plan.seed}, {plan.people} people, {plan.hours} hours", flush=True)
-    simulation = Simulation(plan, site)
+    simulation = Simulation(plan, site, _shown(capsys) if LONG else _unseen)
     began = time.process_time()
 
     seen = simulation.run()
@@ -75,6 +76,20 @@ def test_whatever_fails_every_session_has_its_one_job_and_every_job_its_session(
     (FOLDER / "simulation.txt").write_text(f"The simulation, {'long' if LONG else 'short'} form\n\n{table([row])}")
     with capsys.disabled():
         print(table([row]))
+
+
+def _shown(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+    began = time.monotonic()
+
+    def show(line: str) -> None:
+        with capsys.disabled():
+            print(f"{time.monotonic() - began:6.0f} s  {line}", flush=True)
+
+    return show
+
+
+def _unseen(line: str) -> None:
+    pass
 
 
 def test_a_run_with_the_same_seed_is_the_same_run(site: Site) -> None:
