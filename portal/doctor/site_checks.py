@@ -11,8 +11,8 @@ from pathlib import Path
 
 from portal.doctor.check import Check, dated
 from portal.errors import KernelError
-from portal.hub.directory import Directory, ServerFault
 from portal.kernels import specs
+from portal.login.directory import Directory, ServerFault
 from portal.site import KernelTable, LdapTable, PartitionTable, Site
 from portal.slurm import nodes
 from portal.slurm.cluster import Cluster

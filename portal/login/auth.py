@@ -1,12 +1,10 @@
-"""JupyterHub's authenticator on :mod:`portal.hub.directory`: LDAP in threads, three different plain messages."""
+"""JupyterHub's authenticator on :mod:`portal.login.directory`: LDAP in threads, three different plain messages."""
 
 from __future__ import annotations
 
 import asyncio
-import math
 import time
-from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
@@ -17,7 +15,8 @@ from tornado import web
 from traitlets import Bool, Unicode
 
 from portal.errors import DirectoryError, DirectoryUnavailable, LoginRefused, SiteError
-from portal.hub.directory import NAME, REFUSED, UNAVAILABLE, Directory, check_spelling
+from portal.login.attempts import Attempts, TooManyAttempts
+from portal.login.directory import NAME, REFUSED, UNAVAILABLE, Directory, check_spelling
 from portal.site import Identity, load
 
 THREADS = 32
@@ -25,58 +24,10 @@ QUEUE_LIMIT_S = 30.0
 BUSY = "Very many people are logging in just now. Try again in a minute."
 # Servers hash a password only for a name that exists, and slowly: without this, the time would tell which do.
 REFUSED_AFTER_S = 0.5
-FAILURES = 10  # of one name from one address, within WITHIN_S; attempts of the last REMEMBERED pairs are kept
-WITHIN_S = 300.0
-REMEMBERED = 10_000
 SHOWN_NAME = 64
 
 
-class TooManyAttempts(LoginRefused):
-    """This name was tried too often from this address; LDAP is not asked."""
-
-    reason = "too_many_attempts"
-
-
 STATUS = {TooManyAttempts: 429, DirectoryUnavailable: 503}
-
-
-class Attempts:
-    """Logins by name and address that have not turned out well, in memory.
-
-    By both, so that nobody can lock somebody else out from another address. An attempt counts from its
-    beginning: many at the same time are as many as one after the other.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._begun: OrderedDict[tuple[str, str], deque[float]] = OrderedDict()
-
-    def begin(self, name: str, address: str) -> None:
-        """Count an attempt.
-
-        Raises:
-            TooManyAttempts: there were too many; this one does not count.
-        """
-        begun = self._begun.setdefault((name, address), deque())
-        while begun and self._clock() - begun[0] >= WITHIN_S:
-            begun.popleft()
-        if len(begun) >= FAILURES:
-            minutes = math.ceil((WITHIN_S - (self._clock() - begun[0])) / 60)
-            unit = "minute" if minutes == 1 else "minutes"
-            raise TooManyAttempts(f"Too many attempts with this name from here. Try again in {minutes} {unit}.")
-        begun.append(self._clock())
-        self._begun.move_to_end((name, address))
-        if len(self._begun) > REMEMBERED:  # a flood of names must not fill the memory
-            self._begun.popitem(last=False)
-
-    def take_back(self, name: str, address: str) -> None:
-        """The last attempt says nothing about the password."""
-        if begun := self._begun.get((name, address)):
-            begun.pop()
-
-    def forget(self, name: str, address: str) -> None:
-        """The password was right: what was before does not count any more."""
-        self._begun.pop((name, address), None)
 
 
 class Refusal(web.HTTPError):

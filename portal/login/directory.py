@@ -2,7 +2,7 @@
 
 A password leaves this host only inside TLS, towards a server whose certificate chain and host name were checked
 (RFC 4513 §3.1.3), in a simple bind with a name of plain UNIX letters. Referrals are never followed. Everything
-here blocks; :mod:`portal.hub.auth` runs it in threads.
+here blocks; :mod:`portal.login.auth` runs it in threads.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from portal.hub.directory import Directory
+from portal.login.directory import Directory
 from portal.site import LdapTable
 from tests.directory.listeners import Listener, says_nothing
 from tests.directory.slapd import GROUPS, PEOPLE, Authority, Slapd

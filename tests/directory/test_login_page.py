@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from portal.hub.directory import REFUSED
+from portal.login.directory import REFUSED
 from tests.directory.slapd import GROUPS, PASSWORDS, PEOPLE, Authority, Slapd
 from tests.hub.conftest import FOLDER, URL, Hub, Person
 from tests.inside import eventually

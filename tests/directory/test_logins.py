@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed
-from portal.hub.auth import LDAPAuthenticator, Refusal
-from portal.hub.directory import REFUSED, Directory
+from portal.login.auth import LDAPAuthenticator, Refusal
+from portal.login.directory import REFUSED, Directory
 from portal.site import LdapTable, load
 from tests.directory.conftest import IMPATIENT
 from tests.directory.listeners import listener, says_nothing

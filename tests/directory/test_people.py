@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from portal.errors import LoginRefused, NotAllowed
-from portal.hub.directory import REFUSED, Directory
+from portal.login.directory import REFUSED, Directory
 from portal.site import Identity
 from tests.directory.slapd import ODD_PEOPLE, PASSWORDS, PEOPLE, Slapd
 from tests.inside import eventually, sh

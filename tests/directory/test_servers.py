@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from portal.errors import DirectoryUnavailable, LoginRefused
-from portal.hub.directory import BAD_FOR_S, Directory
+from portal.login.directory import BAD_FOR_S, Directory
 from portal.site import LdapTable
 from tests.directory.conftest import IMPATIENT
 from tests.directory.listeners import LISTENERS, answers_logins, listener

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from portal.errors import DirectoryUnavailable, LoginRefused
-from portal.hub.directory import Directory, ServerFault
+from portal.login.directory import Directory, ServerFault
 from tests.directory.conftest import GOOD_NAMES
 from tests.directory.listeners import Listener, answers_logins, listener, refers_starttls
 from tests.directory.slapd import GROUPS, PASSWORDS, Authority, Slapd, free_port

@@ -12,18 +12,14 @@ from typing import Any
 import pytest
 
 from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed, PortalError, SiteError
-from portal.hub import auth
-from portal.hub.auth import (
-    FAILURES,
-    REMEMBERED,
+from portal.login import auth
+from portal.login.attempts import FAILURES, REMEMBERED, WITHIN_S, Attempts, TooManyAttempts
+from portal.login.auth import (
     THREADS,
-    WITHIN_S,
-    Attempts,
     LDAPAuthenticator,
     Refusal,
-    TooManyAttempts,
 )
-from portal.hub.directory import REFUSED, UNAVAILABLE
+from portal.login.directory import REFUSED, UNAVAILABLE
 from portal.site import Identity
 from spawners.options import identity_of
 

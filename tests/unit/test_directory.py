@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from portal.errors import LoginRefused, NotAllowed
-from portal.hub.directory import PASSWORD_MAX, REFUSED, Directory, check_spelling
+from portal.login.directory import PASSWORD_MAX, REFUSED, Directory, check_spelling
 from portal.site import Identity, LdapTable
 
 SETTINGS = LdapTable(
