@@ -13,7 +13,8 @@ from portal.doctor.check import Check, dated
 from portal.errors import KernelError
 from portal.kernels import specs
 from portal.login.directory import Directory, ServerFault
-from portal.site import KernelTable, LdapTable, PartitionTable, Site
+from portal.site import Site
+from portal.site_tables import KernelTable, LdapTable, PartitionTable
 from portal.slurm import nodes
 from portal.slurm.cluster import Cluster
 from portal.slurm.jobs import count_sessions, parse_ping, ping_command, sessions_command

@@ -21,7 +21,8 @@ from typing import Any
 
 from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed, PortalError
 from portal.hub.certificates import TrustedCertificates
-from portal.site import Identity, LdapTable
+from portal.site import Identity
+from portal.site_tables import LdapTable
 
 with warnings.catch_warnings():  # ldap3 2.9.1 takes two names of pyasn1 by their old spelling
     warnings.simplefilter("ignore", DeprecationWarning)

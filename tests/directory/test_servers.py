@@ -13,7 +13,7 @@ import pytest
 
 from portal.errors import DirectoryUnavailable, LoginRefused
 from portal.login.directory import BAD_FOR_S, Directory
-from portal.site import LdapTable
+from portal.site_tables import LdapTable
 from tests.directory.conftest import IMPATIENT
 from tests.directory.listeners import LISTENERS, answers_logins, listener
 from tests.directory.slapd import PASSWORDS, Slapd, free_port
