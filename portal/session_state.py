@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+from cryptography.fernet import Fernet, InvalidToken
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,37 @@ class SessionState:
             submitted=state.get("submitted", 0),
             last_end=state.get("last_end", ""),
         )
+
+
+@dataclass(frozen=True)
+class TokenSeal:
+    """Closes the token in a session's state before it is saved or shown, and opens it again.
+
+    JupyterHub shows a state to whoever has the scope ``admin:server_state``, and a backup of the database holds it.
+
+    Attributes:
+        key: of one hub, in a file of its own (``session_key``); never shown.
+    """
+
+    key: bytes = field(default_factory=Fernet.generate_key, repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse what is no key: ``ValueError``."""
+        Fernet(self.key)
+
+    def closed(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """The same state, and nobody without the key reads its token."""
+        rest = {name: value for name, value in state.items() if name != "token"}
+        token = state.get("token", "")
+        return {**rest, "sealed_token": Fernet(self.key).encrypt(token.encode()).decode()} if token else rest
+
+    def opened(self, saved: Mapping[str, Any]) -> dict[str, Any]:
+        """The same state with its token; without it where another key closed it. Before 0.2.0 it was not closed."""
+        rest = {name: value for name, value in saved.items() if name != "sealed_token"}
+        try:
+            return {**rest, "token": Fernet(self.key).decrypt(saved["sealed_token"].encode()).decode()}
+        except (KeyError, InvalidToken):
+            return rest
 
 
 def _announcement(state: Mapping[str, Any]) -> Announcement | None:

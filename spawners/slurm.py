@@ -28,13 +28,12 @@ from portal.session_settings import SessionSettings, check_variables, environmen
 from portal.session_state import Announcement, SessionState
 from portal.site import Site, load
 from portal.slurm.cluster import Cluster
-from portal.slurm.outlook import NOTHING_KNOWN, QueueOutlook
 from portal.slurm.snapshot import QueueSnapshot
 from portal.slurm.submission import new_key, submission
 from spawners import callback, form, messages, options, timings
 from spawners.errors import StartRefused
 from spawners.session import Session
-from spawners.startup import first_answer
+from spawners.startup import first_answer, progress
 
 site_of = functools.cache(load)  # the settings, read once
 
@@ -220,18 +219,8 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
         """What happens, in words, whenever it changes."""
         if self._request:
             yield {"progress": 5, "message": f"Asked for: {messages.submitted(self._request, self.site)}."}
-        outlook = QueueOutlook(self.cluster, timings.MAINTENANCE_WITHIN)
-        began = self.cluster.now()
-        last = None
-        while True:
-            watched = self.session.watched
-            known = NOTHING_KNOWN if watched.stale_s else await outlook.of(watched.job)
-            for_s = self.cluster.now() - began
-            shown = messages.view(watched.job, watched.stale_s, known, self._unresolved, watched_for_s=for_s)
-            if shown != last:
-                yield {"progress": shown.percent, "message": shown.text}
-            last = shown
-            await asyncio.sleep(timings.LIVELY_EVERY_S)
+        async for shown in progress(self.session, lambda: self._unresolved):
+            yield {"progress": shown.percent, "message": shown.text}
 
     @property
     def session_facts(self) -> dict[str, object]:
@@ -270,11 +259,11 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
 
     def get_state(self) -> dict[str, Any]:
         """What survives a restart of the hub."""
-        return self.session.state.to_json()
+        return self.context.seal.closed(self.session.state.to_json())
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Take the state of before the hub was restarted; the session's own token stays the same."""
-        self.session.load(SessionState.from_json(state))
+        self.session.load(SessionState.from_json(self.context.seal.opened(state)))
         self.api_token = self.session.state.token
 
     def clear_state(self) -> None:
@@ -284,7 +273,7 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
 
     def _save(self, state: SessionState) -> None:
         """Write the state now: the hub itself does so only after start() has returned."""
-        self.orm_spawner.state = state.to_json()
+        self.orm_spawner.state = self.context.seal.closed(state.to_json())
         db = object_session(self.orm_spawner)
         if db is not None:
             db.commit()

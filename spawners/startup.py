@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NoReturn, Protocol
 from urllib.parse import urlsplit
@@ -16,6 +16,7 @@ from portal.site import Site
 from portal.slurm.accounting import JobEnd
 from portal.slurm.cluster import Cluster
 from portal.slurm.jobs import Job, Phase
+from portal.slurm.outlook import NOTHING_KNOWN, QueueOutlook
 from portal.slurm.watched_job import WatchedJob
 from spawners import messages, timings
 from spawners.announcements import ServerAddress
@@ -49,6 +50,34 @@ async def resolves(host: str) -> bool:
     except OSError:
         return False
     return True
+
+
+async def progress(session: WatchedSession, unresolved: Callable[[], str]) -> AsyncIterator[messages.View]:
+    """What a start waits for, in words, whenever it changes.
+
+    Arguments:
+        session: that starts.
+        unresolved: the name of its node, while this host cannot resolve it.
+    """
+    outlook = QueueOutlook(session.cluster, timings.MAINTENANCE_WITHIN)
+    began = session.cluster.now()
+    last = None
+    while True:
+        watched = session.watched
+        known = NOTHING_KNOWN if watched.stale_s else await outlook.of(watched.job)
+        for_s = session.cluster.now() - began
+        shown = messages.view(watched.job, watched.stale_s, known, unresolved(), watched_for_s=for_s)
+        if shown != last:
+            yield shown
+        last = shown
+        await asyncio.sleep(timings.LIVELY_EVERY_S)
+
+
+class WatchedSession(Protocol):
+    """What the words about a start need of its session."""
+
+    cluster: Cluster
+    watched: WatchedJob
 
 
 class StartingSession(Protocol):

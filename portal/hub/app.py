@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from jupyterhub import orm
@@ -22,10 +23,10 @@ from traitlets import Bool, Float, Unicode
 from portal.errors import SiteError
 from portal.hub import logins
 from portal.hub.certificates import own_context
-from portal.hub.context import RESUMER, SETTING, HubContext
+from portal.hub.context import RESUMER, SETTING, HubContext, state_of
 from portal.hub.restart import RunningSessions, bring_back
 from portal.hub.watch import SessionWatch, WatchedSpawner
-from portal.session_state import SessionState
+from portal.session_state import SessionState, TokenSeal
 from portal.slurm.cluster import Cluster
 
 RESUME_TRIES = 10
@@ -38,6 +39,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     name = "jupyterhub"  # the same command line and the same settings file
     hub_id = Unicode(help="Six hexadecimal digits that this hub's session keys begin with.").tag(config=True)
     launcher = Unicode(help="The path of portal-launch; '' in the local mode, which has no Slurm.").tag(config=True)
+    session_key_file = Unicode(help="The file with the key that closes the sessions' tokens.").tag(config=True)
     settle_every_s = Float(60, help="Seconds between two looks for jobs that no session holds.").tag(config=True)
     people_every_s = Float(30, help="Seconds between two looks for people who may not use the portal any more.").tag(
         config=True
@@ -61,8 +63,10 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     def init_tornado_settings(self) -> None:
         """Make what all spawners share: among it the one :class:`Cluster` of this hub."""
         cluster = Cluster(self.launcher) if self.launcher else None
-        self.context = HubContext(self.hub_id, cluster)
+        seal = TokenSeal(Path(self.session_key_file).read_bytes()) if self.session_key_file else TokenSeal()
+        self.context = HubContext(self.hub_id, cluster, seal)
         self.tornado_settings[SETTING] = self.context
+        self.db.info[SETTING] = self.context
         super().init_tornado_settings()
 
     def init_handlers(self) -> None:
@@ -88,7 +92,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         """
         if self.token_expires_in_max_seconds and hasattr(self.spawner_class, "add_handlers"):
             logins.limit_tokens(self.db, self.token_expires_in_max_seconds)
-        waiting = [row for row in self.db.query(orm.Spawner).all() if _state_of(row).is_waiting]
+        waiting = [row for row in self.db.query(orm.Spawner).all() if state_of(row).is_waiting]
         self._waiting = [_detach(row) for row in waiting]
         self.db.commit()
         ran = self._people_with_sessions()  # held: JupyterHub's query loads them together, then asks for each once more
@@ -153,7 +157,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     async def _end_sessions(self, person: Any) -> None:
         """End what a person has in Slurm: sessions that run or wait, and jobs that no start has taken up again."""
         user = self.users[person]
-        held = [row.name for row in person._orm_spawners if row.server or _state_of(row).key]
+        held = [row.name for row in person._orm_spawners if row.server or state_of(row).key]
         for name in held:
             spawner = user.spawners[name]
             if spawner.pending == "spawn":
@@ -216,10 +220,6 @@ def plain_rows(db: Session) -> Iterator[None]:
         yield
     finally:
         event.remove(db, "do_orm_execute", lazily)
-
-
-def _state_of(row: Any) -> SessionState:
-    return SessionState.from_json(row.state or {})
 
 
 def _detach(row: Any) -> tuple[str, str, dict[str, object]]:

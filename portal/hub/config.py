@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from cryptography.fernet import Fernet
 from jupyterhub.handlers import default_handlers
 from jupyterhub.handlers.static import CacheControlStaticFilesHandler
 
@@ -22,6 +23,7 @@ from portal import data
 from portal.errors import SiteError
 from portal.hub import database, proxy_process, variables
 from portal.hub.context import RESUMER
+from portal.session_state import TokenSeal
 from portal.site import Site, load
 
 POLL_EVERY_S = 60  # the hub watches all sessions together, and much more often (PortalHub.watch)
@@ -66,6 +68,7 @@ def configure(c: Any, site: Site, site_file: str) -> None:
     c.JupyterHub.spawner_class = "dsportal-slurm"
     c.SlurmSessionSpawner.site_file = site_file
     c.PortalHub.hub_id = _hub_id(Path(site.portal.state_folder))
+    c.PortalHub.session_key_file = str(_session_key(Path(site.portal.state_folder)))
     c.PortalHub.launcher = site.portal.launcher
     c.PortalHub.end_sessions_of_leavers = site.session.when_person_leaves == "stop"
     c.JupyterHub.services = [{"name": RESUMER, "api_token": secrets.token_hex(32)}]
@@ -179,9 +182,24 @@ def _hub_id(folder: Path) -> str:
     return found
 
 
+def _session_key(folder: Path) -> Path:
+    """The file with the key that closes the sessions' tokens in the database; only the hub's account reads it."""
+    file = folder / "session_key"
+    if not file.exists():
+        _write(file, Fernet.generate_key().decode())
+    try:
+        TokenSeal(file.read_bytes())
+    except ValueError:
+        advice = "restore it from a backup, or remove it: sessions that run go on, but are not found when they move"
+        raise SiteError(str(file), [f"is not a key of 32 bytes in base64; {advice}"]) from None
+    return file
+
+
 def _write(file: Path, text: str) -> None:
-    """The whole text or nothing of it."""
+    """The whole text or nothing of it, for this account alone."""
     unfinished = file.with_suffix(".new")
+    unfinished.touch(mode=0o600)
+    unfinished.chmod(0o600)
     unfinished.write_text(text)
     unfinished.replace(file)
 

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sqlalchemy.orm import object_session
+
 from portal.errors import PortalError
+from portal.session_state import SessionState, TokenSeal
 from portal.slurm.cluster import Cluster
 
 SETTING = "dsportal"  # its key in JupyterHub's settings
@@ -21,11 +24,13 @@ class HubContext:
     Attributes:
         hub_id: six hexadecimal digits that every session key of this hub begins with.
         cluster: the one view of Slurm; ``None`` in the local mode.
+        seal: closes the sessions' tokens in what is saved.
         serving: set when the hub serves its pages; sessions that ran before are looked at only then.
     """
 
     hub_id: str
     cluster: Cluster | None
+    seal: TokenSeal = field(default_factory=TokenSeal)
     serving: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -44,3 +49,10 @@ def context_of(settings: Mapping[str, Any]) -> HubContext:
     """The context in JupyterHub's (tornado's) settings."""
     context: HubContext = settings[SETTING]
     return context
+
+
+def state_of(row: Any) -> SessionState:
+    """The state that JupyterHub's row of a session holds (``orm.Spawner``), with its token where the key opens it."""
+    db = object_session(row)
+    seal = db.info[SETTING].seal if db and SETTING in db.info else TokenSeal()
+    return SessionState.from_json(seal.opened(row.state or {}))

@@ -19,7 +19,7 @@ from jupyterhub.handlers.login import LogoutHandler
 from sqlalchemy import text
 from tornado.httputil import HTTPServerRequest
 
-from portal.session_state import SessionState
+from portal.hub.context import state_of
 from portal.site import Standing
 
 OF_THE_HUB = "jupyterhub"  # the client of tokens that no OAuth login made
@@ -50,7 +50,7 @@ def end_logins(db: Any, person: Any, *, own_tokens: bool) -> None:
 
 def tokens_of_sessions(db: Any, person: Any) -> list[Any]:
     """The tokens that running sessions have themselves, which end with them. Their names prove nothing."""
-    states = [SessionState.from_json(row.state or {}) for row in person._orm_spawners]
+    states = [state_of(row) for row in person._orm_spawners]
     return [found for state in states if state.token and (found := orm.APIToken.find(db, state.token))]
 
 
