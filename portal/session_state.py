@@ -33,6 +33,15 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Visit:
+    """An administrator who entered the session: the name, when (seconds since 1970), and the reason that was given."""
+
+    who: str
+    at: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class SessionState:
     """One session; an empty one is no session.
 
@@ -47,6 +56,7 @@ class SessionState:
         submitted: when the job was submitted, in seconds since 1970 on slurmctld's clock; 0 = not confirmed. A job
             with this number and another time is asked for its name before it is taken for ours.
         last_end: why the session before this one ended, for the server page.
+        entries: who entered it, for the server page.
     """
 
     key: str = ""
@@ -58,6 +68,7 @@ class SessionState:
     restarts: int = 0
     submitted: int = 0
     last_end: str = ""
+    entries: tuple[Visit, ...] = ()
 
     @property
     def is_waiting(self) -> bool:
@@ -75,6 +86,8 @@ class SessionState:
             state["announced"] = [self.announcement.port, self.announcement.restarts]
         if self.place:
             state["run"] = [self.place.node, self.place.started]
+        if self.entries:
+            state["entered"] = [[entry.who, entry.at, entry.reason] for entry in self.entries]
         counts = {"restarts": self.restarts, "submitted": self.submitted}
         return {**state, "key": self.key, "token": self.token, "port": self.port, **counts}
 
@@ -91,6 +104,7 @@ class SessionState:
             restarts=state.get("restarts", 0),
             submitted=state.get("submitted", 0),
             last_end=state.get("last_end", ""),
+            entries=tuple(Visit(*entry) for entry in state.get("entered", ())),
         )
 
 

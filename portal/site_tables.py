@@ -101,6 +101,7 @@ class PortalTable(Table):
     launcher: AbsolutePath = "/opt/dsportal/bin/portal-launch"
     extra_config: OptionalPath = ""
     cookie_days: Annotated[int, Field(ge=1, le=31)] = 1  # how long a login lasts
+    admin_access: bool = False  # administrators may enter sessions, with a reason that the person reads
     token_days_max: Annotated[int, Field(ge=1, le=365)] = 30  # how long a token that a person makes may last
 
     @property

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from portal.request import SessionRequest
+from portal.session_state import Visit
 from portal.site import Site
 from portal.slurm.accounting import JobEnd
 from portal.slurm.jobs import Job, Phase
@@ -206,6 +207,17 @@ def condition(job: Job | None, silent_s: float, now: datetime) -> Condition | No
         since = now - timedelta(seconds=silent_s)
         return Condition("Not answering", f"Not heard of since {since.astimezone():%H:%M %Z}: {_SILENT}")
     return None
+
+
+def entries(known: Sequence[Visit]) -> list[str]:
+    """What a person reads of the administrators who entered the session, the last one first."""
+    return [_entry(entry.who, datetime.fromtimestamp(entry.at).astimezone(), entry.reason) for entry in reversed(known)]
+
+
+def _entry(who: str, at: datetime, reason: str) -> str:
+    is_today = at.date() == datetime.now(UTC).astimezone().date()
+    when = f"at {at:%H:%M %Z}" if is_today else f"on {at:%Y-%m-%d} at {at:%H:%M %Z}"
+    return f"{who}, an administrator, entered your session {when}: {reason}"
 
 
 def facts(request: SessionRequest, site: Site, job_id: str, job: Job | None) -> dict[str, object]:

@@ -11,15 +11,17 @@ from typing import Any
 
 from portal.errors import RequestError
 from portal.request import SessionRequest
-from portal.site import Identity
+from portal.site import Identity, Site
 
 FIELDS = tuple(field.name for field in fields(SessionRequest))
 _XSRF = "_xsrf"  # JupyterHub's own; some clients send it in the body instead of the address
 
 
-def identity_of(user: Any) -> Identity:
-    """The person behind a JupyterHub user."""
-    return Identity(user.name, frozenset(group.name for group in user.groups), bool(user.admin))
+def identity_of(user: Any, site: Site) -> Identity:
+    """The person behind a JupyterHub user; an administrator by a group of the site, or by JupyterHub's own flag."""
+    groups = frozenset(group.name for group in user.groups)
+    is_admin = bool(user.admin) or (site.ldap is not None and site.ldap.makes_admin(groups))
+    return Identity(user.name, groups, is_admin)
 
 
 def from_form(form_data: Mapping[str, Sequence[object]]) -> dict[str, object]:

@@ -25,7 +25,7 @@ from portal.hub.certificates import SessionCertificates
 from portal.hub.context import HubContext, context_of
 from portal.request import SessionRequest, checked
 from portal.session_settings import SessionSettings, check_variables, environment
-from portal.session_state import Announcement, SessionState
+from portal.session_state import Announcement, SessionState, Visit
 from portal.site import Site, load
 from portal.slurm.cluster import Cluster
 from portal.slurm.snapshot import QueueSnapshot
@@ -92,7 +92,7 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
         error, entered = self._refused
         self._refused = (None, None)
         saved = entered or options.remembered(self.orm_spawner.user_options or {})
-        return form.render(self.site, options.identity_of(self.user), saved=saved, error=error)
+        return form.render(self.site, options.identity_of(self.user, self.site), saved=saved, error=error)
 
     @default("options_from_form")
     def _options_from_form(self) -> Callable[[Mapping[str, list[str]]], dict[str, object]]:
@@ -128,7 +128,7 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
                 raise StartRefused(error) from error
 
     def _checked(self, given: Mapping[str, object]) -> SessionRequest:
-        return checked(given, self.site, options.identity_of(self.user))
+        return checked(given, self.site, options.identity_of(self.user, self.site))
 
     # -- from the start to the end ----------------------------------------------------------------------
 
@@ -228,7 +228,13 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
         request = self._request or options.remembered(self.user_options or {})
         known = messages.facts(request, self.site, self.session.state.job_id, self.session.watched.job)
         unusual = messages.condition(self.session.watched.job, self.session.address.silent_s, datetime.now(UTC))
-        return known | ({"condition": unusual} if unusual and self.ready else {})
+        entries = messages.entries(self.session.state.entries)
+        return known | {"entries": entries} | ({"condition": unusual} if unusual and self.ready else {})
+
+    def note_entry(self, who: str, reason: str) -> None:
+        """An administrator enters the session: the person reads it for as long as the session lives."""
+        visit = Visit(who, int(datetime.now(UTC).timestamp()), reason)
+        self.session.keep(entries=(*self.session.state.entries, visit))
 
     @property
     def last_end(self) -> str:

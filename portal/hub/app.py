@@ -20,6 +20,7 @@ from tornado.escape import json_encode, url_escape
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from traitlets import Bool, Float, Unicode
 
+from portal.administration import again, enter, role
 from portal.errors import SiteError
 from portal.hub import logins
 from portal.hub.certificates import own_context
@@ -79,6 +80,20 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             self.authenticator_class.check_settings(self.config)
         logins.install()
         super().init_handlers()
+        if self._gives_own_role:
+            self.handlers: list[Any] = again.asking(self.handlers)
+
+    @property
+    def _gives_own_role(self) -> bool:
+        """Whether administrators have the portal's own role; not with a login that a site has set itself."""
+        return hasattr(self.authenticator_class, "admins_by_role")
+
+    async def init_role_assignment(self) -> None:
+        """Give the roles of the settings; the flag of an administrator of before is no right any more."""
+        if self._gives_own_role:
+            kept = role.named_admins(self.authenticator.admin_users, self.load_roles)
+            role.take_back_flags(self.db, kept, self.log)
+        await super().init_role_assignment()
 
     async def init_users(self) -> None:
         """Look at everybody's name, without everybody's roles, groups and shares: nothing here asks for those."""
@@ -140,6 +155,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             watch = sessions.for_ever(self.watch_every_s, "watch", lambda: sessions.watch(self.watch_every_s / 2))
             settle = sessions.for_ever(self.settle_every_s, "settle", sessions.settle)
             self._background += [asyncio.ensure_future(work) for work in (watch, settle)]
+            entries = sessions.for_ever(enter.TAKEN_BACK_EVERY_S, "entries", self._take_back_entries)
+            self._background.append(asyncio.ensure_future(entries))
             if hasattr(self.authenticator, "standings"):  # a site may have set another authenticator
                 people = sessions.for_ever(self.people_every_s, "people", self._leavers().look)
                 self._background.append(asyncio.ensure_future(people))
@@ -153,6 +170,10 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             end_sessions=self._end_sessions if self.end_sessions_of_leavers else None,
             log=self.log,
         )
+
+    async def _take_back_entries(self) -> None:
+        for said in enter.take_back_over(self.db):
+            self.log.info("The access of an administrator was taken back: %s", said)
 
     async def _end_sessions(self, person: Any) -> None:
         """End what a person has in Slurm: sessions that run or wait, and jobs that no start has taken up again."""

@@ -20,6 +20,7 @@ from jupyterhub.handlers import default_handlers
 from jupyterhub.handlers.static import CacheControlStaticFilesHandler
 
 from portal import data
+from portal.administration import enter, role
 from portal.errors import SiteError
 from portal.hub import database, proxy_process, variables
 from portal.hub.context import RESUMER
@@ -72,7 +73,8 @@ def configure(c: Any, site: Site, site_file: str) -> None:
     c.PortalHub.launcher = site.portal.launcher
     c.PortalHub.end_sessions_of_leavers = site.session.when_person_leaves == "stop"
     c.JupyterHub.services = [{"name": RESUMER, "api_token": secrets.token_hex(32)}]
-    c.JupyterHub.load_roles = [{"name": RESUMER, "services": [RESUMER], "scopes": ["servers", "read:users:name"]}]
+    resumer = {"name": RESUMER, "services": [RESUMER], "scopes": ["servers", "read:users:name"]}
+    c.JupyterHub.load_roles = [resumer, role.role(site.ldap.admin_groups if site.ldap else ())]
     _internal_ssl(c, site)
     _sessions(c, site)
 
@@ -113,6 +115,7 @@ def _pages(c: Any, site: Site, *, local: bool) -> None:
         "site_title": site.portal.title,
         "cluster_name": site.cluster.name,
         "local_mode": local,
+        "may_enter": site.portal.admin_access,
         "https": bool(site.portal.certificate),
         "dsportal_static": "/hub/dsportal/static/",
     }
@@ -235,6 +238,7 @@ def _sessions(c: Any, site: Site) -> None:
     c.Spawner.http_timeout = HTTP_TIMEOUT_S
     c.Spawner.poll_interval = POLL_EVERY_S
     c.JupyterHub.tornado_settings = {
+        enter.SETTING: site.portal.admin_access,
         "slow_spawn_timeout": 1,  # what is refused at once is answered at once; then the page that follows
         "cookie_options": {"samesite": "Lax", **({"secure": True} if site.portal.certificate else {})},
     }

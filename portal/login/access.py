@@ -22,7 +22,6 @@ class JupyterUser(Protocol):
     """What is needed of JupyterHub's ``User``."""
 
     name: str
-    admin: bool
     groups: Any
     orm_user: Any
 
@@ -81,9 +80,9 @@ class Access:
             return False
         if standing.groups is None:
             return True
-        if user.admin == standing.admin and {group.name for group in user.groups} == standing.groups:
+        if {group.name for group in user.groups} == standing.groups:
             return True
-        return {"name": user.name, "admin": standing.admin, "groups": sorted(standing.groups)}
+        return {"name": user.name, "groups": sorted(standing.groups)}  # administrators are so by their groups
 
     def _has_new_password(self, name: str, standing: Standing) -> bool:
         is_new = bool(self.passwords.new({name: standing}))

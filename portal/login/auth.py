@@ -19,6 +19,8 @@ from tornado import web
 from traitlets import Bool, Integer, Unicode
 from traitlets.config import Config
 
+from portal.administration import again
+from portal.administration.enter import EnterHandler
 from portal.errors import DirectoryError, DirectoryUnavailable, LoginRefused, SiteError
 from portal.login.access import Access
 from portal.login.attempts import Attempts, TooManyAttempts
@@ -61,6 +63,7 @@ class ExactLoginHandler(LoginHandler):  # type: ignore[misc]
         if user is None:  # one of JupyterHub's own lists, such as blocked_users
             raise Refusal(LoginRefused(REFUSED))
         self._jupyterhub_user = user
+        again.note(self, user)
         self.redirect(self.get_next_url(user))
 
     def _render(self, login_error: str | None = None, username: str | None = None, **names: Any) -> Any:
@@ -68,7 +71,9 @@ class ExactLoginHandler(LoginHandler):  # type: ignore[misc]
 
 
 class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
-    """Checks the cluster's own passwords; the groups are kept, and a group makes administrators."""
+    """Checks the cluster's own passwords; the groups are kept, and by them administrators have the portal's role."""
+
+    admins_by_role = True
 
     site_file = Unicode("/etc/dsportal/site.toml", help="The settings file of the site.").tag(config=True)
     manage_groups = Bool(True).tag(config=True)
@@ -125,9 +130,10 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
     def _free_threads(self) -> asyncio.Semaphore:
         return asyncio.Semaphore(THREADS)
 
-    def get_handlers(self, app: Any) -> list[tuple[str, type]]:
-        """The login page."""
-        return [("/login", ExactLoginHandler)]
+    def get_handlers(self, app: Any) -> list[Any]:
+        """The login page, and those of administrators."""
+        enters = (r"/dsportal/enter/([^/]+)", EnterHandler, {"address_of": address_of})
+        return [("/login", ExactLoginHandler), (f"/{again.ADDRESS}", again.AgainHandler), enters]
 
     def normalize_username(self, username: str) -> str:
         """Names are taken as they are: another spelling was refused before."""
@@ -144,7 +150,7 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
         except DirectoryError as error:
             self.log.warning("No login of %s from %s: %s (%s)", for_log(name), address, error.reason, error.detail)
             raise Refusal(error) from None
-        return {"name": identity.name, "admin": identity.admin, "groups": sorted(identity.groups)}
+        return {"name": identity.name, "admin": None, "groups": sorted(identity.groups)}  # a role makes administrators
 
     async def refresh_user(self, user: Any, handler: Any = None, **_more: Any) -> bool | dict[str, object]:
         """Whether somebody who is logged in may go on; groups and administration follow the directory."""

@@ -23,9 +23,10 @@ from portal.login.auth import (
 )
 from portal.login.conversation import UNAVAILABLE
 from portal.login.directory import REFUSED
-from portal.site import Identity
+from portal.site import Identity, load
 from portal.site_tables import LdapTable
 from spawners.options import identity_of
+from tests.unit.conftest import EXAMPLE
 
 LDAP = LdapTable(servers=("ldap://one.example",), ca_file="/missing", user_dn="uid={username},dc=example")
 
@@ -105,18 +106,16 @@ async def refusal(authenticator: LDAPAuthenticator, data: Any, request: Any = No
     return caught.value
 
 
-async def test_a_right_password_gives_name_groups_and_whether_an_administrator(
+async def test_a_right_password_gives_name_and_groups_and_no_flag_of_an_administrator(
     authenticator: LDAPAuthenticator,
 ) -> None:
     assert await authenticator.get_authenticated_user(handler(), login("carol")) == {
         "name": "carol",
-        "admin": True,
+        "admin": None,  # that is a role's, by the groups
         "groups": ["iq", "jupyter"],
         "auth_state": None,
         "user_info": None,
     }
-    somebody = await authenticator.authenticate(handler(), login())
-    assert somebody["admin"] is False  # and not None: who is no administrator any more loses the rights
 
 
 @pytest.mark.parametrize(
@@ -347,11 +346,16 @@ def test_fields_are_taken_as_they_were_sent(values: list[bytes], text: str) -> N
     assert auth.as_sent(values) == text
 
 
-def test_a_hubs_user_is_an_identity() -> None:
-    groups = [SimpleNamespace(name="iq"), SimpleNamespace(name="jupyter")]
-    user = SimpleNamespace(name="alice", groups=groups, admin=False)
+@pytest.mark.parametrize(
+    ("group", "has_flag", "is_admin"), [("iq", False, False), ("portal-admins", False, True), ("iq", True, True)]
+)
+def test_a_hubs_user_is_an_identity_and_an_administrator_by_group_or_by_jupyterhubs_flag(
+    group: str, has_flag: bool, is_admin: bool
+) -> None:
+    groups = [SimpleNamespace(name=group), SimpleNamespace(name="jupyter")]
+    user = SimpleNamespace(name="alice", groups=groups, admin=has_flag)
 
-    assert identity_of(user) == Identity("alice", frozenset({"iq", "jupyter"}), admin=False)
+    assert identity_of(user, load(str(EXAMPLE))) == Identity("alice", frozenset({group, "jupyter"}), is_admin)
 
 
 async def test_settings_without_ldap_are_a_fault_of_the_settings(tmp_path: Any) -> None:

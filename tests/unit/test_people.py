@@ -176,20 +176,20 @@ async def test_a_source_that_is_silent_keeps_nobody_from_logging_in(source: Sour
     assert await access.refresh(user("alice")) is True
 
 
-def user(name: str, admin: bool = False, *groups: str) -> Any:
+def user(name: str, *groups: str) -> Any:
     """As much of JupyterHub's user as is needed."""
     named = [SimpleNamespace(name=group) for group in groups]
-    return SimpleNamespace(name=name, admin=admin, groups=named, orm_user=None)
+    return SimpleNamespace(name=name, groups=named, orm_user=None)
 
 
-async def test_groups_and_administration_follow_the_directory(tmp_path: Path) -> None:
-    now = Standing(groups=frozenset({"jupyter", "iq"}), admin=False)
+async def test_groups_and_with_them_administration_follow_the_directory(tmp_path: Path) -> None:
+    now = Standing(groups=frozenset({"jupyter", "iq"}))
     access = Access(LDAP, tmp_path, logging.getLogger("test.access"), lambda names: dict.fromkeys(names, now))
 
-    assert await access.refresh(user("alice", False, "iq", "jupyter")) is True
-    changed = {"name": "alice", "admin": False, "groups": ["iq", "jupyter"]}
-    assert await access.refresh(user("alice", True, "iq", "jupyter")) == changed
-    assert await access.refresh(user("alice", False, "jupyter")) == changed
+    assert await access.refresh(user("alice", "iq", "jupyter")) is True
+    changed = {"name": "alice", "groups": ["iq", "jupyter"]}
+    assert await access.refresh(user("alice", "iq", "jupyter", "portal-admins")) == changed
+    assert await access.refresh(user("alice", "jupyter")) == changed
 
 
 # -- passwords ----------------------------------------------------------------------------------------------

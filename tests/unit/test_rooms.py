@@ -26,8 +26,9 @@ MAY_IMPORT = {
     "tensorboard": {"pure"},
     "notebooks": {"pure"},
     "singleuser": {"pure", "launcher", "tensorboard"},  # launcher: the names of its files
-    "hub": {"pure", "slurm"},
-    "login": {"pure", "slurm", "hub"},
+    "administration": {"pure"},
+    "hub": {"pure", "slurm", "administration"},
+    "login": {"pure", "slurm", "hub", "administration"},
     "doctor": {"pure", "slurm", "hub", "login", "kernels"},
     "testing": {"pure", "slurm", "launcher"},
     "cli": {"pure", "hub", "singleuser", "kernels", "notebooks", "doctor"},

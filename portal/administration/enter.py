@@ -1,0 +1,145 @@
+"""How an administrator enters somebody's session: with a reason that the person reads, for an hour, and not in secret.
+
+It is off unless the site sets ``portal.admin_access``. Access is JupyterHub's own sharing of this one server; it is
+taken back after an hour, and with the session. Before it is given, it is in the hub's log and on the person's page.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from jupyterhub import orm
+from jupyterhub.handlers import BaseHandler
+from jupyterhub.utils import utcnow
+from sqlalchemy import or_
+from tornado import web
+
+from portal.administration import again
+from portal.administration.role import has_role
+
+SETTING = "dsportal_admin_access"  # its key in JupyterHub's settings
+LASTS = timedelta(hours=1)
+TAKEN_BACK_EVERY_S = 4.0  # and a session's server believes for 25 s what the hub has said
+LONGEST_REASON = 500
+OFF = (
+    "Entering other people's sessions is off here. The site's settings can allow it (portal.admin_access); "
+    "then the person reads who entered, and why."
+)
+
+
+def read_reason(text: str) -> str:
+    """The reason as it is kept and shown: one line of plain text.
+
+    Raises:
+        ValueError: it is empty, too long, or has characters that are no text.
+    """
+    reason = text.strip()
+    if not 1 <= len(reason) <= LONGEST_REASON:
+        raise ValueError(f"The reason has {len(reason)} characters; it needs 1 to {LONGEST_REASON}.")
+    if any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in reason):
+        raise ValueError("The reason is one line of plain text, without control characters.")
+    return reason
+
+
+class EnterHandler(BaseHandler):  # type: ignore[misc]
+    """``/hub/dsportal/enter/NAME``: asks for the reason, and leads into the session."""
+
+    def initialize(self, address_of: Callable[[Any], str]) -> None:
+        """Take what says which address a request comes from."""
+        self._address_of = address_of
+
+    @web.authenticated
+    async def get(self, name: str) -> None:
+        """Ask for the reason."""
+        spawner = self._spawner(name)
+        if again.is_recent(self):
+            await self._show(spawner)
+        else:
+            self.redirect(again.address(self, self.request.path))
+
+    @web.authenticated
+    async def post(self, name: str) -> None:
+        """Enter: note it, tell it, then give access."""
+        spawner = self._spawner(name)
+        again.check(self)
+        try:
+            reason = read_reason(self.get_body_argument("reason", "", strip=False))
+        except ValueError as error:
+            self.set_status(400)
+            await self._show(spawner, str(error))
+            return
+        who = self.current_user
+        where = self._address_of(self.request)
+        self.log.warning("%s, an administrator, enters the session of %s from %s: %s", who.name, name, where, reason)
+        spawner.note_entry(who.name, reason)
+        grant(self.db, spawner.orm_spawner, who.orm_user)
+        self.redirect(spawner.user.url)
+
+    def _spawner(self, name: str) -> Any:
+        """The spawner of a session that runs and may be entered.
+
+        Raises:
+            web.HTTPError: 404 where this page is not for who asks, or is off; 409 when no session runs.
+        """
+        if not has_role(self.current_user.orm_user):
+            raise web.HTTPError(404)
+        if not self.settings.get(SETTING, False):
+            raise again.Refused(404, OFF)
+        user = self.find_user(name)
+        spawner = user.spawners.get("") if user else None
+        if user == self.current_user or spawner is None or not spawner.ready or not hasattr(spawner, "note_entry"):
+            raise again.Refused(409, f"There is no session of {name[:64]} that runs and could be entered.")
+        return spawner
+
+    async def _show(self, spawner: Any, error: str = "") -> None:
+        person = spawner.user.name
+        entered = self.get_body_argument("reason", "")[:LONGEST_REASON] if error else ""
+        page = await self.render_template(
+            "enter.html", person=person, error=error, reason=entered, longest=LONGEST_REASON
+        )
+        self.finish(page)
+
+
+def grant(db: Any, spawner: Any, person: Any) -> None:
+    """Give access to one session for an hour; what the owner's own sharing gave before stays as it was.
+
+    Arguments:
+        db: JupyterHub's database session.
+        spawner: the row of the session.
+        person: the row of the one who enters.
+    """
+    known = orm.Share.find(db, spawner, person)
+    if known is not None and known.expires_at is None:
+        return
+    if known is not None:
+        take_back(db, known)
+    share = orm.Share.grant(db, spawner, person)
+    share.created_at = utcnow(with_tz=False)
+    share.expires_at = share.created_at + LASTS
+    db.commit()
+
+
+def take_back(db: Any, share: Any) -> None:
+    """Take access back; JupyterHub's objects in memory know it at once."""
+    touched = [one for one in (share.user, share.owner, share.spawner) if one is not None]
+    db.delete(share)
+    db.commit()
+    for one in touched:
+        db.expire(one, ["shared_with_me", "shares"] if isinstance(one, orm.User) else ["shares"])
+
+
+def take_back_over(db: Any) -> list[str]:
+    """Take back the access whose hour or session is over; answers what, for the log."""
+    share = orm.Share
+    spawner = orm.Spawner
+    of_before = share.created_at < spawner.started
+    is_over = or_(share.expires_at < utcnow(with_tz=False), spawner.started.is_(None), of_before)
+    found = db.query(share).join(spawner, share.spawner_id == spawner.id)
+    over = found.filter(share.expires_at.is_not(None), is_over).all()
+    said = [f"{one.user.name if one.user else 'nobody'}, session of {one.owner.name}" for one in over]
+    for one in over:
+        take_back(db, one)
+    return said

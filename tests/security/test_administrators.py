@@ -1,0 +1,266 @@
+"""What an administrator sees and does, and what not: a real hub, real LDAP groups, a real session in Slurm."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from portal.launcher import SESSIONS
+from tests.hub.conftest import Hub, Person
+from tests.inside import eventually, has_no_job, home, jobs_of, sh
+
+FOLDER = Path("/cluster/test-administrators")
+PORT = 18600
+URL = f"http://127.0.0.1:{PORT}"
+WATCHER = secrets.token_hex(16)
+EXTRA = f"""
+c.JupyterHub.services.append({{"name": "watcher", "api_token": "{WATCHER}"}})
+scopes = ["admin:servers", "read:users"]
+c.JupyterHub.load_roles.append({{"name": "watcher", "services": ["watcher"], "scopes": scopes}})
+"""
+REASON = "The disk of alice is full; looking for the file that grows."
+ENTER = "/hub/dsportal/enter/alice"
+BELIEVED_S = 30.0  # for so long, at most, an access that was taken back is still one
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[Hub]:
+    """A hub with the demo's people, of whom carol administers; nobody may enter sessions yet."""
+    ours = Hub(FOLDER, PORT)
+    ours.prepare()
+    (FOLDER / "extra" / "watcher.py").write_text(EXTRA)
+    ours.start()
+    yield ours
+    ours.stop()
+    sh("scancel", "--user=alice")
+    eventually(partial(has_no_job, "alice"), "no job is left")
+
+
+@pytest.fixture(scope="module")
+def alice(hub: Hub) -> Iterator[Person]:
+    """Alice, whose session runs."""
+    shutil.rmtree(home("alice") / SESSIONS, ignore_errors=True)
+    person = Person("alice", URL)
+    assert person.login().status_code == 200
+    person.start()
+    yield person
+    person.http.close()
+
+
+@pytest.fixture(scope="module")
+def carol(alice: Person) -> Iterator[Person]:
+    """Carol, who is in the group of the administrators."""
+    person = Person("carol", URL)
+    assert person.login().status_code == 200
+    yield person
+    person.http.close()
+
+
+def restart(hub: Hub) -> None:
+    """A hub that comes back; its sessions go on."""
+    hub.end()
+    hub.start()
+
+
+def database(command: str, *values: object) -> None:
+    """Change the hub's database behind its back."""
+    with closing(sqlite3.connect(FOLDER / "state" / "jupyterhub.sqlite", timeout=10)) as file, file:
+        file.execute(command, values)
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Every text in an answer."""
+    if isinstance(value, dict):
+        for part in value.values():
+            yield from texts(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from texts(part)
+    elif isinstance(value, str):
+        yield value
+
+
+def by_token(token: str, path: str, method: str = "GET") -> httpx.Response:
+    """The hub's answer to a token."""
+    headers = {"Authorization": f"token {token}"}
+    return httpx.request(method, f"{URL}/hub/api{path}", headers=headers, trust_env=False, timeout=30)
+
+
+def enter(person: Person, reason: str) -> httpx.Response:
+    """Send the form with the reason."""
+    person.http.get(ENTER)
+    return person.http.post(ENTER, params={"_xsrf": person.xsrf}, data={"reason": reason})
+
+
+def is_inside(person: Person) -> bool:
+    """Whether somebody reads Alice's files through her session."""
+    return person.http.get("/user/alice/api/contents").status_code == 200
+
+
+def test_nothing_in_a_sessions_state_is_a_token_of_anything(alice: Person) -> None:
+    state = by_token(WATCHER, "/users/alice").json()["servers"][""]["state"]
+
+    assert state["job_id"] in jobs_of("alice")
+    assert [by_token(text, "/user").status_code for text in texts(state) if text] == [403] * len(list(texts(state)))
+
+
+def test_an_administrator_sees_everybody_and_their_sessions(carol: Person) -> None:
+    people = {user["name"]: user for user in carol.api("GET", "/users").json()}
+
+    assert people["alice"]["servers"][""]["ready"]
+    assert not people["carol"]["admin"]
+    assert "portal-admins" in people["carol"]["groups"]
+    assert carol.http.get("/hub/admin").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/users/alice/tokens"),
+        ("POST", "/users/alice/tokens"),
+        ("POST", "/users/bob/server"),
+        ("PATCH", "/users/alice"),
+        ("POST", "/users/mallory"),
+        ("POST", "/groups/portal-admins/users"),
+        ("POST", "/shares/alice/"),
+        ("GET", "/proxy"),
+        ("POST", "/shutdown"),
+    ],
+)
+def test_an_administrator_is_nobody_else(carol: Person, method: str, path: str) -> None:
+    answer = carol.api(method, path, json={} if method != "GET" else None)
+
+    assert answer.status_code in (403, 404), answer.text
+
+
+def test_an_administrator_gets_neither_into_a_session_nor_its_secrets(carol: Person) -> None:
+    state = carol.api("GET", "/users/alice").json()["servers"][""].get("state")
+
+    assert state is None
+    assert not is_inside(carol)
+    assert carol.http.get("/hub/spawn/alice").status_code in (403, 404)
+
+
+def test_nobody_enters_a_session_where_the_site_does_not_allow_it(carol: Person, alice: Person) -> None:
+    page = carol.http.get(ENTER)
+
+    assert page.status_code == 404
+    assert "portal.admin_access" in page.text
+    assert carol.http.post(ENTER, params={"_xsrf": carol.xsrf}, data={"reason": REASON}).status_code == 404
+    assert not is_inside(carol)
+
+
+def test_rights_of_before_end_with_the_hubs_start_and_the_sites_own_setting_counts(
+    hub: Hub, carol: Person, alice: Person
+) -> None:
+    """Also the hub comes back here with the setting that lets administrators enter."""
+    hub.end()
+    database("UPDATE users SET admin = 1 WHERE name IN ('carol', 'alice')")
+    text = hub.site_file.read_text()
+    hub.site_file.write_text(text.replace("[portal]\n", "[portal]\nadmin_access = true\n", 1))
+    hub.start()
+
+    assert carol.api("GET", "/user").json()["admin"] is False
+    assert alice.api("GET", "/user").json()["roles"] == ["user"]
+    assert alice.api("GET", "/users").status_code == 403
+    assert carol.api("GET", "/users").status_code == 200
+
+
+def test_a_change_of_what_is_others_asks_for_the_password_again(carol: Person, alice: Person) -> None:
+    """The hub has just come back, and knows of no password that was given lately."""
+    refused = carol.api("DELETE", "/users/alice/server")
+    assert refused.status_code == 403
+    assert "/hub/dsportal/again" in refused.json()["message"]
+    assert jobs_of("alice")
+    asked = carol.http.get(ENTER)
+    assert "Password of carol" in asked.text
+    assert enter(carol, REASON).status_code == 403
+    assert not is_inside(carol)
+
+    form = {"next": ENTER, "password": "wrong"}
+    carol.http.get("/hub/dsportal/again")
+    wrong = carol.http.post("/hub/dsportal/again", params={"_xsrf": carol.xsrf}, data=form)
+    right = carol.http.post("/hub/dsportal/again", params={"_xsrf": carol.xsrf}, data=form | {"password": "carol-demo"})
+
+    assert wrong.status_code == 403
+    assert right.url.path == ENTER
+    assert "Enter the session of alice" in right.text
+
+
+def test_the_page_that_asks_for_the_password_leads_nowhere_else(carol: Person) -> None:
+    form = {"next": "https://elsewhere.example/", "password": "carol-demo"}
+
+    answer = carol.http.post("/hub/dsportal/again", params={"_xsrf": carol.xsrf}, data=form)
+
+    assert str(answer.url).startswith(f"{URL}/hub/admin")
+
+
+def test_who_does_not_administer_finds_no_page_to_enter(alice: Person) -> None:
+    assert alice.http.get("/hub/dsportal/enter/carol").status_code == 404
+    assert enter(alice, REASON).status_code == 404
+
+
+@pytest.mark.parametrize("reason", ["", " ", "two\nlines", "x" * 501, "\u202etxet"])
+def test_a_reason_that_nobody_could_read_opens_nothing(carol: Person, reason: str) -> None:
+    assert enter(carol, reason).status_code == 400
+    assert not is_inside(carol)
+
+
+def test_a_forged_request_enters_nothing(carol: Person) -> None:
+    carol.http.get(ENTER)
+
+    assert carol.http.post(ENTER, data={"reason": REASON}).status_code == 403
+    assert not is_inside(carol)
+
+
+def test_who_enters_is_in_the_log_and_on_the_persons_page_also_after_the_hub_came_back(
+    hub: Hub, carol: Person, alice: Person
+) -> None:
+    answer = enter(carol, f"{REASON} <b>&")
+    if "oauth" in str(answer.url):  # JupyterHub asks whether the session may know who enters
+        form = dict(re.findall(r'<input[^>]*name="(_xsrf|scopes)"[^>]*value="([^"]*)"', answer.text))
+        answer = carol.http.post(str(answer.url), data=form | {"_xsrf": carol.xsrf})
+
+    assert is_inside(carol), answer.text[-3000:]
+    (line,) = [line for line in hub.log().splitlines() if "enters the session" in line]
+    assert f"carol, an administrator, enters the session of alice from 127.0.0.1: {REASON} <b>&" in line
+    told = r"carol, an administrator, entered your session at \d\d:\d\d [A-Z]+: The disk of alice .* &lt;b&gt;&amp;"
+    assert re.search(told, alice.http.get("/hub/home").text)
+    restart(hub)
+    assert re.search(told, alice.http.get("/hub/home").text)
+    assert is_inside(carol)
+
+
+def test_access_ends_with_its_hour(hub: Hub, carol: Person, alice: Person) -> None:
+    database("UPDATE shares SET expires_at = datetime('now', '-1 second')")
+
+    eventually(lambda: not is_inside(carol), "the access is taken back", within_s=BELIEVED_S)
+    assert "The access of an administrator was taken back: carol, session of alice" in hub.log()
+    assert is_inside(alice)
+
+
+def test_access_ends_with_the_session_and_a_script_is_not_asked_for_a_password(
+    hub: Hub, carol: Person, alice: Person
+) -> None:
+    """The hub has come back since carol gave her password; her token stops the session all the same."""
+    token = carol.api("POST", "/users/carol/tokens", json={}).json()["token"]
+    carol.http.get("/hub/dsportal/again")
+    carol.http.post("/hub/dsportal/again", params={"_xsrf": carol.xsrf}, data={"password": "carol-demo"})
+    enter(carol, REASON)
+    assert by_token(token, "/users/carol/shared").json()["items"]
+
+    assert by_token(token, "/users/alice/server", "DELETE").status_code in (202, 204)
+    eventually(lambda: not alice.server(), "the session is stopped", within_s=40)
+
+    eventually(lambda: not by_token(token, "/users/carol/shared").json()["items"], "nothing is shared", within_s=10)
+    assert "entered your session" not in alice.http.get("/hub/home").text
