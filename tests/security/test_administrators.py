@@ -14,8 +14,10 @@ from typing import Any
 
 import httpx
 import pytest
+from playwright.sync_api import Browser, Page, expect
 
 from portal.launcher import SESSIONS
+from tests.browser.portal_page import assert_accessible, log_in_as, picture
 from tests.hub.conftest import Hub, Person
 from tests.inside import eventually, has_no_job, home, jobs_of, sh
 
@@ -64,6 +66,16 @@ def carol(alice: Person) -> Iterator[Person]:
     assert person.login().status_code == 200
     yield person
     person.http.close()
+
+
+@pytest.fixture(scope="module")
+def page(chromium: Browser, alice: Person) -> Iterator[Page]:
+    """Carol's browser, on the administration page."""
+    context = chromium.new_context(base_url=URL, reduced_motion="reduce")
+    page = context.new_page()
+    log_in_as(page, "carol")
+    yield page
+    context.close()
 
 
 def restart(hub: Hub) -> None:
@@ -121,6 +133,24 @@ def test_an_administrator_sees_everybody_and_their_sessions(carol: Person) -> No
     assert not people["carol"]["admin"]
     assert "portal-admins" in people["carol"]["groups"]
     assert carol.http.get("/hub/admin").status_code == 200
+
+
+def test_the_administration_page_shows_sessions_and_no_button_that_cannot_work(page: Page) -> None:
+    page.goto("/hub/admin")
+    expect(page.get_by_role("row", name=re.compile("^alice"))).to_be_visible()
+    picture(page, "administration")
+
+    expect(page.get_by_role("button", name="Stop Server")).to_have_count(1)
+    names = page.get_by_role("button").all_inner_texts() + page.get_by_role("link").all_inner_texts()
+    cannot = {"Start Server", "Spawn Page", "Access Server", "Start All", "Add Users", "Shutdown Hub"}
+    assert not cannot & {name.strip() for name in names}
+    page.get_by_role("link", name="Manage Groups").click()
+    expect(page.get_by_text("portal-admins")).to_be_visible()
+    picture(page, "administration-groups")
+    page.goto("/hub/admin")
+    page.get_by_role("row", name=re.compile("^alice")).get_by_role("button", name="Edit User").click()
+    expect(page.get_by_role("button", name="Delete user")).to_be_visible()
+    picture(page, "administration-person")
 
 
 @pytest.mark.parametrize(
@@ -195,6 +225,25 @@ def test_a_change_of_what_is_others_asks_for_the_password_again(carol: Person, a
     assert wrong.status_code == 403
     assert right.url.path == ENTER
     assert "Enter the session of alice" in right.text
+
+
+def test_the_administration_page_says_why_nothing_was_stopped_and_leads_to_the_reason_of_who_enters(
+    page: Page,
+) -> None:
+    page.goto("/hub/admin")
+    page.get_by_role("button", name="Stop Server").click()
+    expect(page.get_by_role("alert").filter(has_text="every 15 minutes")).to_be_visible()
+    picture(page, "administration-refused")
+    page.get_by_role("link", name="Give it now").click()
+    picture(page, "password-again")
+    assert_accessible(page, "password-again")
+    page.get_by_label("Password of carol").fill("carol-demo")
+    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Access Server").click()
+    expect(page.get_by_role("heading", name="Enter the session of alice")).to_be_visible()
+    picture(page, "enter")
+    assert_accessible(page, "enter")
+    assert jobs_of("alice")
 
 
 def test_the_page_that_asks_for_the_password_leads_nowhere_else(carol: Person) -> None:
