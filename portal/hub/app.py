@@ -86,9 +86,11 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
 
         JupyterHub would look for servers that are not there yet, too: those sessions are started again below.
         """
+        rows = self.db.query(orm.Spawner).all()
         if self.token_expires_in_max_seconds and hasattr(self.spawner_class, "add_handlers"):
-            logins.limit_tokens(self.db, self.token_expires_in_max_seconds)
-        waiting = [row for row in self.db.query(orm.Spawner).all() if _state_of(row).is_waiting]
+            held = {_state_of(row).token for row in rows}
+            logins.limit_tokens(self.db, self.token_expires_in_max_seconds, held)
+        waiting = [row for row in rows if _state_of(row).is_waiting]
         self._waiting = [_detach(row) for row in waiting]
         self.db.commit()
         ran = self._people_with_sessions()  # held: JupyterHub's query loads them together, then asks for each once more
@@ -142,7 +144,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
 
     def _leavers(self) -> logins.Leavers:
         return logins.Leavers(
-            people=lambda: logins.people_with_something(self.db, self.hub_id),
+            names=lambda: logins.with_something(self.db, self.hub_id),
+            person=lambda name: orm.User.find(self.db, name),
             standings=self.authenticator.standings,
             new_passwords=self.authenticator.new_passwords,
             end_logins=partial(logins.end_logins, self.db),
