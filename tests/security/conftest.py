@@ -99,8 +99,8 @@ def hostile_session(page: Page, name: str) -> Iterator[None]:
 @pytest.fixture
 def two_people(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Two]:
     """Carol in her own session, and Bob's hostile one; the parameter is the hub's ``domain``."""
-    hub = Hub(Path("/cluster/test-security"), 18400, domain=request.param)
-    address = f"http://{request.param or '127.0.0.1:18400'}"
+    hub = Hub(Path("/cluster/test-security"), 18500, domain=request.param)
+    address = f"http://{request.param or '127.0.0.1:18500'}"
     hub.prepare()
     hub.start()
     try:

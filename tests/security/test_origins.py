@@ -10,8 +10,8 @@ from playwright.sync_api import Page, expect
 from tests.inside import jobs_of
 from tests.security.conftest import NAME, Two
 
-LOCALHOST = "localhost:18400"  # as in the demo: to a browser, names below it are other sites
-A_NAME = f"{NAME}:18400"  # names below it are the same site, so cookies are sent; the harder case
+LOCALHOST = "localhost:18500"  # as in the demo: to a browser, names below it are other sites
+A_NAME = f"{NAME}:18500"  # names below it are the same site, so cookies are sent; the harder case
 
 
 def tokens_of(page: Page, name: str) -> list[str]:
