@@ -30,6 +30,7 @@ from portal.launcher import ENVIRONMENT_FILE
 from portal.session_settings import ANNOUNCE_EVERY, TLS, SessionSettings
 from portal.singleuser import quick_start
 from portal.singleuser.home import prepare_home
+from portal.singleuser.hub_token import token
 from portal.singleuser.runtime import remove_leftovers, runtime_folder
 from portal.singleuser.shutdown import Ending, wake_on_signals
 
@@ -52,6 +53,7 @@ def main() -> None:
     started_with = dict(os.environ)
     for folder in sys.argv[1:]:
         os.environ.update(json.loads((Path(folder) / ENVIRONMENT_FILE).read_text()))
+    token.take(os.environ)
     hostname = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"]).hostname
     handed_on = quick_start.handed_on(os.environ)
     listener = handed_on or listen(hostname or "127.0.0.1")
@@ -175,7 +177,7 @@ def farewell() -> None:
 def post(name: str, body: Mapping[str, object], timeout_s: float) -> int:
     """The status that the hub answers to ``POST dsportal/NAME``, asked directly: it is never behind a web proxy."""
     hub = urlsplit(os.environ["JUPYTERHUB_API_URL"])
-    headers = {"Authorization": f"token {os.environ['JUPYTERHUB_API_TOKEN']}", "Content-Type": "application/json"}
+    headers = {"Authorization": f"token {token.text}", "Content-Type": "application/json"}
     connection = connect(hub.scheme, hub.netloc, timeout_s)
     try:
         connection.request("POST", f"{hub.path.rstrip('/')}/dsportal/{name}", json.dumps(body), headers)
@@ -268,6 +270,7 @@ def serve(
             ending.serving(lambda: self.io_loop.add_callback(self.stop), asyncio.get_running_loop())
             return True
 
+    token.give_to_server()
     JupyterHubSingleUser.serverapp_class = SessionServerApp
     JupyterHubSingleUser.serverapp_config = {"jpserver_extensions": dict(EXTENSIONS)}
     JupyterHubSingleUser.launch_instance(argv=[])
