@@ -137,6 +137,7 @@ class KernelsTable(Table):
     folder: AbsolutePath = "/opt/dsportal/jupyter"
     module_path: tuple[AbsolutePath, ...] = ()
     module_command: OptionalPath = ""  # modulecmd.tcl or lmod; "" = the usual places
+    debugger: bool = False  # it listens on the node for everybody there: only where a node is for one person alone
 
 
 class KernelTable(Table):

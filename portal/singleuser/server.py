@@ -207,6 +207,7 @@ EXTENSIONS = {
     "portal.singleuser.extension": True,
     "jupyter_server_proxy": False,
 }
+DEBUGGER_CLASSES = ("PortalKernelSpecManager", "PortalKernelConnection", "ModuleProvisioner")
 
 
 def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
@@ -216,12 +217,15 @@ def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
             "root_dir": str(files_of(settings)),
             "kernel_manager_class": "portal.kernels.manager.PortalKernelManager",
             "kernel_spec_manager_class": "portal.kernels.manager.PortalKernelSpecManager",
+            "kernel_websocket_connection_class": "portal.kernels.connection.PortalKernelConnection",
             "allow_remote_access": True,
             "allow_root": os.geteuid() == 0,  # only where root itself asked for it: in the local mode
         },
         # With TCP another person of the node can read a kernel's output.
         "KernelManager": {"transport": "ipc"},
         "KernelSpecManager": {"ensure_native_kernel": False},
+        # A debugger listens on the node for whoever comes first.
+        **{name: {"debugger": settings.debugger} for name in DEBUGGER_CLASSES},
         "LabApp": {
             "extension_manager": "readonly",
             "news_url": None,  # a compute node has no way out, and the question covers the page
