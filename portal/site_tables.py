@@ -84,10 +84,15 @@ class PortalTable(Table):
     hub_address: str = ""  # how compute nodes reach the hub; "" = this host's name
     certificate: OptionalPath = ""
     key: OptionalPath = ""
-    internal_ssl: bool = False  # TLS between the hub and the nodes too
+    internal_ssl: bool = True  # TLS between the hub and the nodes too
     state_folder: AbsolutePath = "/var/lib/dsportal"
     launcher: AbsolutePath = "/opt/dsportal/bin/portal-launch"
     extra_config: OptionalPath = ""
+
+    @property
+    def had_internal_ssl(self) -> bool:
+        """Whether sessions of before 0.2.0 have TLS: it was off then, unless the file said otherwise."""
+        return self.internal_ssl and "internal_ssl" in self.model_fields_set
 
 
 class SessionTable(Table):

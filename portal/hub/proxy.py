@@ -28,7 +28,8 @@ from portal.hub import proxy_process
 from portal.hub.proxy_process import ProxyPlan, RunningProxy, StartedProxy
 
 ERROR_PAGE = "restarting.html"
-PRELOADED = "proxy_error_page.mjs"
+OWNER_CHECK = "proxy_owner.mjs"
+PRELOADED = ("proxy_error_page.mjs", OWNER_CHECK)
 UP_WITHIN_S = 15.0
 SERVICE_UP_WITHIN_S = 30.0  # the service manager may wait a moment between two starts
 ASK_TIMEOUT_S = 5.0
@@ -166,10 +167,10 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
         return ProxyPlan((*argv, *others, *https, *internal), self._environment(), self.command_umask, parts)
 
     def _environment(self) -> dict[str, str]:
-        preloaded = data.folder("deploy") / PRELOADED
+        imports = " ".join(f"--import={(data.folder('deploy') / name).as_uri()}" for name in PRELOADED)
         return {
             proxy_process.TOKEN_VARIABLE: self.auth_token,
-            "NODE_OPTIONS": f"{os.environ.get('NODE_OPTIONS', '')} --import={preloaded.as_uri()}".strip(),
+            "NODE_OPTIONS": f"{os.environ.get('NODE_OPTIONS', '')} {imports}".strip(),
             "DSPORTAL_ERROR_PAGE": str(self.state / proxy_process.FOLDER / ERROR_PAGE),
         }
 
@@ -195,11 +196,12 @@ def changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
 
 
 def program(command: Iterable[str]) -> str:
-    """The proxy's program, its libraries and Node: the same one in another folder is the same."""
+    """The proxy's program, its libraries, whom it lets answer, and Node: the same one in another folder is the same."""
     words = [word.removeprefix(sys.prefix) for word in command]
     lock = Path(sys.prefix) / "share" / "dsportal" / "proxy" / "package-lock.json"
-    content = lock.read_bytes() if lock.is_file() else b""
-    return hashlib.sha256(b"\0".join([*map(str.encode, words), content, _node_version().encode()])).hexdigest()[:16]
+    check = data.folder("deploy") / OWNER_CHECK
+    contents = [file.read_bytes() if file.is_file() else b"" for file in (lock, check)]
+    return hashlib.sha256(b"\0".join([*map(str.encode, words), *contents, _node_version().encode()])).hexdigest()[:16]
 
 
 def _node_version() -> str:
