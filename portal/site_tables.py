@@ -49,12 +49,23 @@ def _group(value: str) -> str:
     return value
 
 
+def _domain(value: str) -> str:
+    found = re.fullmatch(r"(?:https?://)?([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::(\d{1,5}))?", value)
+    is_address = found and re.fullmatch(r"[0-9.]+", found[1])  # nothing can stand before the digits of an IP address
+    if value and (not found or is_address or int(found[2] or 1) not in range(1, 65536)):
+        raise ValueError(
+            "a name such as portal.example.org, with scheme (https://…) and port (…:8443) where they are needed, or ''"
+        )
+    return value
+
+
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 OptionalPath = Annotated[str, AfterValidator(_absolute_or_empty)]
 Name = Annotated[str, AfterValidator(_name)]
 Group = Annotated[str, AfterValidator(_group)]
 UserDn = Annotated[str, AfterValidator(_user_dn)]
 Server = Annotated[str, AfterValidator(_server)]
+Domain = Annotated[str, AfterValidator(_domain)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Hours = Annotated[int, Field(ge=1, le=8760)]
 Count = Annotated[int, Field(ge=0)]
@@ -79,6 +90,7 @@ class PortalTable(Table):
     title: str = "Data Scientist Portal"
     bind: str = "0.0.0.0"  # noqa: S104  the portal is there to be reached from other hosts
     port: Port = 8000
+    domain: Domain = ""  # each person's session is at NAME.domain; "" = everything shares one origin
     hub_port: Port = 8081
     proxy_port: Port = 8001
     hub_address: str = ""  # how compute nodes reach the hub; "" = this host's name
@@ -93,6 +105,18 @@ class PortalTable(Table):
     def had_internal_ssl(self) -> bool:
         """Whether sessions of before 0.2.0 have TLS: it was off then, unless the file said otherwise."""
         return self.internal_ssl and "internal_ssl" in self.model_fields_set
+
+    @property
+    def public_url(self) -> str:
+        """The portal's own address in browsers, without a slash at its end; ``""`` without a domain."""
+        if not self.domain:
+            return ""
+        scheme, _, rest = self.domain.rpartition("://")
+        name, _, port = rest.partition(":")
+        usual = {"http": "80", "https": "443"}
+        port = port or (usual[scheme] if scheme else str(self.port))
+        scheme = scheme or ("https" if self.certificate else "http")
+        return f"{scheme}://{name}" if port == usual[scheme] else f"{scheme}://{name}:{port}"
 
 
 class SessionTable(Table):

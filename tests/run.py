@@ -185,7 +185,7 @@ def fresh_cluster() -> None:
     TEST_STATE.mkdir(mode=0o700, exist_ok=True)
     if not (TEST_STATE / "cm").exists():
         (TEST_STATE / "cm").symlink_to(STATE / "cm")
-    demo("up", "--with", "browser", "--port", str(free_port()))
+    demo("up", "--with", "browser", "--port", str(free_port()), "--domain", "localhost:8000")
 
 
 def free_port() -> int:

@@ -51,8 +51,8 @@ def write_etc(plan: Plan) -> None:
     """The private /etc: accounts, names, sudo, PAM, modules, Slurm, the portal's settings."""
     write_accounts()
     etc = Path("/etc")
-    for name in ("hosts", "nsswitch.conf"):
-        write(etc / name, filled(name))
+    write(etc / "hosts", filled("hosts", people=" ".join(f"{name}.localhost" for name in people.NAMES)))
+    write(etc / "nsswitch.conf", filled("nsswitch.conf"))
     launcher = f"{plan.venv}/bin/portal-launch".replace(" ", "\\ ")
     write(etc / "sudoers", filled("sudoers", launcher=launcher), 0o440)
     for name in ("auth", "account", "password", "session", "session-noninteractive"):
@@ -63,7 +63,7 @@ def write_etc(plan: Plan) -> None:
     write(etc / "environment-modules/initrc", "#%Module\n")
     write_slurm(plan)
     write(portal_service.VENV, plan.venv)
-    write(etc / "dsportal/site.toml", offered(filled("site.toml", venv=plan.venv)))
+    write(etc / "dsportal/site.toml", offered(filled("site.toml", venv=plan.venv, domain=plan.domain)))
 
 
 def offered(site: str, apps: Path = Path("/cm/shared/apps")) -> str:

@@ -123,6 +123,7 @@ def addresses(c: Any, site: Site) -> None:
     portal = site.portal
     scheme = "https" if portal.certificate else "http"
     c.JupyterHub.bind_url = f"{scheme}://{portal.bind}:{portal.port}"
+    c.JupyterHub.subdomain_host = portal.public_url
     c.JupyterHub.ssl_cert = portal.certificate
     c.JupyterHub.ssl_key = portal.key
     reached_at = portal.hub_address or os.uname().nodename

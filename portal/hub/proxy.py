@@ -28,8 +28,9 @@ from portal.hub import proxy_process
 from portal.hub.proxy_process import ProxyPlan, RunningProxy, StartedProxy
 
 ERROR_PAGE = "restarting.html"
-OWNER_CHECK = "proxy_owner.mjs"
-PRELOADED = ("proxy_error_page.mjs", OWNER_CHECK)
+ADDRESS_PAGE = "other_address.html"
+CHECKS = ("proxy_domain.mjs", "proxy_owner.mjs")  # without them the proxy does not start
+PRELOADED = ("proxy_error_page.mjs", *CHECKS)
 UP_WITHIN_S = 15.0
 SERVICE_UP_WITHIN_S = 30.0  # the service manager may wait a moment between two starts
 ASK_TIMEOUT_S = 5.0
@@ -53,7 +54,7 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
     async def start(self) -> None:
         """Use the proxy that runs when it is as it should be; end it and start another one when it is not."""
         plan = self._plan()
-        self._write_error_page()
+        self._write_pages()
         running = proxy_process.running_in(self.state)
         reason = await self._fault(running, plan)
         proxy_process.write_plan(self.state, plan)
@@ -161,26 +162,30 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
             "the hub's address": target,
             "portal.certificate or portal.key": _digest(https),
             "portal.internal_ssl": _digest(internal),
+            "portal.domain": self.app.subdomain_host,
             "options of the proxy": " ".join(others),
             "the proxy's own version": program(self.command),
         }
         return ProxyPlan((*argv, *others, *https, *internal), self._environment(), self.command_umask, parts)
 
     def _environment(self) -> dict[str, str]:
-        imports = " ".join(f"--import={(data.folder('deploy') / name).as_uri()}" for name in PRELOADED)
+        preloaded = [f"--import={(data.folder('deploy') / name).as_uri()}" for name in PRELOADED]
         return {
             proxy_process.TOKEN_VARIABLE: self.auth_token,
-            "NODE_OPTIONS": f"{os.environ.get('NODE_OPTIONS', '')} {imports}".strip(),
+            "NODE_OPTIONS": " ".join([os.environ.get("NODE_OPTIONS", ""), *preloaded]).strip(),
+            "DSPORTAL_URL": self.app.subdomain_host,
             "DSPORTAL_ERROR_PAGE": str(self.state / proxy_process.FOLDER / ERROR_PAGE),
+            "DSPORTAL_ADDRESS_PAGE": str(self.state / proxy_process.FOLDER / ADDRESS_PAGE),
         }
 
-    def _write_error_page(self) -> None:
-        """What browsers see while no hub answers; the proxy reads it when it needs it."""
+    def _write_pages(self) -> None:
+        """What browsers see while no hub answers, and at other addresses; the proxy reads it when it needs it."""
         templates = jinja2.Environment(loader=jinja2.FileSystemLoader(self.app.template_paths), autoescape=True)
-        words = templates.get_template(ERROR_PAGE).render(self.app.template_vars)
         folder = self.state / proxy_process.FOLDER
         folder.mkdir(mode=0o700, exist_ok=True)
-        (folder / ERROR_PAGE).write_text(words)
+        for page in (ERROR_PAGE, ADDRESS_PAGE):
+            words = templates.get_template(page).render(self.app.template_vars, portal_url=self.app.subdomain_host)
+            (folder / page).write_text(words)
 
 
 def changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
@@ -196,11 +201,11 @@ def changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
 
 
 def program(command: Iterable[str]) -> str:
-    """The proxy's program, its libraries, whom it lets answer, and Node: the same one in another folder is the same."""
+    """The proxy's program, its libraries, its checks and Node: the same one in another folder is the same."""
     words = [word.removeprefix(sys.prefix) for word in command]
     lock = Path(sys.prefix) / "share" / "dsportal" / "proxy" / "package-lock.json"
-    check = data.folder("deploy") / OWNER_CHECK
-    contents = [file.read_bytes() if file.is_file() else b"" for file in (lock, check)]
+    checks = [data.folder("deploy") / name for name in CHECKS]
+    contents = [file.read_bytes() if file.is_file() else b"" for file in (lock, *checks)]
     return hashlib.sha256(b"\0".join([*map(str.encode, words), *contents, _node_version().encode()])).hexdigest()[:16]
 
 

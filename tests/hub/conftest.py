@@ -36,7 +36,7 @@ class Hub:
         self.folder, self.port, self.settings = folder, port, settings
         self.site_file = folder / "site.toml"
         self.log_file = folder / "hub.log"
-        self.url = f"{'https' if settings else 'http'}://127.0.0.1:{port}"
+        self.url = f"{'https' if 'certificate' in settings else 'http'}://127.0.0.1:{port}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def prepare(self) -> None:
@@ -44,7 +44,8 @@ class Hub:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
         ports = {"port": self.port, "hub_port": self.port + 81, "proxy_port": self.port + 1}
-        texts = {"state_folder": f"{self.folder}/state", "extra_config": f"{self.folder}/extra", **self.settings}
+        texts = {"state_folder": f"{self.folder}/state", "extra_config": f"{self.folder}/extra", "domain": ""}
+        texts |= self.settings
         (self.folder / "extra").mkdir()
         (self.folder / "extra" / "quick.py").write_text(QUICK)
         values = {**ports, **{key: f'"{text}"' for key, text in texts.items()}}
