@@ -44,6 +44,7 @@ class SessionState:
         restarts: how often Slurm has restarted the job at least; the server of an earlier run is not believed.
         submitted: when the job was submitted, in seconds since 1970 on slurmctld's clock; 0 = not confirmed. A job
             with this number and another time is asked for its name before it is taken for ours.
+        tls: whether its server speaks TLS with the hub and the proxy; ``None`` where a version before 0.2.0 started it.
         last_end: why the session before this one ended, for the server page.
     """
 
@@ -55,6 +56,7 @@ class SessionState:
     place: Place | None = None
     restarts: int = 0
     submitted: int = 0
+    tls: bool | None = None
     last_end: str = ""
 
     @property
@@ -73,6 +75,8 @@ class SessionState:
             state["announced"] = [self.announcement.port, self.announcement.restarts]
         if self.place:
             state["run"] = [self.place.node, self.place.started]
+        if self.tls is not None:
+            state["tls"] = self.tls
         counts = {"restarts": self.restarts, "submitted": self.submitted}
         return {**state, "key": self.key, "token": self.token, "port": self.port, **counts}
 
@@ -88,6 +92,7 @@ class SessionState:
             place=_place(state),
             restarts=state.get("restarts", 0),
             submitted=state.get("submitted", 0),
+            tls=state.get("tls"),
             last_end=state.get("last_end", ""),
         )
 

@@ -96,12 +96,17 @@ class PortalTable(Table):
     hub_address: str = ""  # how compute nodes reach the hub; "" = this host's name
     certificate: OptionalPath = ""
     key: OptionalPath = ""
-    internal_ssl: bool = False  # TLS between the hub and the nodes too
+    internal_ssl: bool = True  # TLS between the hub and the nodes too
     state_folder: AbsolutePath = "/var/lib/dsportal"
     launcher: AbsolutePath = "/opt/dsportal/bin/portal-launch"
     extra_config: OptionalPath = ""
     cookie_days: Annotated[int, Field(ge=1, le=31)] = 1  # how long a login lasts
     token_days_max: Annotated[int, Field(ge=1, le=365)] = 30  # how long a token that a person makes may last
+
+    @property
+    def had_internal_ssl(self) -> bool:
+        """Whether sessions of before 0.2.0 have TLS: it was off then, unless the file said otherwise."""
+        return self.internal_ssl and "internal_ssl" in self.model_fields_set
 
     @property
     def public_url(self) -> str:
@@ -164,6 +169,7 @@ class KernelsTable(Table):
     folder: AbsolutePath = "/opt/dsportal/jupyter"
     module_path: tuple[AbsolutePath, ...] = ()
     module_command: OptionalPath = ""  # modulecmd.tcl or lmod; "" = the usual places
+    debugger: bool = False  # it listens on the node for everybody there: only where a node is for one person alone
 
 
 class KernelTable(Table):

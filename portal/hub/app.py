@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from jupyterhub import orm
@@ -20,9 +21,10 @@ from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from traitlets import Bool, Float, Unicode
 
 from portal.errors import SiteError
-from portal.hub import logins
+from portal.hub import certificates, logins
 from portal.hub.certificates import own_context
 from portal.hub.context import RESUMER, SETTING, HubContext
+from portal.hub.listener import either_protocol
 from portal.hub.restart import RunningSessions, bring_back
 from portal.hub.watch import SessionWatch, WatchedSpawner
 from portal.session_state import SessionState
@@ -64,6 +66,14 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         self.context = HubContext(self.hub_id, cluster)
         self.tornado_settings[SETTING] = self.context
         super().init_tornado_settings()
+
+    def init_internal_ssl(self) -> None:
+        """Keys and certificates between hub, proxy and sessions: none that names another host, or ends soon."""
+        if self.internal_ssl:
+            location = Path(self.internal_certs_location)
+            if words := certificates.prepare(location, self.trusted_alt_names):
+                self.log.warning("%s", words)
+        super().init_internal_ssl()
 
     def init_handlers(self) -> None:
         """The addresses at which sessions announce themselves belong to the spawner, as the login page to the login."""
@@ -128,7 +138,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
 
     async def start(self) -> None:
         """Start the hub, look at the sessions that ran, then resume those that waited."""
-        await super().start()
+        with either_protocol():
+            await super().start()
         self.context.serving.set()
         self._routing = asyncio.ensure_future(bring_back(self._check_routes, self._looked, self.log))
         self._few_at_once = asyncio.Semaphore(RESUME_AT_ONCE)

@@ -29,7 +29,8 @@ from portal.hub.proxy_process import ProxyPlan, RunningProxy, StartedProxy
 
 ERROR_PAGE = "restarting.html"
 ADDRESS_PAGE = "other_address.html"
-PRELOADED = ("proxy_error_page.mjs", "proxy_domain.mjs")
+CHECKS = ("proxy_domain.mjs", "proxy_owner.mjs")  # without them the proxy does not start
+PRELOADED = ("proxy_error_page.mjs", *CHECKS)
 UP_WITHIN_S = 15.0
 SERVICE_UP_WITHIN_S = 30.0  # the service manager may wait a moment between two starts
 ASK_TIMEOUT_S = 5.0
@@ -200,11 +201,12 @@ def changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
 
 
 def program(command: Iterable[str]) -> str:
-    """The proxy's program, its libraries and Node: the same one in another folder is the same."""
+    """The proxy's program, its libraries, its checks and Node: the same one in another folder is the same."""
     words = [word.removeprefix(sys.prefix) for word in command]
     lock = Path(sys.prefix) / "share" / "dsportal" / "proxy" / "package-lock.json"
-    content = lock.read_bytes() if lock.is_file() else b""
-    return hashlib.sha256(b"\0".join([*map(str.encode, words), content, _node_version().encode()])).hexdigest()[:16]
+    checks = [data.folder("deploy") / name for name in CHECKS]
+    contents = [file.read_bytes() if file.is_file() else b"" for file in (lock, *checks)]
+    return hashlib.sha256(b"\0".join([*map(str.encode, words), *contents, _node_version().encode()])).hexdigest()[:16]
 
 
 def _node_version() -> str:

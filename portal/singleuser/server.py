@@ -30,6 +30,7 @@ from portal.launcher import ENVIRONMENT_FILE
 from portal.session_settings import ANNOUNCE_EVERY, TLS, SessionSettings
 from portal.singleuser import quick_start
 from portal.singleuser.home import prepare_home
+from portal.singleuser.hub_token import token
 from portal.singleuser.runtime import remove_leftovers, runtime_folder
 from portal.singleuser.shutdown import Ending, wake_on_signals
 
@@ -53,6 +54,7 @@ def main() -> None:
     started_with = dict(os.environ)
     for folder in sys.argv[1:]:
         os.environ.update(json.loads((Path(folder) / ENVIRONMENT_FILE).read_text()))
+    token.take(os.environ)
     hostname = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"]).hostname
     handed_on = quick_start.handed_on(os.environ)
     listener = handed_on or listen(hostname or "127.0.0.1")
@@ -176,7 +178,7 @@ def farewell() -> None:
 def post(name: str, body: Mapping[str, object], timeout_s: float) -> int:
     """The status that the hub answers to ``POST dsportal/NAME``, asked directly: it is never behind a web proxy."""
     hub = urlsplit(os.environ["JUPYTERHUB_API_URL"])
-    headers = {"Authorization": f"token {os.environ['JUPYTERHUB_API_TOKEN']}", "Content-Type": "application/json"}
+    headers = {"Authorization": f"token {token.text}", "Content-Type": "application/json"}
     connection = connect(hub.scheme, hub.netloc, timeout_s)
     try:
         connection.request("POST", f"{hub.path.rstrip('/')}/dsportal/{name}", json.dumps(body), headers)
@@ -206,6 +208,7 @@ EXTENSIONS = {
     "portal.singleuser.extension": True,
     "jupyter_server_proxy": False,
 }
+DEBUGGER_CLASSES = ("PortalKernelSpecManager", "PortalKernelConnection", "ModuleProvisioner")
 
 
 def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
@@ -215,6 +218,7 @@ def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
             "root_dir": str(files_of(settings)),
             "kernel_manager_class": "portal.kernels.manager.PortalKernelManager",
             "kernel_spec_manager_class": "portal.kernels.manager.PortalKernelSpecManager",
+            "kernel_websocket_connection_class": "portal.kernels.connection.PortalKernelConnection",
             "allow_remote_access": True,
             "allow_root": os.geteuid() == 0,  # only where root itself asked for it: in the local mode
         },
@@ -222,6 +226,8 @@ def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
         # With TCP another person of the node can read a kernel's output.
         "KernelManager": {"transport": "ipc"},
         "KernelSpecManager": {"ensure_native_kernel": False},
+        # A debugger listens on the node for whoever comes first.
+        **{name: {"debugger": settings.debugger} for name in DEBUGGER_CLASSES},
         "LabApp": {
             "extension_manager": "readonly",
             "news_url": None,  # a compute node has no way out, and the question covers the page
@@ -270,6 +276,7 @@ def serve(
             ending.serving(lambda: self.io_loop.add_callback(self.stop), asyncio.get_running_loop())
             return True
 
+    token.give_to_server()
     JupyterHubSingleUser.serverapp_class = SessionServerApp
     JupyterHubSingleUser.serverapp_config = {"jpserver_extensions": dict(EXTENSIONS)}
     JupyterHubSingleUser.launch_instance(argv=[])
