@@ -27,6 +27,7 @@ from portal.errors import PortalError
 from portal.hub import config, proxy, proxy_process
 from portal.hub.proxy import ApartProxy
 from portal.hub.proxy_process import ProxyPlan
+from portal.hub.restart import People
 from portal.site import Site
 
 ROOT = Path(__file__).parents[2]
@@ -238,6 +239,23 @@ async def test_routes_of_sessions_that_are_still_looked_at_stay_and_those_of_nob
     await hub.check_routes(users, {})
 
     assert set(await hub.get_all_routes()) == {"/", "/user/alice/", "/user/bob/"}
+
+
+async def test_a_hub_that_has_not_made_its_sessions_yet_removes_nobodys_route(portal: Portal) -> None:
+    hub = portal.hub()
+    await started(hub)
+    for name in ("alice", "bob"):
+        await hub.add_route(f"/user/{name}/", "http://127.0.0.1:1", {"user": name, "server_name": ""})
+    await hub.delete_route("/")
+    people = People(lambda: None, {})
+    people.ran([1, 2])
+
+    await hub.check_routes(people, {})
+    assert set(await hub.get_all_routes()) == {"/", "/user/alice/", "/user/bob/"}
+
+    people.ran([])
+    await hub.check_routes(people, {})
+    assert set(await hub.get_all_routes()) == {"/"}
 
 
 # -- the process ------------------------------------------------------------------------------------------------
