@@ -32,7 +32,7 @@ from portal.site import Site
 
 ROOT = Path(__file__).parents[2]
 BROWSER = {"Accept": "text/html,*/*"}
-PAGE_WORDS = "The portal restarts; running sessions go on."
+PAGE_WORDS = "Running sessions go on."
 
 
 def free_port() -> int:
