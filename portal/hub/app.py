@@ -15,17 +15,17 @@ from jupyterhub import orm
 from jupyterhub.app import JupyterHub
 from jupyterhub.metrics import RUNNING_SERVERS
 from sqlalchemy import event, text
-from sqlalchemy.orm import ORMExecuteState, Session, lazyload, selectinload
+from sqlalchemy.orm import ORMExecuteState, Session, lazyload
 from tornado.escape import json_encode, url_escape
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
-from traitlets import Bool, Float, Unicode
+from traitlets import Bool, Float, Unicode, default
 
 from portal.errors import SiteError
 from portal.hub import certificates, logins
 from portal.hub.certificates import own_context
 from portal.hub.context import RESUMER, SETTING, HubContext
 from portal.hub.listener import either_protocol
-from portal.hub.restart import RunningSessions, bring_back
+from portal.hub.restart import People, RunningSessions, bring_back
 from portal.hub.watch import SessionWatch, WatchedSpawner
 from portal.session_state import SessionState
 from portal.slurm.cluster import Cluster
@@ -46,6 +46,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     )
     end_sessions_of_leavers = Bool(True, help="What becomes of their sessions: they end, or go on.").tag(config=True)
     watch_every_s = Float(12, help="Seconds between two looks at the jobs of all running sessions.").tag(config=True)
+
+    _looked: asyncio.Future[int] | None = None  # JupyterHub's own look at the sessions of a site's own spawner
 
     async def initialize(self, argv: Sequence[str] | None = None) -> None:
         """Make the hub ready to start; settings that it refuses end it with their faults, not with a traceback."""
@@ -91,42 +93,56 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         with plain_rows(self.db):
             await super().init_users()
 
+    @default("users")
+    def _users(self) -> People:
+        return People(db_factory=lambda: self.db, settings=self.tornado_settings)
+
     async def init_spawners(self) -> int:
-        """Make every session known; it is looked at when pages are served already (:attr:`HubContext.serving`).
+        """Note which sessions ran: they are made and looked at when pages are served already (:meth:`start`).
 
         JupyterHub would look for servers that are not there yet, too: those sessions are started again below.
         """
-        rows = self.db.query(orm.Spawner).all()
+        rows = self._rows_of_sessions()
         if self.token_expires_in_max_seconds and hasattr(self.spawner_class, "add_handlers"):
             held = {_state_of(row).token for row in rows}
             logins.limit_tokens(self.db, self.token_expires_in_max_seconds, held)
-        waiting = [row for row in rows if _state_of(row).is_waiting]
-        self._waiting = [_detach(row) for row in waiting]
+        self._waiting = [_detach(row) for row in rows if _state_of(row).is_waiting]
         self.db.commit()
-        ran = self._people_with_sessions()  # held: JupyterHub's query loads them together, then asks for each once more
-        self._looked = asyncio.ensure_future(self._look_at_running())
-        await asyncio.sleep(0)  # its first part: from now on each of them is there, and its check is pending
-        self.log.info("%s people had sessions when the hub ended", len(ran))
-        return int(self.db.query(orm.Spawner).filter(orm.Spawner.server != None).count())  # noqa: E711
+        ran = [number for (number,) in self.db.query(orm.Spawner.id).filter(orm.Spawner.server != None)]  # noqa: E711
+        if hasattr(self.spawner_class, "add_handlers"):
+            self.users.ran(ran)
+        else:  # a site has set another spawner: JupyterHub's own look
+            await self._begin_stock_look()
+        self.log.info("%s sessions ran when the hub ended", len(ran))
+        return len(ran)
 
-    def _people_with_sessions(self) -> list[Any]:
+    async def _begin_stock_look(self) -> None:
         running = self.db.query(orm.Spawner.user_id).filter(orm.Spawner.server != None)  # noqa: E711
-        return list(self.db.query(orm.User).filter(orm.User.id.in_(running)))
+        held = self.db.query(orm.User).filter(orm.User.id.in_(running)).all()  # JupyterHub asks for each once more
+        self._looked = asyncio.ensure_future(super().init_spawners())
+        await asyncio.sleep(0)  # its first part: from now on each of them is there, and its check is pending
+        del held
+
+    def _rows_of_sessions(self) -> list[Any]:
+        """Most rows are people without a session: they are not read."""
+        return list(self.db.query(orm.Spawner).filter(text("spawners.state LIKE '%\"key\"%'")))
 
     async def _look_at_running(self) -> int:
-        """Look at every session that ran; answers their number."""
-        if not hasattr(self.spawner_class, "add_handlers"):  # a site has set another spawner: JupyterHub's own look
-            return int(await super().init_spawners())
-        rows = self.db.query(orm.Spawner).filter(orm.Spawner.server != None)  # noqa: E711
-        loaded = rows.options(selectinload(orm.Spawner.user), selectinload(orm.Spawner.user, orm.User._orm_spawners))
-        spawners = [self.users[row.user].spawners[row.name] for row in loaded.populate_existing()]
-        for spawner in spawners:
-            spawner._check_pending = True
+        """Make every session that ran, a few at a time, and look at each; answers their number."""
         running = RunningSessions(self.db.commit, self._user_stopped, self._is_blocked, self.log)
-        await asyncio.gather(*map(running.look, spawners))
+        looks = []
+        async for spawner in self.users.made(self.db):
+            looks.append(asyncio.ensure_future(running.look(spawner)))
+        self.cleanup_oauth_clients()
+        await asyncio.gather(*looks)
         self.db.commit()
         RUNNING_SERVERS.set(self.users.count_active_users()["active"])
-        return len(spawners)
+        return len(looks)
+
+    def cleanup_oauth_clients(self) -> None:
+        """Remove what sessions of before have left, once every session that ran is known; JupyterHub asks earlier."""
+        if not self.users.unmade:
+            super().cleanup_oauth_clients()
 
     async def _user_stopped(self, user: Any, server_name: str) -> None:
         """A session that ran before the hub was restarted has ended."""
@@ -141,7 +157,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         with either_protocol():
             await super().start()
         self.context.serving.set()
-        self._routing = asyncio.ensure_future(bring_back(self._check_routes, self._looked, self.log))
+        looked = self._looked or asyncio.ensure_future(self._look_at_running())
+        self._routing = asyncio.ensure_future(bring_back(self._check_routes, looked, self.log))
         self._few_at_once = asyncio.Semaphore(RESUME_AT_ONCE)
         self._background = [asyncio.ensure_future(self._resume(*session)) for session in self._waiting]
         if cluster := self.context.cluster:

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import jinja2
@@ -140,6 +141,14 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
             self.log.error("Tried again in %s s: %s", self.check_running_interval, error.message)
             return
         await self.restore_routes()
+
+    async def check_routes(self, users: Any, services: Any, routes: dict[str, Any] | None = None) -> None:
+        """Repair the routes. While a hub that starts has not made all its sessions, nobody's route is removed."""
+        if getattr(users, "unmade", ()):
+            await self.add_hub_route(self.hub)  # so there is one route at least: without any JupyterHub asks itself
+            found = await self.get_all_routes()
+            routes = {path: route for path, route in found.items() if "user" not in route["data"]}
+        await super().check_routes(users, services, routes)
 
     def stop(self) -> None:
         """The hub stops: the proxy does not."""

@@ -37,6 +37,7 @@ class Hub:
         self.site_file = folder / "site.toml"
         self.log_file = folder / "hub.log"
         self.url = f"{'https' if 'certificate' in settings else 'http'}://127.0.0.1:{port}"
+        self.command = VENV_BIN / "portal"
         self._process: subprocess.Popen[bytes] | None = None
 
     def prepare(self) -> None:
@@ -66,9 +67,9 @@ class Hub:
 
     def start(self) -> None:
         """Start it and wait until it answers."""
-        command = ["runuser", "-u", "portal", "--", str(VENV_BIN / "portal"), "up", "--site", str(self.site_file)]
+        argv = ["runuser", "-u", "portal", "--", str(self.command), "up", "--site", str(self.site_file)]
         with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd="/", start_new_session=True)
+            self._process = subprocess.Popen(argv, stdout=log, stderr=log, cwd="/", start_new_session=True)
         eventually(self._answers, "the hub answers", within_s=60)
 
     def _answers(self) -> bool:

@@ -28,11 +28,12 @@ from portal.errors import PortalError
 from portal.hub import config, proxy, proxy_process
 from portal.hub.proxy import ApartProxy
 from portal.hub.proxy_process import ProxyPlan
+from portal.hub.restart import People
 from portal.site import Site
 
 ROOT = Path(__file__).parents[2]
 BROWSER = {"Accept": "text/html,*/*"}
-PAGE_WORDS = "The portal restarts; running sessions go on."
+PAGE_WORDS = "Running sessions go on."
 
 
 def free_port() -> int:
@@ -382,6 +383,23 @@ async def test_a_domain_that_changes_makes_it_another_proxy(portal: Portal, capl
 
     assert second != first
     assert "portal.domain (none, now https://portal.example.org)" in caplog.text
+
+
+async def test_a_hub_that_has_not_made_its_sessions_yet_removes_nobodys_route(portal: Portal) -> None:
+    hub = portal.hub()
+    await started(hub)
+    for name in ("alice", "bob"):
+        await hub.add_route(f"/user/{name}/", "http://127.0.0.1:1", {"user": name, "server_name": ""})
+    await hub.delete_route("/")
+    people = People(lambda: None, {})
+    people.ran([1, 2])
+
+    await hub.check_routes(people, {})
+    assert set(await hub.get_all_routes()) == {"/", "/user/alice/", "/user/bob/"}
+
+    people.ran([])
+    await hub.check_routes(people, {})
+    assert set(await hub.get_all_routes()) == {"/"}
 
 
 # -- the process ------------------------------------------------------------------------------------------------
