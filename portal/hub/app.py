@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from jupyterhub import orm
@@ -16,9 +17,10 @@ from sqlalchemy import event, text
 from sqlalchemy.orm import ORMExecuteState, Session, lazyload, selectinload
 from tornado.escape import json_encode, url_escape
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
-from traitlets import Float, Unicode
+from traitlets import Bool, Float, Unicode
 
 from portal.errors import SiteError
+from portal.hub import guard
 from portal.hub.certificates import own_context
 from portal.hub.context import RESUMER, SETTING, HubContext
 from portal.hub.restart import RunningSessions, bring_back
@@ -36,6 +38,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     name = "jupyterhub"  # the same command line and the same settings file
     hub_id = Unicode(help="Six hexadecimal digits that this hub's session keys begin with.").tag(config=True)
     launcher = Unicode(help="The path of portal-launch; '' in the local mode, which has no Slurm.").tag(config=True)
+    strict_transport = Bool(False, help="Whether browsers shall use this host by HTTPS alone.").tag(config=True)
     settle_every_s = Float(60, help="Seconds between two looks for jobs that no session holds.").tag(config=True)
     watch_every_s = Float(12, help="Seconds between two looks at the jobs of all running sessions.").tag(config=True)
 
@@ -57,7 +60,13 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         cluster = Cluster(self.launcher) if self.launcher else None
         self.context = HubContext(self.hub_id, cluster)
         self.tornado_settings[SETTING] = self.context
+        guard.mark_scripts(self)
         super().init_tornado_settings()
+
+    def init_tornado_application(self) -> None:
+        """The application, whose answers all have the portal's headers."""
+        super().init_tornado_application()
+        self.tornado_application.add_transform(partial(guard.Headers, strict_transport=self.strict_transport))
 
     def init_handlers(self) -> None:
         """The addresses at which sessions announce themselves belong to the spawner, as the login page to the login."""
@@ -66,6 +75,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         if hasattr(self.spawner_class, "add_handlers"):
             self.spawner_class.add_handlers()
         super().init_handlers()
+        guard.stand_before(self)
 
     async def init_users(self) -> None:
         """Look at everybody's name, without everybody's roles, groups and shares: nothing here asks for those."""
@@ -116,6 +126,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     async def start(self) -> None:
         """Start the hub, look at the sessions that ran, then resume those that waited."""
         await super().start()
+        guard.limit(self.http_server)
         self.context.serving.set()
         self._routing = asyncio.ensure_future(bring_back(self._check_routes, self._looked, self.log))
         self._few_at_once = asyncio.Semaphore(RESUME_AT_ONCE)

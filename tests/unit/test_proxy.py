@@ -67,7 +67,13 @@ class Portal:
         words = {"site_title": "Portal <of> ours"}
         pages = [str(ROOT / "templates" / "hub")]
         app = SimpleNamespace(
-            hub=hub, subdomain_host="", internal_ssl=False, template_paths=pages, template_vars=words, users={}
+            hub=hub,
+            base_url="/",
+            subdomain_host="",
+            internal_ssl=False,
+            template_paths=pages,
+            template_vars=words,
+            users={},
         )
         self.hubs.append(
             ApartProxy(app=app, hub=hub, public_url=self.url, config=c, log=logging.getLogger("hub"), **settings)

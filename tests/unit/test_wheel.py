@@ -38,6 +38,7 @@ def test_two_packages_are_imported_and_no_other(names: set[str]) -> None:
         "share/dsportal/deploy/jupyterhub_config.py",
         "share/dsportal/deploy/site.toml.example",
         "share/dsportal/deploy/proxy_error_page.mjs",
+        "share/dsportal/deploy/proxy_guard.mjs",
         "share/dsportal/templates/hub/restarting.html",
         "share/jupyter/labextensions/dsportal-lab/package.json",
     ],
