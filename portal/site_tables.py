@@ -11,6 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from portal.addresses import networks
+
 
 def _absolute(value: str) -> str:
     if not PurePosixPath(value).is_absolute():
@@ -34,6 +36,14 @@ def _server(value: str) -> str:
     found = re.fullmatch(r"ldaps?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\])(?::(\d{1,5}))?", value)
     if not found or int(found.group(1) or 1) not in range(1, 65536):
         raise ValueError("an address such as ldap://ldap1.example.org:389 or ldaps://ldap1.example.org")
+    return value
+
+
+def _network(value: str) -> str:
+    try:
+        networks([value])
+    except ValueError:
+        raise ValueError("an address such as 192.0.2.7, or a network such as 192.0.2.0/24 or 2001:db8::/64") from None
     return value
 
 
@@ -64,6 +74,7 @@ OptionalPath = Annotated[str, AfterValidator(_absolute_or_empty)]
 Name = Annotated[str, AfterValidator(_name)]
 Group = Annotated[str, AfterValidator(_group)]
 UserDn = Annotated[str, AfterValidator(_user_dn)]
+NetworkText = Annotated[str, AfterValidator(_network)]
 Server = Annotated[str, AfterValidator(_server)]
 Domain = Annotated[str, AfterValidator(_domain)]
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -96,6 +107,8 @@ class PortalTable(Table):
     hub_address: str = ""  # how compute nodes reach the hub; "" = this host's name
     certificate: OptionalPath = ""
     key: OptionalPath = ""
+    redirect_port: Annotated[int, Field(ge=0, le=65535)] = 0  # plain HTTP that leads to HTTPS; 0 = none
+    trusted_proxies: tuple[NetworkText, ...] = ()  # other proxies in front of ours
     internal_ssl: bool = True  # TLS between the hub and the nodes too
     state_folder: AbsolutePath = "/var/lib/dsportal"
     launcher: AbsolutePath = "/opt/dsportal/bin/portal-launch"

@@ -21,7 +21,7 @@ from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from traitlets import Bool, Float, Unicode, default
 
 from portal.errors import SiteError
-from portal.hub import certificates, logins
+from portal.hub import certificates, guard, logins
 from portal.hub.certificates import own_context
 from portal.hub.context import RESUMER, SETTING, HubContext
 from portal.hub.listener import either_protocol
@@ -40,6 +40,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     name = "jupyterhub"  # the same command line and the same settings file
     hub_id = Unicode(help="Six hexadecimal digits that this hub's session keys begin with.").tag(config=True)
     launcher = Unicode(help="The path of portal-launch; '' in the local mode, which has no Slurm.").tag(config=True)
+    strict_transport = Bool(False, help="Whether browsers shall use this host by HTTPS alone.").tag(config=True)
     settle_every_s = Float(60, help="Seconds between two looks for jobs that no session holds.").tag(config=True)
     people_every_s = Float(30, help="Seconds between two looks for people who may not use the portal any more.").tag(
         config=True
@@ -67,6 +68,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         cluster = Cluster(self.launcher) if self.launcher else None
         self.context = HubContext(self.hub_id, cluster)
         self.tornado_settings[SETTING] = self.context
+        guard.mark_scripts(self)
         super().init_tornado_settings()
 
     def init_internal_ssl(self) -> None:
@@ -76,6 +78,11 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             if words := certificates.prepare(location, self.trusted_alt_names):
                 self.log.warning("%s", words)
         super().init_internal_ssl()
+
+    def init_tornado_application(self) -> None:
+        """The application, whose answers all have the portal's headers."""
+        super().init_tornado_application()
+        self.tornado_application.add_transform(partial(guard.Headers, strict_transport=self.strict_transport))
 
     def init_handlers(self) -> None:
         """The addresses at which sessions announce themselves belong to the spawner, as the login page to the login."""
@@ -87,6 +94,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             self.authenticator_class.check_settings(self.config)
         logins.install()
         super().init_handlers()
+        guard.stand_before(self)
 
     async def init_users(self) -> None:
         """Look at everybody's name, without everybody's roles, groups and shares: nothing here asks for those."""
@@ -156,6 +164,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         """Start the hub, look at the sessions that ran, then resume those that waited."""
         with either_protocol():
             await super().start()
+        guard.limit(self.http_server)
         self.context.serving.set()
         looked = self._looked or asyncio.ensure_future(self._look_at_running())
         self._routing = asyncio.ensure_future(bring_back(self._check_routes, looked, self.log))

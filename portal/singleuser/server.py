@@ -26,9 +26,8 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from portal import data
-from portal.launcher import ENVIRONMENT_FILE
 from portal.session_settings import ANNOUNCE_EVERY, TLS, SessionSettings
-from portal.singleuser import quick_start
+from portal.singleuser import environment_file, quick_start
 from portal.singleuser.home import prepare_home
 from portal.singleuser.hub_token import token
 from portal.singleuser.runtime import remove_leftovers, runtime_folder
@@ -53,7 +52,7 @@ def main() -> None:
     """Run the session whose folder is the first argument (none: the environment is the process's own)."""
     started_with = dict(os.environ)
     for folder in sys.argv[1:]:
-        os.environ.update(json.loads((Path(folder) / ENVIRONMENT_FILE).read_text()))
+        os.environ.update(environment_file.read(Path(folder)))
     token.take(os.environ)
     hostname = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"]).hostname
     handed_on = quick_start.handed_on(os.environ)

@@ -71,6 +71,7 @@ class Portal:
         pages = [str(ROOT / "templates" / "hub")]
         app = SimpleNamespace(
             hub=hub,
+            base_url="/",
             subdomain_host=self.public_url,
             internal_ssl=False,
             template_paths=pages,
