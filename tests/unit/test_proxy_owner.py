@@ -97,6 +97,7 @@ class Proxy:
         pairs = {name: cluster.pair(name, f"{name}-ca") for name in names}
         hub = SimpleNamespace(url=f"https://127.0.0.1:{ports['hub_port']}/hub/", routespec="/")
         app = SimpleNamespace(
+            base_url="/",
             hub=hub, subdomain_host="", internal_ssl=True, template_paths=[str(ROOT / "templates" / "hub")],
             template_vars={"site_title": "x"}, users={}, internal_proxy_certs=pairs,
             internal_trust_bundles=cluster.bundles,
