@@ -112,7 +112,7 @@ class People:
                 self._known |= {name: found[name]} if name in found else {}
 
     def _is_silent(self, why: str) -> None:
-        if self.silent != why:
+        if not self.silent:  # the next reason is often another one: a server that refused is a server that is silent
             self._log.warning("Nobody says who may use the portal; everybody stays who was there. %s", why)
         self.silent = why
 
