@@ -42,7 +42,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     launcher = Unicode(help="The path of portal-launch; '' in the local mode, which has no Slurm.").tag(config=True)
     strict_transport = Bool(False, help="Whether browsers shall use this host by HTTPS alone.").tag(config=True)
     settle_every_s = Float(60, help="Seconds between two looks for jobs that no session holds.").tag(config=True)
-    people_every_s = Float(30, help="Seconds between two looks for people who may not use the portal any more.").tag(
+    people_every_s = Float(5, help="Seconds between two looks for people who may not use the portal any more.").tag(
         config=True
     )
     end_sessions_of_leavers = Bool(True, help="What becomes of their sessions: they end, or go on.").tag(config=True)

@@ -43,7 +43,9 @@ class ServiceAccount:
     ) -> None:
         self._settings = settings
         self._log = log
-        self._servers = Servers(settings, log)  # of its own: a password that is wrong here is no fault of a server
+        self._servers = Servers(
+            settings, log, level=logging.DEBUG
+        )  # of its own: a password that is wrong here is no fault of a server
         self._now = now
 
     def look(self, names: Collection[str]) -> dict[str, Standing]:

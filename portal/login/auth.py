@@ -37,7 +37,7 @@ BUSY = "Very many people are logging in just now. Try again in a minute."
 # Servers hash a password only for a name that exists, and slowly: without this, the time would tell which do.
 REFUSED_AFTER_S = 0.5
 SHOWN_NAME = 64
-REFRESH_AGE_S = 10  # a look into what is known; the directory is asked about everybody twice a minute
+REFRESH_AGE_S = 1  # a look into what is known; the directory is asked about everybody twice a minute
 
 
 STATUS = {TooManyAttempts: 429, DirectoryUnavailable: 503}

@@ -39,7 +39,7 @@ REPEAT_EVERY_S = 120.0  # a thousand sessions are eight short requests in a seco
 REPEAT_SOON_S = 10.0  # the hub was away: it may have been restored from a backup
 FAREWELL_TIMEOUT_S = 2
 HOME_WAIT_S = 10
-HUB_ANSWER_S = 25  # for so long a session believes what the hub has said of who asks; JupyterHub's own is 300
+HUB_ANSWER_S = 20  # for so long a session believes what the hub has said of who asks; JupyterHub's own is 300
 REFUSALS = 60  # two minutes of them, one after the other or not
 TLS_FILES = {  # what JupyterHub's single-user server and its calls of the hub read
     "keyfile": "JUPYTERHUB_SSL_KEYFILE",
