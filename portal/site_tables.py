@@ -49,12 +49,23 @@ def _group(value: str) -> str:
     return value
 
 
+def _domain(value: str) -> str:
+    found = re.fullmatch(r"(?:https?://)?([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::(\d{1,5}))?", value)
+    is_address = found and re.fullmatch(r"[0-9.]+", found[1])  # nothing can stand before the digits of an IP address
+    if value and (not found or is_address or int(found[2] or 1) not in range(1, 65536)):
+        raise ValueError(
+            "a name such as portal.example.org, with scheme (https://…) and port (…:8443) where they are needed, or ''"
+        )
+    return value
+
+
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 OptionalPath = Annotated[str, AfterValidator(_absolute_or_empty)]
 Name = Annotated[str, AfterValidator(_name)]
 Group = Annotated[str, AfterValidator(_group)]
 UserDn = Annotated[str, AfterValidator(_user_dn)]
 Server = Annotated[str, AfterValidator(_server)]
+Domain = Annotated[str, AfterValidator(_domain)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Hours = Annotated[int, Field(ge=1, le=8760)]
 Count = Annotated[int, Field(ge=0)]
@@ -79,6 +90,7 @@ class PortalTable(Table):
     title: str = "Data Scientist Portal"
     bind: str = "0.0.0.0"  # noqa: S104  the portal is there to be reached from other hosts
     port: Port = 8000
+    domain: Domain = ""  # each person's session is at NAME.domain; "" = everything shares one origin
     hub_port: Port = 8081
     proxy_port: Port = 8001
     hub_address: str = ""  # how compute nodes reach the hub; "" = this host's name
@@ -88,6 +100,20 @@ class PortalTable(Table):
     state_folder: AbsolutePath = "/var/lib/dsportal"
     launcher: AbsolutePath = "/opt/dsportal/bin/portal-launch"
     extra_config: OptionalPath = ""
+    cookie_days: Annotated[int, Field(ge=1, le=31)] = 1  # how long a login lasts
+    token_days_max: Annotated[int, Field(ge=1, le=365)] = 30  # how long a token that a person makes may last
+
+    @property
+    def public_url(self) -> str:
+        """The portal's own address in browsers, without a slash at its end; ``""`` without a domain."""
+        if not self.domain:
+            return ""
+        scheme, _, rest = self.domain.rpartition("://")
+        name, _, port = rest.partition(":")
+        usual = {"http": "80", "https": "443"}
+        port = port or (usual[scheme] if scheme else str(self.port))
+        scheme = scheme or ("https" if self.certificate else "http")
+        return f"{scheme}://{name}" if port == usual[scheme] else f"{scheme}://{name}:{port}"
 
 
 class SessionTable(Table):
@@ -102,6 +128,7 @@ class SessionTable(Table):
     hours_max: Hours = 24
     wait_max_hours: Count = 0  # in the queue; 0 = as long as Slurm makes it wait
     start_timeout_min: Positive = 10  # from the job's start on its node, never counted while it waits
+    when_person_leaves: Literal["stop", "keep"] = "stop"  # what becomes of the session of who may not use it any more
 
 
 class GpuTable(Table):
@@ -161,5 +188,21 @@ class LdapTable(Table):
     group_attribute: Name = "cn"
     allowed_groups: tuple[Group, ...] = ()  # empty = everybody with a right password
     admin_groups: tuple[Group, ...] = ()
+    bind_dn: str = ""  # an account that may read people and groups; "" = the hub's host is asked who left
+    bind_password_file: OptionalPath = ""
     connect_timeout_s: Annotated[int, Field(ge=1, le=60)] = 3
     receive_timeout_s: Annotated[int, Field(ge=1, le=60)] = 5
+
+    @property
+    def people(self) -> tuple[str, str] | None:
+        """The attribute that holds a person's name, and the folder of all people; ``None``: no such user_dn."""
+        found = re.fullmatch(r"([A-Za-z][A-Za-z0-9-]*)=\{username\},([^{}]+)", self.user_dn)
+        return (found[1], found[2]) if found else None
+
+    def allows(self, groups: frozenset[str]) -> bool:
+        """Whether somebody in these groups may use the portal."""
+        return not self.allowed_groups or bool(groups & set(self.allowed_groups))
+
+    def makes_admin(self, groups: frozenset[str]) -> bool:
+        """Whether somebody in these groups administers the portal."""
+        return bool(groups & set(self.admin_groups))

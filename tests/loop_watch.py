@@ -10,7 +10,8 @@ process    a process that is started, other than by asyncio, which does not wait
 sleep      ``time.sleep``
 home       a file or folder in a home is looked at: homes are somebody else's file server
 database   a statement of SQL that took longer than :data:`SLOW_S`
-slow       a callback of the loop that took longer than :data:`SLOW_S`, with the stack at that time and its CPU time
+slow       a callback of the loop that took longer than :data:`SLOW_S`, with the stack at that time, its CPU time, and
+           how long its thread slept: a thread that waits for the processor of a busy machine does not sleep
 ========== ========================================================================================================
 """
 
@@ -61,11 +62,13 @@ class LoopWatch:
         self._loop_thread = 0
         self._began = 0.0  # of the callback that runs now; 0 = none does
         self._stack: list[str] = []  # of the callback that runs now, once it is slow
+        self._asleep_s = 0.0  # of the callback that runs now
         self._is_noting = False
 
     def install(self) -> None:
         """Watch the loop that runs in this thread, until the end of the process."""
         self._loop_thread = threading.get_ident()
+        self._status = f"/proc/self/task/{threading.get_native_id()}/status"
         self._wrap_callbacks()
         self._wrap_accounts()
         self._wrap_looks()
@@ -143,6 +146,7 @@ class LoopWatch:
                 theirs(handle)
                 return
             self._stack = []
+            self._asleep_s = 0.0
             self._began, cpu = time.monotonic(), time.thread_time()
             try:
                 theirs(handle)
@@ -150,15 +154,21 @@ class LoopWatch:
                 took_s, cpu_s = time.monotonic() - self._began, time.thread_time() - cpu
                 self._began = 0.0
                 if took_s > SLOW_S:
-                    self._note("slow", f"{handle!r}"[:300], self._stack, took_s=took_s, cpu_s=cpu_s)
+                    seconds = {"took_s": took_s, "cpu_s": cpu_s, "asleep_s": self._asleep_s}
+                    self._note("slow", f"{handle!r}"[:300], self._stack, **seconds)
 
         asyncio.Handle._run = run  # type: ignore[method-assign, assignment]
 
     def _look(self) -> None:
         """In a thread: where the loop is while one callback goes on and on."""
         pause = threading.Event()
+        last = (0.0, 0.0, "")
         while not pause.wait(LOOK_EVERY_S):
             began = self._began
+            now = (began, time.monotonic(), _sleep_of(self._status) if began else "")
+            if began and now[2] and (began, now[2]) == (last[0], last[2]):
+                self._asleep_s += now[1] - last[1]
+            last = now
             if began and time.monotonic() - began > SLOW_S and not self._stack:
                 self._stack = _stack(sys._current_frames().get(self._loop_thread))
 
@@ -173,6 +183,13 @@ class LoopWatch:
             os.write(self._descriptor, f"{json.dumps(note)}\n".encode())
         finally:
             self._is_noting = False
+
+
+def _sleep_of(status: str) -> str:
+    """Which sleep a thread is in, by proc_pid_status(5), the same text as long as it lasts; ``""`` = it is awake."""
+    with open(status) as file:  # noqa: PTH123  a hundred times a second
+        told = dict(line.split(":\t", 1) for line in file if line.startswith(("State", "voluntary")))
+    return told["voluntary_ctxt_switches"] if told["State"][0] in "SD" else ""
 
 
 def _is_numeric(host: object) -> bool:
@@ -215,6 +232,8 @@ def read(file: Path) -> list[dict[str, Any]]:
 
 def waits(note: dict[str, Any]) -> bool:
     """True for what waits for the outside, and not for the processor of a busy machine."""
+    if note.get("asleep_s", 0) > SLOW_S:
+        return True
     if note["kind"] in ("slow", "database"):
         return bool(note["took_s"] - note.get("cpu_s", 0) > LONG_S)
     return True
@@ -226,5 +245,5 @@ def shown(notes: Sequence[dict[str, Any]]) -> str:
 
 
 def _shown(note: dict[str, Any]) -> str:
-    seconds = "".join(f" {name} {note[name]:.3f}" for name in ("took_s", "cpu_s") if name in note)
+    seconds = "".join(f" {name} {note[name]:.3f}" for name in ("took_s", "cpu_s", "asleep_s") if name in note)
     return "\n    ".join([f"{note['kind']}:{seconds} {note['what']}", *note["stack"]])

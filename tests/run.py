@@ -71,6 +71,7 @@ RINGS = (
     Ring("directory", True, "logins on real slapd"),
     Ring("session", True, "kernels out of real modules, TensorBoard, JupyterLab in Chromium"),
     Ring("hub", True, "a real hub: sessions from the click to the end"),
+    Ring("security", True, "what hostile people try, in Chromium and as neighbours on a node"),
     Ring("faults", True, "daemons, nodes, hub, proxy, database and homes that fail; what was seen is a table"),
     Ring("browser", True, "the whole story in Chromium"),
     Ring("notebooks", True, "templates on their own kernels in Slurm sessions", parts=("1", "2")),
@@ -184,7 +185,7 @@ def fresh_cluster() -> None:
     TEST_STATE.mkdir(mode=0o700, exist_ok=True)
     if not (TEST_STATE / "cm").exists():
         (TEST_STATE / "cm").symlink_to(STATE / "cm")
-    demo("up", "--with", "browser", "--port", str(free_port()))
+    demo("up", "--with", "browser", "--port", str(free_port()), "--domain", "localhost:8000")
 
 
 def free_port() -> int:

@@ -22,6 +22,11 @@ def listen(bind: str, port: int) -> socket.socket:
     return listening
 
 
+def is_loopback(bind: str) -> bool:
+    """Whether only this computer can come to an address."""
+    return bind in ("localhost", "::1") or bind.startswith("127.")
+
+
 def refusal(bind: str, port: int, error: OSError) -> str:
     """What to say about a port that cannot be had."""
     if error.errno != errno.EADDRINUSE:

@@ -30,11 +30,14 @@ def lines(state: State, plan: Plan, address: str, seconds: float) -> list[str]:
     """The text in the frame."""
     people_text = ", ".join(f"{name} / {people.password(name)}" for name in ("alice", "bob"))
     head = f"The demo is ready: {address}" if address else "The demo cluster is ready (without the portal)"
+    one_address = "one address for all: people who do not trust each other need make demo DOMAIN=NAME"
+    sessions = f"each at its own address: NAME.{plan.domain}" if plan.domain else one_address
     return [
         f"{head}   ({seconds:.1f} s)",
         "",
         f"Log in as    {people_text}, … (password: the name and -demo)",
         "             carol administers; mallory has a right password but is not allowed here",
+        *([f"Sessions     {sessions}"] if address else []),
         f"Variant      {variant_line(plan)}",
         "Network      the cluster's own, without a way out; only the port above is open outside",
         f"Logs         {state.cluster / 'logs'}",

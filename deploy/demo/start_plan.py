@@ -18,6 +18,7 @@ class Plan:
     groups: tuple[str, ...]  # the unpacked package groups, the first one on top
     hierarchies: tuple[str, ...] = ()  # cgroup v1 hierarchies, e.g. "memory", "cpu,cpuacct"; empty = no cgroups
     hub: bool = True
+    domain: str = ""  # of the portal, with its port; "" = all at one address
 
     @property
     def isolates(self) -> bool:

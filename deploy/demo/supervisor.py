@@ -38,12 +38,23 @@ class Options:
     bind: str
     hub: bool
     groups: tuple[str, ...]
+    domain: str | None = None  # None = "localhost" where only this computer can come, else none
+
+    @property
+    def portal_domain(self) -> str:
+        """The portal's own name and its port in browsers: each session is at NAME.domain; '' = all at one address."""
+        name = self.domain
+        if name is None:
+            name = "localhost" if host_port.is_loopback(self.bind) else ""
+        return f"{name}:{self.port}" if name and ":" not in name else name
 
     @property
     def address(self) -> str:
         """What to type into a browser; '' without a hub."""
         if not self.hub:
             return ""
+        if self.portal_domain:
+            return f"http://{self.portal_domain}"
         wildcards = ("0.0.0.0", "::")  # noqa: S104  compared with, not bound to
         host = socket.gethostname() if self.bind in wildcards else self.bind
         return f"http://{'localhost' if host.startswith('127.') else host}:{self.port}"
@@ -81,6 +92,7 @@ def plan_for(state: State, options: Options) -> Plan:
         groups=options.groups,
         hierarchies=names,
         hub=options.hub,
+        domain=options.portal_domain if options.hub else "",
     )
 
 

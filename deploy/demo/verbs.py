@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from deploy.demo.console import CannotRun, DemoError, guarded, say
 from deploy.demo.parent_death import signal_at_parents_end
 from deploy.demo.state_folder import CHECKOUT, Run, State
 
-EPILOG = """environment: PORT, BIND, DSPORTAL_DEMO (the state folder), DSPORTAL_VENV (the portal's environment),
+EPILOG = """environment: PORT, BIND, DOMAIN, DSPORTAL_DEMO (the state folder), DSPORTAL_VENV (the portal's environment),
 DSPORTAL_DEB_CACHE (a folder looked into before a package is downloaded)"""
 
 
@@ -80,6 +81,8 @@ def add_start(to: argparse.ArgumentParser) -> None:
     add_groups(to)
     to.add_argument("--port", type=port, default=os.environ.get("PORT") or "8000")
     to.add_argument("--bind", default=os.environ.get("BIND") or "127.0.0.1")
+    words = "each session at NAME.DOMAIN, or 'none'; by default localhost where only this computer can come, else none"
+    to.add_argument("--domain", type=domain, default=os.environ.get("DOMAIN"), help=words)
     to.add_argument("--no-hub", action="store_true", help="the cluster only")
     to.add_argument("--local", action="store_true", help="no cluster: sessions are processes of yours")
 
@@ -91,6 +94,15 @@ def port(text: str) -> int:
     return int(text)
 
 
+def domain(text: str) -> str:
+    """The portal's own name, with a port where another one is seen outside; '' for none."""
+    if text in ("", "none"):
+        return ""
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?", text) or re.fullmatch(r"[0-9.:]+", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a domain: a name such as gpubox.example.org, or none")
+    return text
+
+
 def variant_of(arguments: argparse.Namespace) -> str:
     """The variant to run."""
     auto = "root" if os.geteuid() == 0 else "rootless"
@@ -100,7 +112,9 @@ def variant_of(arguments: argparse.Namespace) -> str:
 def options_of(arguments: argparse.Namespace) -> supervisor.Options:
     """The chosen options of a start."""
     groups = ("cluster", *dict.fromkeys(arguments.groups))
-    return supervisor.Options(variant_of(arguments), arguments.port, arguments.bind, not arguments.no_hub, groups)
+    return supervisor.Options(
+        variant_of(arguments), arguments.port, arguments.bind, not arguments.no_hub, groups, arguments.domain
+    )
 
 
 def start(state: State, arguments: argparse.Namespace) -> int:

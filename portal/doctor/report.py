@@ -11,7 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from portal.doctor import host_checks, site_checks
+from portal.doctor import domain_checks, host_checks, site_checks
 from portal.doctor.check import Check
 from portal.errors import PortalError, SiteError
 from portal.site import Site, load
@@ -56,6 +56,7 @@ GROUPS = (
         threaded(host_checks.https),
         "portal.certificate and portal.key are PEM files that this account can read.",
     ),
+    Group("domain", threaded(domain_checks.domain), "See portal.domain in the settings."),
     Group("ports", threaded(host_checks.ports), "See portal.bind, portal.hub_address and the ports in the settings."),
     Group("folders", threaded(host_checks.folders), "See portal.state_folder and kernels.folder in the settings."),
     Group("Slurm", site_checks.slurm, "Put Slurm's commands into this account's PATH.", needs_site=False),

@@ -29,7 +29,8 @@ from portal.hub import proxy_process
 from portal.hub.proxy_process import ProxyPlan, RunningProxy, StartedProxy
 
 ERROR_PAGE = "restarting.html"
-PRELOADED = "proxy_error_page.mjs"
+ADDRESS_PAGE = "other_address.html"
+PRELOADED = ("proxy_error_page.mjs", "proxy_domain.mjs")
 UP_WITHIN_S = 15.0
 SERVICE_UP_WITHIN_S = 30.0  # the service manager may wait a moment between two starts
 ASK_TIMEOUT_S = 5.0
@@ -53,7 +54,7 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
     async def start(self) -> None:
         """Use the proxy that runs when it is as it should be; end it and start another one when it is not."""
         plan = self._plan()
-        self._write_error_page()
+        self._write_pages()
         running = proxy_process.running_in(self.state)
         reason = await self._fault(running, plan)
         proxy_process.write_plan(self.state, plan)
@@ -169,26 +170,30 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
             "the hub's address": target,
             "portal.certificate or portal.key": _digest(https),
             "portal.internal_ssl": _digest(internal),
+            "portal.domain": self.app.subdomain_host,
             "options of the proxy": " ".join(others),
             "the proxy's own version": program(self.command),
         }
         return ProxyPlan((*argv, *others, *https, *internal), self._environment(), self.command_umask, parts)
 
     def _environment(self) -> dict[str, str]:
-        preloaded = data.folder("deploy") / PRELOADED
+        preloaded = [f"--import={(data.folder('deploy') / name).as_uri()}" for name in PRELOADED]
         return {
             proxy_process.TOKEN_VARIABLE: self.auth_token,
-            "NODE_OPTIONS": f"{os.environ.get('NODE_OPTIONS', '')} --import={preloaded.as_uri()}".strip(),
+            "NODE_OPTIONS": " ".join([os.environ.get("NODE_OPTIONS", ""), *preloaded]).strip(),
+            "DSPORTAL_URL": self.app.subdomain_host,
             "DSPORTAL_ERROR_PAGE": str(self.state / proxy_process.FOLDER / ERROR_PAGE),
+            "DSPORTAL_ADDRESS_PAGE": str(self.state / proxy_process.FOLDER / ADDRESS_PAGE),
         }
 
-    def _write_error_page(self) -> None:
-        """What browsers see while no hub answers; the proxy reads it when it needs it."""
+    def _write_pages(self) -> None:
+        """What browsers see while no hub answers, and at other addresses; the proxy reads it when it needs it."""
         templates = jinja2.Environment(loader=jinja2.FileSystemLoader(self.app.template_paths), autoescape=True)
-        words = templates.get_template(ERROR_PAGE).render(self.app.template_vars)
         folder = self.state / proxy_process.FOLDER
         folder.mkdir(mode=0o700, exist_ok=True)
-        (folder / ERROR_PAGE).write_text(words)
+        for page in (ERROR_PAGE, ADDRESS_PAGE):
+            words = templates.get_template(page).render(self.app.template_vars, portal_url=self.app.subdomain_host)
+            (folder / page).write_text(words)
 
 
 def changes(before: dict[str, str], now: dict[str, str]) -> list[str]:

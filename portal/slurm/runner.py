@@ -15,6 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
+# A start is done in the event loop, and waits until the program is read: a program of this host is read at once, and
+# then waits itself for the one that is meant, which may lie on a file server that is away.
+STARTER = "/usr/bin/env"
+STARTER_NAME = "dsportal-start"  # how its own words begin
+NOT_STARTED = (126, 127)  # its exit status for a program that may not be run, or is not there: env(1)
 NAME_WITHIN_S = 2.0  # the name service of the hub's host may be silent for a minute
 # Threads of its own: those of the event loop look up the nodes' addresses, and must not wait for this.
 _NAMES = ThreadPoolExecutor(2, thread_name_prefix="accounts")
@@ -60,7 +65,9 @@ async def run(
     """
     try:
         process = await asyncio.create_subprocess_exec(
+            STARTER_NAME,
             *argv,
+            executable=STARTER,
             env=env,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -68,7 +75,7 @@ async def run(
             start_new_session=True,
         )
     except OSError as error:
-        raise RunError(f"{argv[0]} cannot be started: {error.strerror}") from error
+        raise RunError(f"{STARTER} cannot be started: {error.strerror}") from error
     try:
         async with asyncio.timeout(timeout_s):
             stdout, stderr = await process.communicate(stdin.encode())
@@ -76,7 +83,10 @@ async def run(
         raise RunError(f"{argv[0]} did not answer within {timeout_s:g} s") from error
     finally:
         await _kill_group(process)
-    return Result(process.returncode or 0, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
+    done = Result(process.returncode or 0, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
+    if done.returncode in NOT_STARTED and done.stderr.startswith(f"{STARTER_NAME}: "):
+        raise RunError(f"{argv[0]} cannot be started: {done.stderr.rpartition(': ')[2].strip()}")
+    return done
 
 
 async def _kill_group(process: asyncio.subprocess.Process) -> None:

@@ -211,7 +211,7 @@ class Ours(Hub):
         """The settings file."""
         super().prepare()
         ports = {"port": self.port, "hub_port": self.port + 81, "proxy_port": self.port + 1}
-        texts = {"state_folder": f"{self.folder}/state", "extra_config": f"{self.folder}/extra"}
+        texts = {"state_folder": f"{self.folder}/state", "extra_config": f"{self.folder}/extra", "domain": ""}
         texts |= {"launcher": f"{STUB}/launch"} if self.stub else {}
         text = SITE.read_text()
         for key, value in {**ports, **{key: json.dumps(text) for key, text in texts.items()}}.items():

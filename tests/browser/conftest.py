@@ -30,7 +30,7 @@ def address() -> str:
     assert os.environ.get("DSPORTAL_CLUSTER"), (
         "the browser tests run inside the private cluster: `make test TESTS=browser`"
     )
-    return os.environ.get("DSPORTAL_URL", "http://127.0.0.1:8000")
+    return os.environ.get("DSPORTAL_URL", "http://localhost:8000")
 
 
 @pytest.fixture(scope="session")

@@ -36,7 +36,7 @@ class Hub:
         self.folder, self.port, self.settings = folder, port, settings
         self.site_file = folder / "site.toml"
         self.log_file = folder / "hub.log"
-        self.url = f"{'https' if settings else 'http'}://127.0.0.1:{port}"
+        self.url = f"{'https' if 'certificate' in settings else 'http'}://127.0.0.1:{port}"
         self.command = VENV_BIN / "portal"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -45,7 +45,8 @@ class Hub:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
         ports = {"port": self.port, "hub_port": self.port + 81, "proxy_port": self.port + 1}
-        texts = {"state_folder": f"{self.folder}/state", "extra_config": f"{self.folder}/extra", **self.settings}
+        texts = {"state_folder": f"{self.folder}/state", "extra_config": f"{self.folder}/extra", "domain": ""}
+        texts |= self.settings
         (self.folder / "extra").mkdir()
         (self.folder / "extra" / "quick.py").write_text(QUICK)
         values = {**ports, **{key: f'"{text}"' for key, text in texts.items()}}
@@ -65,7 +66,7 @@ class Hub:
         return [note for note in loop_watch.read(self.folder / LOOP_NOTES) if loop_watch.waits(note)]
 
     def start(self) -> None:
-        """Start it and wait until its login page answers."""
+        """Start it and wait until it answers."""
         argv = ["runuser", "-u", "portal", "--", str(self.command), "up", "--site", str(self.site_file)]
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(argv, stdout=log, stderr=log, cwd="/", start_new_session=True)
@@ -75,7 +76,7 @@ class Hub:
         assert self._process is not None
         assert self._process.poll() is None, self.log_file.read_text()[-3000:]
         try:
-            return httpx.get(f"{self.url}/hub/login", trust_env=False, verify=False).status_code == 200  # noqa: S501
+            return httpx.get(f"{self.url}/hub/health", trust_env=False, verify=False).status_code == 200  # noqa: S501
         except httpx.HTTPError:
             return False
 

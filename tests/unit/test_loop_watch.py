@@ -21,7 +21,7 @@ WAITS = {  # what waits, the kind that it is noticed as, and what is told of it
     "(HOME / 'file').write_text('')": ("home", "open "),
     "HOME.is_dir()": ("home", "stat "),
     "list(HOME.iterdir())": ("home", "os.listdir "),
-    "threading.Event().wait(1.2)": ("slow", "Handle"),
+    "threading.Event().wait(0.15)": ("slow", "Handle"),
 }
 LEAVES_OTHERS_THEIR_TURN = [
     "await asyncio.to_thread(pwd.getpwuid, 0)",
@@ -29,6 +29,7 @@ LEAVES_OTHERS_THEIR_TURN = [
     "await (await asyncio.create_subprocess_exec('true')).wait()",
     "await asyncio.sleep(1.2)",
     "await asyncio.to_thread(HOME.is_dir)",
+    "sum(range(10_000_000))",
     "Path('/tmp').is_dir() and socket.getaddrinfo('127.0.0.1', 80)",
 ]
 PROGRAM = """
@@ -79,5 +80,6 @@ def test_what_leaves_others_their_turn_is_not_noticed(notes: list[dict[str, Any]
 def test_a_callback_that_computes_is_told_from_one_that_waits() -> None:
     computes = {"kind": "slow", "took_s": 3.1, "cpu_s": 3.0}
     stands_still = {"kind": "slow", "took_s": 3.1, "cpu_s": 0.1}
+    sleeps = {"kind": "slow", "took_s": 0.1, "cpu_s": 0.01, "asleep_s": 0.08}
 
-    assert (loop_watch.waits(computes), loop_watch.waits(stands_still)) == (False, True)
+    assert [loop_watch.waits(note) for note in (computes, stands_still, sleeps)] == [False, True, True]

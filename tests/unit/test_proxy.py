@@ -12,12 +12,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -49,6 +50,7 @@ class Portal:
         self.state = state
         self.ports = {"port": free_port(), "proxy_port": free_port(), "hub_port": free_port()}
         self.options: dict[str, Any] = {}
+        self.public_url = ""  # with a domain
         self.hubs: list[ApartProxy] = []
 
     @property
@@ -69,10 +71,23 @@ class Portal:
         words = {"site_title": "Portal <of> ours"}
         pages = [str(ROOT / "templates" / "hub")]
         app = SimpleNamespace(
-            hub=hub, subdomain_host="", internal_ssl=False, template_paths=pages, template_vars=words, users={}
+            hub=hub,
+            subdomain_host=self.public_url,
+            internal_ssl=False,
+            template_paths=pages,
+            template_vars=words,
+            users={},
         )
         self.hubs.append(
-            ApartProxy(app=app, hub=hub, public_url=self.url, config=c, log=logging.getLogger("hub"), **settings)
+            ApartProxy(
+                app=app,
+                hub=hub,
+                public_url=self.url,
+                host_routing=bool(self.public_url),
+                config=c,
+                log=logging.getLogger("hub"),
+                **settings,
+            )
         )
         return self.hubs[-1]
 
@@ -268,6 +283,135 @@ async def test_a_hub_that_has_not_made_its_sessions_yet_removes_nobodys_route(po
     people.ran([])
     await hub.check_routes(people, {})
     assert set(await hub.get_all_routes()) == {"/"}
+
+
+# -- an address for each person ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def echo(portal: Portal) -> AsyncIterator[Callable[..., Awaitable[httpx.Response]]]:
+    """Asks the proxy of a portal with a domain; hub and sessions answer with their names and what reached them."""
+
+    def answering(name: str) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            head = await reader.readuntil(b"\r\n\r\n")
+            kept = [line for line in head.decode().lower().splitlines() if line.startswith(("host:", "cookie:"))]
+            text = "\n".join([name, *sorted(kept)]).encode()
+            writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text))
+            writer.close()
+
+        return answer
+
+    portal.public_url = portal.public_url or f"http://localhost:{portal.ports['port']}"
+    hub = portal.hub()
+    await started(hub)
+    domain = urlsplit(portal.public_url).hostname
+    session_port = free_port()
+    await hub.add_route("/", f"http://127.0.0.1:{portal.ports['hub_port']}", {"hub": True})
+    await hub.add_route(f"alice.{domain}/user/alice/", f"http://127.0.0.1:{session_port}", {"user": "alice"})
+
+    async def ask(host: str, path: str, method: str = "GET", **headers: str) -> httpx.Response:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            sent = {"Host": host.replace("PORT", str(portal.ports["port"])), "Cookie": "a=b", **headers}
+            return await client.request(method, f"{portal.url}{path}", headers=sent)
+
+    async with (
+        await asyncio.start_server(answering("hub"), "127.0.0.1", portal.ports["hub_port"]),
+        await asyncio.start_server(answering("alice"), "127.0.0.1", session_port),
+    ):
+        yield ask
+
+
+TOKEN = {"Authorization": "token 123"}
+ANSWERS = {  # who came to which address: what the proxy does
+    ("localhost:PORT", "/hub/home"): "hub\ncookie: a=b\nhost: localhost:PORT",
+    ("localhost:PORT", "/user/alice/lab"): "hub\ncookie: a=b\nhost: localhost:PORT",
+    ("alice.localhost:PORT", "/user/alice/lab"): "alice\ncookie: a=b\nhost: alice.localhost:PORT",
+    ("ALICE.localhost:PORT", "/user/alice/lab"): "alice\ncookie: a=b\nhost: alice.localhost:PORT",
+    ("bob.localhost:PORT", "/user/alice/lab"): "hub\ncookie: a=b\nhost: bob.localhost:PORT",
+    ("bob.localhost:PORT", "/hub/home?a=b"): "302 http://localhost:PORT/hub/home?a=b",
+    ("alice.localhost:PORT", "/"): "302 http://localhost:PORT/",
+    ("127.0.0.1:PORT", "/hub/login"): "302 http://localhost:PORT/hub/login",
+    ("[::1]:PORT", "/user/alice/lab"): "302 http://localhost:PORT/user/alice/lab",
+    ("127.0.0.1:PORT", "/hub/health"): "hub\ncookie: a=b\nhost: 127.0.0.1:PORT",
+    ("localhost:1", "/hub/login"): "421",  # a tunnel: the portal's own address leads nowhere there
+    ("gpubox:PORT", "/hub/login"): "421",
+    ("gpubox:PORT", "/user/alice/lab"): "421",
+}
+
+
+@pytest.mark.parametrize(("host", "path"), ANSWERS)
+async def test_what_a_browser_shows_has_one_address_and_each_session_its_persons(
+    portal: Portal, echo: Callable[..., Awaitable[httpx.Response]], host: str, path: str
+) -> None:
+    answer = await echo(host, path)
+
+    found = answer.text if answer.status_code == 200 else f"{answer.status_code} {answer.headers.get('location', '')}"
+    assert found.strip().lower() == ANSWERS[host, path].replace("PORT", str(portal.ports["port"]))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:PORT", "localhost:PORT", "gpubox", "bob.localhost:PORT"])
+async def test_a_program_with_a_token_reaches_hub_and_sessions_at_every_address_and_without_cookies(
+    portal: Portal, echo: Callable[..., Awaitable[httpx.Response]], host: str
+) -> None:
+    port = portal.ports["port"]
+
+    hub = await echo(host, "/hub/api/user", **TOKEN)
+    if host.startswith("bob"):  # another person's address leads to nobody else
+        assert (await echo(host, "/user/alice/api", **TOKEN)).text.startswith("hub\n")
+    else:
+        assert (await echo(host, "/user/alice/api", **TOKEN)).text == f"alice\nhost: alice.localhost:{port}"
+
+    assert hub.text == f"hub\nhost: localhost:{port}"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:PORT", "bob.localhost:PORT", "gpubox"])
+async def test_nothing_is_changed_at_another_address_than_the_portals_own(
+    echo: Callable[..., Awaitable[httpx.Response]], host: str
+) -> None:
+    answer = await echo(host, "/hub/login", "POST")
+
+    assert (answer.status_code, answer.text.split(",")[0]) == (421, "This is not the portal's own address")
+
+
+async def test_a_person_at_an_address_that_leads_nowhere_is_told_the_portals_own(
+    portal: Portal, echo: Callable[..., Awaitable[httpx.Response]]
+) -> None:
+    page = await echo("gpubox", "/hub/login", **BROWSER)
+
+    assert page.status_code == 421
+    assert f'<a href="http://localhost:{portal.ports["port"]}">' in page.text
+    assert "make demo DOMAIN=NAME" in page.text
+
+
+class TestASiteWithAName:
+    """As behind a server that speaks HTTPS and leaves ports away."""
+
+    @pytest.fixture(autouse=True)
+    def _name(self, portal: Portal) -> None:
+        portal.public_url = "https://portal.example.org"
+
+    async def test_every_other_address_leads_to_it(self, echo: Callable[..., Awaitable[httpx.Response]]) -> None:
+        for host in ("10.1.2.3", "127.0.0.1:8000", "gpubox", "bob.portal.example.org"):
+            answer = await echo(host, "/hub/login?next=a")
+            assert answer.headers["location"] == "https://portal.example.org/hub/login?next=a", host
+
+    async def test_its_own_addresses_are_known_with_and_without_a_port(
+        self, echo: Callable[..., Awaitable[httpx.Response]]
+    ) -> None:
+        for port in ("", ":443", ":8000"):
+            assert (await echo(f"portal.example.org{port}", "/hub/login")).text.startswith("hub\n")
+            assert (await echo(f"alice.portal.example.org{port}", "/user/alice/lab")).text.startswith("alice\n")
+
+
+async def test_a_domain_that_changes_makes_it_another_proxy(portal: Portal, caplog: pytest.LogCaptureFixture) -> None:
+    first = await started(portal.hub())
+    portal.public_url = "https://portal.example.org"
+
+    second = await started(portal.hub())
+
+    assert second != first
+    assert "portal.domain (none, now https://portal.example.org)" in caplog.text
 
 
 # -- the process ------------------------------------------------------------------------------------------------

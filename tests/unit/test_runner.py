@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
+import shutil
+import signal
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -52,3 +58,55 @@ async def test_bytes_that_are_not_utf8_are_replaced() -> None:
     done = await run([sys.executable, "-c", "import sys; sys.stdout.buffer.write(b'a\\xe9\\xffb')"])
 
     assert done.stdout == "a��b"
+
+
+@pytest.fixture
+def program_that_hangs(tmp_path: Path) -> Iterator[str]:
+    """A program that cannot be read for a while, as one on a file server that is away: somebody has a lease of it."""
+    program = tmp_path / "squeue"
+    shutil.copy("/bin/true", program)
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)  # how the kernel asks for the lease back
+    held = os.open(program, os.O_RDONLY)
+    fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    yield str(program)
+    os.close(held)
+    signal.signal(signal.SIGIO, before)
+
+
+async def test_a_program_that_cannot_be_read_for_a_while_holds_nobody_else_up(program_that_hangs: str) -> None:
+    longest_s = 0.0
+
+    async def others() -> None:
+        nonlocal longest_s
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(0.01)
+            longest_s = max(longest_s, time.monotonic() - began)
+
+    beside = asyncio.ensure_future(others())
+    with pytest.raises(RunError, match="squeue did not answer within 2 s"):
+        await run([program_that_hangs], timeout_s=2)
+    beside.cancel()
+
+    assert 0.01 < longest_s < 1
+
+
+async def test_a_program_that_may_not_be_run_is_an_error_that_names_it(tmp_path: Path) -> None:
+    program = tmp_path / "squeue"
+    program.write_text("")
+
+    with pytest.raises(RunError, match=r"squeue cannot be started: Permission denied"):
+        await run([str(program)])
+
+
+async def test_the_environment_that_is_given_is_the_whole_one() -> None:
+    done = await run(["env"], env={"PATH": os.environ["PATH"], "LC_ALL": "C"})
+
+    assert sorted(done.stdout.split()) == sorted([f"PATH={os.environ['PATH']}", "LC_ALL=C"])
+
+
+@pytest.mark.parametrize("status", [126, 127])
+async def test_a_program_may_end_with_the_status_of_one_that_is_missing(status: int) -> None:
+    done = await run([sys.executable, "-c", f"import sys; sys.stderr.write('env: no'); sys.exit({status})"])
+
+    assert (done.returncode, done.stderr) == (status, "env: no")

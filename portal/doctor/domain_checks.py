@@ -1,0 +1,100 @@
+"""Checks of ``portal.domain``: each person's session has an address of its own that browsers reach and trust."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import ssl
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from cryptography import x509
+
+from portal.doctor.check import Check
+from portal.site import Site
+
+HOW_TO = "docs/howto/domain.md"
+ANSWERS_WITHIN_S = 5.0
+_ONE_ORIGIN = (
+    "Without it a page that one person makes can act as whoever visits it, administrators included.\n"
+    f"Set portal.domain, with a wildcard in DNS and in the certificate: {HOW_TO} has the lines."
+)
+
+
+def domain(site: Site) -> list[Check]:
+    """The domain is set, its name and those below it lead to the same place, and the certificate is for all of them."""
+    url = urlsplit(site.portal.public_url)
+    name = url.hostname or ""
+    if not name:
+        return [Check("domain", "failed", "not set: all sessions and the hub share one origin", _ONE_ORIGIN)]
+    one_below = f"check-{secrets.token_hex(4)}.{name}"
+    found = [names(name, one_below)]
+    if url.scheme == "https":
+        found.append(certificate(name, one_below, site.portal.certificate, url.port or 443))
+    return found
+
+
+def names(name: str, one_below: str) -> Check:
+    """The name and any name below it resolve, to the same addresses."""
+    what = "domain"
+    if name == "localhost":
+        return Check(what, "ok", "sessions at NAME.localhost, which browsers on this computer resolve themselves")
+    own = _addresses(name)
+    below = _addresses(one_below)
+    if not own or not below:
+        missing = f"*.{name}" if own else name
+        repair = f"Add to DNS, with the portal's address: {missing}. A record of A or AAAA, or a CNAME. See {HOW_TO}."
+        return Check(what, "failed", f"{missing} cannot be resolved", repair)
+    if not own & below:
+        repair = f"Let the wildcard *.{name} lead to where {name} leads."
+        return Check(what, "warning", f"{name} is {_shown(own)}, names below it are {_shown(below)}", repair)
+    return Check(what, "ok", f"sessions at NAME.{name} ({_shown(below)})")
+
+
+def certificate(name: str, one_below: str, file: str, port: int) -> Check:
+    """The certificate that browsers get is for the name and for all names below it, whoever shows it."""
+    what = "domain's certificate"
+    try:
+        pem = Path(file).read_text() if file else _shown_certificate(one_below, port)
+    except OSError as error:
+        repair = "Start the portal or the server in front of it, and run this again from where browsers are."
+        return Check(what, "warning", f"{one_below}:{port} was not reached: {error}", repair)
+    wanted = {name, f"*.{name}"}
+    missing = wanted - names_of(pem)
+    if missing:
+        repair = f"Get one for both {name} and *.{name}; see {HOW_TO}."
+        return Check(what, "failed", f"it is not for {' and '.join(sorted(missing))}", repair)
+    return Check(what, "ok", f"it is for {name} and *.{name}")
+
+
+def names_of(pem: str) -> set[str]:
+    """The host names that a certificate is for; the first one of a chain counts."""
+    found = x509.load_pem_x509_certificate(pem.encode())
+    try:
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return set()
+    return set(names.get_values_for_type(x509.DNSName))
+
+
+def _shown_certificate(host: str, port: int) -> str:
+    """What a server shows to who asks for ``host``. Whether it is trusted is a question of each browser."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with (
+        socket.create_connection((host, port), timeout=ANSWERS_WITHIN_S) as connection,
+        context.wrap_socket(connection, server_hostname=host) as tls,
+    ):
+        return ssl.DER_cert_to_PEM_cert(tls.getpeercert(binary_form=True) or b"")
+
+
+def _addresses(name: str) -> set[str]:
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(name, None)}
+    except OSError:
+        return set()
+
+
+def _shown(addresses: set[str]) -> str:
+    return ", ".join(sorted(addresses))
