@@ -110,11 +110,13 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
 
         JupyterHub would look for servers that are not there yet, too: those sessions are started again below.
         """
-        rows = self._rows_of_sessions()
+        states = self._states()
         if self.token_expires_in_max_seconds and hasattr(self.spawner_class, "add_handlers"):
-            held = {_state_of(row).token for row in rows}
+            held = {state.token for state in states.values()}
             logins.limit_tokens(self.db, self.token_expires_in_max_seconds, held)
-        self._waiting = [_detach(row) for row in rows if _state_of(row).is_waiting]
+        waiting = [number for number, state in states.items() if state.is_waiting]
+        rows = self.db.query(orm.Spawner).filter(orm.Spawner.id.in_(waiting))
+        self._waiting = [_detach(row) for row in rows]
         self.db.commit()
         ran = [number for (number,) in self.db.query(orm.Spawner.id).filter(orm.Spawner.server != None)]  # noqa: E711
         if hasattr(self.spawner_class, "add_handlers"):
@@ -131,9 +133,10 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         await asyncio.sleep(0)  # its first part: from now on each of them is there, and its check is pending
         del held
 
-    def _rows_of_sessions(self) -> list[Any]:
-        """Most rows are people without a session: they are not read."""
-        return list(self.db.query(orm.Spawner).filter(text("spawners.state LIKE '%\"key\"%'")))
+    def _states(self) -> dict[int, SessionState]:
+        """The states of all sessions, by their rows. Most rows are people without one: those are not read."""
+        with_key = text("SELECT id, state FROM spawners WHERE state LIKE '%\"key\"%'")
+        return {number: SessionState.from_json(json.loads(state)) for number, state in self.db.execute(with_key)}
 
     async def _look_at_running(self) -> int:
         """Make every session that ran, a few at a time, and look at each; answers their number."""

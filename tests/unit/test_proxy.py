@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -216,6 +217,17 @@ async def test_while_the_hub_is_away_a_browser_gets_our_page_and_a_program_gets_
     assert "Portal &lt;of&gt; ours" in page.text
     assert page.headers["retry-after"] == "2"
     assert words.text == "Service Unavailable"
+
+
+async def test_a_proxy_that_is_stopped_is_no_failed_unit(portal: Portal) -> None:
+    hub = portal.hub()
+    pid = await started(hub)
+    assert hub.proxy_process
+
+    os.kill(pid, signal.SIGTERM)  # as `systemctl stop` does
+
+    unit = (ROOT / "deploy/site/dsportal-proxy.service").read_text()
+    assert f"\nSuccessExitStatus={hub.proxy_process.wait(5)}\n" in unit
 
 
 async def test_while_the_hub_is_there_the_words_on_a_session_that_is_away_are_the_hubs(portal: Portal) -> None:
