@@ -143,7 +143,7 @@ class GuardedPage(Guarded):
         parts = {
             "default-src": "'none'",
             "script-src": f"'nonce-{self.csp_nonce}' 'strict-dynamic'",  # require.js brings its modules itself
-            "style-src": "'self'",
+            "style-src": "'self' 'unsafe-inline'" if isinstance(self, pages.AdminHandler) else "'self'",  # its React
             "style-src-attr": "'unsafe-inline'",  # JupyterHub's templates hide parts of a page so
             "img-src": "'self' data:",
             "font-src": "'self'",

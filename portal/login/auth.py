@@ -17,6 +17,7 @@ from traitlets import Bool, List, Unicode
 
 from portal.addresses import Network, client_of, networks
 from portal.errors import DirectoryError, DirectoryUnavailable, LoginRefused, SiteError
+from portal.login import again
 from portal.login.attempts import Attempts, TooManyAttempts
 from portal.login.directory import NAME, REFUSED, UNAVAILABLE, Directory, check_spelling
 from portal.site import Identity, load
@@ -55,6 +56,7 @@ class ExactLoginHandler(LoginHandler):  # type: ignore[misc]
         if user is None:  # one of JupyterHub's own lists, such as blocked_users
             raise Refusal(LoginRefused(REFUSED))
         self._jupyterhub_user = user
+        again.note(self, user.name)
         self.redirect(self.get_next_url(user))
 
     def _render(self, login_error: str | None = None, username: str | None = None, **names: Any) -> Any:
@@ -87,6 +89,11 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
         return Attempts()
 
     @cached_property
+    def checks(self) -> again.Checks:
+        """When each browser's session has given the password."""
+        return again.Checks()
+
+    @cached_property
     def _threads(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(THREADS, thread_name_prefix="ldap")
 
@@ -99,8 +106,8 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
         return asyncio.Semaphore(STRANGERS_AT_ONCE)
 
     def get_handlers(self, app: Any) -> list[tuple[str, type]]:
-        """The login page."""
-        return [("/login", ExactLoginHandler)]
+        """The login page, and what asks for the password again."""
+        return [("/login", ExactLoginHandler), *again.HANDLERS]
 
     def normalize_username(self, username: str) -> str:
         """Names are taken as they are: another spelling was refused before."""
@@ -117,6 +124,14 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
             self.log.warning("No login of %s from %s: %s (%s)", for_log(name), address, error.reason, error.detail)
             raise Refusal(error) from None
         return {"name": identity.name, "admin": identity.admin, "groups": sorted(identity.groups)}
+
+    async def verify(self, handler: Any, name: str, password: str) -> None:
+        """Check the password of somebody who is logged in; it counts like any other attempt.
+
+        Raises:
+            DirectoryError: it is wrong, or nobody can say.
+        """
+        await self._verify(name, password, address_of(handler.request, networks(self.trusted_proxies)))
 
     async def _verify(self, name: Any, password: Any, address: str) -> Identity:
         """Ask LDAP, unless this name was tried too often from this address."""
