@@ -11,7 +11,7 @@ import net from "node:net";
 import { pathToFileURL } from "node:url";
 
 const CHECKED_EVERY_MS = 5_000;
-const CONNECTIONS_MAX = 32_768;
+const CONNECTIONS_MAX = 30_000; // each may need two of the 65,536 files of dsportal-proxy.service
 const HUB_BODY_MAX = 2 ** 20;
 const BIG_BODY = 2 ** 14;
 const BIG_PER_ADDRESS = 8; // requests of the hub with more than BIG_BODY, at a time

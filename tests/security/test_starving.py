@@ -37,6 +37,11 @@ def secrets_of(person: str) -> list[Path]:
     return list((home(person) / SESSIONS).rglob(ENVIRONMENT_FILE))
 
 
+def launchers_of(person: str) -> list[str]:
+    """The launchers that run as a person."""
+    return sh("pgrep", "--full", f"^sudo .*--user {person} .*portal-launch", check=False).split()
+
+
 @pytest.fixture
 def lost_jobs(hub: Hub) -> Iterator[list[str]]:
     """Many jobs of alice that are called like this hub's sessions, each with a pipe for a log; then one of bob."""
@@ -65,6 +70,7 @@ def test_the_ends_of_all_are_noticed_and_cleaned_up_whatever_lies_in_one_home(pe
     eventually(lambda: not any(person.server() for person in people.values()), "both ends", within_s=NOTICED_WITHIN_S)
     eventually(lambda: not any(map(secrets_of, people)), "all secrets are gone", within_s=NOTICED_WITHIN_S)
 
+    eventually(lambda: not launchers_of("alice"), "no launcher waits in her home", within_s=10)
     assert time.monotonic() - began < NOTICED_WITHIN_S + 5
 
 
