@@ -11,7 +11,7 @@ import net from "node:net";
 import { pathToFileURL } from "node:url";
 
 const CHECKED_EVERY_MS = 5_000;
-const CONNECTIONS_MAX = 32_768;
+const CONNECTIONS_MAX = 30_000; // each may need two of the 65,536 files of dsportal-proxy.service
 const HUB_BODY_MAX = 2 ** 20;
 const BIG_BODY = 2 ** 14;
 const BIG_PER_ADDRESS = 8; // requests of the hub with more than BIG_BODY, at a time
@@ -22,6 +22,12 @@ const OVER_ITS_PLACE = [
   "clear-site-data",
   "strict-transport-security",
 ];
+
+const WORDS = {
+  400: "This address is no text (UTF-8). Type it again.",
+  413: `The portal takes at most ${HUB_BODY_MAX} bytes here.`,
+  429: "Too much at once; try again in some seconds.",
+};
 
 const settings = JSON.parse(process.env.DSPORTAL_PROXY_GUARD ?? "{}");
 const HEADERS_WITHIN_MS = 1000 * (settings.headers_within_s ?? 15);
@@ -120,7 +126,7 @@ function refuse(req, res, code, retryAfterS) {
     Connection: "close",
     ...(retryAfterS ? { "Retry-After": retryAfterS } : {}),
   });
-  res.end(code === 413 ? `The portal takes at most ${HUB_BODY_MAX} bytes here.\n` : "Too much at once; try again.\n");
+  res.end(`${WORDS[code]}\n`);
   req.resume();
   setTimeout(() => req.socket.destroy(), 1000).unref();
 }
@@ -144,14 +150,18 @@ function isTaken(req, res) {
   return true;
 }
 
-// By the path as the proxy itself reads it when it looks for a route; what cannot be read is nobody's session.
-function isOfHub(req) {
+// The path as the proxy itself reads it when it looks for a route; undefined when it cannot be read.
+function pathOf(req) {
   try {
-    const path = decodeURIComponent(new URL(req.url, "http://example.com").pathname);
-    return !(settings.sessions ?? []).some((prefix) => `${path}/`.startsWith(prefix));
+    return decodeURIComponent(new URL(req.url, "http://example.com").pathname);
   } catch {
-    return true;
+    return undefined;
   }
+}
+
+function isOfHub(req) {
+  const path = pathOf(req) ?? "";
+  return !(settings.sessions ?? []).some((prefix) => `${path}/`.startsWith(prefix));
 }
 
 function keepInItsPlace(proxyRes, req) {
@@ -212,6 +222,7 @@ const web = ours.handleProxyWeb;
 ours.handleProxyWeb = function (req, res) {
   heard(req);
   dropClaims(req);
+  if (pathOf(req) === undefined) return refuse(req, res, 400);
   if (isOfHub(req) && !isTaken(req, res)) return undefined;
   return web.call(this, req, res);
 };

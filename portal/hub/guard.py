@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -143,14 +143,14 @@ class GuardedPage(Guarded):
         parts = {
             "default-src": "'none'",
             "script-src": f"'nonce-{self.csp_nonce}' 'strict-dynamic'",  # require.js brings its modules itself
-            "style-src": "'self'",
+            "style-src": "'self' 'unsafe-inline'" if isinstance(self, pages.AdminHandler) else "'self'",  # its React
             "style-src-attr": "'unsafe-inline'",  # JupyterHub's templates hide parts of a page so
             "img-src": "'self' data:",
             "font-src": "'self'",
             "connect-src": "'self'",
             "manifest-src": "'self'",
             "base-uri": "'none'",
-            "form-action": " ".join(["'self'", *_people_of(self.settings.get("subdomain_host", ""))]),
+            "form-action": " ".join(["'self'", *_led_to(self.settings)]),
         }
         return "; ".join([stock, *(f"{name} {value}" for name, value in parts.items())])
 
@@ -162,10 +162,15 @@ class GuardedPage(Guarded):
         return super().render_template(name, **names)  # type: ignore[misc]
 
 
-def _people_of(host: str) -> list[str]:
-    """Where a form may lead to when each person has a host name: the login ends there."""
-    parts = urlsplit(host)
-    return [f"{parts.scheme}://*.{parts.netloc}"] if parts.netloc else []
+def _led_to(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Where a form may lead to beside the hub: people's own host names, and a site's services on other hosts."""
+    people = urlsplit(settings.get("subdomain_host", ""))
+    if people.netloc:
+        yield f"{people.scheme}://*.{people.netloc}"
+    for service in settings.get("services", {}).values():
+        place = urlsplit(service.oauth_redirect_uri or "")
+        if place.netloc:
+            yield f"{place.scheme}://{place.netloc}"
 
 
 def stand_before(hub: Any) -> None:

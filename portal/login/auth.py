@@ -22,6 +22,7 @@ from traitlets.config import Config
 
 from portal.addresses import Network, client_of, networks
 from portal.errors import DirectoryError, DirectoryUnavailable, LoginRefused, SiteError
+from portal.login import again
 from portal.login.access import Access
 from portal.login.attempts import Attempts, TooManyAttempts
 from portal.login.conversation import UNAVAILABLE
@@ -65,6 +66,7 @@ class ExactLoginHandler(LoginHandler):  # type: ignore[misc]
         if user is None:  # one of JupyterHub's own lists, such as blocked_users
             raise Refusal(LoginRefused(REFUSED))
         self._jupyterhub_user = user
+        again.note(self, user.name)
         self.redirect(self.get_next_url(user))
 
     def _render(self, login_error: str | None = None, username: str | None = None, **names: Any) -> Any:
@@ -125,6 +127,11 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
         return Attempts()
 
     @cached_property
+    def checks(self) -> again.Checks:
+        """When each browser's session has given the password."""
+        return again.Checks()
+
+    @cached_property
     def _threads(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(THREADS, thread_name_prefix="ldap")
 
@@ -137,8 +144,8 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
         return asyncio.Semaphore(STRANGERS_AT_ONCE)
 
     def get_handlers(self, app: Any) -> list[tuple[str, type]]:
-        """The login page."""
-        return [("/login", ExactLoginHandler)]
+        """The login page, and what asks for the password again."""
+        return [("/login", ExactLoginHandler), *again.HANDLERS]
 
     def normalize_username(self, username: str) -> str:
         """Names are taken as they are: another spelling was refused before."""
@@ -168,6 +175,14 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
     def new_passwords(self, standings: Mapping[str, Standing]) -> set[str]:
         """Those whose password was set since the last look."""
         return self.access.passwords.new(standings)
+
+    async def verify(self, handler: Any, name: str, password: str) -> None:
+        """Check the password of somebody who is logged in; it counts like any other attempt.
+
+        Raises:
+            DirectoryError: it is wrong, or nobody can say.
+        """
+        await self._verify(name, password, address_of(handler.request, networks(self.trusted_proxies)))
 
     async def _verify(self, name: Any, password: Any, address: str) -> Identity:
         """Ask LDAP, unless this name was tried too often from this address."""

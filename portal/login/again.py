@@ -1,0 +1,137 @@
+"""What a cookie alone is not enough for: the password is asked again when it was not given for some minutes.
+
+Who leaves a browser open, or loses a cookie, gives nobody a token that lives on, and nobody an administrator's pages.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from jupyterhub.apihandlers.users import UserTokenListAPIHandler
+from jupyterhub.handlers.base import BaseHandler
+from jupyterhub.handlers.pages import AdminHandler, TokenPageHandler
+from jupyterhub.utils import url_path_join
+from tornado import web
+from tornado.httputil import url_concat
+
+from portal.errors import DirectoryError
+
+FOR_TOKENS_S = 600.0
+FOR_ADMINISTRATORS_S = 900.0
+REMEMBERED = 20_000
+PAGE = "again"
+
+
+class Checks:
+    """When the password was last given in each browser's session, in memory: a hub that comes back asks again."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._given: OrderedDict[tuple[str, str], float] = OrderedDict()
+
+    def note(self, session: str, name: str) -> None:
+        """It was given now, and was right."""
+        self._given.pop((session, name), None)
+        self._given[session, name] = self._clock()
+        if len(self._given) > REMEMBERED:
+            self._given.popitem(last=False)
+
+    def is_fresh(self, session: str, name: str, within_s: float) -> bool:
+        """Whether it was given not long ago."""
+        given = self._given.get((session, name))
+        return bool(session) and given is not None and self._clock() - given < within_s
+
+
+def note(handler: Any, name: str) -> None:
+    """The password was right, in this handler's session."""
+    handler.authenticator.checks.note(handler.get_session_cookie() or "", name)
+
+
+def is_fresh(handler: Any, within_s: float) -> bool:
+    """Whether who asks has given the password not long ago, or asks with a token, which is no browser's."""
+    user = handler.current_user
+    if user is None or getattr(handler, "_token_authenticated", False):
+        return True  # nobody yet: the handler itself says what comes of that
+    return bool(handler.authenticator.checks.is_fresh(handler.get_session_cookie() or "", user.name, within_s))
+
+
+def ask(handler: Any) -> None:
+    """Lead to the page that asks for the password, and back."""
+    place = url_path_join(handler.hub.base_url, PAGE)
+    handler.redirect(url_concat(place, {"next": handler.request.uri}))
+
+
+class AgainHandler(BaseHandler):  # type: ignore[misc]
+    """The page that asks for the password of who is logged in already."""
+
+    @web.authenticated
+    async def get(self) -> None:
+        """The form."""
+        await self._show("")
+
+    @web.authenticated
+    async def post(self) -> None:
+        """Check the password, and lead back; or the form again, with the reason."""
+        values = self.request.body_arguments.get("password", [])
+        password = values[0].decode() if len(values) == 1 else ""
+        name = self.current_user.name
+        try:
+            await self.authenticator.verify(self, name, password)
+        except DirectoryError as error:
+            self.set_status(403)
+            await self._show(error.message)
+            return
+        note(self, name)
+        self.redirect(self._back)
+
+    @property
+    def _back(self) -> str:
+        found: str = self.get_next_url(self.current_user, default=url_path_join(self.hub.base_url, "home"))
+        return found
+
+    async def _show(self, fault: str) -> None:
+        action = url_concat(self.request.path, {"next": self._back})
+        self.finish(await self.render_template("again.html", action=action, fault=fault))
+
+
+class FreshTokensHandler(UserTokenListAPIHandler):  # type: ignore[misc]
+    """A token is made by who has given the password not long ago."""
+
+    async def post(self, user_name: str) -> None:
+        """Make one."""
+        if not is_fresh(self, FOR_TOKENS_S):
+            raise web.HTTPError(403, "Type your password again for a new token: load the page Token again.")
+        await super().post(user_name)
+
+
+class FreshTokenPage(TokenPageHandler):  # type: ignore[misc]
+    """The page on which tokens are made."""
+
+    async def get(self) -> None:
+        """The page, or first the password."""
+        if not is_fresh(self, FOR_TOKENS_S):
+            ask(self)
+            return
+        await super().get()
+
+
+class FreshAdminPage(AdminHandler):  # type: ignore[misc]
+    """The page of administrators."""
+
+    async def get(self) -> None:
+        """The page, or first the password."""
+        if not is_fresh(self, FOR_ADMINISTRATORS_S):
+            ask(self)
+            return
+        await super().get()
+
+
+HANDLERS = [
+    (f"/{PAGE}", AgainHandler),
+    ("/token", FreshTokenPage),
+    ("/admin", FreshAdminPage),
+    (r"/api/users/([^/]+)/tokens", FreshTokensHandler),
+]
