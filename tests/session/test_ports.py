@@ -72,11 +72,20 @@ def kernel(session: Session, name: str) -> Iterator[tuple[str, BlockingKernelCli
     client.load_connection_file()
     client.start_channels()
     try:
-        client.wait_for_ready(timeout=DEADLINE_S)
+        wait_for("kernel", lambda: is_ready(client))
         yield identifier, client
     finally:
         client.stop_channels()
         session.ask(f"api/kernels/{identifier}", "DELETE")
+
+
+def is_ready(client: BlockingKernelClient) -> bool:
+    """Whether a kernel answers; jupyter_client takes a heart that does not beat yet, as that of R, for a dead one."""
+    try:
+        client.wait_for_ready(timeout=DEADLINE_S)
+    except RuntimeError:
+        return False
+    return True
 
 
 def start_kernel(session: Session, name: str) -> tuple[int, str]:
