@@ -4,7 +4,7 @@ PORT ?= 8000
 DEMO := deploy/demo/demo
 export PORT
 
-.PHONY: help bench check setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-notebooks test-notebooks-browser test-templates
+.PHONY: help audit bench check setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-notebooks test-notebooks-browser test-templates
 
 help:
 	@echo 'make demo        a Slurm cluster of four nodes, LDAP and the portal on port $(PORT); Ctrl-C stops it'
@@ -14,6 +14,7 @@ help:
 	@echo 'make demo-doctor the portal looks at its own installation there'
 	@echo 'make demo-clean  takes the state folder .demo away; make clean takes .venv too'
 	@echo 'make bench       the portal beside the stock parts, in figures; needs root and an idle machine'
+	@echo 'make audit       known vulnerabilities, licences and a list of all parts (SBOM) of what is installed'
 	@echo 'make check       lint, types and unit tests: three minutes, without a cluster and without a network'
 	@echo 'make test        lint, types and all tests (TESTS="unit hub" runs only these rings)'
 	@echo 'make test-faults the fault suite and a simulated day, about an hour (docs/howto/fault-suite.md)'
@@ -54,6 +55,9 @@ clean: demo-clean
 bench:
 	@/usr/bin/python3 deploy/setup.py --dev
 	@for name in queries spawn storm restart; do .venv/bin/portal bench $$name || exit 1; echo; done
+
+audit: setup
+	@/usr/bin/python3 deploy/run_module.py deploy.environments.audit
 
 check:
 	@/usr/bin/python3 tests/run.py lint unit

@@ -15,17 +15,20 @@ a command, a script or a path from its input.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import pwd
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 SESSIONS = ".local/share/dsportal/sessions"
 ENVIRONMENT_FILE = "environment.json"
@@ -33,6 +36,7 @@ LOG_FILE = "session.log"
 SLURM_TIMEOUT_S = 45  # sbatch itself retries for a while when slurmctld restarts
 LOG_TAIL_BYTES = 6000
 KEPT_LOGS = 20
+SEEN_LOGS = 1000  # of a home with more, the rest is looked at another time
 LIFETIME_S = 58  # a home that hangs must not leave this behind: the hub's account cannot end what sudo started
 
 _OPTION = re.compile(
@@ -157,12 +161,28 @@ def _remove_environment(folder: Path) -> None:
 
 
 def _remove_old_sessions(sessions: Path) -> None:
-    """Keep the newest logs only, and no environment file of a session that is long over."""
+    """Keep the newest logs only, and no environment file of a session that is long over.
+
+    What else is called like a session (a file, a link that leads nowhere) goes in its turn, and stops nothing.
+    """
     if not sessions.is_dir():
         return
-    folders = sorted((f for f in sessions.iterdir() if _KEY.match(f.name)), key=lambda f: f.stat().st_mtime)
-    for folder in folders[:-KEPT_LOGS]:
-        shutil.rmtree(folder, ignore_errors=True)
+    with os.scandir(sessions) as entries:
+        found = [entry for entry in islice(entries, SEEN_LOGS) if _KEY.match(entry.name)]
+    for entry in sorted(found, key=_changed_at)[:-KEPT_LOGS]:
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path, ignore_errors=True)
+            continue
+        with contextlib.suppress(OSError):
+            Path(entry.path).unlink()
+
+
+def _changed_at(entry: os.DirEntry[str]) -> float:
+    """When it was changed, no link followed; 0 for what is gone by now."""
+    try:
+        return entry.stat(follow_symlinks=False).st_mtime
+    except OSError:
+        return 0
 
 
 def _write_private(path: Path, text: str) -> None:
@@ -172,10 +192,25 @@ def _write_private(path: Path, text: str) -> None:
         file.write(text)
 
 
+def open_regular(path: Path) -> IO[bytes]:
+    """A file in a home, for reading: whatever the person put there, nobody waits for it and no link is followed.
+
+    Raises:
+        OSError: there is none, or it is no regular file.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY  # a pipe or a lease does not keep us
+    descriptor = os.open(path, flags)
+    file = os.fdopen(descriptor, "rb")
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "is no regular file", str(path))
+    return file
+
+
 def _tail(log: Path) -> str:
     try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - LOG_TAIL_BYTES))
+        with open_regular(log) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_TAIL_BYTES))
             return file.read(LOG_TAIL_BYTES).decode(errors="replace")
     except OSError:
         return ""

@@ -45,6 +45,7 @@ class SessionSettings:
         storage: the site's storage folders.
         start_timeout_s: how long the server may take to answer; ``None`` = its own limit.
         files: the folder that the file browser shows; ``""`` = the person's home.
+        debugger: whether kernels may open the port of their debugger.
     """
 
     title: str = DEFAULT_TITLE
@@ -52,6 +53,7 @@ class SessionSettings:
     storage: tuple[StorageFolder, ...] = ()
     start_timeout_s: float | None = None
     files: str = ""
+    debugger: bool = False
 
     def to_text(self) -> str:
         """One JSON object."""
@@ -77,6 +79,7 @@ class SessionSettings:
             notebooks=notebooks,
             storage=tuple(StorageFolder(place.name, place.path) for place in site.storage),
             start_timeout_s=site.session.start_timeout_min * 60,
+            debugger=site.kernels.debugger,
         )
 
     @classmethod
@@ -87,6 +90,7 @@ class SessionSettings:
             storage=tuple(StorageFolder(folder["name"], folder["path"]) for folder in given.get("storage", ())),
             start_timeout_s=given.get("start_timeout_s"),
             files=given.get("files", ""),
+            debugger=given.get("debugger", False),
         )
 
 

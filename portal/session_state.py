@@ -55,6 +55,7 @@ class SessionState:
         restarts: how often Slurm has restarted the job at least; the server of an earlier run is not believed.
         submitted: when the job was submitted, in seconds since 1970 on slurmctld's clock; 0 = not confirmed. A job
             with this number and another time is asked for its name before it is taken for ours.
+        tls: whether its server speaks TLS with the hub and the proxy; ``None`` where a version before 0.2.0 started it.
         last_end: why the session before this one ended, for the server page.
         entries: who entered it, for the server page.
     """
@@ -67,6 +68,7 @@ class SessionState:
     place: Place | None = None
     restarts: int = 0
     submitted: int = 0
+    tls: bool | None = None
     last_end: str = ""
     entries: tuple[Visit, ...] = ()
 
@@ -88,6 +90,8 @@ class SessionState:
             state["run"] = [self.place.node, self.place.started]
         if self.entries:
             state["entered"] = [[entry.who, entry.at, entry.reason] for entry in self.entries]
+        if self.tls is not None:
+            state["tls"] = self.tls
         counts = {"restarts": self.restarts, "submitted": self.submitted}
         return {**state, "key": self.key, "token": self.token, "port": self.port, **counts}
 
@@ -103,6 +107,7 @@ class SessionState:
             place=_place(state),
             restarts=state.get("restarts", 0),
             submitted=state.get("submitted", 0),
+            tls=state.get("tls"),
             last_end=state.get("last_end", ""),
             entries=tuple(Visit(*entry) for entry in state.get("entered", ())),
         )

@@ -169,6 +169,10 @@ def _contradictions(site: Site) -> Iterator[str]:
         yield "partition: more than one has default = true; allowed: one"
     if bool(site.portal.certificate) != bool(site.portal.key):
         yield "portal.certificate, portal.key: HTTPS needs both; allowed: both or neither"
+    if site.portal.redirect_port and not site.portal.certificate:
+        yield "portal.redirect_port: there is no HTTPS to lead to; allowed: 0, or certificate and key beside it"
+    if site.portal.redirect_port in (site.portal.port, site.portal.hub_port, site.portal.proxy_port):
+        yield f"portal.redirect_port: {site.portal.redirect_port} is another port of the portal; allowed: a free one"
     if site.ldap and (site.ldap.allowed_groups or site.ldap.admin_groups) and not site.ldap.group_base:
         yield "ldap.group_base: missing; allowed_groups and admin_groups are looked up below it"
     if site.ldap and bool(site.ldap.bind_dn) != bool(site.ldap.bind_password_file):

@@ -11,6 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from portal.addresses import networks
+
 
 def _absolute(value: str) -> str:
     if not PurePosixPath(value).is_absolute():
@@ -34,6 +36,14 @@ def _server(value: str) -> str:
     found = re.fullmatch(r"ldaps?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\])(?::(\d{1,5}))?", value)
     if not found or int(found.group(1) or 1) not in range(1, 65536):
         raise ValueError("an address such as ldap://ldap1.example.org:389 or ldaps://ldap1.example.org")
+    return value
+
+
+def _network(value: str) -> str:
+    try:
+        networks([value])
+    except ValueError:
+        raise ValueError("an address such as 192.0.2.7, or a network such as 192.0.2.0/24 or 2001:db8::/64") from None
     return value
 
 
@@ -64,6 +74,7 @@ OptionalPath = Annotated[str, AfterValidator(_absolute_or_empty)]
 Name = Annotated[str, AfterValidator(_name)]
 Group = Annotated[str, AfterValidator(_group)]
 UserDn = Annotated[str, AfterValidator(_user_dn)]
+NetworkText = Annotated[str, AfterValidator(_network)]
 Server = Annotated[str, AfterValidator(_server)]
 Domain = Annotated[str, AfterValidator(_domain)]
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -96,13 +107,20 @@ class PortalTable(Table):
     hub_address: str = ""  # how compute nodes reach the hub; "" = this host's name
     certificate: OptionalPath = ""
     key: OptionalPath = ""
-    internal_ssl: bool = False  # TLS between the hub and the nodes too
+    redirect_port: Annotated[int, Field(ge=0, le=65535)] = 0  # plain HTTP that leads to HTTPS; 0 = none
+    trusted_proxies: tuple[NetworkText, ...] = ()  # other proxies in front of ours
+    internal_ssl: bool = True  # TLS between the hub and the nodes too
     state_folder: AbsolutePath = "/var/lib/dsportal"
     launcher: AbsolutePath = "/opt/dsportal/bin/portal-launch"
     extra_config: OptionalPath = ""
     cookie_days: Annotated[int, Field(ge=1, le=31)] = 1  # how long a login lasts
     admin_access: bool = False  # administrators may enter sessions, with a reason that the person reads
     token_days_max: Annotated[int, Field(ge=1, le=365)] = 30  # how long a token that a person makes may last
+
+    @property
+    def had_internal_ssl(self) -> bool:
+        """Whether sessions of before 0.2.0 have TLS: it was off then, unless the file said otherwise."""
+        return self.internal_ssl and "internal_ssl" in self.model_fields_set
 
     @property
     def public_url(self) -> str:
@@ -165,6 +183,7 @@ class KernelsTable(Table):
     folder: AbsolutePath = "/opt/dsportal/jupyter"
     module_path: tuple[AbsolutePath, ...] = ()
     module_command: OptionalPath = ""  # modulecmd.tcl or lmod; "" = the usual places
+    debugger: bool = False  # it listens on the node for everybody there: only where a node is for one person alone
 
 
 class KernelTable(Table):

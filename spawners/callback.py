@@ -11,6 +11,7 @@ from typing import Protocol, TypeGuard
 
 import batchspawner.api  # its import registers the handler that is taken out below
 from jupyterhub.apihandlers import APIHandler, default_handlers
+from jupyterhub.metrics import prometheus_log_method
 from tornado import web
 
 from portal.session_state import Announcement
@@ -50,6 +51,10 @@ class AnnouncingSpawner(Protocol):
     api_token: str
 
     @property
+    def ready(self) -> bool:
+        """True while the session runs, and nothing is being done to it."""
+
+    @property
     def following(self) -> asyncio.Future[None] | None:
         """Done when the session has the new address of its job, which Slurm has started again."""
 
@@ -81,6 +86,8 @@ class CallbackHandler(APIHandler):  # type: ignore[misc]
 class ReadyHandler(CallbackHandler):
     """``POST /hub/api/dsportal/ready``: a session says where it listens."""
 
+    _is_repeated = False
+
     async def post(self) -> None:
         """Accept the port of a session that is starting: 204; 400, 403 or 409 otherwise."""
         try:
@@ -88,14 +95,23 @@ class ReadyHandler(CallbackHandler):
         except ValueError as error:
             raise web.HTTPError(400, str(error)) from error
         spawner = self.spawner()
+        runs = spawner.ready
         if not await spawner.announce_port(announcement):
             raise web.HTTPError(409, "this session is not starting")
+        self._is_repeated = runs and not spawner.following
         if following := spawner.following:  # a requeued job: the session runs already, elsewhere
             await asyncio.wait([following])
             if following.cancelled():
                 raise web.HTTPError(409, "this session was stopped")
             await self.proxy.add_user(self.current_user, spawner.name)
         self.set_status(204)
+
+    def _log(self) -> None:
+        """What a server says again every two minutes is counted and not logged: of a thousand the log would be full."""
+        if self._is_repeated:
+            prometheus_log_method(self)
+        else:
+            super()._log()
 
 
 class EndingHandler(CallbackHandler):

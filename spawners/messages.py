@@ -99,7 +99,7 @@ def view(
     return View(60, f"Job {job.id} runs on {job.node or 'its node'}; JupyterLab starts.")
 
 
-_TELL = "Tell your administrator: `portal doctor` names all such nodes."
+_TELL = "Tell your administrator; the command “portal doctor” names all such nodes."
 _PAUSED = ("SUSPENDED", "STOPPED")
 _REQUEUED = "Slurm has put the session's job back into the queue; it continues by itself, with new kernels."
 _SILENT = "its node or your home may hang. The session is kept for as long as its job lives; you can stop it."

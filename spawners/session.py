@@ -111,7 +111,7 @@ class Session:
 
     # -- start ------------------------------------------------------------------------------------------
 
-    async def submit(self, submission: Submission, token: str) -> None:
+    async def submit(self, submission: Submission, token: str, *, tls: bool = False) -> None:
         """Submit the job; its id is kept at once. A start that is cancelled meanwhile still learns of its job.
 
         Raises:
@@ -120,7 +120,7 @@ class Session:
         """
         self.address.port.expect()
         self.is_resumed = False
-        self.state = SessionState(key=submission.key, token=token)
+        self.state = SessionState(key=submission.key, token=token, tls=tls)
         self._save(self.state)
         self._submission = asyncio.ensure_future(self.cluster.submit_or_find(self.person, submission))
         while not self._submission.done():  # asyncio.wait does not cancel what it waits for
@@ -143,7 +143,8 @@ class Session:
             return False
         self.address.port.expect(before.restarts)
         self.is_resumed = True
-        self.state = replace(before, last_end="")
+        tls = self.site.portal.had_internal_ssl if before.tls is None else before.tls
+        self.state = replace(before, last_end="", tls=tls)
         self.watched = WatchedJob(self.cluster, before.submitted)
         deadline = self.cluster.now() + LOST_ANSWER_S
         while not await self._knows_job(deadline):

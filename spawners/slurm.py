@@ -21,7 +21,7 @@ from traitlets.config import Config
 
 from portal import data
 from portal.errors import PortalError, RequestError, SessionEnded
-from portal.hub.certificates import SessionCertificates
+from portal.hub.certificates import SessionCertificates, names_of
 from portal.hub.context import HubContext, context_of
 from portal.request import SessionRequest, checked
 from portal.session_settings import SessionSettings, check_variables, environment
@@ -132,7 +132,7 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
 
     # -- from the start to the end ----------------------------------------------------------------------
 
-    async def start(self) -> tuple[str, int]:
+    async def start(self) -> str:
         """Submit the job, wait as long as Slurm makes us wait, and answer where the server listens."""
         given = self.user_options or {}
         self._request = options.remembered(given)  # for the page, while the job of before the restart is looked for
@@ -143,8 +143,8 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
                 self._request = self._checked(given)
                 key = new_key(self.context.hub_id)
                 job = submission(self._request, self.site, key, await self._environment())
-                await self.session.submit(job, self.api_token)
-            return await self.session.wait_until_ready(self._first_answer)
+                await self.session.submit(job, self.api_token, tls=self.internal_ssl)
+            return self._url(*await self.session.wait_until_ready(self._first_answer))
         except RequestError as error:
             raise StartRefused(error) from error
         except SessionEnded as error:
@@ -156,7 +156,8 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
         await first_answer(self._url(node, port), self.user.settings, functools.partial(setattr, self, "_unresolved"))
 
     def _url(self, node: str, port: int) -> str:
-        scheme = "https" if self.internal_ssl else "http"
+        tls = self.session.state.tls
+        scheme = self.server.proto if tls is None else "https" if tls else "http"  # as it was started
         return f"{scheme}://{node}:{port}{self.server.base_url}"
 
     async def get_url(self) -> str:
@@ -258,8 +259,7 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
     async def node_names(self) -> list[str]:
         """Every name that the session may have: Slurm has not chosen its node yet."""
         partition = options.remembered(self.user_options or {}).partition
-        nodes = (await self.cluster.nodes()).nodes.values()
-        return [f"DNS:{node.name}" for node in nodes if partition in node.partitions or not partition]
+        return names_of(await self.cluster.nodes(timings.NAMES_MAX_AGE_S), partition)
 
     # -- state ------------------------------------------------------------------------------------------
 
@@ -269,7 +269,7 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Take the state of before the hub was restarted; the session's own token stays the same."""
-        self.session.load(SessionState.from_json(self.context.seal.opened(state)))
+        self.session.load(self.context.state(state))
         self.api_token = self.session.state.token
 
     def clear_state(self) -> None:

@@ -21,6 +21,7 @@ ENDING_EVERY_S = 1.0  # after the server has announced its end: Slurm hears of i
 ENDING_QUERIES = 10  # then the hub's watch finds it
 STOP_WITHIN_S = 30.0  # a stop waits as long for Slurm to say that the job is gone; then it goes on without
 
+NAMES_MAX_AGE_S = 300.0  # of the nodes' names, for a certificate: a cluster seldom gets a node
 NAME_EVERY_S = 5.0  # a node whose name cannot be resolved: somebody may be repairing that
 SILENT_AFTER_S = 330.0  # a server says every two minutes where it listens (portal/singleuser/server.py)
 

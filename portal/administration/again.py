@@ -1,34 +1,38 @@
-"""A password once more: what administrators change of other people's asks for one of the last 15 minutes.
+"""What a cookie alone is not enough for: the password is asked again when it was not given for some minutes.
 
-A browser that is left alone, or a login that was copied, then ends nobody's session. It is kept in memory by login, so
-a hub that was restarted asks once more. Scripts, which come with a token, are not asked.
+Who leaves a browser open, or loses a cookie, gives nobody a token that lives on, and nobody an administrator's pages,
+or what these do to other people. Scripts, which come with a token, are not asked.
 """
 
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote
 
 from jupyterhub.apihandlers import APIHandler
-from jupyterhub.handlers import BaseHandler
+from jupyterhub.apihandlers.users import UserTokenListAPIHandler
+from jupyterhub.handlers.base import BaseHandler
+from jupyterhub.handlers.pages import AdminHandler, TokenPageHandler
 from jupyterhub.scopes import Scope
+from jupyterhub.utils import url_path_join
 from tornado import web
+from tornado.httputil import url_concat
 
-LASTS_S = 15 * 60.0
-MOST = 10_000  # logins that are remembered
-SETTING = "dsportal_passwords"  # its key in JupyterHub's settings
-ADDRESS = "dsportal/again"  # below the hub's own
-LONGEST_NEXT = 2000
+from portal.errors import DirectoryError
+
+FOR_TOKENS_S = 600.0
+FOR_ADMINISTRATORS_S = 900.0
+REMEMBERED = 20_000
+PAGE = "again"
 SAFE = ("GET", "HEAD", "OPTIONS")
-# What may be done to others with these scopes is asked about.
+# What somebody may change of other people's with one of these is asked about.
 CHANGES = (
     *("delete:servers", "start:servers", "admin:server_state", "delete:users", "users", "admin:users", "tokens"),
     *("groups", "delete:groups", "admin:services", "shutdown", "proxy", "users:shares", "groups:shares", "shares"),
 )
-WORDS = "Changing what is other people's asks for your password every 15 minutes. Give it at {address}, then try again."
-Login = tuple[str, str]
+WORDS = "Changing what is other people's needs your password, not more than 15 minutes ago. Type it again: {address}"
 
 
 class Refused(web.HTTPError):
@@ -39,98 +43,126 @@ class Refused(web.HTTPError):
         self.jupyterhub_message = words
 
 
-class Passwords:
-    """Which logins gave a password when, on a clock that never goes back."""
+class Checks:
+    """When the password was last given in each browser's session, in memory: a hub that comes back asks again."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._given_at: dict[Login, float] = {}
+        self._given: OrderedDict[tuple[str, str], float] = OrderedDict()
 
-    def note(self, login: Login) -> None:
-        """This login has given its password now."""
-        self._given_at.pop(login, None)
-        self._given_at[login] = self._clock()
-        while len(self._given_at) > MOST:
-            self._given_at.pop(next(iter(self._given_at)))
+    def note(self, session: str, name: str) -> None:
+        """It was given now, and was right."""
+        self._given.pop((session, name), None)
+        self._given[session, name] = self._clock()
+        if len(self._given) > REMEMBERED:
+            self._given.popitem(last=False)
 
-    def is_recent(self, login: Login) -> bool:
-        """Whether this login has given its password in the last 15 minutes."""
-        given_at = self._given_at.get(login)
-        return given_at is not None and self._clock() - given_at < LASTS_S
-
-
-def _passwords(handler: Any) -> Passwords:
-    passwords: Passwords = handler.settings.setdefault(SETTING, Passwords())
-    return passwords
+    def is_fresh(self, session: str, name: str, within_s: float) -> bool:
+        """Whether it was given not long ago."""
+        given = self._given.get((session, name))
+        return bool(session) and given is not None and self._clock() - given < within_s
 
 
-def _login_of(handler: Any, user: Any) -> Login:
-    """One login of a person: with another password or after a logout it is another one."""
-    return (str(user.cookie_id), str(handler.get_session_cookie() or ""))
+def note(handler: Any, name: str) -> None:
+    """The password was right, in this handler's session."""
+    handler.authenticator.checks.note(handler.get_session_cookie() or "", name)
 
 
-def note(handler: Any, user: Any) -> None:
-    """Somebody has just given the right password, in this request."""
-    _passwords(handler).note(_login_of(handler, user))
+def is_fresh(handler: Any, within_s: float) -> bool:
+    """Whether who asks has given the password not long ago, or asks with a token, which is no browser's."""
+    user = handler.current_user
+    if user is None or getattr(handler, "_token_authenticated", False):
+        return True  # nobody yet: the handler itself says what comes of that
+    return bool(handler.authenticator.checks.is_fresh(handler.get_session_cookie() or "", user.name, within_s))
 
 
-def is_recent(handler: Any) -> bool:
-    """Whether who asks has given the password in the last 15 minutes."""
-    return _passwords(handler).is_recent(_login_of(handler, handler.current_user))
-
-
-def address(handler: Any, after: str = "") -> str:
-    """Where the password is asked for.
-
-    Arguments:
-        after: the path that follows then.
-    """
-    where = f"{handler.hub.base_url}{ADDRESS}"
-    return f"{where}?next={quote(after)}" if after else where
+def ask(handler: Any) -> None:
+    """Lead to the page that asks for the password, and back."""
+    place = url_path_join(handler.hub.base_url, PAGE)
+    handler.redirect(url_concat(place, {"next": handler.request.uri}))
 
 
 def check(handler: Any) -> None:
-    """Refuse what needs a password that was not given lately.
+    """Refuse what an administrator does without a password that was given not long ago.
 
     Raises:
-        web.HTTPError: 403, with where to give it.
+        Refused: 403, with where to give it.
     """
-    if not is_recent(handler):
-        raise Refused(403, WORDS.format(address=address(handler)))
+    if not is_fresh(handler, FOR_ADMINISTRATORS_S):
+        raise Refused(403, WORDS.format(address=url_path_join(handler.hub.base_url, PAGE)))
 
 
 class AgainHandler(BaseHandler):  # type: ignore[misc]
-    """``/hub/dsportal/again``: asks for the password of who is logged in, and leads to ``next``."""
+    """The page that asks for the password of who is logged in already."""
 
     @web.authenticated
     async def get(self) -> None:
-        """Ask."""
-        await self._show()
+        """The form."""
+        await self._show("")
 
     @web.authenticated
     async def post(self) -> None:
-        """Check; a wrong password counts like one at the login page."""
-        user = self.current_user
-        given = {"username": user.name, "password": self.get_body_argument("password", "", strip=False)}
+        """Check the password, and lead back; or the form again, with the reason."""
+        values = self.request.body_arguments.get("password", [])
+        password = values[0].decode() if len(values) == 1 else ""
+        name = self.current_user.name
         try:
-            found = await self.authenticator.get_authenticated_user(self, given)
-        except web.HTTPError as error:
-            await self._show(error)
+            await self.authenticator.verify(self, name, password)
+        except DirectoryError as error:
+            self.set_status(403)
+            await self._show(error.message)
             return
-        if not found or found["name"] != user.name:
-            await self._show(web.HTTPError(403, "not the same person"))
-            return
-        note(self, user)
-        self.redirect(self._next or f"{self.hub.base_url}admin")
+        note(self, name)
+        self.redirect(self._back)
 
     @property
-    def _next(self) -> str:
-        return str(self._validate_next_url(self.get_argument("next", "")[:LONGEST_NEXT]))
+    def _back(self) -> str:
+        found: str = self.get_next_url(self.current_user, default=url_path_join(self.hub.base_url, "home"))
+        return found
 
-    async def _show(self, error: web.HTTPError | None = None) -> None:
-        words = getattr(error, "jupyterhub_message", "That was not your password.") if error else ""
-        self.set_status(error.status_code if error else 200)
-        self.finish(await self.render_template("again.html", next_url=self._next, error=words))
+    async def _show(self, fault: str) -> None:
+        action = url_concat(self.request.path, {"next": self._back})
+        self.finish(await self.render_template("again.html", action=action, fault=fault))
+
+
+class FreshTokensHandler(UserTokenListAPIHandler):  # type: ignore[misc]
+    """A token is made by who has given the password not long ago."""
+
+    async def post(self, user_name: str) -> None:
+        """Make one."""
+        if not is_fresh(self, FOR_TOKENS_S):
+            raise web.HTTPError(403, "Type your password again for a new token: load the page Token again.")
+        await super().post(user_name)
+
+
+class FreshTokenPage(TokenPageHandler):  # type: ignore[misc]
+    """The page on which tokens are made."""
+
+    async def get(self) -> None:
+        """The page, or first the password."""
+        if not is_fresh(self, FOR_TOKENS_S):
+            ask(self)
+            return
+        await super().get()
+
+
+class FreshAdminPage(AdminHandler):  # type: ignore[misc]
+    """The page of administrators."""
+
+    async def get(self) -> None:
+        """The page, or first the password."""
+        if not is_fresh(self, FOR_ADMINISTRATORS_S):
+            ask(self)
+            return
+        await super().get()
+
+
+HANDLERS = [
+    (f"/{PAGE}", AgainHandler),
+    ("/token", FreshTokenPage),
+    ("/admin", FreshAdminPage),
+    (r"/api/users/([^/]+)/tokens", FreshTokensHandler),
+]
 
 
 class Asking:
@@ -139,8 +171,7 @@ class Asking:
     async def prepare(self: Any) -> None:
         """As JupyterHub does; then refuse what needs a password that was not given lately."""
         await super().prepare()  # type: ignore[misc]
-        is_by_cookie = self.current_user and not getattr(self, "_token_authenticated", False)
-        if is_by_cookie and self.request.method not in SAFE and _concerns_others(self):
+        if self.current_user and self.request.method not in SAFE and _concerns_others(self):
             check(self)
 
 

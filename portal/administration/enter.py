@@ -55,10 +55,10 @@ class EnterHandler(BaseHandler):  # type: ignore[misc]
     async def get(self, name: str) -> None:
         """Ask for the reason."""
         spawner = self._spawner(name)
-        if again.is_recent(self):
+        if again.is_fresh(self, again.FOR_ADMINISTRATORS_S):
             await self._show(spawner)
         else:
-            self.redirect(again.address(self, self.request.path))
+            again.ask(self)
 
     @web.authenticated
     async def post(self, name: str) -> None:

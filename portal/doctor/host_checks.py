@@ -153,6 +153,19 @@ def https(site: Site) -> list[Check]:
     return [dated("HTTPS", f"{certificate} is valid", end)]
 
 
+def neighbours(site: Site) -> list[Check]:
+    """What keeps two people on one node apart is as it is by default."""
+    what = "neighbours"
+    found = []
+    if not site.portal.internal_ssl:
+        repair = "Set portal.internal_ssl to true: sessions that run go on without it until they end."
+        found.append(Check(what, "warning", "who takes the port of a dead session is sent its requests", repair))
+    if site.kernels.debugger:
+        repair = "Set kernels.debugger to false, unless Slurm gives each node to one person alone."
+        found.append(Check(what, "warning", "debuggers listen on the nodes, for everybody there", repair))
+    return found or [Check(what, "ok", "TLS between hub and sessions, no debuggers on the nodes")]
+
+
 def ports(site: Site) -> list[Check]:
     """The three ports are free, or our own portal has them."""
     config = configuration(site)

@@ -57,6 +57,7 @@ GROUPS = (
         "portal.certificate and portal.key are PEM files that this account can read.",
     ),
     Group("domain", threaded(domain_checks.domain), "See portal.domain in the settings."),
+    Group("neighbours", threaded(host_checks.neighbours), "See portal.internal_ssl and kernels.debugger."),
     Group("ports", threaded(host_checks.ports), "See portal.bind, portal.hub_address and the ports in the settings."),
     Group("folders", threaded(host_checks.folders), "See portal.state_folder and kernels.folder in the settings."),
     Group("Slurm", site_checks.slurm, "Put Slurm's commands into this account's PATH.", needs_site=False),

@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,18 @@ from jupyterhub import orm
 from jupyterhub.app import JupyterHub
 from jupyterhub.metrics import RUNNING_SERVERS
 from sqlalchemy import event, text
-from sqlalchemy.orm import ORMExecuteState, Session, lazyload, selectinload
+from sqlalchemy.orm import ORMExecuteState, Session, lazyload
 from tornado.escape import json_encode, url_escape
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
-from traitlets import Bool, Float, Unicode
+from traitlets import Bool, Float, Unicode, default
 
 from portal.administration import again, enter, role
 from portal.errors import SiteError
-from portal.hub import logins
+from portal.hub import certificates, guard, logins
 from portal.hub.certificates import own_context
 from portal.hub.context import RESUMER, SETTING, HubContext, state_of
-from portal.hub.restart import RunningSessions, bring_back
+from portal.hub.listener import either_protocol
+from portal.hub.restart import LateUsers, RunningSessions, bring_back
 from portal.hub.watch import SessionWatch, WatchedSpawner
 from portal.session_state import SessionState, TokenSeal
 from portal.slurm.cluster import Cluster
@@ -41,12 +42,15 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     hub_id = Unicode(help="Six hexadecimal digits that this hub's session keys begin with.").tag(config=True)
     launcher = Unicode(help="The path of portal-launch; '' in the local mode, which has no Slurm.").tag(config=True)
     session_key_file = Unicode(help="The file with the key that closes the sessions' tokens.").tag(config=True)
+    strict_transport = Bool(False, help="Whether browsers shall use this host by HTTPS alone.").tag(config=True)
     settle_every_s = Float(60, help="Seconds between two looks for jobs that no session holds.").tag(config=True)
-    people_every_s = Float(30, help="Seconds between two looks for people who may not use the portal any more.").tag(
+    people_every_s = Float(5, help="Seconds between two looks for people who may not use the portal any more.").tag(
         config=True
     )
     end_sessions_of_leavers = Bool(True, help="What becomes of their sessions: they end, or go on.").tag(config=True)
     watch_every_s = Float(12, help="Seconds between two looks at the jobs of all running sessions.").tag(config=True)
+
+    _looked: asyncio.Future[int] | None = None  # JupyterHub's own look at the sessions of a site's own spawner
 
     async def initialize(self, argv: Sequence[str] | None = None) -> None:
         """Make the hub ready to start; settings that it refuses end it with their faults, not with a traceback."""
@@ -61,14 +65,32 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         super().init_logging()
         logging.getLogger("portal").parent = self.log
 
-    def init_tornado_settings(self) -> None:
-        """Make what all spawners share: among it the one :class:`Cluster` of this hub."""
+    @cached_property
+    def context(self) -> HubContext:
+        """What all spawners share: among it the one :class:`Cluster` of this hub."""
         cluster = Cluster(self.launcher) if self.launcher else None
         seal = TokenSeal(Path(self.session_key_file).read_bytes()) if self.session_key_file else TokenSeal()
-        self.context = HubContext(self.hub_id, cluster, seal)
+        return HubContext(self.hub_id, cluster, seal)
+
+    def init_tornado_settings(self) -> None:
+        """Hand it to them, and to who reads their rows."""
         self.tornado_settings[SETTING] = self.context
         self.db.info[SETTING] = self.context
+        guard.mark_scripts(self)
         super().init_tornado_settings()
+
+    def init_internal_ssl(self) -> None:
+        """Keys and certificates between hub, proxy and sessions: none that names another host, or ends soon."""
+        if self.internal_ssl:
+            location = Path(self.internal_certs_location)
+            if words := certificates.prepare(location, self.trusted_alt_names):
+                self.log.warning("%s", words)
+        super().init_internal_ssl()
+
+    def init_tornado_application(self) -> None:
+        """The application, whose answers all have the portal's headers."""
+        super().init_tornado_application()
+        self.tornado_application.add_transform(partial(guard.Headers, strict_transport=self.strict_transport))
 
     def init_handlers(self) -> None:
         """The addresses at which sessions announce themselves belong to the spawner, as the login page to the login."""
@@ -80,6 +102,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             self.authenticator_class.check_settings(self.config)
         logins.install()
         super().init_handlers()
+        guard.stand_before(self)
         if self._gives_own_role:
             self.handlers: list[Any] = again.asking(self.handlers)
 
@@ -100,40 +123,60 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         with plain_rows(self.db):
             await super().init_users()
 
+    @default("users")
+    def _users(self) -> LateUsers:
+        return LateUsers(db_factory=lambda: self.db, settings=self.tornado_settings)
+
     async def init_spawners(self) -> int:
-        """Make every session known; it is looked at when pages are served already (:attr:`HubContext.serving`).
+        """Note which sessions ran: they are made and looked at when pages are served already (:meth:`start`).
 
         JupyterHub would look for servers that are not there yet, too: those sessions are started again below.
         """
+        states = self._states()
         if self.token_expires_in_max_seconds and hasattr(self.spawner_class, "add_handlers"):
-            logins.limit_tokens(self.db, self.token_expires_in_max_seconds)
-        waiting = [row for row in self.db.query(orm.Spawner).all() if state_of(row).is_waiting]
-        self._waiting = [_detach(row) for row in waiting]
+            held = {state.token for state in states.values()}
+            logins.limit_tokens(self.db, self.token_expires_in_max_seconds, held)
+        waiting = [number for number, state in states.items() if state.is_waiting]
+        rows = self.db.query(orm.Spawner).filter(orm.Spawner.id.in_(waiting))
+        self._waiting = [_detach(row) for row in rows]
         self.db.commit()
-        ran = self._people_with_sessions()  # held: JupyterHub's query loads them together, then asks for each once more
-        self._looked = asyncio.ensure_future(self._look_at_running())
-        await asyncio.sleep(0)  # its first part: from now on each of them is there, and its check is pending
-        self.log.info("%s people had sessions when the hub ended", len(ran))
-        return int(self.db.query(orm.Spawner).filter(orm.Spawner.server != None).count())  # noqa: E711
+        ran = [number for (number,) in self.db.query(orm.Spawner.id).filter(orm.Spawner.server != None)]  # noqa: E711
+        if hasattr(self.spawner_class, "add_handlers"):
+            self.users.ran(ran)
+        else:  # a site has set another spawner: JupyterHub's own look
+            await self._begin_stock_look()
+        self.log.info("%s sessions ran when the hub ended", len(ran))
+        return len(ran)
 
-    def _people_with_sessions(self) -> list[Any]:
+    async def _begin_stock_look(self) -> None:
         running = self.db.query(orm.Spawner.user_id).filter(orm.Spawner.server != None)  # noqa: E711
-        return list(self.db.query(orm.User).filter(orm.User.id.in_(running)))
+        held = self.db.query(orm.User).filter(orm.User.id.in_(running)).all()  # JupyterHub asks for each once more
+        self._looked = asyncio.ensure_future(super().init_spawners())
+        await asyncio.sleep(0)  # its first part: from now on each of them is there, and its check is pending
+        del held
+
+    def _states(self) -> dict[int, SessionState]:
+        """The states of all sessions, by their rows. Most rows are people without one: those are not read."""
+        with_key = text("SELECT id, state FROM spawners WHERE state LIKE '%\"key\"%'")
+        rows = self.db.execute(with_key)
+        return {number: self.context.state(json.loads(state)) for number, state in rows}
 
     async def _look_at_running(self) -> int:
-        """Look at every session that ran; answers their number."""
-        if not hasattr(self.spawner_class, "add_handlers"):  # a site has set another spawner: JupyterHub's own look
-            return int(await super().init_spawners())
-        rows = self.db.query(orm.Spawner).filter(orm.Spawner.server != None)  # noqa: E711
-        loaded = rows.options(selectinload(orm.Spawner.user), selectinload(orm.Spawner.user, orm.User._orm_spawners))
-        spawners = [self.users[row.user].spawners[row.name] for row in loaded.populate_existing()]
-        for spawner in spawners:
-            spawner._check_pending = True
+        """Make every session that ran, a few at a time, and look at each; answers their number."""
         running = RunningSessions(self.db.commit, self._user_stopped, self._is_blocked, self.log)
-        await asyncio.gather(*map(running.look, spawners))
+        looks = []
+        async for spawner in self.users.made(self.db):
+            looks.append(asyncio.ensure_future(running.look(spawner)))
+        self.cleanup_oauth_clients()
+        await asyncio.gather(*looks)
         self.db.commit()
         RUNNING_SERVERS.set(self.users.count_active_users()["active"])
-        return len(spawners)
+        return len(looks)
+
+    def cleanup_oauth_clients(self) -> None:
+        """Remove what sessions of before have left, once every session that ran is known; JupyterHub asks earlier."""
+        if not self.users.unmade:
+            super().cleanup_oauth_clients()
 
     async def _user_stopped(self, user: Any, server_name: str) -> None:
         """A session that ran before the hub was restarted has ended."""
@@ -145,9 +188,12 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
 
     async def start(self) -> None:
         """Start the hub, look at the sessions that ran, then resume those that waited."""
-        await super().start()
+        with either_protocol():
+            await super().start()
+        guard.limit(self.http_server)
         self.context.serving.set()
-        self._routing = asyncio.ensure_future(bring_back(self._check_routes, self._looked, self.log))
+        looked = self._looked or asyncio.ensure_future(self._look_at_running())
+        self._routing = asyncio.ensure_future(bring_back(self._check_routes, looked, self.log))
         self._few_at_once = asyncio.Semaphore(RESUME_AT_ONCE)
         self._background = [asyncio.ensure_future(self._resume(*session)) for session in self._waiting]
         if cluster := self.context.cluster:
@@ -163,7 +209,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
 
     def _leavers(self) -> logins.Leavers:
         return logins.Leavers(
-            people=lambda: logins.people_with_something(self.db, self.hub_id),
+            names=lambda: logins.with_something(self.db, self.hub_id),
+            person=lambda name: orm.User.find(self.db, name),
             standings=self.authenticator.standings,
             new_passwords=self.authenticator.new_passwords,
             end_logins=partial(logins.end_logins, self.db),

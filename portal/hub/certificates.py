@@ -1,24 +1,44 @@
 """TLS: which LDAP servers the hub trusts, a session's certificate, and what the hub itself is known by.
 
-Keys take a tenth of a second to make and files may be slow, so all of it is done in threads.
+The hub has authorities of its own. JupyterHub makes them at its first start and never looks at them again (6.1,
+``init_internal_ssl``); certipy keeps them. Files may be slow, so what is done while the hub serves is done in threads.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
+import ipaddress
 import json
+import shutil
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from certipy import Certipy
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from jupyterhub.utils import make_ssl_context
 from traitlets import HasTraits, default
 
+from portal.errors import SlurmUnavailable
 from portal.session_settings import TLS_PARTS
+from portal.slurm.snapshot import NodesSnapshot
 
+AUTHORITY = "notebooks-ca"  # JupyterHub's name for that of the sessions
+OF_PERSON = "user-"  # JupyterHub's, before the person's name in a certificate; deploy/site/proxy_owner.mjs looks at it
+LASTS = timedelta(days=730)  # longer than a session's year, and the wait before it
+BEFORE_NOW = timedelta(hours=1)  # a clock may be set back
+RENEWED_BEFORE = timedelta(days=90)
+OF_HUB = ("hub-internal", "proxy-api", "proxy-client")
+PURPOSES = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
 _THREAD = ThreadPoolExecutor(1, thread_name_prefix="certificates")  # one: the store of certificates is one file
 
 
@@ -40,8 +60,10 @@ class SessionCertificates(HasTraits):
     """What makes a spawner give its sessions their certificates with their environment, on whatever node they run."""
 
     internal_ssl: bool  # these are JupyterHub's
-    cert_paths: dict[str, str]
+    internal_certs_location: str
+    internal_trust_bundles: dict[str, str]
     ssl_alt_names: Any
+    user: Any
 
     async def node_names(self) -> list[str]:
         """Every name that the session may have, as ``DNS:gpu01``."""
@@ -52,30 +74,121 @@ class SessionCertificates(HasTraits):
         return lambda _spawner: self.node_names()
 
     async def create_certs(self) -> dict[str, str]:
-        """JupyterHub's own way to make a certificate, once the names are known: not in the event loop."""
-        chosen = self.ssl_alt_names
-        names = chosen(self) if callable(chosen) else chosen
-        self.ssl_alt_names = await names if inspect.isawaitable(names) else names
-        try:
-            theirs = super().create_certs()  # type: ignore[misc]  # of the spawner that stands beside this class
-            paths: dict[str, str] = await asyncio.get_running_loop().run_in_executor(_THREAD, asyncio.run, theirs)
-            return paths
-        finally:
-            self.ssl_alt_names = chosen
+        """No files: a certificate is made with the environment that takes it along (:meth:`certificates`)."""
+        return dict.fromkeys(TLS_PARTS, "")
 
     async def move_certs(self, paths: dict[str, str]) -> dict[str, str]:
         """Nothing is moved: the certificates travel with the rest of the environment."""
         return paths
 
     async def certificates(self) -> str:
-        """The texts of certificate, key and authorities, as one JSON object; ``""`` without internal TLS."""
+        """The texts of certificate, key and authorities, as one JSON object; ``""`` without internal TLS.
+
+        Raises:
+            SlurmUnavailable: the names of the nodes are not known.
+        """
         if not self.internal_ssl:
             return ""
-        return await asyncio.get_running_loop().run_in_executor(_THREAD, _texts, self.cert_paths)
+        chosen = self.ssl_alt_names
+        asked = chosen(self) if callable(chosen) else chosen
+        names = await asked if inspect.isawaitable(asked) else asked
+        location = self.internal_certs_location
+        trusted = self.internal_trust_bundles[AUTHORITY]
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(_THREAD, _texts, location, trusted, self.user.name, tuple(names))
 
 
-def _texts(paths: Mapping[str, str]) -> str:
-    return json.dumps({name: Path(paths[name]).read_text() for name in TLS_PARTS})
+def _texts(location: str, trusted: str, person: str, names: Sequence[str]) -> str:
+    key, certificate = signed(Path(location), AUTHORITY, f"{OF_PERSON}{person}", names)
+    return json.dumps({"keyfile": key, "certfile": certificate, "cafile": Path(trusted).read_text()})
+
+
+def names_of(known: NodesSnapshot, partition: str) -> list[str]:
+    """The names of a partition's nodes, for a certificate; of all nodes where the partition has none, or is not named.
+
+    Raises:
+        SlurmUnavailable: Slurm has not told its nodes yet.
+    """
+    if not known.nodes:
+        raise known.error or SlurmUnavailable("Slurm shows no nodes.")
+    names = [node.name for node in known.nodes.values() if partition in node.partitions]
+    return [f"DNS:{name}" for name in names or known.nodes]
+
+
+def signed(location: Path, authority: str, name: str, alt_names: Sequence[str]) -> tuple[str, str]:
+    """A new key, and a certificate for it; neither is written anywhere.
+
+    The key is one of the curve P-256: it takes a millisecond, where one of RSA takes a tenth of a second.
+
+    Arguments:
+        location: the folder of the authorities.
+        name: whom the certificate names (CN).
+        alt_names: where that one is found, as ``DNS:gpu01`` or ``IP:10.0.0.1``.
+    """
+    files = Certipy(store_dir=str(location)).store.get_record(authority)["files"]
+    signer, ours = _authority(files["cert"], files["key"], Path(files["key"]).stat().st_mtime_ns)
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.now(UTC)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    builder = x509.CertificateBuilder(ours.subject, subject, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(max(now - BEFORE_NOW, ours.not_valid_before_utc))
+    builder = builder.not_valid_after(min(now + LASTS, ours.not_valid_after_utc))
+    builder = builder.add_extension(x509.ExtendedKeyUsage(PURPOSES), critical=True)
+    builder = builder.add_extension(x509.SubjectAlternativeName([*map(_general, alt_names)]), critical=False)
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    certificate = builder.add_extension(issuer, critical=False).sign(signer, hashes.SHA256())
+    text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return text.decode(), certificate.public_bytes(Encoding.PEM).decode()
+
+
+@functools.lru_cache(4)
+def _authority(certificate: str, key: str, _mtime_ns: int) -> tuple[Any, x509.Certificate]:
+    signer = load_pem_private_key(Path(key).read_bytes(), None)
+    return signer, x509.load_pem_x509_certificate(Path(certificate).read_bytes())
+
+
+def _general(name: str) -> x509.GeneralName:
+    kind, _, value = name.partition(":")
+    return x509.IPAddress(ipaddress.ip_address(value)) if kind == "IP" else x509.DNSName(value)
+
+
+def prepare(location: Path, names: Collection[str]) -> str:
+    """Take away what JupyterHub must make anew at this start; answers why, or ``""``.
+
+    The certificates of hub and proxy follow the names of the hub, which sessions do not notice. An authority that ends
+    soon goes with all that it has signed: sessions that run are not reached any more.
+
+    Arguments:
+        location: the folder of the authorities; it may have been moved.
+        names: where the hub is found, as ``DNS:hub`` or ``IP:10.0.0.1``.
+    """
+    file = location / "certipy.json"
+    if not file.exists():
+        return ""
+    records = {name: _moved(record, location) for name, record in json.loads(file.read_bytes()).items()}
+    file.write_text(json.dumps(records, indent=4))
+    soon = datetime.now(UTC) + RENEWED_BEFORE
+    if any(_certificate(record).not_valid_after_utc < soon for record in records.values() if record["is_ca"]):
+        shutil.rmtree(location)
+        return "The authorities of internal TLS end soon and are made anew: sessions of before are not reached any more"
+    outdated = [name for name in OF_HUB if name in records and not _is_good(_certificate(records[name]), names, soon)]
+    for name in outdated:
+        Certipy(store_dir=str(location)).store.remove_record(name)
+    return f"Internal TLS: made anew for {', '.join(names)}: {', '.join(outdated)}" if outdated else ""
+
+
+def _moved(record: dict[str, Any], location: Path) -> dict[str, Any]:
+    files = {kind: str(location.joinpath(*Path(path).parts[-2:])) for kind, path in record["files"].items() if path}
+    return {**record, "files": {**record["files"], **files}}
+
+
+def _certificate(record: Mapping[str, Any]) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(Path(record["files"]["cert"]).read_bytes())
+
+
+def _is_good(certificate: x509.Certificate, names: Collection[str], soon: datetime) -> bool:
+    known = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return set(map(_general, names)) <= set(known) and certificate.not_valid_after_utc > soon
 
 
 class TrustedCertificates:

@@ -66,6 +66,7 @@ def configure(c: Any, site: Site, site_file: str) -> None:
     _apart_proxy(c, Path(site.portal.state_folder))
     c.JupyterHub.authenticator_class = "dsportal-ldap"
     c.LDAPAuthenticator.site_file = site_file
+    c.LDAPAuthenticator.trusted_proxies = list(site.portal.trusted_proxies)
     c.JupyterHub.spawner_class = "dsportal-slurm"
     c.SlurmSessionSpawner.site_file = site_file
     c.PortalHub.hub_id = _hub_id(Path(site.portal.state_folder))
@@ -133,6 +134,8 @@ def addresses(c: Any, site: Site) -> None:
     c.JupyterHub.subdomain_host = portal.public_url
     c.JupyterHub.ssl_cert = portal.certificate
     c.JupyterHub.ssl_key = portal.key
+    # A host's other ports are asked by HTTPS alone from then on, so the portal must be what answers at that host.
+    c.PortalHub.strict_transport = bool(portal.certificate) and (portal.port == 443 or portal.redirect_port > 0)
     reached_at = portal.hub_address or os.uname().nodename
     listens_at = reached_at if reached_at in ("127.0.0.1", "localhost") else "0.0.0.0"  # noqa: S104  the nodes call it
     c.JupyterHub.hub_bind_url = f"http://{listens_at}:{portal.hub_port}"
@@ -141,6 +144,8 @@ def addresses(c: Any, site: Site) -> None:
     c.ConfigurableHTTPProxy.command = [_node(), str(proxy)]
     c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{portal.proxy_port}"
     c.ConfigurableHTTPProxy.auth_token = secrets.token_hex(32)
+    c.ApartProxy.trusted_proxies = list(portal.trusted_proxies)
+    c.ApartProxy.redirect_port = portal.redirect_port
 
 
 def _internal_ssl(c: Any, site: Site) -> None:

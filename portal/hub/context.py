@@ -33,6 +33,10 @@ class HubContext:
     seal: TokenSeal = field(default_factory=TokenSeal)
     serving: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def state(self, saved: Mapping[str, Any]) -> SessionState:
+        """A session's state as it was saved, with its token where the key opens it."""
+        return SessionState.from_json(self.seal.opened(saved))
+
     @property
     def slurm(self) -> Cluster:
         """The one view of Slurm.
@@ -54,5 +58,6 @@ def context_of(settings: Mapping[str, Any]) -> HubContext:
 def state_of(row: Any) -> SessionState:
     """The state that JupyterHub's row of a session holds (``orm.Spawner``), with its token where the key opens it."""
     db = object_session(row)
-    seal = db.info[SETTING].seal if db and SETTING in db.info else TokenSeal()
-    return SessionState.from_json(seal.opened(row.state or {}))
+    context: HubContext | None = db.info.get(SETTING) if db else None
+    saved = row.state or {}
+    return context.state(saved) if context else SessionState.from_json(saved)

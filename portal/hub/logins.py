@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -93,12 +93,18 @@ def is_trustworthy(request: HTTPServerRequest) -> bool:
     return request.protocol == "https" or request.host_name in ("localhost", "127.0.0.1", "[::1]", "::1")
 
 
-def limit_tokens(db: Any, max_s: int) -> None:
-    """Tokens that people made before there was a limit end as those of today would."""
-    without_end = (orm.APIToken.user_id != None, orm.APIToken.expires_at == None)  # noqa: E711
-    for token in db.query(orm.APIToken).filter(orm.APIToken.client_id == OF_THE_HUB, *without_end):
-        if token not in tokens_of_sessions(db, token.user):
-            token.expires_at = token.now() + timedelta(seconds=max_s)
+def limit_tokens(db: Any, max_s: int, of_sessions: Collection[str]) -> None:
+    """Tokens that people made before there was a limit end as those of today would.
+
+    Arguments:
+        of_sessions: the tokens of the sessions themselves, which end with them.
+    """
+    token = orm.APIToken
+    starts = {secret[: token.prefix_length] for secret in of_sessions}
+    without_end = (token.user_id != None, token.expires_at == None, token.client_id == OF_THE_HUB)  # noqa: E711
+    for number, prefix, note in db.query(token.id, token.prefix, token.note).filter(*without_end).all():
+        if prefix not in starts or not (note or "").startswith("Server at "):  # as JupyterHub notes them
+            db.query(token).filter(token.id == number).update({"expires_at": token.now() + timedelta(seconds=max_s)})
     db.commit()
 
 
@@ -114,7 +120,8 @@ class Leavers:
     """The look at all people who have a session or a token, for those who may not use the portal any more.
 
     Attributes:
-        people: the rows of those who have something that could be ended, by name.
+        names: those who have something that could be ended.
+        person: the row of one of them; ``None`` when it is gone.
         standings: what is known of some people now.
         new_passwords: those of some people whose password was set since the last look.
         end_logins: ends the logins of a person, with or without the tokens that the person made.
@@ -123,7 +130,8 @@ class Leavers:
         ending: those whose sessions are just being ended; their homes may be silent, and nobody waits for that.
     """
 
-    people: Callable[[], Mapping[str, Any]]
+    names: Callable[[], Collection[str]]
+    person: Callable[[str], Any]
     standings: Callable[[Collection[str]], Awaitable[Mapping[str, Standing]]]
     new_passwords: Callable[[Mapping[str, Standing]], Collection[str]]
     end_logins: Callable[..., None]
@@ -135,21 +143,23 @@ class Leavers:
 
     async def look(self) -> None:
         """End what people have who left; who is not known to have left keeps everything."""
-        names = list(self.people())
+        names = self.names()
         standings = await self.standings(names)
-        people = self.people()  # as it is after the question
-        left = {name: found for name, found in standings.items() if found.left and found.is_sure and name in people}
+        left = {name: found for name, found in standings.items() if found.left and found.is_sure}
         self.ended.intersection_update(left)
         if self._is_mistake(left, names):
             return
         for name, standing in left.items():
-            self._end(name, people[name], standing)
-        there = {name: found for name, found in standings.items() if name in people and name not in left}
-        for name in self.new_passwords(there):
-            self.end_logins(people[name], own_tokens=True)
-            self.log.warning("%s has a new password: the logins and tokens of before were ended", name)
+            self._end(name, standing)
+        for name in self.new_passwords({name: found for name, found in standings.items() if name not in left}):
+            if person := self.person(name):
+                self.end_logins(person, own_tokens=True)
+                self.log.warning("%s has a new password: the logins and tokens of before were ended", name)
 
-    def _end(self, name: str, person: Any, standing: Standing) -> None:
+    def _end(self, name: str, standing: Standing) -> None:
+        person = self.person(name)
+        if person is None or (name in self.ended and not self.end_sessions):
+            return
         if name not in self.ended:
             self.end_logins(person, own_tokens=True)
             self.log.warning("%s may not use the portal any more (%s): logins and tokens ended", name, standing.left)
@@ -177,17 +187,11 @@ class Leavers:
 
 
 WITH_SOMETHING = """
-SELECT id FROM users WHERE id IN (SELECT user_id FROM api_tokens)
+SELECT name FROM users WHERE id IN (SELECT user_id FROM api_tokens)
 OR id IN (SELECT user_id FROM spawners WHERE server_id IS NOT NULL OR state LIKE :ours)
 """
 
 
-def people_with_something(db: Any, hub_id: str) -> dict[str, Any]:
-    """The people who have a token or a session of this hub, by name."""
-    ids = [number for (number,) in db.execute(text(WITH_SOMETHING), {"ours": f"%{hub_id}%"})]
-    return {person.name: person for person in _rows(db, ids)}
-
-
-def _rows(db: Any, ids: list[int]) -> Iterator[Any]:
-    for start in range(0, len(ids), 500):  # SQLite takes so many values at once
-        yield from db.query(orm.User).filter(orm.User.id.in_(ids[start : start + 500]))
+def with_something(db: Any, hub_id: str) -> list[str]:
+    """The names of those who have a token or a session of this hub; no rows, which would bring all their relations."""
+    return [name for (name,) in db.execute(text(WITH_SOMETHING), {"ours": f"%{hub_id}%"})]

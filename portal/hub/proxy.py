@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import hashlib
 import importlib.metadata
+import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import jinja2
@@ -20,7 +22,7 @@ from jupyterhub.objects import Server
 from jupyterhub.proxy import ConfigurableHTTPProxy
 from jupyterhub.utils import url_path_join
 from tornado.ioloop import PeriodicCallback
-from traitlets import Bool, Unicode
+from traitlets import Bool, Float, Integer, List, Unicode
 
 from portal import data
 from portal.errors import PortalError
@@ -29,7 +31,8 @@ from portal.hub.proxy_process import ProxyPlan, RunningProxy, StartedProxy
 
 ERROR_PAGE = "restarting.html"
 ADDRESS_PAGE = "other_address.html"
-PRELOADED = ("proxy_error_page.mjs", "proxy_domain.mjs")
+CHECKS = ("proxy_domain.mjs", "proxy_owner.mjs", "proxy_guard.mjs")  # without them the proxy does not start
+PRELOADED = ("proxy_error_page.mjs", *CHECKS)
 UP_WITHIN_S = 15.0
 SERVICE_UP_WITHIN_S = 30.0  # the service manager may wait a moment between two starts
 ASK_TIMEOUT_S = 5.0
@@ -41,6 +44,10 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
 
     state_folder = Unicode(help="The portal's state folder.").tag(config=True)
     by_service = Bool(False, help="True where a service of its own runs `portal proxy`.").tag(config=True)
+    trusted_proxies = List(Unicode(), help="Addresses and networks of other proxies in front of it.").tag(config=True)
+    redirect_port = Integer(0, help="A port whose requests are led to HTTPS; 0 = none.").tag(config=True)
+    headers_within_s = Float(15, help="How long a connection may take to its first request.").tag(config=True)
+    silent_per_address = Integer(1024, help="Connections of one address that have not asked yet.").tag(config=True)
     running: RunningProxy | None = None
     proxy_process: StartedProxy | None = None  # when this hub started it
     _looks: PeriodicCallback | None = None
@@ -140,6 +147,14 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
             return
         await self.restore_routes()
 
+    async def check_routes(self, users: Any, services: Any, routes: dict[str, Any] | None = None) -> None:
+        """Repair the routes. While a hub that starts has not made all its sessions, nobody's route is removed."""
+        if getattr(users, "unmade", ()):
+            await self.add_hub_route(self.hub)  # so there is one route at least: without any JupyterHub asks itself
+            found = await self.get_all_routes()
+            routes = {path: route for path, route in found.items() if "user" not in route["data"]}
+        await super().check_routes(users, services, routes)
+
     def stop(self) -> None:
         """The hub stops: the proxy does not."""
         if self._looks:
@@ -164,18 +179,38 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
             "portal.domain": self.app.subdomain_host,
             "options of the proxy": " ".join(others),
             "the proxy's own version": program(self.command),
+            "the portal's part of the proxy": _digest_of(self._preloaded(), self._guard()),
         }
         return ProxyPlan((*argv, *others, *https, *internal), self._environment(), self.command_umask, parts)
 
     def _environment(self) -> dict[str, str]:
-        preloaded = [f"--import={(data.folder('deploy') / name).as_uri()}" for name in PRELOADED]
+        preloaded = [f"--import={file.as_uri()}" for file in self._preloaded()]
         return {
             proxy_process.TOKEN_VARIABLE: self.auth_token,
             "NODE_OPTIONS": " ".join([os.environ.get("NODE_OPTIONS", ""), *preloaded]).strip(),
             "DSPORTAL_URL": self.app.subdomain_host,
+            "DSPORTAL_PROXY_GUARD": self._guard(),
             "DSPORTAL_ERROR_PAGE": str(self.state / proxy_process.FOLDER / ERROR_PAGE),
             "DSPORTAL_ADDRESS_PAGE": str(self.state / proxy_process.FOLDER / ADDRESS_PAGE),
         }
+
+    def _preloaded(self) -> list[Path]:
+        return [data.folder("deploy") / name for name in PRELOADED]
+
+    def _guard(self) -> str:
+        """What proxy_guard.mjs is told."""
+        public = Server.from_url(self.public_url)
+        base = self.app.base_url
+        guard = {
+            "bind": public.ip,
+            "port": public.port,
+            "headers_within_s": self.headers_within_s,
+            "redirect_port": self.redirect_port,
+            "silent_per_address": self.silent_per_address,
+            "sessions": [url_path_join(base, "user") + "/", url_path_join(base, "services") + "/"],
+            "trusted_proxies": list(self.trusted_proxies),
+        }
+        return json.dumps(guard)
 
     def _write_pages(self) -> None:
         """What browsers see while no hub answers, and at other addresses; the proxy reads it when it needs it."""
@@ -200,11 +235,12 @@ def changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
 
 
 def program(command: Iterable[str]) -> str:
-    """The proxy's program, its libraries and Node: the same one in another folder is the same."""
+    """The proxy's program, its libraries, its checks and Node: the same one in another folder is the same."""
     words = [word.removeprefix(sys.prefix) for word in command]
     lock = Path(sys.prefix) / "share" / "dsportal" / "proxy" / "package-lock.json"
-    content = lock.read_bytes() if lock.is_file() else b""
-    return hashlib.sha256(b"\0".join([*map(str.encode, words), content, _node_version().encode()])).hexdigest()[:16]
+    checks = [data.folder("deploy") / name for name in CHECKS]
+    contents = [file.read_bytes() if file.is_file() else b"" for file in (lock, *checks)]
+    return hashlib.sha256(b"\0".join([*map(str.encode, words), *contents, _node_version().encode()])).hexdigest()[:16]
 
 
 def _node_version() -> str:
@@ -222,6 +258,11 @@ def _listens(server: Server, prefix: str) -> list[str]:
     if server._unix_socket:
         return [f"--{prefix}socket", unquote(server.connect_addr)]
     return [f"--{prefix}ip", server.ip, f"--{prefix}port", str(server.port)]
+
+
+def _digest_of(files: Iterable[Path], settings: str) -> str:
+    """What is in files, wherever they lie, and settings."""
+    return hashlib.sha256(b"\0".join([*(file.read_bytes() for file in files), settings.encode()])).hexdigest()[:16]
 
 
 def _digest(options: Iterable[str]) -> str:

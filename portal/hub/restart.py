@@ -9,13 +9,59 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
+from jupyterhub import orm
+from jupyterhub.user import UserDict
+from sqlalchemy.orm import Session, selectinload
+
+MADE_AT_ONCE = 25  # sessions between two moments in which pages are served
 ROUTES_EVERY_S = 2.0  # while a restarted hub looks at its sessions
 ROUTES_EVERY_MAX_S = 30.0
 UserStopped = Callable[[Any, str], Awaitable[None]]
+
+
+class LateUsers(UserDict):  # type: ignore[misc]
+    """JupyterHub's people. Whoever had a session when the hub ended is there with all of it, its look pending.
+
+    To make a thousand sessions takes half a second, so the hub serves its first page before. Whoever is asked for
+    meanwhile, by a page or an announcement, is made at once.
+
+    Attributes:
+        unmade: the rows, by their numbers, of the sessions that ran and were not made since.
+    """
+
+    def __init__(self, db_factory: Callable[[], Any], settings: dict[str, Any]) -> None:
+        super().__init__(db_factory, settings)
+        self.unmade: set[int] = set()
+        self._ran: list[int] = []
+
+    def ran(self, numbers: Iterable[int]) -> None:
+        """Note the rows of the sessions that ran when the hub ended."""
+        self._ran = sorted(numbers)
+        self.unmade = set(self._ran)
+
+    def __setitem__(self, number: int, user: Any) -> None:
+        """Add one person."""
+        super().__setitem__(number, user)
+        for name, row in user.orm_spawners.items() if self.unmade else ():
+            if row.id in self.unmade:
+                user.spawners[name]._check_pending = True
+                self.unmade.discard(row.id)
+
+    async def made(self, db: Session) -> AsyncIterator[Any]:
+        """The spawner of every session that ran, still to be looked at; pages are served meanwhile."""
+        with_user = selectinload(orm.Spawner.user), selectinload(orm.Spawner.user, orm.User._orm_spawners)
+        for first in range(0, len(self._ran), MADE_AT_ONCE):
+            few = self._ran[first : first + MADE_AT_ONCE]
+            for row in db.query(orm.Spawner).filter(orm.Spawner.id.in_(few)).options(*with_user).all():
+                spawner = self[row.user].spawners[row.name]
+                if spawner._check_pending:  # not when somebody has stopped it meanwhile
+                    yield spawner
+            self.unmade.difference_update(few)  # a row may be gone
+            await asyncio.sleep(0)
 
 
 class RunningSessions:

@@ -18,6 +18,8 @@ from portal.slurm.jobs import SessionJob
 from portal.slurm.snapshot import QueueSnapshot
 
 SETTLE_AT_ONCE = 8
+SETTLE_WAIT_S = 5.0  # then the next look is due in its time; what takes longer goes on beside it
+SETTLED_PER_PERSON = 8  # in one look: anybody may submit jobs that are called like sessions
 Log = logging.Logger | logging.LoggerAdapter[logging.Logger]
 
 
@@ -49,6 +51,7 @@ class SessionWatch:
         held_keys: the session keys that the database holds now.
         said: what the log was told last of a job that could not be ended.
         polls: the spawners, by their id(), that are just being asked about.
+        settling: the people whose lost jobs are just being ended.
     """
 
     cluster: Cluster
@@ -58,6 +61,8 @@ class SessionWatch:
     log: Log
     said: dict[str, str] = field(default_factory=dict)
     polls: dict[int, asyncio.Future[None]] = field(default_factory=dict)
+    settling: dict[str, asyncio.Future[None]] = field(default_factory=dict)
+    few: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SETTLE_AT_ONCE))
 
     async def for_ever(self, every_s: float, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do one of them again and again; a failure is logged, and the next time is soon."""
@@ -93,20 +98,43 @@ class SessionWatch:
             del self.polls[id(spawner)]
 
     async def settle(self) -> None:
-        """End the jobs of this hub that no session holds, and remove what sessions that are over have left."""
+        """End the jobs of this hub that no session holds, and remove what sessions that are over have left.
+
+        Each person's come one after the other, beside those of all others: nobody waits for another one's home.
+        """
         jobs = await self.cluster.sessions(self.hub_id)
         held = self.held_keys() if jobs else set()
-        few = asyncio.Semaphore(SETTLE_AT_ONCE)
-        await asyncio.gather(*(self._settle(job, few) for job in jobs if job.key not in held))
-        for key, person in list(self.cluster.unfinished.items()):
-            await self.cluster.finish(person, key)
+        lost: dict[str, list[SessionJob]] = {person: [] for person in self.cluster.unfinished.values()}
+        for job in jobs:
+            if job.key not in held:
+                lost.setdefault(job.user, []).append(job)
+        for gone in self.said.keys() - {job.id for job in jobs}:
+            del self.said[gone]
+        for person, theirs in lost.items():
+            if person not in self.settling:
+                self.settling[person] = asyncio.ensure_future(self._settle_person(person, theirs[:SETTLED_PER_PERSON]))
+        if self.settling:
+            await asyncio.wait(self.settling.values(), timeout=SETTLE_WAIT_S)
 
-    async def _settle(self, job: SessionJob, few: asyncio.Semaphore) -> None:
+    async def _settle_person(self, person: str, jobs: Iterable[SessionJob]) -> None:
         try:
-            async with few:
-                if await self.cluster.confirmed(job):
+            for job in jobs:
+                await self._settle(job)
+            for key in [key for key, owner in self.cluster.unfinished.items() if owner == person]:
+                await self.cluster.clean_up(person, key)
+        except Exception:  # as in for_ever
+            self.log.exception("Not done, and tried again: the jobs of %s that no session holds", person)
+        finally:
+            del self.settling[person]
+
+    async def _settle(self, job: SessionJob) -> None:
+        try:
+            async with self.few:
+                is_ours = await self.cluster.confirmed(job)
+            if is_ours:
+                async with self.cluster.clean_ups.of(job.user):
                     await self.cluster.finish(job.user, job.key, job.id)
-                    self.log.warning("Job %s of %s had no session any more; it was cancelled", job.id, job.user)
+                self.log.warning("Job %s of %s had no session any more; it was cancelled", job.id, job.user)
         except SlurmUnavailable as error:
             said = f"Job {job.id} of {job.user} has no session and could not be ended: {error.detail}"
             if self.said.get(job.id) != said:  # not every minute the same

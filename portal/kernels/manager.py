@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
-from traitlets import default
+from traitlets import Bool, default
+
+LOCAL = "local-provisioner"  # jupyter_client's own: ours does the same, and more
 
 
 class PortalKernelManager(AsyncMappingKernelManager):
@@ -31,6 +33,17 @@ class PortalKernelSpecManager(KernelSpecManager):
     The server reads nothing else from the person's home (``disable_user_config``), but a kernel runs as the
     person anyway, and people make their own environments.
     """
+
+    debugger = Bool(False, config=True, help="Whether JupyterLab offers the debuggers that kernels have.")
+
+    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        """A kernelspec, without a debugger that the site does not want, to be started by the session's own means."""
+        spec: KernelSpec = super().get_kernel_spec(kernel_name)
+        if not self.debugger:
+            spec.metadata["debugger"] = False
+        if spec.metadata.get("kernel_provisioner", {}).get("provisioner_name") == LOCAL:
+            del spec.metadata["kernel_provisioner"]
+        return spec
 
     @default("kernel_dirs")
     def _kernel_dirs_with_own(self) -> list[str]:

@@ -7,12 +7,16 @@ the kernelspecs: a Jupyter client that does not have it would hide them (jupyter
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from tornado.web import HTTPError
+from traitlets import Bool
 
 from portal.errors import KernelError
+from portal.kernels import python_start
+from portal.kernels.delta import Environment
 from portal.kernels.modules import clean
 from portal.kernels.run_kernel import Launch
 
@@ -31,16 +35,26 @@ class KernelNotStarted(HTTPError):
 class ModuleProvisioner(LocalProvisioner):
     """Loads a kernel's modules itself, so that a fault is shown at once and the server waits for nothing."""
 
+    debugger = Bool(False, config=True, help="Whether kernels may open the port of their debugger.")
+
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Prepare the start: the kernel's own command, in the environment of its modules."""
         prepared: dict[str, Any] = await super().pre_launch(**kwargs)
         launch = Launch.from_argv(prepared["cmd"])
         if launch is None:
-            return prepared | {"env": clean(prepared["env"])}
+            return prepared | {"env": self._private(clean(prepared["env"]))}
         try:
             command, env = await asyncio.to_thread(launch.ready, prepared["env"])
         except KernelError as error:
             message = f"The kernel {launch.name} cannot start: {error.message}"
             self.log.warning("%s\n%s", message, error.detail)
             raise KernelNotStarted(message) from error
-        return prepared | {"cmd": command, "env": env}
+        return prepared | {"cmd": command, "env": self._private(env)}
+
+    def _private(self, env: Environment) -> Environment:
+        """The environment of a kernel that opens no port; those of other languages than Python open none."""
+        if self.kernel_spec.language.lower() != "python":
+            return env
+        manager: Any = self.parent
+        runtime = Path(manager.connection_file).parent
+        return python_start.prepared(env, runtime, debugger=self.debugger)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from portal.errors import DirectoryUnavailable
 from portal.login import entries
 from portal.login.conversation import ServerFault, Servers
 from portal.login.searches import Attributes, bind, filled, groups_of, is_success, search, sees_any
@@ -19,8 +20,7 @@ from portal.login.secret import read_secret
 from portal.site import Standing
 from portal.site_tables import LdapTable
 
-AT_ONCE = 200  # people in one conversation with a server
-IN_A_FILTER = 50  # people in one search
+AT_ONCE = 50  # people in one search, and in one conversation, so that a far directory has time for its groups
 
 
 class ServiceAccount:
@@ -42,7 +42,10 @@ class ServiceAccount:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._settings = settings
-        self._servers = Servers(settings, log)  # of its own: a password that is wrong here is no fault of a server
+        self._log = log
+        self._servers = Servers(
+            settings, log, level=logging.DEBUG
+        )  # of its own: a password that is wrong here is no fault of a server
         self._now = now
 
     def look(self, names: Collection[str]) -> dict[str, Standing]:
@@ -55,7 +58,12 @@ class ServiceAccount:
         password = read_secret(self._settings.bind_password_file)
         found: dict[str, Standing] = {}
         for few in portions(sorted(names), AT_ONCE):
-            found |= self._servers.ask(functools.partial(self._look, few, password))
+            try:
+                found |= self._servers.ask(functools.partial(self._look, few, password))
+            except DirectoryUnavailable:
+                if not found:
+                    raise
+                break  # what is known is known; the next look begins again
         return found
 
     def check(self, server: str) -> None:
@@ -70,10 +78,9 @@ class ServiceAccount:
 
     def _look(self, names: Sequence[str], password: str, server: str) -> dict[str, Standing]:
         with self._logged_in(server, password) as connection:
-            people: dict[str, Attributes] = {}
-            for few in portions(names, IN_A_FILTER):
-                people |= self._people(connection, few)
-            found = {name: self._standing(connection, name, people.get(name)) for name in names}
+            people = self._people(connection, names)
+            asked = {name: self._standing(connection, name, people.get(name)) for name in names}
+            found = {name: standing for name, standing in asked.items() if standing}
             left = [standing for standing in found.values() if standing.left]
             if left:
                 self._check_sight(connection, groups=any(standing.groups is not None for standing in left))
@@ -100,7 +107,8 @@ class ServiceAccount:
         dns = {name: f"{attribute}={name}".lower() for name in names}
         return {name: named[dn] for name, dn in dns.items() if dn in named}
 
-    def _standing(self, connection: Any, name: str, attributes: Attributes | None) -> Standing:
+    def _standing(self, connection: Any, name: str, attributes: Attributes | None) -> Standing | None:
+        """What is known of one person; ``None`` when the server does not show all of her groups."""
         if attributes is None:
             return Standing(left="not in the directory any more")
         password_set = entries.password_set(attributes)
@@ -110,7 +118,8 @@ class ServiceAccount:
             return Standing(password_set=password_set)
         groups, unfinished = groups_of(connection, self._settings, name)
         if unfinished:
-            raise ServerFault(f"it answered the search for the groups of {name} with {unfinished}")
+            self._log.warning("LDAP: who left: the search for the groups of %s ended with %s", name, unfinished)
+            return None
         left = "" if self._settings.allows(groups) else f"in none of {', '.join(self._settings.allowed_groups)}"
         return Standing(left, groups=groups, admin=self._settings.makes_admin(groups), password_set=password_set)
 

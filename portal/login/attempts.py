@@ -1,35 +1,95 @@
-"""How often logins may be tried: LDAP is not asked for those that were tried too often."""
+"""How often logins may be tried: LDAP is not asked for those that were tried too often.
+
+Four counts of the last five minutes, each with its reason:
+
+- of a name from an address: who guesses one password.
+- of an address: who invents names. Right passwords do not count: a whole institute may be behind one address.
+- of a name, from everywhere: who guesses one password from many addresses.
+- of all: then LDAP is asked for strangers a few at a time, and nobody is refused for it.
+
+Whoever has logged in from an address before is known there, and is concerned by the first count alone: so nobody locks
+out somebody else. Only right passwords make somebody known, and made-up names push nothing out that counts.
+"""
 
 from __future__ import annotations
 
 import math
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
+from portal.addresses import counted
 from portal.errors import LoginRefused
 
-FAILURES = 10  # of one name from one address, within WITHIN_S; attempts of the last REMEMBERED pairs are kept
 WITHIN_S = 300.0
-REMEMBERED = 10_000
+FAILURES = 10  # of one name from one address
+FAILURES_OF_ADDRESS = 300  # of whatever names
+FAILURES_OF_NAME = 100  # from whatever addresses
+FAILURES_OF_ALL = 1000
+REMEMBERED = 50_000  # of each count
+KNOWN = 20_000
 
 
 class TooManyAttempts(LoginRefused):
-    """This name was tried too often from this address; LDAP is not asked."""
+    """This was tried too often; LDAP is not asked. ``wait_s`` is for how long not."""
 
     reason = "too_many_attempts"
+    wait_s: int = 0
+
+
+class Window:
+    """When things happened, by a key, within a time."""
+
+    def __init__(self, clock: Callable[[], float], remembered: int = REMEMBERED) -> None:
+        self._clock = clock
+        self._remembered = remembered
+        self.happened: dict[Hashable, deque[float]] = {}
+
+    def of(self, key: Hashable) -> deque[float]:
+        """The moments of one key that are not too long ago."""
+        moments = self.happened.get(key)
+        if moments is None:
+            return deque()
+        while moments and self._clock() - moments[0] >= WITHIN_S:
+            moments.popleft()
+        if not moments:
+            del self.happened[key]
+        return moments
+
+    def add(self, key: Hashable) -> None:
+        """It happened now."""
+        if key not in self.happened and len(self.happened) >= self._remembered:
+            self._forget_some()
+        self.happened.setdefault(key, deque()).append(self._clock())
+
+    def take_back(self, key: Hashable) -> None:
+        """The last one did not happen."""
+        if moments := self.happened.get(key):
+            moments.pop()
+
+    def _forget_some(self) -> None:
+        """What is too old; then a tenth, beginning with what happened least often and longest ago."""
+        for key in list(self.happened):
+            self.of(key)
+        few = sorted(self.happened, key=lambda key: (len(self.happened[key]), self.happened[key][-1]))
+        for key in few[: max(0, len(few) - self._remembered * 9 // 10)]:
+            del self.happened[key]
 
 
 class Attempts:
-    """Logins by name and address that have not turned out well, in memory.
+    """Logins that have not turned out well, in memory.
 
-    By both, so that nobody can lock somebody else out from another address. An attempt counts from its
-    beginning: many at the same time are as many as one after the other.
+    An attempt with a name from an address counts from its beginning: many at the same time are as many as one after the
+    other. For the other counts it counts when it has failed.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._begun: OrderedDict[tuple[str, str], deque[float]] = OrderedDict()
+        self._begun = Window(clock)
+        self._of_address = Window(clock)
+        self._of_name = Window(clock)
+        self._all: deque[float] = deque(maxlen=FAILURES_OF_ALL)
+        self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def begin(self, name: str, address: str) -> None:
         """Count an attempt.
@@ -37,23 +97,56 @@ class Attempts:
         Raises:
             TooManyAttempts: there were too many; this one does not count.
         """
-        begun = self._begun.setdefault((name, address), deque())
-        while begun and self._clock() - begun[0] >= WITHIN_S:
-            begun.popleft()
-        if len(begun) >= FAILURES:
-            minutes = math.ceil((WITHIN_S - (self._clock() - begun[0])) / 60)
-            unit = "minute" if minutes == 1 else "minutes"
-            raise TooManyAttempts(f"Too many attempts with this name from here. Try again in {minutes} {unit}.")
-        begun.append(self._clock())
-        self._begun.move_to_end((name, address))
-        if len(self._begun) > REMEMBERED:  # a flood of names must not fill the memory
-            self._begun.popitem(last=False)
+        key = (name, counted(address))
+        self._refuse_more(self._begun.of(key), FAILURES, "Too many attempts with this name from here.")
+        self.check(name, address)
+        self._begun.add(key)
+
+    def check(self, name: str, address: str) -> None:
+        """Look again, right before LDAP is asked: meanwhile others may have failed.
+
+        Raises:
+            TooManyAttempts: there were too many from this address, or with this name.
+        """
+        if self.knows(name, address):
+            return
+        of_address = self._of_address.of(counted(address))
+        self._refuse_more(of_address, FAILURES_OF_ADDRESS, "Too many attempts from here.")
+        self._refuse_more(self._of_name.of(name), FAILURES_OF_NAME, "Too many attempts with this name.")
+
+    def _refuse_more(self, moments: deque[float], most: int, words: str) -> None:
+        if len(moments) < most:
+            return
+        wait_s = WITHIN_S - (self._clock() - moments[0])
+        minutes = math.ceil(wait_s / 60)
+        error = TooManyAttempts(f"{words} Try again in {minutes} {'minute' if minutes == 1 else 'minutes'}.")
+        error.wait_s = math.ceil(wait_s)
+        raise error
+
+    def knows(self, name: str, address: str) -> bool:
+        """Whether this person has logged in from there before."""
+        return (name, counted(address)) in self._known
+
+    @property
+    def is_flooded(self) -> bool:
+        """Whether very many have failed, from wherever."""
+        return len(self._all) == FAILURES_OF_ALL and self._clock() - self._all[0] < WITHIN_S
+
+    def failed(self, name: str, address: str) -> None:
+        """The password was wrong, or there is no such person."""
+        self._of_address.add(counted(address))
+        self._of_name.add(name)
+        self._all.append(self._clock())
 
     def take_back(self, name: str, address: str) -> None:
         """The last attempt says nothing about the password."""
-        if begun := self._begun.get((name, address)):
-            begun.pop()
+        self._begun.take_back((name, counted(address)))
 
     def forget(self, name: str, address: str) -> None:
-        """The password was right: what was before does not count any more."""
-        self._begun.pop((name, address), None)
+        """The password was right: what was before does not count any more, and this person is known here."""
+        key = (name, counted(address))
+        self._begun.happened.pop(key, None)
+        self._known[key] = None
+        self._known.move_to_end(key)
+        if len(self._known) > KNOWN:
+            self._known.popitem(last=False)

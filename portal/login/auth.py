@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ from typing import Any
 from jupyterhub.auth import Authenticator
 from jupyterhub.handlers.login import LoginHandler
 from tornado import web
-from traitlets import Bool, Integer, Unicode
+from traitlets import Bool, Integer, List, Unicode
 from traitlets.config import Config
 
+from portal.addresses import Network, client_of, networks
 from portal.administration import again
 from portal.administration.enter import EnterHandler
 from portal.errors import DirectoryError, DirectoryUnavailable, LoginRefused, SiteError
@@ -31,12 +33,13 @@ from portal.site import Identity, Site, Standing, load
 from portal.site_tables import LdapTable
 
 THREADS = 32
+STRANGERS_AT_ONCE = 4
 QUEUE_LIMIT_S = 30.0
 BUSY = "Very many people are logging in just now. Try again in a minute."
 # Servers hash a password only for a name that exists, and slowly: without this, the time would tell which do.
 REFUSED_AFTER_S = 0.5
 SHOWN_NAME = 64
-REFRESH_AGE_S = 10  # a look into what is known; the directory is asked about everybody twice a minute
+REFRESH_AGE_S = 1  # a look into what is known; the directory is asked about everybody twice a minute
 
 
 STATUS = {TooManyAttempts: 429, DirectoryUnavailable: 503}
@@ -48,6 +51,7 @@ class Refusal(web.HTTPError):
     def __init__(self, error: DirectoryError) -> None:
         super().__init__(STATUS.get(type(error), 403), f"login refused: {error.reason}")
         self.jupyterhub_message = error.message
+        self.headers = {"Retry-After": str(error.wait_s)} if isinstance(error, TooManyAttempts) else {}
 
 
 class ExactLoginHandler(LoginHandler):  # type: ignore[misc]
@@ -63,7 +67,7 @@ class ExactLoginHandler(LoginHandler):  # type: ignore[misc]
         if user is None:  # one of JupyterHub's own lists, such as blocked_users
             raise Refusal(LoginRefused(REFUSED))
         self._jupyterhub_user = user
-        again.note(self, user)
+        again.note(self, user.name)
         self.redirect(self.get_next_url(user))
 
     def _render(self, login_error: str | None = None, username: str | None = None, **names: Any) -> Any:
@@ -81,6 +85,9 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
     auth_refresh_age = Integer(REFRESH_AGE_S).tag(config=True)
     auth_refresh_strict = Bool(True, help="Tokens of who may not go on are refused, too.").tag(config=True)
     refresh_pre_spawn = Bool(True).tag(config=True)
+    trusted_proxies = List(Unicode(), help="Addresses and networks of proxies in front of the portal's.").tag(
+        config=True
+    )
     clock = staticmethod(time.monotonic)
     pause = staticmethod(asyncio.sleep)
 
@@ -123,6 +130,11 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
         return Attempts()
 
     @cached_property
+    def checks(self) -> again.Checks:
+        """When each browser's session has given the password."""
+        return again.Checks()
+
+    @cached_property
     def _threads(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(THREADS, thread_name_prefix="ldap")
 
@@ -130,10 +142,17 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
     def _free_threads(self) -> asyncio.Semaphore:
         return asyncio.Semaphore(THREADS)
 
+    @cached_property
+    def _few_strangers(self) -> asyncio.Semaphore:
+        return asyncio.Semaphore(STRANGERS_AT_ONCE)
+
     def get_handlers(self, app: Any) -> list[Any]:
-        """The login page, and those of administrators."""
-        enters = (r"/dsportal/enter/([^/]+)", EnterHandler, {"address_of": address_of})
-        return [("/login", ExactLoginHandler), (f"/{again.ADDRESS}", again.AgainHandler), enters]
+        """The login page, what asks for the password again, and how an administrator enters a session."""
+        enters = (r"/dsportal/enter/([^/]+)", EnterHandler, {"address_of": self._address})
+        return [("/login", ExactLoginHandler), *again.HANDLERS, enters]
+
+    def _address(self, request: Any) -> str:
+        return address_of(request, networks(self.trusted_proxies))
 
     def normalize_username(self, username: str) -> str:
         """Names are taken as they are: another spelling was refused before."""
@@ -143,7 +162,7 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
         """Answer who this is; otherwise raise what the login page shows."""
         fields = data if isinstance(data, dict) else {}
         name = fields.get("username")
-        address = address_of(handler.request)
+        address = address_of(handler.request, networks(self.trusted_proxies))
         try:
             identity = await self._verify(name, fields.get("password"), address)
             identity = await self.access.check_login(identity, handler.find_user(identity.name))
@@ -164,14 +183,27 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
         """Those whose password was set since the last look."""
         return self.access.passwords.new(standings)
 
+    async def verify(self, handler: Any, name: str, password: str) -> None:
+        """Check the password of somebody who is logged in; it counts like any other attempt.
+
+        Raises:
+            DirectoryError: it is wrong, or nobody can say.
+        """
+        await self._verify(name, password, address_of(handler.request, networks(self.trusted_proxies)))
+
     async def _verify(self, name: Any, password: Any, address: str) -> Identity:
         """Ask LDAP, unless this name was tried too often from this address."""
         check_spelling(name, password)
         self.attempts.begin(name, address)
         answer_at = self.clock() + REFUSED_AFTER_S
         try:
-            identity = await self._in_thread(name, password)
+            async with self._gate(name, address):
+                identity = await self._in_thread(name, password, address)
+        except TooManyAttempts:
+            self.attempts.take_back(name, address)
+            raise
         except LoginRefused:
+            self.attempts.failed(name, address)
             await self.pause(answer_at - self.clock())
             raise
         except BaseException:
@@ -180,9 +212,30 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
         self.attempts.forget(name, address)
         return identity
 
-    async def _in_thread(self, name: str, password: str) -> Identity:
+    @asynccontextmanager
+    async def _gate(self, name: str, address: str) -> AsyncIterator[None]:
+        """While very many fail, strangers are few at a time: LDAP and our threads stay free for people we know."""
+        if not self.attempts.is_flooded or self.attempts.knows(name, address):
+            yield
+            return
+        try:
+            async with asyncio.timeout(QUEUE_LIMIT_S):
+                await self._few_strangers.acquire()
+        except TimeoutError:
+            raise DirectoryUnavailable(BUSY, detail="very many logins fail; strangers wait") from None
+        try:
+            yield
+        finally:
+            self._few_strangers.release()
+
+    async def _in_thread(self, name: str, password: str, address: str) -> Identity:
         """Ask LDAP in a thread of our own: a silent server stops neither the hub nor what else uses threads."""
         await self._acquire_thread()
+        try:
+            self.attempts.check(name, address)
+        except TooManyAttempts:
+            self._free_threads.release()
+            raise
         verified = asyncio.get_running_loop().run_in_executor(self._threads, self.directory.verify, name, password)
         verified.add_done_callback(self._release_thread)
         try:
@@ -227,17 +280,16 @@ def for_log(name: object) -> str:
     return f"a name not spelled like one ({len(name) if isinstance(name, str) else 0} characters)"
 
 
-def address_of(request: Any) -> str:
+def address_of(request: Any, believed: Iterable[Network] = ()) -> str:
     """The address that a request comes from.
 
-    The proxy runs on the hub's host and appends its client to X-Forwarded-For; that header from anywhere
-    else, and X-Real-Ip from everywhere (which ``remote_ip`` of tornado believes), are what the sender claims.
+    Our proxy runs on the hub's host, appends its client to X-Forwarded-For, and passes on what was there before only
+    from the proxies that the site names; that header from anywhere else, and X-Real-Ip from everywhere (which
+    ``remote_ip`` of tornado believes), are what the sender claims.
     """
     sock = request.connection.stream.socket
     peer = str(sock.getpeername()[0])
     if peer != sock.getsockname()[0]:
         return peer
-    trusted = request.connection.context.trusted_downstream
-    forwarded = [part.strip() for part in request.headers.get("X-Forwarded-For", "").split(",")]
-    named = [address for address in forwarded if address not in trusted]
-    return named[-1] if named and named[-1] else peer
+    trusted = networks(request.connection.context.trusted_downstream)
+    return client_of(peer, request.headers.get("X-Forwarded-For", ""), [*believed, *trusted])

@@ -46,6 +46,7 @@ class Servers:
         settings: the table ``[ldap]``.
         log: gets a line for each bad server.
         clock: seconds, never going back.
+        level: of the lines in the log; what is asked every half minute says it in its own words, once.
     """
 
     def __init__(
@@ -53,10 +54,12 @@ class Servers:
         settings: LdapTable,
         log: logging.Logger = logging.getLogger(__name__),  # noqa: B008
         clock: Callable[[], float] = time.monotonic,
+        level: int = logging.WARNING,
     ) -> None:
         self._settings = settings
         self._log = log
         self._clock = clock
+        self._level = level
         self._bad_until: dict[str, float] = {}
         self._trusted = TrustedCertificates(settings.ca_file)
 
@@ -87,7 +90,7 @@ class Servers:
                 return work(server)
             except ServerFault as fault:
                 self._bad_until[server] = self._clock() + BAD_FOR_S
-                self._log.warning("LDAP server %s cannot be used: %s", server, fault)
+                self._log.log(self._level, "LDAP server %s cannot be used: %s", server, fault)
                 faults.append(f"{server}: {fault}")
         raise DirectoryUnavailable(UNAVAILABLE, detail="; ".join(faults))
 

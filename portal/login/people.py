@@ -14,6 +14,7 @@ from portal.site import Standing
 FRESH_S = 30.0  # nobody is asked about more often
 GATHER_S = 0.05  # a hub that comes back hears of all its people within a moment
 ANSWER_WITHIN_S = 2.0  # no page waits longer for a directory that is silent
+THREADS = 5  # one for the question about many, the others for those who are just logging in
 Look = Callable[[Collection[str]], dict[str, Standing]]
 
 
@@ -38,12 +39,12 @@ class People:
         self._log = log
         self._clock = clock
         self._known: dict[str, Standing] = {}
-        self._asked_at: dict[str, float] = {}
+        self._asked_at: dict[str, float] = {}  # when the question began that was answered last, or was not
         self._wanted: set[str] = set()
         self._next: asyncio.Future[None] | None = None
         self._asking: dict[str, asyncio.Future[None]] = {}
         self._one_at_a_time = asyncio.Lock()
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="people")
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="people")
         self.silent = ""  # the source's words while it does not answer
 
     async def standings(self, names: Collection[str]) -> dict[str, Standing]:
@@ -60,7 +61,9 @@ class People:
     async def standing_now(self, name: str) -> Standing | None:
         """What the source says of one person who is just logging in: nothing of before counts."""
         self.forget(name)
-        return await self.standing(name)
+        asked = asyncio.ensure_future(self._question({name}))  # at once: not after the question about all others
+        await asyncio.wait([asked], timeout=ANSWER_WITHIN_S)
+        return self._known.get(name)
 
     def forget(self, name: str) -> None:
         """Nothing of before counts for somebody who is just logging in."""
@@ -86,22 +89,30 @@ class People:
             names = self._wanted
             self._wanted = set()
             self._next = None
-            try:
-                found = await asyncio.get_running_loop().run_in_executor(self._threads, self._look, names)
-            except PortalError as error:
-                self._is_silent(error.detail)
-            except Exception as error:  # whatever it is, it is no word about anybody
-                self._log.exception("The question who may use the portal failed")
-                self.silent = str(error) or type(error).__name__
-            else:
-                self._known |= found
-                self._is_back()
-            self._asked_at |= dict.fromkeys(names, self._clock())
+            await self._question(names)
             for name in names:
                 self._asking.pop(name, None)
 
+    async def _question(self, names: Collection[str]) -> None:
+        """Ask, and keep what is said of those of whom nothing newer is known."""
+        began = self._clock()
+        found: dict[str, Standing] = {}
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(self._threads, self._look, names)
+        except PortalError as error:
+            self._is_silent(error.detail)
+        except Exception as error:  # whatever it is, it is no word about anybody
+            self._log.exception("The question who may use the portal failed")
+            self.silent = str(error) or type(error).__name__
+        else:
+            self._is_back()
+        for name in names:
+            if began >= self._asked_at.get(name, began):
+                self._asked_at[name] = began
+                self._known |= {name: found[name]} if name in found else {}
+
     def _is_silent(self, why: str) -> None:
-        if self.silent != why:
+        if not self.silent:  # the next reason is often another one: a server that refused is a server that is silent
             self._log.warning("Nobody says who may use the portal; everybody stays who was there. %s", why)
         self.silent = why
 

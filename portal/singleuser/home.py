@@ -16,8 +16,11 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from portal.launcher import open_regular
+
 TEMPLATES = "templates"
 MANIFEST = Path(".local/share/dsportal/templates.json")
+READ_MAX = 64 * 2**20
 LEFT_OUT = ("__pycache__",)
 
 
@@ -65,7 +68,7 @@ class Manifest:
     def read(cls, home: Path) -> Manifest:
         """The manifest of a home; an unreadable one counts as empty, so that nothing of it is trusted."""
         try:
-            known = json.loads((home / MANIFEST).read_bytes())
+            known = json.loads(_read(home / MANIFEST))
             return cls(home, _texts(known["copies"]), _texts(known["links"]))
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return cls(home, {}, {})
@@ -177,9 +180,15 @@ def _hash(content: bytes) -> str:
 def _hash_of(path: Path) -> str:
     """The hash of a file; '' when the person does not let it be read, so that it counts as changed."""
     try:
-        return _hash(path.read_bytes())
+        return _hash(_read(path))
     except PermissionError:
         return ""
+
+
+def _read(path: Path) -> bytes:
+    """A file of the person's: no link, no pipe, and no more of it than any file of ours is long."""
+    with open_regular(path) as file:
+        return file.read(READ_MAX)
 
 
 def _replace(target: Path, content: bytes) -> None:

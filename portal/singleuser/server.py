@@ -26,10 +26,10 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from portal import data
-from portal.launcher import ENVIRONMENT_FILE
 from portal.session_settings import ANNOUNCE_EVERY, TLS, SessionSettings
-from portal.singleuser import quick_start
+from portal.singleuser import environment_file, quick_start
 from portal.singleuser.home import prepare_home
+from portal.singleuser.hub_token import token
 from portal.singleuser.runtime import remove_leftovers, runtime_folder
 from portal.singleuser.shutdown import Ending, wake_on_signals
 
@@ -39,7 +39,7 @@ REPEAT_EVERY_S = 120.0  # a thousand sessions are eight short requests in a seco
 REPEAT_SOON_S = 10.0  # the hub was away: it may have been restored from a backup
 FAREWELL_TIMEOUT_S = 2
 HOME_WAIT_S = 10
-HUB_ANSWER_S = 25  # for so long a session believes what the hub has said of who asks; JupyterHub's own is 300
+HUB_ANSWER_S = 20  # for so long a session believes what the hub has said of who asks; JupyterHub's own is 300
 REFUSALS = 60  # two minutes of them, one after the other or not
 TLS_FILES = {  # what JupyterHub's single-user server and its calls of the hub read
     "keyfile": "JUPYTERHUB_SSL_KEYFILE",
@@ -52,7 +52,8 @@ def main() -> None:
     """Run the session whose folder is the first argument (none: the environment is the process's own)."""
     started_with = dict(os.environ)
     for folder in sys.argv[1:]:
-        os.environ.update(json.loads((Path(folder) / ENVIRONMENT_FILE).read_text()))
+        os.environ.update(environment_file.read(Path(folder)))
+    token.take(os.environ)
     hostname = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"]).hostname
     handed_on = quick_start.handed_on(os.environ)
     listener = handed_on or listen(hostname or "127.0.0.1")
@@ -176,7 +177,7 @@ def farewell() -> None:
 def post(name: str, body: Mapping[str, object], timeout_s: float) -> int:
     """The status that the hub answers to ``POST dsportal/NAME``, asked directly: it is never behind a web proxy."""
     hub = urlsplit(os.environ["JUPYTERHUB_API_URL"])
-    headers = {"Authorization": f"token {os.environ['JUPYTERHUB_API_TOKEN']}", "Content-Type": "application/json"}
+    headers = {"Authorization": f"token {token.text}", "Content-Type": "application/json"}
     connection = connect(hub.scheme, hub.netloc, timeout_s)
     try:
         connection.request("POST", f"{hub.path.rstrip('/')}/dsportal/{name}", json.dumps(body), headers)
@@ -206,6 +207,7 @@ EXTENSIONS = {
     "portal.singleuser.extension": True,
     "jupyter_server_proxy": False,
 }
+DEBUGGER_CLASSES = ("PortalKernelSpecManager", "PortalKernelConnection", "ModuleProvisioner")
 
 
 def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
@@ -215,6 +217,7 @@ def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
             "root_dir": str(files_of(settings)),
             "kernel_manager_class": "portal.kernels.manager.PortalKernelManager",
             "kernel_spec_manager_class": "portal.kernels.manager.PortalKernelSpecManager",
+            "kernel_websocket_connection_class": "portal.kernels.connection.PortalKernelConnection",
             "allow_remote_access": True,
             "allow_root": os.geteuid() == 0,  # only where root itself asked for it: in the local mode
         },
@@ -222,6 +225,8 @@ def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
         # With TCP another person of the node can read a kernel's output.
         "KernelManager": {"transport": "ipc"},
         "KernelSpecManager": {"ensure_native_kernel": False},
+        # A debugger listens on the node for whoever comes first.
+        **{name: {"debugger": settings.debugger} for name in DEBUGGER_CLASSES},
         "LabApp": {
             "extension_manager": "readonly",
             "news_url": None,  # a compute node has no way out, and the question covers the page
@@ -270,6 +275,7 @@ def serve(
             ending.serving(lambda: self.io_loop.add_callback(self.stop), asyncio.get_running_loop())
             return True
 
+    token.give_to_server()
     JupyterHubSingleUser.serverapp_class = SessionServerApp
     JupyterHubSingleUser.serverapp_config = {"jpserver_extensions": dict(EXTENSIONS)}
     JupyterHubSingleUser.launch_instance(argv=[])

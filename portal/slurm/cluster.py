@@ -17,7 +17,7 @@ from portal.slurm.accounting import FORGOTTEN, JobEnd
 from portal.slurm.jobs import SessionJob
 from portal.slurm.runner import Result, RunError, Runner, run
 from portal.slurm.snapshot import NodesSnapshot, PartitionsSnapshot, QueueSnapshot, SnapshotCache, in_thread
-from portal.slurm.submission import LauncherAsPerson, Submission, job_name
+from portal.slurm.submission import LauncherAsPerson, Submission, Turns, job_name, remember
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +43,7 @@ class Cluster:
 
     Attributes:
         unfinished: the person of each session whose secrets may lie in a home still, by its key.
+        clean_ups: the turns of the people whose sessions are finished while nobody waits for it.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Cluster:
         self._partitions = SnapshotCache(self._query_partitions, PartitionsSnapshot(), clock, "Slurm (partitions)")
         self._job_queries = asyncio.Semaphore(JOB_QUERIES_AT_ONCE)
         self.unfinished: dict[str, str] = {}
-        self._clean_ups = asyncio.Semaphore(CLEAN_UPS_AT_ONCE)
+        self.clean_ups = Turns(CLEAN_UPS_AT_ONCE)
 
     def now(self) -> float:
         """The time on the clock of the snapshots."""
@@ -154,8 +155,7 @@ class Cluster:
         Raises:
             SlurmUnavailable: it is not known whether the job was cancelled.
         """
-        self.unfinished.pop(key, None)
-        self.unfinished[key] = username  # the last one: what cannot be finished keeps no other waiting
+        remember(self.unfinished, key, username)
         try:
             answer = await self._launcher.call(username, {"verb": "finish", "key": key, "job_id": job_id})
         except AccountGone:
@@ -187,8 +187,8 @@ class Cluster:
         return ""
 
     async def clean_up(self, username: str, key: str) -> None:
-        """Remove the secrets of a session whose job has ended: few at a time, so that nobody waits for them."""
-        async with self._clean_ups:
+        """Remove the secrets of a session whose job has ended, in the person's turn, so that nobody waits for them."""
+        async with self.clean_ups.of(username):
             try:
                 await self.finish(username, key)
             except SlurmUnavailable as error:

@@ -7,11 +7,14 @@ input and ends in a file that only the person can read.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from portal.errors import AccountGone, SlurmUnavailable
 from portal.request import SessionRequest
@@ -23,6 +26,8 @@ NOT_HANDED_ON = (
     "The session could not be handed to Slurm: your home, or the cluster's list of accounts, does not answer. "
     "Try again in some minutes; if it stays so, tell your administrator (portal doctor)."
 )
+PATIENCE_S = 5.0
+UNFINISHED_PER_PERSON = 20
 JOB_NAME_PREFIX = "dsportal-"
 KEY_LENGTH = 16
 _KEY = re.compile(r"[0-9a-f]{16}\Z")
@@ -109,3 +114,39 @@ class LauncherAsPerson:
             "The portal could not act for you on this cluster; tell your administrator (portal doctor).",
             detail=f"portal-launch, exit status {done.returncode}: {message}",
         )
+
+
+class Turns:
+    """Work as people that nobody waits for: one at a time for each person, few at a time in all.
+
+    What takes longer than :data:`PATIENCE_S` goes on, but without its place: the homes that hang, or that somebody
+    made slow, keep nobody else waiting, however many they are.
+    """
+
+    def __init__(self, at_once: int) -> None:
+        self._places = asyncio.Semaphore(at_once)
+        self._people: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def of(self, person: str) -> AsyncIterator[None]:
+        """This person's turn, as soon as it comes."""
+        own = self._people.setdefault(person, asyncio.Lock())
+        async with own:
+            await self._places.acquire()
+            place = ExitStack()
+            place.callback(self._places.release)
+            patience = asyncio.get_running_loop().call_later(PATIENCE_S, place.close)
+            try:
+                yield
+            finally:
+                patience.cancel()
+                place.close()  # once, whoever is first
+
+
+def remember(unfinished: dict[str, str], key: str, person: str) -> None:
+    """Note a session as the last of ``unfinished``; of a person with very many of them the oldest is forgotten."""
+    unfinished.pop(key, None)
+    theirs = [known for known, owner in unfinished.items() if owner == person]
+    for oldest in theirs[: max(0, len(theirs) + 1 - UNFINISHED_PER_PERSON)]:
+        del unfinished[oldest]
+    unfinished[key] = person

@@ -12,6 +12,7 @@ import re
 import secrets
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 from argparse import Namespace
@@ -140,6 +141,10 @@ class Hub:
         """A connection to the hub itself, past the proxy."""
         return Connection(self.port + 81, {"Authorization": f"token {TOKEN}"})
 
+    def inner_tls(self) -> ssl.SSLContext | None:
+        """What the hub itself is known by to its proxy; ``None`` where they speak without TLS."""
+        return None
+
     async def add_users(self, names: Sequence[str]) -> None:
         """Make the hub know people."""
         async with self.direct() as connection:
@@ -169,7 +174,8 @@ class Hub:
 
     async def routes(self) -> set[str]:
         """The names of the people whose sessions the proxy knows: those that are ready."""
-        async with Connection(self.port + 1, {"Authorization": f"token {PROXY_TOKEN}"}) as connection:
+        token = {"Authorization": f"token {PROXY_TOKEN}"}
+        async with Connection(self.port + 1, token, tls=self.inner_tls()) as connection:
             answer = await connection.request("GET", "/api/routes")
         found = (re.match(r"/user/([^/]+)", path) for path in json.loads(answer.body))
         return {match[1] for match in found if match}
@@ -207,6 +213,15 @@ class Ours(Hub):
         """Our form's fields."""
         return {"partition": PENDING_PARTITION if waits else "sxm2", "gpus": 0, "hours": 1}
 
+    def inner_tls(self) -> ssl.SSLContext | None:
+        """As ``portal.internal_ssl`` is by default; the stubs, which are one server, have no certificates."""
+        if self.stub:
+            return None
+        folder = self.folder / "state/internal-ssl"
+        context = ssl.create_default_context(cafile=folder / "hub-ca_trust.crt")
+        context.load_cert_chain(folder / "hub-internal/hub-internal.crt", folder / "hub-internal/hub-internal.key")
+        return context
+
     def prepare(self) -> None:
         """The settings file."""
         super().prepare()
@@ -214,7 +229,8 @@ class Ours(Hub):
         texts = {"state_folder": f"{self.folder}/state", "extra_config": f"{self.folder}/extra", "domain": ""}
         texts |= {"launcher": f"{STUB}/launch"} if self.stub else {}
         text = SITE.read_text()
-        for key, value in {**ports, **{key: json.dumps(text) for key, text in texts.items()}}.items():
+        inner = {"internal_ssl": "false"} if self.stub else {}
+        for key, value in {**ports, **inner, **{key: json.dumps(text) for key, text in texts.items()}}.items():
             text = re.sub(rf"^{key}\s*=.*\n", "", text, flags=re.MULTILINE)
             text = text.replace("[portal]\n", f"[portal]\n{key} = {value}\n")
         if self.stub:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -36,6 +37,7 @@ class Connection:
     port: int
     headers: Mapping[str, str] = field(default_factory=dict)
     cookies: dict[str, str] = field(default_factory=dict)
+    tls: ssl.SSLContext | None = None
     _streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def __aenter__(self) -> Connection:
@@ -81,7 +83,7 @@ class Connection:
     async def _exchange(self, text: bytes) -> Answer:
         async with asyncio.timeout(LIMIT_S):
             if self._streams is None:
-                self._streams = await asyncio.open_connection("127.0.0.1", self.port)
+                self._streams = await asyncio.open_connection("127.0.0.1", self.port, ssl=self.tls)
             reader, writer = self._streams
             writer.write(text)
             answer = await read_answer(reader)

@@ -255,8 +255,9 @@ def test_the_control_panel_shows_the_session(control_panel: Page) -> None:
     picture(control_panel, "13-control-panel")
 
 
-def test_the_server_page_says_what_is_unusual_about_a_session(control_panel: Page) -> None:
+def test_the_server_page_says_what_is_unusual_about_a_session(page: Page, control_panel: Page) -> None:
     [job] = jobs_of("alice")
+    page.goto("about:blank")  # six requests of JupyterLab that wait for its server are all that Chromium has at a time
 
     sh("scontrol", "suspend", str(job.id))
     reads(control_panel, "Suspended", within_s=40)  # the hub looks every 12 s

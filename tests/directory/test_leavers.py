@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from portal.errors import DirectoryUnavailable, SiteError
-from portal.login.accounts import IN_A_FILTER, ServiceAccount
+from portal.login.accounts import AT_ONCE, ServiceAccount
 from portal.login.directory import Directory
 from portal.login.entries import is_later
 from portal.site import Standing
@@ -178,12 +178,20 @@ def test_a_server_that_does_not_answer_sends_nobody_away(server: Slapd, account:
         account.look(["alice"])
 
 
+def test_groups_below_a_folder_that_is_not_there_prove_nothing(
+    server: Slapd, settings_of: Callable[..., LdapTable]
+) -> None:
+    lost = ServiceAccount(settings_of(server, group_base="ou=missing,dc=cluster,dc=example"))
+
+    assert lost.look(["alice"]) == {}
+
+
 def test_many_people_are_looked_up_together(server: Slapd, account: ServiceAccount) -> None:
-    names = [f"nobody{number}" for number in range(2 * IN_A_FILTER - 1)]
+    names = [f"nobody{number}" for number in range(2 * AT_ONCE - 1)]
 
     found = account.look(["alice", *names])
 
     assert found.keys() == {"alice", *names}
     assert all(found[name] == Standing("not in the directory any more") for name in names)
-    assert server.logins == 1
+    assert server.logins == 2
     assert server.count(rf'SRCH base="{PEOPLE}" scope=1') == 2

@@ -90,9 +90,9 @@ class StubHub(FaultHub):
         """As every test's hub, with the stub's launcher."""
         super().prepare()
         text = self.site_file.read_text()
-        self.site_file.write_text(
-            re.sub("^launcher = .*$", f'launcher = "{STUB / "launch"}"', text, flags=re.MULTILINE)
-        )
+        text = re.sub("^launcher = .*$", f'launcher = "{STUB / "launch"}"', text, flags=re.MULTILINE)
+        plain = "internal_ssl = false"  # one server answers for all of them: no certificate of a person's own
+        self.site_file.write_text(text.replace("[portal]\n", f"[portal]\n{plain}\n"))
         (self.folder / "extra" / "stubs.py").write_text(
             "c.JupyterHub.allow_named_servers = True\n"
             f'c.JupyterHub.services.append({{"name": "faults", "api_token": "{self.token}"}})\n'

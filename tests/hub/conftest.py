@@ -37,6 +37,7 @@ class Hub:
         self.site_file = folder / "site.toml"
         self.log_file = folder / "hub.log"
         self.url = f"{'https' if 'certificate' in settings else 'http'}://127.0.0.1:{port}"
+        self.command = VENV_BIN / "portal"
         self._process: subprocess.Popen[bytes] | None = None
 
     def prepare(self) -> None:
@@ -65,17 +66,17 @@ class Hub:
         return [note for note in loop_watch.read(self.folder / LOOP_NOTES) if loop_watch.waits(note)]
 
     def start(self) -> None:
-        """Start it and wait until its login page answers."""
-        command = ["runuser", "-u", "portal", "--", str(VENV_BIN / "portal"), "up", "--site", str(self.site_file)]
+        """Start it and wait until it answers."""
+        argv = ["runuser", "-u", "portal", "--", str(self.command), "up", "--site", str(self.site_file)]
         with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd="/", start_new_session=True)
+            self._process = subprocess.Popen(argv, stdout=log, stderr=log, cwd="/", start_new_session=True)
         eventually(self._answers, "the hub answers", within_s=60)
 
     def _answers(self) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, self.log_file.read_text()[-3000:]
         try:
-            return httpx.get(f"{self.url}/hub/login", trust_env=False, verify=False).status_code == 200  # noqa: S501
+            return httpx.get(f"{self.url}/hub/health", trust_env=False, verify=False).status_code == 200  # noqa: S501
         except httpx.HTTPError:
             return False
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sqlite3
 import ssl
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -24,7 +27,6 @@ def hub_with_tls() -> Iterator[Hub]:
     """A hub whose inner connections are encrypted; its own address is plain, as behind a site's web server."""
     ours = Hub(Path("/cluster/test-internal-ssl"), PORT)
     ours.prepare()
-    ours.site_file.write_text(ours.site_file.read_text().replace("[portal]\n", "[portal]\ninternal_ssl = true\n"))
     ours.watch_loop()
     ours.start()
     yield ours
@@ -74,3 +76,48 @@ def test_a_session_that_waits_is_taken_up_after_a_restart_of_the_hub(hub_with_tl
         sh("scontrol", "update", f"PartitionName={CLOSED}", "State=UP")
         alice.stop()
         alice.http.close()
+
+
+def test_sessions_from_before_internal_tls_go_on_when_it_is_switched_on() -> None:
+    """One that runs and one that waits; their states are those of a version that did not know of it."""
+    hub = Hub(Path("/cluster/test-internal-ssl-later"), PORT)
+    hub.prepare()
+    with_tls = hub.site_file.read_text()
+    hub.site_file.write_text(with_tls.replace("[portal]\n", "[portal]\ninternal_ssl = false\n"))
+    hub.start()
+    people = {name: Person(name, hub.url) for name in ("alice", "bob")}
+    try:
+        for person in people.values():
+            assert person.login().status_code == 200
+        sh("scontrol", "update", f"PartitionName={CLOSED}", "State=DOWN")
+        people["bob"].spawn(gpus="0", partition=CLOSED)
+        jobs = {"bob": eventually(lambda: jobs_of("bob"), "the job waits"), "alice": [people["alice"].start(gpus="0")]}
+        hub.end()
+        forget_tls(hub.folder / "state" / "jupyterhub.sqlite")
+
+        hub.site_file.write_text(with_tls)
+        hub.start()
+        eventually(people["alice"].is_ready, "the session goes on", within_s=30)
+        sh("scontrol", "update", f"PartitionName={CLOSED}", "State=UP")
+        eventually(people["bob"].is_ready, "the one that waited runs", within_s=60)
+        assert {name: jobs_of(name) for name in people} == jobs
+
+        people["alice"].stop()
+        people["alice"].start(gpus="0")
+        assert re.search(r"user/alice/? => https://", hub.log()), "the next one has TLS"
+    finally:
+        sh("scontrol", "update", f"PartitionName={CLOSED}", "State=UP")
+        for person in people.values():
+            person.stop()
+            person.http.close()
+        hub.stop()
+
+
+def forget_tls(database: Path) -> None:
+    """Take away from each session's state what a version before did not write."""
+    with closing(sqlite3.connect(database)) as db, db:
+        rows = db.execute("SELECT id, state FROM spawners WHERE state LIKE '%token%'").fetchall()
+        assert rows
+        for number, text in rows:
+            state = {key: value for key, value in json.loads(text).items() if key != "tls"}
+            db.execute("UPDATE spawners SET state = ? WHERE id = ?", (json.dumps(state), number))

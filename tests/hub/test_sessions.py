@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import httpx
 import pytest
 
+from portal.hub.database import FILE
 from portal.launcher import ENVIRONMENT_FILE, SESSIONS
 from portal.request import SessionRequest
 from portal.site import load
@@ -303,7 +306,16 @@ def _token_of(person: Person) -> str:
     return str(person.api("POST", f"/users/{person.name}/tokens", json={"note": "test"}).json()["token"])
 
 
-def test_the_callback_takes_a_port_from_a_starting_session_and_nothing_else(people: dict[str, Person]) -> None:
+def announced_port(hub: Hub, name: str) -> int:
+    """Where the database says that a person's session listens."""
+    query = "SELECT spawners.state FROM spawners JOIN users ON users.id = user_id WHERE users.name = ?"
+    with closing(sqlite3.connect(hub.folder / "state" / FILE)) as database:
+        return int(json.loads(database.execute(query, (name,)).fetchone()[0])["port"])
+
+
+def test_the_callback_takes_a_port_from_a_starting_session_and_nothing_else(
+    hub: Hub, people: dict[str, Person]
+) -> None:
     alice = people["alice"]
     job_id = alice.start(gpus="0")
     (file,) = (home("alice") / SESSIONS).rglob(ENVIRONMENT_FILE)
@@ -313,7 +325,12 @@ def test_the_callback_takes_a_port_from_a_starting_session_and_nothing_else(peop
         headers = {"Authorization": f"token {token}"}
         return httpx.post(f"{URL}{path}", json=body, headers=headers, trust_env=False).status_code
 
+    before = len(hub.log())
+    port = announced_port(hub, alice.name)
+    assert call({"port": port, "restarts": 0}) == 204, "a server says the same again, for ever"
     assert call({"port": 5000}) == 409
+    eventually(lambda: "409 POST /hub/api/dsportal/ready" in hub.log()[before:], "a refusal is logged")
+    assert "204 POST /hub/api/dsportal/ready" not in hub.log()[before:], "the same again is not"
     assert call({"port": "5000"}) == 400
     assert call({"port": 5000, "exec_prefix": "id"}) == 400
     assert call({"exec_prefix": "id"}) == 400

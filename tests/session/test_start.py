@@ -28,6 +28,7 @@ from portal import data
 from tests.session.session_server import DEADLINE_S, wait_for
 from tests.session.stub_hub import PERSON, PREFIX, TOKEN, StubHub
 
+IN_ITS_FILE = ("DSPORTAL_TLS", "DSPORTAL_SESSION")
 COMMAND = ["-I", "-m", "portal.singleuser.server"]
 SIGNALLED = 128 + signal.SIGTERM
 ASKED = (
@@ -79,7 +80,7 @@ class Session:
         (self.home / "notes.txt").write_text("a file")
         settings = {"title": "Test", "notebooks": str(data.folder("notebooks"))}
         given = {**hub.environment(), "DSPORTAL_SESSION": json.dumps(settings)}
-        given |= {name: environment.pop(name) for name in list(environment) if name in ("DSPORTAL_TLS",)}
+        given |= {name: environment.pop(name) for name in list(environment) if name in IN_ITS_FILE}
         (folder / "environment.json").write_text(json.dumps(given))
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -99,13 +100,14 @@ class Session:
         assert self.process.poll() is None, self.log.read_text()
         return True
 
-    def ask(self, path: str, method: str = "GET", token: str = TOKEN) -> tuple[int, str]:
+    def ask(self, path: str, method: str = "GET", token: str = TOKEN, body: object = None) -> tuple[int, str]:
         """Status and text of an answer; a server that does not serve yet is waited for."""
         kind: Any = http.client.HTTPSConnection if self.tls else http.client.HTTPConnection
         more = {"context": self.tls} if self.tls else {}
         connection = kind("127.0.0.1", self.port, timeout=DEADLINE_S, **more)
         try:
-            connection.request(method, PREFIX + path, headers={"Authorization": f"token {token}"} if token else {})
+            headers = {"Authorization": f"token {token}"} if token else {}
+            connection.request(method, PREFIX + path, None if body is None else json.dumps(body), headers)
             answer = connection.getresponse()
             return answer.status, answer.read().decode(errors="replace")
         finally:

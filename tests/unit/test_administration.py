@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -94,27 +93,6 @@ def test_a_site_names_administrators_of_jupyterhub_in_two_ways() -> None:
 
 
 # -- the password once more ------------------------------------------------------------------------------------
-
-
-def test_a_password_counts_for_fifteen_minutes_and_for_its_own_login() -> None:
-    now = 0.0
-    passwords = again.Passwords(lambda: now)
-    passwords.note(("carol", "here"))
-
-    now = 899.0
-    assert passwords.is_recent(("carol", "here"))
-    assert not passwords.is_recent(("carol", "elsewhere"))
-    now = 900.0
-    assert not passwords.is_recent(("carol", "here"))
-
-
-def test_the_logins_that_are_remembered_are_bounded_and_the_oldest_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(again, "MOST", 2)
-    passwords = again.Passwords()
-    for name in ("a", "b", "a", "c"):
-        passwords.note((name, ""))
-
-    assert [passwords.is_recent((name, "")) for name in ("a", "b", "c")] == [True, False, True]
 
 
 def test_every_handler_of_the_rest_api_stands_behind_the_question_and_stays_what_it_is() -> None:
@@ -216,15 +194,3 @@ def test_an_entry_of_another_day_says_its_day() -> None:
 
     assert today == f"dave, an administrator, entered your session at {now:%H:%M %Z}: So."
     assert before == f"carol, an administrator, entered your session on 2026-01-05 at {long_ago:%H:%M %Z}: Why."
-
-
-def test_a_login_of_the_same_person_in_another_browser_is_another_one() -> None:
-    settings: dict[str, Any] = {}
-    user = SimpleNamespace(cookie_id="of carol")
-    request = SimpleNamespace(settings=settings, current_user=user, get_session_cookie=lambda: "one")
-    other = SimpleNamespace(settings=settings, current_user=user, get_session_cookie=lambda: "two")
-
-    again.note(request, user)
-
-    assert again.is_recent(request)
-    assert not again.is_recent(other)

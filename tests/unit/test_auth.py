@@ -15,8 +15,18 @@ import pytest
 from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed, PortalError, SiteError
 from portal.login import auth
 from portal.login.access import Access
-from portal.login.attempts import FAILURES, REMEMBERED, WITHIN_S, Attempts, TooManyAttempts
+from portal.login.attempts import (
+    FAILURES,
+    FAILURES_OF_ADDRESS,
+    FAILURES_OF_ALL,
+    FAILURES_OF_NAME,
+    WITHIN_S,
+    Attempts,
+    TooManyAttempts,
+    Window,
+)
 from portal.login.auth import (
+    STRANGERS_AT_ONCE,
     THREADS,
     LDAPAuthenticator,
     Refusal,
@@ -253,15 +263,88 @@ def test_one_attempt_is_free_again_for_each_that_grows_old() -> None:
         attempts.begin("alice", "here")
 
 
-def test_a_flood_of_names_neither_fills_the_memory_nor_forgets_the_newest() -> None:
-    attempts = Attempts(lambda: 0.0)
-    for number in range(REMEMBERED + 500):
-        attempts.begin(f"name{number}", "here")
+def test_invented_names_fill_no_memory_and_push_out_nothing_that_was_tried_often() -> None:
+    window = Window(lambda: 0.0, remembered=100)
     for _ in range(FAILURES):
-        attempts.begin("alice", "here")
-    with pytest.raises(TooManyAttempts):
-        attempts.begin("alice", "here")
-    assert len(attempts._begun) <= REMEMBERED
+        window.add("alice")
+    for number in range(1000):
+        window.add(f"name{number}")
+        assert len(window.happened) <= 100
+
+    assert len(window.of("alice")) == FAILURES
+    assert len(window.of("name999")) == 1, "nor the newest"
+
+
+async def test_invented_names_from_one_address_reach_ldap_some_hundred_times_and_then_no_more(
+    authenticator: LDAPAuthenticator, directory: FakeDirectory
+) -> None:
+    guesses = [refusal(authenticator, login(f"name{number}", "wrong")) for number in range(3000)]
+
+    refused = await asyncio.gather(*guesses)
+
+    assert directory.asked <= FAILURES_OF_ADDRESS + 2 * THREADS  # those that were on their way
+    assert [error.headers for error in refused if error.status_code == 429][-1] == {"Retry-After": "300"}
+    elsewhere = handler(X_Forwarded_For="198.51.100.7")
+    assert await authenticator.authenticate(elsewhere, login()), "nobody elsewhere is concerned"
+
+
+async def test_who_has_logged_in_from_an_address_is_not_locked_out_by_others_there(
+    authenticator: LDAPAuthenticator,
+) -> None:
+    await authenticator.authenticate(handler(), login())
+    for number in range(FAILURES_OF_ADDRESS):
+        authenticator.attempts.failed(f"name{number}", "10.0.0.1")
+
+    assert await authenticator.authenticate(handler(), login())
+    assert (await refusal(authenticator, login("bob"))).status_code == 429
+
+
+async def test_many_addresses_cannot_guess_one_password_and_its_owner_still_logs_in_from_where_she_did(
+    authenticator: LDAPAuthenticator, directory: FakeDirectory
+) -> None:
+    await authenticator.authenticate(handler(), login())
+    for number in range(FAILURES_OF_NAME + 20):
+        await refusal(authenticator, login("alice", "guess"), handler(X_Forwarded_For=f"198.51.100.{number}"))
+
+    assert directory.asked == 1 + FAILURES_OF_NAME
+    assert await authenticator.authenticate(handler(), login())
+
+
+async def test_the_addresses_of_one_ipv6_network_count_as_one(authenticator: LDAPAuthenticator) -> None:
+    for number in range(FAILURES):
+        await refusal(authenticator, login("alice", "guess"), handler(X_Forwarded_For=f"2001:db8::{number:x}"))
+
+    refused = await refusal(authenticator, login("alice", "guess"), handler(X_Forwarded_For="2001:db8::ffff"))
+
+    assert refused.status_code == 429
+
+
+async def test_two_hundred_people_log_in_from_one_address_although_some_of_them_mistype(
+    authenticator: LDAPAuthenticator, directory: FakeDirectory
+) -> None:
+    typos = [refusal(authenticator, login(f"u{number}", "rihgt")) for number in range(100)]
+    assert {error.status_code for error in await asyncio.gather(*typos)} == {403}
+
+    people = await asyncio.gather(*(authenticator.authenticate(handler(), login(f"u{n}")) for n in range(200)))
+
+    assert len(people) == 200
+
+
+async def test_while_very_many_logins_fail_strangers_are_few_at_a_time_and_people_who_are_known_do_not_wait(
+    authenticator: LDAPAuthenticator, directory: FakeDirectory
+) -> None:
+    await authenticator.authenticate(handler(), login())
+    for number in range(FAILURES_OF_ALL):
+        authenticator.attempts.failed(f"name{number}", f"address{number}")
+    directory.waits_for = threading.Event()
+    strangers = [asyncio.create_task(authenticator.authenticate(handler(), login(f"u{n}"))) for n in range(20)]
+    known = asyncio.create_task(authenticator.authenticate(handler(), login()))
+    await asyncio.wait(strangers, timeout=0.2)
+
+    assert directory.at_once == STRANGERS_AT_ONCE + 1
+    directory.waits_for.set()
+    assert (await known)["name"] == "alice"
+    assert len(await asyncio.gather(*strangers)) == 20
 
 
 async def test_a_silent_directory_stops_neither_the_loop_nor_other_threads(

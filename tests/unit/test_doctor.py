@@ -502,3 +502,23 @@ async def test_a_look_that_blocks_does_not_stop_the_others(site: Site) -> None:
         released.set()
 
     await asyncio.gather(report.threaded(blocks)(site, ScriptedHost()), release())
+
+
+@pytest.mark.parametrize(
+    ("portal", "kernels", "words"),
+    [
+        ({}, {}, ["ok"]),
+        ({"internal_ssl": False}, {}, ["warning portal.internal_ssl"]),
+        ({}, {"debugger": True}, ["warning kernels.debugger"]),
+        ({"internal_ssl": False}, {"debugger": True}, ["warning portal.internal_ssl", "warning kernels.debugger"]),
+    ],
+)
+async def test_what_lets_neighbours_on_a_node_in_is_a_warning(
+    site: Site, portal: dict[str, bool], kernels: dict[str, bool], words: list[str]
+) -> None:
+    changed = {"portal": site.portal.model_copy(update=portal), "kernels": site.kernels.model_copy(update=kernels)}
+    (group,) = (group for group in report.GROUPS if group.what == "neighbours")
+
+    found = await report._checked(group, site.model_copy(update=changed), ScriptedHost())
+
+    assert [" ".join([check.result, *check.repair.split()[1:2]]) for check in found] == words

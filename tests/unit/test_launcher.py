@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +113,59 @@ def test_logs_of_long_ago_are_forgotten(slurm: list[list[str]], tmp_path: Path) 
 
     assert not (sessions / f"{0:016x}").exists()
     assert (sessions / f"{launcher.KEPT_LOGS + 4:016x}").exists()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "link to nothing", "folder", "link to a file"])
+def test_whatever_lies_in_the_place_of_the_log_an_end_waits_for_nobody_and_follows_no_link(
+    slurm: list[list[str]], tmp_path: Path, kind: str
+) -> None:
+    log = tmp_path / launcher.SESSIONS / KEY / launcher.LOG_FILE
+    log.parent.mkdir(parents=True)
+    (tmp_path / "words").write_text("of another file")
+    os.mkfifo(tmp_path / "pipe")
+    put: dict[str, Callable[[], object]] = {
+        "pipe": lambda: os.mkfifo(log),
+        "link to a pipe": lambda: log.symlink_to(tmp_path / "pipe"),
+        "link to nothing": lambda: log.symlink_to(tmp_path / "nothing"),
+        "folder": log.mkdir,
+        "link to a file": lambda: log.symlink_to(tmp_path / "words"),
+    }
+    put[kind]()
+
+    answer = finished_within(10)
+
+    assert answer == {"ok": True, "message": "", "log": ""}
+
+
+def finished_within(timeout_s: float) -> dict[str, object]:
+    """A finish in a thread: one that waits for ever ends the test all the same."""
+    answers: list[dict[str, object]] = []
+    request = {"verb": "finish", "key": KEY, "job_id": "42"}
+    working = threading.Thread(target=lambda: answers.append(launcher.handle(request)), daemon=True)
+    working.start()
+    working.join(timeout_s)
+    assert answers, f"no answer within {timeout_s} s"
+    return answers[0]
+
+
+def test_links_and_files_that_are_called_like_a_session_stop_no_start_and_go_in_their_turn(
+    slurm: list[list[str]], tmp_path: Path
+) -> None:
+    sessions = tmp_path / launcher.SESSIONS
+    sessions.mkdir(parents=True)
+    (tmp_path / "mine").mkdir()
+    (sessions / f"{0:016x}").symlink_to(tmp_path / "nothing")
+    (sessions / f"{1:016x}").symlink_to(tmp_path / "mine")
+    (sessions / f"{2:016x}").write_text("a file")
+    for number in range(3):
+        os.utime(sessions / f"{number:016x}", (number, number), follow_symlinks=False)
+    for number in range(3, launcher.KEPT_LOGS + 3):
+        (sessions / f"{number:016x}").mkdir()
+
+    assert launcher.handle(SUBMIT)["ok"]
+
+    assert not [number for number in range(3) if os.path.lexists(sessions / f"{number:016x}")]
+    assert (tmp_path / "mine").is_dir()
 
 
 @pytest.mark.parametrize(

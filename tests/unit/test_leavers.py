@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from jupyterhub import orm, roles
 
-from portal.hub.logins import MANY, Leavers, end_logins, limit_tokens, people_with_something
+from portal.hub.logins import MANY, Leavers, end_logins, limit_tokens, with_something
 from portal.site import Standing
 
 HUB = "abc123"
@@ -70,8 +70,9 @@ def test_who_leaves_keeps_the_token_of_the_session_alone_until_it_ends(db: Any) 
 def test_tokens_of_before_the_limit_get_an_end_but_not_that_of_a_session(db: Any) -> None:
     alice = person(db, "alice")
 
-    limit_tokens(db, 86400)
+    limit_tokens(db, 86400, {alice._orm_spawners[0].state["token"]})
 
+    db.expire_all()
     ends = {token.note: token.expires_at for token in alice.api_tokens}
     assert ends["Server at home, says its owner"] is not None
     assert ends["Server at /user/alice/"] is None
@@ -98,7 +99,8 @@ class World:
 
     def leavers(self, policy: str = "stop") -> Leavers:
         return Leavers(
-            people=lambda: people_with_something(self.db, HUB),
+            names=lambda: with_something(self.db, HUB),
+            person=lambda name: orm.User.find(self.db, name),
             standings=self.standings,
             new_passwords=lambda standings: self.new_passwords & standings.keys(),
             end_logins=partial(end_logins, self.db),

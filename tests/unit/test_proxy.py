@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -28,11 +29,12 @@ from portal.errors import PortalError
 from portal.hub import config, proxy, proxy_process
 from portal.hub.proxy import ApartProxy
 from portal.hub.proxy_process import ProxyPlan
+from portal.hub.restart import LateUsers
 from portal.site import Site
 
 ROOT = Path(__file__).parents[2]
 BROWSER = {"Accept": "text/html,*/*"}
-PAGE_WORDS = "The portal restarts; running sessions go on."
+PAGE_WORDS = "Running sessions go on."
 
 
 def free_port() -> int:
@@ -70,6 +72,7 @@ class Portal:
         pages = [str(ROOT / "templates" / "hub")]
         app = SimpleNamespace(
             hub=hub,
+            base_url="/",
             subdomain_host=self.public_url,
             internal_ssl=False,
             template_paths=pages,
@@ -214,6 +217,17 @@ async def test_while_the_hub_is_away_a_browser_gets_our_page_and_a_program_gets_
     assert "Portal &lt;of&gt; ours" in page.text
     assert page.headers["retry-after"] == "2"
     assert words.text == "Service Unavailable"
+
+
+async def test_a_proxy_that_is_stopped_is_no_failed_unit(portal: Portal) -> None:
+    hub = portal.hub()
+    pid = await started(hub)
+    assert hub.proxy_process
+
+    os.kill(pid, signal.SIGTERM)  # as `systemctl stop` does
+
+    unit = (ROOT / "deploy/site/dsportal-proxy.service").read_text()
+    assert f"\nSuccessExitStatus={hub.proxy_process.wait(5)}\n" in unit
 
 
 async def test_while_the_hub_is_there_the_words_on_a_session_that_is_away_are_the_hubs(portal: Portal) -> None:
@@ -382,6 +396,23 @@ async def test_a_domain_that_changes_makes_it_another_proxy(portal: Portal, capl
 
     assert second != first
     assert "portal.domain (none, now https://portal.example.org)" in caplog.text
+
+
+async def test_a_hub_that_has_not_made_its_sessions_yet_removes_nobodys_route(portal: Portal) -> None:
+    hub = portal.hub()
+    await started(hub)
+    for name in ("alice", "bob"):
+        await hub.add_route(f"/user/{name}/", "http://127.0.0.1:1", {"user": name, "server_name": ""})
+    await hub.delete_route("/")
+    people = LateUsers(lambda: None, {})
+    people.ran([1, 2])
+
+    await hub.check_routes(people, {})
+    assert set(await hub.get_all_routes()) == {"/", "/user/alice/", "/user/bob/"}
+
+    people.ran([])
+    await hub.check_routes(people, {})
+    assert set(await hub.get_all_routes()) == {"/"}
 
 
 # -- the process ------------------------------------------------------------------------------------------------

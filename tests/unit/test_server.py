@@ -16,6 +16,7 @@ from certipy import Certipy
 
 from portal.session_settings import TLS
 from portal.singleuser import server
+from portal.singleuser.hub_token import token
 
 TOKEN = "token-of-the-session"
 
@@ -62,7 +63,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Hub]]:
         monkeypatch.setenv("JUPYTERHUB_API_URL", f"{scheme}://127.0.0.1:{hubs[-1].server_port}/hub/api")
         return hubs[-1]
 
-    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", TOKEN)
+    monkeypatch.setattr(token, "text", TOKEN)
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # nobody listens there
     monkeypatch.setattr(server, "ANNOUNCE_WAIT_S", 0)
     for variable in (TLS, *server.TLS_FILES.values()):
@@ -177,7 +178,7 @@ def test_the_farewell_is_one_word_whatever_the_hub_answers(hub: Callable[..., Hu
 
 def test_a_farewell_to_a_silent_hub_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "FAREWELL_TIMEOUT_S", 0.1)
-    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", TOKEN)
+    monkeypatch.setattr(token, "text", TOKEN)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("JUPYTERHUB_API_URL", f"http://127.0.0.1:{server.port_of(silent)}/hub/api")
         server.farewell()

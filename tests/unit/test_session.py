@@ -506,7 +506,7 @@ async def test_nothing_of_a_session_that_was_never_submitted_is_in_the_next_one(
 
     await story.session.submit(SUBMISSION, "token")
 
-    assert story.saved[-1] == SessionState(KEY, "1", "token")
+    assert story.saved[-1] == SessionState(KEY, "1", "token", tls=False)
 
 
 async def test_a_silent_slurm_is_waited_for_by_a_session_that_is_resumed(

@@ -22,7 +22,7 @@ from jupyterhub.user import User
 from traitlets.config import Config
 
 from portal.errors import SiteError
-from portal.hub.certificates import own_context
+from portal.hub.certificates import own_context, signed
 from portal.hub.context import SETTING, HubContext
 from portal.launcher import _VARIABLE
 from portal.session_settings import OURS, TLS, check_variables
@@ -178,7 +178,7 @@ def threads_of_keys(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
         return call
 
-    monkeypatch.setattr(Certipy, "create_key_pair", noted(Certipy.create_key_pair))
+    monkeypatch.setattr("portal.hub.certificates.signed", noted(signed))
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", noted(ssl.SSLContext.load_cert_chain))
     return threads
 

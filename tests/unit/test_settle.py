@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,12 +13,13 @@ from jupyterhub import orm
 from sqlalchemy import event
 
 from portal.hub.app import PortalHub
-from portal.hub.watch import SessionWatch
+from portal.hub.watch import SETTLED_PER_PERSON, SessionWatch
 from portal.session_state import SessionState
 from portal.slurm.cluster import Cluster
 from portal.slurm.runner import Result
-from portal.slurm.submission import Submission
+from portal.slurm.submission import UNFINISHED_PER_PERSON, Submission
 from portal.testing.fake_slurm import FakeSlurm
+from portal.testing.outages import LauncherFails
 
 HUB = "abc123"
 HELD, LOST, ANOTHER_HUBS = f"{HUB}0000000001", f"{HUB}0000000002", "fed3210000000003"
@@ -85,13 +87,15 @@ def watch_of(hub: Any, cluster: Cluster) -> SessionWatch:
 
 
 class SilentHome(FakeSlurm):
-    """A cluster in which Alice's home is away: a launcher that runs as her to end a job never answers."""
+    """A cluster in which some homes are away: a launcher that runs as their owner to end a job never answers."""
+
+    silent: tuple[str, ...] = ("alice",)
 
     async def __call__(
         self, argv: Sequence[str], stdin: str = "", env: Mapping[str, str] | None = None, timeout_s: float = 10
     ) -> Result:
-        """Nothing from what ends a job of hers."""
-        if "alice" in argv and '"finish"' in stdin:
+        """Nothing from what ends a job of theirs."""
+        if set(self.silent) & set(argv) and '"finish"' in stdin:
             await asyncio.Event().wait()
         return await super().__call__(argv, stdin, env, timeout_s)
 
@@ -112,3 +116,61 @@ async def test_a_lost_job_whose_home_is_silent_keeps_the_hub_from_ending_no_othe
     assert not settling.done(), "Alice's is tried for as long as the launcher may take"
     assert await cluster.ended(jobs["alice"]) is None
     settling.cancel()
+
+
+async def test_one_person_with_any_number_of_jobs_called_like_sessions_costs_a_few_of_them_in_each_look(
+    hub: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm = SilentHome()
+    cluster = Cluster("/opt/portal-launch", run=slurm, clock=slurm.clock, pause=slurm.pause)
+    monkeypatch.setattr("portal.hub.watch.SETTLE_WAIT_S", 0.05)
+    for number in range(100):
+        slurm.take("alice", {"job-name": f"dsportal-{HUB}{number:010x}", "partition": "sxm2"})
+    slurm.take("bob", {"job-name": f"dsportal-{HUB}{200:010x}", "partition": "sxm2"})
+    watch = watch_of(hub, cluster)
+    slurm.asked.clear()
+
+    for _ in range(3):
+        await watch.settle()
+
+    looked_at = [command[-1] for command in slurm.asked if command[0] == "scontrol"]
+    assert looked_at == ["1", "101"], "hers wait for her first one, whose home is silent; his is ended"
+    assert await cluster.ended("101")
+    slurm.silent = ()
+    watch.settling.pop("alice").cancel()
+    await watch.settle()
+    assert sum([bool(await cluster.ended(str(number))) for number in range(1, 101)]) == SETTLED_PER_PERSON
+
+
+@pytest.mark.parametrize("silent", [["alice"] * 10, [f"p{number}" for number in range(10)]])
+async def test_homes_that_are_silent_keep_no_other_session_from_being_cleaned_up(
+    monkeypatch: pytest.MonkeyPatch, silent: list[str]
+) -> None:
+    monkeypatch.setattr("portal.slurm.submission.PATIENCE_S", 0.02)
+    slurm = SilentHome()
+    slurm.silent = tuple(silent)
+    cluster = Cluster("/opt/portal-launch", run=slurm, clock=slurm.clock, pause=slurm.pause)
+    hanging = [
+        asyncio.ensure_future(cluster.clean_up(person, f"{HUB}{number:010x}")) for number, person in enumerate(silent)
+    ]
+    await asyncio.sleep(0)
+
+    async with asyncio.timeout(5):
+        await cluster.clean_up("bob", f"{HUB}{99:010x}")
+
+    assert f"{HUB}{99:010x}" not in cluster.unfinished
+    assert set(cluster.unfinished.values()) == set(silent), "each is tried, one at a time for each person"
+    assert len(cluster.unfinished) == len(set(silent))
+    for clean_up in hanging:
+        clean_up.cancel()
+
+
+async def test_of_one_person_few_sessions_are_remembered_that_could_not_be_cleaned_up() -> None:
+    slurm = FakeSlurm()
+    slurm.outage = LauncherFails()
+    cluster = Cluster("/opt/portal-launch", run=slurm, clock=slurm.clock, pause=slurm.pause)
+    me = getpass.getuser()
+    for number in range(UNFINISHED_PER_PERSON + 5):
+        await cluster.clean_up(me, f"{HUB}{number:010x}")
+
+    assert list(cluster.unfinished) == [f"{HUB}{number:010x}" for number in range(5, UNFINISHED_PER_PERSON + 5)]

@@ -11,6 +11,7 @@ import functools
 import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from jupyterhub.objects import Hub, Server
 from jupyterhub.orm import Server as ServerRow
@@ -120,8 +121,8 @@ class SpawnerOnFakeSlurm(SlurmSessionSpawner):
         state = super().get_state()
         return {**state, "pid": self.proc.pid} if self.proc else state
 
-    async def start(self) -> tuple[str, int]:
-        """Start; where there is no hub, with what ``User.spawn`` gives a spawner before."""
+    async def start(self) -> Any:
+        """Start; where there is no hub, with what ``User.spawn`` gives a spawner before. Their tests want a pair."""
         if not self.user.settings:
             row = ServerRow(base_url=self.user.base_url)
             self.user.db.add(row)
@@ -129,7 +130,8 @@ class SpawnerOnFakeSlurm(SlurmSessionSpawner):
             self.server = Server.from_orm(row)
             self.api_token = new_token()
             self.hub = hub_of_one(self)
-        return await super().start()
+        parts = urlsplit(await super().start())
+        return parts.hostname, parts.port
 
 
 def hub_of_one(spawner: SpawnerOnFakeSlurm) -> Hub:

@@ -17,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 from portal.singleuser import server
+from portal.singleuser.hub_token import token
 
 Post = Callable[[str, Mapping[str, object], float], int]
 
@@ -48,6 +49,7 @@ def post_if_known(name: str, body: Mapping[str, object], timeout_s: float, post:
 def main() -> None:
     """Listen, announce, and serve until the input ends."""
     os.environ.update(json.loads(sys.stdin.readline()))
+    token.take(dict(os.environ))  # theirs look for it in the environment, too
     listener = server.listen("127.0.0.1")
     listener.setblocking(True)
     http = ThreadingHTTPServer(listener.getsockname(), Echo, bind_and_activate=False)

@@ -8,11 +8,11 @@
 
   function tell(text) {
     words.textContent = text;
-    const again = text.match(/\/\S*dsportal\/again/);
+    const again = text.match(/\/\S*\/again$/);
     if (again) {
       const link = document.createElement("a");
       link.href = `${again[0]}?next=${encodeURIComponent(window.location.pathname)}`;
-      link.textContent = "Give it now";
+      link.textContent = "Type it now";
       words.append(" ", link);
     }
     words.hidden = false;

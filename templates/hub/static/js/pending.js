@@ -10,7 +10,7 @@
   const status = document.getElementById("stop-status");
   const headers = { "X-XSRFToken": window.jhdata.xsrf_token };
   const lookAgainMs = 3000;
-  let events = null;
+  let following = null;
 
   function element(tag, name, text) {
     const made = document.createElement(tag);
@@ -61,31 +61,58 @@
     over("The session did not start", text.replace(/^Spawn failed: /, ""));
   }
 
-  function follow() {
-    events = new EventSource(page.dataset.progressUrl);
-    events.onmessage = (received) => {
-      const event = JSON.parse(received.data);
-      if (event.progress !== undefined) advance(event.progress);
-      if (event.ready || event.failed) events.close();
-      if (event.ready) {
-        say("JupyterLab is ready.");
-        window.location.reload();
-      } else if (event.failed) {
-        failed(event.message);
-      } else if (event.message) {
-        say(event.message);
+  function take(event) {
+    if (event.progress !== undefined) advance(event.progress);
+    if (event.ready) {
+      say("JupyterLab is ready.");
+      window.location.reload();
+    } else if (event.failed) {
+      failed(event.message);
+    } else if (event.message) {
+      say(event.message);
+    }
+    return Boolean(event.ready || event.failed);
+  }
+
+  // The hub's events, one JSON object each. No EventSource: that could send the token in the address only.
+  async function* events(body) {
+    const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      const lines = (text + part.value).split("\n");
+      text = lines.pop();
+      for (const line of lines) {
+        if (line.startsWith("data:")) yield JSON.parse(line.slice("data:".length));
       }
-    };
-    events.onerror = () => {
-      say("The portal does not answer at the moment; this page goes on trying.");
-      // A refused stream stays closed: the page itself then knows what became of the session.
-      if (events.readyState === EventSource.CLOSED) window.setTimeout(() => window.location.reload(), lookAgainMs);
-    };
+    }
+  }
+
+  async function read(signal) {
+    const answer = await fetch(page.dataset.progressUrl, { headers, signal, cache: "no-store" });
+    // A refused stream stays closed: the page itself then knows what became of the session.
+    if (!answer.ok) return "reload";
+    for await (const event of events(answer.body)) {
+      if (take(event)) return "over";
+    }
+    return "again";
+  }
+
+  async function follow() {
+    following = new AbortController();
+    const { signal } = following;
+    const outcome = await read(signal).catch(() => "again");
+    if (signal.aborted || outcome === "over") return;
+    say("The portal does not answer at the moment; this page goes on trying.");
+    window.setTimeout(() => {
+      if (signal.aborted) return;
+      if (outcome === "reload") window.location.reload();
+      else follow();
+    }, lookAgainMs);
   }
 
   // The stream is left first: of a start that is interrupted it says "ready" (JupyterHub 6.1.1).
   async function stop() {
-    events.close();
+    following.abort();
     cancel.disabled = true;
     status.textContent = "Cancelling: the job is taken back…";
     const answer = await fetch(page.dataset.serverUrl, { method: "DELETE", headers });

@@ -1,0 +1,236 @@
+// Loaded into configurable-http-proxy (node --import): what one client may ask of the proxy, and what a session may say.
+// - A connection that does not send its request is closed soon, and one address has few such connections at a time.
+// - A request of the hub with a big body is refused before the hub reads any of it; sessions take what they like.
+// - Headers that say where a request comes from are believed only of the proxies that the site names.
+// - A session's answers do not reach over its own place: no wider service worker, no window of the hub's pages.
+// Without one of these the proxy would be another one than the portal was tested with: then it does not start.
+
+import fs from "node:fs";
+import http from "node:http";
+import net from "node:net";
+import { pathToFileURL } from "node:url";
+
+const CHECKED_EVERY_MS = 5_000;
+const CONNECTIONS_MAX = 30_000; // each may need two of the 65,536 files of dsportal-proxy.service
+const HUB_BODY_MAX = 2 ** 20;
+const BIG_BODY = 2 ** 14;
+const BIG_PER_ADDRESS = 8; // requests of the hub with more than BIG_BODY, at a time
+const FORWARDED = /^(forwarded|x-forwarded-.*|x-real-ip|x-scheme|x-client-ip|true-client-ip)$/;
+const OVER_ITS_PLACE = [
+  "service-worker-allowed",
+  "cross-origin-opener-policy",
+  "clear-site-data",
+  "strict-transport-security",
+];
+
+const WORDS = {
+  400: "This address is no text (UTF-8). Type it again.",
+  413: `The portal takes at most ${HUB_BODY_MAX} bytes here.`,
+  429: "Too much at once; try again in some seconds.",
+};
+
+const settings = JSON.parse(process.env.DSPORTAL_PROXY_GUARD ?? "{}");
+const HEADERS_WITHIN_MS = 1000 * (settings.headers_within_s ?? 15);
+const SILENT_PER_ADDRESS = settings.silent_per_address ?? 1024; // connections that have not sent a request yet
+const trusted = new net.BlockList();
+for (const place of settings.trusted_proxies ?? []) {
+  const [address, length] = place.split("/");
+  const family = net.isIPv6(address) ? "ipv6" : "ipv4";
+  if (length === undefined) trusted.addAddress(address, family);
+  else trusted.addSubnet(address, Number(length), family);
+}
+
+function plain(address) {
+  return (address ?? "").replace(/^::ffff:(?=\d+\.)/, "");
+}
+
+function isTrusted(address) {
+  return net.isIP(address) !== 0 && trusted.check(address, net.isIPv6(address) ? "ipv6" : "ipv4");
+}
+
+// The client of a connection for counting: an IPv6 network of 64 bits is one.
+function clientOf(address) {
+  if (!net.isIPv6(address)) return address;
+  const [head, tail] = address.split("::");
+  const groups = head.split(":");
+  if (tail !== undefined) {
+    const last = tail ? tail.split(":") : [];
+    while (groups.length + last.length < 8) groups.push("0");
+  }
+  return groups.slice(0, 4).join(":");
+}
+
+class Counter {
+  counts = new Map();
+  add(key) {
+    const count = (this.counts.get(key) ?? 0) + 1;
+    this.counts.set(key, count);
+    return count;
+  }
+  take(key) {
+    const count = (this.counts.get(key) ?? 1) - 1;
+    if (count > 0) this.counts.set(key, count);
+    else this.counts.delete(key);
+  }
+}
+
+const silent = new Counter();
+const big = new Counter();
+
+// Until its first whole request: with HTTPS that is longer than Node's own time limits look.
+function watchConnection(socket) {
+  const address = plain(socket.remoteAddress);
+  if (isTrusted(address)) return;
+  const client = clientOf(address);
+  const patience = setTimeout(() => socket.destroy(), HEADERS_WITHIN_MS);
+  socket.dsportalHeard = once(() => {
+    clearTimeout(patience);
+    silent.take(client);
+  });
+  socket.once("close", socket.dsportalHeard);
+  if (silent.add(client) > SILENT_PER_ADDRESS) socket.destroy();
+}
+
+function once(work) {
+  let isDone = false;
+  return () => {
+    if (isDone) return;
+    isDone = true;
+    work();
+  };
+}
+
+function limit(server) {
+  server.headersTimeout = HEADERS_WITHIN_MS;
+  server.connectionsCheckingInterval = CHECKED_EVERY_MS;
+  server.maxConnections = CONNECTIONS_MAX;
+  server.on("connection", watchConnection);
+}
+
+function heard(req) {
+  const { socket } = req;
+  (socket.dsportalHeard ?? socket._parent?.dsportalHeard)?.();
+}
+
+function dropClaims(req) {
+  if (isTrusted(plain(req.socket.remoteAddress))) return;
+  for (const name of Object.keys(req.headers)) {
+    if (FORWARDED.test(name)) delete req.headers[name];
+  }
+}
+
+function refuse(req, res, code, retryAfterS) {
+  res.writeHead(code, {
+    "Content-Type": "text/plain; charset=utf-8",
+    "Cache-Control": "no-store",
+    Connection: "close",
+    ...(retryAfterS ? { "Retry-After": retryAfterS } : {}),
+  });
+  res.end(`${WORDS[code]}\n`);
+  req.resume();
+  setTimeout(() => req.socket.destroy(), 1000).unref();
+}
+
+// True when a request of the hub may go on to it.
+function isTaken(req, res) {
+  const length = Number(req.headers["content-length"] ?? 0);
+  if (length > HUB_BODY_MAX) {
+    refuse(req, res, 413);
+    return false;
+  }
+  if (length <= BIG_BODY && req.headers["transfer-encoding"] === undefined) return true;
+  const client = clientOf(plain(req.socket.remoteAddress));
+  const done = once(() => big.take(client));
+  req.once("close", done);
+  res.once("close", done);
+  if (big.add(client) > BIG_PER_ADDRESS) {
+    refuse(req, res, 429, 5);
+    return false;
+  }
+  return true;
+}
+
+// The path as the proxy itself reads it when it looks for a route; undefined when it cannot be read.
+function pathOf(req) {
+  try {
+    return decodeURIComponent(new URL(req.url, "http://example.com").pathname);
+  } catch {
+    return undefined;
+  }
+}
+
+function isOfHub(req) {
+  const path = pathOf(req) ?? "";
+  return !(settings.sessions ?? []).some((prefix) => `${path}/`.startsWith(prefix));
+}
+
+function keepInItsPlace(proxyRes, req) {
+  if (isOfHub(req)) return;
+  for (const name of OVER_ITS_PLACE) delete proxyRes.headers[name];
+  const cookies = proxyRes.headers["set-cookie"];
+  if (cookies) proxyRes.headers["set-cookie"] = cookies.map((cookie) => closed(cookie, isEncrypted(req)));
+}
+
+// Our own TLS, or that of a proxy in front that the site names.
+function isEncrypted(req) {
+  const first = (req.headers["x-forwarded-proto"] ?? "").split(",")[0].trim();
+  return req.socket.encrypted === true || first === "https"; // what nobody may claim was dropped before
+}
+
+// For the session's own host alone, not sent by other sites' pages, and by HTTPS where there is HTTPS.
+function closed(cookie, encrypted) {
+  const parts = cookie.split(";").filter((part) => !/^\s*domain\s*(=|$)/i.test(part));
+  const has = (name) => parts.slice(1).some((part) => part.trim().split("=")[0].trim().toLowerCase() === name);
+  if (!has("samesite")) parts.push(" SameSite=Lax");
+  if (encrypted && !has("secure")) parts.push(" Secure");
+  return parts.join(";");
+}
+
+function redirect(port, to) {
+  const server = http.createServer((req, res) => {
+    const host = (req.headers.host ?? "").replace(/:\d+$/, "");
+    if (!/^([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])$/.test(host)) {
+      res.writeHead(400, { Connection: "close" });
+      res.end();
+      return;
+    }
+    res.writeHead(308, { Location: `https://${host}${to === 443 ? "" : `:${to}`}${req.url}`, "Cache-Control": "no-store" });
+    res.end();
+  });
+  limit(server);
+  server.listen(port, settings.bind);
+}
+
+const program = pathToFileURL(fs.realpathSync(process.argv[1]));
+const { ConfigurableProxy } = await import(new URL("../lib/configproxy.js", program));
+const ours = ConfigurableProxy.prototype;
+
+function whenMade(name, work) {
+  Object.defineProperty(ours, name, {
+    configurable: true,
+    set(made) {
+      Object.defineProperty(this, name, { value: made, writable: true, configurable: true, enumerable: true });
+      work(made);
+    },
+  });
+}
+
+whenMade("proxyServer", limit);
+whenMade("proxy", (made) => made.on("proxyRes", keepInItsPlace));
+
+const web = ours.handleProxyWeb;
+ours.handleProxyWeb = function (req, res) {
+  heard(req);
+  dropClaims(req);
+  if (pathOf(req) === undefined) return refuse(req, res, 400);
+  if (isOfHub(req) && !isTaken(req, res)) return undefined;
+  return web.call(this, req, res);
+};
+const ws = ours.handleProxyWs;
+ours.handleProxyWs = function (req, socket, head) {
+  heard(req);
+  dropClaims(req);
+  return ws.call(this, req, socket, head);
+};
+
+if (settings.redirect_port) redirect(settings.redirect_port, settings.port);

@@ -1,0 +1,58 @@
+"""Who a request comes from: addresses, the proxies that are believed, and what counts as one address."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+IPV6_CLIENT = 64  # bits: what one household or office is given, and may choose any address of
+
+
+def networks(texts: Iterable[str]) -> tuple[Network, ...]:
+    """Addresses and networks as a settings file writes them.
+
+    Raises:
+        ValueError: a text that is neither.
+    """
+    return tuple(ipaddress.ip_network(text) for text in texts)
+
+
+def client_of(peer: str, forwarded_for: str, trusted: Iterable[Network]) -> str:
+    """The address of who asks.
+
+    Each proxy appends who asked it to ``X-Forwarded-For``. So the list is read from its end, and only as far as the
+    ones before are proxies that are believed; what stands farther to the left anybody may have written.
+
+    Arguments:
+        peer: the other end of the connection.
+        forwarded_for: the header's value; "" where it is not believed at all, or missing.
+        trusted: the site's own proxies.
+    """
+    believed = tuple(trusted)
+    client = peer
+    for text in reversed([part.strip() for part in forwarded_for.split(",")]):
+        found = _address(text)
+        if found is None:
+            break
+        client = str(found)
+        if not any(found in network for network in believed):
+            break
+    return client
+
+
+def counted(address: str) -> str:
+    """What an address counts as: an IPv6 network of 64 bits is one."""
+    found = _address(address)
+    if found is None or found.version == 4:
+        return address
+    return str(ipaddress.ip_network((found, IPV6_CLIENT), strict=False))
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """An address; one of IPv4 that is written as one of IPv6 is that of IPv4."""
+    try:
+        found = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    return getattr(found, "ipv4_mapped", None) or found

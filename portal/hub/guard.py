@@ -1,0 +1,295 @@
+"""What every request to the hub must keep to, and what every answer says to the browser.
+
+A person owns what answers below ``/user/NAME/``: where all share one host name, a page of theirs is of the hub's own
+origin. What a browser itself says of a request (Fetch Metadata, W3C) tells such a page from the hub's pages.
+:class:`~portal.hub.app.PortalHub` puts this in front of all its handlers.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+from jinja2.ext import Extension
+from jupyterhub.apihandlers import APIHandler
+from jupyterhub.handlers import base, metrics, pages
+from jupyterhub.utils import get_browser_protocol, url_path_join
+from tornado import web
+from tornado.httputil import (
+    HTTPHeaders,
+    HTTPMessageDelegate,
+    HTTPServerConnectionDelegate,
+    RequestStartLine,
+    ResponseStartLine,
+)
+from tornado.iostream import StreamClosedError
+
+BODY_MAX = 2**20
+BIG_BODY = 2**14
+BIG_AT_ONCE = 32  # requests with more than BIG_BODY: what the hub holds of them is bounded
+BODY_WITHIN_S = 20.0
+HEADERS_WITHIN_S = 60.0  # and how long a connection may be idle
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+ALWAYS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-site",
+}
+STRICT_TRANSPORT = "max-age=31536000"
+# What scripts may fetch of the hub's pages: answers to requests for sessions that are away, and what is no page.
+FETCHED = (
+    base.UserUrlHandler,
+    base.PrefixRedirectHandler,
+    base.AddSlashHandler,
+    base.CSPReportHandler,
+    pages.HealthCheckHandler,
+    metrics.MetricsHandler,
+)
+NOT_TEXT = "A field or the address holds bytes that are no text (UTF-8). Type it again."
+ELSEWHERE = "This came from another page than the portal's own. Do it on the portal's pages."
+ONLY_A_PAGE = "This page is for people; scripts ask the REST API."
+
+
+def check(request: Any, sessions: Iterable[str], is_page: bool) -> None:
+    """Look at where a request comes from, before anything of it is done.
+
+    Arguments:
+        sessions: the beginnings of the paths where people's own servers answer.
+        is_page: whether it asks for a page, which no script reads.
+
+    Raises:
+        web.HTTPError: 400 for what is no text, 403 for what comes from elsewhere; nothing was done.
+    """
+    for values in (*request.query_arguments.values(), *request.body_arguments.values()):
+        for value in values:
+            _check_text(value)
+    if "Authorization" in request.headers:  # no page of another origin can send a token that it does not know
+        return
+    site = request.headers.get("Sec-Fetch-Site", "none")
+    if request.method not in SAFE_METHODS and (site not in ("same-origin", "none") or _is_below(request, sessions)):
+        raise _refused(403, ELSEWHERE)
+    if is_page and request.headers.get("Sec-Fetch-Dest") == "empty":
+        raise _refused(403, ONLY_A_PAGE)
+
+
+def _check_text(value: bytes) -> None:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        raise _refused(400, NOT_TEXT) from None
+
+
+def _is_below(request: Any, sessions: Iterable[str]) -> bool:
+    path = urlsplit(request.headers.get("Referer", "")).path
+    return any(path.startswith(prefix) for prefix in sessions)
+
+
+def _refused(status: int, words: str) -> web.HTTPError:
+    error: Any = web.HTTPError(status, words)
+    error.jupyterhub_message = words
+    refused: web.HTTPError = error
+    return refused
+
+
+class Guarded:
+    """Before one of JupyterHub's handlers: see :func:`check`."""
+
+    request: Any
+    settings: dict[str, Any]
+    set_header: Callable[[str, str], None]
+
+    def set_default_headers(self) -> None:
+        """What is for one person is kept by no cache."""
+        super().set_default_headers()  # type: ignore[misc]
+        self.set_header("Cache-Control", "no-store")
+
+    def set_cookie(self, name: str, value: str | bytes, *arguments: Any, **attributes: Any) -> None:
+        """No script reads it, no other site sends it, and HTTPS alone carries it where there is HTTPS."""
+        attributes["httponly"] = True
+        attributes.setdefault("samesite", "Lax")
+        if get_browser_protocol(self.request) == "https":
+            attributes["secure"] = True
+        super().set_cookie(name, value, *arguments, **attributes)  # type: ignore[misc]
+
+    def prepare(self) -> Awaitable[None]:
+        """Refuse what must not come here, then do as JupyterHub does."""
+        prefix = self.settings["base_url"]
+        sessions = [url_path_join(prefix, place) + "/" for place in ("user", "services")]
+        is_page = isinstance(self, GuardedPage) and not isinstance(self, FETCHED)
+        check(self.request, sessions, is_page)
+        prepared: Awaitable[None] = super().prepare()  # type: ignore[misc]
+        return prepared
+
+
+class GuardedPage(Guarded):
+    """Before a handler of pages: their scripts are the templates' own, and no script reads them."""
+
+    @property
+    def csp_nonce(self) -> str:
+        """Known to this one answer: a script that carries it is one of its templates'."""
+        if not hasattr(self, "_csp_nonce"):
+            self._csp_nonce = secrets.token_urlsafe(16)
+        return self._csp_nonce
+
+    @property
+    def content_security_policy(self) -> str:
+        """What a page of the hub may load and do."""
+        stock: str = super().content_security_policy  # type: ignore[misc]
+        parts = {
+            "default-src": "'none'",
+            "script-src": f"'nonce-{self.csp_nonce}' 'strict-dynamic'",  # require.js brings its modules itself
+            "style-src": "'self' 'unsafe-inline'" if isinstance(self, pages.AdminHandler) else "'self'",  # its React
+            "style-src-attr": "'unsafe-inline'",  # JupyterHub's templates hide parts of a page so
+            "img-src": "'self' data:",
+            "font-src": "'self'",
+            "connect-src": "'self'",
+            "manifest-src": "'self'",
+            "base-uri": "'none'",
+            "form-action": " ".join(["'self'", *_led_to(self.settings)]),
+        }
+        return "; ".join([stock, *(f"{name} {value}" for name, value in parts.items())])
+
+    def render_template(self, name: str, **names: Any) -> Any:
+        """Render one; what a script has asked for tells it no token."""
+        names["csp_nonce"] = self.csp_nonce
+        if self.request.headers.get("Sec-Fetch-Dest") == "empty":
+            names |= {"xsrf": "", "xsrf_token": ""}
+        return super().render_template(name, **names)  # type: ignore[misc]
+
+
+def _led_to(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Where a form may lead to beside the hub: people's own host names, and a site's services on other hosts."""
+    people = urlsplit(settings.get("subdomain_host", ""))
+    if people.netloc:
+        yield f"{people.scheme}://*.{people.netloc}"
+    for service in settings.get("services", {}).values():
+        place = urlsplit(service.oauth_redirect_uri or "")
+        if place.netloc:
+            yield f"{place.scheme}://{place.netloc}"
+
+
+def stand_before(hub: Any) -> None:
+    """Put the guard before each handler of a hub."""
+    made: dict[type, type] = {}
+
+    def guarded(handler: type) -> type:
+        if not issubclass(handler, base.BaseHandler) or issubclass(handler, Guarded):
+            return handler
+        before = Guarded if issubclass(handler, APIHandler) else GuardedPage
+        return made.setdefault(handler, type(handler.__name__, (before, handler), {"__module__": handler.__module__}))
+
+    hub.handlers = [(rule[0], guarded(rule[1]), *rule[2:]) for rule in hub.handlers]
+
+
+def mark_scripts(hub: Any) -> None:
+    """Have the templates of a hub give their own scripts the nonce of each answer."""
+    options = hub.jinja_environment_options
+    hub.jinja_environment_options = {**options, "extensions": [*options.get("extensions", ()), Nonces]}
+
+
+class Nonces(Extension):
+    """Gives each script that stands in a template's own text the nonce of the answer; what is filled in gets none."""
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        """The source of a template."""
+        return re.sub(r"<script(?=[\s>])", '<script nonce="{{ csp_nonce }}"', source)
+
+
+class Headers(web.OutputTransform):
+    """What each answer of the hub says, files and errors too."""
+
+    def __init__(self, request: Any, strict_transport: bool = False) -> None:
+        self._is_https = get_browser_protocol(request) == "https"
+        self._is_strict = strict_transport
+
+    def transform_first_chunk(
+        self, status_code: int, headers: HTTPHeaders, chunk: bytes, finishing: bool
+    ) -> tuple[int, HTTPHeaders, bytes]:
+        """Complete the headers; what a site has set itself stays."""
+        for name, value in ALWAYS.items():
+            headers.setdefault(name, value)
+        if self._is_https and self._is_strict:
+            headers.setdefault("Strict-Transport-Security", STRICT_TRANSPORT)
+        return status_code, headers, chunk
+
+
+def limit(server: Any) -> None:
+    """Limit what the hub's HTTP server reads, and for how long; a request of before is not touched."""
+    server.conn_params.max_body_size = BODY_MAX
+    server.conn_params.body_timeout = BODY_WITHIN_S
+    server.conn_params.header_timeout = HEADERS_WITHIN_S
+    server.max_buffer_size = 4 * BODY_MAX
+    server.request_callback = Intake(server.request_callback)
+
+
+class Intake(HTTPServerConnectionDelegate):
+    """The application, behind a count of the big requests that are just read."""
+
+    def __init__(self, application: HTTPServerConnectionDelegate) -> None:
+        self.application = application
+        self.big = 0
+
+    def start_request(self, server_conn: object, request_conn: Any) -> HTTPMessageDelegate:
+        """One request begins."""
+        return Reading(self, self.application.start_request(server_conn, request_conn), request_conn)
+
+    def on_close(self, server_conn: object) -> None:
+        """A connection has ended."""
+        self.application.on_close(server_conn)
+
+
+class Reading(HTTPMessageDelegate):
+    """One request while it is read."""
+
+    def __init__(self, intake: Intake, message: HTTPMessageDelegate, connection: Any) -> None:
+        self._intake = intake
+        self._message = message
+        self._connection = connection
+        self._is_counted = False
+
+    def headers_received(
+        self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
+    ) -> Awaitable[None] | None:
+        """Refuse a body that is too big, before any of it is read."""
+        stated = headers.get("Content-Length", "0")
+        length = int(stated) if stated.isdecimal() else 0
+        if length > BODY_MAX:
+            return self._refuse("413 Content Too Large", "Connection: close")
+        if length > BIG_BODY or "Transfer-Encoding" in headers:
+            if self._intake.big >= BIG_AT_ONCE:
+                return self._refuse("503 Service Unavailable", "Connection: close\r\nRetry-After: 5")
+            self._intake.big += 1
+            self._is_counted = True
+        received: Awaitable[None] | None = self._message.headers_received(start_line, headers)
+        return received
+
+    async def _refuse(self, status: str, headers: str) -> None:
+        stream = self._connection.detach()
+        with suppress(StreamClosedError):
+            await stream.write(f"HTTP/1.1 {status}\r\n{headers}\r\nContent-Length: 0\r\n\r\n".encode())
+        stream.close()
+
+    def data_received(self, chunk: bytes) -> Awaitable[None] | None:
+        """A part of the body."""
+        received: Awaitable[None] | None = self._message.data_received(chunk)
+        return received
+
+    def finish(self) -> None:
+        """All of it is there."""
+        self._release()
+        self._message.finish()
+
+    def on_connection_close(self) -> None:
+        """It never came, or not in time."""
+        self._release()
+        self._message.on_connection_close()
+
+    def _release(self) -> None:
+        if self._is_counted:
+            self._intake.big -= 1
+            self._is_counted = False

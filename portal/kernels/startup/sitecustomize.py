@@ -1,0 +1,138 @@
+"""Comes before every Python kernel of a session, in whatever environment: the kernel then opens no port on its node.
+
+Python imports the first ``sitecustomize`` that it finds, and this one is first (:mod:`portal.kernels.python_start`);
+the environment's own follows. Two modules of ipykernel (4 to 7) are changed when they are imported:
+
+- ``iostream`` takes what forked processes print at a TCP port. Here that is a socket beside the kernel's other ones,
+  where those are files; a kernel whose channels are TCP stays as it is.
+- ``debugger`` listens for whoever comes first on the node. Here it does not start, unless the site wants it.
+
+The kernel's own Python runs it, so it is written in what Python 3.6 knows. What goes wrong is told, and the kernel
+starts all the same.
+"""
+
+import importlib
+import os
+import sys
+from typing import Any
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  loaded already: every start waits for this
+DEBUGGER = "DSPORTAL_KERNEL_DEBUGGER"  # set where the site wants debuggers
+PIPE_LINGER_MS = 3000  # as ipykernel's own
+
+
+class Changer:
+    """Stands before Python's own finders: some modules are changed right after their import."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """The module as the other finders find it, with the change behind it; None for all other modules."""
+        change = CHANGES.get(name)
+        if change is None:
+            return None
+        others = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
+        specs = (finder.find_spec(name, path, target) for finder in others)
+        spec = next((found for found in specs if found is not None), None)
+        if spec is not None and spec.loader is not None:
+            _put_behind(spec.loader, change)
+        return spec
+
+
+def _put_behind(loader: Any, change: Any) -> None:
+    execute = loader.exec_module
+
+    def exec_module(module: Any) -> None:
+        execute(module)
+        try:
+            change(module)
+        except Exception as error:
+            sys.stderr.write(f"portal: {module.__name__} stays as it is: {error!r}\n")
+
+    loader.exec_module = exec_module
+
+
+def without_port(module: Any) -> None:
+    """Let ``ipykernel.iostream`` hear its forked processes at a file."""
+    import zmq
+
+    thread = module.IOPubThread
+    listen = thread._setup_pipe_in
+    connect = thread._setup_pipe_out
+    thread._private_pipe = ""
+
+    def setup_pipe_in(self: Any) -> None:
+        self._private_pipe = _pipe_beside(self.socket, zmq.LAST_ENDPOINT)
+        if self._private_pipe:
+            _listen_at(self._private_pipe, zmq.Socket, lambda: listen(self))
+        else:
+            listen(self)
+
+    def setup_pipe_out(self: Any) -> Any:
+        if not self._private_pipe:
+            return connect(self)
+        context = zmq.Context()
+        pipe_out: Any = context.socket(zmq.PUSH)
+        pipe_out.linger = PIPE_LINGER_MS
+        pipe_out.connect(self._private_pipe)
+        return context, pipe_out
+
+    thread._setup_pipe_in = setup_pipe_in
+    thread._setup_pipe_out = setup_pipe_out
+    _leave_environment()  # this is the kernel: what it starts is the person's own
+
+
+def _pipe_beside(socket: Any, last_endpoint: int) -> str:
+    """An address beside that of the kernel's output; '' where that is not a file."""
+    if not hasattr(socket, "getsockopt"):
+        return ""
+    endpoint: str = socket.getsockopt(last_endpoint).rstrip(b"\0").decode()
+    return f"{endpoint}p" if endpoint.startswith("ipc://") else ""
+
+
+def _listen_at(pipe: str, socket: Any, listen: Any) -> None:
+    """Call ``listen``, with another place in mind for the one port that it asks for."""
+
+    def bind(self: Any, *_: Any, **__: Any) -> int:
+        self.bind(pipe)
+        return 0
+
+    usual = socket.bind_to_random_port
+    socket.bind_to_random_port = bind
+    try:
+        listen()
+    finally:
+        socket.bind_to_random_port = usual
+
+
+def without_debugger(module: Any) -> None:
+    """Let ``ipykernel.debugger`` say that there is none, and refuse to start."""
+    if not WANTS_DEBUGGER:
+        module._is_debugpy_available = False
+        module.Debugger.start = lambda self: False
+
+
+def _leave_environment() -> None:
+    others = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder != FOLDER]
+    os.environ["PYTHONPATH"] = os.pathsep.join(others)
+    if not any(others):
+        del os.environ["PYTHONPATH"]
+    os.environ.pop(DEBUGGER, None)
+
+
+def _follow_own() -> None:
+    """Run the sitecustomize that the environment itself has."""
+    ours = sys.modules.pop("sitecustomize")
+    sys.path[:] = [folder for folder in sys.path if folder != FOLDER]
+    try:
+        importlib.import_module("sitecustomize")
+    except ImportError as error:
+        if error.name != "sitecustomize":
+            raise
+    finally:
+        sys.modules.setdefault("sitecustomize", ours)
+
+
+WANTS_DEBUGGER = DEBUGGER in os.environ
+CHANGES = {"ipykernel.iostream": without_port, "ipykernel.debugger": without_debugger}
+if __name__ == "sitecustomize":
+    sys.meta_path.insert(0, Changer())
+    _follow_own()

@@ -1,0 +1,48 @@
+"""The session's own token, kept where no process that the server starts finds it.
+
+JupyterHub and its libraries look for it in the environment, whenever they happen to need it; terminals and all other
+children get that environment, and hand it on: to Slurm, for one, with a job that is submitted there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+TOKEN = "JUPYTERHUB_API_TOKEN"  # noqa: S105  the name of a variable
+SECRETS = (TOKEN, "JPY_API_TOKEN")  # the second is the name that JupyterHub gave it before 1.0
+
+
+class HubToken:
+    """The token of this process's session; ``""`` before it was taken."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def take(self, environ: MutableMapping[str, str]) -> None:
+        """Keep the token, and take it out of the environment under each of its names."""
+        found = [environ.pop(name) for name in SECRETS if name in environ]
+        self.text = next(filter(None, found), self.text)
+
+    def __repr__(self) -> str:
+        return "HubToken()"
+
+    def give_to_server(self) -> None:
+        """JupyterHub's single-user server takes its token from here (6.1: two parts of it make a HubOAuth)."""
+        from jupyterhub.services.auth import HubOAuth
+        from jupyterhub.singleuser import extension
+        from traitlets import default
+
+        ours = self
+
+        class SessionAuth(HubOAuth):  # type: ignore[misc]
+            """Asks the hub who somebody is, with the token that is not in the environment."""
+
+            @default("api_token")
+            def _kept_token(self) -> Any:
+                return ours.text
+
+        extension.HubOAuth = SessionAuth
+
+
+token = HubToken()

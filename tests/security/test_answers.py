@@ -1,0 +1,200 @@
+"""Every page and every answer of the REST interface, asked for by a stranger, a person and an administrator."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import httpx
+import pytest
+from jupyterhub import apihandlers, handlers
+
+from tests.hub.conftest import Hub, Person
+from tests.inside import sh
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+SCRIPT = re.compile(r"<script\b([^>]*)>")
+EVERYWHERE = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-site",
+    "strict-transport-security": "max-age=31536000",
+}
+STOCK_FAULTS = ("/hub/api/authorizations/token/alice",)  # JupyterHub 6.1.1: a POST that only says that it is gone
+NO_PAGE = ("/hub/static/", "/hub/dsportal/static/", "/hub/logo")
+
+
+def addresses() -> list[str]:
+    """An address for each handler that JupyterHub has; a name in one of them is alice's."""
+    patterns = [rule[0] for rule in (*handlers.default_handlers, *apihandlers.default_handlers)]
+    found = {re.sub(r"\((?:[^()]|\([^()]*\))*\)\??", "alice", pattern).replace("?", "") for pattern in patterns}
+    ours = {"/login", "/logo", "/dsportal/static/js/portal.js", "/static/js/home.js", "/nowhere", "/api/nowhere"}
+    stock = {re.sub(r"\\(.)", r"\1", path).rstrip("$/") for path in found if "static" not in path}
+    return sorted(f"/hub{path}" for path in {*stock, *ours})
+
+
+@pytest.fixture(scope="module")
+def strict_hub() -> Iterator[Hub]:
+    """A hub with HTTPS and a port that leads there."""
+    certificates = Path("/cluster/test-security-certificates")
+    shutil.rmtree(certificates, ignore_errors=True)
+    certificates.mkdir()
+    key, certificate = certificates / "key.pem", certificates / "certificate.pem"
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names]
+    sh(*command, "-keyout", str(key), "-out", str(certificate))
+    shutil.chown(key, "portal")
+    hub = Hub(Path("/cluster/test-security"), 18600, certificate=str(certificate), key=str(key))
+    hub.prepare()
+    hub.site_file.write_text(hub.site_file.read_text().replace("[portal]\n", "[portal]\nredirect_port = 18699\n"))
+    hub.start()
+    yield hub
+    hub.stop()
+
+
+@pytest.fixture(scope="module")
+def askers(strict_hub: Hub) -> Iterator[dict[str, Person]]:
+    """A stranger, a person and an administrator."""
+    found = {name: Person(name, strict_hub.url) for name in ("stranger", "alice", "carol")}
+    for name, somebody in found.items():
+        somebody.http.close()
+        somebody.http = httpx.Client(base_url=strict_hub.url, timeout=30, trust_env=False, verify=False)  # noqa: S501
+        assert name == "stranger" or somebody.login().status_code == 302
+    yield found
+    for somebody in found.values():
+        somebody.http.close()
+
+
+def faults(answer: httpx.Response) -> list[str]:
+    """What is missing in the headers of an answer of the hub."""
+    path = answer.request.url.path
+    found = [f"{name}: {answer.headers.get(name)}" for name, v in EVERYWHERE.items() if answer.headers.get(name) != v]
+    if answer.status_code >= 500 and path not in STOCK_FAULTS:
+        found.append(f"status {answer.status_code}")
+    for cookie in answer.headers.get_list("set-cookie"):
+        parts = {part.strip().partition("=")[0].lower() for part in cookie.split(";")[1:]}
+        found += [f"{cookie[:30]}: no {part}" for part in ("secure", "httponly", "samesite") if part not in parts]
+    if not path.startswith(NO_PAGE):
+        found += [] if answer.headers.get("cache-control") == "no-store" else [f"{answer.headers.get('cache-control')}"]
+        found += policy_faults(answer)
+    return found
+
+
+def policy_faults(answer: httpx.Response) -> list[str]:
+    """Where a page's policy lets in more than its own scripts, or a script of its own stays out."""
+    policy = answer.headers.get("content-security-policy", "")
+    parts = dict(part.strip().partition(" ")[::2] for part in policy.split(";"))
+    wanted = {"default-src": "'none'", "frame-ancestors": "'none'"}
+    found = [f"{name} {parts.get(name)}" for name, value in wanted.items() if parts.get(name) != value]
+    if not answer.headers.get("content-type", "").startswith("text/html") or answer.request.method == "HEAD":
+        return found
+    nonce = re.fullmatch(r"'nonce-([\w-]{20,})' 'strict-dynamic'", parts.get("script-src", ""))
+    if parts.get("form-action") != "'self'" or parts.get("base-uri") != "'none'" or nonce is None:
+        return [*found, policy]
+    return [*found, *(tag for tag in SCRIPT.findall(answer.text) if f'nonce="{nonce[1]}"' not in tag)]
+
+
+def ask(asker: Person, methods: Sequence[str]) -> list[str]:
+    """The faults of all answers, by name, method and address."""
+    paths = [path for path in addresses() if path != "/hub/logout"]
+    answers = [asker.http.request(method, path) for method in methods for path in paths]
+    told = {f"{asker.name}: {a.request.method} {a.request.url.path} {a.status_code}": faults(a) for a in answers}
+    return [f"{answer}: {found}" for answer, found in told.items() if found]
+
+
+def test_every_answer_of_the_hub_has_strict_headers_whoever_asks(askers: dict[str, Person]) -> None:
+    assert len(addresses()) > 40
+
+    assert [fault for asker in askers.values() for fault in ask(asker, ["GET"])] == []
+    assert ask(askers["stranger"], METHODS) == []
+
+
+def test_a_nonce_is_known_to_one_answer(askers: dict[str, Person]) -> None:
+    policies = {askers["stranger"].http.get("/hub/login").headers["content-security-policy"] for _ in range(5)}
+
+    assert len(policies) == 5
+
+
+@pytest.mark.parametrize("path", ["/hub/login", "/hub/spawn", "/hub/home", "/hub/api/users/alice/tokens"])
+def test_bytes_that_are_no_text_are_a_fault_of_the_request(askers: dict[str, Person], path: str) -> None:
+    alice = askers["alice"].http
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+
+    assert alice.get(f"{path}?next=%ff").status_code == 400
+    assert alice.post(path, content=b"username=%ff&password=%fe&gpus=%ff", headers=form).status_code == 400
+    assert alice.get("/hub/%ff").status_code == 400
+
+
+ELSEWHERE = [
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+    {"Sec-Fetch-Site": "same-origin", "Referer": "https://127.0.0.1:18600/user/bob/lab"},
+]
+
+
+@pytest.mark.parametrize("where", ELSEWHERE)
+@pytest.mark.parametrize(("method", "path"), [("POST", "tokens"), ("POST", "server"), ("DELETE", "server")])
+def test_a_change_comes_from_the_hubs_own_pages_or_with_a_token(
+    askers: dict[str, Person], method: str, path: str, where: dict[str, str]
+) -> None:
+    alice = askers["alice"]
+    token = {"X-XSRFToken": alice.xsrf}
+
+    refused = alice.http.request(method, f"/hub/api/users/alice/{path}", headers={**token, **where})
+    known = alice.http.request(method, f"/hub/api/users/alice/{path}", headers={**where, "Authorization": "token no"})
+
+    assert refused.status_code == 403
+    assert "portal's own" in refused.json()["message"]
+    assert "portal's own" not in known.text, "who brings a token is asked for that"
+
+
+def test_no_script_reads_a_page_and_none_that_it_is_answered_with_holds_a_token(
+    askers: dict[str, Person],
+) -> None:
+    script = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"}
+
+    answers = [askers["alice"].http.get(path, headers=script) for path in addresses() if "/api/" not in path]
+
+    assert {answer.status_code for answer in answers if answer.headers.get("content-type") == "text/html"} >= {403}
+    assert not [
+        answer.url for answer in answers if re.search(r'xsrf_token: "[^"]|name="_xsrf" value="[^"]', answer.text)
+    ]
+
+
+def test_plain_http_is_led_to_https(strict_hub: Hub) -> None:
+    led = httpx.get("http://127.0.0.1:18699/hub/login?next=%2Fhub%2Fhome", trust_env=False)
+
+    assert (led.status_code, led.headers["location"]) == (308, f"{strict_hub.url}/hub/login?next=%2Fhub%2Fhome")
+
+
+def test_a_browser_that_was_left_open_makes_no_token_until_the_password_is_given_again(
+    strict_hub: Hub, askers: dict[str, Person]
+) -> None:
+    alice = askers["alice"]
+    assert alice.http.get("/hub/home").status_code == 200
+    first = alice.api("POST", "/users/alice/tokens")
+    assert first.status_code == 201, first.text
+    strict_hub.end()  # a hub that comes back knows of no password
+    strict_hub.start()
+
+    assert alice.http.get("/hub/home").status_code == 200
+    refused = alice.api("POST", "/users/alice/tokens")
+    asked = alice.http.get("/hub/token")
+    place = asked.headers["location"]
+    wrong = alice.http.post(place, data={"_xsrf": alice.xsrf, "password": "no"})
+    right = alice.http.post(place, data={"_xsrf": alice.xsrf, "password": "alice-demo"})
+
+    assert (refused.status_code, "password again" in refused.json()["message"]) == (403, True)
+    assert (asked.status_code, place) == (302, "/hub/again?next=%2Fhub%2Ftoken")
+    assert (wrong.status_code, "Wrong user name or password" in wrong.text) == (403, True)
+    assert (right.status_code, right.headers["location"]) == (302, "/hub/token")
+    assert alice.http.get("/hub/token").status_code == 200
+    made = alice.api("POST", "/users/alice/tokens")
+    assert made.status_code == 201
+    token = {"Authorization": f"token {made.json()['token']}"}
+    with httpx.Client(base_url=strict_hub.url, trust_env=False, verify=False) as program:  # noqa: S501
+        assert program.post("/hub/api/users/alice/tokens", headers=token).status_code == 201, "a token is no browser's"
+    assert askers["carol"].http.get("/hub/admin").headers["location"] == "/hub/again?next=%2Fhub%2Fadmin"

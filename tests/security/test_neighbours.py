@@ -1,0 +1,164 @@
+"""Two people on one node: what is meant for the session of one does not reach the other, whatever has ended."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+
+from portal.launcher import ENVIRONMENT_FILE, SESSIONS
+from tests.hub.conftest import Hub, Person
+from tests.inside import eventually, has_no_job, home, jobs_of, sh
+
+FOLDER = Path("/cluster/test-neighbours")
+PORT = 18500
+ON_ONE_NODE = {"gpus": "0", "partition": "sxm2"}
+ASKED_FOR_S = 5.0  # of a browser that asks again and again
+# Runs as the neighbour, with the certificate of a session of theirs or without one; notes what it is told.
+LISTEN = """
+import pathlib, socket, ssl, sys
+folder, port, certificate = pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+if certificate:
+    context.load_cert_chain(certificate)
+listener = socket.create_server(("0.0.0.0", port), reuse_port=False)
+(folder / "listens").touch()
+while True:
+    connection, _ = listener.accept()
+    with (folder / "connections").open("a") as file:
+        file.write("1")
+    try:
+        connection.settimeout(2)
+        connection = context.wrap_socket(connection, server_side=True) if certificate else connection
+        with (folder / "heard").open("ab") as file:
+            file.write(connection.recv(65536))
+        connection.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\nConnection: close\\r\\n\\r\\n")
+    except OSError:
+        pass
+    finally:
+        connection.close()
+"""
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[Hub]:
+    """One hub for these tests."""
+    ours = Hub(FOLDER, PORT)
+    ours.prepare()
+    ours.start()
+    yield ours
+    ours.stop()
+
+
+@pytest.fixture
+def neighbours(hub: Hub) -> Iterator[dict[str, Person]]:
+    """Alice and Bob, each with a session on the same node."""
+    both = {name: Person(name, hub.url) for name in ("alice", "bob")}
+    for person in both.values():
+        assert person.login().status_code == 200
+        person.start(**ON_ONE_NODE)
+    yield both
+    for name, person in both.items():
+        person.stop()
+        person.http.close()
+        sh("scancel", f"--user={name}")
+        eventually(partial(has_no_job, name), "no job is left")
+
+
+def address_of(hub: Hub, name: str) -> tuple[str, int]:
+    """Node and port of a session."""
+    node, port = re.findall(rf"user/{name}/? => https://([a-z0-9]+):(\d+)", hub.log())[-1]
+    return node, int(port)
+
+
+def kill_server(name: str) -> None:
+    """kill -9 of a session's server: nobody hears a farewell."""
+    sh("pkill", "-KILL", "-u", name, "-f", "portal.singleuser.server")
+
+
+@pytest.mark.parametrize("with_certificate", [True, False], ids=["with a session's certificate", "with none"])
+def test_who_takes_the_port_of_a_session_that_died_hears_nothing(
+    hub: Hub, neighbours: dict[str, Person], with_certificate: bool
+) -> None:
+    alice = neighbours["alice"]
+    node, port = address_of(hub, "alice")
+    assert node == address_of(hub, "bob")[0], "they are neighbours"
+    place = prepared_place()
+    certificate = certificate_of("bob", place) if with_certificate else ""
+
+    kill_server("alice")
+    argv = ["runuser", "-u", "bob", "--", "/usr/bin/python3", "-I", "-c", LISTEN, str(place), str(port), certificate]
+    listener = subprocess.Popen(argv, cwd="/")
+    try:
+        eventually((place / "listens").exists, "the neighbour listens", every_s=0.02)
+        statuses = asked_again_and_again(alice)
+    finally:
+        sh("pkill", "-KILL", "-u", "bob", "-f", str(place), check=False)
+        listener.wait()
+
+    assert (place / "connections").exists(), "the proxy did come: else nothing was seen here"
+    heard = (place / "heard").read_bytes() if (place / "heard").exists() else b""
+    assert b"HTTP" not in heard
+    assert b"ookie" not in heard
+    assert 200 not in statuses
+    assert neighbours["bob"].is_ready(), "the neighbour's own session goes on"
+
+
+def prepared_place() -> Path:
+    """A folder in which the neighbour writes."""
+    place = home("bob") / "neighbour"
+    sh("rm", "-rf", str(place))
+    sh("mkdir", str(place), user="bob")
+    return place
+
+
+def certificate_of(name: str, place: Path) -> str:
+    """What the hub gave a session of this person, as its owner can read it."""
+    (file,) = (home(name) / SESSIONS).rglob(ENVIRONMENT_FILE)
+    given = json.loads(json.loads(file.read_text())["DSPORTAL_TLS"])
+    pem = place / "own.pem"
+    pem.write_text(given["keyfile"] + given["certfile"])
+    sh("chown", name, str(pem))
+    return str(pem)
+
+
+def asked_again_and_again(person: Person) -> set[int]:
+    """What a browser with a login gets while it goes on asking: pages, the API, web sockets."""
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+    statuses = set()
+    ends_at = time.monotonic() + ASKED_FOR_S
+    while time.monotonic() < ends_at:
+        for path, headers in (("lab", {}), ("api/contents", {}), ("api/events/subscribe", upgrade)):
+            statuses.add(status_of(person, path, headers))
+    return statuses
+
+
+def status_of(person: Person, path: str, headers: dict[str, str]) -> int:
+    """The status of an answer; 0 where the proxy only closes the connection, as it may do with a web socket."""
+    try:
+        return person.http.get(f"/user/{person.name}/{path}", headers=headers, follow_redirects=False).status_code
+    except httpx.RemoteProtocolError:
+        return 0
+
+
+def test_no_other_session_of_the_node_is_let_in(hub: Hub, neighbours: dict[str, Person]) -> None:
+    """A session answers to the hub and its proxy alone: the certificate of another one is no key."""
+    node, port = address_of(hub, "alice")
+    pem = certificate_of("bob", prepared_place())
+    code = (
+        "import ssl, sys, http.client as h; c = ssl._create_unverified_context(); c.load_cert_chain(sys.argv[3]); "
+        "k = h.HTTPSConnection(sys.argv[1], int(sys.argv[2]), context=c, timeout=10); "
+        "k.request('GET', '/user/alice/api'); print('status', k.getresponse().status)"
+    )
+    said = sh("/usr/bin/python3", "-I", "-c", code, node, str(port), pem, user="bob", check=False)
+    assert "status" not in said
+    assert jobs_of("alice")
+    with pytest.raises(httpx.HTTPError):
+        httpx.get(f"http://{node}:{port}/user/alice/api", trust_env=False)

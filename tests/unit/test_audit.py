@@ -1,0 +1,62 @@
+"""`make audit`: what its tools print is read, what cannot be asked is said, and every licence is one that may be."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+
+import pytest
+
+from deploy.environments import audit
+
+FOUND = {  # as pip-audit 2.10 prints it
+    "dependencies": [
+        {"name": "jupyterhub", "version": "4.0.0", "vulns": [{"id": "PYSEC-2024-1", "fix_versions": ["4.1.0"]}]},
+        {"name": "tornado", "version": "6.5.8", "vulns": []},
+        {"name": "wrapspawner", "skip_reason": "Dependency not found on PyPI and could not be audited"},
+    ],
+    "fixes": [],
+}
+
+
+def test_what_is_known_is_named_and_what_could_not_be_asked_is_counted() -> None:
+    known, words = audit.told_by_pip_audit(FOUND, "")
+
+    assert known == ["jupyterhub 4.0.0: PYSEC-2024-1"]
+    assert words == "1 known in 2 of 3 packages; the others could not be asked about"
+
+
+def test_without_advisories_nothing_is_said_to_be_well() -> None:
+    skipped = {"dependencies": FOUND["dependencies"][2:]}
+
+    assert audit.told_by_pip_audit(skipped, "")[1].startswith("not told: ")
+    assert audit.told_by_pip_audit(None, "first\nno network\n") == ([], "not told: no network")
+    assert audit.told_by_npm({"message": "405 Method Not Allowed"})[1].startswith("not told: ")
+
+
+def test_what_npm_knows_is_named() -> None:
+    assert audit.told_by_npm({"vulnerabilities": {"ws": {"severity": "high"}}}) == (["ws: high"], "1 known")
+
+
+@pytest.mark.parametrize(
+    ("licence", "allowed"),
+    [
+        ("MIT License", True),
+        ("GNU Lesser General Public License v3 (LGPLv3)", True),
+        ("GNU General Public License v3 (GPLv3)", False),
+        ("UNKNOWN", False),
+    ],
+)
+def test_a_licence_that_is_not_known_to_fit_is_looked_at(licence: str, allowed: bool) -> None:
+    assert audit.is_allowed(licence) == allowed
+
+
+def test_every_package_of_the_portal_has_a_licence_that_may_be() -> None:
+    names = re.findall(r"(?m)^([A-Za-z0-9._-]+)==", audit.PORTAL_LOCK.read_text())
+    told = {}
+    for name in names:
+        found = importlib.metadata.metadata(name)
+        fields = [found.get_all(field) or [] for field in ("License-Expression", "License", "Classifier")]
+        told[name] = " ".join(text for texts in fields for text in texts)
+
+    assert not {name: text for name, text in told.items() if not audit.is_allowed(text)}

@@ -1,0 +1,148 @@
+"""What a request to the hub must keep to, and which scripts a page runs. The security ring asks a real hub."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from jinja2 import DictLoader, Environment
+from tornado import web
+from tornado.httpserver import HTTPServer
+from tornado.testing import bind_unused_port
+
+from portal.hub import guard
+
+SESSIONS = ["/user/", "/services/"]
+OWN = {"Sec-Fetch-Site": "same-origin", "Referer": "https://portal.example/hub/home"}
+BELOW = {"Sec-Fetch-Site": "same-origin", "Referer": "https://portal.example/user/bob/lab"}
+
+
+def request(method: str = "GET", arguments: Any = None, **headers: str) -> Any:
+    """As much of a request as is looked at."""
+    fields = arguments or {}
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return SimpleNamespace(method=method, headers=named, query_arguments=fields, body_arguments=fields)
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_page", "status"),
+    [
+        (request(), True, 0),
+        (request("POST"), True, 0),  # a program, or a browser of before
+        (request("POST", **OWN), True, 0),
+        (request("POST", **{"Sec-Fetch-Site": "none"}), True, 0),
+        (request("POST", **BELOW), True, 403),
+        (request("DELETE", **BELOW), False, 403),
+        (request("POST", **{"Sec-Fetch-Site": "cross-site"}), False, 403),
+        (request("PUT", **{"Sec-Fetch-Site": "same-site"}), False, 403),
+        (request("POST", Authorization="token a", **BELOW), False, 0),
+        (request("GET", **{"Sec-Fetch-Site": "cross-site"}), True, 0),  # a link on another site
+        (request("GET", **{"Sec-Fetch-Dest": "empty"}), True, 403),
+        (request("GET", **{"Sec-Fetch-Dest": "empty"}), False, 0),
+        (request("POST", {"name": [b"a", b"\xff"]}), False, 400),
+    ],
+)
+def test_a_request_is_refused_for_where_it_comes_from_or_for_what_is_no_text(
+    asked: Any, is_page: bool, status: int
+) -> None:
+    try:
+        guard.check(asked, SESSIONS, is_page)
+        found = 0
+    except web.HTTPError as error:
+        found = error.status_code
+
+    assert found == status
+
+
+def test_a_script_of_a_template_has_the_nonce_and_one_that_is_filled_in_has_none() -> None:
+    source = {"base": "<script src='a'></script>{% block b %}{% endblock %}<scripture>", "page": (
+        "{% extends 'base' %}{% block b %}<script>{{ value | safe }}</script>{{ value | safe }}{% endblock %}"
+    )}  # fmt: skip
+    pages = Environment(loader=DictLoader(source), extensions=[guard.Nonces], autoescape=True)
+
+    page = pages.get_template("page").render(csp_nonce="n0", value="<script>bad()</script>")
+
+    assert page.count('nonce="n0"') == 2
+    assert page.count("<script>bad()") == 2
+    assert "<scripture>" in page
+
+
+class Echo(web.RequestHandler):
+    """Answers the length of what was sent."""
+
+    def post(self) -> None:
+        """It."""
+        self.write(str(len(self.request.body)))
+
+
+@pytest.fixture
+async def port(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
+    """A server with the hub's limits, which are short."""
+    monkeypatch.setattr(guard, "BODY_WITHIN_S", 0.3)
+    monkeypatch.setattr(guard, "HEADERS_WITHIN_S", 0.3)
+    listener, number = bind_unused_port()
+    server = HTTPServer(web.Application([("/", Echo)]))
+    server.add_socket(listener)
+    guard.limit(server)
+    yield number
+    server.stop()
+
+
+async def answer(port: int, *parts: bytes) -> str:
+    """The first line of what the server says until it closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+        async with asyncio.timeout(10):
+            return (await reader.read()).decode().partition("\r\n")[0]
+    except ConnectionError:
+        return ""
+    finally:
+        writer.close()
+
+
+HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+LENGTH = HEAD + b"Content-Length: %d\r\n\r\n"
+
+
+async def test_a_body_is_read_up_to_the_limit_and_for_some_time(port: int) -> None:
+    assert await answer(port, LENGTH % 1000, b"x" * 1000) == "HTTP/1.1 200 OK"
+    assert await answer(port, LENGTH % guard.BODY_MAX, b"x" * guard.BODY_MAX) == "HTTP/1.1 200 OK"
+    assert await answer(port, LENGTH % (guard.BODY_MAX + 1)) == "HTTP/1.1 413 Content Too Large"
+    assert await answer(port, LENGTH % 1000, b"x" * 999) == ""
+    assert await answer(port, b"POST / HTTP/1.1\r\nHost:") == ""
+
+
+async def test_a_body_without_a_stated_length_is_cut_at_the_limit(port: int) -> None:
+    chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+
+    fits = await answer(port, HEAD + b"Transfer-Encoding: chunked\r\n\r\n", chunk * 16, b"0\r\n\r\n")
+    cut = await answer(port, HEAD + b"Transfer-Encoding: chunked\r\n\r\n", chunk * 17, b"0\r\n\r\n")
+
+    assert fits == "HTTP/1.1 200 OK"
+    assert cut in ("HTTP/1.1 400 Bad Request", "")
+
+
+async def test_few_big_bodies_are_read_at_a_time_and_small_ones_go_on(port: int) -> None:
+    stalled = []
+    for _ in range(guard.BIG_AT_ONCE):
+        connection = socket.create_connection(("127.0.0.1", port))
+        connection.sendall(LENGTH % guard.BODY_MAX)
+        stalled.append(connection)
+    await asyncio.sleep(0)
+
+    big = await answer(port, LENGTH % guard.BODY_MAX)
+    small = await answer(port, LENGTH % 1000, b"x" * 1000)
+    for connection in stalled:
+        connection.close()
+
+    assert (big, small) == ("HTTP/1.1 503 Service Unavailable", "HTTP/1.1 200 OK")
+    async with asyncio.timeout(5):
+        while await answer(port, LENGTH % guard.BODY_MAX, b"x" * guard.BODY_MAX) != "HTTP/1.1 200 OK":
+            pass

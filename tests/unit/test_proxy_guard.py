@@ -1,0 +1,207 @@
+"""What one client may ask of the real proxy, and what a session may say through it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.unit.test_proxy import Portal, free_port, portal, started
+
+__all__ = ["portal"]
+HUB_BODY_MAX = 2**20
+SILENT_PER_ADDRESS = 50
+OVER_ITS_PLACE = {
+    "Service-Worker-Allowed": "/",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Clear-Site-Data": '"cookies"',
+}
+COOKIES = ("_xsrf=1; Path=/user/alice/", "a=2; Domain=portal.example; Path=/; Secure; samesite=strict")
+
+
+class Told(BaseHTTPRequestHandler):
+    """Answers what it was told, with headers that reach over its place."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        """The request's headers and the length of its body."""
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        answer = json.dumps({"headers": {k.lower(): v for k, v in self.headers.items()}, "body": len(body)}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        for cookie in COOKIES:
+            self.send_header("Set-Cookie", cookie)
+        for name, value in OVER_ITS_PLACE.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(answer)
+
+    do_PUT = do_POST = do_GET
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def upstream() -> Iterator[str]:
+    """A hub and a session."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Told)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+async def routed(portal: Portal, upstream: str, **settings: Any) -> None:
+    """The proxy with a hub and the session of alice."""
+    hub = portal.hub(**settings)
+    await started(hub)
+    for place in ("/", "/user/alice/"):
+        await hub.api_request(place, method="POST", body={"target": upstream})
+
+
+async def ask(method: str, url: str, **arguments: Any) -> httpx.Response:
+    """One request of a browser."""
+    async with httpx.AsyncClient(trust_env=False, timeout=20, verify=False) as client:  # noqa: S501
+        return await client.request(method, url, **arguments)
+
+
+async def test_a_sessions_cookies_are_for_its_own_host_and_are_not_sent_by_other_sites(
+    portal: Portal, upstream: str
+) -> None:
+    await routed(portal, upstream, trusted_proxies=["127.0.0.1"])
+
+    plain = await ask("GET", f"{portal.url}/user/alice/lab")
+    behind_tls = await ask("GET", f"{portal.url}/user/alice/lab", headers={"X-Forwarded-Proto": "https"})
+
+    second = "a=2; Path=/; Secure; samesite=strict"
+    assert plain.headers.get_list("set-cookie") == ["_xsrf=1; Path=/user/alice/; SameSite=Lax", second]
+    assert behind_tls.headers.get_list("set-cookie") == ["_xsrf=1; Path=/user/alice/; SameSite=Lax; Secure", second]
+
+
+CLAIMS = {"X-Forwarded-For": "198.51.100.7", "X-Forwarded-Proto": "https", "X-Real-IP": "198.51.100.7"}
+
+
+async def test_what_a_browser_claims_to_be_is_not_passed_on(portal: Portal, upstream: str) -> None:
+    await routed(portal, upstream)
+
+    heard = (await ask("GET", f"{portal.url}/hub/", headers=CLAIMS)).json()["headers"]
+
+    assert heard["x-forwarded-for"] in ("127.0.0.1", "::ffff:127.0.0.1")
+    assert heard["x-forwarded-proto"] == "http"
+    assert "x-real-ip" not in heard
+
+
+async def test_what_a_named_proxy_says_is_passed_on_with_its_own_address_appended(
+    portal: Portal, upstream: str
+) -> None:
+    await routed(portal, upstream, trusted_proxies=["127.0.0.0/8", "2001:db8::/32"])
+
+    heard = (await ask("GET", f"{portal.url}/hub/", headers=CLAIMS)).json()["headers"]
+
+    assert heard["x-forwarded-for"].split(",")[0] == "198.51.100.7"
+    assert heard["x-forwarded-for"].endswith("127.0.0.1")
+    assert heard["x-forwarded-proto"] == "https,http"
+
+
+async def test_the_hub_gets_no_big_body_and_a_session_gets_any(portal: Portal, upstream: str) -> None:
+    await routed(portal, upstream)
+    big = b"x" * (HUB_BODY_MAX + 1)
+
+    with contextlib.suppress(httpx.WriteError):  # it may be closed while the rest is sent
+        assert (await ask("POST", f"{portal.url}/hub/login", content=big)).status_code == 413
+    fits = await ask("POST", f"{portal.url}/hub/login", content=big[:-1])
+    upload = await ask("PUT", f"{portal.url}/user/alice/api/contents/f", content=big * 20)
+
+    assert (fits.status_code, fits.json()["body"]) == (200, HUB_BODY_MAX)
+    assert (upload.status_code, upload.json()["body"]) == (200, 20 * len(big))
+
+
+@pytest.mark.parametrize("path", ["/user/alice/lab", "/%75ser/alice/lab", "/hub/../user/alice/lab"])
+async def test_a_sessions_answer_does_not_reach_over_its_own_place_however_it_is_spelled(
+    portal: Portal, upstream: str, path: str
+) -> None:
+    await routed(portal, upstream)
+
+    answer = await asyncio.to_thread(raw_get, portal, path)
+    hubs = await asyncio.to_thread(raw_get, portal, "/hub/user/alice")
+
+    assert "200 OK" in answer
+    assert not [name for name in OVER_ITS_PLACE if name.lower() in answer.lower()]
+    assert [name for name in OVER_ITS_PLACE if name.lower() in hubs.lower()] == list(OVER_ITS_PLACE)
+
+
+def raw_get(portal: Portal, path: str) -> str:
+    """The head of an answer to exactly this address; clients tidy it up."""
+    with socket.create_connection(("127.0.0.1", portal.ports["port"]), timeout=10) as browser:
+        browser.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        return b"".join(iter(lambda: browser.recv(65536), b"")).decode().partition("\r\n\r\n")[0]
+
+
+async def test_a_connection_without_a_request_is_closed_and_one_address_has_few_of_them(
+    portal: Portal, upstream: str
+) -> None:
+    await routed(portal, upstream, headers_within_s=3.0, silent_per_address=SILENT_PER_ADDRESS)
+    began = time.monotonic()
+    half = [socket.create_connection(("127.0.0.1", portal.ports["port"])) for _ in range(SILENT_PER_ADDRESS + 44)]
+    for browser in half:
+        browser.setblocking(False)
+        with contextlib.suppress(OSError):
+            browser.send(b"GET /hub/ HTTP/1.1\r\nHost: x\r\nX-")
+
+    def are_open() -> int:
+        return sum(is_open(browser) for browser in half)
+
+    while are_open() > SILENT_PER_ADDRESS:
+        assert time.monotonic() - began < 3
+        await asyncio.sleep(0.05)
+    left = are_open()
+    while are_open():
+        assert time.monotonic() - began < 20
+        await asyncio.sleep(0.1)
+    answer = await ask("GET", f"{portal.url}/hub/")
+    for browser in half:
+        browser.close()
+
+    assert left >= SILENT_PER_ADDRESS - 2  # the proxy's own hub may have one
+    assert answer.status_code == 200
+
+
+def is_open(browser: socket.socket) -> bool:
+    """False when the proxy has closed it."""
+    try:
+        return browser.recv(1, socket.MSG_PEEK) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+async def test_plain_http_is_led_to_https(portal: Portal, upstream: str, tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    made = [*command, "-keyout", str(key), "-out", str(certificate)]
+    await asyncio.to_thread(subprocess.run, made, check=True, capture_output=True)
+    hub = portal.hub(ssl_key=str(key), ssl_cert=str(certificate), redirect_port=free_port())
+    hub.public_url = portal.url.replace("http:", "https:")
+    await started(hub)
+
+    plain = f"http://localhost:{hub.redirect_port}"
+    led = await ask("GET", f"{plain}/hub/login?next=%2Fhub%2Fhome")
+    strange = await ask("GET", f"{plain}/hub/login", headers={"Host": "a b/c"})
+
+    expected = f"https://localhost:{portal.ports['port']}/hub/login?next=%2Fhub%2Fhome"
+    assert (led.status_code, led.headers["location"]) == (308, expected)
+    assert strange.status_code == 400

@@ -1,0 +1,72 @@
+"""What comes before the Python of a session's kernels: found first, gone at once, and readable for old Pythons."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from portal.kernels.python_start import FIRST, prepared
+
+SHOW = "import os, sys; print(os.environ.get('PYTHONPATH'), 'startup' in str(sys.path), getattr(sys, 'own', None))"
+AVAILABLE = "import ipykernel.debugger as d; print(d._is_debugpy_available)"
+START = "import ipykernel.debugger as d; print(d.Debugger.start(None))"
+AS_KERNEL = f"import ipykernel.iostream; {SHOW}"
+
+
+def run(code: str, env: dict[str, str]) -> str:
+    """What a Python of this environment prints with ``env``."""
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
+def test_the_file_is_written_in_what_python_3_6_knows() -> None:
+    ast.parse(FIRST.read_text(), feature_version=(3, 6))
+    assert "__future__" not in FIRST.read_text(), "annotations came with 3.7"
+
+
+def test_the_folder_is_first_and_what_was_there_follows(tmp_path: Path) -> None:
+    env = prepared({"PYTHONPATH": "/a:/b"}, tmp_path, debugger=False)
+    assert env == {"PYTHONPATH": f"{tmp_path}/startup:/a:/b"}
+    assert prepared(env, tmp_path, debugger=False)["PYTHONPATH"].startswith(f"{tmp_path}/startup:")
+    assert (tmp_path / "startup" / "sitecustomize.py").read_bytes() == FIRST.read_bytes()
+
+
+@pytest.mark.parametrize(("before", "after"), [({}, "None"), ({"PYTHONPATH": "/a:/b"}, "/a:/b")])
+def test_a_kernel_does_not_hand_it_on_to_what_it_starts(tmp_path: Path, before: dict[str, str], after: str) -> None:
+    env = prepared(before, tmp_path, debugger=True)
+    assert run(AS_KERNEL, env) == f"{after} False None"
+
+
+def test_a_program_that_starts_the_kernel_hands_it_on(tmp_path: Path) -> None:
+    """`conda run` is a Python program, too."""
+    env = prepared({}, tmp_path, debugger=False)
+    assert run(SHOW, env) == f"{tmp_path}/startup False None"
+
+
+def test_the_environments_own_sitecustomize_follows(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text("import sys; sys.own = 'yes'")
+    assert run(SHOW, prepared({"PYTHONPATH": str(own)}, tmp_path, debugger=False)).endswith(" yes")
+
+
+def test_an_own_sitecustomize_that_fails_says_so_and_the_kernel_starts(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text("import missing_in_this_test")
+    env = prepared({"PYTHONPATH": str(own)}, tmp_path, debugger=False)
+    done = subprocess.run([sys.executable, "-c", AS_KERNEL], env=env, capture_output=True, text=True, check=True)
+    assert "missing_in_this_test" in done.stderr
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_the_debugger_is_there_only_where_the_site_wants_it(tmp_path: Path, wanted: bool) -> None:
+    env = prepared({"PYDEVD_DISABLE_FILE_VALIDATION": "1"}, tmp_path, debugger=wanted)
+    assert run(AVAILABLE, env) == str(wanted)
+    if not wanted:
+        assert run(START, env) == "False"
