@@ -78,7 +78,7 @@ class SessionState:
         return bool(self.key) and not self.port
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values. What a version before 0.2.0 reads it finds: a hub can be rolled back to one."""
+        """Plain JSON values, under the keys of versions before; :class:`TokenSeal` closes the token that is saved."""
         state: dict[str, Any] = {"job_id": self.job_id} if self.job_id else {}
         if self.last_end:
             state["last_end"] = self.last_end

@@ -97,10 +97,8 @@ class EnterHandler(BaseHandler):  # type: ignore[misc]
     async def _show(self, spawner: Any, error: str = "") -> None:
         person = spawner.user.name
         entered = self.get_body_argument("reason", "")[:LONGEST_REASON] if error else ""
-        page = await self.render_template(
-            "enter.html", person=person, error=error, reason=entered, longest=LONGEST_REASON
-        )
-        self.finish(page)
+        shown = {"person": person, "error": error, "reason": entered, "longest": LONGEST_REASON}
+        self.finish(await self.render_template("enter.html", shares_origin=not self.subdomain_host, **shown))
 
 
 def grant(db: Any, spawner: Any, person: Any) -> None:

@@ -28,6 +28,7 @@ WATCHER = secrets.token_hex(16)
 EXTRA = f"""
 c.JupyterHub.services.append({{"name": "watcher", "api_token": "{WATCHER}"}})
 scopes = ["admin:servers", "read:users"]
+c.Authenticator.admin_users = {{"dave"}}
 c.JupyterHub.load_roles.append({{"name": "watcher", "services": ["watcher"], "scopes": scopes}})
 """
 REASON = "The disk of alice is full; looking for the file that grows."
@@ -202,6 +203,7 @@ def test_rights_of_before_end_with_the_hubs_start_and_the_sites_own_setting_coun
     hub.start()
 
     assert carol.api("GET", "/user").json()["admin"] is False
+    assert by_token(WATCHER, "/users/dave").json()["admin"] is True
     assert alice.api("GET", "/user").json()["roles"] == ["user"]
     assert alice.api("GET", "/users").status_code == 403
     assert carol.api("GET", "/users").status_code == 200

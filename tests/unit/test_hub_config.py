@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from traitlets.config import Config
 
+from portal.administration import enter, role
 from portal.hub import config, variables
 
 SITE = """\
@@ -34,8 +35,24 @@ def test_the_hub_and_its_spawner_know_the_site(tmp_path: Path, monkeypatch: pyte
 
     assert c.SlurmSessionSpawner.site_file == str(tmp_path / "site.toml")
     assert c.PortalHub.hub_id == (tmp_path / "state" / "hub_id").read_text()
+    assert c.PortalHub.session_key_file == str(tmp_path / "state" / "session_key")
     assert c.PortalHub.launcher == "/opt/dsportal/bin/portal-launch"
     assert c.JupyterHub.spawner_class == "dsportal-slurm"
+
+
+def test_administrators_have_the_portals_own_role_by_their_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ldap = 'servers = ["ldaps://one.example"]\nca_file = "/ca"\nuser_dn = "uid={username}"\ngroup_base = "ou=groups"\n'
+    settings = f'[ldap]\n{ldap}admin_groups = ["operators", "two words"]\n'
+    monkeypatch.setattr("tests.unit.test_hub_config.SITE", SITE + settings.replace("{", "{{").replace("}", "}}"))
+
+    c = configured(tmp_path, monkeypatch)
+
+    (given,) = [one for one in c.JupyterHub.load_roles if one["name"] == role.NAME]
+    assert given["groups"] == ["operators", "two words"]
+    assert given["scopes"] == list(role.SCOPES)
+    assert c.JupyterHub.tornado_settings[enter.SETTING] is False
 
 
 def test_a_state_folder_that_was_copied_has_another_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
