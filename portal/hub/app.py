@@ -68,7 +68,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             location = Path(self.internal_certs_location)
             if words := certificates.prepare(location, self.trusted_alt_names):
                 self.log.warning("%s", words)
-        super().init_internal_ssl()
+        with certificates.made_earlier():
+            super().init_internal_ssl()
 
     def init_handlers(self) -> None:
         """The addresses at which sessions announce themselves belong to the spawner, as the login page to the login."""
