@@ -38,6 +38,25 @@ class Identity:
     admin: bool = False
 
 
+@dataclass(frozen=True)
+class Standing:
+    """What is known of a person who may be logged in.
+
+    Attributes:
+        left: why this person may not use the portal any more; ``""`` while she may.
+        is_sure: whether that is certain enough to end logins and sessions, or only to refuse while it lasts.
+        groups: the names of the groups; ``None`` when they were not looked up.
+        admin: whether an administrator.
+        password_set: when the password was set, in an order of its own; ``""`` when that is not told.
+    """
+
+    left: str = ""
+    is_sure: bool = True
+    groups: frozenset[str] | None = None
+    admin: bool = False
+    password_set: str = ""
+
+
 class Site(Table):
     """Everything one site sets."""
 
@@ -152,3 +171,8 @@ def _contradictions(site: Site) -> Iterator[str]:
         yield "portal.certificate, portal.key: HTTPS needs both; allowed: both or neither"
     if site.ldap and (site.ldap.allowed_groups or site.ldap.admin_groups) and not site.ldap.group_base:
         yield "ldap.group_base: missing; allowed_groups and admin_groups are looked up below it"
+    if site.ldap and bool(site.ldap.bind_dn) != bool(site.ldap.bind_password_file):
+        yield "ldap.bind_dn, ldap.bind_password_file: one needs the other; allowed: both or neither"
+    if site.ldap and site.ldap.bind_dn and not site.ldap.people:
+        form = "a DN that begins with ATTRIBUTE={username}, and has it once"
+        yield f"ldap.user_dn: {site.ldap.user_dn!r} is not possible with bind_dn; allowed: {form}"

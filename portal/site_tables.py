@@ -100,6 +100,8 @@ class PortalTable(Table):
     state_folder: AbsolutePath = "/var/lib/dsportal"
     launcher: AbsolutePath = "/opt/dsportal/bin/portal-launch"
     extra_config: OptionalPath = ""
+    cookie_days: Annotated[int, Field(ge=1, le=31)] = 1  # how long a login lasts
+    token_days_max: Annotated[int, Field(ge=1, le=365)] = 30  # how long a token that a person makes may last
 
     @property
     def had_internal_ssl(self) -> bool:
@@ -131,6 +133,7 @@ class SessionTable(Table):
     hours_max: Hours = 24
     wait_max_hours: Count = 0  # in the queue; 0 = as long as Slurm makes it wait
     start_timeout_min: Positive = 10  # from the job's start on its node, never counted while it waits
+    when_person_leaves: Literal["stop", "keep"] = "stop"  # what becomes of the session of who may not use it any more
 
 
 class GpuTable(Table):
@@ -191,5 +194,21 @@ class LdapTable(Table):
     group_attribute: Name = "cn"
     allowed_groups: tuple[Group, ...] = ()  # empty = everybody with a right password
     admin_groups: tuple[Group, ...] = ()
+    bind_dn: str = ""  # an account that may read people and groups; "" = the hub's host is asked who left
+    bind_password_file: OptionalPath = ""
     connect_timeout_s: Annotated[int, Field(ge=1, le=60)] = 3
     receive_timeout_s: Annotated[int, Field(ge=1, le=60)] = 5
+
+    @property
+    def people(self) -> tuple[str, str] | None:
+        """The attribute that holds a person's name, and the folder of all people; ``None``: no such user_dn."""
+        found = re.fullmatch(r"([A-Za-z][A-Za-z0-9-]*)=\{username\},([^{}]+)", self.user_dn)
+        return (found[1], found[2]) if found else None
+
+    def allows(self, groups: frozenset[str]) -> bool:
+        """Whether somebody in these groups may use the portal."""
+        return not self.allowed_groups or bool(groups & set(self.allowed_groups))
+
+    def makes_admin(self, groups: frozenset[str]) -> bool:
+        """Whether somebody in these groups administers the portal."""
+        return bool(groups & set(self.admin_groups))

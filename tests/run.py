@@ -71,7 +71,7 @@ RINGS = (
     Ring("directory", True, "logins on real slapd"),
     Ring("session", True, "kernels out of real modules, TensorBoard, JupyterLab in Chromium"),
     Ring("hub", True, "a real hub: sessions from the click to the end"),
-    Ring("security", True, "what a hostile person, or one who left, does not get"),
+    Ring("security", True, "what hostile people try, in Chromium and as neighbours on a node"),
     Ring("faults", True, "daemons, nodes, hub, proxy, database and homes that fail; what was seen is a table"),
     Ring("browser", True, "the whole story in Chromium"),
     Ring("notebooks", True, "templates on their own kernels in Slurm sessions", parts=("1", "2")),

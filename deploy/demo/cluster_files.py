@@ -15,6 +15,7 @@ from deploy.demo.start_plan import Plan
 TEMPLATES = Path(__file__).with_name("etc")
 SITE = Path(__file__).with_name("site.toml")
 CLUSTER = Path("/cluster")
+BIND_PASSWORD = CLUSTER / "hub/bind_password"  # as in site.toml
 # Environments, and the kernels of the same names: `make environments ALL=1`.
 ON_REQUEST = ("pytorch", "jax", "mxnet", "inference")
 TEXTS: dict[str, str] = {}  # the templates, read before the root changes: a closed checkout is not there afterwards
@@ -128,10 +129,13 @@ def fill_directory() -> None:
     password = CLUSTER / "ldap/root.pw"
     if not password.exists():
         write(password, secrets.token_urlsafe(24), 0o600)
+    if not BIND_PASSWORD.exists():
+        write(BIND_PASSWORD, secrets.token_urlsafe(24), 0o600, "portal")
     for name in ("slapd1", "slapd2"):
         text = filled("slapd.conf", name=name, rootpw=people.salted(password.read_text()))
         write(CLUSTER / "etc" / f"{name}.conf", text, 0o640, "openldap")
         load_directory(name)
+        add_portal_account(name)
 
 
 def load_directory(name: str) -> None:
@@ -142,9 +146,21 @@ def load_directory(name: str) -> None:
     shutil.rmtree(database, ignore_errors=True)
     database.mkdir(mode=0o700)
     shutil.chown(database, "openldap", "openldap")
-    command = ["slapadd", "-q", "-f", f"/cluster/etc/{name}.conf"]
-    run_as("openldap", command, people.ldif())
+    slapadd(name, people.ldif())
     (database / ".loaded").touch()
+
+
+def add_portal_account(name: str) -> None:
+    """The hub's own account in the directory; a state folder of an earlier version gets it, too."""
+    added = CLUSTER / "ldap" / name / ".portal"
+    if not added.exists():
+        slapadd(name, people.portal_account(BIND_PASSWORD.read_text()))
+        added.touch()
+
+
+def slapadd(name: str, ldif: str) -> None:
+    """Put entries into the database of a server that does not run."""
+    run_as("openldap", ["slapadd", "-q", "-f", f"/cluster/etc/{name}.conf"], ldif)
 
 
 def run_as(user: str, command: list[str], text: str = "") -> None:

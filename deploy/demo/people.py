@@ -12,6 +12,7 @@ NAMES = ["alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "iv
 GROUP = "hpcusers"
 GROUP_ID = 20000
 FIRST_ID = 20001
+PORTAL_DN = f"cn=portal,{BASE}"
 # Who may do what. mallory has a right password and is not allowed to use the portal.
 GROUPS = {
     "jupyter": [name for name in NAMES if name != "mallory"],
@@ -58,6 +59,12 @@ def ldif() -> str:
         *(group(name, members) for name, members in GROUPS.items()),
     ]
     return "\n".join(entries)
+
+
+def portal_account(secret: str) -> str:
+    """The account by which the hub looks up who may use it still; it may read what everybody may read."""
+    classes = ["device", "simpleSecurityObject"]
+    return entry(PORTAL_DN, classes, cn="portal", userPassword=salted(secret))
 
 
 def person(name: str, uid: int) -> str:

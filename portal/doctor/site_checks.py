@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from portal.doctor.check import Check, dated
-from portal.errors import KernelError
+from portal.errors import KernelError, SiteError
 from portal.kernels import specs
-from portal.login.directory import Directory, ServerFault
+from portal.login.accounts import ServiceAccount
+from portal.login.conversation import ServerFault
+from portal.login.directory import Directory
 from portal.site import Site
 from portal.site_tables import KernelTable, LdapTable, PartitionTable
 from portal.slurm import nodes
@@ -140,7 +142,7 @@ async def ldap(site: Site, run: Runner) -> Sequence[Check]:
         return [Check("LDAP", "failed", "the settings name no server", repair)]
     directory = Directory(site.ldap)
     checks = (asyncio.to_thread(ldap_server, directory, site.ldap, server) for server in site.ldap.servers)
-    return await asyncio.gather(*checks)
+    return [*await asyncio.gather(*checks), await asyncio.to_thread(who_left, site.ldap)]
 
 
 def ldap_server(directory: Directory, settings: LdapTable, server: str) -> Check:
@@ -157,6 +159,30 @@ def ldap_server(directory: Directory, settings: LdapTable, server: str) -> Check
             "(ldap.ca_file) must hold the authority that signed it. docs/howto/ldap.md shows how to look."
         )
         return Check(what, "failed", str(fault), repair)
+
+
+def who_left(settings: LdapTable) -> Check:
+    """The account that is asked who may use the portal still is let in everywhere, and sees people and groups."""
+    what = "LDAP, who left"
+    if not settings.bind_dn:
+        found = "this host's name service is asked, not LDAP: who leaves a group there may stay logged in"
+        return Check(what, "warning", found, "Set ldap.bind_dn and ldap.bind_password_file; see docs/howto/ldap.md.")
+    account = ServiceAccount(settings)
+    faults = []
+    for server in settings.servers:
+        try:
+            account.check(server)
+        except SiteError as error:
+            return Check(what, "failed", error.message, "Make it a file of the hub's account alone: chown, chmod 600.")
+        except ServerFault as fault:
+            faults.append(f"{server}: {fault}")
+    if faults:
+        repair = (
+            "Until then nobody who leaves is noticed by these. Correct ldap.bind_dn or the password in\n"
+            f"{settings.bind_password_file}, and let that account read people and groups (docs/howto/ldap.md)."
+        )
+        return Check(what, "failed", "\n".join(faults), repair)
+    return Check(what, "ok", f"{settings.bind_dn} sees people{' and groups' if settings.group_base else ''}")
 
 
 # -- modules and storage --------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,10 @@ from sqlalchemy import event, text
 from sqlalchemy.orm import ORMExecuteState, Session, lazyload, selectinload
 from tornado.escape import json_encode, url_escape
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
-from traitlets import Float, Unicode
+from traitlets import Bool, Float, Unicode
 
 from portal.errors import SiteError
-from portal.hub import certificates
+from portal.hub import certificates, logins
 from portal.hub.certificates import own_context
 from portal.hub.context import RESUMER, SETTING, HubContext
 from portal.hub.listener import either_protocol
@@ -40,6 +41,10 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     hub_id = Unicode(help="Six hexadecimal digits that this hub's session keys begin with.").tag(config=True)
     launcher = Unicode(help="The path of portal-launch; '' in the local mode, which has no Slurm.").tag(config=True)
     settle_every_s = Float(60, help="Seconds between two looks for jobs that no session holds.").tag(config=True)
+    people_every_s = Float(30, help="Seconds between two looks for people who may not use the portal any more.").tag(
+        config=True
+    )
+    end_sessions_of_leavers = Bool(True, help="What becomes of their sessions: they end, or go on.").tag(config=True)
     watch_every_s = Float(12, help="Seconds between two looks at the jobs of all running sessions.").tag(config=True)
 
     async def initialize(self, argv: Sequence[str] | None = None) -> None:
@@ -77,6 +82,9 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             self.spawner_class.check_settings(self.config)
         if hasattr(self.spawner_class, "add_handlers"):
             self.spawner_class.add_handlers()
+        if hasattr(self.authenticator_class, "check_settings"):
+            self.authenticator_class.check_settings(self.config)
+        logins.install()
         super().init_handlers()
 
     async def init_users(self) -> None:
@@ -89,7 +97,11 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
 
         JupyterHub would look for servers that are not there yet, too: those sessions are started again below.
         """
-        waiting = [row for row in self.db.query(orm.Spawner).all() if _state_of(row).is_waiting]
+        rows = self.db.query(orm.Spawner).all()
+        if self.token_expires_in_max_seconds and hasattr(self.spawner_class, "add_handlers"):
+            held = {_state_of(row).token for row in rows}
+            logins.limit_tokens(self.db, self.token_expires_in_max_seconds, held)
+        waiting = [row for row in rows if _state_of(row).is_waiting]
         self._waiting = [_detach(row) for row in waiting]
         self.db.commit()
         ran = self._people_with_sessions()  # held: JupyterHub's query loads them together, then asks for each once more
@@ -138,6 +150,31 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             watch = sessions.for_ever(self.watch_every_s, "watch", lambda: sessions.watch(self.watch_every_s / 2))
             settle = sessions.for_ever(self.settle_every_s, "settle", sessions.settle)
             self._background += [asyncio.ensure_future(work) for work in (watch, settle)]
+            if hasattr(self.authenticator, "standings"):  # a site may have set another authenticator
+                people = sessions.for_ever(self.people_every_s, "people", self._leavers().look)
+                self._background.append(asyncio.ensure_future(people))
+
+    def _leavers(self) -> logins.Leavers:
+        return logins.Leavers(
+            names=lambda: logins.with_something(self.db, self.hub_id),
+            person=lambda name: orm.User.find(self.db, name),
+            standings=self.authenticator.standings,
+            new_passwords=self.authenticator.new_passwords,
+            end_logins=partial(logins.end_logins, self.db),
+            end_sessions=self._end_sessions if self.end_sessions_of_leavers else None,
+            log=self.log,
+        )
+
+    async def _end_sessions(self, person: Any) -> None:
+        """End what a person has in Slurm: sessions that run or wait, and jobs that no start has taken up again."""
+        user = self.users[person]
+        held = [row.name for row in person._orm_spawners if row.server or _state_of(row).key]
+        for name in held:
+            spawner = user.spawners[name]
+            if spawner.pending == "spawn":
+                await spawner.stop(now=True)  # the start that waits sees the end of its job
+            elif not spawner.pending:
+                await self._user_stopped(user, name)
 
     async def _check_routes(self) -> None:
         await self.proxy.check_routes(self.users, self._service_map)

@@ -67,6 +67,7 @@ def configure(c: Any, site: Site, site_file: str) -> None:
     c.SlurmSessionSpawner.site_file = site_file
     c.PortalHub.hub_id = _hub_id(Path(site.portal.state_folder))
     c.PortalHub.launcher = site.portal.launcher
+    c.PortalHub.end_sessions_of_leavers = site.session.when_person_leaves == "stop"
     c.JupyterHub.services = [{"name": RESUMER, "api_token": secrets.token_hex(32)}]
     c.JupyterHub.load_roles = [{"name": RESUMER, "services": [RESUMER], "scopes": ["servers", "read:users:name"]}]
     _internal_ssl(c, site)
@@ -207,6 +208,8 @@ def _apart_proxy(c: Any, folder: Path) -> None:
 
 
 def _sessions(c: Any, site: Site) -> None:
+    c.JupyterHub.cookie_max_age_days = site.portal.cookie_days  # the tokens in the sessions' own cookies, too
+    c.JupyterHub.token_expires_in_max_seconds = site.portal.token_days_max * 86400
     c.JupyterHub.concurrent_spawn_limit = 0  # a session that waits in the queue must not keep others from starting
     c.JupyterHub.redirect_to_server = False  # after the login comes the server page
     c.Spawner.default_url = "/lab"

@@ -1,23 +1,32 @@
-"""JupyterHub's authenticator on :mod:`portal.login.directory`: LDAP in threads, three different plain messages."""
+"""JupyterHub's authenticator on :mod:`portal.login.directory`: LDAP in threads, three different plain messages.
+
+Who is logged in already is asked about on the way (:mod:`portal.login.access`): JupyterHub calls ``refresh_user``.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from jupyterhub.auth import Authenticator
 from jupyterhub.handlers.login import LoginHandler
 from tornado import web
-from traitlets import Bool, Unicode
+from traitlets import Bool, Integer, Unicode
+from traitlets.config import Config
 
 from portal.errors import DirectoryError, DirectoryUnavailable, LoginRefused, SiteError
+from portal.login.access import Access
 from portal.login.attempts import Attempts, TooManyAttempts
-from portal.login.directory import NAME, REFUSED, UNAVAILABLE, Directory, check_spelling
-from portal.site import Identity, load
+from portal.login.conversation import UNAVAILABLE
+from portal.login.directory import NAME, REFUSED, Directory, check_spelling
+from portal.login.secret import read_secret
+from portal.site import Identity, Site, Standing, load
+from portal.site_tables import LdapTable
 
 THREADS = 32
 QUEUE_LIMIT_S = 30.0
@@ -25,6 +34,7 @@ BUSY = "Very many people are logging in just now. Try again in a minute."
 # Servers hash a password only for a name that exists, and slowly: without this, the time would tell which do.
 REFUSED_AFTER_S = 0.5
 SHOWN_NAME = 64
+REFRESH_AGE_S = 10  # a look into what is known; the directory is asked about everybody twice a minute
 
 
 STATUS = {TooManyAttempts: 429, DirectoryUnavailable: 503}
@@ -63,16 +73,44 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
     site_file = Unicode("/etc/dsportal/site.toml", help="The settings file of the site.").tag(config=True)
     manage_groups = Bool(True).tag(config=True)
     allow_all = Bool(True, help="Who may log in is decided by the site's groups.").tag(config=True)
+    auth_refresh_age = Integer(REFRESH_AGE_S).tag(config=True)
+    auth_refresh_strict = Bool(True, help="Tokens of who may not go on are refused, too.").tag(config=True)
+    refresh_pre_spawn = Bool(True).tag(config=True)
     clock = staticmethod(time.monotonic)
     pause = staticmethod(asyncio.sleep)
 
     @cached_property
+    def site(self) -> Site:
+        """The site's settings."""
+        return load(self.site_file)
+
+    @property
+    def _settings(self) -> LdapTable:
+        if self.site.ldap is None:
+            raise SiteError(self.site_file, ["ldap: missing; a portal on a cluster needs its LDAP servers"])
+        return self.site.ldap
+
+    @cached_property
     def directory(self) -> Directory:
         """The site's LDAP servers."""
-        settings = load(self.site_file).ldap
-        if settings is None:
-            raise SiteError(self.site_file, ["ldap: missing; a portal on a cluster needs its LDAP servers"])
-        return Directory(settings, self.log)
+        return Directory(self._settings, self.log)
+
+    @cached_property
+    def access(self) -> Access:
+        """What is known of those who are logged in."""
+        return Access(self._settings, Path(self.site.portal.state_folder), self.log)
+
+    @classmethod
+    def check_settings(cls, config: Config) -> None:
+        """Refuse what would only be noticed at a login.
+
+        Raises:
+            SiteError: the file with the password of ``bind_dn`` cannot be used.
+        """
+        named = [config[section].site_file for section in cls.section_names() if "site_file" in config[section]]
+        settings = load(named[-1]).ldap if named else None
+        if settings and settings.bind_password_file:
+            read_secret(settings.bind_password_file)
 
     @cached_property
     def attempts(self) -> Attempts:
@@ -102,10 +140,23 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
         address = address_of(handler.request)
         try:
             identity = await self._verify(name, fields.get("password"), address)
+            identity = await self.access.check_login(identity, handler.find_user(identity.name))
         except DirectoryError as error:
             self.log.warning("No login of %s from %s: %s (%s)", for_log(name), address, error.reason, error.detail)
             raise Refusal(error) from None
         return {"name": identity.name, "admin": identity.admin, "groups": sorted(identity.groups)}
+
+    async def refresh_user(self, user: Any, handler: Any = None, **_more: Any) -> bool | dict[str, object]:
+        """Whether somebody who is logged in may go on; groups and administration follow the directory."""
+        return user.name not in self.blocked_users and await self.access.refresh(user)
+
+    async def standings(self, names: Collection[str]) -> Mapping[str, Standing]:
+        """What is known of these people, for the hub's own look at all of them."""
+        return await self.access.people.standings(names)
+
+    def new_passwords(self, standings: Mapping[str, Standing]) -> set[str]:
+        """Those whose password was set since the last look."""
+        return self.access.passwords.new(standings)
 
     async def _verify(self, name: Any, password: Any, address: str) -> Identity:
         """Ask LDAP, unless this name was tried too often from this address."""

@@ -40,6 +40,7 @@ REPEAT_EVERY_S = 120.0  # a thousand sessions are eight short requests in a seco
 REPEAT_SOON_S = 10.0  # the hub was away: it may have been restored from a backup
 FAREWELL_TIMEOUT_S = 2
 HOME_WAIT_S = 10
+HUB_ANSWER_S = 25  # for so long a session believes what the hub has said of who asks; JupyterHub's own is 300
 REFUSALS = 60  # two minutes of them, one after the other or not
 TLS_FILES = {  # what JupyterHub's single-user server and its calls of the hub read
     "keyfile": "JUPYTERHUB_SSL_KEYFILE",
@@ -221,6 +222,7 @@ def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
             "allow_remote_access": True,
             "allow_root": os.geteuid() == 0,  # only where root itself asked for it: in the local mode
         },
+        "HubAuth": {"cache_max_age": HUB_ANSWER_S},
         # With TCP another person of the node can read a kernel's output.
         "KernelManager": {"transport": "ipc"},
         "KernelSpecManager": {"ensure_native_kernel": False},

@@ -68,7 +68,7 @@ def test_a_wrong_ca_and_an_unknown_partition_are_what_fails_and_each_says_how_to
 
     status, results, said = doctor(site_file)
 
-    servers = ("LDAP ldap://127.0.0.1:3890", "LDAP ldap://127.0.0.1:3891")
+    servers = ("LDAP ldap://127.0.0.1:3890", "LDAP ldap://127.0.0.1:3891", "LDAP, who left")
     assert not_ok(results) == {"HTTPS": "warning", "partition nope": "failed", **dict.fromkeys(servers, "failed")}, said
     assert status == 1
     assert "certificate verify failed" in said

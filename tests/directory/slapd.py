@@ -15,6 +15,17 @@ PEOPLE, GROUPS = f"ou=people,{BASE}", f"ou=groups,{BASE}"
 ODD_PEOPLE = f"ou=staff (old*)\\, kept,{BASE}"
 PASSWORDS = {"alice": "alice-pw", "bob": " blanks and ümläuts ", "mallory": "mallory-pw", "locked": "locked-pw"}
 ADMIN_PASSWORD = "admin-pw"
+# Accounts that may read the directory: all of it, all but people, all but who is in a group.
+SERVICES = {"portal": "portal-pw", "sees-nobody": "nobody-pw", "sees-no-member": "member-pw"}
+# Attributes of other makers' directories, as far as they say whether somebody left.
+FOREIGN = """\
+attributetype ( 1.1.2.1.1 NAME 'nsAccountLock' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 SINGLE-VALUE )
+attributetype ( 1.1.2.1.2 NAME 'userAccountControl' SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 SINGLE-VALUE )
+attributetype ( 1.1.2.1.3 NAME 'accountExpires' SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 SINGLE-VALUE )
+attributetype ( 1.1.2.1.4 NAME 'pwdLastSet' SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 SINGLE-VALUE )
+objectclass ( 1.1.2.2.1 NAME 'foreignPerson' AUXILIARY
+  MAY ( nsAccountLock $ userAccountControl $ accountExpires $ pwdLastSet ) )
+"""
 
 
 def openssl(folder: Path, *arguments: str) -> None:
@@ -72,6 +83,11 @@ def group(name: str, *members: str) -> str:
     )
 
 
+def service(name: str) -> str:
+    """The DN of an account of :data:`SERVICES`."""
+    return f"cn={name},{BASE}"
+
+
 def ldif(rogue: str) -> str:
     """The directory; ``rogue`` is where its references to other servers point."""
     people = {name: f"uid={name},{PEOPLE}" for name in PASSWORDS}
@@ -96,6 +112,14 @@ def ldif(rogue: str) -> str:
             person("bob", PEOPLE, "userPassword:: IGJsYW5rcyBhbmQgw7xtbMOkdXRzIA=="),
             person("nopassword", PEOPLE),
             person("zoe", ODD_PEOPLE, "userPassword: zoe-pw"),
+            *(
+                entry(
+                    service(name),
+                    *("objectClass: device", "objectClass: simpleSecurityObject"),
+                    *(f"cn: {name}", f"userPassword: {word}"),
+                )
+                for name, word in SERVICES.items()
+            ),
             group("jupyter", people["alice"], people["bob"], people["locked"], odd),
             group("portal-admins", people["bob"]),
             group("others", people["mallory"]),
@@ -132,13 +156,26 @@ class Slapd:
         )
         tls = f"TLSCertificateFile {certificate[0]}\nTLSCertificateKeyFile {certificate[1]}\n" if certificate else ""
         return (
-            f"{schemas}modulepath /usr/lib/ldap\nmoduleload back_mdb.la\nmoduleload ppolicy.la\n{tls}"
+            f"{schemas}{FOREIGN}modulepath /usr/lib/ldap\nmoduleload back_mdb.la\nmoduleload ppolicy.la\n{tls}"
             # What makes an empty password dangerous: slapd then answers it with success.
             "allow bind_anon_cred bind_anon_dn\nsizelimit unlimited\n"
             f'database mdb\nsuffix "{BASE}"\nrootdn "cn=admin,{BASE}"\nrootpw {ADMIN_PASSWORD}\n'
             f"directory {self.folder}/data\nmaxsize 104857600\n"
             f'overlay ppolicy\nppolicy_default "cn=policy,{BASE}"\n'
-            "access to attrs=userPassword by anonymous auth by * none\naccess to * by * read\n"
+            "access to attrs=userPassword by anonymous auth by * none\n"
+            f'access to dn.children="{PEOPLE}" by dn.exact="{service("sees-nobody")}" none by * read\n'
+            f'access to attrs=member by dn.exact="{service("sees-no-member")}" none by * read\n'
+            "access to * by * read\n"
+        )
+
+    def change(self, dn: str, *lines: str) -> None:
+        """Change an entry as the directory's administrator: the lines of LDIF below its DN."""
+        subprocess.run(
+            ["ldapmodify", "-x", "-H", self.url, "-D", f"cn=admin,{BASE}", "-w", ADMIN_PASSWORD],
+            input="\n".join([f"dn: {dn}", *lines, ""]),
+            text=True,
+            check=True,
+            capture_output=True,
         )
 
     @property

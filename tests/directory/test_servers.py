@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from portal.errors import DirectoryUnavailable, LoginRefused
-from portal.login.directory import BAD_FOR_S, Directory
+from portal.login.conversation import BAD_FOR_S
+from portal.login.directory import Directory
 from portal.site_tables import LdapTable
 from tests.directory.conftest import IMPATIENT
 from tests.directory.listeners import LISTENERS, answers_logins, listener

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from portal.errors import DirectoryUnavailable, LoginRefused
-from portal.login.directory import Directory, ServerFault
+from portal.login.conversation import ServerFault
+from portal.login.directory import Directory
 from tests.directory.conftest import GOOD_NAMES
 from tests.directory.listeners import Listener, answers_logins, listener, refers_starttls
 from tests.directory.slapd import GROUPS, PASSWORDS, Authority, Slapd, free_port
@@ -97,7 +98,7 @@ def test_a_search_that_slapd_answers_with_a_referral_is_not_followed(
     with pytest.raises(DirectoryUnavailable) as caught:
         directory(slapd.url, group_base=f"cn=moved,{GROUPS}").verify("alice", PASSWORDS["alice"])
 
-    assert "the search for groups with referral" in caught.value.detail
+    assert "a search below cn=moved,ou=groups,dc=cluster,dc=example with referral" in caught.value.detail
     assert rogue.connections == 0
 
 

@@ -65,7 +65,7 @@ class Hub:
         return [note for note in loop_watch.read(self.folder / LOOP_NOTES) if loop_watch.waits(note)]
 
     def start(self) -> None:
-        """Start it and wait until its login page answers."""
+        """Start it and wait until it answers."""
         command = ["runuser", "-u", "portal", "--", str(VENV_BIN / "portal"), "up", "--site", str(self.site_file)]
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd="/", start_new_session=True)
@@ -75,7 +75,7 @@ class Hub:
         assert self._process is not None
         assert self._process.poll() is None, self.log_file.read_text()[-3000:]
         try:
-            return httpx.get(f"{self.url}/hub/login", trust_env=False, verify=False).status_code == 200  # noqa: S501
+            return httpx.get(f"{self.url}/hub/health", trust_env=False, verify=False).status_code == 200  # noqa: S501
         except httpx.HTTPError:
             return False
 

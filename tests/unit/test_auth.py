@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,15 +14,20 @@ import pytest
 
 from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed, PortalError, SiteError
 from portal.login import auth
+from portal.login.access import Access
 from portal.login.attempts import FAILURES, REMEMBERED, WITHIN_S, Attempts, TooManyAttempts
 from portal.login.auth import (
     THREADS,
     LDAPAuthenticator,
     Refusal,
 )
-from portal.login.directory import REFUSED, UNAVAILABLE
+from portal.login.conversation import UNAVAILABLE
+from portal.login.directory import REFUSED
 from portal.site import Identity
+from portal.site_tables import LdapTable
 from spawners.options import identity_of
+
+LDAP = LdapTable(servers=("ldap://one.example",), ca_file="/missing", user_dn="uid={username},dc=example")
 
 
 class FakeDirectory:
@@ -65,7 +71,8 @@ def handler(peer: str = "10.0.0.1", here: str = "10.0.0.1", **headers: str) -> A
     context = SimpleNamespace(trusted_downstream=["192.0.2.99"])
     connection = SimpleNamespace(stream=SimpleNamespace(socket=sock), context=context)
     named = {key.replace("_", "-"): value for key, value in headers.items()}
-    return SimpleNamespace(request=SimpleNamespace(connection=connection, headers=named))
+    request = SimpleNamespace(connection=connection, headers=named)
+    return SimpleNamespace(request=request, find_user=lambda name: None)
 
 
 def login(name: str = "alice", word: str = "right") -> dict[str, str]:
@@ -82,10 +89,11 @@ def directory() -> Iterator[FakeDirectory]:
 
 
 @pytest.fixture
-def authenticator(directory: FakeDirectory) -> LDAPAuthenticator:
+def authenticator(directory: FakeDirectory, tmp_path: Path) -> LDAPAuthenticator:
     made = LDAPAuthenticator()
     made.log = logging.getLogger("test.auth")
     made.__dict__["directory"] = directory
+    made.__dict__["access"] = Access(LDAP, tmp_path, made.log, look=lambda names: {})
     made.pause = lambda delay: asyncio.sleep(0)  # refusals are answered late, see below; no test waits for that
     return made
 

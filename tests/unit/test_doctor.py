@@ -242,9 +242,38 @@ async def test_each_ldap_server_that_cannot_be_used_is_named_with_its_fault(site
 
     found = await site_checks.ldap(site.model_copy(update={"ldap": missing}), ScriptedHost())
 
-    assert results(found) == {f"LDAP ldap://ldap{number}.example.org:389": "failed" for number in (1, 2)}
+    servers = {f"LDAP ldap://ldap{number}.example.org:389": "failed" for number in (1, 2)}
+    assert results(found) == {**servers, "LDAP, who left": "warning"}
     assert "no-ca.crt" in found[0].found
     assert "ldap.ca_file" in found[0].repair
+
+
+def test_an_account_for_the_directory_whose_password_others_may_read_is_a_fault(site: Site, tmp_path: Path) -> None:
+    assert site.ldap
+    secret = tmp_path / "bind_password"
+    secret.write_text("s3cret\n")
+    secret.chmod(0o644)
+    settings = site.ldap.model_copy(update={"bind_dn": "cn=portal", "bind_password_file": str(secret)})
+
+    check = site_checks.who_left(settings)
+
+    assert check.result == "failed"
+    assert "has mode 0644; allowed: 0600" in check.found
+    assert "chmod 600" in check.repair
+    assert "s3cret" not in check.found
+
+
+def test_an_account_for_the_directory_that_no_server_lets_in_is_a_fault(site: Site, tmp_path: Path) -> None:
+    assert site.ldap
+    secret = tmp_path / "bind_password"
+    secret.write_text("s3cret\n")
+    secret.chmod(0o600)
+    missing = {"ca_file": str(tmp_path / "no-ca.crt"), "bind_dn": "cn=portal", "bind_password_file": str(secret)}
+
+    check = site_checks.who_left(site.ldap.model_copy(update=missing))
+
+    assert (check.result, len(check.found.splitlines())) == ("failed", 2)
+    assert "docs/howto/ldap.md" in check.repair
 
 
 @pytest.mark.parametrize(("days", "result"), [(-1, "failed"), (5, "warning"), (300, "ok")])

@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "spawners": {"pure", "slurm", "hub"},
 }
 ONLY_IN = {  # an outside thing, and the one place that owns it
-    "ldap3": {"portal/login/directory.py"},
+    "ldap3": {"portal/login/conversation.py", "portal/login/searches.py"},
     "papermill": {"portal/notebooks/run.py"},
     "sqlite3": {"portal/hub/database.py"},
     "batchspawner": {"spawners/slurm.py", "spawners/callback.py"},

@@ -90,6 +90,15 @@ def test_values_that_contradict_each_other_are_faults(tables: dict[str, Any]) ->
     assert "HTTPS needs both" in found
 
 
+def test_an_account_for_the_directory_needs_its_password_and_people_that_it_can_find(tables: dict[str, Any]) -> None:
+    tables["ldap"] |= {"bind_dn": "cn=portal,dc=example", "user_dn": "{username}@example.org"}
+
+    found = "\n".join(faults(tables))
+
+    assert "ldap.bind_dn, ldap.bind_password_file: one needs the other" in found
+    assert "ldap.user_dn: '{username}@example.org' is not possible with bind_dn; allowed: a DN that begins" in found
+
+
 @pytest.mark.parametrize(("text", "words"), [("port = ", "is not TOML"), (None, "cannot be read: No such file")])
 def test_a_file_that_is_missing_or_not_toml_is_one_clear_error(tmp_path: Path, text: str | None, words: str) -> None:
     path = tmp_path / "site.toml"

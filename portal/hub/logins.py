@@ -1,0 +1,197 @@
+"""How logins end: by the person's own logout, by a new password, and for who may not use the portal any more.
+
+JupyterHub's cookie of a login carries the ``cookie_id`` of its person, the cookie of a session a token that the hub
+gave out (OAuth). Both are ended here, on the hub's side: what somebody has copied of them is worth nothing afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from jupyterhub import orm
+from jupyterhub.handlers import default_handlers
+from jupyterhub.handlers.login import LogoutHandler
+from sqlalchemy import text
+from tornado.httputil import HTTPServerRequest
+
+from portal.session_state import SessionState
+from portal.site import Standing
+
+OF_THE_HUB = "jupyterhub"  # the client of tokens that no OAuth login made
+CLEAR_SITE_DATA = '"cache", "storage"'  # not "cookies": browsers then clear those of all hosts of the domain
+MANY = 5  # people who leave at once; with more than half of all it is rather a mistake in the directory
+
+Log = logging.Logger | logging.LoggerAdapter[logging.Logger]
+
+
+def end_logins(db: Any, person: Any, *, own_tokens: bool) -> None:
+    """End every login of a person, in every browser, and what it was given.
+
+    Arguments:
+        db: JupyterHub's database session.
+        person: the row of ``orm.User``.
+        own_tokens: also the tokens that the person has made.
+    """
+    kept = set() if own_tokens else {OF_THE_HUB}
+    servers = tokens_of_sessions(db, person)
+    for token in list(person.api_tokens):
+        if token.client_id not in kept and token not in servers:
+            db.delete(token)
+    for code in list(person.oauth_codes):
+        db.delete(code)
+    person.cookie_id = orm.new_token()
+    db.commit()
+
+
+def tokens_of_sessions(db: Any, person: Any) -> list[Any]:
+    """The tokens that running sessions have themselves, which end with them. Their names prove nothing."""
+    states = [SessionState.from_json(row.state or {}) for row in person._orm_spawners]
+    return [found for state in states if state.token and (found := orm.APIToken.find(db, state.token))]
+
+
+class EndingLogoutHandler(LogoutHandler):  # type: ignore[misc]
+    """``/hub/logout``: a link shows a button, the button ends all logins of the person. The session goes on."""
+
+    def check_xsrf_cookie(self) -> None:
+        """Only somebody who is logged in has something to lose by a forged request."""
+        if getattr(self, "_jupyterhub_user", None) is not None:
+            super().check_xsrf_cookie()
+
+    async def get(self) -> None:
+        """Ask; a link or an image of another site logs nobody out."""
+        if self.current_user is None:
+            self.redirect(self.settings["login_url"])
+            return
+        self.finish(await self.render_template("logout.html", user=self.current_user))
+
+    async def post(self) -> None:
+        """Log out."""
+        user = self.current_user
+        if user is not None:
+            await self.default_handle_logout()
+            end_logins(self.db, user.orm_user, own_tokens=False)
+            self._clear_session_cookies(user)
+            await self.handle_logout()
+            self._jupyterhub_user = None
+        if is_trustworthy(self.request):
+            self.set_header("Clear-Site-Data", CLEAR_SITE_DATA)
+        self.redirect(self.settings["login_url"])
+
+    def _clear_session_cookies(self, user: Any) -> None:
+        """The cookies of the person's sessions, which the browser holds for their paths."""
+        for spawner in user.spawners.values():
+            self.clear_cookie(spawner.oauth_client_id, path=user.base_url)
+
+
+def is_trustworthy(request: HTTPServerRequest) -> bool:
+    """Whether a browser obeys ``Clear-Site-Data`` here: HTTPS, or this machine itself."""
+    return request.protocol == "https" or request.host_name in ("localhost", "127.0.0.1", "[::1]", "::1")
+
+
+def limit_tokens(db: Any, max_s: int, of_sessions: Collection[str]) -> None:
+    """Tokens that people made before there was a limit end as those of today would.
+
+    Arguments:
+        of_sessions: the tokens of the sessions themselves, which end with them.
+    """
+    token = orm.APIToken
+    starts = {secret[: token.prefix_length] for secret in of_sessions}
+    without_end = (token.user_id != None, token.expires_at == None, token.client_id == OF_THE_HUB)  # noqa: E711
+    for number, prefix, note in db.query(token.id, token.prefix, token.note).filter(*without_end).all():
+        if prefix not in starts or not (note or "").startswith("Server at "):  # as JupyterHub notes them
+            db.query(token).filter(token.id == number).update({"expires_at": token.now() + timedelta(seconds=max_s)})
+    db.commit()
+
+
+def install() -> None:
+    """Put our logout where JupyterHub finds it before its own."""
+    route = (r"/logout", EndingLogoutHandler)
+    if route not in default_handlers:
+        default_handlers.insert(0, route)
+
+
+@dataclass(frozen=True)
+class Leavers:
+    """The look at all people who have a session or a token, for those who may not use the portal any more.
+
+    Attributes:
+        names: those who have something that could be ended.
+        person: the row of one of them; ``None`` when it is gone.
+        standings: what is known of some people now.
+        new_passwords: those of some people whose password was set since the last look.
+        end_logins: ends the logins of a person, with or without the tokens that the person made.
+        end_sessions: ends the sessions of a person; ``None`` where the site lets them go on.
+        ended: those whose logins were ended, until they are back.
+        ending: those whose sessions are just being ended; their homes may be silent, and nobody waits for that.
+    """
+
+    names: Callable[[], Collection[str]]
+    person: Callable[[str], Any]
+    standings: Callable[[Collection[str]], Awaitable[Mapping[str, Standing]]]
+    new_passwords: Callable[[Mapping[str, Standing]], Collection[str]]
+    end_logins: Callable[..., None]
+    end_sessions: Callable[[Any], Awaitable[None]] | None
+    log: Log
+    ended: set[str] = field(default_factory=set)
+    ending: dict[str, asyncio.Future[None]] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
+
+    async def look(self) -> None:
+        """End what people have who left; who is not known to have left keeps everything."""
+        names = self.names()
+        standings = await self.standings(names)
+        left = {name: found for name, found in standings.items() if found.left and found.is_sure}
+        self.ended.intersection_update(left)
+        if self._is_mistake(left, names):
+            return
+        for name, standing in left.items():
+            self._end(name, standing)
+        for name in self.new_passwords({name: found for name, found in standings.items() if name not in left}):
+            if person := self.person(name):
+                self.end_logins(person, own_tokens=True)
+                self.log.warning("%s has a new password: the logins and tokens of before were ended", name)
+
+    def _end(self, name: str, standing: Standing) -> None:
+        person = self.person(name)
+        if person is None or (name in self.ended and not self.end_sessions):
+            return
+        if name not in self.ended:
+            self.end_logins(person, own_tokens=True)
+            self.log.warning("%s may not use the portal any more (%s): logins and tokens ended", name, standing.left)
+            self.ended.add(name)
+        if self.end_sessions and name not in self.ending:
+            self.ending[name] = asyncio.ensure_future(self._end_sessions(name, self.end_sessions(person)))
+
+    async def _end_sessions(self, name: str, ended: Awaitable[None]) -> None:
+        try:
+            await ended
+        except Exception:  # the next look tries again
+            self.log.exception("The session of %s, who left, could not be ended yet", name)
+        finally:
+            del self.ending[name]
+
+    def _is_mistake(self, left: Mapping[str, Standing], names: Collection[str]) -> bool:
+        """More than half of all at once: nothing is ended that cannot be had again."""
+        new = [name for name in left if name not in self.ended]
+        is_mistake = len(new) > MANY and len(new) * 2 > len(names)
+        words = f"{len(new)} of {len(names)} people left at once; they are refused, and nothing of theirs is ended"
+        if is_mistake and words not in self.said:
+            self.log.error("%s. If that is meant, take them out a few at a time", words)
+        self.said[:] = [words] if is_mistake else []
+        return is_mistake
+
+
+WITH_SOMETHING = """
+SELECT name FROM users WHERE id IN (SELECT user_id FROM api_tokens)
+OR id IN (SELECT user_id FROM spawners WHERE server_id IS NOT NULL OR state LIKE :ours)
+"""
+
+
+def with_something(db: Any, hub_id: str) -> list[str]:
+    """The names of those who have a token or a session of this hub; no rows, which would bring all their relations."""
+    return [name for (name,) in db.execute(text(WITH_SOMETHING), {"ours": f"%{hub_id}%"})]

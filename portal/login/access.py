@@ -1,0 +1,92 @@
+"""Who is logged in and may go on: what a site's source says of people, and what that means for their logins."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any, Protocol
+
+from sqlalchemy.orm import object_session
+
+from portal.errors import NotAllowed
+from portal.hub.logins import end_logins
+from portal.login.accounts import ServiceAccount
+from portal.login.passwords import PasswordTimes
+from portal.login.people import Look, People
+from portal.login.system_accounts import SystemAccounts
+from portal.site import Identity, Standing
+from portal.site_tables import LdapTable
+
+
+class JupyterUser(Protocol):
+    """What is needed of JupyterHub's ``User``."""
+
+    name: str
+    admin: bool
+    groups: Any
+    orm_user: Any
+
+
+class Access:
+    """What is known of the people of a portal.
+
+    Args:
+        settings: the table ``[ldap]``.
+        state_folder: where it is kept when their passwords were set.
+        log: the hub's log.
+        look: the source; a seam for tests.
+    """
+
+    def __init__(self, settings: LdapTable, state_folder: Path, log: logging.Logger, look: Look | None = None) -> None:
+        self._log = log
+        self._host = None if settings.bind_dn or look else SystemAccounts(settings.allowed_groups)
+        source = look or (self._host.look if self._host else ServiceAccount(settings, log).look)
+        self.people = People(source, log)
+        self.passwords = PasswordTimes(state_folder)
+
+    async def check_login(self, identity: Identity, user: JupyterUser | None) -> Identity:
+        """The person who has just given the right password, as the site's account for the directory sees her.
+
+        Arguments:
+            user: JupyterHub's, if the person was here before; logins with an older password end now.
+
+        Raises:
+            NotAllowed: the account is locked, has expired, or is in none of the allowed groups.
+        """
+        if self._host:
+            self._host.forget(identity.name)
+            self.people.forget(identity.name)
+            return identity
+        standing = await self.people.standing_now(identity.name)
+        if standing is None:
+            return identity
+        if standing.left:
+            message = f"Your password is right, but you may not use this portal: {standing.left}. "
+            raise NotAllowed(message + "Ask your administrator.", detail=standing.left)
+        if self._has_new_password(identity.name, standing) and user:
+            end_logins(object_session(user.orm_user), user.orm_user, own_tokens=True)
+        if standing.groups is None:
+            return identity
+        return Identity(identity.name, standing.groups, standing.admin)
+
+    async def refresh(self, user: JupyterUser) -> bool | dict[str, object]:
+        """What JupyterHub's ``refresh_user`` answers: may the person go on, and with which groups?"""
+        standing = await self.people.standing(user.name)
+        if standing is None:
+            return True
+        if standing.left:
+            return False
+        if self._has_new_password(user.name, standing):
+            end_logins(object_session(user.orm_user), user.orm_user, own_tokens=True)
+            return False
+        if standing.groups is None:
+            return True
+        if user.admin == standing.admin and {group.name for group in user.groups} == standing.groups:
+            return True
+        return {"name": user.name, "admin": standing.admin, "groups": sorted(standing.groups)}
+
+    def _has_new_password(self, name: str, standing: Standing) -> bool:
+        is_new = bool(self.passwords.new({name: standing}))
+        if is_new:
+            self._log.warning("%s has a new password: the logins and tokens of before were ended", name)
+        return is_new

@@ -1,0 +1,59 @@
+"""What the entry of a person tells: whether the account is locked, and when its password was set. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from portal.login.searches import Attributes, texts
+
+# Asked for by name, because most of them are operational; a directory that has none of them says nothing.
+LOCKS = ["pwdAccountLockedTime", "nsAccountLock", "userAccountControl", "accountExpires", "shadowExpire"]
+PASSWORDS = ["pwdChangedTime", "pwdLastSet", "krbLastPwdChange", "pwdUpdateTime", "shadowLastChange"]
+_LOCKED_BY_ADMINISTRATOR = "000001010000Z"  # slapo-ppolicy(5); other times are locks after wrong passwords
+_ACCOUNT_DISABLED = 2  # Active Directory's userAccountControl, ADS_UF_ACCOUNTDISABLE
+_NEVER = 0x7FFFFFFFFFFFFFFF  # accountExpires; so is 0
+_OF_WINDOWS = datetime(1601, 1, 1, tzinfo=UTC)  # accountExpires counts 100 ns from there
+_OF_UNIX = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def locked(attributes: Attributes, now: datetime) -> str:
+    """Why an account may not be used, in the administrator's words; ``""`` when it may.
+
+    A lock after too many wrong passwords is none: anybody could end somebody's session with it. Neither is a login
+    shell such as nologin: a site may have people who use the portal alone.
+    """
+    if _LOCKED_BY_ADMINISTRATOR in texts(attributes, "pwdaccountlockedtime"):
+        return "locked (pwdAccountLockedTime)"
+    if any(value.lower() == "true" for value in texts(attributes, "nsaccountlock")):
+        return "locked (nsAccountLock)"
+    if _number(attributes, "useraccountcontrol", 0) & _ACCOUNT_DISABLED:
+        return "disabled (userAccountControl)"
+    expires = _number(attributes, "accountexpires", 0)
+    if 0 < expires < _NEVER and expires <= (now - _OF_WINDOWS) // timedelta(microseconds=1) * 10:
+        return "expired (accountExpires)"
+    if 0 <= _number(attributes, "shadowexpire", -1) <= (now - _OF_UNIX).days:
+        return "expired (shadowExpire)"
+    return ""
+
+
+def password_set(attributes: Attributes) -> str:
+    """When the password was set: a later time is a later text. ``""`` when the directory does not tell."""
+    for name in PASSWORDS:
+        for value in texts(attributes, name.lower()):
+            if digits := re.match(r"[0-9]+", value):
+                return f"{name} {digits[0]:0>20}"
+    return ""
+
+
+def is_later(now: str, before: str) -> bool:
+    """Whether a password was set anew between two looks. Another server may be late: an earlier time is no change."""
+    return bool(now and before) and now.split()[0] == before.split()[0] and now > before
+
+
+def _number(attributes: Attributes, name: str, default: int) -> int:
+    """A number of an entry; what is none does not count."""
+    for value in texts(attributes, name):
+        if re.fullmatch(r"-?[0-9]{1,20}", value.strip()):
+            return int(value)
+    return default

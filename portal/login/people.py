@@ -1,0 +1,111 @@
+"""The standing of people, kept for half a minute: whoever wants to know it shares one question with all others."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+
+from portal.errors import PortalError
+from portal.site import Standing
+
+FRESH_S = 30.0  # nobody is asked about more often
+GATHER_S = 0.05  # a hub that comes back hears of all its people within a moment
+ANSWER_WITHIN_S = 2.0  # no page waits longer for a directory that is silent
+Look = Callable[[Collection[str]], dict[str, Standing]]
+
+
+class People:
+    """What was heard of people, and when.
+
+    A source that is silent changes nothing: what it said last of somebody goes on.
+
+    Args:
+        look: asks the source about some people; it blocks, and raises a ``PortalError`` when nothing is known.
+        log: is told once that the source is silent, and once that it is back.
+        clock: seconds, never going back.
+    """
+
+    def __init__(
+        self,
+        look: Look,
+        log: logging.Logger = logging.getLogger(__name__),  # noqa: B008
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._look = look
+        self._log = log
+        self._clock = clock
+        self._known: dict[str, Standing] = {}
+        self._asked_at: dict[str, float] = {}
+        self._wanted: set[str] = set()
+        self._next: asyncio.Future[None] | None = None
+        self._asking: dict[str, asyncio.Future[None]] = {}
+        self._one_at_a_time = asyncio.Lock()
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="people")
+        self.silent = ""  # the source's words while it does not answer
+
+    async def standings(self, names: Collection[str]) -> dict[str, Standing]:
+        """What is known of these people; those of whom nothing is known are not in it. It waits for the source."""
+        await self._ask(names, FRESH_S)
+        return {name: self._known[name] for name in names if name in self._known}
+
+    async def standing(self, name: str) -> Standing | None:
+        """What is known of one person, for a page that cannot wait; ``None`` = nothing."""
+        asked = asyncio.ensure_future(self._ask([name], FRESH_S))
+        await asyncio.wait([asked], timeout=ANSWER_WITHIN_S)
+        return self._known.get(name)
+
+    async def standing_now(self, name: str) -> Standing | None:
+        """What the source says of one person who is just logging in: nothing of before counts."""
+        self.forget(name)
+        return await self.standing(name)
+
+    def forget(self, name: str) -> None:
+        """Nothing of before counts for somebody who is just logging in."""
+        self._known.pop(name, None)
+        self._asked_at.pop(name, None)
+
+    async def _ask(self, names: Collection[str], max_age_s: float) -> None:
+        """Have the source asked about those of whom it was not asked lately."""
+        since = self._clock() - max_age_s
+        old = {name for name in names if self._asked_at.get(name, since) <= since} - self._asking.keys()
+        if old:
+            self._wanted |= old
+            if self._next is None:
+                self._next = asyncio.ensure_future(self._ask_source())
+            self._asking |= dict.fromkeys(old, self._next)
+        if asked := {self._asking[name] for name in names if name in self._asking}:
+            await asyncio.wait(asked)
+
+    async def _ask_source(self) -> None:
+        """One question at a time; who wants to know meanwhile is in the next one."""
+        async with self._one_at_a_time:
+            await asyncio.sleep(GATHER_S)
+            names = self._wanted
+            self._wanted = set()
+            self._next = None
+            try:
+                found = await asyncio.get_running_loop().run_in_executor(self._threads, self._look, names)
+            except PortalError as error:
+                self._is_silent(error.detail)
+            except Exception as error:  # whatever it is, it is no word about anybody
+                self._log.exception("The question who may use the portal failed")
+                self.silent = str(error) or type(error).__name__
+            else:
+                self._known |= found
+                self._is_back()
+            self._asked_at |= dict.fromkeys(names, self._clock())
+            for name in names:
+                self._asking.pop(name, None)
+
+    def _is_silent(self, why: str) -> None:
+        if self.silent != why:
+            self._log.warning("Nobody says who may use the portal; everybody stays who was there. %s", why)
+        self.silent = why
+
+    def _is_back(self) -> None:
+        if self.silent:
+            self._log.warning("It is known again who may use the portal")
+        self.silent = ""

@@ -1,0 +1,131 @@
+"""What is asked in a conversation with an LDAP server: a login, and searches that are read to their end."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from portal.login.conversation import ServerFault
+from portal.site_tables import LdapTable
+
+with warnings.catch_warnings():  # as in portal.login.conversation
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import ldap3
+    from ldap3.core import results
+    from ldap3.utils.conv import escape_filter_chars
+    from ldap3.utils.dn import escape_rdn
+
+Attributes = dict[str, list[bytes]]  # by their names in small letters
+
+PAGE_SIZE = 500
+PAGES_MAX = 20
+# Result codes (RFC 4511 §4.1.9) with which servers refuse one person; 19 and 53 are locked accounts of 389-ds.
+REFUSALS = {
+    results.RESULT_CONSTRAINT_VIOLATION,
+    results.RESULT_NO_SUCH_OBJECT,
+    results.RESULT_INAPPROPRIATE_AUTHENTICATION,
+    results.RESULT_INVALID_CREDENTIALS,
+    results.RESULT_INSUFFICIENT_ACCESS_RIGHTS,
+    results.RESULT_UNWILLING_TO_PERFORM,
+}
+# A search that ends with these has found what the one who asks may see.
+_FOUND_PART = {
+    results.RESULT_TIME_LIMIT_EXCEEDED,
+    results.RESULT_SIZE_LIMIT_EXCEEDED,
+    results.RESULT_ADMIN_LIMIT_EXCEEDED,
+    results.RESULT_NO_SUCH_OBJECT,
+    results.RESULT_INSUFFICIENT_ACCESS_RIGHTS,
+}
+_PAGED_RESULTS = "1.2.840.113556.1.4.319"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry that a search found."""
+
+    dn: str
+    attributes: Attributes
+
+
+@dataclass
+class Found:
+    """What a search found; ``unfinished`` is the server's word when that is not everything."""
+
+    entries: list[Entry]
+    unfinished: str = ""
+
+
+def bind(connection: ldap3.Connection) -> tuple[int, str]:
+    """Log in: the result code, and the server's words."""
+    connection.bind(read_server_info=False)
+    result = connection.result
+    return result["result"], f"{result['description']} {result.get('message') or ''}".strip()[:200]
+
+
+def is_success(code: int) -> bool:
+    """Whether a result code is that of success."""
+    return code == results.RESULT_SUCCESS
+
+
+def search(connection: ldap3.Connection, base: str, wanted: str, attributes: list[str], **options: Any) -> Found:
+    """Everything that a search finds, page by page.
+
+    Raises:
+        ServerFault: the server does not do its work.
+    """
+    found = Found([])
+    cookie: bytes | None = None
+    for _ in range(PAGES_MAX):
+        page: dict[str, Any] = {"attributes": attributes, "paged_size": PAGE_SIZE, "paged_cookie": cookie}
+        connection.search(base, wanted, **page, **options)
+        found.entries += _entries(connection.response or ())
+        code = connection.result["result"]
+        if code in _FOUND_PART:
+            found.unfinished = connection.result["description"]
+            return found
+        if code != results.RESULT_SUCCESS:
+            raise ServerFault(f"it answered a search below {base} with {connection.result['description']}")
+        control = (connection.result.get("controls") or {}).get(_PAGED_RESULTS)
+        cookie = control["value"]["cookie"] if control else None
+        if not cookie:
+            return found
+    found.unfinished = f"more than {PAGES_MAX * PAGE_SIZE} entries"
+    return found
+
+
+def _entries(response: Any) -> Iterator[Entry]:
+    for entry in response:
+        if entry["type"] == "searchResEntry":  # others are references to other servers: not followed
+            yield Entry(entry["dn"], {name.lower(): values for name, values in entry["raw_attributes"].items()})
+
+
+def sees_any(connection: ldap3.Connection, base: str, wanted: str) -> bool:
+    """Whether a search finds anything at all."""
+    connection.search(base, wanted, attributes=["1.1"], size_limit=1)
+    return any(_entries(connection.response or ()))
+
+
+def filled(template: str, name: str, dn: str) -> str:
+    """A filter of the settings, filled in for one person."""
+    return template.replace("{dn}", escape_filter_chars(dn)).replace("{username}", escape_filter_chars(name))
+
+
+def dn_of(settings: LdapTable, name: str) -> str:
+    """The DN of a person."""
+    return settings.user_dn.replace("{username}", escape_rdn(name))
+
+
+def groups_of(connection: ldap3.Connection, settings: LdapTable, name: str) -> tuple[frozenset[str], str]:
+    """The names of a person's groups, and the server's word when these are not all of them."""
+    wanted = filled(settings.group_filter, name, dn_of(settings, name))
+    found = search(connection, settings.group_base, wanted, [settings.group_attribute])
+    attribute = settings.group_attribute.lower()
+    names = {text for entry in found.entries for text in texts(entry.attributes, attribute)}
+    return frozenset(names), found.unfinished
+
+
+def texts(attributes: Attributes, name: str) -> list[str]:
+    """The values of one attribute; ``name`` in small letters."""
+    return [value.decode("utf-8", "replace") for value in attributes.get(name, ())]

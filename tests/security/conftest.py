@@ -1,0 +1,118 @@
+"""A hub with two people who do not trust each other: Carol, an administrator, and Bob, whose session is hostile."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from portal.launcher import ENVIRONMENT_FILE, SESSIONS
+from tests.browser.conftest import CHROMIUM_ARGUMENTS
+from tests.browser.portal_page import log_in_as
+from tests.hub.conftest import Hub
+from tests.inside import eventually, has_no_job, home, sh
+
+HOSTILE = Path(__file__).with_name("hostile_session.py")
+NAME = "portal.example.org"  # browsers are told that it is here
+PEOPLE = ("bob", "carol")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium, for which every name below example.org is this computer."""
+    with sync_playwright() as playwright:
+        names = f"--host-resolver-rules=MAP {NAME} 127.0.0.1,MAP *.{NAME} 127.0.0.1"
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=[*CHROMIUM_ARGUMENTS, names])
+        yield browser
+        browser.close()
+
+
+@dataclass(frozen=True)
+class Two:
+    """Two people of one hub.
+
+    Attributes:
+        address: the portal's own.
+        carol: her browser, in which she is logged in and in JupyterLab.
+        session: the address of her session, to /user/carol.
+        bobs: the address at which Bob's session is, without a path.
+    """
+
+    hub: Hub
+    address: str
+    carol: Page
+    session: str
+    bobs: str
+
+
+@contextmanager
+def browser_of(chromium: Browser, address: str, name: str) -> Iterator[Page]:
+    """A browser of its own in which somebody is logged in."""
+    context: BrowserContext = chromium.new_context(base_url=address)
+    context.set_default_timeout(30_000)
+    page = context.new_page()
+    log_in_as(page, name)
+    yield page
+    context.close()
+
+
+def start(page: Page) -> None:
+    """Start a session by the form, without a GPU."""
+    page.goto("/hub/spawn?gpus=0")
+    page.get_by_role("button", name="Start").click()
+
+
+def until_in_lab(page: Page) -> str:
+    """Wait until the browser is in JupyterLab; answers the session's address, to /user/NAME."""
+    page.wait_for_url("**/lab**", timeout=90_000)
+    expect(page.locator("#jp-top-panel")).to_be_visible(timeout=60_000)
+    return page.url.partition("/lab")[0]
+
+
+@contextmanager
+def hostile_session(page: Page, name: str) -> Iterator[None]:
+    """Start somebody's session in which a server of theirs stands where JupyterLab should."""
+    folder = home(name) / SESSIONS
+    shutil.rmtree(folder, ignore_errors=True)
+    start(page)
+    (file,) = eventually(lambda: list(folder.glob(f"*/{ENVIRONMENT_FILE}")), "the session's file", every_s=0.01)
+    argv = ["runuser", "-u", name, "--", sys.executable, str(HOSTILE)]
+    with file.open() as given, subprocess.Popen(argv, stdin=given, stdout=subprocess.PIPE, text=True) as theirs:
+        try:
+            stop_theirs = ("pkill", "-STOP", "-u", name, "-f", "portal.singleuser.server")
+            eventually(lambda: subprocess.call(stop_theirs) == 0, "JupyterLab stands still", every_s=0.01)
+            assert theirs.stdout
+            assert theirs.stdout.readline().endswith(": 204\n")
+            yield
+        finally:
+            theirs.terminate()
+
+
+@pytest.fixture
+def two_people(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Two]:
+    """Carol in her own session, and Bob's hostile one; the parameter is the hub's ``domain``."""
+    hub = Hub(Path("/cluster/test-security"), 18500, domain=request.param)
+    address = f"http://{request.param or '127.0.0.1:18500'}"
+    hub.prepare()
+    hub.start()
+    try:
+        with browser_of(chromium, address, "carol") as carol, browser_of(chromium, address, "bob") as bob:
+            start(carol)
+            session = until_in_lab(carol)
+            with hostile_session(bob, "bob"):
+                bob.wait_for_url("**/user/bob/**", timeout=90_000)
+                yield Two(hub, address, carol, session, bob.url.partition("/user/bob")[0])
+    finally:
+        hub.stop()
+        for name in PEOPLE:
+            sh("pkill", "-CONT", "-u", name, "-f", "portal.singleuser.server", check=False)
+            sh("scancel", f"--user={name}")
+            eventually(partial(has_no_job, name), "no job is left")

@@ -1,0 +1,84 @@
+"""A session whose owner is hostile: a server of theirs stands where JupyterLab should. Run as that person, on the node.
+
+Standard input has the session's environment, as its owner can read it. The server announces itself as the session's and
+serves the page of :data:`PAGE`, which tries what it can as whoever looks at it. Standard library alone.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+PAGE = Path(__file__).with_name("hostile_page.html")
+WORKER = b"self.addEventListener('fetch', event => event.respondWith(new Response('the worker saw it')));"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """The page, its worker, and a good word for the hub's own look."""
+
+    def do_GET(self) -> None:
+        """Serve."""
+        path = self.path.partition("?")[0]
+        kind = "text/javascript" if path.endswith(".js") else "text/html"
+        body = WORKER if path.endswith(".js") else PAGE.read_bytes()
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Service-Worker-Allowed", "/")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def context_of(texts: dict[str, str], purpose: ssl.Purpose) -> ssl.SSLContext:
+    """TLS with this session's own certificate."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = {name: Path(folder, name) for name in texts}
+        for name, file in files.items():
+            file.write_text(texts[name])
+        context = ssl.create_default_context(purpose, cafile=str(files["cafile"]))
+        context.load_cert_chain(files["certfile"], files["keyfile"])
+        return context
+
+
+def main() -> None:
+    """Announce, then serve for ever."""
+    environment = json.load(sys.stdin)
+    texts = json.loads(environment.get("DSPORTAL_TLS") or "null")
+    server = ThreadingHTTPServer(("0.0.0.0", 0), Handler)  # noqa: S104
+    if texts:
+        server.socket = context_of(texts, ssl.Purpose.CLIENT_AUTH).wrap_socket(server.socket, server_side=True)
+    request = urllib.request.Request(  # noqa: S310
+        f"{environment['JUPYTERHUB_API_URL']}/dsportal/ready",
+        data=json.dumps({"port": server.server_port, "restarts": 0}).encode(),
+        headers={"Authorization": f"token {environment['JUPYTERHUB_API_TOKEN']}", "Content-Type": "application/json"},
+    )
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    announce(request, context_of(texts, ssl.Purpose.SERVER_AUTH) if texts else None)
+    threading.Event().wait()
+
+
+def announce(request: urllib.request.Request, context: ssl.SSLContext | None) -> None:
+    """Until the hub takes it: it does not before the job is submitted."""
+    while True:
+        try:
+            with urllib.request.urlopen(request, timeout=20, context=context) as answer:  # noqa: S310
+                print(f"announced: {answer.status}", flush=True)
+                return
+        except urllib.error.HTTPError as error:
+            print(f"not yet: {error}", file=sys.stderr, flush=True)
+            time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    main()

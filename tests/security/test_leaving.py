@@ -1,0 +1,296 @@
+"""Who leaves is out, who logs out is out, and a directory that is silent ends nobody: hub, slapd and Slurm are real."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import shutil
+import subprocess
+from collections.abc import Iterator
+from functools import partial
+from http.cookiejar import Cookie
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from deploy.demo.people import person, uids
+from tests.contract.test_cluster import operator
+from tests.directory.slapd import GROUPS, PASSWORDS, PEOPLE, SERVICES, Authority, Slapd, service
+from tests.hub.conftest import Hub, Person
+from tests.inside import eventually, has_no_job, jobs_of, sh
+
+FOLDER = Path("/cluster/test-leaving")
+PORT = 18400
+GROUP = f"cn=jupyter,{GROUPS}"
+LDAP = """[ldap]
+servers = ["{url}"]
+ca_file = "{folder}/ca.crt"
+user_dn = "uid={{username}},{people}"
+group_base = "{groups}"
+allowed_groups = ["jupyter"]
+admin_groups = ["portal-admins"]
+bind_dn = "{dn}"
+bind_password_file = "{folder}/bind_password"
+receive_timeout_s = 2
+"""
+SOON = """
+import portal.login.people
+portal.login.people.FRESH_S = 0.5
+c.PortalHub.people_every_s = 1
+"""
+WITHIN_S = 60.0  # the promise; here the looks come sooner
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slapd]:
+    """A directory that these tests change and stop."""
+    folder = tmp_path_factory.mktemp("leaving")
+    authority = Authority(folder / "tls", "Test CA")
+    made = Slapd(folder / "slapd", authority.certificate("good", "IP:127.0.0.1")).start()
+    shutil.copy(authority.file, folder / "ca.crt")
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def hub(server: Slapd) -> Iterator[Hub]:
+    """A hub that asks it by an account of its own."""
+    ours = Hub(FOLDER, PORT)
+    ours.prepare()
+    shutil.copy(server.folder.parent / "ca.crt", FOLDER / "ca.crt")
+    (FOLDER / "ca.crt").chmod(0o644)
+    secret = FOLDER / "bind_password"
+    secret.touch(mode=0o600)
+    secret.write_text(SERVICES["portal"] + "\n")
+    shutil.chown(secret, "portal", "portal")
+    settings = LDAP.format(url=server.url, folder=FOLDER, people=PEOPLE, groups=GROUPS, dn=service("portal"))
+    ours.site_file.write_text(ours.site_file.read_text().partition("[ldap]")[0] + settings)
+    (FOLDER / "extra" / "soon.py").write_text(SOON)
+    ours.start()
+    yield ours
+    ours.stop()
+    for name in ("alice", "bob"):
+        sh("scancel", f"--user={name}")
+        eventually(partial(has_no_job, name), "no job is left")
+
+
+class Copy:
+    """Cookies that somebody has copied; whatever an answer says, they stay as they are."""
+
+    def __init__(self, cookies: list[Cookie]) -> None:
+        self.cookies = cookies
+
+    def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
+        """The answer to a request with them."""
+        with httpx.Client(base_url=f"http://127.0.0.1:{PORT}", timeout=30, trust_env=False) as client:
+            for cookie in self.cookies:
+                client.cookies.jar.set_cookie(copy.copy(cookie))
+            return client.request(method, path, **more)
+
+
+class Guest(Person):
+    """Somebody with a browser and a token."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, f"http://127.0.0.1:{PORT}")
+        self.token = ""
+
+    def enter(self, password: str) -> None:
+        """Log in and make a token."""
+        assert self.login(password).status_code == 200
+        answer = self.api("POST", f"/users/{self.name}/tokens", json={})
+        assert answer.status_code == 201, answer.text
+        self.token = answer.json()["token"]
+
+    def copy(self) -> Copy:
+        """The cookies of now."""
+        return Copy([copy.copy(cookie) for cookie in self.http.cookies.jar])
+
+    def by_token(self, method: str, path: str) -> int:
+        """What the hub answers to the token."""
+        headers = {"Authorization": f"token {self.token}"}
+        return httpx.request(
+            method, f"{self.http.base_url}/hub/api{path}", headers=headers, trust_env=False
+        ).status_code
+
+
+@pytest.fixture(scope="module")
+def guests(hub: Hub) -> Iterator[dict[str, Guest]]:
+    """Alice and Bob, each with a session that runs."""
+    both = {name: Guest(name) for name in ("alice", "bob")}
+    for name, guest in both.items():
+        guest.enter(PASSWORDS[name])
+        assert guest.spawn().status_code == 200
+    for name, guest in both.items():
+        eventually(guest.is_ready, f"the session of {name} is ready", within_s=90)
+    yield both
+    for guest in both.values():
+        guest.http.close()
+
+
+def is_login(answer: httpx.Response) -> bool:
+    """Whether an answer leads to the login."""
+    return answer.status_code == 302 and "/hub/login" in answer.headers["Location"]
+
+
+def is_out(copied: Copy, name: str) -> bool:
+    """Whether nothing answers to these cookies, neither the hub nor the session."""
+    page = copied.ask("GET", "/hub/home")
+    session = copied.ask("GET", f"/user/{name}/api/contents")
+    return is_login(page) and session.status_code != 200
+
+
+def is_in(guest: Guest) -> bool:
+    """Whether page, token and session answer."""
+    page = guest.http.get("/hub/home", follow_redirects=False).status_code
+    session = guest.http.get(f"/user/{guest.name}/api/contents").status_code
+    return (page, session, guest.by_token("GET", "/user")) == (200, 200, 200)
+
+
+def test_a_directory_that_is_silent_ends_nobody(hub: Hub, server: Slapd, guests: dict[str, Guest]) -> None:
+    jobs = jobs_of("alice") + jobs_of("bob")
+    server.stop()
+    try:
+        eventually(lambda: "Nobody says who may use the portal" in hub.log(), "the hub has noticed")
+        said = hub.log().count("LDAP server")
+        eventually(lambda: hub.log().count("LDAP server") > said + 1, "and has asked again")
+        assert all(map(is_in, guests.values()))
+        assert jobs_of("alice") + jobs_of("bob") == jobs
+        assert hub.log().count("Nobody says who may use the portal") == 1
+    finally:
+        server.start()
+    eventually(lambda: "It is known again who may use the portal" in hub.log(), "the hub has heard of it")
+
+
+def test_a_link_of_another_site_logs_nobody_out(guests: dict[str, Guest]) -> None:
+    bob = guests["bob"]
+    foreign = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Origin": "https://elsewhere.example"}
+
+    assert bob.http.get("/hub/logout", headers=foreign).status_code == 200
+    assert bob.http.post("/hub/logout", headers=foreign, follow_redirects=False).status_code == 403
+    assert bob.http.get("/user/bob/logout", headers=foreign).status_code == 200
+
+    assert bob.http.get("/hub/home", follow_redirects=False).status_code == 200
+    bob.http.get("/user/bob/lab")
+
+
+def test_a_logout_ends_what_was_copied_and_leaves_the_session_alone(guests: dict[str, Guest]) -> None:
+    bob = guests["bob"]
+    assert is_in(bob)
+    job = jobs_of("bob")
+    copied = bob.copy()
+    xsrf = {"X-XSRFToken": bob.xsrf}
+    assert copied.ask("GET", "/hub/home").status_code == 200
+    assert copied.ask("GET", "/user/bob/api/contents").status_code == 200
+    assert copied.ask("POST", "/hub/api/users/bob/tokens", json={}, headers=xsrf).status_code == 201
+
+    left = bob.http.post("/hub/logout", params={"_xsrf": bob.xsrf}, follow_redirects=False)
+
+    assert is_login(left)
+    assert left.headers["Clear-Site-Data"] == '"cache", "storage"'
+    assert is_login(copied.ask("GET", "/hub/home"))
+    assert copied.ask("POST", "/hub/api/users/bob/tokens", json={}, headers=xsrf).status_code == 403
+    eventually(partial(is_out, copied, "bob"), "the session refuses the copy", within_s=WITHIN_S)
+    assert jobs_of("bob") == job
+    assert bob.by_token("GET", "/user") == 200  # a token that he made himself is no login
+
+
+def test_a_new_password_ends_the_logins_and_tokens_of_before_but_no_session(
+    hub: Hub, server: Slapd, guests: dict[str, Guest]
+) -> None:
+    bob = guests["bob"]
+    job = jobs_of("bob")
+    bob.enter(PASSWORDS["bob"])
+    eventually(bob.is_ready, "he is back in his session")
+    copied = bob.copy()
+
+    server.change(f"uid=bob,{PEOPLE}", "changetype: modify", "replace: userPassword", "userPassword: new-pw")
+
+    eventually(lambda: bob.by_token("GET", "/user") == 403, "who knew the old password is out", within_s=WITHIN_S)
+    assert is_login(copied.ask("GET", "/hub/home"))
+    assert jobs_of("bob") == job
+    assert bob.login(PASSWORDS["bob"]).status_code == 403
+    bob.enter("new-pw")
+
+
+def test_who_leaves_the_group_is_out_the_job_ends_and_nobody_else_is_touched(
+    hub: Hub, server: Slapd, guests: dict[str, Guest]
+) -> None:
+    alice, bob = guests["alice"], guests["bob"]
+    assert is_in(alice)
+    assert jobs_of("alice")
+    copied = alice.copy()
+    server.change(GROUP, "changetype: modify", "delete: member", f"member: uid=alice,{PEOPLE}")
+
+    eventually(lambda: alice.by_token("GET", "/user") == 403, "the token is refused", within_s=WITHIN_S)
+    assert alice.by_token("POST", "/users/alice/server") == 403
+    eventually(partial(is_out, copied, "alice"), "pages and session are refused", within_s=WITHIN_S)
+    eventually(partial(has_no_job, "alice"), "the job has ended", within_s=WITHIN_S)
+    assert alice.login(PASSWORDS["alice"]).status_code == 403
+    assert bob.by_token("GET", "/user") == 200
+    assert jobs_of("bob")
+
+    server.change(GROUP, "changetype: modify", "add: member", f"member: uid=alice,{PEOPLE}")
+    assert alice.login(PASSWORDS["alice"]).status_code == 200
+    assert alice.by_token("GET", "/user") == 403  # the token of before is gone
+
+
+def of_the_cluster(dn: str, *lines: str) -> None:
+    """Change both of the cluster's own directories, out of which the UNIX accounts come."""
+    for name in ("slapd1", "slapd2"):
+        admin = ["-D", "cn=admin,dc=cluster,dc=example", "-y", "/cluster/ldap/root.pw"]
+        command = ["ldapmodify", "-x", "-H", f"ldapi://%2Frun%2Fslapd%2F{name}/", *admin]
+        subprocess.run(command, input="\n".join([f"dn: {dn}", *lines, ""]), text=True, check=True, capture_output=True)
+
+
+@pytest.fixture
+def mallory(server: Slapd) -> Iterator[str]:
+    """Somebody who may use this portal for a while; her account on the cluster is there again afterwards."""
+    server.change(GROUP, "changetype: modify", "add: member", f"member: uid=mallory,{PEOPLE}")
+    uid = uids()["mallory"]
+    yield str(uid)
+    with contextlib.suppress(subprocess.CalledProcessError):
+        of_the_cluster(f"uid=mallory,{PEOPLE}", "changetype: delete")
+    of_the_cluster(f"uid=mallory,{PEOPLE}", "changetype: add", *person("mallory", uid).splitlines()[1:])
+    eventually(lambda: "mallory" in sh("getent", "passwd", "mallory", check=False), "she is back")
+    sh("scancel", "--user=mallory")
+
+
+def test_the_job_of_somebody_whose_account_is_gone_from_the_cluster_too_ends(
+    hub: Hub, server: Slapd, mallory: str
+) -> None:
+    guest = Guest("mallory")
+    guest.enter(PASSWORDS["mallory"])
+    job = guest.start()
+    guest.http.close()
+
+    with operator("portal"):
+        of_the_cluster(f"uid=mallory,{PEOPLE}", "changetype: delete")
+        eventually(lambda: not sh("getent", "passwd", "mallory", check=False), "the account is gone")
+        server.change(f"uid=mallory,{PEOPLE}", "changetype: delete")
+
+        eventually(lambda: guest.by_token("GET", "/user") == 403, "the token is refused", within_s=WITHIN_S)
+        eventually(lambda: job not in sh("squeue", "--noheader", "--format=%i").split(), "the job has ended")
+
+
+def test_an_administrator_who_is_none_any_more_loses_the_rights_at_once(
+    server: Slapd, guests: dict[str, Guest]
+) -> None:
+    bob = guests["bob"]
+    assert bob.by_token("GET", "/users") == 200
+    admins = f"cn=portal-admins,{GROUPS}"
+    server.change(admins, "changetype: modify", "replace: member", f"member: uid=mallory,{PEOPLE}")
+
+    eventually(lambda: bob.api("GET", "/user").json()["admin"] is False, "he is none any more", within_s=WITHIN_S)
+    assert bob.by_token("GET", "/users/alice") in (403, 404)
+
+
+def test_a_token_has_an_end_and_not_a_later_one_than_the_site_allows(guests: dict[str, Guest]) -> None:
+    bob = guests["bob"]
+    month = 30 * 86400
+
+    assert bob.api("POST", "/users/bob/tokens", json={}).json()["expires_at"] is not None
+    assert bob.api("POST", "/users/bob/tokens", json={"expires_in": month}).status_code == 201
+    assert bob.api("POST", "/users/bob/tokens", json={"expires_in": month + 1}).status_code == 400

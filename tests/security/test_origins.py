@@ -1,0 +1,58 @@
+"""One person's page can do nothing as another person: a hostile session's page, in a real browser."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.inside import jobs_of
+from tests.security.conftest import NAME, Two
+
+LOCALHOST = "localhost:18500"  # as in the demo: to a browser, names below it are other sites
+A_NAME = f"{NAME}:18500"  # names below it are the same site, so cookies are sent; the harder case
+
+
+def tokens_of(page: Page, name: str) -> list[str]:
+    """The ids of somebody's tokens, as that person sees them on the hub's own page."""
+    ask = """name => fetch(`/hub/api/users/${name}/tokens`, {headers: {"X-XSRFToken": jhdata.xsrf_token}})
+        .then(answer => answer.json())"""
+    return [token["id"] for token in page.evaluate(ask, name)["api_tokens"]]
+
+
+def kernels_of(page: Page, session: str) -> int:
+    """How many kernels run in the session whose page this is."""
+    return len(page.evaluate("session => fetch(`${session}/api/kernels`).then(answer => answer.json())", session))
+
+
+def visit(two: Two) -> Page:
+    """Carol opens a page of Bob's session."""
+    page = two.carol.context.new_page()
+    query = urlencode({"portal": two.address, "session": two.session, "visitor": "carol"})
+    page.goto(f"{two.bobs}/user/bob/notebook?{query}")
+    expect(page).to_have_title("A nice notebook")
+    return page
+
+
+@pytest.mark.parametrize("two_people", [LOCALHOST, A_NAME], indirect=True)
+def test_with_a_domain_a_page_of_somebody_elses_gets_nothing_and_changes_nothing(two_people: Two) -> None:
+    carol = two_people.carol
+    hub_page = carol.context.new_page()
+    hub_page.goto("/hub/home")
+    before = (tokens_of(hub_page, "carol"), kernels_of(carol, two_people.session), jobs_of("carol"))
+
+    hostile = visit(two_people)
+    got = hostile.evaluate("tryAll()")
+    with hostile.expect_popup() as popup:
+        hostile.get_by_role("button", name="More").click()
+    popup.value.wait_for_load_state()
+    got["reads a window that it opened"] = hostile.evaluate("seenInPopup()")
+
+    assert got == dict.fromkeys(got, "")
+    assert len(got) == 11
+    hub_page.goto("/hub/home")
+    expect(hub_page.get_by_role("heading", name="My Server", level=1)).to_be_visible()  # she is still logged in
+    assert hub_page.evaluate("navigator.serviceWorker?.controller ?? null") is None
+    assert hub_page.evaluate("navigator.serviceWorker?.getRegistrations().then(found => found.length) ?? 0") == 0
+    assert (tokens_of(hub_page, "carol"), kernels_of(carol, two_people.session), jobs_of("carol")) == before

@@ -1,0 +1,196 @@
+"""The hub's look for people who left, and what ends then, on JupyterHub's own database."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Any
+
+import pytest
+from jupyterhub import orm, roles
+
+from portal.hub.logins import MANY, Leavers, end_logins, limit_tokens, with_something
+from portal.site import Standing
+
+HUB = "abc123"
+
+
+@pytest.fixture
+def db() -> Any:
+    made = orm.new_session_factory("sqlite:///:memory:")()
+    for role in roles.get_default_roles():
+        roles.create_role(made, role)
+    made.add(orm.OAuthClient(identifier="jupyterhub", secret=""))
+    made.add(orm.OAuthClient(identifier="jupyterhub-user-alice", secret=""))
+    made.commit()
+    return made
+
+
+def person(db: Any, name: str) -> Any:
+    """Somebody with a session that runs, a login in it, and a token."""
+    made = orm.User(name=name)
+    db.add(made)
+    db.commit()
+    roles.assign_default_roles(db, made)
+    server = orm.APIToken.new(user=made, note=f"Server at /user/{name}/")
+    made._orm_spawners.append(orm.Spawner(name="", state={"key": f"{HUB}1", "token": server}))
+    orm.APIToken.new(user=made, note="Server at home, says its owner")
+    orm.APIToken.new(user=made, client_id="jupyterhub-user-alice", session_id="of a browser")
+    made.oauth_codes.append(orm.OAuthCode(client_id="jupyterhub-user-alice", code="c"))
+    db.commit()
+    return made
+
+
+def notes(made: Any) -> list[str]:
+    """What tokens somebody has."""
+    return [token.note or "login" for token in made.api_tokens]
+
+
+def test_a_logout_ends_all_logins_and_keeps_the_session_and_what_the_person_made(db: Any) -> None:
+    alice = person(db, "alice")
+    before = alice.cookie_id
+
+    end_logins(db, alice, own_tokens=False)
+
+    assert alice.cookie_id != before
+    assert notes(alice) == ["Server at /user/alice/", "Server at home, says its owner"]
+    assert alice.oauth_codes == []
+
+
+def test_who_leaves_keeps_the_token_of_the_session_alone_until_it_ends(db: Any) -> None:
+    alice = person(db, "alice")
+
+    end_logins(db, alice, own_tokens=True)
+
+    assert notes(alice) == ["Server at /user/alice/"]
+
+
+def test_tokens_of_before_the_limit_get_an_end_but_not_that_of_a_session(db: Any) -> None:
+    alice = person(db, "alice")
+
+    limit_tokens(db, 86400, {alice._orm_spawners[0].state["token"]})
+
+    db.expire_all()
+    ends = {token.note: token.expires_at for token in alice.api_tokens}
+    assert ends["Server at home, says its owner"] is not None
+    assert ends["Server at /user/alice/"] is None
+
+
+class World:
+    """What a look sees and does."""
+
+    def __init__(self, db: Any, *names: str) -> None:
+        self.db = db
+        self.rows = {name: person(db, name) for name in names}
+        self.standing: dict[str, Standing] = dict.fromkeys(names, Standing())
+        self.new_passwords: set[str] = set()
+        self.stopped: list[str] = []
+        self.waits_for: asyncio.Event | None = None
+
+    async def standings(self, names: Collection[str]) -> Mapping[str, Standing]:
+        return {name: self.standing[name] for name in names if name in self.standing}
+
+    async def stop(self, row: Any) -> None:
+        if self.waits_for:
+            await self.waits_for.wait()
+        self.stopped.append(row.name)
+
+    def leavers(self, policy: str = "stop") -> Leavers:
+        return Leavers(
+            names=lambda: with_something(self.db, HUB),
+            person=lambda name: orm.User.find(self.db, name),
+            standings=self.standings,
+            new_passwords=lambda standings: self.new_passwords & standings.keys(),
+            end_logins=partial(end_logins, self.db),
+            end_sessions=self.stop if policy == "stop" else None,
+            log=logging.getLogger("test.leavers"),
+        )
+
+    async def look(self, ours: Leavers) -> None:
+        await ours.look()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+
+async def test_only_who_left_for_certain_loses_logins_tokens_and_session(db: Any) -> None:
+    world = World(db, "alice", "bob", "carol", "dave")
+    world.standing |= {"alice": Standing("gone"), "bob": Standing("gone?", is_sure=False)}
+    del world.standing["carol"]  # nothing is known of her
+
+    await world.look(world.leavers())
+
+    assert notes(world.rows["alice"]) == ["Server at /user/alice/"]
+    assert world.stopped == ["alice"]
+    assert all(len(notes(world.rows[name])) == 3 for name in ("bob", "carol", "dave"))
+
+
+async def test_a_site_may_let_the_session_go_on(db: Any) -> None:
+    world = World(db, "alice", "bob", "carol")
+    world.standing["alice"] = Standing("gone")
+
+    await world.look(world.leavers("keep"))
+
+    assert world.stopped == []
+    assert notes(world.rows["alice"]) == ["Server at /user/alice/"]
+
+
+async def test_a_session_whose_end_takes_long_keeps_no_other_look_waiting(db: Any) -> None:
+    world = World(db, "alice", "bob", "carol")
+    world.waits_for = asyncio.Event()
+    world.standing["alice"] = Standing("gone")
+    ours = world.leavers()
+    await world.look(ours)
+    world.standing["bob"] = Standing("gone")
+    await world.look(ours)
+    assert len(ours.ending) == 2
+
+    world.waits_for.set()
+    await asyncio.gather(*ours.ending.values())
+    assert sorted(world.stopped) == ["alice", "bob"]
+
+
+async def test_a_directory_that_loses_most_people_at_once_ends_nothing(
+    db: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = [f"p{number}" for number in range(2 * MANY)]
+    world = World(db, *names)
+    ours = world.leavers()
+    world.standing |= dict.fromkeys(names[: MANY + 1], Standing("gone"))
+
+    await world.look(ours)
+    await world.look(ours)
+
+    assert world.stopped == []
+    assert all(len(notes(row)) == 3 for row in world.rows.values())
+    assert caplog.text.count("nothing of theirs is ended") == 1
+
+
+async def test_a_new_password_ends_logins_and_tokens_and_no_session(db: Any) -> None:
+    world = World(db, "alice", "bob")
+    world.new_passwords = {"alice"}
+
+    await world.look(world.leavers())
+
+    assert notes(world.rows["alice"]) == ["Server at /user/alice/"]
+    assert world.stopped == []
+    assert len(notes(world.rows["bob"])) == 3
+
+
+async def test_who_came_back_and_leaves_again_is_out_again(db: Any) -> None:
+    world = World(db, "alice", "bob", "carol")
+    ours = world.leavers()
+    for _ in range(2):
+        world.standing["alice"] = Standing("gone")
+        await world.look(ours)
+        before = world.rows["alice"].cookie_id
+        await world.look(ours)
+        assert world.rows["alice"].cookie_id == before  # once is enough
+        world.standing["alice"] = Standing()
+        await world.look(ours)
+        orm.APIToken.new(user=world.rows["alice"], note="new")
+    world.standing["alice"] = Standing("gone")
+    await world.look(ours)
+
+    assert notes(world.rows["alice"]) == ["Server at /user/alice/"]

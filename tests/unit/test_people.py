@@ -1,0 +1,362 @@
+"""What is known of people: asked for together, at most twice a minute, and no page waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import Collection
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from traitlets.config import Config
+
+from portal.errors import DirectoryUnavailable, NotAllowed, SiteError
+from portal.hub.app import PortalHub
+from portal.login import people
+from portal.login.access import Access
+from portal.login.auth import REFRESH_AGE_S, LDAPAuthenticator
+from portal.login.entries import locked
+from portal.login.passwords import FILE, PasswordTimes
+from portal.login.people import FRESH_S, People
+from portal.login.secret import read_secret
+from portal.login.system_accounts import GONE, SystemAccounts
+from portal.singleuser.server import HUB_ANSWER_S
+from portal.site import Identity, Standing
+from portal.site_tables import LdapTable
+
+LDAP = LdapTable(servers=("ldap://one.example",), ca_file="/missing", user_dn="uid={username},dc=example")
+
+
+class Source:
+    """A directory that says what it is told to, and counts who asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[set[str]] = []
+        self.left: dict[str, str] = {}
+        self.error: Exception | None = None
+        self.waits_for: threading.Event | None = None
+        self.begun = threading.Event()
+
+    def look(self, names: Collection[str]) -> dict[str, Standing]:
+        self.asked.append(set(names))
+        self.begun.set()
+        if self.waits_for:
+            self.waits_for.wait(20)
+        if self.error:
+            raise self.error
+        return {name: Standing(self.left.get(name, "")) for name in names}
+
+
+class Clock:
+    """Seconds that a test moves."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def source() -> Source:
+    return Source()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def known(source: Source, clock: Clock) -> People:
+    return People(source.look, logging.getLogger("test.people"), clock)
+
+
+def test_who_leaves_is_out_within_a_minute() -> None:
+    look_every_s = PortalHub.people_every_s.default_value
+    directory_s = LDAP.connect_timeout_s
+
+    assert look_every_s + directory_s + HUB_ANSWER_S < 60
+    assert FRESH_S + REFRESH_AGE_S + directory_s < 60
+
+
+async def test_a_thousand_people_at_once_are_one_question(known: People, source: Source) -> None:
+    names = [f"p{number}" for number in range(1000)]
+
+    found = await asyncio.gather(*map(known.standing, names))
+
+    assert found == [Standing()] * 1000
+    assert source.asked == [set(names)]
+
+
+async def test_nobody_is_asked_about_twice_in_half_a_minute(known: People, source: Source, clock: Clock) -> None:
+    await known.standing("alice")
+    clock.now += FRESH_S - 1
+    await known.standing("alice")
+    assert len(source.asked) == 1
+
+    clock.now += 1
+    source.left["alice"] = "gone"
+    assert await known.standing("alice") == Standing("gone")
+
+
+async def test_a_silent_source_changes_nothing_and_is_told_once(
+    known: People, source: Source, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    source.left["bob"] = "gone"
+    await known.standings(["alice", "bob"])
+    source.error = DirectoryUnavailable("", detail="every server is silent")
+    for _ in range(3):
+        clock.now += FRESH_S
+        found = await known.standings(["alice", "bob", "carol"])
+        assert found == {"alice": Standing(), "bob": Standing("gone")}
+
+    assert caplog.text.count("Nobody says who may use the portal") == 1
+    assert known.silent == "every server is silent"
+    source.error = None
+    clock.now += FRESH_S
+    await known.standings(["alice"])
+    assert "It is known again" in caplog.text
+
+
+async def test_a_fault_in_a_question_is_no_word_about_anybody(known: People, source: Source) -> None:
+    source.error = RuntimeError("of any kind")
+
+    assert await known.standing("alice") is None
+
+
+async def test_a_page_does_not_wait_for_a_slow_source(
+    known: People, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(people, "ANSWER_WITHIN_S", 0.1)
+    source.waits_for = threading.Event()
+
+    assert await known.standing("alice") is None
+    assert await known.standing("alice") is None
+    source.waits_for.set()
+    assert await known.standings(["alice"]) == {"alice": Standing()}
+    assert len(source.asked) == 1
+
+
+async def test_who_comes_while_a_question_is_on_its_way_waits_for_its_answer(known: People, source: Source) -> None:
+    source.left["alice"] = "gone"
+    source.waits_for = threading.Event()
+    first = asyncio.ensure_future(known.standing("alice"))
+    await asyncio.to_thread(source.begun.wait, 20)
+    second = asyncio.ensure_future(known.standing("alice"))
+    await asyncio.sleep(0)
+    source.waits_for.set()
+
+    assert await first == await second == Standing("gone")
+
+
+# -- logins -------------------------------------------------------------------------------------------------
+
+
+async def test_a_right_password_of_a_locked_account_is_not_enough(source: Source, tmp_path: Path) -> None:
+    access = Access(LDAP, tmp_path, logging.getLogger("test.access"), source.look)
+    source.left["alice"] = "locked (nsAccountLock)"
+
+    with pytest.raises(NotAllowed, match="Your password is right, but you may not use this portal: locked"):
+        await access.check_login(Identity("alice"), None)
+
+
+async def test_a_source_that_is_silent_keeps_nobody_from_logging_in(source: Source, tmp_path: Path) -> None:
+    access = Access(LDAP, tmp_path, logging.getLogger("test.access"), source.look)
+    source.left["alice"] = "gone"
+    await access.people.standing("alice")
+    source.error = DirectoryUnavailable("", detail="silent")
+    identity = Identity("alice", frozenset({"jupyter"}))
+
+    assert await access.check_login(identity, None) == identity
+    assert await access.refresh(user("alice")) is True
+
+
+def user(name: str, admin: bool = False, *groups: str) -> Any:
+    """As much of JupyterHub's user as is needed."""
+    named = [SimpleNamespace(name=group) for group in groups]
+    return SimpleNamespace(name=name, admin=admin, groups=named, orm_user=None)
+
+
+async def test_groups_and_administration_follow_the_directory(tmp_path: Path) -> None:
+    now = Standing(groups=frozenset({"jupyter", "iq"}), admin=False)
+    access = Access(LDAP, tmp_path, logging.getLogger("test.access"), lambda names: dict.fromkeys(names, now))
+
+    assert await access.refresh(user("alice", False, "iq", "jupyter")) is True
+    changed = {"name": "alice", "admin": False, "groups": ["iq", "jupyter"]}
+    assert await access.refresh(user("alice", True, "iq", "jupyter")) == changed
+    assert await access.refresh(user("alice", False, "jupyter")) == changed
+
+
+# -- passwords ----------------------------------------------------------------------------------------------
+
+
+def is_new(times: PasswordTimes, seen: str) -> bool:
+    """Whether a look at Alice tells of a new password."""
+    return times.new({"alice": Standing(password_set=seen)}) == {"alice"}
+
+
+def test_only_a_later_password_is_a_new_one_and_it_is_remembered(tmp_path: Path) -> None:
+    times = PasswordTimes(tmp_path)
+
+    assert not is_new(times, "pwdChangedTime 2")  # the first look
+    assert not is_new(times, "")
+    assert not is_new(times, "pwdChangedTime 1")  # a server that is late
+    assert not is_new(times, "pwdChangedTime 2")
+    assert is_new(PasswordTimes(tmp_path), "pwdChangedTime 3")
+    assert json.loads((tmp_path / FILE).read_text()) == {"alice": "pwdChangedTime 3"}
+    assert not is_new(PasswordTimes(tmp_path), "pwdLastSet 1")  # another directory: a new beginning
+
+
+def test_the_first_change_is_seen_where_a_directory_shows_none_before(tmp_path: Path) -> None:
+    times = PasswordTimes(tmp_path, lambda: datetime(2026, 3, 1, 12, 0, tzinfo=UTC))
+    assert not is_new(times, "")
+
+    assert is_new(PasswordTimes(tmp_path), "pwdChangedTime 00000020260301120001")
+
+
+def test_an_older_time_that_is_shown_from_now_on_is_no_change(tmp_path: Path) -> None:
+    times = PasswordTimes(tmp_path, lambda: datetime(2026, 3, 1, 12, 0, tzinfo=UTC))
+    assert not is_new(times, "")
+
+    assert not is_new(times, "pwdChangedTime 00000020260228120001")
+    assert is_new(times, "pwdChangedTime 00000020260302120001")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]"])
+def test_a_file_of_password_times_that_is_damaged_ends_no_login(tmp_path: Path, content: str) -> None:
+    (tmp_path / FILE).write_text(content)
+
+    assert not is_new(PasswordTimes(tmp_path), "pwdChangedTime 2")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {},
+        {"shadowexpire": [b""]},
+        {"shadowexpire": [b"soon"]},
+        {"useraccountcontrol": [b"\xff"]},
+        {"accountexpires": [b"-1"]},
+    ],
+)
+def test_an_entry_that_cannot_be_read_locks_nobody(entry: dict[str, list[bytes]]) -> None:
+    assert locked(entry, datetime.now(UTC)) == ""
+
+
+# -- the account's own password -----------------------------------------------------------------------------
+
+
+def test_a_secret_is_one_line_of_a_file_of_this_account_alone(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text(" words with blanks \n")
+    file.chmod(0o600)
+
+    assert read_secret(str(file)) == " words with blanks "
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "fault"),
+    [
+        ("s3cret\n", 0o644, "has mode 0644; allowed: 0600"),
+        ("s3cret\nmore\n", 0o600, "is not one line"),
+        ("", 0o600, "is not one line"),
+        ("\n", 0o600, "is not one line"),
+        ("s3cret" * 1000, 0o600, "is not one line"),
+    ],
+)
+def test_any_other_secret_is_refused_and_not_told(tmp_path: Path, content: str, mode: int, fault: str) -> None:
+    file = tmp_path / "secret"
+    file.write_text(content)
+    file.chmod(mode)
+
+    with pytest.raises(SiteError, match=fault) as caught:
+        read_secret(str(file))
+
+    assert "s3cret" not in caught.value.message
+
+
+def test_a_hub_whose_account_has_a_password_that_others_may_read_does_not_start(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("s3cret\n")
+    secret.chmod(0o640)
+    site_file = tmp_path / "site.toml"
+    keys = {"ca_file": "/ca", "user_dn": "uid={username},dc=x", "bind_dn": "cn=x", "bind_password_file": str(secret)}
+    lines = [f'{key} = "{value}"' for key, value in keys.items()]
+    site_file.write_text("\n".join(["[ldap]", 'servers = ["ldap://one.example"]', *lines]))
+    config = Config()
+    config.LDAPAuthenticator.site_file = str(site_file)
+
+    with pytest.raises(SiteError, match="has mode 0640; allowed: 0600"):
+        LDAPAuthenticator.check_settings(config)
+    secret.chmod(0o600)
+    LDAPAuthenticator.check_settings(config)
+
+
+def test_a_secret_that_is_no_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+    import os
+
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    for name, fault in (("pipe", "is not a file"), ("missing", "cannot be read")):
+        with pytest.raises(SiteError, match=fault):
+            read_secret(str(tmp_path / name))
+
+
+# -- the name service of the host ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
+    """Accounts of this host with their groups."""
+    accounts: dict[str, set[str]] = {"alice": {"jupyter"}, "bob": {"jupyter"}, "carol": set()}
+    numbers = {"jupyter": 7}
+
+    def getpwnam(name: str) -> SimpleNamespace:
+        accounts[name]
+        return SimpleNamespace(pw_gid=1)
+
+    listed = lambda name, primary: [primary, *(numbers[group] for group in accounts[name])]  # noqa: E731
+    monkeypatch.setattr("pwd.getpwnam", getpwnam)
+    monkeypatch.setattr("os.getgrouplist", listed)
+    monkeypatch.setattr("grp.getgrnam", lambda group: SimpleNamespace(gr_gid=numbers[group]))
+    return accounts
+
+
+def test_on_the_host_alone_somebody_who_was_there_before_is_refused_and_loses_nothing(
+    host: dict[str, set[str]],
+) -> None:
+    ours = SystemAccounts(["jupyter", "not-of-this-host"])
+    assert set(ours.look(["alice", "bob", "carol"]).values()) == {Standing()}
+
+    del host["alice"]
+    host["bob"].clear()
+    found = ours.look(["alice", "bob", "carol", "dave"])
+
+    assert found["alice"] == Standing(GONE, is_sure=False)
+    assert "in none of the groups jupyter" in found["bob"].left
+    assert not found["bob"].is_sure
+    assert not found["carol"].left  # she never was in that group: it may be another one of the same name
+    assert "dave" not in found
+
+
+def test_a_host_that_knows_nobody_proves_nothing(host: dict[str, set[str]]) -> None:
+    ours = SystemAccounts(["jupyter"])
+    ours.look(["alice", "bob"])
+    host.clear()
+
+    with pytest.raises(DirectoryUnavailable):
+        ours.look(["alice", "bob"])
+
+
+def test_a_login_counts_more_than_what_the_host_knew_before(host: dict[str, set[str]]) -> None:
+    ours = SystemAccounts(["jupyter"])
+    ours.look(["alice", "bob"])
+    host["alice"].clear()
+    assert ours.look(["alice"])["alice"].left
+    ours.forget("alice")
+
+    assert not ours.look(["alice"])["alice"].left
