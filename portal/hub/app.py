@@ -85,7 +85,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             location = Path(self.internal_certs_location)
             if words := certificates.prepare(location, self.trusted_alt_names):
                 self.log.warning("%s", words)
-        super().init_internal_ssl()
+        with certificates.made_earlier():
+            super().init_internal_ssl()
 
     def init_tornado_application(self) -> None:
         """The application, whose answers all have the portal's headers."""

@@ -7,18 +7,20 @@ The hub has authorities of its own. JupyterHub makes them at its first start and
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import inspect
 import ipaddress
 import json
 import shutil
 import ssl
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import certipy
 from certipy import Certipy
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -28,14 +30,14 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from jupyterhub.utils import make_ssl_context
 from traitlets import HasTraits, default
 
-from portal.errors import SlurmUnavailable
+from portal.errors import SiteError, SlurmUnavailable
 from portal.session_settings import TLS_PARTS
 from portal.slurm.snapshot import NodesSnapshot
 
 AUTHORITY = "notebooks-ca"  # JupyterHub's name for that of the sessions
 OF_PERSON = "user-"  # JupyterHub's, before the person's name in a certificate; deploy/site/proxy_owner.mjs looks at it
 LASTS = timedelta(days=730)  # longer than a session's year, and the wait before it
-BEFORE_NOW = timedelta(hours=1)  # a clock may be set back
+BEFORE_NOW = timedelta(days=30)  # a clock may be set back, and that of a node may be late
 RENEWED_BEFORE = timedelta(days=90)
 OF_HUB = ("hub-internal", "proxy-api", "proxy-client")
 PURPOSES = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
@@ -161,12 +163,25 @@ def prepare(location: Path, names: Collection[str]) -> str:
     Arguments:
         location: the folder of the authorities; it may have been moved.
         names: where the hub is found, as ``DNS:hub`` or ``IP:10.0.0.1``.
+
+    Raises:
+        SiteError: something of what was made before is missing or damaged.
     """
-    file = location / "certipy.json"
-    if not file.exists():
+    if not (location / "certipy.json").exists():
         return ""
-    records = {name: _moved(record, location) for name, record in json.loads(file.read_bytes()).items()}
-    file.write_text(json.dumps(records, indent=4))
+    try:
+        return _renewed(location, names)
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        advice = "Restore the folder from a backup, or remove it: sessions that run are not reached any more then"
+        raise SiteError(str(location), [f"what internal TLS needs is not whole ({error}). {advice}"]) from error
+
+
+def _renewed(location: Path, names: Collection[str]) -> str:
+    file = location / "certipy.json"
+    before = json.loads(file.read_bytes())
+    records = {name: _moved(record, location) for name, record in before.items()}
+    if records != before:
+        file.write_text(json.dumps(records, indent=4))
     soon = datetime.now(UTC) + RENEWED_BEFORE
     if any(_certificate(record).not_valid_after_utc < soon for record in records.values() if record["is_ca"]):
         shutil.rmtree(location)
@@ -177,8 +192,29 @@ def prepare(location: Path, names: Collection[str]) -> str:
     return f"Internal TLS: made anew for {', '.join(names)}: {', '.join(outdated)}" if outdated else ""
 
 
+class EarlierCertipy(Certipy):  # type: ignore[misc]
+    """What it signs was valid some time before already; certipy's own begins with the second in which it is made."""
+
+    def sign(self, req: Any, issuer_cert_key: Any, validity_period: tuple[Any, Any], *others: Any, **named: Any) -> Any:
+        """A certificate for a request."""
+        earlier = datetime.now(UTC) - BEFORE_NOW
+        return super().sign(req, issuer_cert_key, (earlier, validity_period[1]), *others, **named)
+
+
+@contextlib.contextmanager
+def made_earlier() -> Iterator[None]:
+    """Meanwhile JupyterHub makes its certificates so (6.1 takes certipy in ``init_internal_ssl``)."""
+    usual = certipy.Certipy
+    certipy.Certipy = EarlierCertipy
+    try:
+        yield
+    finally:
+        certipy.Certipy = usual
+
+
 def _moved(record: dict[str, Any], location: Path) -> dict[str, Any]:
-    files = {kind: str(location.joinpath(*Path(path).parts[-2:])) for kind, path in record["files"].items() if path}
+    here = {kind: location.joinpath(*Path(path).parts[-2:]) for kind, path in record["files"].items() if path}
+    files = {kind: str(file) for kind, file in here.items() if file.exists()}  # a site's own authority is elsewhere
     return {**record, "files": {**record["files"], **files}}
 
 

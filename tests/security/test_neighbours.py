@@ -18,7 +18,7 @@ from tests.hub.conftest import Hub, Person
 from tests.inside import eventually, has_no_job, home, jobs_of, sh
 
 FOLDER = Path("/cluster/test-neighbours")
-PORT = 18500
+PORT = 18700
 ON_ONE_NODE = {"gpus": "0", "partition": "sxm2"}
 ASKED_FOR_S = 5.0  # of a browser that asks again and again
 # Runs as the neighbour, with the certificate of a session of theirs or without one; notes what it is told.

@@ -7,13 +7,14 @@ import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import certipy
 import pytest
 from certipy import Certipy
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from portal.errors import SlurmUnavailable
-from portal.hub.certificates import LASTS, RENEWED_BEFORE, names_of, prepare, signed
+from portal.errors import SiteError, SlurmUnavailable
+from portal.hub.certificates import LASTS, RENEWED_BEFORE, made_earlier, names_of, prepare, signed
 from portal.slurm.nodes import Node
 from portal.slurm.snapshot import NodesSnapshot
 
@@ -54,6 +55,20 @@ def test_a_session_is_given_a_certificate_that_names_its_person_and_its_nodes(lo
     assert {file: file.read_bytes() for file in location.rglob("*") if file.is_file()} == before, "nothing is kept"
 
 
+def test_what_jupyterhub_signs_at_the_first_start_is_good_for_a_clock_that_is_set_back(tmp_path: Path) -> None:
+    with made_earlier():
+        store = certipy.Certipy(store_dir=str(tmp_path))
+        store.create_ca("hub-ca")
+        store.create_signed_pair("hub-internal", "hub-ca", alt_names=NAMES)
+    assert certipy.Certipy is Certipy
+
+    an_hour_ago = datetime.now(UTC) - timedelta(hours=1)
+    for name in ("hub-ca", "hub-internal"):
+        made = x509.load_pem_x509_certificate((tmp_path / name / f"{name}.crt").read_bytes())
+        assert made.not_valid_before_utc < an_hour_ago
+        assert made.not_valid_after_utc > datetime.now(UTC) + timedelta(days=4 * 365)
+
+
 def test_a_hub_that_is_started_as_before_changes_nothing(location: Path) -> None:
     before = (location / "hub-internal" / "hub-internal.crt").read_bytes()
     assert prepare(location, NAMES) == ""
@@ -81,6 +96,19 @@ def test_a_state_folder_that_was_moved_finds_its_authorities_in_the_new_place(lo
     files = Certipy(store_dir=str(there)).store.get_record("hub-internal")["files"]
     assert {Path(file).parents[1] for file in files.values() if file} == {there}
     signed(there, "notebooks-ca", "user-alice", ["DNS:gpu01"])
+
+
+@pytest.mark.parametrize("damage", ["certipy.json", "hub-ca/hub-ca.crt", "hub-internal/hub-internal.crt"])
+def test_what_is_damaged_is_refused_with_what_to_do(location: Path, damage: str) -> None:
+    (location / damage).write_text("{}..")
+    with pytest.raises(SiteError, match=r"not whole .* Restore the folder from a backup, or remove it"):
+        prepare(location, NAMES)
+
+
+def test_what_is_missing_is_refused_too(location: Path) -> None:
+    shutil.rmtree(location / "hub-ca")
+    with pytest.raises(SiteError, match="not whole"):
+        prepare(location, NAMES)
 
 
 def test_authorities_that_end_soon_are_made_anew_with_all_that_they_have_signed(
