@@ -23,7 +23,7 @@ from portal.errors import SiteError
 from portal.hub import logins
 from portal.hub.certificates import own_context
 from portal.hub.context import RESUMER, SETTING, HubContext
-from portal.hub.restart import People, RunningSessions, bring_back
+from portal.hub.restart import KnownPeople, RunningSessions, bring_back
 from portal.hub.watch import SessionWatch, WatchedSpawner
 from portal.session_state import SessionState
 from portal.slurm.cluster import Cluster
@@ -84,8 +84,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             await super().init_users()
 
     @default("users")
-    def _users(self) -> People:
-        return People(db_factory=lambda: self.db, settings=self.tornado_settings)
+    def _users(self) -> KnownPeople:
+        return KnownPeople(db_factory=lambda: self.db, settings=self.tornado_settings)
 
     async def init_spawners(self) -> int:
         """Note which sessions ran: they are made and looked at when pages are served already (:meth:`start`).
