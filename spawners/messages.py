@@ -102,7 +102,7 @@ def view(
 _TELL = "Tell your administrator; the command “portal doctor” names all such nodes."
 _PAUSED = ("SUSPENDED", "STOPPED")
 _REQUEUED = "Slurm has put the session's job back into the queue; it continues by itself, with new kernels."
-_SILENT = "its node or your home may hang. The session is kept for as long as its job lives; you can stop it."
+_SILENT = "Its node or your home may hang. The session is kept for as long as its job lives; you can stop it."
 _SUSPENDED = "an administrator or Slurm has paused it. Nothing is lost; it continues when it is resumed."
 _EARLIER = "earlier if other jobs end before their limit."  # Slurm reckons with time limits
 
@@ -190,10 +190,14 @@ def time_limit(job: Job) -> datetime | None:
 
 @dataclass(frozen=True)
 class Condition:
-    """What keeps a session that was ready from being used: a title for the server page, and what it means."""
+    """What keeps a session that was ready from being used: a title for the server page, and what it means.
+
+    ``silent_since`` is ISO 8601 with its zone; the page writes it in the reader's own, as its other times.
+    """
 
     title: str
     text: str
+    silent_since: str = ""
     can_be_opened: bool = True
 
 
@@ -205,7 +209,7 @@ def condition(job: Job | None, silent_s: float, now: datetime) -> Condition | No
         return Condition("Suspended", view(job).text, can_be_opened=False)
     if silent_s:
         since = now - timedelta(seconds=silent_s)
-        return Condition("Not answering", f"Not heard of since {since.astimezone():%H:%M %Z}: {_SILENT}")
+        return Condition("Not answering", _SILENT, since.astimezone().isoformat(timespec="seconds"))
     return None
 
 

@@ -26,7 +26,7 @@ from portal.hub import certificates, guard, logins
 from portal.hub.certificates import own_context
 from portal.hub.context import RESUMER, SETTING, HubContext, state_of
 from portal.hub.listener import either_protocol
-from portal.hub.restart import LateUsers, RunningSessions, bring_back
+from portal.hub.restart import KnownPeople, RunningSessions, bring_back
 from portal.hub.watch import SessionWatch, WatchedSpawner
 from portal.session_state import SessionState, TokenSeal
 from portal.slurm.cluster import Cluster
@@ -125,8 +125,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             await super().init_users()
 
     @default("users")
-    def _users(self) -> LateUsers:
-        return LateUsers(db_factory=lambda: self.db, settings=self.tornado_settings)
+    def _users(self) -> KnownPeople:
+        return KnownPeople(db_factory=lambda: self.db, settings=self.tornado_settings)
 
     async def init_spawners(self) -> int:
         """Note which sessions ran: they are made and looked at when pages are served already (:meth:`start`).

@@ -23,7 +23,7 @@ ROUTES_EVERY_MAX_S = 30.0
 UserStopped = Callable[[Any, str], Awaitable[None]]
 
 
-class LateUsers(UserDict):  # type: ignore[misc]
+class KnownPeople(UserDict):  # type: ignore[misc]
     """JupyterHub's people. Whoever had a session when the hub ended is there with all of it, its look pending.
 
     To make a thousand sessions takes half a second, so the hub serves its first page before. Whoever is asked for

@@ -185,7 +185,7 @@ def test_the_server_page_says_since_when_a_server_does_not_answer(page: Page, co
 
     sh("scancel", "--signal=STOP", "--full", job)
     state = eventually(lambda: silence(control_panel), "the page says it", within_s=60)
-    assert re.search(r"Not heard of since \d\d:\d\d .*your home may hang", state), state
+    assert re.search(r"Not heard of since \d\d:\d\d\s(AM|PM)\. Its node or your home may hang", state), state
     picture(control_panel, "25-not-answering")
     assert_accessible(control_panel, "server page of a session that does not answer")
     expect(control_panel.get_by_role("button", name="Stop My Server")).to_be_visible()

@@ -29,7 +29,7 @@ from portal.errors import PortalError
 from portal.hub import config, proxy, proxy_process
 from portal.hub.proxy import ApartProxy
 from portal.hub.proxy_process import ProxyPlan
-from portal.hub.restart import LateUsers
+from portal.hub.restart import KnownPeople
 from portal.site import Site
 
 ROOT = Path(__file__).parents[2]
@@ -404,7 +404,7 @@ async def test_a_hub_that_has_not_made_its_sessions_yet_removes_nobodys_route(po
     for name in ("alice", "bob"):
         await hub.add_route(f"/user/{name}/", "http://127.0.0.1:1", {"user": name, "server_name": ""})
     await hub.delete_route("/")
-    people = LateUsers(lambda: None, {})
+    people = KnownPeople(lambda: None, {})
     people.ran([1, 2])
 
     await hub.check_routes(people, {})
