@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 from portal import __version__, data
 from portal.errors import PortalError
-from portal.hub import database, proxy_process, variables
+from portal.hub import database, variables
+from portal.proxy import proxy_process
 from portal.singleuser import quick_start
 from portal.site import Site, load
 

@@ -22,8 +22,9 @@ from jupyterhub.handlers.static import CacheControlStaticFilesHandler
 from portal import data
 from portal.administration import enter, role
 from portal.errors import SiteError
-from portal.hub import database, proxy_process, variables
+from portal.hub import database, variables
 from portal.hub.context import RESUMER
+from portal.proxy import proxy_process
 from portal.session_state import TokenSeal
 from portal.site import Site, load
 
@@ -227,7 +228,7 @@ def _apart_proxy(c: Any, folder: Path) -> None:
     """The proxy outlives the hub; the token that it takes is kept with how it is started."""
     plan = proxy_process.plan_of(folder)
     token = plan.environment.get(proxy_process.TOKEN_VARIABLE) if plan else None
-    c.JupyterHub.proxy_class = "portal.hub.proxy.ApartProxy"
+    c.JupyterHub.proxy_class = "portal.proxy.apart.ApartProxy"
     c.ApartProxy.state_folder = str(folder)
     c.ApartProxy.by_service = variables.WITHOUT_PROXY in os.environ
     c.ConfigurableHTTPProxy.auth_token = token or secrets.token_hex(32)

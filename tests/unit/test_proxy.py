@@ -26,10 +26,12 @@ from traitlets.config import Config
 
 from portal import cli
 from portal.errors import PortalError
-from portal.hub import config, proxy, proxy_process
-from portal.hub.proxy import ApartProxy
-from portal.hub.proxy_process import ProxyPlan
+from portal.hub import config
 from portal.hub.restart import KnownPeople
+from portal.proxy import apart as proxy
+from portal.proxy import proxy_process
+from portal.proxy.apart import ApartProxy
+from portal.proxy.proxy_process import ProxyPlan
 from portal.site import Site
 
 ROOT = Path(__file__).parents[2]

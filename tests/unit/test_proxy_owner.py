@@ -16,9 +16,10 @@ import pytest
 from certipy import Certipy
 from traitlets.config import Config
 
-from portal.hub import config, proxy_process
+from portal.hub import config
 from portal.hub.certificates import signed
-from portal.hub.proxy import ApartProxy
+from portal.proxy import proxy_process
+from portal.proxy.apart import ApartProxy
 from portal.site import parse
 
 ROOT = Path(__file__).parents[2]

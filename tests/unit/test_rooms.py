@@ -27,11 +27,12 @@ MAY_IMPORT = {
     "notebooks": {"pure"},
     "singleuser": {"pure", "launcher", "tensorboard"},  # launcher: the names of its files
     "administration": {"pure"},
-    "hub": {"pure", "slurm", "administration"},
+    "proxy": {"pure"},
+    "hub": {"pure", "slurm", "administration", "proxy"},
     "login": {"pure", "slurm", "hub", "administration"},
     "doctor": {"pure", "slurm", "hub", "login", "kernels"},
     "testing": {"pure", "slurm", "launcher"},
-    "cli": {"pure", "hub", "singleuser", "kernels", "notebooks", "doctor"},
+    "cli": {"pure", "hub", "proxy", "singleuser", "kernels", "notebooks", "doctor"},
     "spawners": {"pure", "slurm", "hub"},
 }
 ONLY_IN = {  # an outside thing, and the one place that owns it
@@ -43,7 +44,7 @@ ONLY_IN = {  # an outside thing, and the one place that owns it
 }
 STARTS_PROCESSES = {  # and why it does so itself
     "portal/slurm/runner.py": "the place where the hub starts a process",
-    "portal/hub/proxy_process.py": "becomes the proxy, which outlives the hub",
+    "portal/proxy/proxy_process.py": "becomes the proxy, which outlives the hub",
     "portal/launcher.py": "sbatch and scancel, as the person, with the standard library alone",
     "portal/kernels/specs.py": "asks an interpreter whether it has a kernel, for `portal kernels sync`",
     "portal/kernels/module_output.py": "the module command, in a kernel's start: no event loop, standard library alone",

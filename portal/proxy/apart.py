@@ -26,8 +26,8 @@ from traitlets import Bool, Float, Integer, List, Unicode
 
 from portal import data
 from portal.errors import PortalError
-from portal.hub import proxy_process
-from portal.hub.proxy_process import ProxyPlan, RunningProxy, StartedProxy
+from portal.proxy import proxy_process
+from portal.proxy.proxy_process import ProxyPlan, RunningProxy, StartedProxy
 
 ERROR_PAGE = "restarting.html"
 ADDRESS_PAGE = "other_address.html"
