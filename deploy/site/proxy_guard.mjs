@@ -1,5 +1,5 @@
 // Loaded into configurable-http-proxy (node --import): what one client may ask of the proxy, and what a session may say.
-// - A connection that does not send its request is closed soon, and one address has few such connections at a time.
+// - A connection that does not send its request is closed soon, the oldest first where one address has many.
 // - A request of the hub with a big body is refused before the hub reads any of it; sessions take what they like.
 // - Headers that say where a request comes from are believed only of the proxies that the site names.
 // - A session's answers do not reach over its own place: no wider service worker, no window of the hub's pages.
@@ -74,21 +74,28 @@ class Counter {
   }
 }
 
-const silent = new Counter();
+const silent = new Map(); // by client, the oldest first
 const big = new Counter();
 
-// Until its first whole request: with HTTPS that is longer than Node's own time limits look.
+// Until its first whole request: with HTTPS that is longer than Node's own time limits look. Where one address has too
+// many such connections the oldest goes: who asks at once is answered, whatever others at that address do.
 function watchConnection(socket) {
   const address = plain(socket.remoteAddress);
   if (isTrusted(address)) return;
   const client = clientOf(address);
+  const theirs = silent.get(client) ?? new Set();
   const patience = setTimeout(() => socket.destroy(), HEADERS_WITHIN_MS);
   socket.dsportalHeard = once(() => {
     clearTimeout(patience);
-    silent.take(client);
+    theirs.delete(socket);
+    if (theirs.size === 0 && silent.get(client) === theirs) silent.delete(client);
   });
   socket.once("close", socket.dsportalHeard);
-  if (silent.add(client) > SILENT_PER_ADDRESS) socket.destroy();
+  silent.set(client, theirs.add(socket));
+  if (theirs.size <= SILENT_PER_ADDRESS) return;
+  const [oldest] = theirs;
+  oldest.dsportalHeard();
+  oldest.destroy();
 }
 
 function once(work) {
