@@ -10,6 +10,7 @@ import http from "node:http";
 import net from "node:net";
 import { pathToFileURL } from "node:url";
 
+const DISCARDED_FOR_MS = 5_000;
 const CHECKED_EVERY_MS = 5_000;
 const CONNECTIONS_MAX = 30_000; // each may need two of the 65,536 files of dsportal-proxy.service
 const HUB_BODY_MAX = 2 ** 20;
@@ -126,16 +127,17 @@ function dropClaims(req) {
   }
 }
 
+// What is still sent is thrown away for a moment: closed at once, the connection would take the answer with it.
 function refuse(req, res, code, retryAfterS) {
   res.writeHead(code, {
     "Content-Type": "text/plain; charset=utf-8",
     "Cache-Control": "no-store",
-    Connection: "close",
     ...(retryAfterS ? { "Retry-After": retryAfterS } : {}),
   });
   res.end(`${WORDS[code]}\n`);
   req.resume();
-  setTimeout(() => req.socket.destroy(), 1000).unref();
+  const patience = setTimeout(() => req.socket.destroy(), DISCARDED_FOR_MS);
+  req.once("end", () => clearTimeout(patience));
 }
 
 // True when a request of the hub may go on to it.
