@@ -1,5 +1,5 @@
 // Loaded into configurable-http-proxy (node --import): what one client may ask of the proxy, and what a session may say.
-// - A connection that does not send its request is closed soon, and one address has few such connections at a time.
+// - A connection that does not send its request is closed soon, the oldest first where one address has many.
 // - A request of the hub with a big body is refused before the hub reads any of it; sessions take what they like.
 // - Headers that say where a request comes from are believed only of the proxies that the site names.
 // - A session's answers do not reach over its own place: no wider service worker, no window of the hub's pages.
@@ -10,6 +10,7 @@ import http from "node:http";
 import net from "node:net";
 import { pathToFileURL } from "node:url";
 
+const DISCARDED_FOR_MS = 5_000;
 const CHECKED_EVERY_MS = 5_000;
 const CONNECTIONS_MAX = 30_000; // each may need two of the 65,536 files of dsportal-proxy.service
 const HUB_BODY_MAX = 2 ** 20;
@@ -74,21 +75,28 @@ class Counter {
   }
 }
 
-const silent = new Counter();
+const silent = new Map(); // by client, the oldest first
 const big = new Counter();
 
-// Until its first whole request: with HTTPS that is longer than Node's own time limits look.
+// Until its first whole request: with HTTPS that is longer than Node's own time limits look. Where one address has too
+// many such connections the oldest goes: who asks at once is answered, whatever others at that address do.
 function watchConnection(socket) {
   const address = plain(socket.remoteAddress);
   if (isTrusted(address)) return;
   const client = clientOf(address);
+  const theirs = silent.get(client) ?? new Set();
   const patience = setTimeout(() => socket.destroy(), HEADERS_WITHIN_MS);
   socket.dsportalHeard = once(() => {
     clearTimeout(patience);
-    silent.take(client);
+    theirs.delete(socket);
+    if (theirs.size === 0 && silent.get(client) === theirs) silent.delete(client);
   });
   socket.once("close", socket.dsportalHeard);
-  if (silent.add(client) > SILENT_PER_ADDRESS) socket.destroy();
+  silent.set(client, theirs.add(socket));
+  if (theirs.size <= SILENT_PER_ADDRESS) return;
+  const [oldest] = theirs;
+  oldest.dsportalHeard();
+  oldest.destroy();
 }
 
 function once(work) {
@@ -119,16 +127,17 @@ function dropClaims(req) {
   }
 }
 
+// What is still sent is thrown away for a moment: closed at once, the connection would take the answer with it.
 function refuse(req, res, code, retryAfterS) {
   res.writeHead(code, {
     "Content-Type": "text/plain; charset=utf-8",
     "Cache-Control": "no-store",
-    Connection: "close",
     ...(retryAfterS ? { "Retry-After": retryAfterS } : {}),
   });
   res.end(`${WORDS[code]}\n`);
   req.resume();
-  setTimeout(() => req.socket.destroy(), 1000).unref();
+  const patience = setTimeout(() => req.socket.destroy(), DISCARDED_FOR_MS);
+  req.once("end", () => clearTimeout(patience));
 }
 
 // True when a request of the hub may go on to it.

@@ -48,7 +48,7 @@ def send_form(page: Page, options: dict[str, Any]) -> tuple[int, str]:
         page.evaluate(
             """pairs => {
                 const form = document.getElementById("spawn_form");
-                form.replaceChildren(...pairs.map(([name, value]) =>
+                form.replaceChildren(form.elements._xsrf, ...pairs.map(([name, value]) =>
                     Object.assign(document.createElement("textarea"), { name, value })));
                 form.submit();
             }""",
