@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import getpass
 import os
 import secrets
@@ -119,6 +120,7 @@ def _up(arguments: argparse.Namespace) -> int:
             os.environ[variables.WITHOUT_PROXY] = "1"
         site = load(os.environ[variables.SITE])
         _warn_without_https(site)
+        _warn_of_loose_code(site)
         database.check(Path(site.portal.state_folder) / database.FILE)
         _refuse_taken_ports(site)
     from portal.hub.app import PortalHub
@@ -134,6 +136,16 @@ def _warn_without_https(site: Site) -> None:
             "text unless something in front of the portal does HTTPS.",
             file=sys.stderr,
         )
+
+
+def _warn_of_loose_code(site: Site) -> None:
+    """Say at each start when somebody else than root can change what runs as people; the doctor looks at all of it."""
+    from portal.doctor import host_checks
+
+    with contextlib.suppress(OSError):
+        for check in host_checks.launcher(site):
+            if check.result != "ok":
+                print(f"portal: {check.found}. `portal doctor` says what to do.", file=sys.stderr)
 
 
 def _refuse_taken_ports(site: Site) -> None:

@@ -63,6 +63,23 @@ def launcher(site: Site) -> list[Check]:
     return [Check("launcher", "ok", f"{program}, changed by root only")]
 
 
+def environment(site: Site) -> list[Check]:
+    """All code that runs as people: the environment that the launcher, the sessions' servers and the hub start from."""
+    folder = Path(site.portal.launcher).resolve().parent.parent
+    count = 0
+    loose = []
+    for place, folders, files in os.walk(folder):
+        for path in (Path(place, name) for name in (*folders, *files)):
+            count += 1
+            if not path.is_symlink() and is_loose(path.stat()):
+                loose.append(str(path))
+    if loose:
+        repair = f"chown -R root: {folder}; chmod -R go-w {folder}"
+        more = f" and {len(loose) - 1} more" if len(loose) > 1 else ""
+        return [Check("code", "failed", f"others than root can change {loose[0]}{more}", repair)]
+    return [Check("code", "ok", f"{count} files and folders in {folder}, changed by root only")]
+
+
 def is_loose(found: os.stat_result) -> bool:
     """Whether somebody else than root can change a file, or replace what is in a folder."""
     sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX

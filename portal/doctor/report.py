@@ -49,6 +49,7 @@ GROUPS = (
         threaded(host_checks.launcher),
         "Set portal.launcher to the portal-launch of the portal's environment.",
     ),
+    Group("code", threaded(host_checks.environment), "See portal.launcher in the settings."),
     Group("sudo", host_checks.sudo, "Install sudo; the how-to on installing has the line it needs."),
     Group("proxy", host_checks.proxy, "Run `make setup` again.", needs_site=False),
     Group(

@@ -318,6 +318,28 @@ def test_what_somebody_else_than_root_can_change_is_loose(uid: int, mode: int, l
     assert host_checks.is_loose(found) is loose
 
 
+def test_whatever_of_the_code_somebody_else_than_root_can_change_is_counted_and_one_is_named(
+    site: Site, tmp_path: Path
+) -> None:
+    library = tmp_path / "lib" / "python3.11" / "site-packages" / "jupyterhub.py"
+    library.parent.mkdir(parents=True)
+    library.touch(0o644)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to("/usr/bin/python3")
+    ours = changed(site, launcher=str(tmp_path / "bin" / "portal-launch"))
+    is_ours = os.geteuid() == 0  # what an ordinary user makes is not root's
+    before = host_checks.environment(ours)[0]
+    library.chmod(0o664)
+
+    check = host_checks.environment(ours)[0]
+
+    assert before.result == ("ok" if is_ours else "failed")
+    assert check.result == "failed"
+    assert f"chmod -R go-w {tmp_path}" in check.repair
+    if is_ours:
+        assert check.found == f"others than root can change {library}"
+
+
 def test_a_launcher_that_others_can_change_fails_and_says_which_folder(site: Site, tmp_path: Path) -> None:
     program = tmp_path / "bin" / "portal-launch"
     program.parent.mkdir()
