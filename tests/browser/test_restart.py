@@ -50,13 +50,32 @@ def hub() -> Iterator[Hub]:
     ours.stop()
 
 
-@pytest.fixture(scope="module")
-def context(chromium: Browser, hub: Hub) -> Iterator[BrowserContext]:
-    """Alice's browser on that portal."""
+@contextmanager
+def browser(chromium: Browser, hub: Hub) -> Iterator[BrowserContext]:
+    """A browser on that portal."""
     context = chromium.new_context(base_url=hub.url, viewport={"width": 1280, "height": 860}, reduced_motion="reduce")
     context.set_default_timeout(30_000)
     yield context
     context.close()
+
+
+@pytest.fixture(scope="module")
+def context(chromium: Browser, hub: Hub) -> Iterator[BrowserContext]:
+    """Alice's browser."""
+    with browser(chromium, hub) as opened:
+        yield opened
+
+
+@pytest.fixture
+def control_panel(chromium: Browser, hub: Hub) -> Iterator[Page]:
+    """Alice's server page in another browser.
+
+    In the first one JupyterLab's questions to a server that is frozen may hold every connection that it has to a host.
+    """
+    with browser(chromium, hub) as opened:
+        page = opened.new_page()
+        log_in_as(page, "alice")
+        yield page
 
 
 @pytest.fixture(scope="module")
@@ -177,10 +196,8 @@ def test_the_cell_prints_on_while_the_portal_is_away_and_a_page_waits_for_it(
     assert ("LDAPAuthenticator-99.0.0" in hub.log()) is (what == "upgraded")
 
 
-def test_the_server_page_says_since_when_a_server_does_not_answer(page: Page, context: BrowserContext) -> None:
+def test_the_server_page_says_since_when_a_server_does_not_answer(page: Page, control_panel: Page) -> None:
     (job,) = jobs_of("alice")
-    control_panel = context.new_page()
-    control_panel.goto("/hub/home")
     expect(control_panel.get_by_role("heading", name="Running")).to_be_visible()
 
     sh("scancel", "--signal=STOP", "--full", job)
