@@ -1,4 +1,4 @@
-"""What the hub's pages may load and do, and what a session's page may not do with them: in Chromium itself."""
+"""What the hub's pages may load and do: in Chromium itself. What others may not do with them: tests/security."""
 
 from __future__ import annotations
 
@@ -43,55 +43,12 @@ def lab(page: Page, said: list[str]) -> Iterator[Page]:
     eventually(lambda: not jobs_of("alice"), "no job is left")
 
 
-FETCHES = """async () => {
-    const answers = {};
-    for (const place of ["/hub/home", "/hub/token", "/hub/spawn", "/hub/login", "/hub/nowhere", "/hub/user/alice/x"]) {
-        const answer = await fetch(place);
-        answers[place] = [answer.status, (await answer.text()).match(/xsrf_token: "(.*)"/)?.[1] ?? ""];
-    }
-    return answers;
-}"""
-CHANGES = """async () => {
-    const answers = [];
-    for (const [method, place] of [["POST", "users/alice/tokens"], ["DELETE", "users/alice/server"]]) {
-        answers.push((await fetch(`/hub/api/${place}`, { method, body: "{}" })).status);
-    }
-    return answers;
-}"""
-COOKIES = """() => {
-    const before = location.href;
-    history.replaceState(null, "", "/hub/home");
-    const seen = document.cookie;
-    history.replaceState(null, "", before);
-    return seen;
-}"""
-WINDOW = """async () => {
-    const opened = window.open("/hub/home");
-    for (let tries = 0; tries < 100; tries += 1) {
-        try {
-            if (opened.closed) return "not reached";
-            if (opened.location.href.includes("/hub/home") && opened.document.body) return opened.document.title;
-        } catch {
-            return "not reached";
-        }
-        await new Promise((done) => setTimeout(done, 100));
-    }
-    return opened.location.href;
-}"""
-
-
-def test_the_hubs_pages_keep_their_policy_and_a_sessions_page_reaches_none_of_them(lab: Page, said: list[str]) -> None:
+def test_the_hubs_pages_keep_their_policy_and_no_script_reads_their_cookies(lab: Page, said: list[str]) -> None:
     assert said == []
 
-    answers = lab.evaluate(FETCHES)
-    assert {token for _, token in answers.values()} == {""}
-    assert {status for status, _ in answers.values()} == {403, 404}  # the last one: the session itself has no such page
-    assert lab.evaluate(CHANGES) == [403, 403]
-    assert jobs_of("alice")
     hubs = [cookie for cookie in lab.context.cookies() if cookie["path"] == "/hub/"]
     assert {cookie["name"] for cookie in hubs} == {"_xsrf", "jupyterhub-hub-login"}
-    assert not [cookie["name"] for cookie in hubs if not cookie["httpOnly"] or cookie["value"] in lab.evaluate(COOKIES)]
-    assert lab.evaluate(WINDOW) == "not reached"
+    assert not [cookie["name"] for cookie in hubs if not cookie["httpOnly"]]
 
 
 def test_an_administrators_pages_keep_their_policy(chromium: Browser, address: str) -> None:

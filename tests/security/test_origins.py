@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.inside import jobs_of
 from tests.security.conftest import NAME, Two
 
+ONE_ORIGIN = ""
 LOCALHOST = "localhost:18500"  # as in the demo: to a browser, names below it are other sites
 A_NAME = f"{NAME}:18500"  # names below it are the same site, so cookies are sent; the harder case
 
@@ -56,3 +57,28 @@ def test_with_a_domain_a_page_of_somebody_elses_gets_nothing_and_changes_nothing
     assert hub_page.evaluate("navigator.serviceWorker?.controller ?? null") is None
     assert hub_page.evaluate("navigator.serviceWorker?.getRegistrations().then(found => found.length) ?? 0") == 0
     assert (tokens_of(hub_page, "carol"), kernels_of(carol, two_people.session), jobs_of("carol")) == before
+
+
+@pytest.mark.parametrize("two_people", [ONE_ORIGIN], indirect=True)
+def test_without_a_domain_the_hub_itself_gives_nothing_and_a_session_is_open_to_the_page(two_people: Two) -> None:
+    carol = two_people.carol
+    hub_page = carol.context.new_page()
+    hub_page.goto("/hub/home")
+    before = (tokens_of(hub_page, "carol"), jobs_of("carol"))
+
+    hostile = visit(two_people)
+    got = hostile.evaluate("tryAll()")
+    with hostile.expect_popup() as popup:
+        hostile.get_by_role("button", name="More").click()
+    popup.value.wait_for_load_state()
+    got["reads a window that it opened"] = hostile.evaluate("seenInPopup()")
+
+    # What only an address for each person keeps apart: a session's server cannot tell whose page asks.
+    assert {name for name, found in got.items() if found} == {
+        "lists the session's files",
+        "opens a web socket to the session",
+    }
+    hub_page.goto("/hub/home")
+    expect(hub_page.get_by_role("heading", name="My Server", level=1)).to_be_visible()
+    assert hub_page.evaluate("navigator.serviceWorker.controller") is None
+    assert (tokens_of(hub_page, "carol"), jobs_of("carol")) == before
