@@ -194,4 +194,5 @@ def _asking(route: Any) -> Any:
     path, handler, *rest = route
     if not isinstance(handler, type) or not issubclass(handler, APIHandler) or issubclass(handler, Asking):
         return route
-    return (path, type(handler.__name__, (Asking, handler), {"__doc__": handler.__doc__}), *rest)
+    named = {"__doc__": handler.__doc__, "__module__": handler.__module__}
+    return (path, type(handler.__name__, (Asking, handler), named), *rest)
