@@ -20,7 +20,7 @@ from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from traitlets import Bool, Float, Unicode
 
 from portal.errors import SiteError
-from portal.hub import guard
+from portal.guard import intake, pages
 from portal.hub.certificates import own_context
 from portal.hub.context import RESUMER, SETTING, HubContext
 from portal.hub.restart import RunningSessions, bring_back
@@ -60,13 +60,13 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         cluster = Cluster(self.launcher) if self.launcher else None
         self.context = HubContext(self.hub_id, cluster)
         self.tornado_settings[SETTING] = self.context
-        guard.mark_scripts(self)
+        pages.mark_scripts(self)
         super().init_tornado_settings()
 
     def init_tornado_application(self) -> None:
         """The application, whose answers all have the portal's headers."""
         super().init_tornado_application()
-        self.tornado_application.add_transform(partial(guard.Headers, strict_transport=self.strict_transport))
+        self.tornado_application.add_transform(partial(pages.Headers, strict_transport=self.strict_transport))
 
     def init_handlers(self) -> None:
         """The addresses at which sessions announce themselves belong to the spawner, as the login page to the login."""
@@ -75,7 +75,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         if hasattr(self.spawner_class, "add_handlers"):
             self.spawner_class.add_handlers()
         super().init_handlers()
-        guard.stand_before(self)
+        pages.stand_before(self)
 
     async def init_users(self) -> None:
         """Look at everybody's name, without everybody's roles, groups and shares: nothing here asks for those."""
@@ -126,7 +126,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     async def start(self) -> None:
         """Start the hub, look at the sessions that ran, then resume those that waited."""
         await super().start()
-        guard.limit(self.http_server)
+        intake.limit(self.http_server)
         self.context.serving.set()
         self._routing = asyncio.ensure_future(bring_back(self._check_routes, self._looked, self.log))
         self._few_at_once = asyncio.Semaphore(RESUME_AT_ONCE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portal.login.again import FOR_TOKENS_S, REMEMBERED, Checks
+from portal.guard.again import FOR_TOKENS_S, REMEMBERED, Checks
 
 
 def test_a_password_counts_for_its_browser_its_person_and_some_minutes() -> None:

@@ -26,8 +26,9 @@ MAY_IMPORT = {
     "tensorboard": {"pure"},
     "notebooks": {"pure"},
     "singleuser": {"pure", "launcher", "tensorboard"},  # launcher: the names of its files
-    "hub": {"pure", "slurm"},
-    "login": {"pure", "slurm", "hub"},
+    "guard": {"pure"},
+    "hub": {"pure", "slurm", "guard"},
+    "login": {"pure", "slurm", "hub", "guard"},
     "doctor": {"pure", "slurm", "hub", "login", "kernels"},
     "testing": {"pure", "slurm", "launcher"},
     "cli": {"pure", "hub", "singleuser", "kernels", "notebooks", "doctor"},
