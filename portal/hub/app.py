@@ -22,7 +22,8 @@ from traitlets import Bool, Float, Unicode, default
 
 from portal.administration import again, enter, role
 from portal.errors import SiteError
-from portal.hub import certificates, guard, logins
+from portal.guard import intake, pages
+from portal.hub import certificates, logins
 from portal.hub.certificates import own_context
 from portal.hub.context import RESUMER, SETTING, HubContext, state_of
 from portal.hub.listener import either_protocol
@@ -76,7 +77,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         """Hand it to them, and to who reads their rows."""
         self.tornado_settings[SETTING] = self.context
         self.db.info[SETTING] = self.context
-        guard.mark_scripts(self)
+        pages.mark_scripts(self)
         super().init_tornado_settings()
 
     def init_internal_ssl(self) -> None:
@@ -91,7 +92,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     def init_tornado_application(self) -> None:
         """The application, whose answers all have the portal's headers."""
         super().init_tornado_application()
-        self.tornado_application.add_transform(partial(guard.Headers, strict_transport=self.strict_transport))
+        self.tornado_application.add_transform(partial(pages.Headers, strict_transport=self.strict_transport))
 
     def init_handlers(self) -> None:
         """The addresses at which sessions announce themselves belong to the spawner, as the login page to the login."""
@@ -103,7 +104,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             self.authenticator_class.check_settings(self.config)
         logins.install()
         super().init_handlers()
-        guard.stand_before(self)
+        pages.stand_before(self)
         if self._gives_own_role:
             self.handlers: list[Any] = again.asking(self.handlers)
 
@@ -191,7 +192,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         """Start the hub, look at the sessions that ran, then resume those that waited."""
         with either_protocol():
             await super().start()
-        guard.limit(self.http_server)
+        intake.limit(self.http_server)
         self.context.serving.set()
         looked = self._looked or asyncio.ensure_future(self._look_at_running())
         self._routing = asyncio.ensure_future(bring_back(self._check_routes, looked, self.log))

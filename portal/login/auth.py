@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +203,6 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
             self.attempts.take_back(name, address)
             raise
         except LoginRefused:
-            self.attempts.failed(name, address)
             await self.pause(answer_at - self.clock())
             raise
         except BaseException:
@@ -237,7 +236,7 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
             self._free_threads.release()
             raise
         verified = asyncio.get_running_loop().run_in_executor(self._threads, self.directory.verify, name, password)
-        verified.add_done_callback(self._release_thread)
+        verified.add_done_callback(partial(self._answered, name, address))
         try:
             # The thread ends by its own limits; nobody waits longer than that.
             return await asyncio.wait_for(asyncio.shield(verified), self.directory.limit_s + 1)
@@ -258,11 +257,11 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
             self._free_threads.release()
             raise DirectoryUnavailable(UNAVAILABLE, detail="every server is silent; this login did not ask again")
 
-    def _release_thread(self, verified: asyncio.Future[Identity]) -> None:
-        """A thread is free again; an error that nobody waits for any more is taken, so that asyncio does not log it."""
+    def _answered(self, name: str, address: str, verified: asyncio.Future[Identity]) -> None:
+        """A thread is free again; what failed counts before the next one asks, also where nobody waits any more."""
         self._free_threads.release()
-        if not verified.cancelled():
-            verified.exception()
+        if not verified.cancelled() and isinstance(verified.exception(), LoginRefused):
+            self.attempts.failed(name, address)
 
 
 def as_sent(values: Sequence[bytes]) -> str:

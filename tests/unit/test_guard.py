@@ -14,7 +14,7 @@ from tornado import web
 from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 
-from portal.hub import guard
+from portal.guard import intake, pages
 
 SESSIONS = ["/user/", "/services/"]
 OWN = {"Sec-Fetch-Site": "same-origin", "Referer": "https://portal.example/hub/home"}
@@ -50,7 +50,7 @@ def test_a_request_is_refused_for_where_it_comes_from_or_for_what_is_no_text(
     asked: Any, is_page: bool, status: int
 ) -> None:
     try:
-        guard.check(asked, SESSIONS, is_page)
+        pages.check(asked, SESSIONS, is_page)
         found = 0
     except web.HTTPError as error:
         found = error.status_code
@@ -62,9 +62,9 @@ def test_a_script_of_a_template_has_the_nonce_and_one_that_is_filled_in_has_none
     source = {"base": "<script src='a'></script>{% block b %}{% endblock %}<scripture>", "page": (
         "{% extends 'base' %}{% block b %}<script>{{ value | safe }}</script>{{ value | safe }}{% endblock %}"
     )}  # fmt: skip
-    pages = Environment(loader=DictLoader(source), extensions=[guard.Nonces], autoescape=True)
+    templates = Environment(loader=DictLoader(source), extensions=[pages.Nonces], autoescape=True)
 
-    page = pages.get_template("page").render(csp_nonce="n0", value="<script>bad()</script>")
+    page = templates.get_template("page").render(csp_nonce="n0", value="<script>bad()</script>")
 
     assert page.count('nonce="n0"') == 2
     assert page.count("<script>bad()") == 2
@@ -82,12 +82,12 @@ class Echo(web.RequestHandler):
 @pytest.fixture
 async def port(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
     """A server with the hub's limits, which are short."""
-    monkeypatch.setattr(guard, "BODY_WITHIN_S", 0.3)
-    monkeypatch.setattr(guard, "HEADERS_WITHIN_S", 0.3)
+    monkeypatch.setattr(intake, "BODY_WITHIN_S", 0.3)
+    monkeypatch.setattr(intake, "HEADERS_WITHIN_S", 0.3)
     listener, number = bind_unused_port()
     server = HTTPServer(web.Application([("/", Echo)]))
     server.add_socket(listener)
-    guard.limit(server)
+    intake.limit(server)
     yield number
     server.stop()
 
@@ -113,8 +113,8 @@ LENGTH = HEAD + b"Content-Length: %d\r\n\r\n"
 
 async def test_a_body_is_read_up_to_the_limit_and_for_some_time(port: int) -> None:
     assert await answer(port, LENGTH % 1000, b"x" * 1000) == "HTTP/1.1 200 OK"
-    assert await answer(port, LENGTH % guard.BODY_MAX, b"x" * guard.BODY_MAX) == "HTTP/1.1 200 OK"
-    assert await answer(port, LENGTH % (guard.BODY_MAX + 1)) == "HTTP/1.1 413 Content Too Large"
+    assert await answer(port, LENGTH % intake.BODY_MAX, b"x" * intake.BODY_MAX) == "HTTP/1.1 200 OK"
+    assert await answer(port, LENGTH % (intake.BODY_MAX + 1)) == "HTTP/1.1 413 Content Too Large"
     assert await answer(port, LENGTH % 1000, b"x" * 999) == ""
     assert await answer(port, b"POST / HTTP/1.1\r\nHost:") == ""
 
@@ -131,18 +131,18 @@ async def test_a_body_without_a_stated_length_is_cut_at_the_limit(port: int) -> 
 
 async def test_few_big_bodies_are_read_at_a_time_and_small_ones_go_on(port: int) -> None:
     stalled = []
-    for _ in range(guard.BIG_AT_ONCE):
+    for _ in range(intake.BIG_AT_ONCE):
         connection = socket.create_connection(("127.0.0.1", port))
-        connection.sendall(LENGTH % guard.BODY_MAX)
+        connection.sendall(LENGTH % intake.BODY_MAX)
         stalled.append(connection)
     await asyncio.sleep(0)
 
-    big = await answer(port, LENGTH % guard.BODY_MAX)
+    big = await answer(port, LENGTH % intake.BODY_MAX)
     small = await answer(port, LENGTH % 1000, b"x" * 1000)
     for connection in stalled:
         connection.close()
 
     assert (big, small) == ("HTTP/1.1 503 Service Unavailable", "HTTP/1.1 200 OK")
     async with asyncio.timeout(5):
-        while await answer(port, LENGTH % guard.BODY_MAX, b"x" * guard.BODY_MAX) != "HTTP/1.1 200 OK":
+        while await answer(port, LENGTH % intake.BODY_MAX, b"x" * intake.BODY_MAX) != "HTTP/1.1 200 OK":
             pass

@@ -27,8 +27,9 @@ MAY_IMPORT = {
     "notebooks": {"pure"},
     "singleuser": {"pure", "launcher", "tensorboard"},  # launcher: the names of its files
     "administration": {"pure"},
+    "guard": {"pure"},
     "proxy": {"pure"},
-    "hub": {"pure", "slurm", "administration", "proxy"},
+    "hub": {"pure", "slurm", "administration", "guard", "proxy"},
     "login": {"pure", "slurm", "hub", "administration"},
     "doctor": {"pure", "slurm", "hub", "login", "kernels"},
     "testing": {"pure", "slurm", "launcher"},

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,20 +18,8 @@ from jupyterhub.apihandlers import APIHandler
 from jupyterhub.handlers import base, metrics, pages
 from jupyterhub.utils import get_browser_protocol, url_path_join
 from tornado import web
-from tornado.httputil import (
-    HTTPHeaders,
-    HTTPMessageDelegate,
-    HTTPServerConnectionDelegate,
-    RequestStartLine,
-    ResponseStartLine,
-)
-from tornado.iostream import StreamClosedError
+from tornado.httputil import HTTPHeaders
 
-BODY_MAX = 2**20
-BIG_BODY = 2**14
-BIG_AT_ONCE = 32  # requests with more than BIG_BODY: what the hub holds of them is bounded
-BODY_WITHIN_S = 20.0
-HEADERS_WITHIN_S = 60.0  # and how long a connection may be idle
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 ALWAYS = {
     "X-Content-Type-Options": "nosniff",
@@ -216,80 +203,3 @@ class Headers(web.OutputTransform):
         if self._is_https and self._is_strict:
             headers.setdefault("Strict-Transport-Security", STRICT_TRANSPORT)
         return status_code, headers, chunk
-
-
-def limit(server: Any) -> None:
-    """Limit what the hub's HTTP server reads, and for how long; a request of before is not touched."""
-    server.conn_params.max_body_size = BODY_MAX
-    server.conn_params.body_timeout = BODY_WITHIN_S
-    server.conn_params.header_timeout = HEADERS_WITHIN_S
-    server.max_buffer_size = 4 * BODY_MAX
-    server.request_callback = Intake(server.request_callback)
-
-
-class Intake(HTTPServerConnectionDelegate):
-    """The application, behind a count of the big requests that are just read."""
-
-    def __init__(self, application: HTTPServerConnectionDelegate) -> None:
-        self.application = application
-        self.big = 0
-
-    def start_request(self, server_conn: object, request_conn: Any) -> HTTPMessageDelegate:
-        """One request begins."""
-        return Reading(self, self.application.start_request(server_conn, request_conn), request_conn)
-
-    def on_close(self, server_conn: object) -> None:
-        """A connection has ended."""
-        self.application.on_close(server_conn)
-
-
-class Reading(HTTPMessageDelegate):
-    """One request while it is read."""
-
-    def __init__(self, intake: Intake, message: HTTPMessageDelegate, connection: Any) -> None:
-        self._intake = intake
-        self._message = message
-        self._connection = connection
-        self._is_counted = False
-
-    def headers_received(
-        self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
-    ) -> Awaitable[None] | None:
-        """Refuse a body that is too big, before any of it is read."""
-        stated = headers.get("Content-Length", "0")
-        length = int(stated) if stated.isdecimal() else 0
-        if length > BODY_MAX:
-            return self._refuse("413 Content Too Large", "Connection: close")
-        if length > BIG_BODY or "Transfer-Encoding" in headers:
-            if self._intake.big >= BIG_AT_ONCE:
-                return self._refuse("503 Service Unavailable", "Connection: close\r\nRetry-After: 5")
-            self._intake.big += 1
-            self._is_counted = True
-        received: Awaitable[None] | None = self._message.headers_received(start_line, headers)
-        return received
-
-    async def _refuse(self, status: str, headers: str) -> None:
-        stream = self._connection.detach()
-        with suppress(StreamClosedError):
-            await stream.write(f"HTTP/1.1 {status}\r\n{headers}\r\nContent-Length: 0\r\n\r\n".encode())
-        stream.close()
-
-    def data_received(self, chunk: bytes) -> Awaitable[None] | None:
-        """A part of the body."""
-        received: Awaitable[None] | None = self._message.data_received(chunk)
-        return received
-
-    def finish(self) -> None:
-        """All of it is there."""
-        self._release()
-        self._message.finish()
-
-    def on_connection_close(self) -> None:
-        """It never came, or not in time."""
-        self._release()
-        self._message.on_connection_close()
-
-    def _release(self) -> None:
-        if self._is_counted:
-            self._intake.big -= 1
-            self._is_counted = False
