@@ -78,8 +78,8 @@ class EndingLogoutHandler(LogoutHandler):  # type: ignore[misc]
             self._clear_session_cookies(user)
             await self.handle_logout()
             self._jupyterhub_user = None
-        if is_trustworthy(self.request):
-            self.set_header("Clear-Site-Data", CLEAR_SITE_DATA)
+            if is_trustworthy(self.request):  # never for a form of another site, which comes without cookies
+                self.set_header("Clear-Site-Data", CLEAR_SITE_DATA)
         self.redirect(self.settings["login_url"])
 
     def _clear_session_cookies(self, user: Any) -> None:

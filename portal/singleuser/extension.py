@@ -20,6 +20,7 @@ from tornado.web import authenticated
 
 from portal.session_settings import SessionSettings
 from portal.singleuser.home import TEMPLATES
+from portal.singleuser.sockets import LOOK_EVERY_S, OpenSockets, login_of_hub
 from portal.tensorboard.boards import Boards
 from portal.tensorboard.error_page import page
 from portal.tensorboard.folders import FolderRefused, Folders
@@ -113,6 +114,17 @@ def _load_jupyter_server_extension(serverapp: Any) -> None:
     _use_provisioner(serverapp)
     serverapp.dsportal_reaper = PeriodicCallback(boards.stop_idle, REAPER_INTERVAL_S * 1000)
     serverapp.dsportal_reaper.start()
+    _close_sockets_of_ended_logins(serverapp)
+
+
+def _close_sockets_of_ended_logins(serverapp: Any) -> None:
+    hub_auth = getattr(serverapp.identity_provider, "hub_auth", None)
+    if hub_auth is None:  # no hub gave the login
+        return
+    sockets = OpenSockets(login_of_hub(hub_auth))
+    sockets.watch()
+    serverapp.dsportal_sockets = PeriodicCallback(sockets.look, LOOK_EVERY_S * 1000)
+    serverapp.dsportal_sockets.start()
 
 
 def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSettings) -> None:

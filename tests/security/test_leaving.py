@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import copy
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.cookiejar import Cookie
 from pathlib import Path
@@ -14,6 +17,8 @@ from typing import Any
 
 import httpx
 import pytest
+from tornado.httpclient import HTTPRequest
+from tornado.websocket import websocket_connect
 
 from deploy.demo.people import person, uids
 from tests.contract.test_cluster import operator
@@ -163,12 +168,28 @@ def test_a_directory_that_is_silent_ends_nobody(hub: Hub, server: Slapd, guests:
     eventually(lambda: "It is known again who may use the portal" in hub.log(), "the hub has heard of it")
 
 
+async def closed(copied: Copy, name: str, opened: threading.Event) -> bool:
+    """Whether a web socket of a session, opened with copied cookies, is closed within the promised time."""
+    cookies = "; ".join(f"{cookie.name}={cookie.value}" for cookie in copied.cookies)
+    url = f"ws://127.0.0.1:{PORT}/user/{name}/api/events/subscribe"
+    connection = await websocket_connect(HTTPRequest(url, headers={"Cookie": cookies}))
+    opened.set()
+    async with asyncio.timeout(WITHIN_S):
+        while await connection.read_message() is not None:
+            pass
+    connection.close()
+    return True
+
+
 def test_a_link_of_another_site_logs_nobody_out(guests: dict[str, Guest]) -> None:
     bob = guests["bob"]
     foreign = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Origin": "https://elsewhere.example"}
 
     assert bob.http.get("/hub/logout", headers=foreign).status_code == 200
     assert bob.http.post("/hub/logout", headers=foreign, follow_redirects=False).status_code == 403
+    without_cookies = Copy([]).ask("POST", "/hub/logout", headers=foreign)  # as browsers send it: SameSite
+    assert is_login(without_cookies)
+    assert "Clear-Site-Data" not in without_cookies.headers
     assert bob.http.get("/user/bob/logout", headers=foreign).status_code == 200
 
     assert bob.http.get("/hub/home", follow_redirects=False).status_code == 200
@@ -185,6 +206,13 @@ def test_a_logout_ends_what_was_copied_and_leaves_the_session_alone(guests: dict
     assert copied.ask("GET", "/user/bob/api/contents").status_code == 200
     assert copied.ask("POST", "/hub/api/users/bob/tokens", json={}, headers=xsrf).status_code == 201
 
+    opened = threading.Event()
+    threads = ThreadPoolExecutor(1)
+    socket = threads.submit(asyncio.run, closed(copied, "bob", opened))
+    assert opened.wait(20)
+    assert bob.http.get("/user/bob/api/contents").status_code == 200
+    assert not socket.done()
+
     left = bob.http.post("/hub/logout", params={"_xsrf": bob.xsrf}, follow_redirects=False)
 
     assert is_login(left)
@@ -192,6 +220,8 @@ def test_a_logout_ends_what_was_copied_and_leaves_the_session_alone(guests: dict
     assert is_login(copied.ask("GET", "/hub/home"))
     assert copied.ask("POST", "/hub/api/users/bob/tokens", json={}, headers=xsrf).status_code == 403
     eventually(partial(is_out, copied, "bob"), "the session refuses the copy", within_s=WITHIN_S)
+    assert socket.result(WITHIN_S), "the open web socket is closed"
+    threads.shutdown()
     assert jobs_of("bob") == job
     assert bob.by_token("GET", "/user") == 200  # a token that he made himself is no login
 

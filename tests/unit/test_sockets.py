@@ -1,0 +1,91 @@
+"""Web sockets of a login that has ended are closed; those of others, and all while the hub is silent, stay."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from tornado import web
+from tornado.httpserver import HTTPServer
+from tornado.testing import bind_unused_port
+from tornado.websocket import WebSocketClientConnection, WebSocketHandler, websocket_connect
+
+from portal.singleuser.sockets import GONE, WHY, OpenSockets
+
+
+class Echo(WebSocketHandler):
+    """Answers what it hears."""
+
+    def on_message(self, message: str | bytes) -> None:
+        self.write_message(message)
+
+
+class World:
+    """A server with web sockets, and what the hub says of logins."""
+
+    def __init__(self) -> None:
+        self.ended: set[str] = set()
+        self.is_silent = False
+        self.port = 0
+        self.opened: list[WebSocketClientConnection] = []
+
+    async def is_login(self, handler: Any) -> bool:
+        if self.is_silent:
+            raise web.HTTPError(500, "Failed to connect to Hub API")
+        return handler.get_query_argument("login") not in self.ended
+
+    async def open(self, login: str) -> WebSocketClientConnection:
+        self.opened.append(await websocket_connect(f"ws://127.0.0.1:{self.port}/?login={login}"))
+        return self.opened[-1]
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    made = World()
+    server = HTTPServer(web.Application([("/", Echo)]))
+    sock, made.port = bind_unused_port()
+    server.add_socket(sock)
+    yield made
+    for connection in made.opened:
+        connection.close()
+    server.stop()
+    await server.close_all_connections()
+
+
+@pytest.fixture
+def sockets(world: World, monkeypatch: pytest.MonkeyPatch) -> OpenSockets:
+    monkeypatch.setattr(WebSocketHandler, "get_websocket_protocol", WebSocketHandler.get_websocket_protocol)
+    made = OpenSockets(world.is_login)
+    made.watch()
+    return made
+
+
+async def lives(connection: WebSocketClientConnection) -> bool:
+    """Whether somebody answers."""
+    await connection.write_message("word")
+    return await connection.read_message() == "word"
+
+
+async def test_an_ended_login_closes_its_own_sockets_and_no_other(world: World, sockets: OpenSockets) -> None:
+    mine = await world.open("mine")
+    other = await world.open("other")
+    await sockets.look()
+    assert await lives(mine)
+    world.ended.add("mine")
+
+    await sockets.look()
+
+    assert await mine.read_message() is None
+    assert (mine.close_code, mine.close_reason) == (GONE, WHY)
+    assert await lives(other)
+
+
+async def test_a_hub_that_is_silent_closes_nothing(world: World, sockets: OpenSockets) -> None:
+    mine = await world.open("mine")
+    world.ended.add("mine")
+    world.is_silent = True
+
+    await sockets.look()
+
+    assert await lives(mine)
