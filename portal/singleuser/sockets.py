@@ -52,11 +52,12 @@ class OpenSockets:
 
 
 def login_of_hub(hub_auth: Any) -> Callable[[Any], Awaitable[bool]]:
-    """Whether the hub still knows the token with which a request came (HubOAuth of JupyterHub 6.1)."""
+    """Whether the token with which a request came still opens this session (HubOAuth of JupyterHub 6.1)."""
 
     async def is_login(handler: Any) -> bool:
         token = hub_auth.get_token(handler)
         session_id = hub_auth.get_session_id(handler)
-        return bool(token and await hub_auth.user_for_token(token, session_id=session_id, sync=False))
+        found = await hub_auth.user_for_token(token, session_id=session_id, sync=False) if token else None
+        return bool(found and hub_auth.check_scopes(hub_auth.access_scopes, found))
 
     return is_login

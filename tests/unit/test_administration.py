@@ -16,6 +16,8 @@ from sqlalchemy.orm import Session
 from traitlets.config import Config
 
 from portal.administration import again, enter, role
+from portal.hub.app import PortalHub
+from portal.login.auth import LDAPAuthenticator
 from portal.session_state import SessionState, Visit
 from spawners import messages
 from tests.unit.test_session_environment import spawner_with
@@ -90,6 +92,24 @@ def test_a_site_names_administrators_of_jupyterhub_in_two_ways() -> None:
         "one",
         "two",
     }
+
+
+async def test_a_hub_that_starts_gives_the_roles_of_its_settings_and_takes_the_flags_of_before(db: Session) -> None:
+    """A group that has no member yet is made; JupyterHub's own role by a group is a site's choice."""
+    person(db, "alice").admin = True
+    person(db, "alice").groups = [orm.Group(name="owners")]
+    hub = PortalHub(authenticator_class=LDAPAuthenticator, load_roles=[role.role(["portal-admins", "nobody yet"])])
+    hub.load_roles.append({"name": "admin", "groups": ["owners"]})
+    hub.db = db
+    hub.authenticator = LDAPAuthenticator()
+
+    await hub.init_role_creation()
+    await hub.init_role_assignment()
+
+    assert person(db, "alice").admin is False
+    assert "tokens" in get_scopes_for(person(db, "alice"))
+    assert role.has_role(person(db, "carol"))
+    assert orm.Group.find(db, "nobody yet").roles[0].name == role.NAME
 
 
 # -- the password once more ------------------------------------------------------------------------------------

@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from jupyterhub.services.auth import HubOAuth
 from tornado import web
 from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.websocket import WebSocketClientConnection, WebSocketHandler, websocket_connect
 
-from portal.singleuser.sockets import GONE, WHY, OpenSockets
+from portal.singleuser.sockets import GONE, WHY, OpenSockets, login_of_hub
 
 
 class Echo(WebSocketHandler):
@@ -79,6 +80,29 @@ async def test_an_ended_login_closes_its_own_sockets_and_no_other(world: World, 
     assert await mine.read_message() is None
     assert (mine.close_code, mine.close_reason) == (GONE, WHY)
     assert await lives(other)
+
+
+@pytest.mark.parametrize(
+    ("scopes", "goes_on"),
+    [
+        (["access:servers!user=alice"], True),
+        (["access:servers!server=alice/"], True),
+        (["read:users!user=carol"], False),
+    ],
+)
+async def test_a_login_that_may_not_use_this_session_any_more_has_ended_here(scopes: list[str], goes_on: bool) -> None:
+    """An administrator who entered, for one: the login goes on, the access is taken back."""
+
+    async def told(token: str, **_more: object) -> dict[str, object]:
+        return {"name": "carol", "scopes": scopes}
+
+    access = {"access:servers!user=alice", "access:servers!server=alice/"}
+    hub_auth = HubOAuth(access_scopes=access)
+    hub_auth.get_token = lambda handler: "token"
+    hub_auth.get_session_id = lambda handler: ""
+    hub_auth.user_for_token = told
+
+    assert await login_of_hub(hub_auth)(object()) is goes_on
 
 
 async def test_a_hub_that_is_silent_closes_nothing(world: World, sockets: OpenSockets) -> None:
