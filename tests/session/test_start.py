@@ -81,7 +81,9 @@ class Session:
         settings = {"title": "Test", "notebooks": str(data.folder("notebooks"))}
         given = {**hub.environment(), "DSPORTAL_SESSION": json.dumps(settings)}
         given |= {name: environment.pop(name) for name in list(environment) if name in IN_ITS_FILE}
-        (folder / "environment.json").write_text(json.dumps(given))
+        file = folder / "environment.json"
+        file.touch(mode=0o600)
+        file.write_text(json.dumps(given))
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, *command, str(folder)],
