@@ -200,14 +200,14 @@ def test_the_server_page_says_since_when_a_server_does_not_answer(page: Page, co
     (job,) = jobs_of("alice")
     expect(control_panel.get_by_role("heading", name="Running")).to_be_visible()
 
-    sh("scancel", "--signal=STOP", "--full", job)
+    sh("pkill", "-STOP", "--euid", "alice")  # past Slurm, which would call the job suspended
     state = eventually(lambda: silence(control_panel), "the page says it", within_s=60)
     assert re.search(r"Not heard of since \d\d:\d\d\s(AM|PM)\. Its node or your home may hang", state), state
     picture(control_panel, "25-not-answering")
     assert_accessible(control_panel, "server page of a session that does not answer")
     expect(control_panel.get_by_role("button", name="Stop My Server")).to_be_visible()
 
-    sh("scancel", "--signal=CONT", "--full", job)
+    sh("pkill", "-CONT", "--euid", "alice")
     eventually(lambda: not silence(control_panel), "it answers again", within_s=30)
     more_numbers(page)
     assert jobs_of("alice") == [job]
