@@ -235,6 +235,9 @@ def _apart_proxy(c: Any, folder: Path) -> None:
 
 
 def _sessions(c: Any, site: Site) -> None:
+    is_https = bool(site.portal.certificate) or site.portal.public_url.startswith("https://")
+    # A host below the domain could set a cookie for all of it, but none with this beginning.
+    c.JupyterHub.cookie_host_prefix_enabled = is_https and bool(site.portal.domain)
     c.JupyterHub.cookie_max_age_days = site.portal.cookie_days  # the tokens in the sessions' own cookies, too
     c.JupyterHub.token_expires_in_max_seconds = site.portal.token_days_max * 86400
     c.JupyterHub.concurrent_spawn_limit = 0  # a session that waits in the queue must not keep others from starting
@@ -246,5 +249,5 @@ def _sessions(c: Any, site: Site) -> None:
     c.JupyterHub.tornado_settings = {
         enter.SETTING: site.portal.admin_access,
         "slow_spawn_timeout": 1,  # what is refused at once is answered at once; then the page that follows
-        "cookie_options": {"samesite": "Lax", **({"secure": True} if site.portal.certificate else {})},
+        "cookie_options": {"samesite": "Lax", **({"secure": True} if is_https else {})},
     }

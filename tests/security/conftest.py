@@ -44,6 +44,7 @@ class Two:
         carol: her browser, in which she is logged in and in JupyterLab.
         session: the address of her session, to /user/carol.
         bobs: the address at which Bob's session is, without a path.
+        login: the cookie of Bob's own login, which he knows: its name and value.
     """
 
     hub: Hub
@@ -51,12 +52,13 @@ class Two:
     carol: Page
     session: str
     bobs: str
+    login: tuple[str, str]
 
 
 @contextmanager
 def browser_of(chromium: Browser, address: str, name: str) -> Iterator[Page]:
     """A browser of its own in which somebody is logged in."""
-    context: BrowserContext = chromium.new_context(base_url=address)
+    context: BrowserContext = chromium.new_context(base_url=address, ignore_https_errors=True)
     context.set_default_timeout(30_000)
     page = context.new_page()
     log_in_as(page, name)
@@ -75,6 +77,19 @@ def until_in_lab(page: Page) -> str:
     page.wait_for_url("**/lab**", timeout=90_000)
     expect(page.locator("#jp-top-panel")).to_be_visible(timeout=60_000)
     return page.url.partition("/lab")[0]
+
+
+def certificate() -> dict[str, str]:
+    """A certificate of the portal's name and all below it, as the lines of [portal]."""
+    folder = Path("/cluster/test-security-certificate")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    files = {"key": str(folder / "key.pem"), "certificate": str(folder / "certificate.pem")}
+    names = ["-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME},DNS:*.{NAME}"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names]
+    sh(*command, "-keyout", files["key"], "-out", files["certificate"])
+    shutil.chown(files["key"], "portal")
+    return files
 
 
 @contextmanager
@@ -99,8 +114,9 @@ def hostile_session(page: Page, name: str) -> Iterator[None]:
 @pytest.fixture
 def two_people(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Two]:
     """Carol in her own session, and Bob's hostile one; the parameter is the hub's ``domain``."""
-    hub = Hub(Path("/cluster/test-security"), 18500, domain=request.param)
-    address = f"http://{request.param or '127.0.0.1:18500'}"
+    secured = certificate() if request.param.startswith("https://") else {}
+    hub = Hub(Path("/cluster/test-security"), 18500, domain=request.param, **secured)
+    address = request.param if secured else f"http://{request.param or '127.0.0.1:18500'}"
     hub.prepare()
     hub.start()
     try:
@@ -109,7 +125,9 @@ def two_people(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Tw
             session = until_in_lab(carol)
             with hostile_session(bob, "bob"):
                 bob.wait_for_url("**/user/bob/**", timeout=90_000)
-                yield Two(hub, address, carol, session, bob.url.partition("/user/bob")[0])
+                logins = [cookie for cookie in bob.context.cookies() if "hub-login" in cookie["name"]]
+                login = (logins[0]["name"], logins[0]["value"])
+                yield Two(hub, address, carol, session, bob.url.partition("/user/bob")[0], login)
     finally:
         hub.stop()
         for name in PEOPLE:

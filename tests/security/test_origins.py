@@ -13,6 +13,7 @@ from tests.security.conftest import NAME, Two
 ONE_ORIGIN = ""
 LOCALHOST = "localhost:18500"  # as in the demo: to a browser, names below it are other sites
 A_NAME = f"{NAME}:18500"  # names below it are the same site, so cookies are sent; the harder case
+HTTPS = f"https://{NAME}:18500"
 
 
 def tokens_of(page: Page, name: str) -> list[str]:
@@ -30,13 +31,20 @@ def kernels_of(page: Page, session: str) -> int:
 def visit(two: Two) -> Page:
     """Carol opens a page of Bob's session."""
     page = two.carol.context.new_page()
-    query = urlencode({"portal": two.address, "session": two.session, "visitor": "carol"})
+    given = {
+        "portal": two.address,
+        "session": two.session,
+        "visitor": "carol",
+        "name": two.login[0],
+        "value": two.login[1],
+    }
+    query = urlencode(given)
     page.goto(f"{two.bobs}/user/bob/notebook?{query}")
     expect(page).to_have_title("A nice notebook")
     return page
 
 
-@pytest.mark.parametrize("two_people", [LOCALHOST, A_NAME], indirect=True)
+@pytest.mark.parametrize("two_people", [LOCALHOST, A_NAME, HTTPS], indirect=True)
 def test_with_a_domain_a_page_of_somebody_elses_gets_nothing_and_changes_nothing(two_people: Two) -> None:
     carol = two_people.carol
     hub_page = carol.context.new_page()
@@ -57,6 +65,10 @@ def test_with_a_domain_a_page_of_somebody_elses_gets_nothing_and_changes_nothing
     assert hub_page.evaluate("navigator.serviceWorker?.controller ?? null") is None
     assert hub_page.evaluate("navigator.serviceWorker?.getRegistrations().then(found => found.length) ?? 0") == 0
     assert (tokens_of(hub_page, "carol"), kernels_of(carol, two_people.session), jobs_of("carol")) == before
+    if two_people.address == HTTPS:  # without it a host of the same site may set cookies for all of it
+        hostile.evaluate("putsItsLogin()")
+        hub_page.goto("/hub/home")
+        expect(hub_page.locator("#login_widget")).to_contain_text("carol")
 
 
 @pytest.mark.parametrize("two_people", [ONE_ORIGIN], indirect=True)

@@ -197,3 +197,21 @@ def test_a_server_in_front_that_is_not_there_is_a_warning() -> None:
     _, check = domain_checks.domain(site_with(domain=f"https://localhost:{port}"))
 
     assert (check.result, "was not reached" in check.found) == ("warning", True)
+
+
+@pytest.mark.parametrize(
+    ("lines", "closed"),
+    [
+        ({"domain": "https://portal.example.org"}, True),
+        ({"domain": "portal.example.org", **PAIR}, True),
+        ({"domain": "portal.example.org"}, False),  # browsers take the prefix from HTTPS alone
+        ({**PAIR}, False),  # it would send the cookie of one session to all others
+    ],
+)
+def test_no_other_host_can_set_the_cookie_of_a_login_where_browsers_can_help(
+    lines: dict[str, object], closed: bool
+) -> None:
+    c = Config()
+    config._sessions(c, site_with(**lines))
+
+    assert c.JupyterHub.cookie_host_prefix_enabled is closed
