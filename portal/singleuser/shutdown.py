@@ -14,6 +14,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -141,8 +142,15 @@ class Ending:
 
     def _end_now(self, status: int) -> None:
         self._farewell_is_over.wait(FAREWELL_WITHIN_S)
-        shutil.rmtree(self._runtime, ignore_errors=True)
+        self._remove_runtime()
         os._exit(status)
+
+    def _remove_runtime(self) -> None:
+        """Under another name first: another thread may be in the middle of its start, and write its files there."""
+        gone = f"{self._runtime}.gone"
+        with suppress(OSError):
+            os.rename(self._runtime, gone)  # noqa: PTH104  in a process that is about to end
+        shutil.rmtree(gone, ignore_errors=True)
 
 
 def say(text: str) -> None:

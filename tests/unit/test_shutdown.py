@@ -109,6 +109,25 @@ def test_a_signal_before_the_server_answers_ends_the_session_at_once(start: Star
     assert not (tmp_path / "runtime").exists()
 
 
+BUSY_START = """
+end.watch()
+ready()
+for number in range(1_000_000):
+    try:
+        (runtime / str(number)).touch()
+    except FileNotFoundError:  # the folder is gone
+        time.sleep(60)
+"""
+
+
+def test_a_signal_while_the_start_writes_its_files_leaves_none_behind(start: Start, tmp_path: Path) -> None:
+    process = start(BUSY_START)
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(DEADLINE_S) == 128 + signal.SIGTERM
+    assert not (tmp_path / "runtime").exists()
+
+
 def test_a_server_that_never_answers_ends_with_a_clear_last_line(start: Start, tmp_path: Path) -> None:
     process = start("end.watch(); time.sleep(60)", serves_s=0.3, until="farewells")
     status, farewells, log = ended(process, tmp_path)
