@@ -33,6 +33,18 @@ def openssl(folder: Path, *arguments: str) -> None:
     subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
 
 
+# The table [ldap] of a site that asks it.
+LDAP = """[ldap]
+servers = ["{url}"]
+ca_file = "{folder}/ca.crt"
+user_dn = "uid={{username}},{people}"
+group_base = "{groups}"
+allowed_groups = ["jupyter"]
+admin_groups = ["portal-admins"]
+receive_timeout_s = 2
+"""
+
+
 class Authority:
     """A certificate authority of the tests' own."""
 

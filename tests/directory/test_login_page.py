@@ -10,19 +10,9 @@ import httpx
 import pytest
 
 from portal.login.directory import REFUSED
-from tests.directory.slapd import GROUPS, PASSWORDS, PEOPLE, Authority, Slapd
+from tests.directory.slapd import GROUPS, LDAP, PASSWORDS, PEOPLE, Authority, Slapd
 from tests.hub.conftest import FOLDER, URL, Hub, Person
 from tests.inside import eventually
-
-LDAP = """[ldap]
-servers = ["{url}"]
-ca_file = "{folder}/ca.crt"
-user_dn = "uid={{username}},{people}"
-group_base = "{groups}"
-allowed_groups = ["jupyter"]
-admin_groups = ["portal-admins"]
-receive_timeout_s = 2
-"""
 
 
 @pytest.fixture(scope="module")

@@ -103,6 +103,18 @@ class Hub:
         return self.log_file.read_text(errors="replace")
 
 
+def self_signed(folder: Path, *names: str) -> dict[str, str]:
+    """A certificate for these names (``DNS:localhost``), signed by itself, as the lines of [portal]."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    files = {"key": str(folder / "key.pem"), "certificate": str(folder / "certificate.pem")}
+    given = ["-subj", "/CN=portal", "-addext", f"subjectAltName={','.join(names)}"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *given]
+    sh(*command, "-keyout", files["key"], "-out", files["certificate"])
+    shutil.chown(files["key"], "portal")
+    return files
+
+
 class Person:
     """Somebody with a browser, as far as HTTP goes."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.hub.conftest import Hub
-from tests.inside import sh
+from tests.hub.conftest import Hub, self_signed
 
 FOLDER = Path("/cluster/test-hub-https")
 
@@ -19,15 +17,8 @@ FOLDER = Path("/cluster/test-hub-https")
 @pytest.fixture(scope="module")
 def https_hub() -> Iterator[Hub]:
     """A hub with a certificate that it signed itself."""
-    certificates = Path("/cluster/test-certificates")
-    shutil.rmtree(certificates, ignore_errors=True)
-    certificates.mkdir()
-    key, certificate = certificates / "key.pem", certificates / "certificate.pem"
-    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names]
-    sh(*command, "-keyout", str(key), "-out", str(certificate))
-    shutil.chown(key, "portal")
-    hub = Hub(FOLDER, 18200, certificate=str(certificate), key=str(key))
+    files = self_signed(Path("/cluster/test-certificates"), "DNS:localhost", "IP:127.0.0.1")
+    hub = Hub(FOLDER, 18200, **files)
     hub.prepare()
     hub.start()
     yield hub

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from portal.launcher import ENVIRONMENT_FILE, SESSIONS
 from tests.browser.conftest import CHROMIUM_ARGUMENTS
 from tests.browser.portal_page import log_in_as
-from tests.hub.conftest import Hub
+from tests.hub.conftest import Hub, self_signed
 from tests.inside import eventually, has_no_job, home, sh
 
 HOSTILE = Path(__file__).with_name("hostile_session.py")
@@ -79,19 +79,6 @@ def until_in_lab(page: Page) -> str:
     return page.url.partition("/lab")[0]
 
 
-def certificate() -> dict[str, str]:
-    """A certificate of the portal's name and all below it, as the lines of [portal]."""
-    folder = Path("/cluster/test-security-certificate")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    files = {"key": str(folder / "key.pem"), "certificate": str(folder / "certificate.pem")}
-    names = ["-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME},DNS:*.{NAME}"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names]
-    sh(*command, "-keyout", files["key"], "-out", files["certificate"])
-    shutil.chown(files["key"], "portal")
-    return files
-
-
 @contextmanager
 def hostile_session(page: Page, name: str) -> Iterator[None]:
     """Start somebody's session in which a server of theirs stands where JupyterLab should."""
@@ -114,7 +101,11 @@ def hostile_session(page: Page, name: str) -> Iterator[None]:
 @pytest.fixture
 def two_people(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Two]:
     """Carol in her own session, and Bob's hostile one; the parameter is the hub's ``domain``."""
-    secured = certificate() if request.param.startswith("https://") else {}
+    secured = (
+        self_signed(Path("/cluster/test-security-certificates"), f"DNS:{NAME}", f"DNS:*.{NAME}")
+        if request.param.startswith("https://")
+        else {}
+    )
     hub = Hub(Path("/cluster/test-security"), 18500, domain=request.param, **secured)
     address = request.param if secured else f"http://{request.param or '127.0.0.1:18500'}"
     hub.prepare()

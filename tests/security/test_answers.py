@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,8 +10,7 @@ import httpx
 import pytest
 from jupyterhub import apihandlers, handlers
 
-from tests.hub.conftest import Hub, Person
-from tests.inside import sh
+from tests.hub.conftest import Hub, Person, self_signed
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 SCRIPT = re.compile(r"<script\b([^>]*)>")
@@ -39,15 +37,8 @@ def addresses() -> list[str]:
 @pytest.fixture(scope="module")
 def strict_hub() -> Iterator[Hub]:
     """A hub with HTTPS and a port that leads there."""
-    certificates = Path("/cluster/test-security-certificates")
-    shutil.rmtree(certificates, ignore_errors=True)
-    certificates.mkdir()
-    key, certificate = certificates / "key.pem", certificates / "certificate.pem"
-    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names]
-    sh(*command, "-keyout", str(key), "-out", str(certificate))
-    shutil.chown(key, "portal")
-    hub = Hub(Path("/cluster/test-security"), 18600, certificate=str(certificate), key=str(key))
+    files = self_signed(Path("/cluster/test-security-certificates"), "DNS:localhost", "IP:127.0.0.1")
+    hub = Hub(Path("/cluster/test-security"), 18600, **files)
     hub.prepare()
     hub.site_file.write_text(hub.site_file.read_text().replace("[portal]\n", "[portal]\nredirect_port = 18699\n"))
     hub.start()

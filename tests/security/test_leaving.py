@@ -22,23 +22,15 @@ from tornado.websocket import websocket_connect
 
 from deploy.demo.people import person, uids
 from tests.contract.test_cluster import operator
-from tests.directory.slapd import GROUPS, PASSWORDS, PEOPLE, SERVICES, Authority, Slapd, service
+from tests.directory.slapd import GROUPS, LDAP, PASSWORDS, PEOPLE, SERVICES, Authority, Slapd, service
 from tests.hub.conftest import Hub, Person
 from tests.inside import eventually, has_no_job, jobs_of, sh
 
 FOLDER = Path("/cluster/test-leaving")
 PORT = 18400
 GROUP = f"cn=jupyter,{GROUPS}"
-LDAP = """[ldap]
-servers = ["{url}"]
-ca_file = "{folder}/ca.crt"
-user_dn = "uid={{username}},{people}"
-group_base = "{groups}"
-allowed_groups = ["jupyter"]
-admin_groups = ["portal-admins"]
-bind_dn = "{dn}"
+BIND = """bind_dn = "{dn}"
 bind_password_file = "{folder}/bind_password"
-receive_timeout_s = 2
 """
 SOON = """
 import portal.login.people
@@ -70,7 +62,8 @@ def hub(server: Slapd) -> Iterator[Hub]:
     secret.touch(mode=0o600)
     secret.write_text(SERVICES["portal"] + "\n")
     shutil.chown(secret, "portal", "portal")
-    settings = LDAP.format(url=server.url, folder=FOLDER, people=PEOPLE, groups=GROUPS, dn=service("portal"))
+    settings = LDAP.format(url=server.url, folder=FOLDER, people=PEOPLE, groups=GROUPS)
+    settings += BIND.format(folder=FOLDER, dn=service("portal"))
     ours.site_file.write_text(ours.site_file.read_text().partition("[ldap]")[0] + settings)
     (FOLDER / "extra" / "soon.py").write_text(SOON)
     ours.start()
