@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from tests.inside import eventually, has_no_job, home, sh
 HOSTILE = Path(__file__).with_name("hostile_session.py")
 NAME = "portal.example.org"  # browsers are told that it is here
 PEOPLE = ("bob", "carol")
+FOLDER = Path("/cluster/test-security")
 
 
 @pytest.fixture(scope="session")
@@ -80,19 +82,37 @@ def until_in_lab(page: Page) -> str:
 
 
 @contextmanager
+def closed_partition() -> Iterator[None]:
+    """Jobs that are submitted meanwhile wait."""
+    name = ("scontrol", "update", "PartitionName=sxm2")
+    sh(*name, "State=DOWN")
+    try:
+        yield
+    finally:
+        sh(*name, "State=UP")
+
+
+@contextmanager
 def hostile_session(page: Page, name: str) -> Iterator[None]:
-    """Start somebody's session in which a server of theirs stands where JupyterLab should."""
+    """Start somebody's session in which a server of theirs stands where JupyterLab should.
+
+    Its owner can write the file that JupyterLab takes its environment from, so JupyterLab looks for another hub.
+    """
     folder = home(name) / SESSIONS
     shutil.rmtree(folder, ignore_errors=True)
-    start(page)
-    (file,) = eventually(lambda: list(folder.glob(f"*/{ENVIRONMENT_FILE}")), "the session's file", every_s=0.01)
+    said = FOLDER / "hostile.log"
+    with closed_partition():
+        start(page)
+        (file,) = eventually(lambda: list(folder.glob(f"*/{ENVIRONMENT_FILE}")), "the session's file")
+        given = file.read_text()
+        file.write_text(json.dumps({**json.loads(given), "JUPYTERHUB_API_URL": "http://127.0.0.1:9/hub/api"}))
     argv = ["runuser", "-u", name, "--", sys.executable, str(HOSTILE)]
-    with file.open() as given, subprocess.Popen(argv, stdin=given, stdout=subprocess.PIPE, text=True) as theirs:
+    with said.open("w") as log, subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=log, text=True) as theirs:
         try:
-            stop_theirs = ("pkill", "-STOP", "-u", name, "-f", "portal.singleuser.server")
-            eventually(lambda: subprocess.call(stop_theirs) == 0, "JupyterLab stands still", every_s=0.01)
-            assert theirs.stdout
-            assert theirs.stdout.readline().endswith(": 204\n")
+            assert theirs.stdin
+            theirs.stdin.write(given)
+            theirs.stdin.close()
+            eventually(lambda: "announced: 204" in said.read_text(), "the hub takes it for the session")
             yield
         finally:
             theirs.terminate()
@@ -106,7 +126,7 @@ def two_people(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Tw
         if request.param.startswith("https://")
         else {}
     )
-    hub = Hub(Path("/cluster/test-security"), 18500, domain=request.param, **secured)
+    hub = Hub(FOLDER, 18500, domain=request.param, **secured)
     address = request.param if secured else f"http://{request.param or '127.0.0.1:18500'}"
     hub.prepare()
     hub.start()
@@ -122,6 +142,5 @@ def two_people(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Tw
     finally:
         hub.stop()
         for name in PEOPLE:
-            sh("pkill", "-CONT", "-u", name, "-f", "portal.singleuser.server", check=False)
             sh("scancel", f"--user={name}")
             eventually(partial(has_no_job, name), "no job is left")
