@@ -4,7 +4,7 @@ PORT ?= 8000
 DEMO := deploy/demo/demo
 export PORT
 
-.PHONY: help audit bench check setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-notebooks test-notebooks-browser test-templates
+.PHONY: help audit bench check setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-security test-notebooks test-notebooks-browser test-templates
 
 help:
 	@echo 'make demo        a Slurm cluster of four nodes, LDAP and the portal on port $(PORT); Ctrl-C stops it'
@@ -18,6 +18,7 @@ help:
 	@echo 'make check       lint, types and unit tests: three minutes, without a cluster and without a network'
 	@echo 'make test        lint, types and all tests (TESTS="unit hub" runs only these rings)'
 	@echo 'make test-faults the fault suite and a simulated day, about an hour (docs/howto/fault-suite.md)'
+	@echo 'make test-security  what hostile people try, alone: the ring security of make test'
 	@echo 'make test-notebooks  every notebook template on its own kernel in a Slurm job, in long form, and a table of them'
 	@echo 'make test-notebooks-browser  the same as a person does it: in a browser, with their own values, about an hour'
 
@@ -67,6 +68,9 @@ test:
 
 test-faults:
 	@/usr/bin/python3 tests/run.py --long simulation faults
+
+test-security:
+	@/usr/bin/python3 tests/run.py security
 
 test-notebooks:
 	@/usr/bin/python3 tests/run.py --long notebooks
