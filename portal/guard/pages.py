@@ -42,12 +42,13 @@ ELSEWHERE = "This came from another page than the portal's own. Do it on the por
 ONLY_A_PAGE = "This page is for people; scripts ask the REST API."
 
 
-def check(request: Any, sessions: Iterable[str], is_page: bool) -> None:
+def check(request: Any, sessions: Iterable[str], is_page: bool, is_program: bool = False) -> None:
     """Look at where a request comes from, before anything of it is done.
 
     Arguments:
         sessions: the beginnings of the paths where people's own servers answer.
         is_page: whether it asks for a page, which no script reads.
+        is_program: whether it counts by its token alone: no page can send one that it does not know.
 
     Raises:
         web.HTTPError: 400 for what is no text, 403 for what comes from elsewhere; nothing was done.
@@ -55,13 +56,22 @@ def check(request: Any, sessions: Iterable[str], is_page: bool) -> None:
     for values in (*request.query_arguments.values(), *request.body_arguments.values()):
         for value in values:
             _check_text(value)
-    if "Authorization" in request.headers:  # no page of another origin can send a token that it does not know
+    if is_program:
         return
     site = request.headers.get("Sec-Fetch-Site", "none")
     if request.method not in SAFE_METHODS and (site not in ("same-origin", "none") or _is_below(request, sessions)):
         raise _refused(403, ELSEWHERE)
     if is_page and request.headers.get("Sec-Fetch-Dest") == "empty":
         raise _refused(403, ONLY_A_PAGE)
+
+
+def take_login(request: Any) -> bool:
+    """Whether a request brings a token of the hub, right or wrong; the login of the browser that sends it goes away."""
+    if base.auth_header_pat.match(request.headers.get("Authorization", "")) is None:
+        return False
+    request.headers.pop("Cookie", None)
+    vars(request).pop("_cookies", None)  # as Tornado has read them
+    return True
 
 
 def _check_text(value: bytes) -> None:
@@ -88,6 +98,7 @@ class Guarded:
 
     request: Any
     settings: dict[str, Any]
+    _accept_token_auth: bool
     set_header: Callable[[str, str], None]
 
     def set_default_headers(self) -> None:
@@ -108,7 +119,8 @@ class Guarded:
         prefix = self.settings["base_url"]
         sessions = [url_path_join(prefix, place) + "/" for place in ("user", "services")]
         is_page = isinstance(self, GuardedPage) and not isinstance(self, FETCHED)
-        check(self.request, sessions, is_page)
+        is_program = self._accept_token_auth and take_login(self.request)
+        check(self.request, sessions, is_page, is_program)
         prepared: Awaitable[None] = super().prepare()  # type: ignore[misc]
         return prepared
 

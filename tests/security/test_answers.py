@@ -135,11 +135,36 @@ def test_a_change_comes_from_the_hubs_own_pages_or_with_a_token(
     token = {"X-XSRFToken": alice.xsrf}
 
     refused = alice.http.request(method, f"/hub/api/users/alice/{path}", headers={**token, **where})
-    known = alice.http.request(method, f"/hub/api/users/alice/{path}", headers={**where, "Authorization": "token no"})
 
     assert refused.status_code == 403
     assert "portal's own" in refused.json()["message"]
-    assert "portal's own" not in known.text, "who brings a token is asked for that"
+
+
+@pytest.mark.parametrize("where", ELSEWHERE)
+def test_with_a_token_only_that_token_counts(askers: dict[str, Person], where: dict[str, str]) -> None:
+    alice = askers["alice"]
+    bogus = {**where, "Authorization": "token no", "X-XSRFToken": alice.xsrf}
+    script = {**bogus, "Sec-Fetch-Dest": "empty"}
+
+    made = alice.http.post("/hub/api/users/alice/tokens", headers=bogus)
+    read = alice.http.get("/hub/api/user", headers=script)
+    page = alice.http.get("/hub/home", headers=script)
+    form = alice.http.post("/hub/login", headers=bogus, data={"username": "bob", "password": "bob-demo"})
+
+    assert (made.status_code, read.status_code) == (403, 403), "it is wrong"
+    assert (page.status_code, form.status_code) == (403, 403), "pages take none"
+
+
+@pytest.mark.parametrize("scheme", ["Basic YTpi", "token", "token a b", "anything"])
+def test_what_is_no_token_of_the_hub_opens_nothing(askers: dict[str, Person], scheme: str) -> None:
+    alice = askers["alice"]
+    headers = {**ELSEWHERE[2], "Authorization": scheme, "X-XSRFToken": alice.xsrf}
+
+    made = alice.http.post("/hub/api/users/alice/tokens", headers=headers)
+    page = alice.http.get("/hub/home", headers={**headers, "Sec-Fetch-Dest": "empty"})
+
+    assert made.status_code == page.status_code == 403
+    assert alice.http.get("/hub/home", headers={"Authorization": scheme}).status_code == 200, "a login in front"
 
 
 def test_no_script_reads_a_page_and_none_that_it_is_answered_with_holds_a_token(

@@ -66,7 +66,7 @@ def test_with_a_domain_a_page_of_somebody_elses_gets_nothing_and_changes_nothing
     got = all_tried(hostile)
 
     assert got == dict.fromkeys(got, "")
-    assert len(got) == 11
+    assert len(got) == 12
     hub_page.goto("/hub/home")
     expect(hub_page.get_by_role("heading", name="My Server", level=1)).to_be_visible()  # she is still logged in
     assert hub_page.evaluate("navigator.serviceWorker?.controller ?? null") is None

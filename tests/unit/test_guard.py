@@ -7,11 +7,13 @@ import socket
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from jinja2 import DictLoader, Environment
 from tornado import web
 from tornado.httpserver import HTTPServer
+from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 from tornado.testing import bind_unused_port
 
 from portal.guard import intake, pages
@@ -39,7 +41,7 @@ def request(method: str = "GET", arguments: Any = None, **headers: str) -> Any:
         (request("DELETE", **BELOW), False, 403),
         (request("POST", **{"Sec-Fetch-Site": "cross-site"}), False, 403),
         (request("PUT", **{"Sec-Fetch-Site": "same-site"}), False, 403),
-        (request("POST", Authorization="token a", **BELOW), False, 0),
+        (request("POST", Authorization="token a", **BELOW), False, 403),
         (request("GET", **{"Sec-Fetch-Site": "cross-site"}), True, 0),  # a link on another site
         (request("GET", **{"Sec-Fetch-Dest": "empty"}), True, 403),
         (request("GET", **{"Sec-Fetch-Dest": "empty"}), False, 0),
@@ -56,6 +58,26 @@ def test_a_request_is_refused_for_where_it_comes_from_or_for_what_is_no_text(
         found = error.status_code
 
     assert found == status
+
+
+@pytest.mark.parametrize(
+    ("header", "is_taken"),
+    [("token a", True), ("Bearer a", True), ("Basic YTpi", False), ("token", False), ("token a b", False)],
+)
+def test_with_a_token_no_login_of_a_browser_counts(header: str, is_taken: bool) -> None:
+    headers = HTTPHeaders({"Host": "hub", "Authorization": header, "Cookie": "login=1"})
+    asked = HTTPServerRequest(start_line=RequestStartLine("POST", "/", "HTTP/1.1"), headers=headers, connection=Mock())
+    assert asked.cookies["login"].value == "1"
+
+    assert pages.take_login(asked) is is_taken
+    assert len(asked.cookies) == (0 if is_taken else 1)
+    assert ("Cookie" in asked.headers) is not is_taken
+
+
+def test_a_program_may_come_from_everywhere_and_sends_text() -> None:
+    pages.check(request("POST", **BELOW), SESSIONS, is_page=False, is_program=True)
+    with pytest.raises(web.HTTPError, match="400"):
+        pages.check(request("POST", {"name": [b"\xff"]}), SESSIONS, is_page=False, is_program=True)
 
 
 def test_a_script_of_a_template_has_the_nonce_and_one_that_is_filled_in_has_none() -> None:
