@@ -1,7 +1,7 @@
 """The site: what one cluster offers, read from one TOML file.
 
 :func:`parse` reports all faults of a file at once, each naming the key, the value given and what is allowed. The
-tables are in :mod:`portal.site_tables`; ``deploy/site/site.toml.example`` shows every key.
+tables are in :mod:`portal.settings`; ``deploy/site/site.toml.example`` shows every key.
 """
 
 from __future__ import annotations
@@ -13,20 +13,13 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from portal import site_faults
 from portal.errors import SiteError
-from portal.site_tables import (
-    ClusterTable,
-    GpuTable,
-    KernelsTable,
-    KernelTable,
-    LdapTable,
-    PartitionTable,
-    PortalTable,
-    SessionTable,
-    StorageTable,
-    Table,
-)
+from portal.settings import faults
+from portal.settings.kernel_tables import KernelsTable, KernelTable
+from portal.settings.ldap_table import LdapTable
+from portal.settings.portal_tables import ClusterTable, PortalTable
+from portal.settings.session_tables import GpuTable, PartitionTable, SessionTable, StorageTable
+from portal.settings.values import Table
 
 
 @dataclass(frozen=True)
@@ -134,7 +127,7 @@ def parse(tables: dict[str, Any], source: str = "settings") -> Site:
     try:
         site = Site.model_validate(_tuples(tables))
     except ValidationError as error:
-        raise SiteError(source, site_faults.sentences(error, Site)) from error
+        raise SiteError(source, faults.sentences(error, Site)) from error
     if found := list(_contradictions(site)):
         raise SiteError(source, found)
     return site

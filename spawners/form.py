@@ -14,8 +14,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from portal.data import folder
 from portal.errors import RequestError
 from portal.request import SessionRequest
+from portal.settings.session_tables import PartitionTable
 from portal.site import Identity, Site
-from portal.site_tables import PartitionTable
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,10 @@ from portal.kernels import specs
 from portal.login.accounts import ServiceAccount
 from portal.login.conversation import ServerFault
 from portal.login.directory import Directory
+from portal.settings.kernel_tables import KernelTable
+from portal.settings.ldap_table import LdapTable
+from portal.settings.session_tables import PartitionTable
 from portal.site import Site
-from portal.site_tables import KernelTable, LdapTable, PartitionTable
 from portal.slurm import nodes
 from portal.slurm.cluster import Cluster
 from portal.slurm.jobs import count_sessions, parse_ping, ping_command, sessions_command

@@ -19,8 +19,8 @@ from portal.errors import KernelError
 from portal.kernels.delta import Environment
 from portal.kernels.modules import ModuleSystem, environment
 from portal.kernels.run_kernel import Launch, program
+from portal.settings.kernel_tables import KernelTable
 from portal.site import Site
-from portal.site_tables import KernelTable
 
 PROBE_TIMEOUT_S = 60
 _MARK = "dsportal"

@@ -14,8 +14,8 @@ from portal.login.accounts import ServiceAccount
 from portal.login.passwords import PasswordTimes
 from portal.login.people import Look, People
 from portal.login.system_accounts import SystemAccounts
+from portal.settings.ldap_table import LdapTable
 from portal.site import Identity, Standing
-from portal.site_tables import LdapTable
 
 
 class JupyterUser(Protocol):

@@ -17,8 +17,8 @@ from portal.login import entries
 from portal.login.conversation import ServerFault, Servers
 from portal.login.searches import Attributes, bind, filled, groups_of, is_success, search, sees_any
 from portal.login.secret import read_secret
+from portal.settings.ldap_table import LdapTable
 from portal.site import Standing
-from portal.site_tables import LdapTable
 
 AT_ONCE = 50  # people in one search, and in one conversation, so that a far directory has time for its groups
 

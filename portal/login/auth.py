@@ -29,8 +29,8 @@ from portal.login.attempts import Attempts, TooManyAttempts
 from portal.login.conversation import UNAVAILABLE
 from portal.login.directory import NAME, REFUSED, Directory, check_spelling
 from portal.login.secret import read_secret
+from portal.settings.ldap_table import LdapTable
 from portal.site import Identity, Site, Standing, load
-from portal.site_tables import LdapTable
 
 THREADS = 32
 STRANGERS_AT_ONCE = 4

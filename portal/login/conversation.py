@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from portal.errors import DirectoryUnavailable, PortalError
 from portal.hub.certificates import TrustedCertificates
-from portal.site_tables import LdapTable
+from portal.settings.ldap_table import LdapTable
 
 with warnings.catch_warnings():  # ldap3 2.9.1 takes two names of pyasn1 by their old spelling
     warnings.simplefilter("ignore", DeprecationWarning)

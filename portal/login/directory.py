@@ -15,8 +15,8 @@ from datetime import datetime
 from portal.errors import LoginRefused, NotAllowed
 from portal.login.conversation import ServerFault, Servers
 from portal.login.searches import REFUSALS, bind, dn_of, groups_of, is_success
+from portal.settings.ldap_table import LdapTable
 from portal.site import Identity
-from portal.site_tables import LdapTable
 
 # What useradd(8) and systemd take, and dots. No capitals: LDAP and JupyterHub ignore case, UNIX does not, so
 # "Alice" and "alice" would be one session but two people.

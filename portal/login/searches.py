@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from portal.login.conversation import ServerFault
-from portal.site_tables import LdapTable
+from portal.settings.ldap_table import LdapTable
 
 with warnings.catch_warnings():  # as in portal.login.conversation
     warnings.simplefilter("ignore", DeprecationWarning)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from portal.login.directory import Directory
-from portal.site_tables import LdapTable
+from portal.settings.ldap_table import LdapTable
 from tests.directory.listeners import Listener, says_nothing
 from tests.directory.slapd import GROUPS, PEOPLE, Authority, Slapd
 

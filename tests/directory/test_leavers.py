@@ -12,8 +12,8 @@ from portal.errors import DirectoryUnavailable, SiteError
 from portal.login.accounts import AT_ONCE, ServiceAccount
 from portal.login.directory import Directory
 from portal.login.entries import is_later
+from portal.settings.ldap_table import LdapTable
 from portal.site import Standing
-from portal.site_tables import LdapTable
 from tests.directory.slapd import GROUPS, PASSWORDS, PEOPLE, SERVICES, Slapd, service
 
 ALICE = f"uid=alice,{PEOPLE}"

@@ -14,8 +14,8 @@ import pytest
 from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed
 from portal.login.auth import LDAPAuthenticator, Refusal
 from portal.login.directory import REFUSED, Directory
+from portal.settings.ldap_table import LdapTable
 from portal.site import load
-from portal.site_tables import LdapTable
 from tests.directory.conftest import IMPATIENT
 from tests.directory.listeners import listener, says_nothing
 from tests.directory.slapd import PASSWORDS, PEOPLE, Authority, Slapd

@@ -14,7 +14,7 @@ import pytest
 from portal.errors import DirectoryUnavailable, LoginRefused
 from portal.login.conversation import BAD_FOR_S
 from portal.login.directory import Directory
-from portal.site_tables import LdapTable
+from portal.settings.ldap_table import LdapTable
 from tests.directory.conftest import IMPATIENT
 from tests.directory.listeners import LISTENERS, answers_logins, listener
 from tests.directory.slapd import PASSWORDS, Slapd, free_port

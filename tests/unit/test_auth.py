@@ -33,8 +33,8 @@ from portal.login.auth import (
 )
 from portal.login.conversation import UNAVAILABLE
 from portal.login.directory import REFUSED
+from portal.settings.ldap_table import LdapTable
 from portal.site import Identity, load
-from portal.site_tables import LdapTable
 from spawners.options import identity_of
 from tests.unit.conftest import EXAMPLE
 

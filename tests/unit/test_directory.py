@@ -6,8 +6,8 @@ import pytest
 
 from portal.errors import LoginRefused, NotAllowed
 from portal.login.directory import PASSWORD_MAX, REFUSED, Directory, check_spelling
+from portal.settings.ldap_table import LdapTable
 from portal.site import Identity
-from portal.site_tables import LdapTable
 
 SETTINGS = LdapTable(
     servers=("ldap://one.example", "ldap://two.example"),

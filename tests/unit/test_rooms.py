@@ -1,7 +1,7 @@
 """The rooms of the house: one folder is one process or one outside thing, and who may import whom.
 
 The lines are drawn by folder, so that a new file is covered without a list. A module at the top of ``portal`` is in the
-room ``pure``, but those of :data:`TOP`.
+room ``pure``, but those of :data:`TOP`; so are those of :data:`PURE_FOLDERS`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ TOP = {
     "launcher": "launcher",
     "server": "singleuser",  # the old name, for jobs that an earlier version submitted
 }
+PURE_FOLDERS = {"settings"}
 MAY_IMPORT = {
     "pure": set(),
     "launcher": set(),
@@ -92,7 +93,9 @@ def room(name: str) -> str:
     parts = name.split("/")
     if parts[0] == "spawners":
         return "spawners"
-    return parts[1] if len(parts) > 2 else TOP.get(Path(name).stem, "pure")
+    if len(parts) > 2:
+        return "pure" if parts[1] in PURE_FOLDERS else parts[1]
+    return TOP.get(Path(name).stem, "pure")
 
 
 def imports(name: str, outside: bool = False) -> set[str]:

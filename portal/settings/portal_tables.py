@@ -1,0 +1,55 @@
+"""``[cluster]`` and ``[portal]``: the names, the addresses, HTTPS, and where the hub keeps its state."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from portal.settings.values import AbsolutePath, Domain, NetworkText, OptionalPath, Port, Table
+
+
+class ClusterTable(Table):
+    """``[cluster]``: the cluster's name, as people call it."""
+
+    name: str = "cluster"
+
+
+class PortalTable(Table):
+    """``[portal]``: the address, HTTPS, and where the hub keeps its state."""
+
+    title: str = "Data Scientist Portal"
+    bind: str = "0.0.0.0"  # noqa: S104  the portal is there to be reached from other hosts
+    port: Port = 8000
+    domain: Domain = ""  # each person's session is at NAME.domain; "" = everything shares one origin
+    hub_port: Port = 8081
+    proxy_port: Port = 8001
+    hub_address: str = ""  # how compute nodes reach the hub; "" = this host's name
+    certificate: OptionalPath = ""
+    key: OptionalPath = ""
+    redirect_port: Annotated[int, Field(ge=0, le=65535)] = 0  # plain HTTP that leads to HTTPS; 0 = none
+    trusted_proxies: tuple[NetworkText, ...] = ()  # other proxies in front of ours
+    internal_ssl: bool = True  # TLS between the hub and the nodes too
+    state_folder: AbsolutePath = "/var/lib/dsportal"
+    launcher: AbsolutePath = "/opt/dsportal/bin/portal-launch"
+    extra_config: OptionalPath = ""
+    cookie_days: Annotated[int, Field(ge=1, le=31)] = 1  # how long a login lasts
+    admin_access: bool = False  # administrators may enter sessions, with a reason that the person reads
+    token_days_max: Annotated[int, Field(ge=1, le=365)] = 30  # how long a token that a person makes may last
+
+    @property
+    def had_internal_ssl(self) -> bool:
+        """Whether sessions of before 0.2.0 have TLS: it was off then, unless the file said otherwise."""
+        return self.internal_ssl and "internal_ssl" in self.model_fields_set
+
+    @property
+    def public_url(self) -> str:
+        """The portal's own address in browsers, without a slash at its end; ``""`` without a domain."""
+        if not self.domain:
+            return ""
+        scheme, _, rest = self.domain.rpartition("://")
+        name, _, port = rest.partition(":")
+        usual = {"http": "80", "https": "443"}
+        port = port or (usual[scheme] if scheme else str(self.port))
+        scheme = scheme or ("https" if self.certificate else "http")
+        return f"{scheme}://{name}" if port == usual[scheme] else f"{scheme}://{name}:{port}"
