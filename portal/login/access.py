@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -43,11 +44,11 @@ class Access:
         self.people = People(source, log)
         self.passwords = PasswordTimes(state_folder)
 
-    async def check_login(self, identity: Identity, user: JupyterUser | None) -> Identity:
+    async def check_login(self, identity: Identity, find_user: Callable[[str], JupyterUser | None]) -> Identity:
         """The person who has just given the right password, as the site's account for the directory sees her.
 
         Arguments:
-            user: JupyterHub's, if the person was here before; logins with an older password end now.
+            find_user: finds JupyterHub's, if the person was here before; logins with an older password end now.
 
         Raises:
             NotAllowed: the account is locked, has expired, or is in none of the allowed groups.
@@ -62,7 +63,7 @@ class Access:
         if standing.left:
             message = f"Your password is right, but you may not use this portal: {standing.left}. "
             raise NotAllowed(message + "Ask your administrator.", detail=standing.left)
-        if self._has_new_password(identity.name, standing) and user:
+        if self._has_new_password(identity.name, standing) and (user := find_user(identity.name)):
             end_logins(object_session(user.orm_user), user.orm_user, own_tokens=True)
         if standing.groups is None:
             return identity

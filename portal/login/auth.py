@@ -165,7 +165,7 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
         address = address_of(handler.request, networks(self.trusted_proxies))
         try:
             identity = await self._verify(name, fields.get("password"), address)
-            identity = await self.access.check_login(identity, handler.find_user(identity.name))
+            identity = await self.access.check_login(identity, handler.find_user)
         except DirectoryError as error:
             self.log.warning("No login of %s from %s: %s (%s)", for_log(name), address, error.reason, error.detail)
             raise Refusal(error) from None

@@ -10,7 +10,8 @@ from pathlib import Path
 from portal.login.entries import is_later
 from portal.site import Standing
 
-FILE = "password_times.json"  # below portal.state_folder; no password, and nothing made of one, is in it
+FILE = "password_times.jsonl"  # below portal.state_folder; no password, and nothing made of one, is in it
+LINES_MAX = 1000  # what is added later wins; then the file is written anew
 NONE = "none"  # a directory shows no time before the first change: what counts then is when that was seen
 
 
@@ -26,6 +27,7 @@ class PasswordTimes:
         self._file = folder / FILE
         self._now = now
         self._times: dict[str, str] | None = None
+        self._lines = LINES_MAX
 
     def new(self, standings: Mapping[str, Standing]) -> set[str]:
         """Those whose password was set anew since the last look; from now on this one counts."""
@@ -35,7 +37,7 @@ class PasswordTimes:
         is_new = {name for name, now in changed.items() if _is_new(now, times.get(name, ""))}
         if changed:
             times |= changed
-            self._write(times)
+            self._write(times, changed)
         return is_new
 
     def _next(self, before: str, seen: str) -> str:
@@ -48,17 +50,32 @@ class PasswordTimes:
     def _read(self) -> dict[str, str]:
         if self._times is None:
             try:
-                found = json.loads(self._file.read_text())
+                lines = self._file.read_text().splitlines()
             except (OSError, ValueError):  # a new hub, or a file that is no help
-                found = {}
-            self._times = {str(name): str(when) for name, when in found.items()} if isinstance(found, dict) else {}
+                lines = []
+            self._times = {str(name): str(when) for line in lines for name, when in _added(line).items()}
         return self._times
 
-    def _write(self, times: dict[str, str]) -> None:
-        """The whole text or nothing of it."""
+    def _write(self, times: dict[str, str], changed: dict[str, str]) -> None:
+        """What has changed, at the end; or the whole, in one step."""
+        if self._lines < LINES_MAX:
+            with self._file.open("a") as file:
+                file.write(json.dumps(changed) + "\n")
+            self._lines += 1
+            return
         unfinished = self._file.with_suffix(".new")
-        unfinished.write_text(json.dumps(times))
+        unfinished.write_text(json.dumps(times) + "\n")
         unfinished.replace(self._file)
+        self._lines = 1
+
+
+def _added(line: str) -> dict[str, object]:
+    """What one line adds; nothing when its end is missing, because the hub was killed or the disk was full."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _is_new(now: str, before: str) -> bool:

@@ -15,6 +15,7 @@ FRESH_S = 30.0  # nobody is asked about more often
 GATHER_S = 0.05  # a hub that comes back hears of all its people within a moment
 ANSWER_WITHIN_S = 2.0  # no page waits longer for a directory that is silent
 THREADS = 5  # one for the question about many, the others for those who are just logging in
+ARRIVALS_AT_ONCE = 2  # questions about those: who logs in meanwhile is in the next one
 Look = Callable[[Collection[str]], dict[str, Standing]]
 
 
@@ -44,6 +45,9 @@ class People:
         self._next: asyncio.Future[None] | None = None
         self._asking: dict[str, asyncio.Future[None]] = {}
         self._one_at_a_time = asyncio.Lock()
+        self._arriving: set[str] = set()
+        self._next_arrivals: asyncio.Future[None] | None = None
+        self._few_at_once = asyncio.Semaphore(ARRIVALS_AT_ONCE)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="people")
         self.silent = ""  # the source's words while it does not answer
 
@@ -61,9 +65,19 @@ class People:
     async def standing_now(self, name: str) -> Standing | None:
         """What the source says of one person who is just logging in: nothing of before counts."""
         self.forget(name)
-        asked = asyncio.ensure_future(self._question({name}))  # at once: not after the question about all others
-        await asyncio.wait([asked], timeout=ANSWER_WITHIN_S)
+        self._arriving.add(name)
+        if self._next_arrivals is None:
+            self._next_arrivals = asyncio.ensure_future(self._ask_about_arrivals())
+        await asyncio.wait([self._next_arrivals], timeout=ANSWER_WITHIN_S)
         return self._known.get(name)
+
+    async def _ask_about_arrivals(self) -> None:
+        """At once, not after the question about all others; when many log in, about many of them together."""
+        async with self._few_at_once:
+            names = self._arriving
+            self._arriving = set()
+            self._next_arrivals = None
+            await self._question(names)
 
     def forget(self, name: str) -> None:
         """Nothing of before counts for somebody who is just logging in."""

@@ -21,7 +21,7 @@ from portal.login import people
 from portal.login.access import Access
 from portal.login.auth import REFRESH_AGE_S, LDAPAuthenticator
 from portal.login.entries import locked
-from portal.login.passwords import FILE, PasswordTimes
+from portal.login.passwords import FILE, LINES_MAX, PasswordTimes
 from portal.login.people import FRESH_S, People
 from portal.login.secret import read_secret
 from portal.login.system_accounts import GONE, SystemAccounts
@@ -178,6 +178,23 @@ async def test_a_login_does_not_wait_for_the_question_about_all_others_and_its_a
     assert await everybody == {"alice": Standing(), "bob": Standing("gone")}
 
 
+async def test_many_who_log_in_at_the_same_time_are_asked_about_together(source: Source, clock: Clock) -> None:
+    known = People(source.look, logging.getLogger("test.people"), clock)
+    source.left["p7"] = "locked"
+    source.waits_for = threading.Event()
+    first = [asyncio.ensure_future(known.standing_now(name)) for name in ("alice", "bob")]
+    await asyncio.to_thread(source.begun.wait, 20)
+    many = [asyncio.ensure_future(known.standing_now(f"p{number}")) for number in range(50)]
+    await asyncio.sleep(0)
+    source.waits_for.set()
+
+    assert await asyncio.gather(*first) == [Standing(), Standing()]
+    assert await asyncio.gather(*many) == [Standing("locked" if number == 7 else "") for number in range(50)]
+    assert len(source.asked) <= 3
+    assert await known.standing_now("p7") == Standing("locked")
+    assert source.asked[-1] == {"p7"}, "nothing of before counts"
+
+
 # -- logins -------------------------------------------------------------------------------------------------
 
 
@@ -186,7 +203,7 @@ async def test_a_right_password_of_a_locked_account_is_not_enough(source: Source
     source.left["alice"] = "locked (nsAccountLock)"
 
     with pytest.raises(NotAllowed, match="Your password is right, but you may not use this portal: locked"):
-        await access.check_login(Identity("alice"), None)
+        await access.check_login(Identity("alice"), nobody)
 
 
 async def test_a_source_that_is_silent_keeps_nobody_from_logging_in(source: Source, tmp_path: Path) -> None:
@@ -196,8 +213,12 @@ async def test_a_source_that_is_silent_keeps_nobody_from_logging_in(source: Sour
     source.error = DirectoryUnavailable("", detail="silent")
     identity = Identity("alice", frozenset({"jupyter"}))
 
-    assert await access.check_login(identity, None) == identity
+    assert await access.check_login(identity, nobody) == identity
     assert await access.refresh(user("alice")) is True
+
+
+def nobody(_name: str) -> None:
+    """Somebody who was never here."""
 
 
 def user(name: str, *groups: str) -> Any:
@@ -251,7 +272,23 @@ def test_an_older_time_that_is_shown_from_now_on_is_no_change(tmp_path: Path) ->
     assert is_new(times, "pwdChangedTime 00000020260302120001")
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]"])
+def test_what_is_seen_of_one_person_is_added_and_the_file_stays_short(tmp_path: Path) -> None:
+    file = tmp_path / FILE
+    times = PasswordTimes(tmp_path)
+    for number in range(2 * LINES_MAX + 10):
+        times.new({f"p{number % 7}": Standing(password_set=f"pwdChangedTime {number:06}")})
+
+        assert len(file.read_text().splitlines()) <= LINES_MAX
+
+    file.write_text(file.read_text()[:-5])  # killed while it wrote of p0
+    before = {"p1": Standing(password_set=f"pwdChangedTime {number - 6:06}")}
+    changed = {"p1": Standing(password_set=f"pwdChangedTime {number + 1:06}")}
+    assert PasswordTimes(tmp_path).new(before) == set()
+    assert PasswordTimes(tmp_path).new(changed) == {"p1"}
+    assert PasswordTimes(tmp_path).new(changed) == set()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", '{"alice": "pwdChanged', "\xff"])
 def test_a_file_of_password_times_that_is_damaged_ends_no_login(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE).write_text(content)
 
