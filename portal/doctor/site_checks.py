@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import socket
 from collections.abc import Mapping, Sequence
@@ -195,7 +194,7 @@ async def modules(site: Site, run: Runner) -> list[Check]:
     found = [await asyncio.to_thread(kernel, one, site) for one in site.kernel]
     if not any(one.modules for one in site.kernel):
         return found
-    command = specs.system_of(site).find_command(os.environ)
+    command = specs.system_of(site).find_command(specs.session_environ(site))
     return [Check("module command", "ok", command), *found]
 
 
@@ -204,7 +203,7 @@ def kernel(one: KernelTable, site: Site) -> Check:
     what = f"kernel {one.name}"
     loaded = " ".join(one.modules)
     try:
-        specs.kernelspec_files(one, specs.system_of(site))
+        specs.kernelspec_files(one, site)
     except KernelError as error:
         repair = f"`module load {loaded}` in a shell tells more." if loaded else "Install it, or take the kernel out."
         return Check(what, "failed", error.message, repair)

@@ -1,8 +1,8 @@
 """A person's cache of module environments: one small file for each set of modules.
 
 An entry names every modulefile that was loaded and every folder on the way to it, with time, size and
-inode. When one of them has changed, or a value that the entry was made from, the entry is a miss. What cannot
-be read or written is a miss too, never an error.
+inode, and what its modulefiles ask for (:mod:`portal.kernels.module_text`). When one of them has changed, or a value
+that the entry was made from, the entry is a miss. What cannot be read or written is a miss too, never an error.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from portal.kernels import module_text
 from portal.kernels.delta import Change, Environment, difference
 
 # Modulefiles may ask for these; entries of another person, node or module path are other entries.
@@ -56,7 +57,8 @@ def read(file: str, base: Environment) -> dict[str, Change] | None:
         with open(file, encoding="utf-8") as opened:
             entry = json.load(opened)
         unchanged = all(signature(known[0]) == known for known in entry["signatures"])
-        same_base = all(base.get(name) == value for name, value in entry["replaced"].items())
+        known = {**entry["replaced"], **entry["asked"]}
+        same_base = all(base.get(name) == value for name, value in known.items())
         return _checked(entry["changes"]) if unchanged and same_base else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
@@ -76,12 +78,20 @@ def _change(value: Any) -> Change:
 
 
 def write(file: str, base: Environment, loaded: Environment, command: str) -> None:
-    """Keep what made ``loaded`` of ``base``; a reader sees the old entry or the new one, never half of one."""
+    """Keep what made ``loaded`` of ``base``; a reader sees the old entry or the new one, never half of one.
+
+    What may be another answer in another job, though nothing that is seen here has changed, is not kept.
+    """
     changes = difference(base, loaded)
+    files = watched(base, loaded, command)
+    asked = module_text.asked_for(file for file in files if file != command and not os.path.isdir(file))
+    if asked is None or module_text.names_the_job(changes.values(), base, asked):
+        return
     entry = {
+        "asked": {name: base.get(name) for name in asked},
         "changes": changes,
         "replaced": {name: base.get(name) for name, change in changes.items() if isinstance(change, str)},
-        "signatures": [signature(path) for path in watched(base, loaded, command)],
+        "signatures": [signature(path) for path in files],
     }
     unfinished = f"{file}.{os.getpid()}"
     with contextlib.suppress(OSError, ValueError):

@@ -23,6 +23,7 @@ from portal.settings.kernel_tables import KernelTable
 from portal.site import Site
 
 PROBE_TIMEOUT_S = 60
+SESSION_PATH = "/usr/local/bin:/usr/bin:/bin"  # the PATH of a session: secure_path of deploy/site/sudoers.dsportal
 _MARK = "dsportal"
 _LOGOS = Path(__file__).with_name("logos")
 _START = {
@@ -105,7 +106,7 @@ def _sync_one(kernel: KernelTable, site: Site, folder: Path) -> Synced:
     if target.exists() and not _marked(target / "kernel.json"):
         return Synced(kernel.name, "faulty", f"{target} was not made by the portal and stays as it is")
     try:
-        files = kernelspec_files(kernel, system_of(site))
+        files = kernelspec_files(kernel, site)
     except KernelError as error:
         return Synced(kernel.name, "faulty", error.message)
     if _holds(target, files):
@@ -119,26 +120,48 @@ def system_of(site: Site) -> ModuleSystem:
     return ModuleSystem(site.kernels.module_command, site.kernels.module_path)
 
 
-def kernelspec_files(kernel: KernelTable, system: ModuleSystem) -> dict[str, bytes]:
-    """The files of one kernelspec, made after its modules were loaded and its interpreter answered.
+def session_environ(site: Site) -> Environment:
+    """What a kernel of a session finds before its modules are loaded: a session sees no shell of anybody."""
+    own = {name: os.environ[name] for name in ("HOME", "USER", "LOGNAME", "SLURM_CONF") if name in os.environ}
+    return {"PATH": SESSION_PATH, "LANG": "C.UTF-8", **own, **site.kernels.environment}
+
+
+def _loaded(kernel: KernelTable, site: Site) -> Environment:
+    try:
+        return environment(kernel.modules, system_of(site), session_environ(site))
+    except KernelError as error:
+        if site.kernels.module_path or "MODULEPATH" in site.kernels.environment:
+            raise
+        here = os.environ.get("MODULEPATH", "")
+        shown = ", ".join(f'"{path}"' for path in here.split(":") if path)
+        hint = f" In the shell that asked it is [{shown}]." if here else ""
+        message = f"{error.message} kernels.module_path is empty, and a session has no MODULEPATH of its own.{hint}"
+        raise KernelError(message, detail=error.detail) from error
+
+
+def kernelspec_files(kernel: KernelTable, site: Site) -> dict[str, bytes]:
+    """The files of one kernelspec, made after its modules were loaded, as in a session, and its interpreter answered.
 
     Raises:
         KernelError: a module cannot be loaded, or the interpreter is not there or has no kernel.
     """
-    env = environment(kernel.modules, system, os.environ)
+    system = system_of(site)
+    env = _loaded(kernel, site)
     command = kernel.argv or (_interpreter(kernel), *_START[kernel.language])
     path = program(command[0], env)
     version = "" if kernel.argv else _probe(path, kernel, env)
     # Found again at each start: a module's new default version needs no new sync. Without modules the PATH
     # of a session may be another one, and jupyter_client would take a bare "python3" for its own.
     launch = Launch(kernel.name, kernel.modules, system, command)
-    spec = {
+    spec: dict[str, Any] = {
         "argv": launch.argv() if kernel.modules else [path, *command[1:]],
         "display_name": kernel.title,
         "language": kernel.language,
         "interrupt_mode": "signal",
         "metadata": {"debugger": _has_debugger(kernel, version), _MARK: {"modules": list(kernel.modules)}},
     }
+    if site.kernels.environment:  # Jupyter fills in what begins with $ there
+        spec["env"] = {name: value.replace("$", "$$") for name, value in site.kernels.environment.items()}
     text = json.dumps(spec, indent=1, ensure_ascii=False) + "\n"
     return {"kernel.json": text.encode(), "logo-svg.svg": (_LOGOS / f"{kernel.language}.svg").read_bytes()}
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from portal.settings.values import AbsolutePath, Name, OptionalPath, Table
+from pydantic import Field
+
+from portal.settings.values import AbsolutePath, Name, OptionalPath, Table, Variables
 
 
 class KernelsTable(Table):
@@ -13,6 +15,7 @@ class KernelsTable(Table):
     folder: AbsolutePath = "/opt/dsportal/jupyter"
     module_path: tuple[AbsolutePath, ...] = ()
     module_command: OptionalPath = ""  # modulecmd.tcl or lmod; "" = the usual places
+    environment: Variables = Field(default={})  # what modules find, such as LMOD_RC; for every [[kernel]]
     debugger: bool = False  # it listens on the node for everybody there: only where a node is for one person alone
 
 

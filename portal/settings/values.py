@@ -10,6 +10,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from portal.addresses import networks
 
+OF_THE_PORTAL = ("JUPYTERHUB_", "DSPORTAL_", "JPY_", "CONFIGPROXY_", "JUPYTER_TOKEN")
+
 
 def _absolute(value: str) -> str:
     if not PurePosixPath(value).is_absolute():
@@ -66,6 +68,15 @@ def _domain(value: str) -> str:
     return value
 
 
+def _variables(value: dict[str, str]) -> dict[str, str]:
+    for name, text in value.items():
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name.startswith(OF_THE_PORTAL):
+            raise ValueError(f"names of variables, none that begins with {', '.join(OF_THE_PORTAL)}")
+        if not re.fullmatch(r"[^\x00-\x1f\x7f]*", text):
+            raise ValueError("values in one line, without control characters")
+    return value
+
+
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 OptionalPath = Annotated[str, AfterValidator(_absolute_or_empty)]
 Name = Annotated[str, AfterValidator(_name)]
@@ -73,6 +84,7 @@ Group = Annotated[str, AfterValidator(_group)]
 UserDn = Annotated[str, AfterValidator(_user_dn)]
 NetworkText = Annotated[str, AfterValidator(_network)]
 Server = Annotated[str, AfterValidator(_server)]
+Variables = Annotated[dict[str, str], AfterValidator(_variables)]
 Domain = Annotated[str, AfterValidator(_domain)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Hours = Annotated[int, Field(ge=1, le=8760)]

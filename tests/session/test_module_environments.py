@@ -64,6 +64,27 @@ def test_a_new_default_version_is_taken_at_the_next_start(tmp_path: Path, person
     assert [app("1"), app("2"), app("1")] == ["1", "2", "1"]
 
 
+@pytest.mark.parametrize(
+    ("line", "body"),
+    [
+        ("setenv SCRATCH_LOCAL /scratch/$env(SLURM_JOB_ID)", ""),
+        ("source {body}", "setenv SCRATCH_LOCAL /scratch/{job}"),
+    ],
+    ids=["asks for the job", "another file"],
+)
+def test_no_job_gets_the_values_of_another_one(tmp_path: Path, person: dict[str, str], line: str, body: str) -> None:
+    file = tmp_path / "body.tcl"
+    write_module(tmp_path / "tree/scratch", line.replace("{body}", str(file)))
+    system = ModuleSystem(ModuleSystem().find_command(os.environ), (str(tmp_path / "tree"),))
+    seen = []
+    for job in ("16", "17", "17"):
+        file.write_text(body.replace("{job}", job))
+        env = person | {"SLURM_JOB_ID": job}
+        seen.append(environment(("scratch",), system, env, module_cache.folder_of(person))["SCRATCH_LOCAL"])
+
+    assert seen == ["/scratch/16", "/scratch/17", "/scratch/17"]
+
+
 def test_modules_that_exclude_each_other_are_refused_in_the_module_systems_words(
     module_system: ModuleSystem, person: dict[str, str]
 ) -> None:

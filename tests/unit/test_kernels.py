@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from portal.errors import KernelError
+from portal.errors import KernelError, SiteError
 from portal.kernels.modules import ModuleSystem
 from portal.kernels.run_kernel import Launch, main, program
 from portal.kernels.specs import main_list, main_sync, sync
@@ -221,3 +221,40 @@ def test_a_folder_that_cannot_be_written_is_one_line(tables: Tables, capsys: pyt
     Path(tables["kernels"]["folder"]).write_text("a file")
     assert main_sync(parse(tables)) == 1
     assert "cannot be written" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", ["", "/opt/a:/opt/b"])
+def test_modules_are_loaded_as_in_a_session_and_not_as_in_the_shell_that_asks(
+    tables: Tables, modules: Modules, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """A shell has a MODULEPATH and a command by its start-up files; a session reads none."""
+    modules.says('$(test -n "$MODULEPATH" || echo "_mlstatus = False")', "No module path defined")
+    monkeypatch.setenv("LMOD_CMD", "/nowhere")
+    monkeypatch.setenv("MODULEPATH", path)
+    tables["kernels"]["module_path"] = ()
+
+    (result,) = sync(parse(tables))
+
+    assert result.state == "faulty"
+    assert "No module path defined kernels.module_path is empty, and a session has no MODULEPATH" in result.reason
+    assert ('In the shell that asked it is ["/opt/a", "/opt/b"].' in result.reason) == bool(path)
+
+
+def test_a_sites_variables_are_there_for_the_modules_and_in_the_kernelspec(tables: Tables, modules: Modules) -> None:
+    modules.loads({"PATH": f"{modules.bin}:$PATH", "SEEN": "$LMOD_RC"})
+    modules.program("python3", """test "$SEEN" = '/etc/$x' && echo 7.4.0""")
+    tables["kernels"]["environment"] = {"LMOD_RC": "/etc/$x"}
+    site = parse(tables)
+
+    assert states(site) == ["tf written"]
+    assert spec_of(site, "tf")["env"] == {"LMOD_RC": "/etc/$$x"}
+
+
+@pytest.mark.parametrize(
+    "given", [{"A B": "c"}, {"": "c"}, {"A": "c\nd"}, {"JUPYTERHUB_API_TOKEN": "c"}, {"DSPORTAL_SESSION": "c"}]
+)
+def test_a_variable_that_no_kernel_may_have_is_refused(tables: Tables, given: dict[str, str]) -> None:
+    tables["kernels"]["environment"] = given
+
+    with pytest.raises(SiteError, match=r"kernels\.environment"):
+        parse(tables)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -176,6 +177,84 @@ def test_another_base_environment_is_another_answer(modules: Modules, load: Load
     assert modules.times_asked == 2, "a value that was replaced is part of what the answer was built upon"
 
 
+ASKING = [
+    "setenv SCRATCH_LOCAL /scratch/$env(SLURM_JOB_ID)",
+    "if {[info exists ::env(SLURM_JOB_ID)]} { setenv A b }",
+    "setenv SCRATCH_LOCAL /scratch/[getenv SLURM_JOB_ID]",
+    'setenv("SCRATCH_LOCAL", pathJoin("/scratch", os.getenv("SLURM_JOB_ID") or "0"))',
+]
+
+
+@pytest.mark.parametrize("line", ASKING)
+def test_what_a_modulefile_asks_for_is_part_of_what_its_answer_was_built_upon(
+    modules: Modules, load: Load, person: dict[str, str], line: str
+) -> None:
+    modules.file.write_text(f"#%Module\n{line}\n")
+    for number, times in (("16", 1), ("16", 1), ("17", 2), ("17", 2), ("17", 2)):
+        modules.loads({"SCRATCH_LOCAL": f"/scratch/{number}"})
+        os.utime(modules.command, (1, 1))  # as an unchanged command
+        person["SLURM_JOB_ID"] = number
+
+        assert load()["SCRATCH_LOCAL"] == f"/scratch/{number}"
+        assert modules.times_asked == times
+
+
+OPAQUE = [
+    "source /opt/site/body.tcl",
+    "set now [clock seconds]",
+    "setenv NODE [exec hostname]",
+    "set file [open /proc/net/dev]",
+    "source-sh bash /opt/conda/etc/profile.d/conda.sh",
+    "setenv A $env($name)",
+    "foreach {name value} [array get env] { setenv A $value }",
+    'loadfile("/opt/site/body.lua")()',
+    'source_sh("bash", "/opt/conda/etc/profile.d/conda.sh")',
+    'local host = capture("hostname")',
+    'setenv("DAY", os.date("%d"))',
+    "setenv('A', os.getenv(name))",
+    "inherit()",
+]
+
+
+@pytest.mark.parametrize("line", OPAQUE)
+def test_an_answer_that_may_be_another_one_next_time_is_not_kept(modules: Modules, load: Load, line: str) -> None:
+    modules.file.write_text(f"#%Module\n{line}\n")
+    load()
+    load()
+
+    assert modules.times_asked == 2
+
+
+COMMON = [
+    'whatis("Description: an open source library, see https://example.org/os.html")\nload("GCC/12.3.0")\ndepends_on("zlib")',
+    'if not ( isloaded("GCC/12.3.0") ) then\n    load("GCC/12.3.0")\nend\nprepend_path("PATH", pathJoin(root, "bin"))',
+    'setenv("EBROOTA", root)\npushenv("CC", "gcc")\nfamily("compiler")\nlocal home = os.getenv("HOME")',
+    "set root /cm/shared/apps\nif {![file isdirectory $root]} {\n    break\n}\nmodule load shared/datasets",
+    "prepend-path --delim {:} PATH $root/bin\nsetenv OMP_NUM_THREADS 8\nsetenv H $env(HOME)/.a",
+]
+
+
+@pytest.mark.parametrize("text", COMMON)
+def test_what_sites_modulefiles_usually_do_is_kept(modules: Modules, load: Load, text: str) -> None:
+    modules.file.write_text(f"#%Module\n{text}\n")
+    load()
+    load()
+
+    assert modules.times_asked == 1
+
+
+@pytest.mark.parametrize("name", ["SLURM_JOB_ID", "TMPDIR"])
+def test_a_value_of_the_job_is_not_kept_however_a_modulefile_came_to_it(
+    modules: Modules, load: Load, person: dict[str, str], name: str
+) -> None:
+    person[name] = "/scratch/4711"
+    modules.loads({"SCRATCH_LOCAL": "/scratch/4711/mine"})
+    load()
+    load()
+
+    assert modules.times_asked == 2
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -185,6 +264,7 @@ def test_another_base_environment_is_another_answer(modules: Modules, load: Load
         b"null",
         b"\xff\xfe",
         b'{"changes": {}, "replaced": {}}',
+        b'{"changes": {}, "replaced": {}, "signatures": []}',
         b'{"changes": {"A": 1}, "replaced": {}, "signatures": []}',
         b'{"changes": {"A": ["x"]}, "replaced": {}, "signatures": []}',
         b'{"changes": [], "replaced": {}, "signatures": []}',
