@@ -51,14 +51,36 @@ def test_the_hubs_pages_keep_their_policy_and_no_script_reads_their_cookies(lab:
     assert not [cookie["name"] for cookie in hubs if not cookie["httpOnly"]]
 
 
+def test_the_token_against_forged_requests_stands_in_no_address(chromium: Browser, address: str) -> None:
+    context = chromium.new_context(base_url=address)
+    page = context.new_page()
+    log_in_as(page, "bob")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(f"{request.method} {request.url}"))
+    page.goto("/hub/token", wait_until="networkidle")
+    page.get_by_role("button", name="Request new API token").click()
+    expect(page.locator("#token-result")).to_have_text(re.compile("^[0-9a-f]{32}$"))
+    page.reload(wait_until="networkidle")
+    page.get_by_role("button", name="Revoke").first.click()
+    page.wait_for_load_state("networkidle")
+
+    assert {one.split()[0] for one in asked} >= {"POST", "DELETE"}
+    assert [one for one in asked if "_xsrf" in one] == []
+    context.close()
+
+
 def test_an_administrators_pages_keep_their_policy(chromium: Browser, address: str) -> None:
     found: list[str] = []
+    asked: list[str] = []
     context = chromium.new_context(base_url=address)
     context.on("console", lambda message: found.append(message.text) if "Content Security" in message.text else None)
     page = context.new_page()
+    page.on("request", lambda request: asked.append(request.url))
     log_in_as(page, "carol")
     page.goto("/hub/admin", wait_until="networkidle")
 
     expect(page.get_by_role("row", name=re.compile("^carol"))).to_be_visible()
     assert found == []
+    assert [url for url in asked if "/hub/api/" in url]
+    assert [url for url in asked if "_xsrf" in url] == []
     context.close()
