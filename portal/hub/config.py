@@ -1,7 +1,8 @@
 """JupyterHub's whole configuration out of one :class:`~portal.site.Site`.
 
 ``deploy/site/jupyterhub_config.py`` calls :func:`configure_from_environment`; ``portal up`` starts JupyterHub
-with that file. Everything set here can be overruled by the ``*.py`` files of ``portal.extra_config``, loaded last.
+with that file. The ``*.py`` files of ``portal.extra_config``, loaded last, may overrule all of it but what the portal
+needs itself (:mod:`portal.hub.needed`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from jupyterhub.handlers.static import CacheControlStaticFilesHandler
 from portal import data
 from portal.administration import enter, role
 from portal.errors import SiteError
-from portal.hub import database, variables
+from portal.hub import database, needed, variables
 from portal.hub.context import RESUMER
 from portal.proxy import proxy_process
 from portal.session_state import TokenSeal
@@ -46,9 +47,12 @@ def configure_from_environment(c: Any) -> None:
         configure_local(c, site, state, os.environ.pop(variables.LOCAL_PASSWORD))
     else:
         configure(c, site, site_file)
+    ours = needed.copied(c)
     for extra in sorted(Path(site.portal.extra_config).glob("*.py")) if site.portal.extra_config else ():
-        exec(compile(extra.read_text(), str(extra), "exec"), {"c": c})  # noqa: S102  the administrator's own file
+        known = {"c": c, "get_config": lambda: c, "__file__": str(extra)}  # as JupyterHub's own settings files know it
+        exec(compile(extra.read_text(), str(extra), "exec"), known)  # noqa: S102  the administrator's own file
     _take_old_names(c)
+    needed.put_back(c, ours)
 
 
 def _take_old_names(c: Any) -> None:
@@ -75,8 +79,7 @@ def configure(c: Any, site: Site, site_file: str) -> None:
     c.PortalHub.launcher = site.portal.launcher
     c.PortalHub.end_sessions_of_leavers = site.session.when_person_leaves == "stop"
     c.JupyterHub.services = [{"name": RESUMER, "api_token": secrets.token_hex(32)}]
-    resumer = {"name": RESUMER, "services": [RESUMER], "scopes": ["servers", "read:users:name"]}
-    c.JupyterHub.load_roles = [resumer, role.role(site.ldap.admin_groups if site.ldap else ())]
+    c.JupyterHub.load_roles = [needed.resumer_role(), role.role(site.ldap.admin_groups if site.ldap else ())]
     _internal_ssl(c, site)
     _sessions(c, site)
 

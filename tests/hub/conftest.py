@@ -25,6 +25,10 @@ FOLDER = Path("/cluster/test-hub")
 QUICK = """\
 import spawners.messages
 c.PortalHub.settle_every_s = 2
+c.JupyterHub.services = []  # the ordinary lines of a site's file: the portal's own stay
+c.JupyterHub.load_roles = []
+c.JupyterHub.template_vars = {"announcement": ""}
+c.JupyterHub.tornado_settings = {"headers": {}}
 spawners.messages.HANDED_OVER_WITHIN_S = 2
 """
 
