@@ -42,6 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_up(commands)
     doctor = commands.add_parser("doctor", help="check a site: what, result, how to repair")
+    doctor.add_argument("--person", default="", metavar="NAME", help="and what this person needs on this host")
     _with_site(doctor, _doctor)
     config = commands.add_parser("config", help="check the settings file").add_subparsers(required=True)
     check = config.add_parser("check", help="all faults of the file, each with what is allowed")
@@ -213,7 +214,7 @@ def _config_check(arguments: argparse.Namespace) -> int:
 def _doctor(arguments: argparse.Namespace) -> int:
     from portal.doctor import report
 
-    return report.main(arguments.site)
+    return report.main(arguments.site, arguments.person)
 
 
 def _kernels_sync(arguments: argparse.Namespace) -> int:
