@@ -122,7 +122,6 @@ def _pages(c: Any, site: Site, *, local: bool) -> None:
         "local_mode": local,
         "may_enter": site.portal.admin_access,
         "https": bool(site.portal.certificate),
-        "dsportal_static": "/hub/dsportal/static/",
     }
     c.JupyterHub.logo_file = str(templates / "static" / "logo.svg")
     route = (r"/dsportal/static/(.*)", CacheControlStaticFilesHandler, {"path": str(templates / "static")})
@@ -134,7 +133,7 @@ def addresses(c: Any, site: Site) -> None:
     """Where the portal, its hub and its proxy listen, and the proxy's command."""
     portal = site.portal
     scheme = "https" if portal.certificate else "http"
-    c.JupyterHub.bind_url = f"{scheme}://{portal.bind}:{portal.port}"
+    c.JupyterHub.bind_url = f"{scheme}://{portal.bind}:{portal.port}{portal.base_url}"
     c.JupyterHub.subdomain_host = portal.public_url
     c.JupyterHub.ssl_cert = portal.certificate
     c.JupyterHub.ssl_key = portal.key

@@ -40,7 +40,8 @@ class Hub:
         self.folder, self.port, self.settings = folder, port, settings
         self.site_file = folder / "site.toml"
         self.log_file = folder / "hub.log"
-        self.url = f"{'https' if 'certificate' in settings else 'http'}://127.0.0.1:{port}"
+        below = settings.get("base_url", "/").rstrip("/")
+        self.url = f"{'https' if 'certificate' in settings else 'http'}://127.0.0.1:{port}{below}"
         self.command = VENV_BIN / "portal"
         self._process: subprocess.Popen[bytes] | None = None
 
