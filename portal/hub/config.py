@@ -8,7 +8,6 @@ needs itself (:mod:`portal.hub.needed`).
 from __future__ import annotations
 
 import importlib.util
-import logging
 import os
 import re
 import secrets
@@ -23,7 +22,7 @@ from jupyterhub.handlers.static import CacheControlStaticFilesHandler
 from portal import data
 from portal.administration import enter, role
 from portal.errors import SiteError
-from portal.hub import database, needed, variables
+from portal.hub import database, needed, state_place, variables
 from portal.hub.context import RESUMER
 from portal.proxy import proxy_process
 from portal.session_state import TokenSeal
@@ -35,8 +34,6 @@ OLD_NAMES = {
     ("AsksPerson", "site_file"): ("SlurmSessionSpawner", "site_file"),
     ("SlurmSessionSpawner", "hub_id"): ("PortalHub", "hub_id"),
 }
-
-log = logging.getLogger(__name__)
 
 
 def configure_from_environment(c: Any) -> None:
@@ -74,7 +71,7 @@ def configure(c: Any, site: Site, site_file: str) -> None:
     c.LDAPAuthenticator.trusted_proxies = list(site.portal.trusted_proxies)
     c.JupyterHub.spawner_class = "dsportal-slurm"
     c.SlurmSessionSpawner.site_file = site_file
-    c.PortalHub.hub_id = _hub_id(Path(site.portal.state_folder))
+    c.PortalHub.hub_id = state_place.number(Path(site.portal.state_folder))
     c.PortalHub.session_key_file = str(_session_key(Path(site.portal.state_folder)))
     c.PortalHub.launcher = site.portal.launcher
     c.PortalHub.end_sessions_of_leavers = site.session.when_person_leaves == "stop"
@@ -172,47 +169,17 @@ def _node() -> str:
     return str(inside if inside.is_file() else "node")
 
 
-def _hub_id(folder: Path) -> str:
-    """Six hexadecimal digits that every session key of this hub begins with: other hubs' jobs are not ours.
-
-    A state folder that was copied or moved gets new ones: its sessions go on, and the jobs that it does not know may
-    be those of the hub it was copied from.
-    """
-    file = folder / "hub_id"
-    place = folder / "hub_place"
-    here = f"{os.uname().nodename}:{folder.resolve()}"
-    if file.exists() and place.exists() and place.read_text().strip() != here:
-        log.warning("The state folder was at %s: jobs that no session here holds are left to it", place.read_text())
-        file.unlink()
-    if not file.exists():
-        _write(file, secrets.token_hex(3))
-    _write(place, here)
-    found = file.read_text().strip()
-    if not re.fullmatch(r"[0-9a-f]{6}", found):
-        raise SiteError(str(file), [f"{found!r} is not six hexadecimal digits; restore it from a backup, or remove it"])
-    return found
-
-
 def _session_key(folder: Path) -> Path:
     """The file with the key that closes the sessions' tokens in the database; only the hub's account reads it."""
     file = folder / "session_key"
     if not file.exists():
-        _write(file, Fernet.generate_key().decode())
+        state_place.write(file, Fernet.generate_key().decode())
     try:
         TokenSeal(file.read_bytes())
     except ValueError:
         advice = "restore it from a backup, or remove it: sessions that run go on, but are not found when they move"
         raise SiteError(str(file), [f"is not a key of 32 bytes in base64; {advice}"]) from None
     return file
-
-
-def _write(file: Path, text: str) -> None:
-    """The whole text or nothing of it, for this account alone."""
-    unfinished = file.with_suffix(".new")
-    unfinished.touch(mode=0o600)
-    unfinished.chmod(0o600)
-    unfinished.write_text(text)
-    unfinished.replace(file)
 
 
 def _state(c: Any, folder: Path) -> None:
