@@ -1,4 +1,4 @@
-"""The command ``portal``: up, proxy, down, doctor, config, kernels, notebooks, bench."""
+"""The command ``portal``: up, proxy, down, doctor, config, state, kernels, notebooks, bench."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from portal import __version__, data
+from portal.commands import state_commands
 from portal.errors import PortalError
-from portal.hub import database, variables
+from portal.hub import database, state_place, variables
 from portal.proxy import proxy_process
 from portal.singleuser import quick_start
 from portal.site import Site, load
@@ -42,11 +43,13 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_up(commands)
     doctor = commands.add_parser("doctor", help="check a site: what, result, how to repair")
+    doctor.add_argument("--person", default="", metavar="NAME", help="and what this person needs on this host")
     _with_site(doctor, _doctor)
     config = commands.add_parser("config", help="check the settings file").add_subparsers(required=True)
     check = config.add_parser("check", help="all faults of the file, each with what is allowed")
     check.add_argument("file", nargs="?", default=DEFAULT_SITE)
     check.set_defaults(command=_config_check)
+    state_commands.add(commands, DEFAULT_SITE)
     _add_kernels(commands)
     _add_notebooks(commands)
     _add_bench(commands)
@@ -121,6 +124,7 @@ def _up(arguments: argparse.Namespace) -> int:
         site = load(os.environ[variables.SITE])
         _warn_without_https(site)
         _warn_of_loose_code(site)
+        state_place.check(Path(site.portal.state_folder))
         database.check(Path(site.portal.state_folder) / database.FILE)
         _refuse_taken_ports(site)
     from portal.hub.app import PortalHub
@@ -162,6 +166,7 @@ def _refuse_taken_ports(site: Site) -> None:
 
 def _proxy(arguments: argparse.Namespace) -> int:
     state = Path(load(arguments.site).portal.state_folder)
+    state_place.check(state)
     proxy_process.become(state, lambda words: print(f"portal proxy: {words}", flush=True))
     return 0
 
@@ -172,6 +177,7 @@ def _down(arguments: argparse.Namespace) -> int:
 
     site = load(arguments.site)
     state = Path(site.portal.state_folder)
+    state_place.check(state)  # what a copy names are the processes of another portal
     hubs = [pid for pid in host_checks.own_processes(state) if host_checks.listens(pid, site.portal.hub_port)]
     for pid in hubs:
         proxy_process.end(pid, HUB_ENDS_WITHIN_S)
@@ -213,7 +219,7 @@ def _config_check(arguments: argparse.Namespace) -> int:
 def _doctor(arguments: argparse.Namespace) -> int:
     from portal.doctor import report
 
-    return report.main(arguments.site)
+    return report.main(arguments.site, arguments.person)
 
 
 def _kernels_sync(arguments: argparse.Namespace) -> int:

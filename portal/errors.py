@@ -7,6 +7,8 @@
     ├── RequestError            what a person asked for is not allowed: field, given, allowed
     ├── SlurmError
     │   ├── SlurmUnavailable    Slurm did not answer, or answered nonsense: nothing is known
+    │   │   ├── AccountGone     the person has no account on the hub's host
+    │   │   └── ActingRefused   sudo does not let the hub act as the person
     │   └── SubmitRefused       sbatch said no; Slurm's own answer is in the message
     ├── SessionEnded            the job of a session is over before its server answered
     ├── DirectoryError
@@ -71,9 +73,15 @@ class SlurmUnavailable(SlurmError):
 
 
 class AccountGone(SlurmUnavailable):
-    """The person has no account on this host any more, so nothing can be done as that person."""
+    """The person has no account on this host, or none any more, so nothing can be done as that person."""
 
     reason = "account_gone"
+
+
+class ActingRefused(SlurmUnavailable):
+    """sudo does not let the hub act as the person: nothing was begun, and trying again changes nothing."""
+
+    reason = "acting_refused"
 
 
 class SubmitRefused(SlurmError):

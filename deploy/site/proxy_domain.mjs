@@ -6,9 +6,10 @@ import fs from "node:fs";
 import { pathToFileURL } from "node:url";
 
 const PORTAL = process.env.DSPORTAL_URL; // "http://portal.example.org:8000"; "" = everything is at one address
+const BASE = process.env.DSPORTAL_BASE_URL || "/"; // "/jupyter/": everything is below it
 const LOOPBACK = /^(localhost|.*\.localhost|127\.[0-9.]+|\[::1\])$/;
 const TOKEN = /^(token|bearer)\s+\S/i;
-const SESSION = /^\/user\/[^/]+\//;
+const SESSIONS = `${BASE}user/`;
 const MISDIRECTED = 421;
 
 function cameTo(headers) {
@@ -37,8 +38,8 @@ function ruling(method, url, headers) {
   // What becomes of a request: "pass", "token" (pass, without cookies), "redirect" to the portal's address, "refuse".
   const path = new URL(url, PORTAL).pathname;
   const place = placeOf(headers);
-  const isSessions = place === "person" && path.startsWith("/user/");
-  if (isSessions || path === "/hub/health") return "pass";
+  const isSessions = place === "person" && path.startsWith(SESSIONS);
+  if (isSessions || path === `${BASE}hub/health`) return "pass";
   if (TOKEN.test(headers.authorization ?? "")) return "token";
   if (place === "portal") return "pass";
   return ["GET", "HEAD"].includes(method) && reachesPortal(headers) ? "redirect" : "refuse";
@@ -48,7 +49,9 @@ async function hostOf(routes, url) {
   // "alice.portal.example.org:8000" for "/user/alice/…", told by the routes, because not every name can be a host's; for
   // anything else the portal's own.
   const own = new URL(PORTAL);
-  const path = SESSION.exec(new URL(url, PORTAL).pathname)?.[0];
+  const asked = new URL(url, PORTAL).pathname;
+  const isSession = asked.startsWith(SESSIONS) && asked.indexOf("/", SESSIONS.length) > SESSIONS.length;
+  const path = isSession && asked.slice(0, asked.indexOf("/", SESSIONS.length) + 1);
   const known = path ? Object.keys(await routes.getAll()) : [];
   const found = known.find((route) => `${route}/`.replace(/^\/[^/]*/, "").startsWith(path));
   own.hostname = found?.split("/")[1] ?? own.hostname;

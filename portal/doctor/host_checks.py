@@ -21,6 +21,7 @@ from traitlets.config import Config
 
 import portal
 from portal.doctor.check import Check, dated
+from portal.hub import state_place
 from portal.hub.config import addresses
 from portal.kernels import specs
 from portal.site import Site
@@ -259,6 +260,8 @@ def state_folder(folder: Path) -> Check:
     if not os.access(folder, os.W_OK | os.X_OK):
         repair = f"Run this as {folder.owner()}, or give it to the hub's account: chown -R {user}: {folder}"
         return Check("state folder", "failed", f"{user} cannot write in {folder}", repair)
+    if words := state_place.fault(folder):
+        return Check("state folder", "failed", words, state_place.WAYS_OUT)
     if folder.stat().st_mode & 0o077:
         return Check("state folder", "warning", f"others can look into {folder}", f"chmod 700 {folder}")
     return Check("state folder", "ok", f"{folder}, writable by {user} only")

@@ -10,8 +10,9 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from portal.doctor import domain_checks, host_checks, site_checks
+from portal.doctor import domain_checks, host_checks, person_checks, site_checks
 from portal.doctor.check import Check
 from portal.errors import PortalError, SiteError
 from portal.site import Site, load
@@ -71,17 +72,19 @@ GROUPS = (
 )
 
 
-def main(site_path: str) -> int:
-    """Check a site and print what was found; answers 1 when something failed."""
-    found = asyncio.run(examine(site_path))
+def main(site_path: str, person: str = "") -> int:
+    """Check a site, and what one person of it needs, and print what was found; answers 1 when something failed."""
+    found = asyncio.run(examine(site_path, person=person))
     print("\n".join(lines(found, colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR"))))
     return int(any(check.result == "failed" for check in found))
 
 
-async def examine(site_path: str, run: Runner = run) -> list[Check]:
+async def examine(site_path: str, run: Runner = run, person: str = "") -> list[Check]:
     """Every check; where the settings file has faults, those that need it are listed as not checked."""
     site, first = settings(site_path)
-    found = await asyncio.gather(*(_checked(group, site, run) for group in GROUPS))
+    of_person = [Group(f"person {person}", partial(person_checks.person, person), "See the line about sudo.")]
+    groups = (*GROUPS, *(of_person if person else ()))
+    found = await asyncio.gather(*(_checked(group, site, run) for group in groups))
     return [first, *(check for group in found for check in group)]
 
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ from typing import Any
 from jupyterhub import orm
 from jupyterhub.app import JupyterHub
 from jupyterhub.metrics import RUNNING_SERVERS
-from sqlalchemy import event, text
-from sqlalchemy.orm import ORMExecuteState, Session, lazyload
+from sqlalchemy import text
 from tornado.escape import json_encode, url_escape
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from traitlets import Bool, Float, Unicode, default
@@ -23,11 +21,11 @@ from traitlets import Bool, Float, Unicode, default
 from portal.administration import again, enter, role
 from portal.errors import SiteError
 from portal.guard import intake, pages
-from portal.hub import certificates, logins
+from portal.hub import certificates, logins, needed
 from portal.hub.certificates import own_context
 from portal.hub.context import RESUMER, SETTING, HubContext, state_of
 from portal.hub.listener import either_protocol
-from portal.hub.restart import KnownPeople, RunningSessions, bring_back
+from portal.hub.restart import KnownPeople, RunningSessions, bring_back, plain_rows
 from portal.hub.watch import SessionWatch, WatchedSpawner
 from portal.session_state import SessionState, TokenSeal
 from portal.slurm.cluster import Cluster
@@ -93,6 +91,12 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         """The application, whose answers all have the portal's headers."""
         super().init_tornado_application()
         self.tornado_application.add_transform(partial(pages.Headers, strict_transport=self.strict_transport))
+
+    def init_secrets(self) -> None:
+        """The first step with all settings known, those of the command line too: what the portal needs is there."""
+        if self.launcher:
+            needed.check(self.services, self.load_roles)
+        super().init_secrets()
 
     def init_handlers(self) -> None:
         """The addresses at which sessions announce themselves belong to the spawner, as the login page to the login."""
@@ -275,21 +279,6 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         ours = text("SELECT state FROM spawners WHERE state LIKE :ours")
         rows = self.db.execute(ours, {"ours": f"%{self.hub_id}%"})
         return {SessionState.from_json(json.loads(state)).key for (state,) in rows}
-
-
-@contextmanager
-def plain_rows(db: Session) -> Iterator[None]:
-    """Meanwhile a row brings its relations when they are asked for, not at once."""
-
-    def lazily(execution: ORMExecuteState) -> None:
-        if execution.is_select:
-            execution.statement = execution.statement.options(lazyload("*"))
-
-    event.listen(db, "do_orm_execute", lazily)
-    try:
-        yield
-    finally:
-        event.remove(db, "do_orm_execute", lazily)
 
 
 def _detach(row: Any) -> tuple[str, str, dict[str, object]]:

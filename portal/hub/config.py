@@ -1,13 +1,13 @@
 """JupyterHub's whole configuration out of one :class:`~portal.site.Site`.
 
 ``deploy/site/jupyterhub_config.py`` calls :func:`configure_from_environment`; ``portal up`` starts JupyterHub
-with that file. Everything set here can be overruled by the ``*.py`` files of ``portal.extra_config``, loaded last.
+with that file. The ``*.py`` files of ``portal.extra_config``, loaded last, may overrule all of it but what the portal
+needs itself (:mod:`portal.hub.needed`).
 """
 
 from __future__ import annotations
 
 import importlib.util
-import logging
 import os
 import re
 import secrets
@@ -22,7 +22,7 @@ from jupyterhub.handlers.static import CacheControlStaticFilesHandler
 from portal import data
 from portal.administration import enter, role
 from portal.errors import SiteError
-from portal.hub import database, variables
+from portal.hub import database, needed, state_place, variables
 from portal.hub.context import RESUMER
 from portal.proxy import proxy_process
 from portal.session_state import TokenSeal
@@ -35,8 +35,6 @@ OLD_NAMES = {
     ("SlurmSessionSpawner", "hub_id"): ("PortalHub", "hub_id"),
 }
 
-log = logging.getLogger(__name__)
-
 
 def configure_from_environment(c: Any) -> None:
     """Configure from what ``portal up`` put into the environment."""
@@ -46,9 +44,12 @@ def configure_from_environment(c: Any) -> None:
         configure_local(c, site, state, os.environ.pop(variables.LOCAL_PASSWORD))
     else:
         configure(c, site, site_file)
+    ours = needed.copied(c)
     for extra in sorted(Path(site.portal.extra_config).glob("*.py")) if site.portal.extra_config else ():
-        exec(compile(extra.read_text(), str(extra), "exec"), {"c": c})  # noqa: S102  the administrator's own file
+        known = {"c": c, "get_config": lambda: c, "__file__": str(extra)}  # as JupyterHub's own settings files know it
+        exec(compile(extra.read_text(), str(extra), "exec"), known)  # noqa: S102  the administrator's own file
     _take_old_names(c)
+    needed.put_back(c, ours)
 
 
 def _take_old_names(c: Any) -> None:
@@ -70,13 +71,12 @@ def configure(c: Any, site: Site, site_file: str) -> None:
     c.LDAPAuthenticator.trusted_proxies = list(site.portal.trusted_proxies)
     c.JupyterHub.spawner_class = "dsportal-slurm"
     c.SlurmSessionSpawner.site_file = site_file
-    c.PortalHub.hub_id = _hub_id(Path(site.portal.state_folder))
+    c.PortalHub.hub_id = state_place.number(Path(site.portal.state_folder))
     c.PortalHub.session_key_file = str(_session_key(Path(site.portal.state_folder)))
     c.PortalHub.launcher = site.portal.launcher
     c.PortalHub.end_sessions_of_leavers = site.session.when_person_leaves == "stop"
     c.JupyterHub.services = [{"name": RESUMER, "api_token": secrets.token_hex(32)}]
-    resumer = {"name": RESUMER, "services": [RESUMER], "scopes": ["servers", "read:users:name"]}
-    c.JupyterHub.load_roles = [resumer, role.role(site.ldap.admin_groups if site.ldap else ())]
+    c.JupyterHub.load_roles = [needed.resumer_role(), role.role(site.ldap.admin_groups if site.ldap else ())]
     _internal_ssl(c, site)
     _sessions(c, site)
 
@@ -119,7 +119,6 @@ def _pages(c: Any, site: Site, *, local: bool) -> None:
         "local_mode": local,
         "may_enter": site.portal.admin_access,
         "https": bool(site.portal.certificate),
-        "dsportal_static": "/hub/dsportal/static/",
     }
     c.JupyterHub.logo_file = str(templates / "static" / "logo.svg")
     route = (r"/dsportal/static/(.*)", CacheControlStaticFilesHandler, {"path": str(templates / "static")})
@@ -131,7 +130,7 @@ def addresses(c: Any, site: Site) -> None:
     """Where the portal, its hub and its proxy listen, and the proxy's command."""
     portal = site.portal
     scheme = "https" if portal.certificate else "http"
-    c.JupyterHub.bind_url = f"{scheme}://{portal.bind}:{portal.port}"
+    c.JupyterHub.bind_url = f"{scheme}://{portal.bind}:{portal.port}{portal.base_url}"
     c.JupyterHub.subdomain_host = portal.public_url
     c.JupyterHub.ssl_cert = portal.certificate
     c.JupyterHub.ssl_key = portal.key
@@ -170,47 +169,17 @@ def _node() -> str:
     return str(inside if inside.is_file() else "node")
 
 
-def _hub_id(folder: Path) -> str:
-    """Six hexadecimal digits that every session key of this hub begins with: other hubs' jobs are not ours.
-
-    A state folder that was copied or moved gets new ones: its sessions go on, and the jobs that it does not know may
-    be those of the hub it was copied from.
-    """
-    file = folder / "hub_id"
-    place = folder / "hub_place"
-    here = f"{os.uname().nodename}:{folder.resolve()}"
-    if file.exists() and place.exists() and place.read_text().strip() != here:
-        log.warning("The state folder was at %s: jobs that no session here holds are left to it", place.read_text())
-        file.unlink()
-    if not file.exists():
-        _write(file, secrets.token_hex(3))
-    _write(place, here)
-    found = file.read_text().strip()
-    if not re.fullmatch(r"[0-9a-f]{6}", found):
-        raise SiteError(str(file), [f"{found!r} is not six hexadecimal digits; restore it from a backup, or remove it"])
-    return found
-
-
 def _session_key(folder: Path) -> Path:
     """The file with the key that closes the sessions' tokens in the database; only the hub's account reads it."""
     file = folder / "session_key"
     if not file.exists():
-        _write(file, Fernet.generate_key().decode())
+        state_place.write(file, Fernet.generate_key().decode())
     try:
         TokenSeal(file.read_bytes())
     except ValueError:
         advice = "restore it from a backup, or remove it: sessions that run go on, but are not found when they move"
         raise SiteError(str(file), [f"is not a key of 32 bytes in base64; {advice}"]) from None
     return file
-
-
-def _write(file: Path, text: str) -> None:
-    """The whole text or nothing of it, for this account alone."""
-    unfinished = file.with_suffix(".new")
-    unfinished.touch(mode=0o600)
-    unfinished.chmod(0o600)
-    unfinished.write_text(text)
-    unfinished.replace(file)
 
 
 def _state(c: Any, folder: Path) -> None:

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from portal.errors import PortalError
+from portal.site import Site
 
 FILE = "jupyterhub.sqlite"  # below portal.state_folder
 HEADER_BYTES = 100  # every database begins with as many
@@ -15,6 +16,11 @@ TABLES = {"users", "servers", "spawners", "alembic_version"}  # JupyterHub's own
 HOW_TO = "docs/howto/backup.md"
 _LOCKED = ("SQLITE_BUSY", "SQLITE_LOCKED")
 _NOT_WRITABLE = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")
+
+
+def url_of(site: Site) -> str:
+    """The database of a portal, as SQLAlchemy writes it."""
+    return f"sqlite:///{Path(site.portal.state_folder) / FILE}"
 
 
 class DatabaseFault(PortalError):

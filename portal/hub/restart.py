@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
 from jupyterhub import orm
 from jupyterhub.user import UserDict
-from sqlalchemy.orm import Session, selectinload
+from sqlalchemy import event
+from sqlalchemy.orm import ORMExecuteState, Session, lazyload, selectinload
 
 MADE_AT_ONCE = 25  # sessions between two moments in which pages are served
 ROUTES_EVERY_S = 2.0  # while a restarted hub looks at its sessions
@@ -122,6 +124,21 @@ class RunningSessions:
         spawner.server.ip = parts.hostname
         spawner.server.port = parts.port or (443 if parts.scheme == "https" else 80)
         self._commit()
+
+
+@contextmanager
+def plain_rows(db: Session) -> Iterator[None]:
+    """Meanwhile a row brings its relations when they are asked for, not at once."""
+
+    def lazily(execution: ORMExecuteState) -> None:
+        if execution.is_select:
+            execution.statement = execution.statement.options(lazyload("*"))
+
+    event.listen(db, "do_orm_execute", lazily)
+    try:
+        yield
+    finally:
+        event.remove(db, "do_orm_execute", lazily)
 
 
 async def bring_back(check_routes: Callable[[], Awaitable[None]], sessions: asyncio.Future[int], log: Any) -> None:

@@ -189,6 +189,7 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
             proxy_process.TOKEN_VARIABLE: self.auth_token,
             "NODE_OPTIONS": " ".join([os.environ.get("NODE_OPTIONS", ""), *preloaded]).strip(),
             "DSPORTAL_URL": self.app.subdomain_host,
+            "DSPORTAL_BASE_URL": self.app.base_url,
             "DSPORTAL_PROXY_GUARD": self._guard(),
             "DSPORTAL_ERROR_PAGE": str(self.state / proxy_process.FOLDER / ERROR_PAGE),
             "DSPORTAL_ADDRESS_PAGE": str(self.state / proxy_process.FOLDER / ADDRESS_PAGE),
@@ -217,8 +218,9 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
         templates = jinja2.Environment(loader=jinja2.FileSystemLoader(self.app.template_paths), autoescape=True)
         folder = self.state / proxy_process.FOLDER
         folder.mkdir(mode=0o700, exist_ok=True)
+        url = f"{self.app.subdomain_host}{self.app.base_url}".rstrip("/")
         for page in (ERROR_PAGE, ADDRESS_PAGE):
-            words = templates.get_template(page).render(self.app.template_vars, portal_url=self.app.subdomain_host)
+            words = templates.get_template(page).render(self.app.template_vars, portal_url=url)
             (folder / page).write_text(words)
 
 

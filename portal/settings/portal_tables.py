@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from portal.settings.values import AbsolutePath, Domain, NetworkText, OptionalPath, Port, Table
+from portal.settings.values import AbsolutePath, Domain, NetworkText, OptionalPath, Port, Table, UrlPath
 
 
 class ClusterTable(Table):
@@ -22,6 +22,7 @@ class PortalTable(Table):
     bind: str = "0.0.0.0"  # noqa: S104  the portal is there to be reached from other hosts
     port: Port = 8000
     domain: Domain = ""  # each person's session is at NAME.domain; "" = everything shares one origin
+    base_url: UrlPath = "/"  # the path below which everything is, where a web server in front has other things beside
     hub_port: Port = 8081
     proxy_port: Port = 8001
     hub_address: str = ""  # how compute nodes reach the hub; "" = this host's name

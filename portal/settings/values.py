@@ -77,6 +77,14 @@ def _variables(value: dict[str, str]) -> dict[str, str]:
     return value
 
 
+def _url_path(value: str) -> str:
+    if not re.fullmatch(r"/(?:[A-Za-z0-9._~-]+/)*", value) or re.search(r"/\.\.?/", value):
+        raise ValueError(
+            "a path that begins and ends with /, of letters, digits, '.', '_', '~' and '-', such as /jupyter/"
+        )
+    return value
+
+
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 OptionalPath = Annotated[str, AfterValidator(_absolute_or_empty)]
 Name = Annotated[str, AfterValidator(_name)]
@@ -86,6 +94,7 @@ NetworkText = Annotated[str, AfterValidator(_network)]
 Server = Annotated[str, AfterValidator(_server)]
 Variables = Annotated[dict[str, str], AfterValidator(_variables)]
 Domain = Annotated[str, AfterValidator(_domain)]
+UrlPath = Annotated[str, AfterValidator(_url_path)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Hours = Annotated[int, Field(ge=1, le=8760)]
 Count = Annotated[int, Field(ge=0)]

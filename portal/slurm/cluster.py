@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from portal.errors import AccountGone, SlurmUnavailable, SubmitRefused
+from portal.errors import AccountGone, ActingRefused, SlurmUnavailable, SubmitRefused
 from portal.slurm import accounting, jobs, nodes, times
 from portal.slurm.accounting import FORGOTTEN, JobEnd
 from portal.slurm.jobs import SessionJob
@@ -135,10 +135,13 @@ class Cluster:
 
         Raises:
             SubmitRefused: with sbatch's own words.
+            AccountGone, ActingRefused: nobody can act as this person; at once.
             SlurmUnavailable: no answer, and no such job within :data:`LOST_ANSWER_S`.
         """
         try:
             return await self.submit(username, submission)
+        except (AccountGone, ActingRefused):
+            raise  # sudo has started nothing: no job can have come of it
         except SlurmUnavailable as error:
             log.warning("sbatch gave no answer for %s: %s", username, error.detail)
             deadline = self.now() + LOST_ANSWER_S

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import secrets
 from collections.abc import AsyncIterator, Mapping
@@ -16,21 +17,38 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from portal.errors import AccountGone, SlurmUnavailable
+from portal.errors import AccountGone, ActingRefused, SlurmUnavailable
 from portal.request import SessionRequest
 from portal.site import Site
-from portal.slurm.runner import RunError, Runner, is_account
+from portal.slurm.runner import Result, RunError, Runner, is_account
 
 LAUNCH_TIMEOUT_S = 60
 NOT_HANDED_ON = (
     "The session could not be handed to Slurm: your home, or the cluster's list of accounts, does not answer. "
     "Try again in some minutes; if it stays so, tell your administrator (portal doctor)."
 )
+_TELL = "Tell your administrator: `portal doctor --person {username}` on that host says how to repair it."
+NO_ACCOUNT = (
+    "You have no account on the portal's host: it knows nobody called {username}, so it can start no session for you. "
+    + _TELL
+)
+NOT_ALLOWED_TO_ACT = (
+    "The portal is not allowed to start sessions for you: on its host sudo does not let it act as {username}. " + _TELL
+)
+PLAIN_WORDS = {"LC_ALL": "C"}  # sudo speaks the language of the hub's account else
 PATIENCE_S = 5.0
 UNFINISHED_PER_PERSON = 20
 JOB_NAME_PREFIX = "dsportal-"
 KEY_LENGTH = 16
 _KEY = re.compile(r"[0-9a-f]{16}\Z")
+# What sudo says when it starts nothing: sudo(8) 1.8 to 1.9, and sudo-rs by its sources.
+_REFUSED_BY_SUDO = re.compile(
+    r"^(Sorry, user |\S+ is not in the sudoers file|\S+ is not allowed to run sudo"
+    r"|sudo(-rs)?: (a password is required|a terminal is required|no tty present|sorry, you must have a tty"
+    r"|unknown user|account validation failure|PAM account management error|\S+: command not found"
+    r"|I'm sorry |user .* not found|interactive authentication is required))",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True)
@@ -94,12 +112,15 @@ class LauncherAsPerson:
         """The launcher's answer to a request (portal/launcher.py).
 
         Raises:
-            AccountGone: there is no such account.
+            AccountGone: there is no such account on this host.
+            ActingRefused: sudo does not allow it; nothing was begun.
             SlurmUnavailable: there is no answer.
         """
         argv = ("sudo", "--non-interactive", "--set-home", "--user", username, "--", self._path)
         try:
-            done = await self._run(argv, stdin=json.dumps(request), timeout_s=LAUNCH_TIMEOUT_S)
+            done = await self._run(
+                argv, stdin=json.dumps(request), env={**os.environ, **PLAIN_WORDS}, timeout_s=LAUNCH_TIMEOUT_S
+            )
         except RunError as error:
             raise SlurmUnavailable(NOT_HANDED_ON, detail=str(error)) from error
         try:
@@ -108,12 +129,19 @@ class LauncherAsPerson:
             answer = None
         if isinstance(answer, dict):
             return answer
-        message = done.stderr.strip()[:500] or "no answer"
-        kind = SlurmUnavailable if await is_account(username) else AccountGone
-        raise kind(
-            "The portal could not act for you on this cluster; tell your administrator (portal doctor).",
-            detail=f"portal-launch, exit status {done.returncode}: {message}",
-        )
+        raise await _without_answer(username, done)
+
+
+async def _without_answer(username: str, done: Result) -> SlurmUnavailable:
+    """Why there is none: what cannot get better by itself is told as such."""
+    detail = f"portal-launch, exit status {done.returncode}: {done.stderr.strip()[:500] or 'no answer'}"
+    if not await is_account(username):
+        return AccountGone(NO_ACCOUNT.format(username=username), detail=detail)
+    if done.returncode and _REFUSED_BY_SUDO.search(done.stderr):
+        return ActingRefused(NOT_ALLOWED_TO_ACT.format(username=username), detail=detail)
+    return SlurmUnavailable(
+        "The portal could not act for you on this cluster; tell your administrator (portal doctor).", detail=detail
+    )
 
 
 class Turns:

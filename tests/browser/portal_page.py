@@ -25,7 +25,7 @@ def picture(page: Page, name: str) -> None:
 
 def log_in(page: Page, name: str, password: str) -> None:
     """Fill in the login page and send it."""
-    page.goto("/hub/login")
+    page.goto("hub/login")  # below the path of the portal, if it has one
     page.get_by_label("User name").fill(name)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Sign in").click()

@@ -35,13 +35,15 @@ NOTE_DIALOGS = """() => {
   }))).observe(document.body, {childList: true});
 }"""
 
+MISSING: list[str] = []  # what Alice's browser was told is not there
+
 broken_step = ""  # the name of the first step that failed; conftest.py fills it in
 
 
 @pytest.fixture(scope="module")
 def hub() -> Iterator[Hub]:
-    """A portal of its own, beside the demo's; its sessions say every second that they are there."""
-    ours = Hub(FOLDER.with_name("test-browser"), PORT + 400)
+    """A portal of its own, at a path of its own; its sessions say every second that they are there."""
+    ours = Hub(FOLDER.with_name("test-browser"), PORT + 400, base_url="/jupyter/")
     ours.prepare()
     (ours.folder / "extra" / "silence.py").write_text(EXTRA)
     ours.start()
@@ -53,7 +55,9 @@ def hub() -> Iterator[Hub]:
 @contextmanager
 def browser(chromium: Browser, hub: Hub) -> Iterator[BrowserContext]:
     """A browser on that portal."""
-    context = chromium.new_context(base_url=hub.url, viewport={"width": 1280, "height": 860}, reduced_motion="reduce")
+    context = chromium.new_context(
+        base_url=f"{hub.url}/", viewport={"width": 1280, "height": 860}, reduced_motion="reduce"
+    )
     context.set_default_timeout(30_000)
     yield context
     context.close()
@@ -63,6 +67,7 @@ def browser(chromium: Browser, hub: Hub) -> Iterator[BrowserContext]:
 def context(chromium: Browser, hub: Hub) -> Iterator[BrowserContext]:
     """Alice's browser."""
     with browser(chromium, hub) as opened:
+        opened.on("response", lambda answer: MISSING.append(answer.url) if answer.status == 404 else None)
         yield opened
 
 
@@ -119,7 +124,7 @@ def unresolved_nodes() -> Iterator[None]:
 def test_a_node_whose_name_this_host_does_not_know_is_named_until_somebody_repairs_it(page: Page, hub: Hub) -> None:
     log_in_as(page, "alice")
     with unresolved_nodes():
-        page.goto("/hub/spawn")
+        page.goto("hub/spawn")
         page.get_by_role("button", name="Start").click()
         words = page.locator("#progress-message")
         expect(words).to_contain_text(
@@ -131,7 +136,7 @@ def test_a_node_whose_name_this_host_does_not_know_is_named_until_somebody_repai
         doctor = sh(str(VENV_BIN / "portal"), "doctor", "--site", str(hub.site_file), user="portal", check=False)
         assert re.search(r"node names.*cannot be resolved: gpu0", doctor, re.DOTALL), doctor
 
-    page.wait_for_url(re.compile("/user/alice/lab"), timeout=LAB_DEADLINE_MS)
+    page.wait_for_url(re.compile("/jupyter/user/alice/lab"), timeout=LAB_DEADLINE_MS)
 
 
 def test_a_cell_in_jupyterlab_prints_numbers(page: Page) -> None:
@@ -175,7 +180,7 @@ def test_the_cell_prints_on_while_the_portal_is_away_and_a_page_waits_for_it(
     end()
     try:
         other = context.new_page()
-        other.goto("/hub/home")
+        other.goto("hub/home")
         expect(other.get_by_role("heading", name="The portal restarts")).to_be_visible()
         picture(other, f"23-away-{what}")
         more_numbers(page)
@@ -215,6 +220,17 @@ def test_the_server_page_says_since_when_a_server_does_not_answer(page: Page, co
 
 def silence(page: Page) -> str:
     """What the server page says when it is loaded again; '' while the server is heard of."""
-    page.goto("/hub/home")
+    page.goto("hub/home")
     words = page.locator("main").inner_text()
     return words if "Not answering" in words else ""
+
+
+def test_below_a_path_nothing_is_missing_and_logout_ends_it_there(page: Page, context: BrowserContext) -> None:
+    page.goto("hub/home")
+    page.get_by_role("button", name="Logout").click()
+    expect(page.get_by_label("User name")).to_be_visible()
+    page.goto("user/alice/lab")
+
+    assert "/jupyter/hub/" in page.url, "nobody is logged in any more"
+    assert {cookie["path"].split("/")[1] for cookie in context.cookies()} == {"jupyter"}
+    assert [url for url in MISSING if "/jupyter/hub/" in url or "/jupyter/" not in url] == []

@@ -6,17 +6,20 @@ import json
 import re
 import secrets
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from portal.errors import SlurmUnavailable
+from portal.doctor.person_checks import person
+from portal.errors import AccountGone, ActingRefused, SlurmUnavailable
 from portal.launcher import ENVIRONMENT_FILE, SESSIONS
 from portal.request import SessionRequest
 from portal.site import Site
 from portal.slurm.cluster import Cluster
+from portal.slurm.runner import run
 from portal.slurm.submission import submission
 from tests.inside import as_portal, eventually, home, is_root_variant, jobs_of, sh
 
@@ -178,6 +181,27 @@ async def test_the_token_is_nowhere_where_somebody_else_could_read_it(
     assert file.stat().st_mode & 0o777 == 0o600
     assert "Permission denied" in sh("cat", str(file), user="bob", check=False)
     await cluster.finish("alice", key, job_id)
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "line"),
+    [
+        ("nobody", ActingRefused, "sudo as nobody"),  # an account of this host, in no group of the line in sudoers
+        ("walter", AccountGone, "person walter"),
+    ],
+)
+async def test_whom_the_hub_cannot_act_for_is_told_so_at_once_and_the_doctor_says_how_to_repair_it(
+    cluster: Cluster, site: Site, key: str, name: str, error: type[SlurmUnavailable], line: str
+) -> None:
+    began = time.monotonic()
+
+    with pytest.raises(error, match=f"Tell your administrator: `portal doctor --person {name}`"):
+        await cluster.submit_or_find(name, submission(SessionRequest("sxm2", 0, 1), site, key, environment()))
+
+    assert time.monotonic() - began < 20, "it is not asked for a minute"
+    found = {check.what: check.result for check in await person(name, site, run)}
+    assert found[line] == "failed"
+    assert {check.result for check in await person("alice", site, run)} == {"ok"}
 
 
 @pytest.mark.parametrize(

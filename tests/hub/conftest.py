@@ -25,6 +25,10 @@ FOLDER = Path("/cluster/test-hub")
 QUICK = """\
 import spawners.messages
 c.PortalHub.settle_every_s = 2
+c.JupyterHub.services = []  # the ordinary lines of a site's file: the portal's own stay
+c.JupyterHub.load_roles = []
+c.JupyterHub.template_vars = {"announcement": ""}
+c.JupyterHub.tornado_settings = {"headers": {}}
 spawners.messages.HANDED_OVER_WITHIN_S = 2
 """
 
@@ -36,7 +40,8 @@ class Hub:
         self.folder, self.port, self.settings = folder, port, settings
         self.site_file = folder / "site.toml"
         self.log_file = folder / "hub.log"
-        self.url = f"{'https' if 'certificate' in settings else 'http'}://127.0.0.1:{port}"
+        below = settings.get("base_url", "/").rstrip("/")
+        self.url = f"{'https' if 'certificate' in settings else 'http'}://127.0.0.1:{port}{below}"
         self.command = VENV_BIN / "portal"
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -24,8 +24,8 @@ CLOSED = "requestq"
 
 @pytest.fixture
 def hub_with_tls() -> Iterator[Hub]:
-    """A hub whose inner connections are encrypted; its own address is plain, as behind a site's web server."""
-    ours = Hub(Path("/cluster/test-internal-ssl"), PORT)
+    """A hub whose inner connections are encrypted; its own address is plain and has a path, as behind a site's own."""
+    ours = Hub(Path("/cluster/test-internal-ssl"), PORT, base_url="/jupyter/")
     ours.prepare()
     ours.watch_loop()
     ours.start()
@@ -39,7 +39,7 @@ def test_a_session_is_reached_by_tls_only_and_only_by_its_hub(hub_with_tls: Hub)
     try:
         job_id = alice.start(gpus="0")
         node, port = re.findall(r"=> https://(gpu\d+):(\d+)", hub_with_tls.log())[-1]
-        for url in (f"https://{node}:{port}/user/alice/api", f"http://{node}:{port}/user/alice/api"):
+        for url in (f"https://{node}:{port}/jupyter/user/alice/api", f"http://{node}:{port}/jupyter/user/alice/api"):
             with pytest.raises(httpx.HTTPError):  # who has no certificate of the hub's authority gets no answer
                 httpx.get(url, trust_env=False, verify=False)  # noqa: S501
         shown = x509.load_pem_x509_certificate(ssl.get_server_certificate((node, int(port))).encode())

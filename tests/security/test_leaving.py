@@ -8,7 +8,8 @@ import copy
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.cookiejar import Cookie
@@ -20,7 +21,8 @@ import pytest
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import websocket_connect
 
-from deploy.demo.people import person, uids
+from deploy.demo.people import GROUP as HPC_USERS
+from deploy.demo.people import GROUP_ID, person, uids
 from tests.contract.test_cluster import operator
 from tests.directory.slapd import GROUPS, LDAP, PASSWORDS, PEOPLE, SERVICES, Authority, Slapd, service
 from tests.hub.conftest import Hub, Person
@@ -294,7 +296,8 @@ def of_the_cluster(dn: str, *lines: str) -> None:
 @pytest.fixture
 def mallory(server: Slapd) -> Iterator[str]:
     """Somebody who may use this portal for a while; her account on the cluster is there again afterwards."""
-    server.change(GROUP, "changetype: modify", "add: member", f"member: uid=mallory,{PEOPLE}")
+    with contextlib.suppress(subprocess.CalledProcessError):  # a test before has let her in
+        server.change(GROUP, "changetype: modify", "add: member", f"member: uid=mallory,{PEOPLE}")
     uid = uids()["mallory"]
     yield str(uid)
     with contextlib.suppress(subprocess.CalledProcessError):
@@ -302,6 +305,55 @@ def mallory(server: Slapd) -> Iterator[str]:
     of_the_cluster(f"uid=mallory,{PEOPLE}", "changetype: add", *person("mallory", uid).splitlines()[1:])
     eventually(lambda: "mallory" in sh("getent", "passwd", "mallory", check=False), "she is back")
     sh("scancel", "--user=mallory")
+
+
+NO_GROUP = ("delete: memberUid", "memberUid: mallory")
+OTHER_GROUP = ("changetype: modify", "replace: gidNumber", "gidNumber: 65534")
+OWN_GROUP = ("changetype: modify", "replace: gidNumber", f"gidNumber: {GROUP_ID}")
+
+
+@contextlib.contextmanager
+def without_group() -> Iterator[None]:
+    """Meanwhile mallory is not in the group of the line in sudoers."""
+    group = f"cn={HPC_USERS},ou=groups,dc=cluster,dc=example"
+    of_the_cluster(f"uid=mallory,{PEOPLE}", *OTHER_GROUP)
+    of_the_cluster(group, "changetype: modify", *NO_GROUP)
+    yield
+    of_the_cluster(f"uid=mallory,{PEOPLE}", *OWN_GROUP)
+    of_the_cluster(group, "changetype: modify", *(word.replace("delete", "add") for word in NO_GROUP))
+    eventually(lambda: HPC_USERS in sh("id", "mallory"), "she is in it again")
+
+
+@contextlib.contextmanager
+def without_account() -> Iterator[None]:
+    """Meanwhile mallory has no account on the cluster; the fixture gives it back."""
+    of_the_cluster(f"uid=mallory,{PEOPLE}", "changetype: delete")
+    eventually(lambda: not sh("getent", "passwd", "mallory", check=False), "the account is gone")
+    yield
+
+
+@pytest.mark.parametrize(
+    ("lack", "words"),
+    [
+        (without_group, "sudo does not let it act as mallory"),
+        (without_account, "it knows nobody called mallory"),
+    ],
+)
+def test_who_may_log_in_but_has_no_place_on_the_hubs_host_is_told_so_at_once(
+    hub: Hub, mallory: str, lack: Callable[[], contextlib.AbstractContextManager[None]], words: str
+) -> None:
+    guest = Guest("mallory")
+    guest.enter(PASSWORDS["mallory"])
+    began = time.monotonic()
+    with lack():
+        answer = guest.spawn()
+        eventually(lambda: words in guest.http.get("/hub/spawn-pending/mallory").text, "she is told why", within_s=20)
+        page = answer.text + guest.http.get("/hub/home").text
+    guest.http.close()
+
+    assert time.monotonic() - began < 25
+    assert "Unhandled error" not in page
+    assert "mallory" not in sh("squeue", "--noheader", "--format=%u")
 
 
 def test_the_job_of_somebody_whose_account_is_gone_from_the_cluster_too_ends(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from portal.errors import SlurmUnavailable, SubmitRefused
+from portal.errors import AccountGone, ActingRefused, SlurmUnavailable, SubmitRefused
 from portal.slurm.accounting import JobEnd
 from portal.slurm.cluster import Cluster
 from portal.slurm.jobs import Phase, squeue_command
@@ -142,6 +142,67 @@ async def test_a_refusal_of_sbatch_comes_with_slurms_own_words() -> None:
 async def test_a_slurm_that_does_not_answer_is_not_a_refusal(answer: Result | RunError) -> None:
     with pytest.raises(SlurmUnavailable):
         await cluster(ScriptedSlurm(sudo=answer)).submit("alice", Submission("0" * 16, (), {}))
+
+
+SUDO_REFUSES = [
+    "sudo: a password is required\n",
+    "Sorry, user portal is not allowed to execute '/opt/portal-launch' as root on head.\n",
+    "portal is not in the sudoers file.\n",
+    "sudo: unable to resolve host head: Name or service not known\nSorry, user portal may not run sudo on head.\n",
+    "sudo: /opt/portal-launch: command not found\n",
+    "sudo: account validation failure, is your account locked?\n",
+    "sudo-rs: I'm sorry portal. I'm afraid I can't do that\n",
+]
+
+
+@pytest.mark.parametrize("words", SUDO_REFUSES)
+async def test_what_sudo_refuses_is_told_at_once_in_plain_words_and_no_job_is_looked_for(words: str) -> None:
+    slurm = ScriptedSlurm(sudo=Result(1, "", words))
+
+    with pytest.raises(ActingRefused) as refused:
+        await cluster(slurm).submit_or_find("root", Submission("0" * 16, (), {}))
+
+    assert {command[0] for command in slurm.ran} == {"sudo"}
+    assert len(slurm.ran) == 1
+    assert "on its host sudo does not let it act as root. Tell your administrator: `portal doctor --person root`" in (
+        refused.value.message
+    )
+    assert words.strip() in refused.value.detail
+
+
+async def test_who_has_no_account_on_this_host_is_told_so_at_once() -> None:
+    slurm = ScriptedSlurm(sudo=Result(1, "", "sudo: unknown user nobody-of-this-name\n"))
+
+    with pytest.raises(AccountGone, match="it knows nobody called nobody-of-this-name") as gone:
+        await cluster(slurm).submit_or_find("nobody-of-this-name", Submission("0" * 16, (), {}))
+
+    assert len(slurm.ran) == 1
+    assert "unknown user" in gone.value.detail
+
+
+@pytest.mark.parametrize("words", ["Traceback (most recent call last):\n", "sudo: unable to resolve host head\n", ""])
+async def test_a_launcher_that_died_may_have_submitted_the_job_so_it_is_looked_for(words: str) -> None:
+    slurm = ScriptedSlurm(sudo=Result(1, "", words), squeue=good("42\n"), scontrol_ping=good(UP))
+
+    assert await cluster(slurm).submit_or_find("root", Submission("0" * 16, (), {})) == "42"
+
+
+async def test_sudo_speaks_plain_english_whatever_the_hub_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Mapping[str, str] | None] = []
+
+    class Listening(ScriptedSlurm):
+        async def __call__(
+            self, argv: Sequence[str], stdin: str = "", env: Mapping[str, str] | None = None, timeout_s: float = 10
+        ) -> Result:
+            given.append(env)
+            return await super().__call__(argv, stdin, env, timeout_s)
+
+    monkeypatch.setenv("LANG", "de_DE.UTF-8")
+    await cluster(Listening(sudo=good('{"ok": true, "job_id": "42"}'))).submit("alice", Submission("0" * 16, (), {}))
+
+    (env,) = given
+    assert env is not None
+    assert env["LC_ALL"] == "C"
 
 
 async def test_finishing_answers_the_last_lines_of_the_log() -> None:

@@ -145,7 +145,7 @@ def test_every_line_is_aligned_and_only_what_is_not_ok_has_a_repair_below_it() -
 def test_marks_have_colours_on_a_terminal_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def one_check(path: str) -> list[Check]:
+    async def one_check(path: str, person: str) -> list[Check]:
         return [Check("Slurm", "warning", "slow", "Wait.")]
 
     monkeypatch.setattr(report, "examine", one_check)
@@ -162,7 +162,7 @@ def test_marks_have_colours_on_a_terminal_only(
 
 @pytest.mark.parametrize(("result", "status"), [("ok", 0), ("warning", 0), ("failed", 1)])
 def test_the_exit_status_is_1_when_something_failed(monkeypatch: pytest.MonkeyPatch, result: Any, status: int) -> None:
-    async def one_check(path: str) -> list[Check]:
+    async def one_check(path: str, person: str) -> list[Check]:
         return [Check("Slurm", result, "found")]
 
     monkeypatch.setattr(report, "examine", one_check)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from traitlets.config import Config
 
 from portal.administration import enter, role
 from portal.hub import config, variables
+from portal.hub.app import PortalHub
 
 SITE = """\
 [portal]
@@ -55,20 +54,16 @@ def test_administrators_have_the_portals_own_role_by_their_groups(
     assert c.JupyterHub.tornado_settings[enter.SETTING] is False
 
 
-def test_a_state_folder_that_was_copied_has_another_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So the copy never ends jobs of sessions that the first hub has started since."""
-    first = tmp_path / "first"
-    first.mkdir()
-    number = configured(first, monkeypatch).PortalHub.hub_id
-    assert config._hub_id(first / "state") == number, "a restart changes nothing"
-    shutil.copytree(first / "state", tmp_path / "copy")
+def test_everything_is_below_the_path_of_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.unit.test_hub_config.SITE", SITE + 'base_url = "/jupyter/"\n')
 
-    copied = config._hub_id(tmp_path / "copy")
+    hub = PortalHub(config=configured(tmp_path, monkeypatch))
+    hub.init_db()
+    hub.init_hub()
 
-    assert copied != number
-    assert config._hub_id(tmp_path / "copy") == copied
-    monkeypatch.setattr("portal.hub.config.os.uname", lambda: SimpleNamespace(nodename="elsewhere"))
-    assert config._hub_id(first / "state") != number
+    assert (hub.base_url, hub.hub_prefix) == ("/jupyter/", "/jupyter/hub/")
+    assert hub.hub.api_url.endswith(":8081/jupyter/hub/api")
+    assert not [value for value in hub.template_vars.values() if str(value).startswith("/hub/")]
 
 
 def test_an_administrators_own_file_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

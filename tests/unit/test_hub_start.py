@@ -13,7 +13,8 @@ from jupyterhub import orm
 from jupyterhub.spawner import SimpleLocalProcessSpawner
 from sqlalchemy import event
 
-from portal.hub.app import PortalHub, plain_rows
+from portal.hub.app import PortalHub
+from portal.hub.restart import plain_rows
 
 
 class Silent(SimpleLocalProcessSpawner):  # type: ignore[misc]

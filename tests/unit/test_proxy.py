@@ -53,6 +53,7 @@ class Portal:
         self.ports = {"port": free_port(), "proxy_port": free_port(), "hub_port": free_port()}
         self.options: dict[str, Any] = {}
         self.public_url = ""  # with a domain
+        self.base_url = "/"
         self.hubs: list[ApartProxy] = []
 
     @property
@@ -74,7 +75,7 @@ class Portal:
         pages = [str(ROOT / "templates" / "hub")]
         app = SimpleNamespace(
             hub=hub,
-            base_url="/",
+            base_url=self.base_url,
             subdomain_host=self.public_url,
             internal_ssl=False,
             template_paths=pages,
@@ -293,8 +294,9 @@ async def echo(portal: Portal) -> AsyncIterator[Callable[..., Awaitable[httpx.Re
     await started(hub)
     domain = urlsplit(portal.public_url).hostname
     session_port = free_port()
+    base = portal.base_url
     await hub.add_route("/", f"http://127.0.0.1:{portal.ports['hub_port']}", {"hub": True})
-    await hub.add_route(f"alice.{domain}/user/alice/", f"http://127.0.0.1:{session_port}", {"user": "alice"})
+    await hub.add_route(f"alice.{domain}{base}user/alice/", f"http://127.0.0.1:{session_port}", {"user": "alice"})
 
     async def ask(host: str, path: str, method: str = "GET", **headers: str) -> httpx.Response:
         async with httpx.AsyncClient(trust_env=False) as client:
@@ -388,6 +390,38 @@ class TestASiteWithAName:
         for port in ("", ":443", ":8000"):
             assert (await echo(f"portal.example.org{port}", "/hub/login")).text.startswith("hub\n")
             assert (await echo(f"alice.portal.example.org{port}", "/user/alice/lab")).text.startswith("alice\n")
+
+
+class TestASiteWithAPath:
+    """As behind a server that has other things at the same name."""
+
+    @pytest.fixture(autouse=True)
+    def _path(self, portal: Portal) -> None:
+        portal.public_url = "https://example.org"
+        portal.base_url = "/jupyter/"
+
+    async def test_a_session_is_at_its_persons_address_below_the_path(
+        self, echo: Callable[..., Awaitable[httpx.Response]]
+    ) -> None:
+        assert (await echo("alice.example.org", "/jupyter/user/alice/lab")).text.startswith("alice\n")
+        assert (await echo("bob.example.org", "/jupyter/user/alice/lab")).text.startswith("hub\n")
+        assert (await echo("10.1.2.3", "/jupyter/hub/health")).text.startswith("hub\n")
+        led = await echo("alice.example.org", "/jupyter/hub/home")
+        assert led.headers["location"] == "https://example.org/jupyter/hub/home"
+
+    async def test_a_program_with_a_token_reaches_the_session_below_the_path(
+        self, echo: Callable[..., Awaitable[httpx.Response]]
+    ) -> None:
+        answer = await echo("example.org", "/jupyter/user/alice/api", **TOKEN)
+
+        assert answer.text == "alice\nhost: alice.example.org"
+
+    async def test_who_is_told_the_portals_own_address_is_told_it_with_its_path(
+        self, echo: Callable[..., Awaitable[httpx.Response]]
+    ) -> None:
+        answer = await echo("gpubox", "/jupyter/hub/login", "POST", **BROWSER)
+
+        assert '<a href="https://example.org/jupyter">' in answer.text
 
 
 async def test_a_domain_that_changes_makes_it_another_proxy(portal: Portal, caplog: pytest.LogCaptureFixture) -> None:

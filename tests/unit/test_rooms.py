@@ -34,7 +34,8 @@ MAY_IMPORT = {
     "login": {"pure", "slurm", "hub", "administration"},
     "doctor": {"pure", "slurm", "hub", "login", "kernels"},
     "testing": {"pure", "slurm", "launcher"},
-    "cli": {"pure", "hub", "proxy", "singleuser", "kernels", "notebooks", "doctor"},
+    "commands": {"pure", "hub"},
+    "cli": {"pure", "commands", "hub", "proxy", "singleuser", "kernels", "notebooks", "doctor"},
     "spawners": {"pure", "slurm", "hub"},
 }
 ONLY_IN = {  # an outside thing, and the one place that owns it

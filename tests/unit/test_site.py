@@ -45,6 +45,8 @@ def test_the_limit_of_a_partition_is_the_smaller_of_its_own_and_the_sites(site: 
         ("portal", "zzz", 1, "portal.zzz: unknown key; known: title, bind, port"),
         ("portal", "port", 70000, "portal.port: 70000 is not possible; allowed: 65535 or less"),
         ("portal", "key", "a.pem", "portal.key: 'a.pem' is not possible; allowed: an absolute path, or ''"),
+        ("portal", "base_url", "/jupyter", "portal.base_url: '/jupyter' is not possible; allowed: a path that begins"),
+        ("portal", "base_url", "/a/../b/", "portal.base_url: '/a/../b/' is not possible; allowed: a path that begins"),
         ("session", "cores_per_gpu", "8", "session.cores_per_gpu: '8' is not possible; allowed: a whole number"),
         ("session", "hours_default", 0, "session.hours_default: 0 is not possible; allowed: 1 or more"),
         ("ldap", "servers", [], "ldap.servers: () is not possible; allowed: a list of at least 1"),

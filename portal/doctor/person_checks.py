@@ -1,0 +1,59 @@
+"""What one person needs on this host before a session can be started: `portal doctor --person NAME`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from portal.doctor.check import Check
+from portal.doctor.host_checks import hub_account
+from portal.errors import AccountGone, ActingRefused, PortalError
+from portal.site import Site
+from portal.slurm.runner import Result, Runner, is_account
+from portal.slurm.submission import LauncherAsPerson
+
+NOTHING = {"verb": "nothing"}  # portal-launch refuses it, which proves that it was reached
+
+
+async def person(name: str, site: Site, run: Runner) -> list[Check]:
+    """The person has an account here, and sudo starts the launcher as that person."""
+    what = f"person {name}"
+    if not await is_account(name):
+        repair = (
+            f"`getent passwd {name}` must answer here and on the nodes: let this host use the name service of\n"
+            "the nodes (sssd, nslcd). The name of the login is the name of the account."
+        )
+        return [Check(what, "failed", "no account on this host", repair)]
+    account = hub_account(site)
+    if not account:
+        return [Check(what, "warning", "not checked: the state folder has no owner yet", "Make that folder first.")]
+    return [Check(what, "ok", "has an account on this host"), await acting(name, account, site, run)]
+
+
+async def acting(name: str, account: str, site: Site, run: Runner) -> Check:
+    """The hub's account reaches the launcher as one person; nothing is done there."""
+    what = f"sudo as {name}"
+    launcher = LauncherAsPerson(site.portal.launcher, _as_account(account, run) if os.geteuid() == 0 else run)
+    try:
+        await launcher.call(name, NOTHING)
+    except (AccountGone, ActingRefused) as error:
+        repair = (
+            f"{account} may act as those whom its line in sudoers names: put {name} into that group (`id {name}`\n"
+            f'shows the groups), or widen the line: {account} ALL=(%PEOPLE, !root) NOPASSWD: {site.portal.launcher} ""'
+        )
+        return Check(what, "failed", error.detail, repair)
+    except PortalError as error:
+        repair = f"Run it by hand, as {account}: echo '{{}}' | sudo -n -H -u {name} -- {site.portal.launcher}"
+        return Check(what, "failed", error.detail, repair)
+    return Check(what, "ok", f"{account} may run the launcher as {name}, which answers")
+
+
+def _as_account(account: str, run: Runner) -> Runner:
+    """Run as the hub's account, for root."""
+
+    async def switched(
+        argv: Sequence[str], stdin: str = "", env: Mapping[str, str] | None = None, timeout_s: float = 10
+    ) -> Result:
+        return await run(("runuser", "-u", account, "--", *argv), stdin=stdin, env=env, timeout_s=timeout_s)
+
+    return switched

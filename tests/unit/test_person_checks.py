@@ -1,0 +1,76 @@
+"""The doctor's look at one person, on this host's own accounts; sudo is scripted."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from portal.doctor import report
+from portal.doctor.person_checks import person
+from portal.site import Site
+from portal.slurm.runner import Result
+from tests.unit.test_doctor import changed
+
+REACHED = Result(0, '{"ok": false, "message": "portal-launch: the verbs are submit and finish"}', "")
+REFUSED = Result(1, "", "Sorry, user portal is not allowed to execute '/opt/portal-launch' as root on head.\n")
+BROKEN = Result(1, "", "Traceback (most recent call last):\n")
+
+
+class OnlySudo:
+    """Answers sudo, and remembers how it was called."""
+
+    def __init__(self, answer: Result) -> None:
+        self.answer = answer
+        self.ran: list[tuple[str, ...]] = []
+
+    async def __call__(
+        self, argv: Sequence[str], stdin: str = "", env: Mapping[str, str] | None = None, timeout_s: float = 10
+    ) -> Result:
+        self.ran.append(tuple(argv))
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "result", "said"),
+    [
+        (REACHED, "ok", "which answers"),
+        (REFUSED, "failed", "is not allowed to execute"),
+        (REFUSED, "failed", 'ALL=(%PEOPLE, !root) NOPASSWD: /opt/dsportal/bin/portal-launch ""'),
+        (BROKEN, "failed", "echo '{}' | sudo -n -H -u root -- /opt/dsportal/bin/portal-launch"),
+    ],
+)
+async def test_the_launcher_is_really_reached_as_the_person_and_does_nothing(
+    monkeypatch: pytest.MonkeyPatch, answer: Result, result: str, said: str
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 961)
+
+    has_account, acts = await person("root", Site(), OnlySudo(answer))
+
+    assert (has_account.result, acts.result) == ("ok", result)
+    assert said in f"{acts.found} {acts.repair}"
+
+
+async def test_root_asks_as_the_owner_of_the_state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    run = OnlySudo(REACHED)
+
+    await person("root", changed(Site(), state_folder=str(tmp_path)), run)
+
+    assert run.ran[0][:5] == ("runuser", "-u", getpass.getuser(), "--", "sudo")
+
+
+async def test_who_has_no_account_here_is_told_where_one_comes_from(tmp_path: Path) -> None:
+    (found,) = await person("nobody-of-this-name", Site(), OnlySudo(REACHED))
+
+    assert found.result == "failed"
+    assert "`getent passwd nobody-of-this-name` must answer here and on the nodes" in found.repair
+
+
+async def test_the_person_has_lines_in_the_doctors_list_when_one_is_named(tmp_path: Path) -> None:
+    checks = await report.examine(str(tmp_path / "none.toml"), OnlySudo(REACHED), person="walter")
+
+    assert [check.found for check in checks if check.what == "person walter"] == ["not checked"]
