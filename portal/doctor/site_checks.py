@@ -9,11 +9,11 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from portal.directory.conversation import ServerFault
 from portal.doctor.check import Check, dated
 from portal.errors import KernelError, SiteError
 from portal.kernels import specs
 from portal.login.accounts import ServiceAccount
-from portal.login.conversation import ServerFault
 from portal.login.directory import Directory
 from portal.settings.kernel_tables import KernelTable
 from portal.settings.ldap_table import LdapTable

@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from portal.directory import entries
+from portal.directory.conversation import ServerFault, Servers
+from portal.directory.searches import Attributes, bind, filled, groups_of, is_success, search, sees_any
 from portal.errors import DirectoryUnavailable
-from portal.login import entries
-from portal.login.conversation import ServerFault, Servers
-from portal.login.searches import Attributes, bind, filled, groups_of, is_success, search, sees_any
 from portal.login.secret import read_secret
 from portal.settings.ldap_table import LdapTable
 from portal.site import Standing

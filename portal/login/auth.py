@@ -23,10 +23,10 @@ from traitlets.config import Config
 from portal.addresses import Network, client_of, networks
 from portal.administration import again
 from portal.administration.enter import EnterHandler
+from portal.directory.conversation import UNAVAILABLE
 from portal.errors import DirectoryError, DirectoryUnavailable, LoginRefused, SiteError
 from portal.login.access import Access
 from portal.login.attempts import Attempts, TooManyAttempts
-from portal.login.conversation import UNAVAILABLE
 from portal.login.directory import NAME, REFUSED, Directory, check_spelling
 from portal.login.secret import read_secret
 from portal.settings.ldap_table import LdapTable

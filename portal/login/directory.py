@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
+from portal.directory.conversation import ServerFault, Servers
+from portal.directory.searches import REFUSALS, bind, dn_of, groups_of, is_success
 from portal.errors import LoginRefused, NotAllowed
-from portal.login.conversation import ServerFault, Servers
-from portal.login.searches import REFUSALS, bind, dn_of, groups_of, is_success
 from portal.settings.ldap_table import LdapTable
 from portal.site import Identity
 

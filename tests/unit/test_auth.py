@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from portal.directory.conversation import UNAVAILABLE
 from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed, PortalError, SiteError
 from portal.login import auth
 from portal.login.access import Access
@@ -31,7 +32,6 @@ from portal.login.auth import (
     LDAPAuthenticator,
     Refusal,
 )
-from portal.login.conversation import UNAVAILABLE
 from portal.login.directory import REFUSED
 from portal.settings.ldap_table import LdapTable
 from portal.site import Identity, load

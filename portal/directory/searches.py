@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from portal.login.conversation import ServerFault
+from portal.directory.conversation import ServerFault
 from portal.settings.ldap_table import LdapTable
 
-with warnings.catch_warnings():  # as in portal.login.conversation
+with warnings.catch_warnings():  # as in portal.directory.conversation
     warnings.simplefilter("ignore", DeprecationWarning)
     import ldap3
     from ldap3.core import results
