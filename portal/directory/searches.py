@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from portal.directory.conversation import ServerFault
+from portal.directory.verdicts import POLICY_CONTROL, Verdict, verdict
 from portal.settings.ldap_table import LdapTable
 
 with warnings.catch_warnings():  # as in portal.directory.conversation
@@ -21,15 +22,6 @@ Attributes = dict[str, list[bytes]]  # by their names in small letters
 
 PAGE_SIZE = 500
 PAGES_MAX = 20
-# Result codes (RFC 4511 §4.1.9) with which servers refuse one person; 19 and 53 are locked accounts of 389-ds.
-REFUSALS = {
-    results.RESULT_CONSTRAINT_VIOLATION,
-    results.RESULT_NO_SUCH_OBJECT,
-    results.RESULT_INAPPROPRIATE_AUTHENTICATION,
-    results.RESULT_INVALID_CREDENTIALS,
-    results.RESULT_INSUFFICIENT_ACCESS_RIGHTS,
-    results.RESULT_UNWILLING_TO_PERFORM,
-}
 # A search that ends with these has found what the one who asks may see.
 _FOUND_PART = {
     results.RESULT_TIME_LIMIT_EXCEEDED,
@@ -57,16 +49,10 @@ class Found:
     unfinished: str = ""
 
 
-def bind(connection: ldap3.Connection) -> tuple[int, str]:
-    """Log in: the result code, and the server's words."""
-    connection.bind(read_server_info=False)
-    result = connection.result
-    return result["result"], f"{result['description']} {result.get('message') or ''}".strip()[:200]
-
-
-def is_success(code: int) -> bool:
-    """Whether a result code is that of success."""
-    return code == results.RESULT_SUCCESS
+def bind(connection: ldap3.Connection) -> Verdict:
+    """Log in, asking for the password's state as well."""
+    connection.bind(read_server_info=False, controls=[(POLICY_CONTROL, False, None)])
+    return verdict(connection.result)
 
 
 def search(connection: ldap3.Connection, base: str, wanted: str, attributes: list[str], **options: Any) -> Found:

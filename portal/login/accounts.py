@@ -14,7 +14,8 @@ from typing import Any
 
 from portal.directory import entries
 from portal.directory.conversation import ServerFault, Servers
-from portal.directory.searches import Attributes, bind, filled, groups_of, is_success, search, sees_any
+from portal.directory.searches import Attributes, bind, filled, groups_of, search, sees_any
+from portal.directory.verdicts import Verdict
 from portal.errors import DirectoryUnavailable
 from portal.login.secret import read_secret
 from portal.settings.ldap_table import LdapTable
@@ -90,9 +91,9 @@ class ServiceAccount:
     @contextlib.contextmanager
     def _logged_in(self, server: str, password: str) -> Iterator[Any]:
         with self._servers.conversation(server, self._settings.bind_dn, password) as connection:
-            code, answer = bind(connection)
-            if not is_success(code):
-                raise ServerFault(f"it does not let ldap.bind_dn in: {answer}")
+            verdict = bind(connection)
+            if not verdict.is_right:
+                raise ServerFault(f"it does not let ldap.bind_dn in: {verdict.answer}{_password_of(verdict)}")
             yield connection
 
     def _people(self, connection: Any, names: Sequence[str]) -> dict[str, Attributes]:
@@ -135,6 +136,11 @@ class ServiceAccount:
         members = self._settings.group_filter.replace("{dn}", "*").replace("{username}", "*")
         if groups and not sees_any(connection, self._settings.group_base, members):
             raise ServerFault(f"ldap.bind_dn sees no group with members below {self._settings.group_base}")
+
+
+def _password_of(verdict: Verdict) -> str:
+    """What is the matter with the account's password, beside the server's words."""
+    return f" (its password: {verdict.trouble.partition(':')[0]})" if verdict.trouble else ""
 
 
 def portions(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from datetime import datetime
 
 from portal.directory.conversation import ServerFault, Servers
-from portal.directory.searches import REFUSALS, bind, dn_of, groups_of, is_success
+from portal.directory.searches import bind, dn_of, groups_of
+from portal.directory.verdicts import Verdict
 from portal.errors import LoginRefused, NotAllowed
 from portal.settings.ldap_table import LdapTable
 from portal.site import Identity
@@ -87,13 +88,7 @@ class Directory:
     def _log_in(self, server: str, name: str, password: str) -> frozenset[str]:
         """Log in to one server as the person, and answer the names of the person's groups."""
         with self._servers.conversation(server, dn_of(self._settings, name), password) as connection:
-            code, answer = bind(connection)
-            if code in REFUSALS:
-                self._servers.is_good(server)
-                raise LoginRefused(REFUSED, detail=f"{server}: {answer}")
-            if not is_success(code):  # busy, broken, or a referral, which is never followed
-                raise ServerFault(f"it answered the login with {answer}")
-            self._servers.is_good(server)
+            self._judge(server, bind(connection))
             if not self._settings.group_base:
                 return frozenset()
             groups, unfinished = groups_of(connection, self._settings, name)
@@ -101,6 +96,18 @@ class Directory:
                 base = self._settings.group_base
                 self._log.warning("LDAP: the search for the groups of %s in %s ended with %s", name, base, unfinished)
             return groups
+
+    def _judge(self, server: str, verdict: Verdict) -> None:
+        """Go on after the right password alone."""
+        if not verdict.is_right and not verdict.is_refusal and not verdict.trouble:
+            # busy, broken, or a referral, which is never followed
+            raise ServerFault(f"it answered the login with {verdict.answer}")
+        self._servers.is_good(server)
+        if verdict.trouble:
+            detail = f"{server}: {verdict.answer}; the password is right, but {verdict.trouble.partition(':')[0]}"
+            raise NotAllowed(f"Your password is right, but {verdict.trouble}.", detail=detail)
+        if verdict.is_refusal:
+            raise LoginRefused(REFUSED, detail=f"{server}: {verdict.answer}")
 
 
 def check_spelling(name: str, password: str) -> None:

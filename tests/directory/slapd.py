@@ -14,6 +14,8 @@ PEOPLE, GROUPS = f"ou=people,{BASE}", f"ou=groups,{BASE}"
 # A folder of people whose DN needs escaping both in a DN and in a filter.
 ODD_PEOPLE = f"ou=staff (old*)\\, kept,{BASE}"
 PASSWORDS = {"alice": "alice-pw", "bob": " blanks and ümläuts ", "mallory": "mallory-pw", "locked": "locked-pw"}
+# Whose right password is not enough: by slapo-ppolicy(5), it was reset, or its time is over.
+WAITING = {"reset": "reset-pw", "expired": "expired-pw"}
 ADMIN_PASSWORD = "admin-pw"
 # Accounts that may read the directory: all of it, all but people, all but who is in a group.
 SERVICES = {"portal": "portal-pw", "sees-nobody": "nobody-pw", "sees-no-member": "member-pw"}
@@ -104,6 +106,7 @@ def ldif(rogue: str) -> str:
     """The directory; ``rogue`` is where its references to other servers point."""
     people = {name: f"uid={name},{PEOPLE}" for name in PASSWORDS}
     odd = f"uid=zoe,{ODD_PEOPLE}"
+    waiting = [f"uid={name},{PEOPLE}" for name in WAITING]
     locked = ("pwdAccountLockedTime: 000001010000Z",)
     return "".join(
         [
@@ -114,7 +117,12 @@ def ldif(rogue: str) -> str:
             entry(
                 f"cn=policy,{BASE}",
                 *("objectClass: device", "objectClass: pwdPolicy", "cn: policy"),
-                *("pwdAttribute: userPassword", "pwdLockout: TRUE"),
+                *("pwdAttribute: userPassword", "pwdLockout: TRUE", "pwdMustChange: TRUE"),
+            ),
+            entry(
+                f"cn=short,{BASE}",
+                *("objectClass: device", "objectClass: pwdPolicy", "cn: short"),
+                *("pwdAttribute: userPassword", "pwdMaxAge: 60"),
             ),
             *(
                 person(name, PEOPLE, f"userPassword: {word}", *(locked if name == "locked" else ()))
@@ -123,6 +131,13 @@ def ldif(rogue: str) -> str:
             ),
             person("bob", PEOPLE, "userPassword:: IGJsYW5rcyBhbmQgw7xtbMOkdXRzIA=="),
             person("nopassword", PEOPLE),
+            person("reset", PEOPLE, f"userPassword: {WAITING['reset']}", "pwdReset: TRUE"),
+            person(
+                "expired",
+                PEOPLE,
+                *(f"userPassword: {WAITING['expired']}", "pwdChangedTime: 20240101000000Z"),
+                f"pwdPolicySubentry: cn=short,{BASE}",
+            ),
             person("zoe", ODD_PEOPLE, "userPassword: zoe-pw"),
             *(
                 entry(
@@ -132,7 +147,7 @@ def ldif(rogue: str) -> str:
                 )
                 for name, word in SERVICES.items()
             ),
-            group("jupyter", people["alice"], people["bob"], people["locked"], odd),
+            group("jupyter", people["alice"], people["bob"], people["locked"], odd, *waiting),
             group("portal-admins", people["bob"]),
             group("others", people["mallory"]),
             *(group(f"many{number:04}", people["bob"]) for number in range(1200)),

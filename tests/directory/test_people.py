@@ -12,7 +12,7 @@ import pytest
 from portal.errors import LoginRefused, NotAllowed
 from portal.login.directory import REFUSED, Directory
 from portal.site import Identity
-from tests.directory.slapd import ODD_PEOPLE, PASSWORDS, PEOPLE, Slapd
+from tests.directory.slapd import ODD_PEOPLE, PASSWORDS, PEOPLE, WAITING, Slapd
 from tests.inside import eventually, sh
 
 Directories = Callable[..., Directory]
@@ -130,3 +130,17 @@ def test_an_empty_password_is_what_this_slapd_would_take(slapd: Slapd) -> None:
     anonymous = ["ldapwhoami", "-x", "-H", slapd.url, "-D", f"uid=alice,{PEOPLE}", "-w", ""]
 
     assert "anonymous" in sh(*anonymous)
+
+
+@pytest.mark.parametrize("groups", [{}, {"allowed_groups": (), "group_base": ""}], ids=["groups", "no groups"])
+@pytest.mark.parametrize(("name", "words"), [("reset", "it must be changed"), ("expired", "it has expired")])
+def test_a_right_password_that_must_be_changed_is_said_to_be_so_and_does_not_log_in(
+    directory: Directories, slapd: Slapd, name: str, words: str, groups: dict[str, object]
+) -> None:
+    with pytest.raises(NotAllowed, match=words) as caught:
+        directory(slapd.url, **groups).verify(name, WAITING[name])
+
+    assert "group" not in caught.value.message
+    with pytest.raises(LoginRefused) as refused:
+        directory(slapd.url, **groups).verify(name, "wrong")
+    assert refused.value.message == REFUSED
