@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,8 +50,12 @@ class Found:
     unfinished: str = ""
 
 
-def bind(connection: ldap3.Connection) -> Verdict:
-    """Log in, asking for the password's state as well."""
+def bind(connection: ldap3.Connection, dn: str = "", password: str = "") -> Verdict:
+    """Log in, asking for the password's state as well; as somebody else than the connection is for, if given."""
+    if dn:
+        connection.user = dn
+        connection.password = password.encode()  # as portal.directory.conversation sends it
+        connection.authentication = "SIMPLE"
     connection.bind(read_server_info=False, controls=[(POLICY_CONTROL, False, None)])
     return verdict(connection.result)
 
@@ -93,23 +98,31 @@ def sees_any(connection: ldap3.Connection, base: str, wanted: str) -> bool:
     return any(_entries(connection.response or ()))
 
 
-def filled(template: str, name: str, dn: str) -> str:
-    """A filter of the settings, filled in for one person."""
-    return template.replace("{dn}", escape_filter_chars(dn)).replace("{username}", escape_filter_chars(name))
+def read(connection: ldap3.Connection, dn: str, attributes: list[str]) -> Entry | None:
+    """One entry; ``None``: it is not there, or not for the one who asks."""
+    found = search(connection, dn, "(objectClass=*)", attributes, search_scope="BASE")
+    return found.entries[0] if found.entries else None
+
+
+def filled(template: str, name: str, dn: str, login: str = "") -> str:
+    """A filter of the settings, filled in for one person; in one pass, so that no value is filled in itself."""
+    values = {"{dn}": dn, "{username}": name, "{login}": login}
+    return re.sub(r"\{(?:dn|username|login)\}", lambda found: escape_filter_chars(values[found[0]]), template)
+
+
+def one_of(attribute: str, values: Iterable[str]) -> str:
+    """A filter for entries with one of these values."""
+    return "(|" + "".join(f"({attribute}={escape_filter_chars(value)})" for value in values) + ")"
+
+
+def escaped_bytes(value: bytes) -> str:
+    """A value that is no text, for a filter (RFC 4515 §3)."""
+    return "".join(f"\\{byte:02x}" for byte in value)
 
 
 def dn_of(settings: LdapTable, name: str) -> str:
-    """The DN of a person."""
+    """The DN of a person, made of the name."""
     return settings.user_dn.replace("{username}", escape_rdn(name))
-
-
-def groups_of(connection: ldap3.Connection, settings: LdapTable, name: str) -> tuple[frozenset[str], str]:
-    """The names of a person's groups, and the server's word when these are not all of them."""
-    wanted = filled(settings.group_filter, name, dn_of(settings, name))
-    found = search(connection, settings.group_base, wanted, [settings.group_attribute])
-    attribute = settings.group_attribute.lower()
-    names = {text for entry in found.entries for text in texts(entry.attributes, attribute)}
-    return frozenset(names), found.unfinished
 
 
 def texts(attributes: Attributes, name: str) -> list[str]:

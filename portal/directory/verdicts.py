@@ -20,7 +20,8 @@ REFUSALS = {19, 32, 48, _INVALID_CREDENTIALS, 50, 53}
 POLICY_CONTROL = "1.3.6.1.4.1.42.2.27.8.5.1"
 # draft-vchu-ldap-pwd-policy-00: 389-ds lets a password that must be changed in, and says so by this.
 _EXPIRED_CONTROL = "2.16.840.1.113730.3.4.4"
-_EXPIRED, _CHANGE_AFTER_RESET = 0, 2  # PasswordPolicyResponseValue.error
+_EXPIRED = 0  # PasswordPolicyResponseValue.error
+_CHANGE_AFTER_RESET = 2
 
 MUST_CHANGE = "it must be changed before you can log in: change it as your site says, and log in again"
 EXPIRED = "it has expired: change it as your site says, and log in again"

@@ -26,6 +26,7 @@ from portal.hub import database, variables
 from portal.hub.context import RESUMER
 from portal.proxy import proxy_process
 from portal.session_state import TokenSeal
+from portal.settings.groups import label
 from portal.site import Site, load
 
 POLL_EVERY_S = 60  # the hub watches all sessions together, and much more often (PortalHub.watch)
@@ -76,7 +77,7 @@ def configure(c: Any, site: Site, site_file: str) -> None:
     c.PortalHub.end_sessions_of_leavers = site.session.when_person_leaves == "stop"
     c.JupyterHub.services = [{"name": RESUMER, "api_token": secrets.token_hex(32)}]
     resumer = {"name": RESUMER, "services": [RESUMER], "scopes": ["servers", "read:users:name"]}
-    c.JupyterHub.load_roles = [resumer, role.role(site.ldap.admin_groups if site.ldap else ())]
+    c.JupyterHub.load_roles = [resumer, role.role(map(label, site.ldap.admin_groups) if site.ldap else ())]
     _internal_ssl(c, site)
     _sessions(c, site)
 

@@ -166,15 +166,24 @@ def ldif(rogue: str) -> str:
 class Slapd:
     """One slapd with the test directory on free ports; its log tells what reached it."""
 
-    def __init__(self, folder: Path, certificate: tuple[Path, Path] | None, rogue: str = "ldap://127.0.0.1:9") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        certificate: tuple[Path, Path] | None,
+        rogue: str = "ldap://127.0.0.1:9",
+        tree: str = "",
+        schema: str = FOREIGN,
+    ) -> None:
         self.folder = folder
+        self._suffix = tree.partition("dn: ")[2].partition("\n")[0] or BASE
+        self._schema = schema
         self.port, self.tls_port = free_port(), free_port()
         self.url, self.tls_url = f"ldap://127.0.0.1:{self.port}", f"ldaps://127.0.0.1:{self.tls_port}"
         self._addresses = f"{self.url}/ {self.tls_url}/" if certificate else f"{self.url}/"
         self._process: subprocess.Popen[bytes] | None = None
         (folder / "data").mkdir(parents=True)
         (folder / "slapd.conf").write_text(self._conf(certificate))
-        (folder / "people.ldif").write_text(ldif(rogue))
+        (folder / "people.ldif").write_text(tree or ldif(rogue))
         sh("slapadd", "-q", "-f", str(folder / "slapd.conf"), "-l", str(folder / "people.ldif"))
 
     def _conf(self, certificate: tuple[Path, Path] | None) -> str:
@@ -183,10 +192,10 @@ class Slapd:
         )
         tls = f"TLSCertificateFile {certificate[0]}\nTLSCertificateKeyFile {certificate[1]}\n" if certificate else ""
         return (
-            f"{schemas}{FOREIGN}modulepath /usr/lib/ldap\nmoduleload back_mdb.la\nmoduleload ppolicy.la\n{tls}"
+            f"{schemas}{self._schema}modulepath /usr/lib/ldap\nmoduleload back_mdb.la\nmoduleload ppolicy.la\n{tls}"
             # What makes an empty password dangerous: slapd then answers it with success.
             "allow bind_anon_cred bind_anon_dn\nsizelimit unlimited\n"
-            f'database mdb\nsuffix "{BASE}"\nrootdn "cn=admin,{BASE}"\nrootpw {ADMIN_PASSWORD}\n'
+            f'database mdb\nsuffix "{self._suffix}"\nrootdn "cn=admin,{self._suffix}"\nrootpw {ADMIN_PASSWORD}\n'
             f"directory {self.folder}/data\nmaxsize 104857600\n"
             f'overlay ppolicy\nppolicy_default "cn=policy,{BASE}"\n'
             "access to attrs=userPassword by anonymous auth by * none\n"
@@ -198,7 +207,7 @@ class Slapd:
     def change(self, dn: str, *lines: str) -> None:
         """Change an entry as the directory's administrator: the lines of LDIF below its DN."""
         subprocess.run(
-            ["ldapmodify", "-x", "-H", self.url, "-D", f"cn=admin,{BASE}", "-w", ADMIN_PASSWORD],
+            ["ldapmodify", "-x", "-H", self.url, "-D", f"cn=admin,{self._suffix}", "-w", ADMIN_PASSWORD],
             input="\n".join([f"dn: {dn}", *lines, ""]),
             text=True,
             check=True,

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from portal.directory.conversation import UNAVAILABLE
+from portal.directory.names import LoginName, NameRule, login_name
 from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed, PortalError, SiteError
 from portal.login import auth
 from portal.login.access import Access
@@ -56,6 +57,12 @@ class FakeDirectory:
         self.full = threading.Event()
         self._lock = threading.Lock()
 
+    def login_name(self, typed: object) -> LoginName | None:
+        return login_name(NameRule(), typed)
+
+    def confirm(self, name: str, password: str) -> Identity:
+        return self.verify(name, password)
+
     def verify(self, name: str, password: str) -> Identity:
         with self._lock:
             self.asked += 1
@@ -91,6 +98,11 @@ def login(name: str = "alice", word: str = "right") -> dict[str, str]:
     return {"username": name, "password": word}
 
 
+async def has_account(name: str) -> str:
+    """This host has an account of every name."""
+    return name
+
+
 @pytest.fixture
 def directory() -> Iterator[FakeDirectory]:
     made = FakeDirectory()
@@ -105,6 +117,7 @@ def authenticator(directory: FakeDirectory, tmp_path: Path) -> LDAPAuthenticator
     made.log = logging.getLogger("test.auth")
     made.__dict__["directory"] = directory
     made.__dict__["access"] = Access(LDAP, tmp_path, made.log, look=lambda names: {})
+    made.account_of = has_account
     made.pause = lambda delay: asyncio.sleep(0)  # refusals are answered late, see below; no test waits for that
     return made
 
