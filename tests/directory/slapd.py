@@ -131,6 +131,7 @@ def ldif(rogue: str) -> str:
             ),
             person("bob", PEOPLE, "userPassword:: IGJsYW5rcyBhbmQgw7xtbMOkdXRzIA=="),
             person("nopassword", PEOPLE),
+            person("no-account-here", PEOPLE, "userPassword: right-pw"),
             person("reset", PEOPLE, f"userPassword: {WAITING['reset']}", "pwdReset: TRUE"),
             person(
                 "expired",
@@ -147,7 +148,15 @@ def ldif(rogue: str) -> str:
                 )
                 for name, word in SERVICES.items()
             ),
-            group("jupyter", people["alice"], people["bob"], people["locked"], odd, *waiting),
+            group(
+                "jupyter",
+                people["alice"],
+                people["bob"],
+                people["locked"],
+                odd,
+                *waiting,
+                f"uid=no-account-here,{PEOPLE}",
+            ),
             group("portal-admins", people["bob"]),
             group("others", people["mallory"]),
             *(group(f"many{number:04}", people["bob"]) for number in range(1200)),

@@ -103,7 +103,7 @@ def test_a_dn_with_odd_characters_is_escaped_in_the_filter(directory: Directorie
 def test_groups_that_cannot_be_searched_are_none_and_told_to_the_log(
     directory: Directories, slapd: Slapd, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING), pytest.raises(NotAllowed):
+    with caplog.at_level(logging.WARNING), pytest.raises(NotAllowed, match="did not show your groups"):
         directory(slapd.url, group_base="ou=missing,dc=cluster,dc=example").verify("alice", "alice-pw")
 
     assert "ou=missing,dc=cluster,dc=example ended with noSuchObject" in caplog.text

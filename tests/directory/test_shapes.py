@@ -95,6 +95,15 @@ def test_the_recipe_logs_a_person_in_with_all_groups_and_sees_who_left(
         assert found["nobody"] == Standing("not in the directory any more")
 
 
+def test_a_filter_with_a_matching_rule_finds_groups_and_the_account_that_asks_is_no_blind_one(table: Table) -> None:
+    """The form of Active Directory's rule for groups of groups, with the rule that slapd has: 2.5.13.1."""
+    rule = "(&(objectClass=group)(member:2.5.13.1:={dn}))"
+    settings = table(AD, group_by="search", group_filter=rule, nested_groups=False, allowed_groups=("Team A",))
+
+    assert Directory(settings).verify("asmith", "right-pw").groups == {"Team A", "Domain Users"}
+    ServiceAccount(settings).check(settings.servers[0])
+
+
 @pytest.mark.parametrize("bind_dn", ["", "as the recipe says"])
 def test_groups_told_by_the_entry_of_a_made_dn_are_read_by_the_person(table: Table, bind_dn: str) -> None:
     where = {"user_base": (), "user_dn": "uid={username},cn=users,cn=accounts,dc=ipa,dc=example"}
