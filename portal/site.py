@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError
 
 from portal.errors import SiteError
 from portal.settings import faults
+from portal.settings.groups import labels
 from portal.settings.kernel_tables import KernelsTable, KernelTable
 from portal.settings.ldap_table import LdapTable
 from portal.settings.portal_tables import ClusterTable, PortalTable
@@ -65,8 +66,13 @@ class Site(Table):
 
     def offered_to(self, identity: Identity) -> tuple[PartitionTable, ...]:
         """The partitions that this person may use, the default one first."""
-        open_to = [p for p in self.partitions if not p.groups or identity.groups & set(p.groups)]
+        open_to = [p for p in self.partitions if not p.groups or identity.groups & labels(p.groups)]
         return tuple(sorted(open_to, key=lambda p: not p.default))
+
+    @property
+    def groups_of_partitions(self) -> tuple[str, ...]:
+        """The groups that partitions are kept for, as the settings name them."""
+        return tuple(group for partition in self.partitions for group in partition.groups)
 
     def partition(self, name: str) -> PartitionTable:
         """The partition called ``name``; raises ``KeyError`` when the site has none."""
@@ -166,10 +172,7 @@ def _contradictions(site: Site) -> Iterator[str]:
         yield "portal.redirect_port: there is no HTTPS to lead to; allowed: 0, or certificate and key beside it"
     if site.portal.redirect_port in (site.portal.port, site.portal.hub_port, site.portal.proxy_port):
         yield f"portal.redirect_port: {site.portal.redirect_port} is another port of the portal; allowed: a free one"
-    if site.ldap and (site.ldap.allowed_groups or site.ldap.admin_groups) and not site.ldap.group_base:
-        yield "ldap.group_base: missing; allowed_groups and admin_groups are looked up below it"
-    if site.ldap and bool(site.ldap.bind_dn) != bool(site.ldap.bind_password_file):
-        yield "ldap.bind_dn, ldap.bind_password_file: one needs the other; allowed: both or neither"
-    if site.ldap and site.ldap.bind_dn and not site.ldap.people:
-        form = "a DN that begins with ATTRIBUTE={username}, and has it once"
-        yield f"ldap.user_dn: {site.ldap.user_dn!r} is not possible with bind_dn; allowed: {form}"
+    if site.ldap:
+        yield from site.ldap.contradictions()
+    if site.ldap and site.ldap.capitals == "keep" and site.portal.domain:
+        yield "ldap.capitals: 'keep' is not possible with portal.domain: host names have no capitals; allowed: 'lower'"

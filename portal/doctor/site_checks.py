@@ -8,11 +8,11 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from portal.directory.conversation import ServerFault
 from portal.doctor.check import Check, dated
 from portal.errors import KernelError, SiteError
 from portal.kernels import specs
 from portal.login.accounts import ServiceAccount
-from portal.login.conversation import ServerFault
 from portal.login.directory import Directory
 from portal.settings.kernel_tables import KernelTable
 from portal.settings.ldap_table import LdapTable
@@ -139,11 +139,29 @@ def partition(offered: PartitionTable, hours: int, known: Mapping[str, nodes.Par
 async def ldap(site: Site, run: Runner) -> Sequence[Check]:
     """Every LDAP server answers inside TLS with a certificate that is trusted and in date."""
     if site.ldap is None:
-        repair = "Add the table [ldap] to the settings: nobody can log in without it."
-        return [Check("LDAP", "failed", "the settings name no server", repair)]
+        return [await asyncio.to_thread(other_authenticator, site.portal.extra_config)]
     directory = Directory(site.ldap)
     checks = (asyncio.to_thread(ldap_server, directory, site.ldap, server) for server in site.ldap.servers)
     return [*await asyncio.gather(*checks), await asyncio.to_thread(who_left, site.ldap)]
+
+
+def other_authenticator(folder: str) -> Check:
+    """Without the table ``[ldap]``: the site's own configuration sets another authenticator, after the site's rules."""
+    texts = {file: file.read_text() for file in sorted(Path(folder).glob("*.py"))} if folder else {}
+    setting = [
+        file for file, text in texts.items() if re.search(r"^[^#\n]*\bauthenticator_class\b", text, re.MULTILINE)
+    ]
+    if not setting:
+        repair = (
+            "Add the table [ldap] to the settings, or another authenticator to portal.extra_config\n"
+            "(docs/howto/ldap.md): nobody can log in without."
+        )
+        return Check("LDAP", "failed", "the settings name no server", repair)
+    found = f"not asked: {setting[-1]} sets another authenticator; nobody is noticed who leaves"
+    if not any("SiteRules" in text for text in texts.values()):
+        repair = "Put portal.login.other.SiteRules before it; see docs/howto/ldap.md."
+        return Check("LDAP", "warning", f"{found}, and no name is checked against the accounts of this host", repair)
+    return Check("LDAP", "ok", found)
 
 
 def ldap_server(directory: Directory, settings: LdapTable, server: str) -> Check:

@@ -26,6 +26,7 @@ from portal.hub import database, needed, state_place, variables
 from portal.hub.context import RESUMER
 from portal.proxy import proxy_process
 from portal.session_state import TokenSeal
+from portal.settings.groups import label
 from portal.site import Site, load
 
 POLL_EVERY_S = 60  # the hub watches all sessions together, and much more often (PortalHub.watch)
@@ -76,7 +77,8 @@ def configure(c: Any, site: Site, site_file: str) -> None:
     c.PortalHub.launcher = site.portal.launcher
     c.PortalHub.end_sessions_of_leavers = site.session.when_person_leaves == "stop"
     c.JupyterHub.services = [{"name": RESUMER, "api_token": secrets.token_hex(32)}]
-    c.JupyterHub.load_roles = [needed.resumer_role(), role.role(site.ldap.admin_groups if site.ldap else ())]
+    admins = map(label, site.ldap.admin_groups) if site.ldap else ()
+    c.JupyterHub.load_roles = [needed.resumer_role(), role.role(admins)]
     _internal_ssl(c, site)
     _sessions(c, site)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -35,12 +35,20 @@ class Access:
         state_folder: where it is kept when their passwords were set.
         log: the hub's log.
         look: the source; a seam for tests.
+        mentioned: groups that other tables of the settings name.
     """
 
-    def __init__(self, settings: LdapTable, state_folder: Path, log: logging.Logger, look: Look | None = None) -> None:
+    def __init__(
+        self,
+        settings: LdapTable,
+        state_folder: Path,
+        log: logging.Logger,
+        look: Look | None = None,
+        mentioned: Collection[str] = (),
+    ) -> None:
         self._log = log
         self._host = None if settings.bind_dn or look else SystemAccounts(settings.allowed_groups)
-        source = look or (self._host.look if self._host else ServiceAccount(settings, log).look)
+        source = look or (self._host.look if self._host else ServiceAccount(settings, log, mentioned=mentioned).look)
         self.people = People(source, log)
         self.passwords = PasswordTimes(state_folder)
 

@@ -8,14 +8,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from portal.directory import entries, persons
+from portal.directory.conversation import ServerFault, Servers
+from portal.directory.groups import groups_of
+from portal.directory.persons import Person
+from portal.directory.searches import bind, one_of, search, sees_any
+from portal.directory.verdicts import Verdict
 from portal.errors import DirectoryUnavailable
-from portal.login import entries
-from portal.login.conversation import ServerFault, Servers
-from portal.login.searches import Attributes, bind, filled, groups_of, is_success, search, sees_any
 from portal.login.secret import read_secret
 from portal.settings.ldap_table import LdapTable
 from portal.site import Standing
@@ -33,6 +37,7 @@ class ServiceAccount:
         settings: the table ``[ldap]``, with ``bind_dn``.
         log: gets a line for each bad server.
         now: the time of day.
+        mentioned: groups that other tables of the settings name, for those that they name by a DN.
     """
 
     def __init__(
@@ -40,8 +45,10 @@ class ServiceAccount:
         settings: LdapTable,
         log: logging.Logger = logging.getLogger(__name__),  # noqa: B008
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        mentioned: Collection[str] = (),
     ) -> None:
         self._settings = settings
+        self._mentioned = (*settings.allowed_groups, *settings.admin_groups, *mentioned)
         self._log = log
         self._servers = Servers(
             settings, log, level=logging.DEBUG
@@ -57,7 +64,8 @@ class ServiceAccount:
         """
         password = read_secret(self._settings.bind_password_file)
         found: dict[str, Standing] = {}
-        for few in portions(sorted(names), AT_ONCE):
+        asks_more = self._settings.nested_groups or self._settings.primary_group
+        for few in portions(sorted(names), AT_ONCE // 4 if asks_more else AT_ONCE):
             try:
                 found |= self._servers.ask(functools.partial(self._look, few, password))
             except DirectoryUnavailable:
@@ -74,7 +82,7 @@ class ServiceAccount:
             SiteError: as in :meth:`look`.
         """
         with self._logged_in(server, read_secret(self._settings.bind_password_file)) as connection:
-            self._check_sight(connection, groups=bool(self._settings.group_base))
+            self._check_sight(connection, groups=self._settings.asks_groups)
 
     def _look(self, names: Sequence[str], password: str, server: str) -> dict[str, Standing]:
         with self._logged_in(server, password) as connection:
@@ -90,51 +98,70 @@ class ServiceAccount:
     @contextlib.contextmanager
     def _logged_in(self, server: str, password: str) -> Iterator[Any]:
         with self._servers.conversation(server, self._settings.bind_dn, password) as connection:
-            code, answer = bind(connection)
-            if not is_success(code):
-                raise ServerFault(f"it does not let ldap.bind_dn in: {answer}")
+            verdict = bind(connection)
+            if not verdict.is_right:
+                raise ServerFault(f"it does not let ldap.bind_dn in: {verdict.answer}{_password_of(verdict)}")
             yield connection
 
-    def _people(self, connection: Any, names: Sequence[str]) -> dict[str, Attributes]:
+    def _people(self, connection: Any, names: Sequence[str]) -> dict[str, Person]:
         """The entries of those who are there, by name."""
-        attribute, folder = self._place
-        wanted = "".join(filled(f"({attribute}={{username}})", name, "") for name in names)
-        asked = [*entries.LOCKS, *entries.PASSWORDS]
-        found = search(connection, folder, f"(|{wanted})", asked, search_scope="LEVEL")
+        asked = [*entries.LOCKS, *entries.PASSWORDS, *persons.own_attributes(self._settings)]
+        if self._settings.user_base:
+            return persons.named(connection, self._settings, names, asked)
+        attribute, folder = self._settings.people or ("", "")  # portal.site takes no settings without
+        found = search(connection, folder, one_of(attribute, names), asked, search_scope="LEVEL")
         if found.unfinished:
             raise ServerFault(f"it answered the search for people below {folder} with {found.unfinished}")
-        named = {entry.dn.split(",")[0].replace(" ", "").lower(): entry.attributes for entry in found.entries}
+        named = {entry.dn.split(",")[0].replace(" ", "").lower(): entry for entry in found.entries}
         dns = {name: f"{attribute}={name}".lower() for name in names}
-        return {name: named[dn] for name, dn in dns.items() if dn in named}
+        return {name: Person(named[dn].dn, name, named[dn].attributes) for name, dn in dns.items() if dn in named}
 
-    def _standing(self, connection: Any, name: str, attributes: Attributes | None) -> Standing | None:
+    def _standing(self, connection: Any, name: str, person: Person | None) -> Standing | None:
         """What is known of one person; ``None`` when the server does not show all of her groups."""
-        if attributes is None:
+        if person is None:
             return Standing(left="not in the directory any more")
-        password_set = entries.password_set(attributes)
-        if why := entries.locked(attributes, self._now()):
-            return Standing(left=why, password_set=password_set)
-        if not self._settings.group_base:
-            return Standing(password_set=password_set)
-        groups, unfinished = groups_of(connection, self._settings, name)
-        if unfinished:
-            self._log.warning("LDAP: who left: the search for the groups of %s ended with %s", name, unfinished)
+        if person.fault:
+            self._log.warning("LDAP: who left: %s: %s", person.dn, person.fault)
             return None
-        left = "" if self._settings.allows(groups) else f"in none of {', '.join(self._settings.allowed_groups)}"
-        return Standing(left, groups=groups, admin=self._settings.makes_admin(groups), password_set=password_set)
-
-    @property
-    def _place(self) -> tuple[str, str]:
-        return self._settings.people or ("", "")  # portal.site takes no settings without
+        password_set = entries.password_set(person.attributes)
+        if why := entries.locked(person.attributes, self._now()):
+            return Standing(left=why, password_set=password_set)
+        if not self._settings.asks_groups:
+            return Standing(password_set=password_set)
+        groups = groups_of(connection, self._settings, person)
+        if groups.unfinished:
+            self._log.warning("LDAP: who left: the search for the groups of %s ended with %s", name, groups.unfinished)
+            return None
+        names = groups.names(self._mentioned)
+        left = "" if self._settings.allows(names) else f"in none of {', '.join(self._settings.allowed_groups)}"
+        return Standing(left, groups=names, admin=self._settings.makes_admin(names), password_set=password_set)
 
     def _check_sight(self, connection: Any, *, groups: bool) -> None:
         """An account that sees nobody, or no group with members, proves nothing."""
-        attribute, folder = self._place
-        if not sees_any(connection, folder, f"({attribute}=*)"):
-            raise ServerFault(f"ldap.bind_dn sees nobody below {folder}")
-        members = self._settings.group_filter.replace("{dn}", "*").replace("{username}", "*")
-        if groups and not sees_any(connection, self._settings.group_base, members):
+        attribute, folder = self._settings.people or ("", "")
+        wanted = f"({attribute}=*)" if folder else persons.presence(self._settings)
+        for base in self._settings.user_base or (folder,):
+            if not sees_any(connection, base, wanted):
+                raise ServerFault(f"ldap.bind_dn sees nobody below {base}")
+        if not groups:
+            return
+        if self._settings.group_by == "memberOf":
+            self._check_sight_of_member_of(connection, wanted, self._settings.user_base or (folder,))
+            return
+        direct = re.sub(r":[0-9.]+:=", "=", self._settings.group_filter)  # a rule such as IN_CHAIN compares no "*"
+        members = direct.replace("{dn}", "*").replace("{username}", "*")
+        if not sees_any(connection, self._settings.group_base, members):
             raise ServerFault(f"ldap.bind_dn sees no group with members below {self._settings.group_base}")
+
+    def _check_sight_of_member_of(self, connection: Any, people: str, bases: Sequence[str]) -> None:
+        """The attribute that tells groups is operational in some directories, and hidden in others."""
+        if not any(sees_any(connection, base, f"(&{people}(memberOf=*))") for base in bases):
+            raise ServerFault(f"ldap.bind_dn sees no memberOf below {' or '.join(bases)}")
+
+
+def _password_of(verdict: Verdict) -> str:
+    """What is the matter with the account's password, beside the server's words."""
+    return f" (its password: {verdict.trouble.partition(':')[0]})" if verdict.trouble else ""
 
 
 def portions(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:

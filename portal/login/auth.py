@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
@@ -23,12 +23,13 @@ from traitlets.config import Config
 from portal.addresses import Network, client_of, networks
 from portal.administration import again
 from portal.administration.enter import EnterHandler
+from portal.directory.conversation import UNAVAILABLE
 from portal.errors import DirectoryError, DirectoryUnavailable, LoginRefused, SiteError
 from portal.login.access import Access
 from portal.login.attempts import Attempts, TooManyAttempts
-from portal.login.conversation import UNAVAILABLE
-from portal.login.directory import NAME, REFUSED, Directory, check_spelling
+from portal.login.directory import REFUSED, Directory, check_password
 from portal.login.secret import read_secret
+from portal.login.system_accounts import account_of, check_account
 from portal.settings.ldap_table import LdapTable
 from portal.site import Identity, Site, Standing, load
 
@@ -42,6 +43,7 @@ SHOWN_NAME = 64
 REFRESH_AGE_S = 1  # a look into what is known; the directory is asked about everybody twice a minute
 
 
+Ask = Callable[[], Identity]
 STATUS = {TooManyAttempts: 429, DirectoryUnavailable: 503}
 
 
@@ -90,6 +92,7 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
     )
     clock = staticmethod(time.monotonic)
     pause = staticmethod(asyncio.sleep)
+    account_of = staticmethod(account_of)
 
     @cached_property
     def site(self) -> Site:
@@ -105,12 +108,13 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
     @cached_property
     def directory(self) -> Directory:
         """The site's LDAP servers."""
-        return Directory(self._settings, self.log)
+        return Directory(self._settings, self.log, mentioned=self.site.groups_of_partitions)
 
     @cached_property
     def access(self) -> Access:
         """What is known of those who are logged in."""
-        return Access(self._settings, Path(self.site.portal.state_folder), self.log)
+        folder = Path(self.site.portal.state_folder)
+        return Access(self._settings, folder, self.log, mentioned=self.site.groups_of_partitions)
 
     @classmethod
     def check_settings(cls, config: Config) -> None:
@@ -161,13 +165,20 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
     async def authenticate(self, handler: Any, data: Any) -> dict[str, object]:
         """Answer who this is; otherwise raise what the login page shows."""
         fields = data if isinstance(data, dict) else {}
-        name = fields.get("username")
-        address = address_of(handler.request, networks(self.trusted_proxies))
+        address = self._address(handler.request)
+        login = self.directory.login_name(fields.get("username"))
         try:
-            identity = await self._verify(name, fields.get("password"), address)
+            if login is None:
+                raise LoginRefused(REFUSED, detail="not spelled like a user name")
+            ask = partial(self.directory.verify, login.whole, check_password(fields.get("password")))
+            identity = await self._verify(login.key, address, ask)
+            check_account(identity.name, await self.account_of(identity.name))
             identity = await self.access.check_login(identity, handler.find_user)
         except DirectoryError as error:
-            self.log.warning("No login of %s from %s: %s (%s)", for_log(name), address, error.reason, error.detail)
+            # What is no name is not told: people type passwords into the wrong field, and attackers type novels.
+            length = len(str(fields.get("username") or ""))
+            shown = login.whole if login else f"a name not spelled like one ({length} characters)"
+            self.log.warning("No login of %s from %s: %s (%s)", shown, address, error.reason, error.detail)
             raise Refusal(error) from None
         return {"name": identity.name, "admin": None, "groups": sorted(identity.groups)}  # a role makes administrators
 
@@ -189,16 +200,16 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
         Raises:
             DirectoryError: it is wrong, or nobody can say.
         """
-        await self._verify(name, password, address_of(handler.request, networks(self.trusted_proxies)))
+        ask = partial(self.directory.confirm, name, check_password(password))
+        await self._verify(name.lower(), self._address(handler.request), ask)
 
-    async def _verify(self, name: Any, password: Any, address: str) -> Identity:
+    async def _verify(self, name: str, address: str, ask: Ask) -> Identity:
         """Ask LDAP, unless this name was tried too often from this address."""
-        check_spelling(name, password)
         self.attempts.begin(name, address)
         answer_at = self.clock() + REFUSED_AFTER_S
         try:
             async with self._gate(name, address):
-                identity = await self._in_thread(name, password, address)
+                identity = await self._in_thread(name, address, ask)
         except TooManyAttempts:
             self.attempts.take_back(name, address)
             raise
@@ -227,7 +238,7 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
         finally:
             self._few_strangers.release()
 
-    async def _in_thread(self, name: str, password: str, address: str) -> Identity:
+    async def _in_thread(self, name: str, address: str, ask: Ask) -> Identity:
         """Ask LDAP in a thread of our own: a silent server stops neither the hub nor what else uses threads."""
         await self._acquire_thread()
         try:
@@ -235,7 +246,7 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
         except TooManyAttempts:
             self._free_threads.release()
             raise
-        verified = asyncio.get_running_loop().run_in_executor(self._threads, self.directory.verify, name, password)
+        verified = asyncio.get_running_loop().run_in_executor(self._threads, ask)
         verified.add_done_callback(partial(self._answered, name, address))
         try:
             # The thread ends by its own limits; nobody waits longer than that.
@@ -270,13 +281,6 @@ def as_sent(values: Sequence[bytes]) -> str:
         return values[0].decode() if len(values) == 1 else ""
     except UnicodeDecodeError:
         return ""
-
-
-def for_log(name: object) -> str:
-    """A name for the log: people type passwords into the wrong field, and attackers type novels."""
-    if isinstance(name, str) and NAME.fullmatch(name):
-        return name
-    return f"a name not spelled like one ({len(name) if isinstance(name, str) else 0} characters)"
 
 
 def address_of(request: Any, believed: Iterable[Network] = ()) -> str:

@@ -1,7 +1,7 @@
 """The directory at a login: is this password right, and which groups is the person in?
 
-The person logs in to LDAP herself, in a simple bind with a name of plain UNIX letters. Everything here blocks;
-:mod:`portal.login.auth` runs it in threads.
+The person logs in to LDAP herself, in a simple bind: with the DN that the settings make of the name, or with the one
+that a search finds. Everything here blocks; :mod:`portal.login.auth` runs it in threads.
 """
 
 from __future__ import annotations
@@ -9,20 +9,26 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
+from typing import Any
 
-from portal.errors import LoginRefused, NotAllowed
-from portal.login.conversation import ServerFault, Servers
-from portal.login.searches import REFUSALS, bind, dn_of, groups_of, is_success
+from portal.directory import persons
+from portal.directory.conversation import UNAVAILABLE, ServerFault, Servers
+from portal.directory.groups import Groups, groups_of, refused
+from portal.directory.names import LoginName, login_name, rule_of
+from portal.directory.persons import Person
+from portal.directory.searches import bind, dn_of
+from portal.directory.verdicts import Verdict
+from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed, SiteError
+from portal.login.secret import read_secret
 from portal.settings.ldap_table import LdapTable
 from portal.site import Identity
 
-# What useradd(8) and systemd take, and dots. No capitals: LDAP and JupyterHub ignore case, UNIX does not, so
-# "Alice" and "alice" would be one session but two people.
-NAME = re.compile(r"[a-z_][a-z0-9_.-]{0,31}", re.ASCII)
 PASSWORD_MAX = 1024
-REFUSED = "Wrong user name or password. User names have small letters and no blanks."
+REFUSED = "Wrong user name or password. User names are spelled as on the cluster, without blanks."
+_NOBODY = "cn=nobody has this name"  # who is not found costs the server the same as who is
+Tell = Callable[[str, str], None]
 
 
 class Directory:
@@ -32,6 +38,8 @@ class Directory:
         settings: the table ``[ldap]``.
         log: gets a line for each bad server and odd answer.
         clock: seconds, never going back.
+        mentioned: groups that other tables of the settings name, for those that they name by a DN.
+        tell: hears of each step, what it was and what was found, for `portal ldap try`.
     """
 
     def __init__(
@@ -39,10 +47,14 @@ class Directory:
         settings: LdapTable,
         log: logging.Logger = logging.getLogger(__name__),  # noqa: B008
         clock: Callable[[], float] = time.monotonic,
+        mentioned: Collection[str] = (),
+        tell: Tell = lambda what, found: None,
     ) -> None:
         self._settings = settings
         self._log = log
         self._servers = Servers(settings, log, clock)
+        self._mentioned = (*settings.allowed_groups, *settings.admin_groups, *mentioned)
+        self._tell = tell
 
     @property
     def limit_s(self) -> float:
@@ -54,16 +66,48 @@ class Directory:
         """True while no server could be used lately."""
         return self._servers.is_silent
 
+    def login_name(self, typed: object) -> LoginName | None:
+        """What somebody typed, by the site's rule; ``None``: it is spelled like no name."""
+        return login_name(rule_of(self._settings), typed)
+
     def verify(self, name: str, password: str) -> Identity:
         """The person called ``name``, if the password is right and the person may use the portal.
 
         Raises:
             LoginRefused: wrong name or password, with one message for both.
-            NotAllowed: the password is right, the person is in none of the allowed groups.
+            NotAllowed: the password is right, and the person is in none of the allowed groups, has to change it first,
+                or has no UNIX name.
             DirectoryUnavailable: no server answered in time, or none could be trusted.
         """
-        check_spelling(name, password)
-        return self._identity(name, self._servers.ask(lambda server: self._log_in(server, name, password)))
+        login = check_spelling(self._settings, name, password)
+
+        def find(connection: Any) -> Person | None:
+            return persons.searched(connection, self._settings, login)
+
+        return self._identity(*self._servers.ask(lambda server: self._log_in(server, login, password, find)))
+
+    def confirm(self, name: str, password: str) -> Identity:
+        """The same for somebody who is logged in, by the UNIX name that was found at the login."""
+        check_password(password)
+
+        def find(connection: Any) -> Person | None:
+            return persons.known(connection, self._settings, name)
+
+        login = LoginName(name, name)
+        return self._identity(*self._servers.ask(lambda server: self._log_in(server, login, password, find)))
+
+    def show(self, name: str) -> str:
+        """Tell what is found of a name without its password, as far as that goes; the UNIX name, ``""`` for nobody.
+
+        Raises:
+            LoginRefused: it is spelled like no name.
+            DirectoryUnavailable: as in :meth:`verify`.
+        """
+        login = spelled(self._settings, name)
+        if self._settings.user_base:
+            return self._servers.ask(lambda server: self._show(server, login))
+        self._tell("DN", f"{dn_of(self._settings, login.name)} (made by user_dn; no server was asked)")
+        return login.name
 
     def certificate_end(self, server: str) -> datetime:
         """When the certificate of one server ends.
@@ -73,44 +117,149 @@ class Directory:
         """
         return self._servers.certificate_end(server)
 
-    def _identity(self, name: str, groups: frozenset[str]) -> Identity:
-        allowed = self._settings.allowed_groups
-        if not self._settings.allows(groups):
-            known = f"the group {allowed[0]}" if len(allowed) == 1 else f"one of the groups {', '.join(allowed)}"
-            raise NotAllowed(
-                f"Your password is right, but you are not allowed to use this portal: that takes {known}. "
-                "Ask your administrator to add you.",
-                detail=f"in none of {', '.join(allowed)}",
-            )
-        return Identity(name, groups, admin=self._settings.makes_admin(groups))
+    def _identity(self, person: Person, groups: Groups) -> Identity:
+        if person.fault:
+            words = person.fault.partition(" (")[0]  # without the DNs of others
+            message = f"Your password is right, but {words}. Tell your administrator."
+            raise NotAllowed(message, detail=f"{person.dn}: {person.fault}")
+        if why := refused(self._settings, groups, self._mentioned):
+            detail = f"in none of {', '.join(self._settings.allowed_groups)}"
+            raise NotAllowed(f"Your password is right, but {why}", detail=detail)
+        names = groups.names(self._mentioned)
+        return Identity(person.name, names, admin=self._settings.makes_admin(names))
 
-    def _log_in(self, server: str, name: str, password: str) -> frozenset[str]:
-        """Log in to one server as the person, and answer the names of the person's groups."""
-        with self._servers.conversation(server, dn_of(self._settings, name), password) as connection:
-            code, answer = bind(connection)
-            if code in REFUSALS:
-                self._servers.is_good(server)
-                raise LoginRefused(REFUSED, detail=f"{server}: {answer}")
-            if not is_success(code):  # busy, broken, or a referral, which is never followed
-                raise ServerFault(f"it answered the login with {answer}")
-            self._servers.is_good(server)
-            if not self._settings.group_base:
-                return frozenset()
-            groups, unfinished = groups_of(connection, self._settings, name)
-            if unfinished:
-                base = self._settings.group_base
-                self._log.warning("LDAP: the search for the groups of %s in %s ended with %s", name, base, unfinished)
-            return groups
+    def _log_in(
+        self, server: str, login: LoginName, password: str, find: Callable[[Any], Person | None]
+    ) -> tuple[Person, Groups]:
+        """Log in to one server as the person, and answer who that is, and the groups."""
+        if self._settings.user_base:
+            return self._search_and_log_in(server, password, find)
+        with self._servers.conversation(server, dn_of(self._settings, login.name), password) as connection:
+            self._tell_server(server, connection)
+            self._tell("DN", dn_of(self._settings, login.name))
+            self._judge(server, bind(connection))
+            person = persons.made(connection, self._settings, login.name)
+            return person, self._groups(connection, person)
+
+    def _search_and_log_in(
+        self, server: str, password: str, find: Callable[[Any], Person | None]
+    ) -> tuple[Person, Groups]:
+        service = self._service_password()
+        with self._servers.conversation(server, self._settings.bind_dn or None, service) as connection:
+            self._tell_server(server, connection)
+            person = self._searched(connection, find)
+            verdict = bind(connection, person.dn if person else f"{_NOBODY},{self._settings.user_base[0]}", password)
+            self._judge(server, verdict if person else Verdict(verdict.code, verdict.answer))
+            if person is None:
+                raise LoginRefused(REFUSED, detail=f"{server}: nobody has this name")
+            if person.fault:
+                return person, Groups()
+            if self._settings.bind_dn:
+                self._log_in_service(connection, service)
+            return person, self._groups(connection, person)
+
+    def _show(self, server: str, login: LoginName) -> str:
+        service = self._service_password()
+        with self._servers.conversation(server, self._settings.bind_dn or None, service) as connection:
+            self._tell_server(server, connection)
+            person = self._searched(connection, lambda one: persons.searched(one, self._settings, login))
+            if person is None or person.fault:
+                return ""
+            why = refused(self._settings, self._groups(connection, person), self._mentioned)
+            self._tell("allowed", f"no: {why}" if why else "yes")
+            return person.name
+
+    def _searched(self, connection: Any, find: Callable[[Any], Person | None]) -> Person | None:
+        """The person that a search finds, by the site's account or by nobody."""
+        if self._settings.bind_dn:
+            verdict = bind(connection)
+            if not verdict.is_right:
+                raise ServerFault(f"it does not let ldap.bind_dn in: {verdict.answer}")
+        self._tell("searched as", self._settings.bind_dn or "nobody (anonymous)")
+        person = find(connection)
+        self._tell("found", person.dn if person else f"nobody below {' or '.join(self._settings.user_base)}")
+        if person and person.fault:
+            self._tell("fault", person.fault)
+            self._log.warning("LDAP: %s cannot log in: %s", person.dn, person.fault)
+        elif person:
+            self._tell("UNIX name", f"{person.name} ({self._settings.name_attribute})")
+        return person
+
+    def _log_in_service(self, connection: Any, password: str) -> None:
+        """Groups are asked as the account that is asked who left: both see the same."""
+        verdict = bind(connection, self._settings.bind_dn, password)
+        if not verdict.is_right:
+            raise ServerFault(f"it does not let ldap.bind_dn in: {verdict.answer}")
+
+    def _service_password(self) -> str:
+        try:
+            return read_secret(self._settings.bind_password_file) if self._settings.bind_dn else ""
+        except SiteError as error:
+            raise DirectoryUnavailable(UNAVAILABLE, detail=error.message) from None
+
+    def _groups(self, connection: Any, person: Person) -> Groups:
+        groups = groups_of(connection, self._settings, person)
+        if groups.unfinished:
+            base = self._settings.group_base
+            words = ("LDAP: the search for the groups of %s in %s ended with %s", person.name, base, groups.unfinished)
+            self._log.warning(*words)
+        for group in groups.found:
+            self._tell("groups", f"{group.name or group.dn}  ({group.how})")
+        if self._settings.asks_groups and not groups.found:
+            self._tell("groups", f"none{': ' + groups.unfinished if groups.unfinished else ''}")
+        return groups
+
+    def _tell_server(self, server: str, connection: Any) -> None:
+        self._tell("server", f"{server}, {connection.socket.version()}, its certificate is trusted")
+
+    def _judge(self, server: str, verdict: Verdict) -> None:
+        """Go on after the right password alone."""
+        if not verdict.is_right and not verdict.is_refusal and not verdict.trouble:
+            # busy, broken, or a referral, which is never followed
+            raise ServerFault(f"it answered the login with {verdict.answer}")
+        self._servers.is_good(server)
+        if verdict.trouble:
+            self._tell("password", f"right, but {verdict.trouble.partition(':')[0]}")
+            detail = f"{server}: {verdict.answer}; the password is right, but {verdict.trouble.partition(':')[0]}"
+            raise NotAllowed(f"Your password is right, but {verdict.trouble}.", detail=detail)
+        if verdict.is_refusal:
+            self._tell("password", f"refused: {verdict.answer}")
+            raise LoginRefused(REFUSED, detail=f"{server}: {verdict.answer}")
+        self._tell("password", "right")
 
 
-def check_spelling(name: str, password: str) -> None:
-    """Refuse what must never reach LDAP; the message is that of a wrong password.
+def check_spelling(settings: LdapTable, name: object, password: object) -> LoginName:
+    """What the name means; refuse what must never reach LDAP. The message is that of a wrong password.
+
+    Raises:
+        LoginRefused: the name or the password is spelled like none.
+    """
+    login = spelled(settings, name)
+    check_password(password)
+    return login
+
+
+def spelled(settings: LdapTable, name: object) -> LoginName:
+    """What a name means.
+
+    Raises:
+        LoginRefused: it is spelled like none.
+    """
+    if not (login := login_name(rule_of(settings), name)):
+        raise LoginRefused(REFUSED, detail="not spelled like a user name")
+    return login
+
+
+def check_password(password: object) -> str:
+    """The password; what is none is refused.
 
     An empty password would be an unauthenticated bind, which servers answer with success (RFC 4513 §5.1.2).
+
+    Raises:
+        LoginRefused: in the words of a wrong one.
     """
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise LoginRefused(REFUSED, detail="not spelled like a user name")
     if not isinstance(password, str) or not password.strip() or "\0" in password:
         raise LoginRefused(REFUSED, detail="no password, a blank one, or one with NUL")
     if len(password) > PASSWORD_MAX or re.search("[\ud800-\udfff]", password):
         raise LoginRefused(REFUSED, detail=f"a password longer than {PASSWORD_MAX} characters, or not Unicode")
+    return password

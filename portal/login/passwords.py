@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from portal.login.entries import is_later
+from portal.directory.entries import is_later
 from portal.site import Standing
 
 FILE = "password_times.jsonl"  # below portal.state_folder; no password, and nothing made of one, is in it

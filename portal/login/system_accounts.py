@@ -7,14 +7,20 @@ gone is refused while it lasts, and nothing of hers is ended. It blocks; :mod:`p
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import grp
 import os
 import pwd
 from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
-from portal.errors import DirectoryUnavailable
+from portal.errors import DirectoryUnavailable, NotAllowed
 from portal.site import Standing
 
+# Threads of its own: logins wait for a silent name service no longer than this, and nothing else waits for them.
+_AT_LOGINS = ThreadPoolExecutor(4, thread_name_prefix="login-accounts")
+WITHIN_S = 2.0
 GONE = "no account on this host any more"
 
 
@@ -71,3 +77,38 @@ def _number(group: str) -> int | None:
         return grp.getgrnam(group).gr_gid
     except KeyError:
         return None
+
+
+def spelling_on_host(name: str) -> str:
+    """How this host spells the account of this name; ``""``: there is none. It blocks."""
+    try:
+        return pwd.getpwnam(name).pw_name
+    except KeyError:
+        return ""
+
+
+async def account_of(name: str) -> str | None:
+    """The same, in a thread; ``None``: the name service is silent."""
+    asked = asyncio.get_running_loop().run_in_executor(_AT_LOGINS, spelling_on_host, name)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(WITHIN_S):
+            return await asked
+    return None
+
+
+def check_account(name: str, found: str | None) -> None:
+    """A session runs as the UNIX account of that very name: nobody is let in without one, or as somebody else.
+
+    Arguments:
+        found: what :func:`account_of` says; a name service that is silent keeps nobody out.
+
+    Raises:
+        NotAllowed: there is none, or this host spells it differently.
+    """
+    if found is None or found == name:
+        return
+    if not found:
+        why = f"there is no account {name} on this cluster"
+    else:
+        why = f"this cluster calls your account {found}, and the directory calls it {name}"
+    raise NotAllowed(f"Your password is right, but {why}. Tell your administrator.", detail=f"this host: {why}")

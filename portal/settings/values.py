@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from portal.addresses import networks
+from portal.settings.groups import LONGEST, is_dn
 
 OF_THE_PORTAL = ("JUPYTERHUB_", "DSPORTAL_", "JPY_", "CONFIGPROXY_", "JUPYTER_TOKEN")
 
@@ -46,15 +47,41 @@ def _network(value: str) -> str:
     return value
 
 
+def _optional_name(value: str) -> str:
+    if value and not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,63}", value):
+        raise ValueError("the name of an attribute, such as 'uid', or ''")
+    return value
+
+
 def _user_dn(value: str) -> str:
-    if "{username}" not in value:
+    if value and "{username}" not in value:
         raise ValueError("a DN with {username} in it")
     return value
 
 
+def _user_base(value: str) -> str:
+    if not is_dn(f"{value},dc=x") or "{" in value:
+        raise ValueError("the DN of a folder, such as 'ou=people,dc=example,dc=org'")
+    return value
+
+
+def _user_filter(value: str) -> str:
+    if not re.fullmatch(r"\(.+\)", value) or value.count("(") != value.count(")"):
+        raise ValueError("an LDAP filter in ( )")
+    if "{username}" not in value and "{login}" not in value:
+        raise ValueError("an LDAP filter with {username} in it, or {login}")
+    return value
+
+
+def _login_domain(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,253}", value):
+        raise ValueError("a domain such as 'corp.example' (alice@corp.example) or 'CORP' (CORP\\alice)")
+    return value
+
+
 def _group(value: str) -> str:
-    if not re.fullmatch(r"[^\x00-\x1f\x7f]{1,128}", value):
-        raise ValueError("a group's name, without control characters")
+    if not re.fullmatch(r"[^\x00-\x1f\x7f]+", value) or len(value) > LONGEST:
+        raise ValueError(f"a group's name or its DN, of up to {LONGEST} characters, without control characters")
     return value
 
 
@@ -88,8 +115,12 @@ def _url_path(value: str) -> str:
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 OptionalPath = Annotated[str, AfterValidator(_absolute_or_empty)]
 Name = Annotated[str, AfterValidator(_name)]
+OptionalName = Annotated[str, AfterValidator(_optional_name)]
 Group = Annotated[str, AfterValidator(_group)]
 UserDn = Annotated[str, AfterValidator(_user_dn)]
+UserBase = Annotated[str, AfterValidator(_user_base)]
+UserFilter = Annotated[str, AfterValidator(_user_filter)]
+LoginDomain = Annotated[str, AfterValidator(_login_domain)]
 NetworkText = Annotated[str, AfterValidator(_network)]
 Server = Annotated[str, AfterValidator(_server)]
 Variables = Annotated[dict[str, str], AfterValidator(_variables)]

@@ -14,6 +14,8 @@ PEOPLE, GROUPS = f"ou=people,{BASE}", f"ou=groups,{BASE}"
 # A folder of people whose DN needs escaping both in a DN and in a filter.
 ODD_PEOPLE = f"ou=staff (old*)\\, kept,{BASE}"
 PASSWORDS = {"alice": "alice-pw", "bob": " blanks and ümläuts ", "mallory": "mallory-pw", "locked": "locked-pw"}
+# Whose right password is not enough: by slapo-ppolicy(5), it was reset, or its time is over.
+WAITING = {"reset": "reset-pw", "expired": "expired-pw"}
 ADMIN_PASSWORD = "admin-pw"
 # Accounts that may read the directory: all of it, all but people, all but who is in a group.
 SERVICES = {"portal": "portal-pw", "sees-nobody": "nobody-pw", "sees-no-member": "member-pw"}
@@ -104,6 +106,7 @@ def ldif(rogue: str) -> str:
     """The directory; ``rogue`` is where its references to other servers point."""
     people = {name: f"uid={name},{PEOPLE}" for name in PASSWORDS}
     odd = f"uid=zoe,{ODD_PEOPLE}"
+    waiting = [f"uid={name},{PEOPLE}" for name in WAITING]
     locked = ("pwdAccountLockedTime: 000001010000Z",)
     return "".join(
         [
@@ -114,7 +117,12 @@ def ldif(rogue: str) -> str:
             entry(
                 f"cn=policy,{BASE}",
                 *("objectClass: device", "objectClass: pwdPolicy", "cn: policy"),
-                *("pwdAttribute: userPassword", "pwdLockout: TRUE"),
+                *("pwdAttribute: userPassword", "pwdLockout: TRUE", "pwdMustChange: TRUE"),
+            ),
+            entry(
+                f"cn=short,{BASE}",
+                *("objectClass: device", "objectClass: pwdPolicy", "cn: short"),
+                *("pwdAttribute: userPassword", "pwdMaxAge: 60"),
             ),
             *(
                 person(name, PEOPLE, f"userPassword: {word}", *(locked if name == "locked" else ()))
@@ -123,6 +131,14 @@ def ldif(rogue: str) -> str:
             ),
             person("bob", PEOPLE, "userPassword:: IGJsYW5rcyBhbmQgw7xtbMOkdXRzIA=="),
             person("nopassword", PEOPLE),
+            person("no-account-here", PEOPLE, "userPassword: right-pw"),
+            person("reset", PEOPLE, f"userPassword: {WAITING['reset']}", "pwdReset: TRUE"),
+            person(
+                "expired",
+                PEOPLE,
+                *(f"userPassword: {WAITING['expired']}", "pwdChangedTime: 20240101000000Z"),
+                f"pwdPolicySubentry: cn=short,{BASE}",
+            ),
             person("zoe", ODD_PEOPLE, "userPassword: zoe-pw"),
             *(
                 entry(
@@ -132,7 +148,15 @@ def ldif(rogue: str) -> str:
                 )
                 for name, word in SERVICES.items()
             ),
-            group("jupyter", people["alice"], people["bob"], people["locked"], odd),
+            group(
+                "jupyter",
+                people["alice"],
+                people["bob"],
+                people["locked"],
+                odd,
+                *waiting,
+                f"uid=no-account-here,{PEOPLE}",
+            ),
             group("portal-admins", people["bob"]),
             group("others", people["mallory"]),
             *(group(f"many{number:04}", people["bob"]) for number in range(1200)),
@@ -151,15 +175,24 @@ def ldif(rogue: str) -> str:
 class Slapd:
     """One slapd with the test directory on free ports; its log tells what reached it."""
 
-    def __init__(self, folder: Path, certificate: tuple[Path, Path] | None, rogue: str = "ldap://127.0.0.1:9") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        certificate: tuple[Path, Path] | None,
+        rogue: str = "ldap://127.0.0.1:9",
+        tree: str = "",
+        schema: str = FOREIGN,
+    ) -> None:
         self.folder = folder
+        self._suffix = tree.partition("dn: ")[2].partition("\n")[0] or BASE
+        self._schema = schema
         self.port, self.tls_port = free_port(), free_port()
         self.url, self.tls_url = f"ldap://127.0.0.1:{self.port}", f"ldaps://127.0.0.1:{self.tls_port}"
         self._addresses = f"{self.url}/ {self.tls_url}/" if certificate else f"{self.url}/"
         self._process: subprocess.Popen[bytes] | None = None
         (folder / "data").mkdir(parents=True)
         (folder / "slapd.conf").write_text(self._conf(certificate))
-        (folder / "people.ldif").write_text(ldif(rogue))
+        (folder / "people.ldif").write_text(tree or ldif(rogue))
         sh("slapadd", "-q", "-f", str(folder / "slapd.conf"), "-l", str(folder / "people.ldif"))
 
     def _conf(self, certificate: tuple[Path, Path] | None) -> str:
@@ -168,10 +201,10 @@ class Slapd:
         )
         tls = f"TLSCertificateFile {certificate[0]}\nTLSCertificateKeyFile {certificate[1]}\n" if certificate else ""
         return (
-            f"{schemas}{FOREIGN}modulepath /usr/lib/ldap\nmoduleload back_mdb.la\nmoduleload ppolicy.la\n{tls}"
+            f"{schemas}{self._schema}modulepath /usr/lib/ldap\nmoduleload back_mdb.la\nmoduleload ppolicy.la\n{tls}"
             # What makes an empty password dangerous: slapd then answers it with success.
             "allow bind_anon_cred bind_anon_dn\nsizelimit unlimited\n"
-            f'database mdb\nsuffix "{BASE}"\nrootdn "cn=admin,{BASE}"\nrootpw {ADMIN_PASSWORD}\n'
+            f'database mdb\nsuffix "{self._suffix}"\nrootdn "cn=admin,{self._suffix}"\nrootpw {ADMIN_PASSWORD}\n'
             f"directory {self.folder}/data\nmaxsize 104857600\n"
             f'overlay ppolicy\nppolicy_default "cn=policy,{BASE}"\n'
             "access to attrs=userPassword by anonymous auth by * none\n"
@@ -183,7 +216,7 @@ class Slapd:
     def change(self, dn: str, *lines: str) -> None:
         """Change an entry as the directory's administrator: the lines of LDIF below its DN."""
         subprocess.run(
-            ["ldapmodify", "-x", "-H", self.url, "-D", f"cn=admin,{BASE}", "-w", ADMIN_PASSWORD],
+            ["ldapmodify", "-x", "-H", self.url, "-D", f"cn=admin,{self._suffix}", "-w", ADMIN_PASSWORD],
             input="\n".join([f"dn: {dn}", *lines, ""]),
             text=True,
             check=True,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from portal.directory.entries import is_later
 from portal.errors import DirectoryUnavailable, SiteError
 from portal.login.accounts import AT_ONCE, ServiceAccount
 from portal.login.directory import Directory
-from portal.login.entries import is_later
 from portal.settings.ldap_table import LdapTable
 from portal.site import Standing
 from tests.directory.slapd import GROUPS, PASSWORDS, PEOPLE, SERVICES, Slapd, service

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from portal.login.directory import REFUSED
-from tests.directory.slapd import GROUPS, LDAP, PASSWORDS, PEOPLE, Authority, Slapd
+from tests.directory.slapd import GROUPS, LDAP, PASSWORDS, PEOPLE, WAITING, Authority, Slapd
 from tests.hub.conftest import FOLDER, URL, Hub, Person
 from tests.inside import eventually
 
@@ -31,6 +31,7 @@ def hub(server: Slapd, authority: Authority) -> Iterator[Hub]:
     shutil.copy(authority.file, FOLDER / "ca.crt")
     (FOLDER / "ca.crt").chmod(0o644)
     settings = LDAP.format(url=server.url, folder=FOLDER, people=PEOPLE, groups=GROUPS)
+    settings += 'login_domains = ["cluster.example"]\n'
     ours.site_file.write_text(ours.site_file.read_text().partition("[ldap]")[0] + settings)
     ours.start()
     yield ours
@@ -94,6 +95,36 @@ def test_who_is_not_allowed_is_told_that_the_password_is_right(browser: Browser)
     bob = browser("bob")  # an administrator
     assert bob.login(PASSWORDS["bob"]).status_code == 200
     assert "mallory" not in {user["name"] for user in bob.api("GET", "/users").json()}
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "words"),
+    [
+        ("reset", WAITING["reset"], "Your password is right, but it must be changed"),
+        ("expired", WAITING["expired"], "Your password is right, but it has expired"),
+        ("no-account-here", "right-pw", "there is no account no-account-here on this cluster"),
+    ],
+)
+def test_a_right_password_that_is_not_enough_says_why(browser: Browser, name: str, password: str, words: str) -> None:
+    page = browser(name).login(password)
+
+    assert page.status_code == 403
+    assert words in shown(page)
+    assert browser(name).login("wrong").text.count(REFUSED.partition(".")[0]) == 1
+
+
+def test_a_name_with_the_sites_domain_is_the_same_person_and_confirms_the_password_later(browser: Browser) -> None:
+    person = browser("alice@cluster.example")
+
+    assert person.login(PASSWORDS["alice"]).status_code == 200
+
+    assert person.api("GET", "/user").json()["name"] == "alice"
+    for password, status in (("wrong", 403), (PASSWORDS["alice"], 302)):
+        answer = person.http.post(
+            "/hub/again", params={"_xsrf": person.xsrf}, data={"password": password}, follow_redirects=False
+        )
+        assert answer.status_code == status
+    assert browser("alice@other.example").login(PASSWORDS["alice"]).status_code == 403
 
 
 def test_a_login_service_that_does_not_answer_is_no_fault_of_the_person(server: Slapd, alice: Person) -> None:

@@ -12,7 +12,7 @@ import pytest
 from portal.errors import LoginRefused, NotAllowed
 from portal.login.directory import REFUSED, Directory
 from portal.site import Identity
-from tests.directory.slapd import ODD_PEOPLE, PASSWORDS, PEOPLE, Slapd
+from tests.directory.slapd import ODD_PEOPLE, PASSWORDS, PEOPLE, WAITING, Slapd
 from tests.inside import eventually, sh
 
 Directories = Callable[..., Directory]
@@ -103,7 +103,7 @@ def test_a_dn_with_odd_characters_is_escaped_in_the_filter(directory: Directorie
 def test_groups_that_cannot_be_searched_are_none_and_told_to_the_log(
     directory: Directories, slapd: Slapd, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING), pytest.raises(NotAllowed):
+    with caplog.at_level(logging.WARNING), pytest.raises(NotAllowed, match="did not show your groups"):
         directory(slapd.url, group_base="ou=missing,dc=cluster,dc=example").verify("alice", "alice-pw")
 
     assert "ou=missing,dc=cluster,dc=example ended with noSuchObject" in caplog.text
@@ -130,3 +130,17 @@ def test_an_empty_password_is_what_this_slapd_would_take(slapd: Slapd) -> None:
     anonymous = ["ldapwhoami", "-x", "-H", slapd.url, "-D", f"uid=alice,{PEOPLE}", "-w", ""]
 
     assert "anonymous" in sh(*anonymous)
+
+
+@pytest.mark.parametrize("groups", [{}, {"allowed_groups": (), "group_base": ""}], ids=["groups", "no groups"])
+@pytest.mark.parametrize(("name", "words"), [("reset", "it must be changed"), ("expired", "it has expired")])
+def test_a_right_password_that_must_be_changed_is_said_to_be_so_and_does_not_log_in(
+    directory: Directories, slapd: Slapd, name: str, words: str, groups: dict[str, object]
+) -> None:
+    with pytest.raises(NotAllowed, match=words) as caught:
+        directory(slapd.url, **groups).verify(name, WAITING[name])
+
+    assert "group" not in caught.value.message
+    with pytest.raises(LoginRefused) as refused:
+        directory(slapd.url, **groups).verify(name, "wrong")
+    assert refused.value.message == REFUSED

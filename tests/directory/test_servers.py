@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from portal.directory.conversation import BAD_FOR_S
 from portal.errors import DirectoryUnavailable, LoginRefused
-from portal.login.conversation import BAD_FOR_S
 from portal.login.directory import Directory
 from portal.settings.ldap_table import LdapTable
 from tests.directory.conftest import IMPATIENT

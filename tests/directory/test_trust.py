@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from portal.directory.conversation import ServerFault
 from portal.errors import DirectoryUnavailable, LoginRefused
-from portal.login.conversation import ServerFault
 from portal.login.directory import Directory
 from tests.directory.conftest import GOOD_NAMES
 from tests.directory.listeners import Listener, answers_logins, listener, refers_starttls

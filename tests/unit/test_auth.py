@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from portal.directory.conversation import UNAVAILABLE
+from portal.directory.names import LoginName, NameRule, login_name
 from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed, PortalError, SiteError
 from portal.login import auth
 from portal.login.access import Access
@@ -31,7 +33,6 @@ from portal.login.auth import (
     LDAPAuthenticator,
     Refusal,
 )
-from portal.login.conversation import UNAVAILABLE
 from portal.login.directory import REFUSED
 from portal.settings.ldap_table import LdapTable
 from portal.site import Identity, load
@@ -55,6 +56,12 @@ class FakeDirectory:
         self.waits_for: threading.Event | None = None
         self.full = threading.Event()
         self._lock = threading.Lock()
+
+    def login_name(self, typed: object) -> LoginName | None:
+        return login_name(NameRule(), typed)
+
+    def confirm(self, name: str, password: str) -> Identity:
+        return self.verify(name, password)
 
     def verify(self, name: str, password: str) -> Identity:
         with self._lock:
@@ -91,6 +98,11 @@ def login(name: str = "alice", word: str = "right") -> dict[str, str]:
     return {"username": name, "password": word}
 
 
+async def has_account(name: str) -> str:
+    """This host has an account of every name."""
+    return name
+
+
 @pytest.fixture
 def directory() -> Iterator[FakeDirectory]:
     made = FakeDirectory()
@@ -105,6 +117,7 @@ def authenticator(directory: FakeDirectory, tmp_path: Path) -> LDAPAuthenticator
     made.log = logging.getLogger("test.auth")
     made.__dict__["directory"] = directory
     made.__dict__["access"] = Access(LDAP, tmp_path, made.log, look=lambda names: {})
+    made.account_of = has_account
     made.pause = lambda delay: asyncio.sleep(0)  # refusals are answered late, see below; no test waits for that
     return made
 

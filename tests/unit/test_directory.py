@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from portal.directory.groups import Groups, Membership
+from portal.directory.persons import Person
 from portal.errors import LoginRefused, NotAllowed
 from portal.login.directory import PASSWORD_MAX, REFUSED, Directory, check_spelling
 from portal.settings.ldap_table import LdapTable
@@ -17,10 +19,17 @@ SETTINGS = LdapTable(
     admin_groups=("admins",),
 )
 
+ALICE = Person("uid=alice,dc=example", "alice")
 
-@pytest.mark.parametrize("name", ["alice", "a", "_svc", "alice.smith", "a-b_c.d", "x1", "a" * 32])
+
+def groups(*names: str) -> Groups:
+    """Groups of these names."""
+    return Groups(tuple(Membership(name, f"cn={name},dc=example", "search") for name in names))
+
+
+@pytest.mark.parametrize("name", ["alice", "a", "_svc", "alice.smith", "a-b_c.d", "x1", "a" * 32, "1alice", "3d_lab"])
 def test_unix_names_are_names(name: str) -> None:
-    check_spelling(name, "secret")
+    check_spelling(SETTINGS, name, "secret")
 
 
 @pytest.mark.parametrize(
@@ -28,7 +37,7 @@ def test_unix_names_are_names(name: str) -> None:
     [
         *("Alice", "ALICE", "aliCe", "álice", "аlice", "alıce", "ａlice", "alice\u200b", "\ufeffalice"),
         *(" alice", "alice ", "\talice", "al ice", "alice\n", "\nalice", "alice\r\n", "alice\u2028", "alice\x00"),
-        *("alice\x0b", "alice\x85", "ali\x00ce", "", " ", ".", "..", ".alice", "-alice", "1alice", "alice$"),
+        *("alice\x0b", "alice\x85", "ali\x00ce", "", " ", ".", "..", ".alice", "-alice", "20001", "alice$"),
         *("alice@example.org", "EXAMPLE\\alice", "alice/..", "../alice", "uid=alice", "alice,ou=admins", "alice+cn=x"),
         *("*", "alice*", "alice)(uid=*", "alice\\2a", "alice#", 'alice"', "alice'", "alice;id", "$(id)", "`id`"),
         *("alice%00", "%61lice", "alice\ud800", "a" * 33, "a" * 100_000),
@@ -36,7 +45,7 @@ def test_unix_names_are_names(name: str) -> None:
 )
 def test_any_other_spelling_is_refused_in_the_words_of_a_wrong_password(name: str) -> None:
     with pytest.raises(LoginRefused) as caught:
-        check_spelling(name, "secret")
+        check_spelling(SETTINGS, name, "secret")
 
     assert caught.value.message == REFUSED
     assert len(caught.value.detail) < 100
@@ -47,7 +56,7 @@ def test_any_other_spelling_is_refused_in_the_words_of_a_wrong_password(name: st
 )
 def test_passwords_that_are_none_are_refused_and_not_told(password: object) -> None:
     with pytest.raises(LoginRefused) as caught:
-        check_spelling("alice", password)  # type: ignore[arg-type]
+        check_spelling(SETTINGS, "alice", password)
 
     assert caught.value.message == REFUSED
     assert "secret" not in caught.value.detail
@@ -56,25 +65,25 @@ def test_passwords_that_are_none_are_refused_and_not_told(password: object) -> N
 @pytest.mark.parametrize("name", [None, 7, ["alice"], {"name": "alice"}, b"alice"])
 def test_what_is_no_text_is_no_name(name: object) -> None:
     with pytest.raises(LoginRefused):
-        check_spelling(name, "secret")  # type: ignore[arg-type]
+        check_spelling(SETTINGS, name, "secret")
 
 
 @pytest.mark.parametrize("password", [" with blanks ", "ünïcödé", "日本語", "a\tb", "x" * PASSWORD_MAX, "\\2a*)(", "x"])
 def test_odd_passwords_are_passwords(password: str) -> None:
-    check_spelling("alice", password)
+    check_spelling(SETTINGS, "alice", password)
 
 
 def test_one_of_the_allowed_groups_is_enough_and_an_admin_group_makes_an_administrator() -> None:
     directory = Directory(SETTINGS)
 
-    assert directory._identity("alice", frozenset({"guests"})) == Identity("alice", frozenset({"guests"}))
-    assert directory._identity("alice", frozenset({"guests", "admins"})).admin
+    assert directory._identity(ALICE, groups("guests")) == Identity("alice", frozenset({"guests"}))
+    assert directory._identity(ALICE, groups("guests", "admins")).admin
 
 
-@pytest.mark.parametrize("groups", [set(), {"Jupyter"}, {"jupyter "}, {"admins"}])
-def test_groups_are_compared_letter_by_letter_and_administrators_need_one_too(groups: set[str]) -> None:
+@pytest.mark.parametrize("names", [set(), {"Jupyter"}, {"jupyter "}, {"admins"}])
+def test_groups_are_compared_letter_by_letter_and_administrators_need_one_too(names: set[str]) -> None:
     with pytest.raises(NotAllowed, match="one of the groups jupyter, guests"):
-        Directory(SETTINGS)._identity("alice", frozenset(groups))
+        Directory(SETTINGS)._identity(ALICE, groups(*names))
 
 
 def test_the_time_limit_covers_every_server() -> None:

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from traitlets.config import Config
 
+from portal.directory.entries import locked
 from portal.errors import DirectoryUnavailable, NotAllowed, SiteError
 from portal.hub.app import PortalHub
 from portal.login import people
 from portal.login.access import Access
 from portal.login.auth import REFRESH_AGE_S, LDAPAuthenticator
-from portal.login.entries import locked
 from portal.login.passwords import FILE, LINES_MAX, PasswordTimes
 from portal.login.people import FRESH_S, People
 from portal.login.secret import read_secret

@@ -31,15 +31,16 @@ MAY_IMPORT = {
     "guard": {"pure"},
     "proxy": {"pure"},
     "hub": {"pure", "slurm", "administration", "guard", "proxy"},
-    "login": {"pure", "slurm", "hub", "administration"},
-    "doctor": {"pure", "slurm", "hub", "login", "kernels"},
+    "directory": {"pure", "hub"},  # hub: the certificates that are trusted
+    "login": {"pure", "slurm", "hub", "administration", "directory"},
+    "doctor": {"pure", "slurm", "hub", "login", "directory", "kernels"},
     "testing": {"pure", "slurm", "launcher"},
-    "commands": {"pure", "hub"},
+    "commands": {"pure", "hub", "login"},
     "cli": {"pure", "commands", "hub", "proxy", "singleuser", "kernels", "notebooks", "doctor"},
     "spawners": {"pure", "slurm", "hub"},
 }
 ONLY_IN = {  # an outside thing, and the one place that owns it
-    "ldap3": {"portal/login/conversation.py", "portal/login/searches.py"},
+    "ldap3": {"portal/directory/conversation.py", "portal/directory/searches.py", "portal/directory/dns.py"},
     "papermill": {"portal/notebooks/run.py"},
     "sqlite3": {"portal/hub/database.py"},
     "batchspawner": {"spawners/slurm.py", "spawners/callback.py"},

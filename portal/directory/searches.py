@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from portal.login.conversation import ServerFault
+from portal.directory.conversation import ServerFault
+from portal.directory.verdicts import POLICY_CONTROL, Verdict, verdict
 from portal.settings.ldap_table import LdapTable
 
-with warnings.catch_warnings():  # as in portal.login.conversation
+with warnings.catch_warnings():  # as in portal.directory.conversation
     warnings.simplefilter("ignore", DeprecationWarning)
     import ldap3
     from ldap3.core import results
@@ -21,15 +23,6 @@ Attributes = dict[str, list[bytes]]  # by their names in small letters
 
 PAGE_SIZE = 500
 PAGES_MAX = 20
-# Result codes (RFC 4511 §4.1.9) with which servers refuse one person; 19 and 53 are locked accounts of 389-ds.
-REFUSALS = {
-    results.RESULT_CONSTRAINT_VIOLATION,
-    results.RESULT_NO_SUCH_OBJECT,
-    results.RESULT_INAPPROPRIATE_AUTHENTICATION,
-    results.RESULT_INVALID_CREDENTIALS,
-    results.RESULT_INSUFFICIENT_ACCESS_RIGHTS,
-    results.RESULT_UNWILLING_TO_PERFORM,
-}
 # A search that ends with these has found what the one who asks may see.
 _FOUND_PART = {
     results.RESULT_TIME_LIMIT_EXCEEDED,
@@ -57,16 +50,14 @@ class Found:
     unfinished: str = ""
 
 
-def bind(connection: ldap3.Connection) -> tuple[int, str]:
-    """Log in: the result code, and the server's words."""
-    connection.bind(read_server_info=False)
-    result = connection.result
-    return result["result"], f"{result['description']} {result.get('message') or ''}".strip()[:200]
-
-
-def is_success(code: int) -> bool:
-    """Whether a result code is that of success."""
-    return code == results.RESULT_SUCCESS
+def bind(connection: ldap3.Connection, dn: str = "", password: str = "") -> Verdict:
+    """Log in, asking for the password's state as well; as somebody else than the connection is for, if given."""
+    if dn:
+        connection.user = dn
+        connection.password = password.encode()  # as portal.directory.conversation sends it
+        connection.authentication = "SIMPLE"
+    connection.bind(read_server_info=False, controls=[(POLICY_CONTROL, False, None)])
+    return verdict(connection.result)
 
 
 def search(connection: ldap3.Connection, base: str, wanted: str, attributes: list[str], **options: Any) -> Found:
@@ -107,23 +98,31 @@ def sees_any(connection: ldap3.Connection, base: str, wanted: str) -> bool:
     return any(_entries(connection.response or ()))
 
 
-def filled(template: str, name: str, dn: str) -> str:
-    """A filter of the settings, filled in for one person."""
-    return template.replace("{dn}", escape_filter_chars(dn)).replace("{username}", escape_filter_chars(name))
+def read(connection: ldap3.Connection, dn: str, attributes: list[str]) -> Entry | None:
+    """One entry; ``None``: it is not there, or not for the one who asks."""
+    found = search(connection, dn, "(objectClass=*)", attributes, search_scope="BASE")
+    return found.entries[0] if found.entries else None
+
+
+def filled(template: str, name: str, dn: str, login: str = "") -> str:
+    """A filter of the settings, filled in for one person; in one pass, so that no value is filled in itself."""
+    values = {"{dn}": dn, "{username}": name, "{login}": login}
+    return re.sub(r"\{(?:dn|username|login)\}", lambda found: escape_filter_chars(values[found[0]]), template)
+
+
+def one_of(attribute: str, values: Iterable[str]) -> str:
+    """A filter for entries with one of these values."""
+    return "(|" + "".join(f"({attribute}={escape_filter_chars(value)})" for value in values) + ")"
+
+
+def escaped_bytes(value: bytes) -> str:
+    """A value that is no text, for a filter (RFC 4515 §3)."""
+    return "".join(f"\\{byte:02x}" for byte in value)
 
 
 def dn_of(settings: LdapTable, name: str) -> str:
-    """The DN of a person."""
+    """The DN of a person, made of the name."""
     return settings.user_dn.replace("{username}", escape_rdn(name))
-
-
-def groups_of(connection: ldap3.Connection, settings: LdapTable, name: str) -> tuple[frozenset[str], str]:
-    """The names of a person's groups, and the server's word when these are not all of them."""
-    wanted = filled(settings.group_filter, name, dn_of(settings, name))
-    found = search(connection, settings.group_base, wanted, [settings.group_attribute])
-    attribute = settings.group_attribute.lower()
-    names = {text for entry in found.entries for text in texts(entry.attributes, attribute)}
-    return frozenset(names), found.unfinished
 
 
 def texts(attributes: Attributes, name: str) -> list[str]:

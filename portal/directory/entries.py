@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from portal.login.searches import Attributes, texts
+from portal.directory.searches import Attributes, texts
 
 # Asked for by name, because most of them are operational; a directory that has none of them says nothing.
 LOCKS = ["pwdAccountLockedTime", "nsAccountLock", "userAccountControl", "accountExpires", "shadowExpire"]

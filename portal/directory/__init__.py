@@ -1,0 +1,1 @@
+"""The LDAP servers of a site: conversations with them, and what their answers mean."""

@@ -1,0 +1,131 @@
+"""Another authenticator: its names become UNIX names of this host, or nobody is let in; the doctor knows of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from jupyterhub.auth import Authenticator, DummyAuthenticator
+
+from portal.doctor.site_checks import other_authenticator
+from portal.login import system_accounts
+from portal.login.auth import Refusal
+from portal.login.other import SiteRules
+from portal.login.system_accounts import account_of, check_account
+
+
+class SiteDummy(SiteRules, DummyAuthenticator):  # type: ignore[misc]
+    """JupyterHub's own, which takes every name."""
+
+
+class Groupful(Authenticator):  # type: ignore[misc]
+    """Answers what an identity provider would."""
+
+    async def authenticate(self, handler: Any, data: Any) -> dict[str, Any]:
+        return {"name": data["username"], "groups": [data["password"]], "admin": None}
+
+    def check_allowed(self, username: str, authentication: Any = None) -> bool:
+        return "jupyter" in authentication["groups"]
+
+
+class SiteGroupful(SiteRules, Groupful):
+    """The same, behind the site's rules."""
+
+
+async def only_alice(name: str) -> str:
+    """This host has one account."""
+    return name if name == "alice" else ""
+
+
+async def log_in(kind: type[SiteRules], name: str, group: str = "none", **settings: Any) -> Any:
+    """What JupyterHub gets."""
+    made = kind(log=logging.getLogger("test.other"), **settings)
+    made.account_of = only_alice
+    handler = SimpleNamespace(request=None)
+    return await made.get_authenticated_user(handler, {"username": name, "password": group})
+
+
+async def test_a_name_of_another_authenticator_becomes_the_unix_name() -> None:
+    rule: dict[str, Any] = {"login_domains": ["corp.example"], "capitals": "lower", "allow_all": True}
+
+    for typed in ("alice", "Alice", "alice@corp.example"):
+        assert (await log_in(SiteDummy, typed, **rule))["name"] == "alice"
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("Alice", "cannot be the name"),
+        ("alice@corp.example", "cannot be"),
+        ("../alice", "cannot be"),
+        ("bob", "no account bob"),
+    ],
+)
+async def test_who_has_no_unix_name_on_this_host_is_refused_in_words(typed: str, words: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        await log_in(SiteDummy, typed, allow_all=True)
+
+    assert caught.value.status_code == 403
+    assert words in caught.value.jupyterhub_message
+
+
+async def test_the_groups_of_the_authenticator_are_kept_and_decide() -> None:
+    found = await log_in(SiteGroupful, "alice", "jupyter", manage_groups=True)
+
+    assert found["groups"] == ["jupyter"]
+    assert await log_in(SiteGroupful, "alice", "others", manage_groups=True) is None
+
+
+def test_an_account_is_the_very_name_and_a_silent_name_service_keeps_nobody_out() -> None:
+    check_account("alice", "alice")
+    check_account("alice", None)
+    with pytest.raises(Exception, match="there is no account alice on this cluster"):
+        check_account("alice", "")
+    with pytest.raises(Exception, match="this cluster calls your account Alice, and the directory calls it alice"):
+        check_account("alice", "Alice")
+
+
+async def test_the_name_service_is_asked_in_a_thread_and_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await account_of("root") == "root"
+    assert await account_of("nobody-of-this-name") == ""
+    answered = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def silent(name: str) -> str:
+        asyncio.run_coroutine_threadsafe(answered.wait(), loop).result()
+        return name
+
+    monkeypatch.setattr(system_accounts, "WITHIN_S", 0.05)
+    monkeypatch.setattr(system_accounts, "spelling_on_host", silent)
+
+    assert await account_of("alice") is None
+    answered.set()
+
+
+@pytest.mark.parametrize(
+    ("text", "result", "words"),
+    [
+        (None, "failed", "the settings name no server"),
+        ("c.JupyterHub.ip = '1'\n# c.JupyterHub.authenticator_class = 'pam'\n", "failed", "names no server"),
+        ("c.JupyterHub.authenticator_class = 'pam'\n", "warning", "no name is checked against the accounts"),
+        (
+            "from portal.login.other import SiteRules\nc.JupyterHub.authenticator_class = X\n",
+            "ok",
+            "sets another authenticator",
+        ),
+    ],
+)
+def test_the_doctor_knows_when_another_authenticator_stands_for_ldap(
+    tmp_path: Path, text: str | None, result: str, words: str
+) -> None:
+    if text:
+        (tmp_path / "login.py").write_text(text)
+
+    found = other_authenticator(str(tmp_path) if text else "")
+
+    assert found.result == result
+    assert words.replace("names no", "name no") in found.found
