@@ -16,7 +16,7 @@ from portal.testing.bad_answers import READ_RIGHTLY, bad_answers
 from portal.testing.outages import SlurmEmpty
 from spawners.messages import ended
 from tests.contract.stages import FakeStage, Stage
-from tests.inside import is_root_variant
+from tests.inside import is_root_variant, settings
 
 BOTH = ("fake", "real")
 ONLY_FAKE = ("fake",)  # the demo's Slurm preempts nobody, keeps every job in accounting, and is never quite empty
@@ -72,7 +72,10 @@ async def test_slurms_own_words_come_back_when_it_refuses(
     known = site.partitions[0].model_copy(update={"name": partition})
     elsewhere = site.model_copy(update={"partitions": (known,)})
 
-    with pytest.raises(SubmitRefused, match=words):
+    with (
+        settings(f'[session]\nhours_max = 400\n[[partition]]\nname = "{partition}"\n'),
+        pytest.raises(SubmitRefused, match=words),
+    ):
         await slurm.cluster.submit("alice", asked(elsewhere, key, partition, hours))
 
     assert not slurm.has_secrets("alice", key)

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 TOP = {
     "cli": "cli",
     "launcher": "launcher",
+    "launch_rules": "launcher",
     "server": "singleuser",  # the old name, for jobs that an earlier version submitted
 }
 PURE_FOLDERS = {"settings"}
@@ -23,6 +24,7 @@ MAY_IMPORT = {
     "pure": set(),
     "launcher": set(),
     "slurm": {"pure"},
+    "limits": {"pure", "slurm"},
     "kernels": {"pure"},
     "tensorboard": {"pure"},
     "notebooks": {"pure"},
@@ -30,12 +32,12 @@ MAY_IMPORT = {
     "administration": {"pure"},
     "guard": {"pure"},
     "proxy": {"pure"},
-    "hub": {"pure", "slurm", "administration", "guard", "proxy"},
+    "hub": {"pure", "slurm", "limits", "administration", "guard", "proxy"},
     "login": {"pure", "slurm", "hub", "administration"},
     "doctor": {"pure", "slurm", "hub", "login", "kernels"},
     "testing": {"pure", "slurm", "launcher"},
     "cli": {"pure", "hub", "proxy", "singleuser", "kernels", "notebooks", "doctor"},
-    "spawners": {"pure", "slurm", "hub"},
+    "spawners": {"pure", "slurm", "limits", "hub"},
 }
 ONLY_IN = {  # an outside thing, and the one place that owns it
     "ldap3": {"portal/login/conversation.py", "portal/login/searches.py"},
