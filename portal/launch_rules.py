@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 Tables = dict[str, Any]
-# Beside the launcher first, for a second portal on the same host: a link there leads to its own settings.
-PLACES = (str(Path(sys.prefix, "etc", "dsportal", "site.toml")), "/etc/dsportal/site.toml")
 ROOT = 0
 CHOICES = ("account", "qos", "reservation", "constraint", "licenses")
 _PLAIN = frozenset(
@@ -52,11 +50,23 @@ class Settings(NamedTuple):
 
     tables: Tables | None
     why_not: str = ""
+    place: str = ""
 
 
-def read() -> Settings:
+def places(prefix: str) -> tuple[str, ...]:
+    """Where the file is looked for by a launcher in the Python environment ``prefix``.
+
+    Beside the launcher first, for a second portal on the same host: a link there leads to its own settings.
+    """
+    return (str(Path(prefix, "etc", "dsportal", "site.toml")), "/etc/dsportal/site.toml")
+
+
+PLACES = places(sys.prefix)
+
+
+def read(looked_for: Sequence[str] = ()) -> Settings:
     """The settings file, if there is one that root alone can change and that can be understood; it never raises."""
-    for place in PLACES:
+    for place in looked_for or PLACES:
         try:
             descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -72,8 +82,10 @@ def read() -> Settings:
                 tables = tomllib.load(file)
             except (OSError, ValueError) as error:
                 return Settings(None, f"{place}: {error}")
-        return Settings(tables) if _is_shaped(tables) else Settings(None, f"{place}: see portal config check")
-    return Settings(None, f"there is no {PLACES[-1]}")
+        return (
+            Settings(tables, place=place) if _is_shaped(tables) else Settings(None, f"{place}: see portal config check")
+        )
+    return Settings(None, f"there is no {(looked_for or PLACES)[-1]}")
 
 
 def _is_shaped(tables: Tables) -> bool:

@@ -123,7 +123,7 @@ def fields_of(site: Site, identity: Identity) -> tuple[str, ...]:
         "gpu": any(len(p.kinds) > 1 for p in offered),
         "cores": any(p.cores_max for p in offered),
         "memory_gb": any(p.memory_gb_max for p in offered),
-        **{key: any(len(p.offers(key)) > 1 for p in offered) for key in CHOICES},
+        **{key: any(isinstance(getattr(p, key), tuple) for p in offered) for key in CHOICES},  # also a list of one
     }
     return ("partition", "gpus", "hours", *(key for key, is_there in has_choice.items() if is_there))
 

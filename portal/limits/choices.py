@@ -88,8 +88,9 @@ def selects(
 ) -> Iterator[Select]:
     """The lists of choices: only what this person has to choose from somewhere."""
     for name, (label, hint) in _LABELS.items():
-        if name in known:
-            yield Select(name, label, hint, tuple(_choices(name, site, offered, chosen)))
+        found = tuple(_choices(name, site, offered, chosen)) if name in known else ()
+        if len(found) > 1:
+            yield Select(name, label, hint, found)
 
 
 def _choices(name: str, site: Site, offered: Sequence[PartitionTable], chosen: SessionRequest) -> Iterator[Choice]:
@@ -101,7 +102,7 @@ def _choices(name: str, site: Site, offered: Sequence[PartitionTable], chosen: S
     if not are_alike:
         yield Choice(USUAL, "as usual in the partition", current is None)
     elif current is None:
-        current = next(iter(lists.values()))[0]
+        current = next(iter(next(iter(lists.values()))), None)
     for value in dict.fromkeys(value for values in lists.values() for value in values):
         there = [partition for partition, values in lists.items() if value in values]
         where = "" if len(there) == len(lists) else f" (in {', '.join(there)})"

@@ -310,3 +310,13 @@ def test_what_is_chosen_no_longer_falls_back(rich: Site, alice: Identity) -> Non
     page = show(rich, alice, old)
 
     assert (selected(page, "account"), selected(page, "gpu"), page.fields("cores")[0]["value"]) == ("-", "-", "")
+
+
+def test_a_list_of_which_one_is_left_is_no_field_and_may_be_named_all_the_same(
+    tables: dict[str, Any], alice: Identity
+) -> None:
+    tables["partition"] = [{"name": "gpu", "account": ["ai"]}]
+    site = parse(tables)
+
+    assert selected(show(site, alice), "account") is None
+    assert checked({"account": "ai"}, site, alice).chosen("account", site.partitions[0]) == "ai"

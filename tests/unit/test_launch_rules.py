@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from portal import launch_rules, launcher
+from portal.doctor import launch_checks
 from portal.errors import PortalError
 from portal.request import SessionRequest, checked
 from portal.settings.session_tables import CHOICES, SessionTable
@@ -297,7 +298,7 @@ def test_a_file_that_root_alone_can_change_is_read(place: Path) -> None:
     place.write_text(SETTINGS)
     place.chmod(0o644)
 
-    assert launch_rules.read() == launch_rules.Settings(tomllib.loads(SETTINGS))
+    assert launch_rules.read() == launch_rules.Settings(tomllib.loads(SETTINGS), place=str(place))
 
 
 @pytest.mark.parametrize(
@@ -373,3 +374,30 @@ def test_the_launcher_needs_the_standard_library_alone() -> None:
     found = {name.partition(".")[0] for name in json.loads(done.stdout)}
     assert found <= set(sys.stdlib_module_names) | {"portal", "__main__"}
     assert not found & {"tomllib", "dataclasses", "asyncio", "typing_extensions"}, "they are a third of its start"
+
+
+# -- what the doctor says of it --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "result", "words"),
+    [
+        ("nothing", "ok", "says the same as the hub's settings"),
+        ("missing", "failed", "does not go by the settings: there is no "),
+        ("private", "warning", "people, as whom the launcher runs, cannot read "),
+        ("other hours", "failed", "says otherwise than the hub's settings: partitions"),
+    ],
+)
+def test_the_doctor_sees_the_file_as_the_launcher_does(
+    place: Path, monkeypatch: pytest.MonkeyPatch, site: Site, change: str, result: str, words: str
+) -> None:
+    monkeypatch.setattr(launch_rules, "places", lambda prefix: launch_rules.PLACES)
+    monkeypatch.setattr(launch_checks, "closed_on_the_way", lambda path: "")
+    place.write_text(SETTINGS.replace("hours_max = 24", "hours_max = 12") if change == "other hours" else SETTINGS)
+    place.chmod(0o600 if change == "private" else 0o644)
+    if change == "missing":
+        place.unlink()
+
+    (check,) = launch_checks.settings(site)
+
+    assert (check.result, words in check.found) == (result, True), check

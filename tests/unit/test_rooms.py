@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "proxy": {"pure"},
     "hub": {"pure", "slurm", "limits", "administration", "guard", "proxy"},
     "login": {"pure", "slurm", "hub", "administration"},
-    "doctor": {"pure", "slurm", "hub", "login", "kernels"},
+    "doctor": {"pure", "launcher", "slurm", "hub", "login", "kernels"},
     "testing": {"pure", "slurm", "launcher"},
     "cli": {"pure", "hub", "proxy", "singleuser", "kernels", "notebooks", "doctor"},
     "spawners": {"pure", "slurm", "limits", "hub"},
