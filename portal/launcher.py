@@ -3,7 +3,8 @@
 One JSON object on standard input, one on standard output. Two verbs:
 
 - ``submit``: writes the session's environment into a file that only the person can read, then runs ``sbatch``
-  with options out of a fixed list and the portal's constant batch script. Answers the job id.
+  with options out of a fixed list, each as root's own settings file says (:mod:`portal.launch_rules`), and the portal's
+  constant batch script. Answers the job id.
 - ``finish``: runs ``scancel`` for the session's job, removes the environment file and answers the last lines
   of the session's log. Finishing twice, or a job that is gone, is no fault.
 
@@ -25,10 +26,12 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
+
+from portal import launch_rules
 
 SESSIONS = ".local/share/dsportal/sessions"
 ENVIRONMENT_FILE = "environment.json"
@@ -40,8 +43,10 @@ SEEN_LOGS = 1000  # of a home with more, the rest is looked at another time
 LIFETIME_S = 58  # a home that hangs must not leave this behind: the hub's account cannot end what sudo started
 
 _OPTION = re.compile(
-    r"--(job-name=dsportal-[0-9a-f]{16}|partition=[A-Za-z0-9._-]+|nodes=1|ntasks=1|cpus-per-task=\d+|mem=\d+M"
-    r"|gres=gpu(:[A-Za-z0-9._-]+)?:\d+|time=\d+|requeue|open-mode=append|export=ALL)\Z",
+    r"--(job-name=dsportal-[0-9a-f]{16}|partition=[A-Za-z0-9._-]+|nodes=1|ntasks=1|cpus-per-task=\d{1,6}|mem=\d{1,9}M"
+    r"|gres=(gpu|shard)(:[A-Za-z0-9._+-]+)?:\d{1,5}|time=\d{1,7}|requeue|open-mode=append|export=ALL"
+    r"|(account|qos|reservation)=[A-Za-z0-9][A-Za-z0-9._-]{0,63}|exclusive(=user)?|comment=[ -~]{1,200}"
+    r"|constraint=[A-Za-z0-9(\[][A-Za-z0-9._&|*:()\[\],-]{0,199}|licenses=[A-Za-z0-9][A-Za-z0-9._@:,-]{0,199})\Z",
     re.ASCII,
 )
 # Messages of sbatch when it is not the request that is wrong (Slurm 22.05 to 25.11).
@@ -90,8 +95,11 @@ def main() -> int:
     return 0
 
 
-def parse_request(request: Any) -> SubmitRequest | FinishRequest:
+def parse_request(request: Any, own_options: Container[str] = ()) -> SubmitRequest | FinishRequest:
     """Check every part of a request, before anything of it is done.
+
+    Arguments:
+        own_options: those that root wrote into the settings file, beside the fixed list.
 
     Raises:
         RequestRefused: a part of it is not one that a session may have.
@@ -100,7 +108,8 @@ def parse_request(request: Any) -> SubmitRequest | FinishRequest:
         raise RequestRefused("the verbs are submit and finish")
     key = _matching(_KEY, request.get("key"), "key")
     if request["verb"] == "submit":
-        return SubmitRequest(key, _options(request.get("options")), _environment(request.get("environment")))
+        options = _options(request.get("options"), own_options)
+        return SubmitRequest(key, options, _environment(request.get("environment")))
     job_id = request.get("job_id", "")
     return FinishRequest(key, _matching(_JOB_ID, job_id, "job_id") if job_id else "")
 
@@ -111,20 +120,24 @@ def handle(request: Any) -> dict[str, object]:
     Raises:
         RequestRefused: it is not one of a session; nothing was done.
     """
-    checked = parse_request(request)
+    settings = launch_rules.read()
+    checked = parse_request(request, launch_rules.own_options(settings.tables))
+    environment = _clean((settings.tables or {}).get("cluster", {}))
     folder = Path(_home()) / SESSIONS / checked.key
-    if isinstance(checked, SubmitRequest):
-        return _submit(folder, checked)
-    return _finish(folder, checked.job_id)
+    if not isinstance(checked, SubmitRequest):
+        return _finish(folder, checked.job_id, environment)
+    if fault := launch_rules.fault(checked.options, settings, environment["USER"]):
+        raise RequestRefused(fault)
+    return _submit(folder, checked, environment)
 
 
-def _submit(folder: Path, request: SubmitRequest) -> dict[str, object]:
+def _submit(folder: Path, request: SubmitRequest, environment: dict[str, str]) -> dict[str, object]:
     _remove_old_sessions(folder.parent)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     _write_private(folder / ENVIRONMENT_FILE, json.dumps(request.environment))
     argv = ["sbatch", "--parsable", *request.options, f"--chdir={_home()}", f"--output={folder / LOG_FILE}"]
     try:
-        done = _slurm([*argv, str(_script()), sys.executable, str(folder)])
+        done = _slurm([*argv, str(_script()), sys.executable, str(folder)], environment)
     except subprocess.TimeoutExpired:
         return {"ok": False, "unknown": True, "message": f"sbatch did not answer within {SLURM_TIMEOUT_S} s"}
     message = done.stderr.strip() or done.stdout.strip()
@@ -136,14 +149,14 @@ def _submit(folder: Path, request: SubmitRequest) -> dict[str, object]:
     return {"ok": True, "job_id": done.stdout.strip().partition(";")[0]}
 
 
-def _finish(folder: Path, job_id: str) -> dict[str, object]:
+def _finish(folder: Path, job_id: str, environment: dict[str, str]) -> dict[str, object]:
     """``scancel`` of a job that is gone exits 0 or names it on stderr; both are fine.
 
     With the name beside the number a job of the person that has this number by now is left alone.
     """
     message = ""
     if job_id:
-        done = _slurm(["scancel", f"--name=dsportal-{folder.name}", job_id])
+        done = _slurm(["scancel", f"--name=dsportal-{folder.name}", job_id], environment)
         message = done.stderr.strip() if done.returncode else ""
     with contextlib.suppress(OSError):  # a home that cannot be written does not undo the scancel
         _remove_environment(folder)
@@ -216,19 +229,23 @@ def _tail(log: Path) -> str:
         return ""
 
 
-def _slurm(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def _slurm(argv: Sequence[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        argv, env=_clean(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SLURM_TIMEOUT_S,
+        argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SLURM_TIMEOUT_S,
         errors="replace", check=False,
     )  # fmt: skip
 
 
-def _clean() -> dict[str, str]:
+def _clean(cluster: dict[str, str]) -> dict[str, str]:
     """The short environment that sbatch sees and exports; it holds nothing of the hub."""
     person = pwd.getpwuid(os.getuid())
     kept = {name: os.environ[name] for name in ("PATH", "SLURM_CONF") if name in os.environ}
+    kept.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
+    if folder := cluster.get("slurm_path"):
+        kept["PATH"] = f"{folder}:{kept['PATH']}"
+    if file := cluster.get("slurm_conf"):
+        kept["SLURM_CONF"] = file
     return {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
         "LANG": "C.UTF-8",
         "HOME": person.pw_dir,
         "USER": person.pw_name,
@@ -259,10 +276,13 @@ def _environment(value: Any) -> dict[str, str]:
     return value
 
 
-def _options(value: Any) -> tuple[str, ...]:
+def _options(value: Any, own: Container[str]) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise RequestRefused("options is a list")
-    return tuple(_matching(_OPTION, option, "option") for option in value)
+    return tuple(
+        option if isinstance(option, str) and option in own else _matching(_OPTION, option, "option")
+        for option in value
+    )
 
 
 def _matching(pattern: re.Pattern[str], value: object, what: str) -> str:

@@ -7,7 +7,7 @@ tables are in :mod:`portal.settings`; ``deploy/site/site.toml.example`` shows ev
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from portal.settings.groups import labels
 from portal.settings.kernel_tables import KernelsTable, KernelTable
 from portal.settings.ldap_table import LdapTable
 from portal.settings.portal_tables import ClusterTable, PortalTable
-from portal.settings.session_tables import GpuTable, PartitionTable, SessionTable, StorageTable
+from portal.settings.session_tables import GpuTable, PartitionTable, RuleTable, SessionTable, StorageTable
 from portal.settings.values import Table
 
 
@@ -67,12 +67,18 @@ class Site(Table):
     def offered_to(self, identity: Identity) -> tuple[PartitionTable, ...]:
         """The partitions that this person may use, the default one first."""
         open_to = [p for p in self.partitions if not p.groups or identity.groups & labels(p.groups)]
-        return tuple(sorted(open_to, key=lambda p: not p.default))
+        found = [p.for_person(identity.name, identity.groups) for p in open_to]
+        return tuple(sorted(found, key=lambda p: not p.default))
+
+    def with_partitions(self, partitions: Iterable[PartitionTable]) -> Site:
+        """The same site with these partitions: what one person has of it."""
+        return self.model_copy(update={"partitions": tuple(partitions)})
 
     @property
     def groups_of_partitions(self) -> tuple[str, ...]:
         """The groups that partitions are kept for, as the settings name them."""
-        return tuple(group for partition in self.partitions for group in partition.groups)
+        parts = [(p.groups, *(rule.groups for rule in p.rule)) for p in self.partitions]
+        return tuple(group for part in parts for groups in part for group in groups)
 
     def partition(self, name: str) -> PartitionTable:
         """The partition called ``name``; raises ``KeyError`` when the site has none."""
@@ -85,27 +91,37 @@ class Site(Table):
         """The longest session in ``partition``, in hours."""
         return min(self.session.hours_max, partition.hours_max or self.session.hours_max)
 
-    def gpus_max(self, partition: PartitionTable) -> int:
-        """The most GPUs one session may have in ``partition``."""
-        if partition.gpus_max is None:
-            return self.session.gpus_max
-        return min(self.session.gpus_max, partition.gpus_max)
+    def gpus_max(self, partition: PartitionTable, kind: str = "") -> int:
+        """The most GPUs one session may have in ``partition``, of a kind where one is named."""
+        limits = [self.session.gpus_max, partition.gpus_max, self.gpu(kind).gpus_max if kind else None]
+        return min(limit for limit in limits if limit is not None)
 
-    def gres(self, partition: PartitionTable) -> str:
+    def gpu(self, name: str) -> GpuTable:
+        """The kind of GPU called ``name``; where the site has none, whatever Slurm gives."""
+        return next((gpu for gpu in self.gpus if gpu.name == name), GpuTable(name="gpu", title=""))
+
+    def kind(self, partition: PartitionTable | None, chosen: str = "") -> str:
+        """The kind of a session's GPUs in ``partition``: the chosen one, or its first; ``""`` is any."""
+        kinds = partition.kinds if partition else ()
+        return chosen if chosen in kinds else next(iter(kinds), "")
+
+    def gres(self, partition: PartitionTable, kind: str = "") -> str:
         """The name that ``--gres`` wants for a GPU of ``partition``: ``gpu`` or ``gpu:KIND``."""
-        return next((g.gres for g in self.gpus if g.name == partition.gpu), "gpu")
+        return self.gpu(self.kind(partition, kind)).gres
 
-    def cores(self, gpus: int) -> int:
-        """CPU cores that come with ``gpus`` GPUs."""
+    def cores(self, gpus: int, partition: PartitionTable | None = None, kind: str = "") -> int:
+        """CPU cores that come with ``gpus`` GPUs: as the partition says, or the kind of GPU, or ``[session]``."""
         if gpus == 0:
-            return self.session.cores_without_gpu
-        return gpus * self.session.cores_per_gpu
+            return (partition and partition.cores_without_gpu) or self.session.cores_without_gpu
+        own = self.gpu(self.kind(partition, kind)).cores_per_gpu
+        return gpus * ((partition and partition.cores_per_gpu) or own or self.session.cores_per_gpu)
 
-    def memory_mib(self, gpus: int) -> int:
-        """Memory that comes with ``gpus`` GPUs, in MiB."""
+    def memory_mib(self, gpus: int, partition: PartitionTable | None = None, kind: str = "") -> int:
+        """Memory that comes with ``gpus`` GPUs, in MiB: as :meth:`cores`."""
         if gpus == 0:
-            return self.session.memory_gb_without_gpu * 1024
-        return gpus * self.session.memory_gb_per_gpu * 1024
+            return ((partition and partition.memory_gb_without_gpu) or self.session.memory_gb_without_gpu) * 1024
+        own = self.gpu(self.kind(partition, kind)).memory_gb_per_gpu
+        return gpus * ((partition and partition.memory_gb_per_gpu) or own or self.session.memory_gb_per_gpu) * 1024
 
 
 def load(path: str) -> Site:
@@ -158,9 +174,13 @@ def _contradictions(site: Site) -> Iterator[str]:
             yield f"{table}: the name '{name}' stands {names.count(name)} times; allowed: once"
     kinds = {gpu.name for gpu in site.gpus}
     for position, partition in enumerate(site.partitions, start=1):
-        if partition.gpu and partition.gpu not in kinds:
+        for unknown in [kind for kind in partition.kinds if kind not in kinds]:
             known = ", ".join(sorted(kinds)) or "none is defined"
-            yield f"partition[{position}].gpu: {partition.gpu!r} is not a [[gpu]]; known: {known}"
+            yield f"partition[{position}].gpu: {unknown!r} is not a [[gpu]]; known: {known}"
+        yield from _of_cpu_sessions(site, partition, f"partition[{position}]")
+        for number, rule in enumerate(partition.rule, start=1):
+            if not rule.groups and not rule.people:
+                yield f"partition[{position}].rule[{number}]: it fits nobody; allowed: groups or people that it is for"
     if site.session.hours_default > site.session.hours_max:
         allowed = f"1 to session.hours_max ({site.session.hours_max})"
         yield f"session.hours_default: {site.session.hours_default} is not possible; allowed: {allowed}"
@@ -176,3 +196,17 @@ def _contradictions(site: Site) -> Iterator[str]:
         yield from site.ldap.contradictions()
     if site.ldap and site.ldap.capitals == "keep" and site.portal.domain:
         yield "ldap.capitals: 'keep' is not possible with portal.domain: host names have no capitals; allowed: 'lower'"
+
+
+def _of_cpu_sessions(site: Site, partition: PartitionTable, key: str) -> Iterator[str]:
+    """What may be chosen is no less than what comes by itself."""
+    cores = site.cores(0, partition)
+    memory_gb = site.memory_mib(0, partition) // 1024
+    tables: tuple[PartitionTable | RuleTable, ...] = (partition, *partition.rule)
+    for table in tables:
+        for name, most, least in (
+            ("cores_max", table.cores_max, cores),
+            ("memory_gb_max", table.memory_gb_max, memory_gb),
+        ):
+            if most is not None and most < least:
+                yield f"{key}.{name}: {most} is not possible; allowed: {least} (what comes by itself) or more"

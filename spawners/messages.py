@@ -23,13 +23,34 @@ _REASONS = {
     "AssocGrpGRES": "your group already uses as many GPUs as it may",
     "ReqNodeNotAvail": "the nodes that would fit are down or reserved",
     "PartitionDown": "the partition is closed at the moment",
-    "PartitionTimeLimit": "the hours asked for are more than the partition allows",
     "JobHeldAdmin": "an administrator holds the job until it is released",
     "JobHeldUser": "you hold the job yourself (scontrol hold); scontrol release lets it start",
     "BeginTime": "Slurm starts it again shortly",
     "Licenses": "a licence it needs is in use",
     "Reservation": "it waits for a reservation",
 }
+
+# The same page: reasons that do not end by themselves, in words that say so.
+_NEVER = {
+    "AccountNotAllowed": "the partition is closed to the account of the job",
+    "QOSNotAllowed": "the partition is closed to the QOS of the job",
+    "InvalidAccount": "Slurm does not know its account any more",
+    "InvalidQOS": "Slurm does not know its QOS any more",
+    "BadConstraints": "no node of the partition has what was asked for",
+    "PartitionNodeLimit": "the partition does not allow so many nodes, or is closed to you",
+    "PartitionTimeLimit": "the hours asked for are more than the partition allows",
+    "DependencyNeverSatisfied": "the job that it depends on has failed",
+    "ReservationDeleted": "its reservation is gone",
+    "AssocMaxWallDurationPerJobLimit": "the hours asked for are more than your account allows",
+    "QOSMaxWallDurationPerJobLimit": "the hours asked for are more than the QOS allows",
+    "QOSMaxGRESPerJob": "the GPUs asked for are more than the QOS allows",
+    "QOSMaxCpuPerJobLimit": "the cores asked for are more than the QOS allows",
+    "QOSMaxMemoryPerJob": "the memory asked for is more than the QOS allows",
+    "AssocMaxGRESPerJob": "the GPUs asked for are more than your account allows",
+    "AssocMaxCpuPerJobLimit": "the cores asked for are more than your account allows",
+    "AssocMaxMemPerJob": "the memory asked for is more than your account allows",
+}
+_WILL_NOT_START = "This does not end by itself: stop the session and choose otherwise, or ask your administrator."
 
 _IN_LINE = {"", "Resources", "Priority"}  # the reasons for which a place in the queue means something
 
@@ -58,10 +79,10 @@ class View:
 def submitted(request: SessionRequest, site: Site) -> str:
     """What was asked for, in one line."""
     gpus = {0: "no GPU", 1: "1 GPU"}.get(request.gpus, f"{request.gpus} GPUs")
-    memory_gb = site.memory_mib(request.gpus) // 1024
+    cores, memory_mib = request.share(site)
     wait_h = site.session.wait_max_hours
     return (
-        f"{gpus}, {site.cores(request.gpus)} cores, {memory_gb} GB for {request.hours} h"
+        f"{gpus}, {cores} cores, {memory_mib // 1024} GB for {request.hours} h"
         f" in the partition {request.partition}" + (f"; here a session waits up to {wait_h} h" if wait_h else "")
     )
 
@@ -109,7 +130,10 @@ _EARLIER = "earlier if other jobs end before their limit."  # Slurm reckons with
 
 def _waiting(job: Job, outlook: Outlook) -> str:
     reason, _, details = job.reason.partition(",")  # "ReqNodeNotAvail, UnavailableNodes:gn[01-02]"
+    never = _NEVER.get(reason)
     text = _REASONS.get(reason, f"Slurm's reason: {job.reason}" if job.reason else "Slurm is looking for a place")
+    if never:
+        return f"Job {job.id} waits: {never} (Slurm's reason: {reason}). {_WILL_NOT_START}"
     named = f" ({details.strip()})" if details and reason in _REASONS else ""
     start = (
         f"Slurm expects it to start at {_when(job.starts_at, job)}, {_EARLIER}" if job.starts_at and _later(job) else ""
@@ -226,11 +250,8 @@ def _entry(who: str, at: datetime, reason: str) -> str:
 
 def facts(request: SessionRequest, site: Site, job_id: str, job: Job | None) -> dict[str, object]:
     """What the server page shows of a session; only what is known. Times are ISO 8601 with their zone."""
-    known: dict[str, object] = {
-        **request.as_options(),
-        "cores": site.cores(request.gpus),
-        "memory_mib": site.memory_mib(request.gpus),
-    }
+    cores, memory_mib = request.share(site)
+    known: dict[str, object] = {**request.as_options(), "cores": cores, "memory_mib": memory_mib}
     if job_id:
         known["job_id"] = int(job_id)
     if job:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -26,7 +26,7 @@ from portal.hub.context import HubContext, context_of
 from portal.request import SessionRequest, checked
 from portal.session_settings import SessionSettings, check_variables, environment
 from portal.session_state import Announcement, SessionState, Visit
-from portal.site import Site, load
+from portal.site import Identity, Site, load
 from portal.slurm.cluster import Cluster
 from portal.slurm.snapshot import QueueSnapshot
 from portal.slurm.submission import new_key, submission
@@ -92,43 +92,50 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
         error, entered = self._refused
         self._refused = (None, None)
         saved = entered or options.remembered(self.orm_spawner.user_options or {})
-        return form.render(self.site, options.identity_of(self.user, self.site), saved=saved, error=error)
+        identity, site = await self._offer()
+        return form.render(site, identity, saved=saved, error=error)
+
+    async def _offer(self) -> tuple[Identity, Site]:
+        """The person, and the site as Slurm lets this person have it."""
+        identity = options.identity_of(self.user, self.site)
+        return identity, await self.context.limits.site_of(self.site, identity)
 
     @default("options_from_form")
-    def _options_from_form(self) -> Callable[[Mapping[str, list[str]]], dict[str, object]]:
+    def _options_from_form(self) -> Callable[[Mapping[str, list[str]]], Awaitable[dict[str, object]]]:
         return self.options_of_form
 
-    def options_of_form(self, form_data: Mapping[str, list[str]]) -> dict[str, object]:
+    async def options_of_form(self, form_data: Mapping[str, list[str]]) -> dict[str, object]:
         """Options out of the form; what is not allowed is answered with 400 and the reason at its field."""
         entered = options.entered(form_data)
         self._refused = (None, entered)
         try:
-            return self._checked(options.from_form(form_data)).as_options()
+            return (await self._checked(options.from_form(form_data)))[0].as_options()
         except RequestError as error:
             self._refused = (error, entered)
             raise StartRefused(error) from error
 
-    def options_from_query(self, query_data: Mapping[str, list[str]]) -> dict[str, object]:
+    async def options_from_query(self, query_data: Mapping[str, list[str]]) -> dict[str, object]:
         """A link never starts anything: the form is shown instead, with the link's choices."""
-        self.options_of_form(query_data)
+        await self.options_of_form(query_data)
         raise StartRefused(
             PortalError("A link cannot start a session by itself: check its choices below, then press Start.")
         )
 
     @default("apply_user_options")
-    def _apply_user_options(self) -> Callable[[Any, Mapping[str, object]], None]:
+    def _apply_user_options(self) -> Callable[[Any, Mapping[str, object]], Awaitable[None]]:
         return self._check_options
 
-    def _check_options(self, _spawner: Any, given: Mapping[str, object]) -> None:
+    async def _check_options(self, _spawner: Any, given: Mapping[str, object]) -> None:
         """The check behind every door, before start() makes it once more. A resumed session was checked before."""
         if not self.session.can_resume:
             try:
-                self._checked(given)
+                await self._checked(given)
             except RequestError as error:
                 raise StartRefused(error) from error
 
-    def _checked(self, given: Mapping[str, object]) -> SessionRequest:
-        return checked(given, self.site, options.identity_of(self.user, self.site))
+    async def _checked(self, given: Mapping[str, object]) -> tuple[SessionRequest, Site]:
+        identity, site = await self._offer()
+        return checked(given, site, identity), site
 
     # -- from the start to the end ----------------------------------------------------------------------
 
@@ -140,9 +147,9 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
             if await self.session.resume():
                 self.api_token = self.session.state.token
             else:
-                self._request = self._checked(given)
+                self._request, site = await self._checked(given)
                 key = new_key(self.context.hub_id)
-                job = submission(self._request, self.site, key, await self._environment())
+                job = submission(self._request, site, key, await self._environment())
                 await self.session.submit(job, self.api_token, tls=self.internal_ssl)
             return self._url(*await self.session.wait_until_ready(self._first_answer))
         except RequestError as error:

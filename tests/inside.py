@@ -6,10 +6,12 @@ import os
 import pwd
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from portal.site import Site, load
 from portal.slurm.runner import Result, run
 
 VENV_BIN = Path(os.environ.get("DSPORTAL_VENV", Path(__file__).parents[1] / ".venv")) / "bin"
@@ -46,6 +48,17 @@ async def as_portal(
 ) -> Result:
     """A runner that runs every command as the hub's own account."""
     return await run(["runuser", "-u", "portal", "--", *argv], stdin=stdin, env=env, timeout_s=timeout_s)
+
+
+@contextmanager
+def settings(text: str) -> Iterator[Site]:
+    """Meanwhile root's settings file, which the launcher reads, is another one."""
+    before = SITE_FILE.read_text()
+    SITE_FILE.write_text(text)
+    try:
+        yield load(str(SITE_FILE))
+    finally:
+        SITE_FILE.write_text(before)
 
 
 def jobs_of(user: str) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from portal.doctor import domain_checks, host_checks, person_checks, site_checks
+from portal.doctor import domain_checks, host_checks, launch_checks, person_checks, site_checks
 from portal.doctor.check import Check
 from portal.errors import PortalError, SiteError
 from portal.site import Site, load
@@ -50,6 +50,7 @@ GROUPS = (
         threaded(host_checks.launcher),
         "Set portal.launcher to the portal-launch of the portal's environment.",
     ),
+    Group("launcher's file", threaded(launch_checks.settings), "portal config check /etc/dsportal/site.toml"),
     Group("code", threaded(host_checks.environment), "See portal.launcher in the settings."),
     Group("sudo", host_checks.sudo, "Install sudo; the how-to on installing has the line it needs."),
     Group("proxy", host_checks.proxy, "Run `make setup` again.", needs_site=False),
@@ -82,6 +83,8 @@ def main(site_path: str, person: str = "") -> int:
 async def examine(site_path: str, run: Runner = run, person: str = "") -> list[Check]:
     """Every check; where the settings file has faults, those that need it are listed as not checked."""
     site, first = settings(site_path)
+    if site:
+        os.environ.update(site.cluster.environment(os.environ.get("PATH", os.defpath)))
     of_person = [Group(f"person {person}", partial(person_checks.person, person), "See the line about sudo.")]
     groups = (*GROUPS, *(of_person if person else ()))
     found = await asyncio.gather(*(_checked(group, site, run) for group in groups))

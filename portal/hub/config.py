@@ -75,6 +75,7 @@ def configure(c: Any, site: Site, site_file: str) -> None:
     c.PortalHub.hub_id = state_place.number(Path(site.portal.state_folder))
     c.PortalHub.session_key_file = str(_session_key(Path(site.portal.state_folder)))
     c.PortalHub.launcher = site.portal.launcher
+    os.environ.update(site.cluster.environment(os.environ.get("PATH", os.defpath)))
     c.PortalHub.end_sessions_of_leavers = site.session.when_person_leaves == "stop"
     c.JupyterHub.services = [{"name": RESUMER, "api_token": secrets.token_hex(32)}]
     admins = map(label, site.ldap.admin_groups) if site.ldap else ()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from sqlalchemy.orm import object_session
 
 from portal.errors import PortalError
+from portal.limits.slurm_limits import SlurmLimits
 from portal.session_state import SessionState, TokenSeal
 from portal.slurm.cluster import Cluster
 
@@ -36,6 +38,11 @@ class HubContext:
     def state(self, saved: Mapping[str, Any]) -> SessionState:
         """A session's state as it was saved, with its token where the key opens it."""
         return SessionState.from_json(self.seal.opened(saved))
+
+    @cached_property
+    def limits(self) -> SlurmLimits:
+        """What Slurm lets people have."""
+        return SlurmLimits(self.slurm)
 
     @property
     def slurm(self) -> Cluster:

@@ -10,9 +10,16 @@ from portal.settings.values import AbsolutePath, Domain, NetworkText, OptionalPa
 
 
 class ClusterTable(Table):
-    """``[cluster]``: the cluster's name, as people call it."""
+    """``[cluster]``: the cluster's name, as people call it, and how Slurm's commands are reached."""
 
     name: str = "cluster"
+    slurm_path: OptionalPath = ""  # a folder with Slurm's commands, or with wrappers of their names
+    slurm_conf: OptionalPath = ""  # SLURM_CONF; "" = as Slurm finds it by itself
+
+    def environment(self, path: str) -> dict[str, str]:
+        """What Slurm's commands need beside a ``PATH`` as it is."""
+        found = {"PATH": f"{self.slurm_path}:{path}"} if self.slurm_path else {}
+        return found | ({"SLURM_CONF": self.slurm_conf} if self.slurm_conf else {})
 
 
 class PortalTable(Table):

@@ -6,7 +6,24 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from portal.settings.values import AbsolutePath, Count, Group, Hours, Name, Positive, Table
+from portal.settings.groups import labels
+from portal.settings.values import (
+    AbsolutePath,
+    Accounts,
+    Comment,
+    Constraints,
+    Count,
+    FreeOption,
+    Group,
+    Hours,
+    Kinds,
+    Licenses,
+    Name,
+    Positive,
+    Reservations,
+    Table,
+    Texts,
+)
 
 
 class SessionTable(Table):
@@ -29,7 +46,37 @@ class GpuTable(Table):
 
     name: Name
     title: str
-    gres: Annotated[str, Field(pattern=r"^gpu(:[A-Za-z0-9._-]+)?$")] = "gpu"
+    gres: Annotated[str, Field(pattern=r"^(gpu|shard)(:[A-Za-z0-9._+-]+)?$")] = "gpu"
+    gpus_max: Count | None = None
+    cores_per_gpu: Positive | None = None
+    memory_gb_per_gpu: Positive | None = None
+
+
+class RuleTable(Table):
+    """``[[partition.rule]]``: what is otherwise for some people; the first rule that fits somebody counts."""
+
+    groups: tuple[Group, ...] = ()
+    people: tuple[Name, ...] = ()
+    gpus_max: Count | None = None
+    hours_max: Hours | None = None
+    cores_max: Positive | None = None
+    memory_gb_max: Positive | None = None
+    account: Accounts | None = None
+    qos: Accounts | None = None
+    reservation: Reservations | None = None
+    constraint: Constraints | None = None
+    licenses: Licenses | None = None
+
+    def fits(self, person: str, groups: frozenset[str]) -> bool:
+        """Whether this rule is for somebody: by name, or by one of the groups."""
+        return person in self.people or bool(groups & labels(self.groups))
+
+    def changes(self) -> dict[str, object]:
+        """The keys that this rule sets."""
+        return {key: value for key, value in self if key not in ("groups", "people") and value is not None}
+
+
+CHOICES = ("account", "qos", "reservation", "constraint", "licenses")  # one text is fixed, a list is a choice
 
 
 class PartitionTable(Table):
@@ -37,11 +84,41 @@ class PartitionTable(Table):
 
     name: Name
     title: str = ""
-    gpu: str = ""  # the name of a [[gpu]]; "" = any
+    gpu: Kinds = ""  # the names of one [[gpu]] or of several; "" = any
     gpus_max: Count | None = None
     hours_max: Hours | None = None
     default: bool = False
     groups: tuple[Group, ...] = ()  # empty = everybody
+    cores_per_gpu: Positive | None = None  # these four: as in [session], for this partition
+    memory_gb_per_gpu: Positive | None = None
+    cores_without_gpu: Positive | None = None
+    memory_gb_without_gpu: Positive | None = None
+    cores_max: Positive | None = None  # a session without a GPU may choose its cores up to here; None = no choice
+    memory_gb_max: Positive | None = None
+    account: Accounts = ""
+    qos: Accounts = ""
+    reservation: Reservations = ""
+    constraint: Constraints = ""
+    licenses: Licenses = ""
+    comment: Comment = ""
+    exclusive: Literal["", "node", "user"] = ""
+    options: tuple[FreeOption, ...] = ()  # of sbatch, for what has no key here
+    rule: tuple[RuleTable, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The names of its kinds of GPUs, the default one first; none where any will do."""
+        return tuple(filter(None, (self.gpu,) if isinstance(self.gpu, str) else self.gpu))
+
+    def offers(self, key: str) -> tuple[str, ...]:
+        """What may be chosen for one of :data:`CHOICES`, the default first; one that is alone is fixed."""
+        value: Texts = getattr(self, key)
+        return (value,) if value and isinstance(value, str) else tuple(value)
+
+    def for_person(self, person: str, groups: frozenset[str]) -> PartitionTable:
+        """The partition as somebody has it, with the first rule that fits."""
+        rule = next((rule for rule in self.rule if rule.fits(person, groups)), None)
+        return self.model_copy(update={**(rule.changes() if rule else {}), "rule": ()})
 
 
 class StorageTable(Table):

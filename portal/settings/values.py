@@ -6,9 +6,10 @@ import re
 from pathlib import PurePosixPath
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
 
 from portal.addresses import networks
+from portal.settings import free_options
 from portal.settings.groups import LONGEST, is_dn
 
 OF_THE_PORTAL = ("JUPYTERHUB_", "DSPORTAL_", "JPY_", "CONFIGPROXY_", "JUPYTER_TOKEN")
@@ -112,6 +113,47 @@ def _url_path(value: str) -> str:
     return value
 
 
+_SLURM_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+_FORMS = {  # what Slurm's names look like: sbatch(1)
+    "name": (re.compile(_SLURM_NAME), "a name of letters, digits, '.', '_' and '-'"),
+    "kind": (re.compile(r".*"), "the name of a [[gpu]]"),
+    "constraint": (re.compile(r"[A-Za-z0-9(\[][A-Za-z0-9._&|*:()\[\],-]{0,199}"), "features such as 'a100&nvlink'"),
+    "licenses": (
+        re.compile(rf"{_SLURM_NAME}(@{_SLURM_NAME})?(:\d{{1,6}})?(,{_SLURM_NAME}(@{_SLURM_NAME})?(:\d{{1,6}})?)*"),
+        "licences such as 'matlab:1'",
+    ),
+}
+
+
+def _choices(form: str, others: frozenset[str] = frozenset()) -> PlainValidator:
+    """One text, or a list of texts to choose from; each as ``form`` says, or in a list one of ``others``."""
+    pattern, words = _FORMS[form]
+    more = "".join(f", or '{other}'" for other in sorted(others))
+    allowed = f"{words} (fixed), or a list of them to choose from, each once, the default first{more}"
+
+    def check(value: object) -> object:
+        several = value if isinstance(value, tuple) else (value,)
+        also = others if isinstance(value, tuple) else {""}
+        is_known = all(isinstance(one, str) and (one in also or pattern.fullmatch(one)) for one in several)
+        if not is_known or len(set(several)) != len(several):
+            raise ValueError(allowed)
+        return value
+
+    return PlainValidator(check)
+
+
+def _comment(value: str) -> str:
+    if not re.fullmatch(r"[ -~]{0,200}", value):
+        raise ValueError("printable ASCII, at most 200 characters")
+    return value
+
+
+def _option(value: str) -> str:
+    if fault := free_options.fault(value):
+        raise ValueError(fault)
+    return value
+
+
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 OptionalPath = Annotated[str, AfterValidator(_absolute_or_empty)]
 Name = Annotated[str, AfterValidator(_name)]
@@ -126,6 +168,14 @@ Server = Annotated[str, AfterValidator(_server)]
 Variables = Annotated[dict[str, str], AfterValidator(_variables)]
 Domain = Annotated[str, AfterValidator(_domain)]
 UrlPath = Annotated[str, AfterValidator(_url_path)]
+Texts = str | tuple[str, ...]  # one that is fixed, or several to choose from
+Kinds = Annotated[Texts, _choices("kind")]
+Accounts = Annotated[Texts, _choices("name", frozenset({"*"}))]
+Reservations = Annotated[Texts, _choices("name", frozenset({""}))]
+Constraints = Annotated[Texts, _choices("constraint", frozenset({""}))]
+Licenses = Annotated[Texts, _choices("licenses", frozenset({""}))]
+Comment = Annotated[str, AfterValidator(_comment)]
+FreeOption = Annotated[str, AfterValidator(_option)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Hours = Annotated[int, Field(ge=1, le=8760)]
 Count = Annotated[int, Field(ge=0)]

@@ -22,7 +22,6 @@ from portal.slurm.submission import LauncherAsPerson, Submission, Turns, job_nam
 log = logging.getLogger(__name__)
 
 QUERY_TIMEOUT_S = 15
-QUERY_ENVIRONMENT = {**os.environ, **times.EPOCHS}
 JOB_QUERIES_AT_ONCE = 4  # a thousand sessions that end together are queried a few at a time
 CLEAN_UPS_AT_ONCE = 4
 ACCOUNTING_TRIES = 3  # accounting hears of an end a moment after slurmctld
@@ -84,6 +83,15 @@ class Cluster:
     async def partitions(self, max_age_s: float = PARTITIONS_MAX_AGE_S) -> PartitionsSnapshot:
         """Partitions with their limits, and reservations; never raises."""
         return await self._partitions.get(max_age_s)
+
+    @property
+    def last_partitions(self) -> PartitionsSnapshot:
+        """The last snapshot of the partitions, without a new query."""
+        return self._partitions.last
+
+    async def answer(self, command: tuple[str, ...]) -> str:
+        """The output of a query that others make; anything but a clean answer raises ``SlurmUnavailable``."""
+        return await self._query(command)
 
     async def _query_queue(self) -> QueueSnapshot:
         listing = await self._query(jobs.squeue_command())
@@ -289,4 +297,4 @@ class Cluster:
 
     async def _ask(self, command: tuple[str, ...]) -> Result:
         """Run a query; its times are seconds since 1970."""
-        return await self._run(command, env=QUERY_ENVIRONMENT, timeout_s=QUERY_TIMEOUT_S)
+        return await self._run(command, env={**os.environ, **times.EPOCHS}, timeout_s=QUERY_TIMEOUT_S)

@@ -12,10 +12,22 @@ from datetime import datetime
 from itertools import product
 
 from portal.slurm import times
-from portal.slurm.scontrol import Record, records
+from portal.slurm.scontrol import Record, readable, records
 
 # scontrol(1), NODE STATES. A state that is not here, such as one of a later Slurm, makes a node not usable.
 _USABLE = {"IDLE", "MIXED", "ALLOCATED", "COMPLETING", "PLANNED", "CLOUD", "DYNAMIC_NORM"}
+# sinfo(1), NODE STATE CODES: some versions write these signs behind a state instead of a state of its own.
+_SIGNS = {
+    "*": "NOT_RESPONDING",
+    "~": "POWERED_DOWN",
+    "#": "POWERING_UP",
+    "!": "POWER_DOWN",
+    "%": "POWERING_DOWN",
+    "$": "MAINTENANCE",
+    "@": "REBOOT_REQUESTED",
+    "^": "REBOOT_ISSUED",
+    "-": "PLANNED",
+}
 
 
 @dataclass(frozen=True)
@@ -60,19 +72,25 @@ def nodes_command() -> tuple[str, ...]:
 
 
 def parse_nodes(stdout: str) -> Mapping[str, Node]:
-    """The nodes by name.
+    """The nodes by name. One that cannot be read is an unknown node; the others are what they are.
 
     Raises:
-        SlurmUnavailable: something is not as asked for.
+        SlurmUnavailable: no node can be read, or something stands there that is no node.
     """
-    return {record.name: _node(record) for record in records(stdout, "NodeName")}
+    return {node.name: node for node in readable(records(stdout, "NodeName"), _node, _unknown)}
+
+
+def _unknown(record: Record) -> Node:
+    """A node that cannot be read; its partitions are kept: a session may run there, and its name is needed."""
+    partitions = _list(record.fields.get("Partitions") or "")
+    return Node(record.name, frozenset({"UNKNOWN"}), partitions, 0, 0, 0, 0, {}, {})
 
 
 def _node(record: Record) -> Node:
     gpus = record.read("Gres", _gpus)
     return Node(
         name=record.name,
-        states=frozenset(record.matching("State", r"[A-Z_]+(?:\+[A-Z_]+)*").split("+")),
+        states=record.read("State", _states),
         partitions=record.read("Partitions", _list) if "Partitions" in record else (),
         cores=record.number("CPUEfctv"),
         cores_used=record.number("CPUAlloc"),
@@ -82,6 +100,17 @@ def _node(record: Record) -> Node:
         gpus_used=_gpus_used(record, gpus),
         reason=record.reason(),
     )
+
+
+def _states(text: str) -> frozenset[str]:
+    """``IDLE+DRAIN``, or with signs behind them: ``DOWN*+DRAIN`` is ``DOWN``, ``NOT_RESPONDING`` and ``DRAIN``."""
+    states = set()
+    for part in text.split("+"):
+        found = re.fullmatch(r"([A-Z_]+)([-*~#!%$@^]*)", part)
+        if not found:
+            raise ValueError(f"a node's state is written as {part!r}")
+        states |= {found[1], *(_SIGNS[sign] for sign in found[2])}
+    return frozenset(states)
 
 
 def _gpus_used(record: Record, gpus: Mapping[str, int]) -> dict[str, int]:
@@ -96,10 +125,10 @@ def _list(text: str) -> tuple[str, ...]:
 
 
 def _gpus(gres: str) -> dict[str, int]:
-    """``gpu:v100:4(S:0-1),gpu:a100:2,nvme:1`` or ``gpu:v100:1(IDX:0,2)`` as GPUs by kind."""
+    """``gpu:v100:4(S:0-1),gpu:a100:no_consume:2,nvme:1`` or ``gpu:v100:1(IDX:0,2)`` as GPUs by kind."""
     counts: dict[str, int] = {}
     for part in re.sub(r"\((?!null\))[^()]*\)", "", gres).split(","):
-        found = re.fullmatch(r"gpu(?::([^:]+))?:(\d+)", part)
+        found = re.fullmatch(r"gpu(?::(?!no_consume:)([^:]+))?(?::no_consume)?:(\d+)", part)
         if found:
             kind = "" if found[1] in (None, "(null)") else found[1]
             counts[kind] = counts.get(kind, 0) + int(found[2])
@@ -110,7 +139,11 @@ def _gpus(gres: str) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Partition:
-    """One partition; ``state`` in lower case ("up", "down", "drain", "inactive"); no limit is ``None``."""
+    """One partition; ``state`` in lower case ("up", "down", "drain", "inactive"); no limit is ``None``.
+
+    ``allow_groups`` and ``allow_accounts`` are the only ones that may use it (``None`` = all), ``deny_accounts`` those
+    that may not, ``allow_qos`` and ``deny_qos`` likewise: slurm.conf(5), AllowGroups and those below it.
+    """
 
     name: str
     state: str
@@ -118,6 +151,11 @@ class Partition:
     time_limit_min: int | None
     is_hidden: bool
     is_default: bool
+    allow_groups: frozenset[str] | None = None
+    allow_accounts: frozenset[str] | None = None
+    deny_accounts: frozenset[str] = frozenset()
+    allow_qos: frozenset[str] | None = None
+    deny_qos: frozenset[str] = frozenset()
 
     @property
     def is_up(self) -> bool:
@@ -131,12 +169,12 @@ def partitions_command() -> tuple[str, ...]:
 
 
 def parse_partitions(stdout: str) -> Mapping[str, Partition]:
-    """The partitions by name.
+    """The partitions by name, without those that cannot be read.
 
     Raises:
-        SlurmUnavailable: something is not as asked for.
+        SlurmUnavailable: none can be read, or something stands there that is no partition.
     """
-    return {record.name: _partition(record) for record in records(stdout, "PartitionName")}
+    return {one.name: one for one in readable(records(stdout, "PartitionName"), _partition)}
 
 
 def _partition(record: Record) -> Partition:
@@ -147,7 +185,18 @@ def _partition(record: Record) -> Partition:
         time_limit_min=record.read("MaxTime", _minutes),
         is_hidden=record.matching("Hidden", "YES|NO") == "YES",
         is_default=record.matching("Default", "YES|NO") == "YES",
+        allow_groups=_only(record, "AllowGroups"),
+        allow_accounts=_only(record, "AllowAccounts"),
+        deny_accounts=_only(record, "DenyAccounts") or frozenset(),
+        allow_qos=_only(record, "AllowQos"),
+        deny_qos=_only(record, "DenyQos") or frozenset(),
     )
+
+
+def _only(record: Record, key: str) -> frozenset[str] | None:
+    """The names of a list that limits who may come in; ``None`` for ``ALL``, or where there is no such list."""
+    text = record.text(key) if key in record else "ALL"
+    return None if text.upper() in ("ALL", "", "(NULL)") else frozenset(_list(text))
 
 
 def _minutes(limit: str) -> int | None:
@@ -178,14 +227,14 @@ def reservations_command() -> tuple[str, ...]:
 
 
 def parse_reservations(stdout: str) -> Mapping[str, Reservation]:
-    """The reservations by name; where there are none scontrol says so.
+    """The reservations by name, without those that cannot be read; where there are none scontrol says so.
 
     Raises:
-        SlurmUnavailable: something is not as asked for.
+        SlurmUnavailable: none can be read, or something stands there that is no reservation.
     """
     if stdout.strip() == "No reservations in the system":
         return {}
-    return {record.name: _reservation(record) for record in records(stdout, "ReservationName")}
+    return {one.name: one for one in readable(records(stdout, "ReservationName"), _reservation)}
 
 
 def _reservation(record: Record) -> Reservation:

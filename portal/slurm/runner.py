@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import grp
 import os
 import pwd
 import signal
@@ -127,3 +128,20 @@ async def is_account(name: str) -> bool:
         except KeyError:
             return False
     return True
+
+
+async def groups_of(name: str, within_s: float = NAME_WITHIN_S) -> frozenset[str] | None:
+    """The names of an account's UNIX groups; ``None`` when the name service does not know it, or is silent."""
+    asked = asyncio.get_running_loop().run_in_executor(_NAMES, _groups, name)
+    with contextlib.suppress(KeyError, OSError, TimeoutError):
+        async with asyncio.timeout(within_s):
+            return await asked
+    return None
+
+
+def _groups(name: str) -> frozenset[str]:
+    found = set()
+    for number in os.getgrouplist(name, pwd.getpwnam(name).pw_gid):
+        with contextlib.suppress(KeyError):  # a group without a name is none that anybody could write down
+            found.add(grp.getgrgid(number).gr_name)
+    return frozenset(found)

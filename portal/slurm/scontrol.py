@@ -6,17 +6,21 @@ so that it cannot speak for another field; a field that is there twice is not be
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from portal.errors import SlurmUnavailable
 from portal.slurm.jobs import unreadable
 
+log = logging.getLogger(__name__)
+
 Value = TypeVar("Value")
 _FREE_TEXT = re.compile(r" (?=(?:Reason|Comment|Extra)=)")
 _FIELD = re.compile(r"(?:^| )([A-Za-z]\w*)=(\S*)")
+_odd: set[str] = set()  # the names of what could not be read: each is said in the log once
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,34 @@ def records(stdout: str, first: str) -> Iterator[Record]:
         yield record
     if not names:
         raise unreadable(f"scontrol printed {stdout[:200]!r}")
+
+
+def readable(
+    found: Iterable[Record], reader: Callable[[Record], Value], unknown: Callable[[Record], Value] | None = None
+) -> list[Value]:
+    """The things of a listing: one that is odd does not hide the others, and is said in the log once.
+
+    Arguments:
+        unknown: what stands for a thing that cannot be read; without it such a thing is left out.
+
+    Raises:
+        SlurmUnavailable: nothing of it can be read.
+    """
+    values: list[Value] = []
+    faults: dict[str, SlurmUnavailable] = {}
+    for record in found:
+        try:
+            values.append(reader(record))
+        except SlurmUnavailable as error:
+            faults[record.name] = error
+            if unknown:
+                values.append(unknown(record))
+    if faults and len(values) <= (len(faults) if unknown else 0):
+        raise next(iter(faults.values()))
+    for name in faults.keys() - _odd:
+        log.warning("Slurm shows something that the portal cannot read, and passes over: %s", faults[name].detail)
+        _odd.add(name)
+    return values
 
 
 def _lines(stdout: str, start: str) -> Iterator[str]:

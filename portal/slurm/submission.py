@@ -12,13 +12,14 @@ import json
 import os
 import re
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from portal.errors import AccountGone, ActingRefused, SlurmUnavailable
 from portal.request import SessionRequest
+from portal.settings.session_tables import CHOICES, PartitionTable
 from portal.site import Site
 from portal.slurm.runner import Result, RunError, Runner, is_account
 
@@ -79,21 +80,35 @@ def submission(request: SessionRequest, site: Site, key: str, environment: Mappi
     would evaluate the person's login shell before the session starts.
     """
     partition = site.partition(request.partition)
-    gres = [f"--gres={site.gres(partition)}:{request.gpus}"] if request.gpus else []
+    cores, memory_mib = request.share(site)
+    gres = [f"--gres={site.gres(partition, request.gpu)}:{request.gpus}"] if request.gpus else []
     options = (
         f"--job-name={job_name(key)}",
         f"--partition={request.partition}",
         "--nodes=1",
         "--ntasks=1",
-        f"--cpus-per-task={site.cores(request.gpus)}",
-        f"--mem={site.memory_mib(request.gpus)}M",
+        f"--cpus-per-task={cores}",
+        f"--mem={0 if partition.exclusive == 'node' else memory_mib}M",  # 0: all of the node's
         *gres,
         f"--time={request.hours * 60}",
         "--requeue",  # after the failure of a node the same session resumes on another
         "--open-mode=append",
         "--export=ALL",
+        *_as_the_site_says(request, partition),
     )
     return Submission(key, options, dict(environment))
+
+
+def _as_the_site_says(request: SessionRequest, partition: PartitionTable) -> Iterator[str]:
+    """What a site sets beyond the form of every site: nothing, where its settings file says nothing of it."""
+    for name in CHOICES:
+        if value := request.chosen(name, partition):
+            yield f"--{name}={value}"
+    if partition.comment:
+        yield f"--comment={partition.comment}"
+    if partition.exclusive:
+        yield "--exclusive" if partition.exclusive == "node" else "--exclusive=user"
+    yield from partition.options
 
 
 class LauncherAsPerson:

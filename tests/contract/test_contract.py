@@ -16,22 +16,22 @@ from portal.testing.bad_answers import READ_RIGHTLY, bad_answers
 from portal.testing.outages import SlurmEmpty
 from spawners.messages import ended
 from tests.contract.stages import FakeStage, Stage
-from tests.inside import is_root_variant
+from tests.inside import is_root_variant, settings
 
 BOTH = ("fake", "real")
 ONLY_FAKE = ("fake",)  # the demo's Slurm preempts nobody, keeps every job in accounting, and is never quite empty
 NEEDS_CGROUPS = BOTH if is_root_variant() else ONLY_FAKE
 
 
-def asked(site: Site, key: str, partition: str = "sxm2", hours: int = 1) -> Submission:
-    """A session without a GPU whose hub does not answer: its server starts and tries to call home."""
+def asked(site: Site, key: str, partition: str = "sxm2", hours: int = 1, gpus: int = 0) -> Submission:
+    """A session whose hub does not answer: its server starts and tries to call home."""
     environment = {
         "JUPYTERHUB_API_TOKEN": "secret",
         "JUPYTERHUB_API_URL": "http://127.0.0.1:9/hub/api",
         "JUPYTERHUB_SERVICE_URL": "http://0.0.0.0:0/user/alice/",
         "DSPORTAL_SESSION": json.dumps({"notebooks": "/nowhere", "storage": []}),
     }
-    return submission(SessionRequest(partition, 0, hours), site, key, environment)
+    return submission(SessionRequest(partition, gpus, hours), site, key, environment)
 
 
 # -- a session ------------------------------------------------------------------------------------------
@@ -72,7 +72,10 @@ async def test_slurms_own_words_come_back_when_it_refuses(
     known = site.partitions[0].model_copy(update={"name": partition})
     elsewhere = site.model_copy(update={"partitions": (known,)})
 
-    with pytest.raises(SubmitRefused, match=words):
+    with (
+        settings(f'[session]\nhours_max = 400\n[[partition]]\nname = "{partition}"\n'),
+        pytest.raises(SubmitRefused, match=words),
+    ):
         await slurm.cluster.submit("alice", asked(elsewhere, key, partition, hours))
 
     assert not slurm.has_secrets("alice", key)
@@ -121,16 +124,14 @@ async def test_a_job_with_a_key_is_listed_and_is_nobody_elses(slurm: Stage, key:
 
 
 async def test_a_job_that_runs_takes_from_its_node_what_it_asked_for(slurm: Stage, site: Site, key: str) -> None:
-    what = asked(site, key)
-    gpu = replace(what, options=(*what.options, "--gres=gpu:1"))
-    job_id = await slurm.cluster.submit("alice", gpu)
+    job_id = await slurm.cluster.submit("alice", asked(site, key, gpus=1))
     await slurm.reaches(job_id, Phase.RUNNING)
 
     node = (await slurm.cluster.nodes(max_age_s=-1)).nodes[slurm.cluster.last_queue.jobs[job_id].node]
 
     assert (node.gpus[""], node.gpus_free[""]) == (4, 3)
-    assert node.cores_used == site.cores(0)
-    assert node.memory_used_mib == site.memory_mib(0)
+    assert node.cores_used == site.cores(1)
+    assert node.memory_used_mib == site.memory_mib(1)
     assert "sxm2" in node.partitions
     await slurm.cluster.finish("alice", key, job_id)
 

@@ -69,7 +69,8 @@ def test_a_wrong_ca_and_an_unknown_partition_are_what_fails_and_each_says_how_to
     status, results, said = doctor(site_file)
 
     servers = ("LDAP ldap://127.0.0.1:3890", "LDAP ldap://127.0.0.1:3891", "LDAP, who left")
-    assert not_ok(results) == {"HTTPS": "warning", "partition nope": "failed", **dict.fromkeys(servers, "failed")}, said
+    failed = dict.fromkeys(("partition nope", "launcher's file", *servers), "failed")
+    assert not_ok(results) == {"HTTPS": "warning", **failed}, said
     assert status == 1
     assert "certificate verify failed" in said
     assert f"{ca}\n" in said
@@ -81,7 +82,8 @@ def test_more_hours_than_slurm_allows_and_a_port_of_another_program_are_told(fol
 
     status, results, said = doctor(site_file)
 
-    assert not_ok(results) == {"HTTPS": "warning", "portal.port": "failed", "partition sxm2": "warning"}, said
+    failed = dict.fromkeys(("portal.port", "launcher's file"), "failed")
+    assert not_ok(results) == {"HTTPS": "warning", "partition sxm2": "warning", **failed}, said
     assert status == 1
     assert "Slurm allows 24 h, the portal offers 48 h" in said
     assert "127.0.0.1:3890: Address already in use" in said

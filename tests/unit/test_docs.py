@@ -23,6 +23,7 @@ from pydantic.fields import FieldInfo
 import portal
 from portal import cli
 from portal.errors import PortalError
+from portal.settings.session_tables import RuleTable
 from portal.site import Site, parse
 from tests.bench.__main__ import parser as bench_parser
 
@@ -62,6 +63,7 @@ def tables() -> Iterator[tuple[str, type[BaseModel]]]:
         several = model is not field.annotation and type(None) not in kinds
         shown = field.alias or key
         yield (f"[[{shown}]]" if several else f"[{shown}]"), model
+    yield "[[partition.rule]]", RuleTable
 
 
 def default(field: FieldInfo) -> str:

@@ -154,7 +154,7 @@ def test_form_data_becomes_options_word_by_word() -> None:
     assert options.from_form(data) == {"gpus": "2", "hours": "8", "partition": "sxm2"}
 
 
-@pytest.mark.parametrize("name", ["qos", "prologue", "gpus_file", "", "gpus[]", "Gpus"])
+@pytest.mark.parametrize("name", ["prolog", "prologue", "gpus_file", "", "gpus[]", "Gpus"])
 def test_an_unknown_field_is_refused_by_its_name(name: str) -> None:
     with pytest.raises(RequestError, match="only the fields partition, gpus, hours") as refused:
         options.from_form({"gpus": ["1"], name: ["x"]})
@@ -175,7 +175,7 @@ def test_what_can_be_read_of_a_refused_form_is_kept() -> None:
         "gpus": ["3"],
         "hours": ["many"],
         "partition": ["iq"],
-        "qos": ["vip"],
+        "prolog": ["vip"],
         "x_file": [{"body": b""}],
     }
 
@@ -190,3 +190,133 @@ def test_options_kept_from_an_older_portal_never_stop_the_form(
     page = show(site, alice, options.remembered(kept))
 
     assert checked(options.from_form(page.sent()), site, alice) == SessionRequest("sxm2", 1, 8)
+
+
+# -- fields that only some sites have ---------------------------------------------------------------------
+
+EVERYTHING = {
+    "name": "gpu",
+    "gpu": ["v100", "a100"],
+    "account": ["ai", "ml"],
+    "qos": ["normal", "long"],
+    "reservation": ["", "class"],
+    "constraint": ["nvlink", "pcie"],
+    "licenses": ["", "matlab:1"],
+    "cores_max": 16,
+    "memory_gb_max": 64,
+}
+
+
+@pytest.fixture
+def rich(tables: dict[str, Any]) -> Site:
+    """A site with every field, in one of its two partitions."""
+    tables["gpu"].append({"name": "a100", "title": "NVIDIA A100", "gres": "gpu:a100", "cores_per_gpu": 16})
+    tables["partition"] = [EVERYTHING, {"name": "long", "account": "all"}]
+    return parse(tables)
+
+
+def selected(page: Page, name: str) -> str | None:
+    """The value of a list of choices that is sent unless somebody changes it."""
+    inside = False
+    for tag, attrs in page.tags:
+        if tag == "select":
+            inside = attrs.get("name") == name
+        if tag == "option" and inside and "selected" in attrs:
+            return attrs["value"]
+    return None
+
+
+def test_a_field_is_there_only_where_there_is_a_choice(site: Site, rich: Site, alice: Identity) -> None:
+    names = {attrs.get("name") for tag, attrs in show(site, alice).tags if tag in ("input", "select")}
+    rich_names = {attrs.get("name") for tag, attrs in show(rich, alice).tags if tag in ("input", "select")}
+
+    assert names == {"gpus", "hours", "partition"}
+    assert rich_names == set(options.FIELDS)
+
+
+def test_an_untouched_form_with_every_field_can_be_sent_and_changes_nothing(rich: Site, alice: Identity) -> None:
+    page = show(rich, alice)
+    lists = {
+        str(attrs["name"]): [selected(page, str(attrs["name"])) or ""] for tag, attrs in page.tags if tag == "select"
+    }
+    sent = page.sent() | lists | {"cores": [""], "memory_gb": [""]}
+
+    assert set(lists) == {"gpu", "account", "qos", "reservation", "constraint", "licenses"}
+    assert checked(options.from_form(sent), rich, alice) == checked({}, rich, alice)
+    assert checked(options.from_form(sent | {"partition": ["long"]}), rich, alice).partition == "long"
+
+
+def test_choices_are_kept_and_shown_again(rich: Site, alice: Identity) -> None:
+    asked = {"partition": "gpu", "gpus": "0", "hours": "2", "account": "ml", "reservation": "class", "cores": "12"}
+    chosen = checked(asked, rich, alice)
+    page = show(rich, alice, options.remembered(chosen.as_options()))
+
+    assert (selected(page, "account"), selected(page, "reservation"), selected(page, "qos")) == ("ml", "class", "-")
+    assert page.fields("cores")[0]["value"] == "12"
+    assert chosen.as_options() == {
+        "partition": "gpu",
+        "gpus": 0,
+        "hours": 2,
+        "cores": 12,
+        "account": "ml",
+        "reservation": "class",
+    }
+
+
+def test_where_partitions_or_kinds_are_not_alike_each_says_what_comes_with_a_gpu(rich: Site, alice: Identity) -> None:
+    page = show(rich, alice)
+
+    assert "8 cores and 48 GB with each NVIDIA V100-SXM2, 16 cores and 48 GB with each NVIDIA A100" in page.words
+    assert "ai (in gpu)" in page.words
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"account": "root"}, "account: 'root' is not possible here. Allowed: one of ai, ml."),
+        ({"partition": "long", "account": "ai"}, "Allowed: one of all."),
+        ({"partition": "long", "qos": "long"}, "Allowed: nothing: long has no choice of it."),
+        ({"reservation": "other"}, "Allowed: one of none, class."),
+        ({"gpu": "h100"}, "gpu: 'h100' is not possible here. Allowed: one of v100, a100."),
+        ({"gpus": 0, "cores": 17}, "cores: 17 is not possible here. Allowed: a whole number from 1 to 16."),
+        ({"gpus": 1, "cores": 4}, "Allowed: nothing: they come with the GPUs."),
+        ({"gpus": 0, "memory_gb": -1}, "Allowed: a whole number from 1 to 64."),
+        ({"partition": "long", "gpus": 0, "cores": 4}, "Allowed: nothing: they are fixed in long."),
+        ({"account": ["ai"]}, "Allowed: a name, as text."),
+        ({"qos": "normal\n--wrap=id"}, "Allowed: one of normal, long."),
+        (
+            {"comment": "x"},
+            "options: 'comment' is not possible here. Allowed: only the keys partition, gpus, hours, gpu",
+        ),
+    ],
+)
+def test_what_is_not_offered_is_refused_behind_every_door(
+    rich: Site, alice: Identity, asked: dict[str, object], words: str
+) -> None:
+    with pytest.raises(RequestError) as refused:
+        checked(asked, rich, alice)
+
+    assert words in refused.value.message
+
+
+def test_a_site_without_choices_knows_no_such_key(site: Site, alice: Identity) -> None:
+    for key in ("account", "qos", "gpu", "cores"):
+        with pytest.raises(RequestError, match=r"only the keys partition, gpus, hours\."):
+            checked({key: "1"}, site, alice)
+
+
+def test_what_is_chosen_no_longer_falls_back(rich: Site, alice: Identity) -> None:
+    old = SessionRequest("gpu", 0, 2, gpu="h100", cores=99, account="gone", reservation="gone")
+    page = show(rich, alice, old)
+
+    assert (selected(page, "account"), selected(page, "gpu"), page.fields("cores")[0]["value"]) == ("-", "-", "")
+
+
+def test_a_list_of_which_one_is_left_is_no_field_and_may_be_named_all_the_same(
+    tables: dict[str, Any], alice: Identity
+) -> None:
+    tables["partition"] = [{"name": "gpu", "account": ["ai"]}]
+    site = parse(tables)
+
+    assert selected(show(site, alice), "account") is None
+    assert checked({"account": "ai"}, site, alice).chosen("account", site.partitions[0]) == "ai"

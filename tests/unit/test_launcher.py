@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from portal import launcher
+from portal import launch_rules, launcher
 
 KEY = "0123456789abcdef"
 SUBMIT = {"verb": "submit", "key": KEY, "options": ["--time=60"], "environment": {"JUPYTERHUB_API_TOKEN": "secret"}}
@@ -24,12 +24,13 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """sbatch and scancel that note how they were called; the home is a temporary folder."""
     calls: list[list[str]] = []
 
-    def run(argv: list[str]) -> subprocess.CompletedProcess[str]:
+    def run(argv: list[str], _environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
         calls.append(list(argv))
         return subprocess.CompletedProcess(argv, 0, "42;cluster\n", "")
 
     monkeypatch.setattr(launcher, "_slurm", run)
     monkeypatch.setattr(launcher, "_home", lambda: str(tmp_path))
+    monkeypatch.setattr(launch_rules, "PLACES", (str(tmp_path / "site.toml"),))
     return calls
 
 
@@ -65,7 +66,7 @@ def test_a_refused_job_leaves_no_secret(
     monkeypatch: pytest.MonkeyPatch, slurm: list[list[str]], tmp_path: Path
 ) -> None:
     refusal = subprocess.CompletedProcess([], 1, "", "sbatch: error: Invalid account\n")
-    monkeypatch.setattr(launcher, "_slurm", lambda argv: refusal)
+    monkeypatch.setattr(launcher, "_slurm", lambda argv, _environment: refusal)
 
     answer = launcher.handle(SUBMIT)
 
@@ -77,7 +78,7 @@ def test_a_refused_job_leaves_no_secret(
 def test_a_job_that_may_have_been_accepted_keeps_its_file(
     monkeypatch: pytest.MonkeyPatch, slurm: list[list[str]], tmp_path: Path, how: str
 ) -> None:
-    def run(argv: list[str]) -> subprocess.CompletedProcess[str]:
+    def run(argv: list[str], _environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
         if how == "silence":
             raise subprocess.TimeoutExpired(argv, 45)
         return subprocess.CompletedProcess(argv, 1, "", "sbatch: error: Socket timed out on send/recv operation\n")

@@ -126,3 +126,11 @@ def test_a_request_is_repeated_with_what_comes_with_it(site: Site) -> None:
         "2 GPUs, 16 cores, 96 GB for 8 h in the partition sxm2"
     )
     assert messages.submitted(SessionRequest("sxm2", 0, 1), site).startswith("no GPU, 2 cores, 8 GB for 1 h")
+
+
+@pytest.mark.parametrize("reason", ["AccountNotAllowed", "BadConstraints", "QOSMaxGRESPerJob", "InvalidQOS"])
+def test_a_reason_that_does_not_end_by_itself_says_so_and_what_to_do(reason: str) -> None:
+    text = messages.view(Job("7", "PENDING", "sxm2", "alice", reason=reason)).text
+
+    assert f"(Slurm's reason: {reason})" in text
+    assert "This does not end by itself: stop the session and choose otherwise" in text

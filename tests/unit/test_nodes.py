@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from portal.errors import SlurmUnavailable
-from portal.slurm import nodes
+from portal.slurm import nodes, scontrol
 
 NODE = (
     "NodeName=gpu01 Arch=x86_64 CoresPerSocket=20  CPUAlloc=8 CPUEfctv=38 CPUTot=40 CPULoad=1.46"
@@ -38,6 +38,9 @@ def test_a_node_has_what_jobs_may_use_and_what_they_use() -> None:
         ("gpu:4", "gpu:(null):3(IDX:0-2)", {"": 1}),
         ("gpu:tesla-v100.sxm2:2", "gpu:tesla-v100.sxm2:2(IDX:0-1)", {"tesla-v100.sxm2": 0}),
         ("gpu:2,shard:8", "gpu:2(IDX:0-1),shard:8(0/8,8/8)", {"": 0}),
+        ("gpu:a100:no_consume:2", "gpu:a100:0(IDX:N/A)", {"a100": 2}),
+        ("gpu:no_consume:2", "gpu:0(IDX:N/A)", {"": 2}),
+        ("gpu:a100_1g.5gb:7(S:0)", "gpu:a100_1g.5gb:3(IDX:0-2)", {"a100_1g.5gb": 4}),
         ("(null)", "gpu:0", {}),
         ("", "", {}),
     ],
@@ -64,6 +67,17 @@ def test_gpus_are_counted_by_kind_as_the_site_names_them(gres: str, used: str, f
         ("IDLE+REBOOT_REQUESTED", False),
         ("UNKNOWN", False),
         ("IDLE+STATE_OF_A_LATER_SLURM", False),
+        ("IDLE-", True),
+        ("IDLE*", False),
+        ("DOWN*+DRAIN", False),
+        ("IDLE~", False),
+        ("IDLE#", False),
+        ("MIXED$", False),
+        ("IDLE@", False),
+        ("IDLE^", False),
+        ("IDLE!", False),
+        ("IDLE%", False),
+        ("IDLE~*", False),
     ],
 )
 def test_only_a_node_in_states_known_to_take_jobs_is_usable(state: str, is_usable: bool) -> None:
@@ -117,6 +131,48 @@ def test_nodes_that_cannot_be_read_are_refused_with_the_text(text: str, told: st
         nodes.parse_nodes(text)
 
     assert told in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    ("right", "odd"),
+    [
+        ("State=MIXED", "State=MIXED?"),
+        ("gpu:v100:3(S", "gpu:v100:3k(S"),
+        ("CPUEfctv=38", "CPUEfctv=-1"),
+        ("Partitions=sxm2,long", "Partitions=sxm2 State=IDLE"),
+    ],
+)
+def test_one_odd_node_is_one_unknown_node_and_is_said_in_the_log_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, right: str, odd: str
+) -> None:
+    monkeypatch.setattr(scontrol, "_odd", set())
+    listing = f"{NODE.replace('gpu01', 'gpu02')}\n{NODE.replace(right, odd)}\n"
+
+    found = [nodes.parse_nodes(listing) for _ in range(2)][-1]
+
+    assert found["gpu02"].is_usable
+    assert (found["gpu01"].states, found["gpu01"].is_usable) == (frozenset({"UNKNOWN"}), False)
+    assert "sxm2" in found["gpu01"].partitions, "the certificate of a session there needs its name"
+    assert not found["gpu01"].gpus
+    (said,) = caplog.messages
+    assert "'gpu01'" in said
+
+
+def test_one_odd_partition_or_reservation_does_not_hide_the_others() -> None:
+    other = PARTITION.replace("sxm2", "long").replace("State=UP", "State=?")
+    later = RESERVATION.replace("class", "lab").replace("19:00:00", "never")
+
+    assert list(nodes.parse_partitions(f"{PARTITION}\n{other}\n")) == ["sxm2"]
+    assert list(nodes.parse_reservations(f"{RESERVATION}\n{later}\n")) == ["class"]
+
+
+def test_a_partition_tells_whom_slurm_lets_in() -> None:
+    limits = "AllowGroups=staff,ai AllowAccounts=research DenyQos=slow AllowQos=ALL"
+
+    found = nodes.parse_partitions(f"{PARTITION} {limits}")["sxm2"]
+
+    assert (found.allow_groups, found.allow_accounts) == (frozenset({"staff", "ai"}), frozenset({"research"}))
+    assert (found.allow_qos, found.deny_qos, found.deny_accounts) == (None, frozenset({"slow"}), frozenset())
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 TOP = {
     "cli": "cli",
     "launcher": "launcher",
+    "launch_rules": "launcher",
     "server": "singleuser",  # the old name, for jobs that an earlier version submitted
 }
 PURE_FOLDERS = {"settings"}
@@ -23,6 +24,7 @@ MAY_IMPORT = {
     "pure": set(),
     "launcher": set(),
     "slurm": {"pure"},
+    "limits": {"pure", "slurm"},
     "kernels": {"pure"},
     "tensorboard": {"pure"},
     "notebooks": {"pure"},
@@ -30,14 +32,14 @@ MAY_IMPORT = {
     "administration": {"pure"},
     "guard": {"pure"},
     "proxy": {"pure"},
-    "hub": {"pure", "slurm", "administration", "guard", "proxy"},
+    "hub": {"pure", "slurm", "limits", "administration", "guard", "proxy"},
     "directory": {"pure", "hub"},  # hub: the certificates that are trusted
     "login": {"pure", "slurm", "hub", "administration", "directory"},
-    "doctor": {"pure", "slurm", "hub", "login", "directory", "kernels"},
+    "doctor": {"pure", "launcher", "slurm", "hub", "login", "directory", "kernels"},
     "testing": {"pure", "slurm", "launcher"},
     "commands": {"pure", "hub", "login"},
     "cli": {"pure", "commands", "hub", "proxy", "singleuser", "kernels", "notebooks", "doctor"},
-    "spawners": {"pure", "slurm", "hub"},
+    "spawners": {"pure", "slurm", "limits", "hub"},
 }
 ONLY_IN = {  # an outside thing, and the one place that owns it
     "ldap3": {"portal/directory/conversation.py", "portal/directory/searches.py", "portal/directory/dns.py"},

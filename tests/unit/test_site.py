@@ -109,3 +109,71 @@ def test_a_file_that_is_missing_or_not_toml_is_one_clear_error(tmp_path: Path, t
 
     with pytest.raises(SiteError, match=words):
         load(str(path))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("account", 5, "partition[1].account: 5 is not possible; allowed: a name of letters"),
+        ("account", "a b", "partition[1].account: 'a b' is not possible"),
+        ("account", ["a", "a"], "each once, the default first, or '*'"),
+        ("qos", ["", "a"], "partition[1].qos: ('', 'a') is not possible"),
+        ("reservation", ["--x"], "partition[1].reservation: ('--x',) is not possible"),
+        ("constraint", "a;id", "partition[1].constraint: 'a;id' is not possible; allowed: features such as"),
+        ("licenses", "matlab:x", "partition[1].licenses: 'matlab:x' is not possible; allowed: licences such as"),
+        ("comment", "a\nb", "allowed: printable ASCII, at most 200 characters"),
+        ("exclusive", "yes", "partition[1].exclusive: 'yes' is not possible"),
+        ("cores_max", 1, "partition[1].cores_max: 1 is not possible; allowed: 2 (what comes by itself) or more"),
+        ("rule", [{"account": "x"}], "partition[1].rule[1]: it fits nobody; allowed: groups or people that it is for"),
+        ("rule", [{"groups": ["x"], "options": []}], "partition[1].rule[1].options: unknown key"),
+        ("gpu", ["v100", "h100"], "partition[1].gpu: 'h100' is not a [[gpu]]; known: v100"),
+    ],
+)
+def test_what_slurm_could_not_be_told_is_a_fault_of_the_file(
+    tables: dict[str, Any], key: str, value: object, words: str
+) -> None:
+    tables["partition"][0][key] = value
+
+    assert words in "\n".join(faults(tables))
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--wrap=id", "--wrap is not for the taking"),
+        ("--wra=id", "--wrap is not for the taking"),
+        ("--job-name=x", "--job-name is not for the taking"),
+        ("--output=/tmp/x", "--output is not for the taking"),
+        ("--uid=0", "--uid is not for the taking"),
+        ("--export=NONE", "--export is not for the taking"),
+        ("--ex", "is not for the taking"),
+        ("--qos=long", "for this one there is qos"),
+        ("--mem-per-cpu=1G", "for this one there is memory_gb"),
+        ("--clusters=other", "one portal serves one cluster"),
+        ("--clus=other", "--cluster is not for the taking"),
+        ("-p x", "one option of sbatch with its long name"),
+        ("-M", "one option of sbatch with its long name"),
+        ("script.sh", "one option of sbatch with its long name"),
+        ("--switches=1\n--wrap=id", "one option of sbatch with its long name"),
+    ],
+)
+def test_options_that_the_portal_sets_itself_are_refused_beginnings_of_their_names_too(
+    tables: dict[str, Any], option: str, words: str
+) -> None:
+    tables["partition"][0]["options"] = [option]
+
+    assert words in "\n".join(faults(tables))
+
+
+def test_options_that_have_no_key_may_stand_in_the_file(tables: dict[str, Any]) -> None:
+    kept = (
+        "--switches=1@10:00",
+        "--nice=100",
+        "--mail-type=END",
+        "--mem-bind=local",
+        "--gpu-bind=closest",
+        "--core-spec=2",
+    )
+    tables["partition"][0]["options"] = list(kept)
+
+    assert parse(tables).partitions[0].options == kept

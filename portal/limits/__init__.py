@@ -1,0 +1,1 @@
+"""What Slurm lets one person have: the partitions, and the accounts and QOS of sacctmgr."""
