@@ -10,7 +10,7 @@ endif
 # What reads the first lines of a command: any Python 3 does, the command itself goes on in the one that fits.
 FIRST := $(firstword $(wildcard /usr/bin/python3 /usr/libexec/platform-python) $(PYTHON) python3)
 
-.PHONY: help audit bench check setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-security test-notebooks test-notebooks-browser test-templates
+.PHONY: help audit bench dist check setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-security test-notebooks test-notebooks-browser test-templates
 
 help:
 	@echo 'make setup       the portal in .venv; PYTHON=3.13 (or a path) chooses its Python, 3.11 to 3.14'
@@ -22,6 +22,7 @@ help:
 	@echo 'make demo-clean  takes the state folder .demo away; make clean takes .venv too'
 	@echo 'make bench       the portal beside the stock parts, in figures; needs root and an idle machine'
 	@echo 'make audit       known vulnerabilities, licences and a list of all parts (SBOM) of what is installed'
+	@echo 'make dist        the release: a tarball that installs without a checkout and without a network'
 	@echo 'make check       lint, types and unit tests: three minutes, without a cluster and without a network'
 	@echo 'make test        lint, types and all tests (TESTS="unit hub" runs only these rings)'
 	@echo 'make test-faults the fault suite and a simulated day, about an hour (docs/howto/fault-suite.md)'
@@ -66,6 +67,9 @@ bench:
 
 audit: setup
 	@$(FIRST) deploy/run_module.py deploy.environments.audit
+
+dist: setup
+	@$(FIRST) deploy/run_module.py deploy.release.make_dist
 
 check:
 	@$(FIRST) tests/run.py lint unit

@@ -47,6 +47,7 @@ SOURCES = (
     "templates",
     "notebooks",
     "deploy/site",
+    "deploy/proxy",
     "templates/lab/install.json",
     "pyproject.toml",
 )
