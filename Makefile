@@ -1,12 +1,19 @@
 # The two commands of the README: `make demo` and `make test`. Everything else is a part of them.
 SHELL := /bin/sh
 PORT ?= 8000
-DEMO := deploy/demo/demo
+DEMO = $(FIRST) deploy/demo/demo
 export PORT
+# The Python of the portal: a path, a name or a version such as 3.13; not given = that of before, else the system's.
+ifeq ($(origin PYTHON),command line)
+export DSPORTAL_PYTHON := $(PYTHON)
+endif
+# What reads the first lines of a command: any Python 3 does, the command itself goes on in the one that fits.
+FIRST := $(firstword $(wildcard /usr/bin/python3 /usr/libexec/platform-python) $(PYTHON) python3)
 
-.PHONY: help audit bench check setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-security test-notebooks test-notebooks-browser test-templates
+.PHONY: help audit bench dist check setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-security test-notebooks test-notebooks-browser test-templates
 
 help:
+	@echo 'make setup       the portal in .venv; PYTHON=3.13 (or a path) chooses its Python, 3.11 to 3.14'
 	@echo 'make demo        a Slurm cluster of four nodes, LDAP and the portal on port $(PORT); Ctrl-C stops it'
 	@echo 'make demo-up     the same in the background;  make demo-down stops it'
 	@echo 'make environments ALL=1  PyTorch, JAX, MXNet, inference and Horovod too: the next start of the demo offers their kernels'
@@ -15,6 +22,7 @@ help:
 	@echo 'make demo-clean  takes the state folder .demo away; make clean takes .venv too'
 	@echo 'make bench       the portal beside the stock parts, in figures; needs root and an idle machine'
 	@echo 'make audit       known vulnerabilities, licences and a list of all parts (SBOM) of what is installed'
+	@echo 'make dist        the release: a tarball that installs without a checkout and without a network'
 	@echo 'make check       lint, types and unit tests: three minutes, without a cluster and without a network'
 	@echo 'make test        lint, types and all tests (TESTS="unit hub" runs only these rings)'
 	@echo 'make test-faults the fault suite and a simulated day, about an hour (docs/howto/fault-suite.md)'
@@ -23,11 +31,11 @@ help:
 	@echo 'make test-notebooks-browser  the same as a person does it: in a browser, with their own values, about an hour'
 
 setup:
-	@/usr/bin/python3 deploy/setup.py
+	@$(FIRST) deploy/setup.py
 
 environments: setup
-	@/usr/bin/python3 deploy/environments/build.py $(if $(ALL),--all) --cm .demo/cm --pip "$$(/usr/bin/python3 deploy/setup.py --print-pip)"
-	@$(if $(ALL),/usr/bin/python3 deploy/environments/horovod.py --cm .demo/cm --pip "$$(/usr/bin/python3 deploy/setup.py --print-pip)")
+	@$(FIRST) deploy/environments/build.py $(if $(ALL),--all) --cm .demo/cm --pip "$$($(FIRST) deploy/setup.py --print-pip)"
+	@$(if $(ALL),$(FIRST) deploy/environments/horovod.py --cm .demo/cm --pip "$$($(FIRST) deploy/setup.py --print-pip)")
 
 demo: free-port environments
 	@$(DEMO) run
@@ -54,29 +62,32 @@ clean: demo-clean
 	@rm -rf .venv .test-artefacts
 
 bench:
-	@/usr/bin/python3 deploy/setup.py --dev
+	@$(FIRST) deploy/setup.py --dev
 	@for name in queries spawn storm restart; do .venv/bin/portal bench $$name || exit 1; echo; done
 
 audit: setup
-	@/usr/bin/python3 deploy/run_module.py deploy.environments.audit
+	@$(FIRST) deploy/run_module.py deploy.environments.audit
+
+dist: setup
+	@$(FIRST) deploy/run_module.py deploy.release.make_dist
 
 check:
-	@/usr/bin/python3 tests/run.py lint unit
+	@$(FIRST) tests/run.py lint unit
 
 test:
-	@/usr/bin/python3 tests/run.py $(TESTS)
+	@$(FIRST) tests/run.py $(TESTS)
 
 test-faults:
-	@/usr/bin/python3 tests/run.py --long simulation faults
+	@$(FIRST) tests/run.py --long simulation faults
 
 test-security:
-	@/usr/bin/python3 tests/run.py security
+	@$(FIRST) tests/run.py security
 
 test-notebooks:
-	@/usr/bin/python3 tests/run.py --long notebooks
+	@$(FIRST) tests/run.py --long notebooks
 
 test-notebooks-browser:
-	@/usr/bin/python3 tests/run.py notebooks_in_browser
+	@$(FIRST) tests/run.py notebooks_in_browser
 
 test-templates:
-	@/usr/bin/python3 tests/run.py templates
+	@$(FIRST) tests/run.py templates

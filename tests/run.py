@@ -37,7 +37,7 @@ ARTEFACTS = Path(os.environ.get("DSPORTAL_ARTEFACTS") or CHECKOUT / ".test-artef
 
 EXAMPLE = CHECKOUT / "deploy" / "site" / "site.toml.example"  # its kernels are those that the templates are made for
 NO_TESTS = 5  # pytest's exit status
-PYTHON = "/usr/bin/python3"
+PYTHON = sys.executable  # of which the commands need no more than that it reads them
 
 
 @dataclass(frozen=True)

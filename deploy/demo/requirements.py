@@ -23,6 +23,7 @@ TOOLS = {
 ROOT_UNSHARE = ["unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--cgroup", "--fork", "--kill-child"]
 ROOTLESS_UNSHARE = ["unshare", "--user", "--map-root-user", "--map-auto", *ROOT_UNSHARE[1:]]
 SUBIDS = 65536
+APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Facts:
     has_newuidmap: bool
     subuids: int  # the largest range that /etc/subuid and /etc/subgid both give
     probe: str  # what unshare said when it failed; "" = namespaces can be made
+    apparmor: bool = False  # whether AppArmor keeps ordinary users from them, as on Ubuntu 24.04
 
 
 def reason(facts: Facts, variant: str) -> str | None:
@@ -65,13 +67,16 @@ def permission_hint(facts: Facts) -> str:
     """What may help where the kernel refuses namespaces."""
     if facts.is_root:
         return "in a container, start it with --privileged"
+    if facts.apparmor:
+        return "an administrator can allow them (sysctl kernel.apparmor_restrict_unprivileged_userns=0)"
     return "an administrator can allow them (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone=1)"
 
 
 def gather(variant: str) -> Facts:
     """Gather the facts of this machine. The probe makes namespaces for a moment."""
-    release = os_release(Path("/etc/os-release").read_text())
-    user = pwd.getpwuid(os.geteuid()).pw_name
+    file = Path("/etc/os-release")
+    release = os_release(file.read_text() if file.exists() else "")
+    user = own_name()
     missing = tuple(tool for tool in TOOLS if shutil.which(tool) is None)
     return Facts(
         system=release.get("ID", "unknown"),
@@ -83,7 +88,16 @@ def gather(variant: str) -> Facts:
         has_newuidmap=shutil.which("newuidmap") is not None,
         subuids=min(subids(user, Path("/etc/subuid")), subids(user, Path("/etc/subgid"))),
         probe="" if missing else probe(variant),
+        apparmor=APPARMOR.exists() and APPARMOR.read_text().strip() == "1",
     )
+
+
+def own_name() -> str:
+    """Our account's name; its number where the machine knows no name for it, as in a container."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
 
 
 def search_path() -> str:
@@ -109,4 +123,5 @@ def probe(variant: str) -> str:
     """Make the namespaces for a moment; what unshare says when it cannot."""
     command = ROOT_UNSHARE if variant == "root" else ROOTLESS_UNSHARE
     done = subprocess.run([*command, "true"], capture_output=True, text=True, check=False)
-    return "" if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
+    words = done.stderr.strip().splitlines() or [f"{command[0]} ended with status {done.returncode}"]
+    return "" if done.returncode == 0 else words[-1]

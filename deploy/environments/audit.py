@@ -45,7 +45,7 @@ def tools() -> None:
     stamp = TOOLS / ".lock"
     if stamp.is_file() and stamp.read_text() == LOCK.read_text():
         return
-    portal_venv.call([portal_venv.SYSTEM_PYTHON, "-I", "-m", "venv", "--without-pip", "--clear", str(TOOLS)])
+    portal_venv.call([sys.executable, "-I", "-m", "venv", "--without-pip", "--clear", str(TOOLS)])
     scratch = STATE / "cache" / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
     pip = Pip(portal_venv.find_pip(), TOOLS / "bin" / "python", scratch, say)

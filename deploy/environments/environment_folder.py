@@ -9,7 +9,10 @@ from pathlib import Path
 
 from deploy.environments.wheels import BuildError, compile_folder
 
-PACKAGES = "lib/python3.11/site-packages"
+
+def packages(environment: Path) -> Path:
+    """Where an environment keeps its packages, whichever Python 3 it is of."""
+    return next(environment.glob("lib/python3.*/site-packages"))
 
 
 def make_empty(python: str, folder: Path) -> None:
@@ -23,13 +26,15 @@ def make_empty(python: str, folder: Path) -> None:
 
 def see(environment: Path, others: Sequence[Path]) -> None:
     """Let an environment see the packages of others, which stay where they are."""
-    (environment / PACKAGES / "frameworks.pth").write_text("".join(f"{other}/{PACKAGES}\n" for other in others))
+    ours = packages(environment)
+    below = ours.relative_to(environment)  # the others may not be there yet, and are of the same Python
+    (ours / "frameworks.pth").write_text("".join(f"{other}/{below}\n" for other in others))
 
 
 def add_modules(environment: Path, modules: Iterable[Path]) -> None:
     """Copy single modules, such as those beside a notebook, among the packages of an environment."""
     for module in modules:
-        shutil.copyfile(module, environment / PACKAGES / module.name)
+        shutil.copyfile(module, packages(environment) / module.name)
 
 
 def settle(folder: Path, final: Path) -> None:

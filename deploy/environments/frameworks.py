@@ -32,6 +32,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy import interpreter
 from deploy.environments.environment_folder import make_empty, publish, see, settle
 from deploy.environments.wheels import Absent, BuildError, Pip, end_on_signals, pip_command
 
@@ -54,6 +55,7 @@ class Environment:
         recipe: the name of the lock; '' = ``name``.
         otherwise: the same environment out of another lock, for where this one's packages cannot be had.
         upon: the environment whose packages it uses as well, and which is built before it; '' = none.
+        pythons: the versions of Python whose wheels the lock holds.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Environment:
     recipe: str = ""
     otherwise: Environment | None = None
     upon: str = ""
+    pythons: tuple[str, ...] = ("3.11",)
 
     @property
     def title(self) -> str:
@@ -80,16 +83,21 @@ class Environment:
         return cm / "shared" / "apps" / self.name / self.version
 
 
+NEWER = ("3.11", "3.12", "3.13")  # whose wheels the lock holds too: the hashes were tried
 PYTORCH_CUDA = Environment("pytorch", "2.13", 2715, 5160, first_run=False, recipe="pytorch-cuda")
 ENVIRONMENTS = {
-    "python3": Environment("python3", "3.11", download_mib=60, disk_mib=360),
-    "tensorflow": Environment("tensorflow", "2.21", download_mib=340, disk_mib=1800),
+    "python3": Environment("python3", "3.11", 60, 360, pythons=(*NEWER, "3.14")),
+    "tensorflow": Environment("tensorflow", "2.21", 340, 1800, pythons=NEWER),
     "pytorch": Environment("pytorch", "2.13", 265, 1260, first_run=False, otherwise=PYTORCH_CUDA),
     "jax": Environment("jax", "0.10", 200, 920, first_run=False),
     "mxnet": Environment("mxnet", "1.9", 100, 400, first_run=False),
     "inference": Environment("inference", "1.0", 150, 530, first_run=False, upon="tensorflow"),
 }
 BY_NAME = ENVIRONMENTS | {"pytorch-cuda": PYTORCH_CUDA}
+
+
+class WrongPython(BuildError):
+    """The lock of an environment was made for other Pythons."""
 
 
 def say(text: str) -> None:
@@ -129,21 +137,23 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def check_python(python: str) -> None:
-    """The locks are made for one version of Python.
+def check_python(environment: Environment, python: str) -> None:
+    """A lock is made for some versions of Python.
 
     Raises:
-        BuildError: it cannot be run, or the locks were not made for it.
+        BuildError: it cannot be run.
+        WrongPython: the lock was not made for it.
     """
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
     try:
         done = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise BuildError(f"{python} does not run ({error}): give another interpreter with --python") from error
-    if (version := done.stdout.strip()) != "3.11":
-        raise BuildError(
-            f"{python} is Python {version}, but the locks are for Python 3.11: "
-            f"give a Python 3.11 with --python, or lock again as {HERE / 'tensorflow.in'} says"
+    if (version := done.stdout.strip()) not in environment.pythons:
+        raise WrongPython(
+            f"{environment.title}: {python} is Python {version}, but the lock is for Python "
+            f"{', '.join(environment.pythons)}: give one of these with --python, or lock again as "
+            f"{environment.lock.with_suffix('.in')} says"
         )
 
 
@@ -239,12 +249,15 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--pip", default="", help="an interpreter that has pip, or a pip wheel (default: this interpreter)"
     )
-    parser.add_argument("--python", default="/usr/bin/python3", help="the Python of the environments")
+    parser.add_argument(
+        "--python", default=interpreter.usual(), help="the Python of the environments (default %(default)s)"
+    )
     parser.add_argument("--cache-dir", type=Path, help="where downloads are kept (default CM/../cache/wheels)")
     options = parser.parse_args(argv)
     for name in options.what:
         if name not in known:
             parser.error(f"{name!r} is not known; there are {', '.join(known)}")
+    options.named = bool(options.what)
     options.what = options.what or [*(ENVIRONMENTS if options.all else first_run), "modulefiles"]
     options.cm = options.cm.resolve()
     options.cache_dir = (options.cache_dir or options.cm.parent / "cache" / "wheels").resolve()
@@ -254,9 +267,14 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def run(options: argparse.Namespace) -> None:
     """Build what was asked for, in this order."""
     for environment in (BY_NAME[name] for name in options.what if name in BY_NAME):
-        if not is_built(environment, options):
-            check_python(options.python)
-        build(environment, options)
+        try:
+            if not is_built(environment, options):
+                check_python(environment, options.python)
+            build(environment, options)
+        except WrongPython as error:
+            if options.named:
+                raise
+            say(f"{error}. Its kernel is not offered")
     if "modulefiles" in options.what:
         copy_modulefiles(options.cm)
 

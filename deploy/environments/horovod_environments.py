@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy import interpreter
 from deploy.demo.console import DemoError
 from deploy.environments import frameworks, horovod_openmpi, horovod_wheel
 from deploy.environments.environment_folder import add_modules, make_empty, publish, see, settle
@@ -108,7 +109,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--cuda", type=Path, help="the CUDA toolkit: build for GPUs, with NCCL")
     parser.add_argument("--nccl", type=Path, help="the folder with NCCL's include and lib (default: CMake looks)")
     parser.add_argument("--pip", default="", help="an interpreter that has pip, or a pip wheel")
-    parser.add_argument("--python", default="/usr/bin/python3", help="the Python of the environments")
+    parser.add_argument("--python", default=interpreter.usual(), help="the Python of the environments")
     parser.add_argument("--cache-dir", type=Path, help="where downloads and the wheel are kept")
     options = parser.parse_args(argv)
     options.cm = options.cm.resolve()

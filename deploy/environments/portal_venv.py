@@ -3,7 +3,8 @@
     setup.py             the hub, the single-user server, the proxy, and the portal itself
     setup.py --dev       and what the tests, lint and types need
 
-DSPORTAL_VENV names another place for it, such as /opt/dsportal.
+DSPORTAL_VENV names another place for it, such as /opt/dsportal; DSPORTAL_PYTHON another Python than the system's
+(`make setup PYTHON=…`), which later runs keep (deploy/interpreter.py).
 
 Every step has a stamp made from what it was given, so a second run finishes at once; what was fetched is kept
 below the state folder, so a run after an interruption goes on from there. Standard library only.
@@ -15,6 +16,8 @@ import argparse
 import fcntl
 import hashlib
 import os
+import platform
+import re
 import subprocess
 import sys
 import time
@@ -22,9 +25,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from deploy.demo.apt import Apt
+from deploy import interpreter
 from deploy.demo.console import DemoError
-from deploy.environments.wheels import BuildError, Pip, compile_folder, end_on_signals, folder_mib, pip_command
+from deploy.environments import own_pip
+from deploy.environments.wheels import BuildError, Pip, compile_folder, end_on_signals, folder_mib
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DEPLOY = CHECKOUT / "deploy"
@@ -32,7 +36,6 @@ VENV = Path(os.environ.get("DSPORTAL_VENV") or CHECKOUT / ".venv").resolve()
 LOCKS = DEPLOY / "locks"
 STATE = Path(os.environ.get("DSPORTAL_DEMO") or CHECKOUT / ".demo").resolve()
 STORE = STATE / "cache" / "wheels"
-SYSTEM_PYTHON = "/usr/bin/python3"  # a Python below somebody's home cannot be run by other people
 PYTHON_NOTE = ".made-with"
 FIRST_RUN = """\
 First run: the portal's environment, 235 MB to fetch and 770 MB on disk. For the demo follow the kernels' environments
@@ -44,6 +47,7 @@ SOURCES = (
     "templates",
     "notebooks",
     "deploy/site",
+    "deploy/proxy",
     "templates/lab/install.json",
     "pyproject.toml",
 )
@@ -77,20 +81,38 @@ def make_venv() -> None:
     """An environment without pip in it: works without Debian's python3-venv."""
     if VENV.is_dir() and any(VENV.iterdir()) and not (VENV / "pyvenv.cfg").exists():
         raise BuildError(f"{VENV} holds other files: choose an empty folder (DSPORTAL_VENV)")
-    call([SYSTEM_PYTHON, "-I", "-m", "venv", "--without-pip", "--clear", str(VENV)])
-    (VENV / PYTHON_NOTE).write_text(system_python())
+    call([sys.executable, "-I", "-m", "venv", "--without-pip", "--clear", str(VENV)])
+    (VENV / PYTHON_NOTE).write_text(this_python())
 
 
-def system_python() -> str:
-    """The version of the system's Python: another one needs everything anew."""
-    done = subprocess.run([SYSTEM_PYTHON, "--version"], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+def this_python() -> str:
+    """The version of the Python that was chosen, which this runs on (deploy/run_module.py): another needs all anew."""
+    return f"Python {platform.python_version()}"
 
 
 def noted_python() -> str:
     """The version that the environment was made with."""
     note = VENV / PYTHON_NOTE
     return note.read_text() if note.is_file() else ""
+
+
+def is_other_python() -> bool:
+    """Whether the environment was made with another Python, or one at another place."""
+    made_of = re.findall(r"^home = (.+)$", (VENV / "pyvenv.cfg").read_text(), re.MULTILINE)
+    home = Path(made_of[0]) if made_of else VENV
+    return this_python() != noted_python() or home.resolve() != Path(sys.executable).parent.resolve()
+
+
+def check_machine() -> None:
+    """Refuse a machine that the locked packages are not for; say it where others cannot run this Python.
+
+    Raises:
+        BuildError: before anything is fetched.
+    """
+    if words := interpreter.machine_fault():
+        raise BuildError(words)
+    if closed := interpreter.closed_folder(sys.executable):
+        print(f"  {sys.executable} is below {closed}, which other accounts cannot pass: only yours can run this portal")
 
 
 def call(argv: list[str], **variables: str) -> None:
@@ -104,24 +126,8 @@ def call(argv: list[str], **variables: str) -> None:
 
 
 def find_pip() -> tuple[str, ...]:
-    """The machine's pip, or the one in Debian's package python3-pip-whl, fetched and unpacked, not installed."""
-    try:
-        return pip_command("")
-    except BuildError:
-        folder = STATE / "cache" / "pip"
-        wheels = list(folder.glob("usr/share/python-wheels/pip-*.whl")) or fetch_pip(folder)
-        return pip_command(str(wheels[0]))
-
-
-def fetch_pip(folder: Path) -> list[Path]:
-    """Unpack Debian's pip wheel below ``folder``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    apt = Apt(STATE / "apt")
-    apt.update()
-    subprocess.run(apt.command("apt-get", "download", "python3-pip-whl"), cwd=folder, check=True, capture_output=True)
-    for package in folder.glob("python3-pip-whl_*.deb"):
-        call(["dpkg", "-x", str(package), str(folder)])
-    return list(folder.glob("usr/share/python-wheels/pip-*.whl"))
+    """A pip that fits this Python."""
+    return own_pip.find(LOCKS / "pip.lock", STORE, STATE)
 
 
 def pip() -> Pip:
@@ -185,9 +191,10 @@ def alone() -> Iterator[None]:
 def run(dev: bool) -> None:
     """All steps in order."""
     share = VENV / "share" / "dsportal"
+    check_machine()
     if not (VENV / ".stamps" / "portal.lock").is_file():
         print(FIRST_RUN, flush=True)
-    if not (VENV / "bin" / "python").exists() or system_python() != noted_python():
+    if not (VENV / "bin" / "python").exists() or is_other_python():
         make_venv()
     step("portal.lock", [LOCKS / "portal.lock"], install(LOCKS / "portal.lock"))
     step("build.lock", [LOCKS / "build.lock"], install(LOCKS / "build.lock"))

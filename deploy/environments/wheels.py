@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import re
 import shutil
 import signal
@@ -71,18 +72,28 @@ def _pin(entry: str) -> Pin:
     return Pin(match[1], match[2], entry, frozenset(re.findall(r"sha256:([0-9a-f]{64})", entry)))
 
 
-def missing(lock: str, store: Path) -> list[Pin]:
-    """The packages whose wheel is not in ``store``; a wheel that was cut short is taken out."""
-    present: dict[str, Path] = {}
+def missing(lock: str, store: Path, minor: int = sys.version_info.minor) -> list[Pin]:
+    """The packages whose wheel for Python 3.``minor`` is not in ``store``; a wheel that was cut short is taken out."""
+    present: dict[str, list[Path]] = {}
     for file in store.glob("*.whl"):
         name, version, *_ = file.name.split("-")
-        present[f"{normal(name)}-{version}-"] = file
-    return [pin for pin in pins(lock) if not _whole(present.get(pin.wheel_prefix), pin.hashes)]
+        if fits(file.name, minor):
+            present.setdefault(f"{normal(name)}-{version}-", []).append(file)
+    return [
+        pin for pin in pins(lock) if not any(_whole(file, pin.hashes) for file in present.get(pin.wheel_prefix, []))
+    ]
 
 
-def _whole(wheel: Path | None, hashes: frozenset[str]) -> bool:
-    if wheel is None:
+def fits(wheel: str, minor: int) -> bool:
+    """Whether a wheel is for CPython 3.``minor`` on this machine, by its name: a store may hold those of several."""
+    tags, abi, platforms = wheel.removesuffix(".whl").split("-")[-3:]
+    if platforms != "any" and not platforms.endswith(platform.machine()):
         return False
+    made_for = [int(number) for number in re.findall(r"cp3(\d+)", tags)]
+    return "py3" in tags.split(".") or minor in made_for or (abi == "abi3" and min(made_for, default=99) <= minor)
+
+
+def _whole(wheel: Path, hashes: frozenset[str]) -> bool:
     with wheel.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() in hashes:
             return True
@@ -112,7 +123,7 @@ class Pip:
             BuildError: one cannot be had.
         """
         store.mkdir(parents=True, exist_ok=True)
-        wanted = missing(lock, store)
+        wanted = missing(lock, store, self.minor())
         started = time.monotonic()
         for start in range(0, len(wanted), BATCH):
             batch = wanted[start : start + BATCH]
@@ -121,6 +132,11 @@ class Pip:
             part = self.scratch / "batch.txt"
             part.write_text("\n".join(pin.text.rstrip(" \\") for pin in batch))
             self.run("download", *LOCKED, "-d", str(store), "-r", str(part))
+
+    def minor(self) -> int:
+        """Which Python 3 it works for."""
+        ask = [str(self.python), "-I", "-c", "import sys; print(sys.version_info.minor)"]
+        return int(subprocess.run(ask, capture_output=True, text=True, check=True).stdout)
 
     def install(self, lock: Path, store: Path) -> None:
         """Install ``lock`` out of ``store`` without a network; the hashes are checked again."""

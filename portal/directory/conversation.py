@@ -47,6 +47,7 @@ class Servers:
         log: gets a line for each bad server.
         clock: seconds, never going back.
         level: of the lines in the log; what is asked every half minute says it in its own words, once.
+        is_strict: refuse certificates for faults of form as well; the doctor does.
     """
 
     def __init__(
@@ -55,13 +56,15 @@ class Servers:
         log: logging.Logger = logging.getLogger(__name__),  # noqa: B008
         clock: Callable[[], float] = time.monotonic,
         level: int = logging.WARNING,
+        *,
+        is_strict: bool = False,
     ) -> None:
         self._settings = settings
         self._log = log
         self._clock = clock
         self._level = level
         self._bad_until: dict[str, float] = {}
-        self._trusted = TrustedCertificates(settings.ca_file)
+        self._trusted = TrustedCertificates(settings.ca_file, is_strict=is_strict)
 
     @property
     def server_limit_s(self) -> float:

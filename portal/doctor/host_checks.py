@@ -142,6 +142,12 @@ def configuration(site: Site) -> Config:
     return config
 
 
+_REINSTALL = (  # the second for who used pip: the proxy is not on PyPI
+    f"Run `make setup` or the release's `install` again; after pip: {sys.prefix}/bin/npm ci "
+    f"--prefix {sys.prefix}/share/dsportal/proxy --ignore-scripts"
+)
+
+
 async def proxy(site: Site, run: Runner) -> list[Check]:
     """Node and the proxy are there and start."""
     node, script = configuration(site).ConfigurableHTTPProxy.command
@@ -152,7 +158,7 @@ async def proxy(site: Site, run: Runner) -> list[Check]:
 def _version(what: str, argv: Sequence[str], done: Result) -> Check:
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no word"])[-1]
-        return Check(what, "failed", f"{argv[-2]} does not start: {last}", "Run `make setup` again.")
+        return Check(what, "failed", f"{argv[-2]} does not start: {last}", _REINSTALL)
     return Check(what, "ok", f"{done.stdout.strip()} ({argv[-2]})")
 
 

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from portal.directory.conversation import ServerFault
+from portal.directory.conversation import ServerFault, Servers
 from portal.doctor.check import Check, dated
 from portal.errors import KernelError, SiteError
 from portal.kernels import specs
@@ -24,6 +24,7 @@ from portal.slurm.jobs import count_sessions, parse_ping, ping_command, sessions
 from portal.slurm.runner import Runner
 
 OLDEST_SLURM = (22, 5)
+_NOT_TRUSTED = "CERTIFICATE_VERIFY_FAILED"  # OpenSSL's
 _UNRESOLVED = "invalid server address"  # ldap3's message
 
 
@@ -168,7 +169,8 @@ def ldap_server(directory: Directory, settings: LdapTable, server: str) -> Check
     """One LDAP server."""
     what = f"LDAP {server}"
     try:
-        return dated(what, "answers, its certificate is valid", directory.certificate_end(server))
+        found = dated(what, "answers, its certificate is valid", directory.certificate_end(server))
+        return found if found.result != "ok" else in_form(settings, server) or found
     except ServerFault as fault:
         if _UNRESOLVED in str(fault):
             repair = "Correct it in ldap.servers, or see /etc/resolv.conf."
@@ -178,6 +180,23 @@ def ldap_server(directory: Directory, settings: LdapTable, server: str) -> Check
             "(ldap.ca_file) must hold the authority that signed it. docs/howto/ldap.md shows how to look."
         )
         return Check(what, "failed", str(fault), repair)
+
+
+def in_form(settings: LdapTable, server: str) -> Check | None:
+    """A warning where the certificates have faults of form that the portal takes, and other programs do not."""
+    try:
+        Servers(settings, is_strict=True).certificate_end(server)
+    except ServerFault as fault:
+        if _NOT_TRUSTED not in str(fault):
+            return None  # it answered a moment ago
+        words = re.sub(r".*certificate verify failed: | \(_ssl.*", "", str(fault))
+        repair = (
+            "The portal goes on with it; programs on Python 3.13 and later refuse it unless they are told otherwise.\n"
+            f"Have the authority in {settings.ca_file} (ldap.ca_file) and its certificates made anew with keyUsage,\n"
+            "subjectKeyIdentifier and authorityKeyIdentifier: docs/howto/ldap.md has the lines."
+        )
+        return Check(f"LDAP {server}", "warning", f"answers; its certificate is not in form: {words}", repair)
+    return None
 
 
 def who_left(settings: LdapTable) -> Check:

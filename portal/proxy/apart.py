@@ -59,6 +59,8 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
 
     async def start(self) -> None:
         """Use the proxy that runs when it is as it should be; end it and start another one when it is not."""
+        if words := proxy_process.absent(self.command):
+            raise PortalError(words)
         plan = self._plan()
         self._write_pages()
         running = proxy_process.running_in(self.state)

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -68,6 +68,18 @@ class RunningProxy:
     def lives(self) -> bool:
         """Whether this very process is there."""
         return bool(self.began) and began(self.pid) == self.began
+
+
+def absent(command: Sequence[str]) -> str:
+    """What to do where the proxy's own program is not there, as after `pip install`; ``""`` where it is."""
+    script = Path(command[1]) if len(command) > 1 else Path()
+    if not script.is_absolute() or script.exists():
+        return ""
+    folder = Path(sys.prefix, "share", "dsportal", "proxy")
+    return (
+        f"The proxy is not installed: {script} is not there. It comes from npm, not from PyPI; its lock file is here. "
+        f"Run: {sys.prefix}/bin/npm ci --prefix {folder} --ignore-scripts (in a checkout: make setup)"
+    )
 
 
 def began(pid: int) -> str:

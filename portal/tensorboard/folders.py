@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,14 +52,25 @@ class Folders:
 
     def _real(self, path: str, shown: str) -> Path:
         try:
-            return (self.home / path).resolve()
+            real = (self.home / path).resolve()
+            _refuse_circle(real)
         except (OSError, RuntimeError, ValueError) as error:  # too long, a link to itself, a null byte
             fault = f"There is no folder {shown}: no path can look like that."
             raise FolderRefused(400, fault, self._allowed()) from error
+        return real
 
     def _allowed(self) -> str:
         places = ["your home folder", *map(str, self.storage)]
         return f"Allowed: folders under {' and '.join(places)}."
+
+
+def _refuse_circle(real: Path) -> None:
+    """Raise for a link to itself: since Python 3.13 ``resolve`` leaves it as it is."""
+    try:
+        real.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise
 
 
 def _check_readable(real: Path, shown: str) -> None:

@@ -50,6 +50,7 @@ def test_debian_12_with_what_is_needed_can_run_the_cluster() -> None:
         ({}, "root", "this is not root"),
         ({"probe": PROBE}, "rootless", "Operation not permitted"),
         ({"probe": PROBE, "is_root": True}, "root", "--privileged"),
+        ({"probe": PROBE, "apparmor": True}, "rootless", "sysctl kernel.apparmor_restrict_unprivileged_userns=0"),
     ],
 )
 def test_what_is_missing_is_said_with_how_to_get_it(change: dict[str, Any], variant: str, words: str) -> None:
@@ -57,6 +58,15 @@ def test_what_is_missing_is_said_with_how_to_get_it(change: dict[str, Any], vari
     assert reason is not None
     assert words in reason
     assert "\n" not in reason
+
+
+def test_a_probe_that_fails_without_a_word_and_an_account_without_a_name_are_no_errors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(requirements, "ROOT_UNSHARE", ["false"])
+    assert requirements.probe("root") == "false ended with status 1"
+    monkeypatch.setattr("os.geteuid", lambda: 4_000_000_000)
+    assert requirements.own_name() == "4000000000"
 
 
 def test_the_largest_range_of_subordinate_ids_counts(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ WAITS = {  # what waits, the kind that it is noticed as, and what is told of it
     "time.sleep(0.001)": ("sleep", "0.001 s"),
     "(HOME / 'file').write_text('')": ("home", "open "),
     "HOME.is_dir()": ("home", "stat "),
-    "list(HOME.iterdir())": ("home", "os.listdir "),
+    "os.listdir(HOME)": ("home", "os.listdir "),
     "threading.Event().wait(0.15)": ("slow", "Handle"),
 }
 LEAVES_OTHERS_THEIR_TURN = [

@@ -578,3 +578,15 @@ def test_what_changed_is_said_with_addresses_and_without_digests() -> None:
 
     assert proxy.changes(before, now) == ["new", "portal.certificate", "portal.port (http://:8000, now http://:8443)"]
     assert proxy.changes(now, now) == []
+
+
+async def test_a_proxy_that_pip_did_not_bring_is_said_with_the_command_that_does(portal: Portal) -> None:
+    hub = portal.hub()
+    hub.command = [hub.command[0], "/nowhere/configurable-http-proxy"]
+
+    with pytest.raises(PortalError) as caught:
+        await hub.start()
+
+    assert "The proxy is not installed: /nowhere/configurable-http-proxy is not there" in caught.value.message
+    assert f"npm ci --prefix {sys.prefix}/share/dsportal/proxy" in caught.value.message
+    assert proxy_process.absent(["configurable-http-proxy"]) == "", "one that a site names by itself"
