@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # a session imports these while its home is prepared
     from tornado.iostream import IOStream, SSLIOStream
 
 WITHIN_S = 10.0
-AT_ONCE = 256
+AT_ONCE = 1024  # a quarter of the files; who shakes hands is done before so many others have come
 
 
 class Handshakes:
@@ -34,7 +34,10 @@ class Handshakes:
     def watch(self, server: Any) -> None:
         """From now on look at each connection that comes to a server of Tornado."""
         from tornado.iostream import SSLIOStream
+        from tornado.netutil import ssl_options_to_context
 
+        if isinstance(server.ssl_options, dict):  # once, not with each connection: that reads files, and takes its time
+            server.ssl_options = ssl_options_to_context(server.ssl_options, server_side=True)
         serve = server.handle_stream
 
         def handle_stream(stream: IOStream, address: Any) -> Any:
