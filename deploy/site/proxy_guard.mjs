@@ -159,10 +159,11 @@ function isTaken(req, res) {
   return true;
 }
 
-// The path as the proxy itself reads it when it looks for a route; undefined when it cannot be read.
+// The path as the proxy itself reads it when it looks for a route, for which two slashes at the beginning are one;
+// undefined when it cannot be read.
 function pathOf(req) {
   try {
-    return decodeURIComponent(new URL(req.url, "http://example.com").pathname);
+    return decodeURIComponent(new URL(req.url, "http://example.com").pathname).replace(/^\/+/, "/");
   } catch {
     return undefined;
   }

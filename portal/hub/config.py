@@ -216,6 +216,8 @@ def _sessions(c: Any, site: Site) -> None:
     c.JupyterHub.redirect_to_server = False  # after the login comes the server page
     c.Spawner.default_url = "/lab"
     c.Spawner.disable_user_config = True  # a person's files configure their kernels, not the server
+    # Its token lies in the home: who has read it there enters no session with it, JupyterHub's own opens this one.
+    c.Spawner.server_token_scopes = ["users:activity!user"]
     c.Spawner.http_timeout = HTTP_TIMEOUT_S
     c.Spawner.poll_interval = POLL_EVERY_S
     c.JupyterHub.tornado_settings = {

@@ -28,6 +28,7 @@ from urllib.parse import urlsplit, urlunsplit
 from portal import data
 from portal.session_settings import ANNOUNCE_EVERY, TLS, SessionSettings
 from portal.singleuser import environment_file, quick_start
+from portal.singleuser.handshakes import Handshakes
 from portal.singleuser.home import prepare_home
 from portal.singleuser.hub_token import token
 from portal.singleuser.runtime import remove_leftovers, runtime_folder
@@ -268,6 +269,7 @@ def serve(
                 print(f"[portal] {note}", flush=True)
 
         def _bind_http_server_tcp(self) -> bool:
+            Handshakes().watch(self.http_server)
             self.http_server.add_socket(listener)
             if quick:
                 quick_start.settle()

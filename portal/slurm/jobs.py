@@ -188,7 +188,12 @@ SLUID = r"(?:SLUID=\w+ )?"  # 25.11 with --details has one more name here
 def is_session(stdout: str, job: SessionJob) -> bool:
     """True when slurmctld itself says that this job has this name and this owner (``scontrol --oneliner show job``)."""
     start = rf"JobId={job.id} JobName={job_name(job.key)} {SLUID}UserId={re.escape(job.user)}\("
-    return re.match(start, stdout) is not None
+    return re.match(start, stdout) is not None and not _names_owner(stdout)
+
+
+def _names_owner(stdout: str) -> bool:
+    """True when a job's name may hold an owner: then the first one that is shown may be a text of the real one's."""
+    return len(re.findall(r"\sUserId=", stdout)) > 1
 
 
 def identify(stdout: str, job: SessionJob) -> bool | None:
@@ -210,7 +215,7 @@ def owner(stdout: str, job: SessionJob) -> int | None:
     """
     named = rf"JobId={job.id} (?:\w+=\S* )*?JobName={job_name(job.key)} {SLUID}UserId=[^(]*\((\d+)\) "
     found = re.match(named, stdout)
-    return int(found[1]) if found else None
+    return int(found[1]) if found and not _names_owner(stdout) else None
 
 
 def parse_restarts(stdout: str, job: SessionJob) -> int | None:

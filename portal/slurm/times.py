@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
 # squeue(1), scontrol(1), sacct(1), ENVIRONMENT VARIABLES: a format of strftime(3).
 EPOCHS: Mapping[str, str] = {"SLURM_TIME_FORMAT": "%s"}
-PATTERN = r"\d{1,12}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|N/A|NONE|Unknown"
+# Whoever submits a job says when it shall begin: millions of years from now, too, which 64 bits hold and no calendar.
+PATTERN = r"-?\d{1,20}|\d{4,18}-\d\d-\d\dT\d\d:\d\d:\d\d|N/A|NONE|Unknown"
+_LATE = re.compile(r"\d{12,}\Z|\d{5,}-")  # from the year 5138 on
 
 
 def read(text: str) -> datetime:
@@ -22,5 +25,14 @@ def read(text: str) -> datetime:
 
 
 def read_if_any(text: str) -> datetime | None:
-    """As :func:`read`; ``N/A``, ``NONE`` and ``Unknown`` are no time."""
-    return read(text) if text[:1].isdigit() else None
+    """As :func:`read`; ``N/A``, ``NONE``, ``Unknown`` and what no calendar has are no time.
+
+    Raises:
+        ValueError: a text without zone that is no time.
+    """
+    if not text[:1].isdigit() or _LATE.match(text):
+        return None
+    try:
+        return read(text)
+    except OverflowError:  # the year 10000 by another zone
+        return None

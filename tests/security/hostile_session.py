@@ -33,6 +33,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Service-Worker-Allowed", "/")
+        self.send_header("Cross-Origin-Opener-Policy", "same-origin")  # as the hub's pages: to be opened as one of them
         self.end_headers()
         self.wfile.write(body)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import json
 import shutil
 import subprocess
 import threading
@@ -23,10 +24,11 @@ from tornado.websocket import websocket_connect
 
 from deploy.demo.people import GROUP as HPC_USERS
 from deploy.demo.people import GROUP_ID, person, uids
+from portal.launcher import ENVIRONMENT_FILE, SESSIONS
 from tests.contract.test_cluster import operator
 from tests.directory.slapd import GROUPS, LDAP, PASSWORDS, PEOPLE, SERVICES, Authority, Slapd, service
 from tests.hub.conftest import Hub, Person
-from tests.inside import eventually, has_no_job, jobs_of, sh
+from tests.inside import eventually, has_no_job, home, jobs_of, sh
 
 FOLDER = Path("/cluster/test-leaving")
 PORT = 18400
@@ -219,6 +221,23 @@ def test_a_logout_ends_what_was_copied_and_leaves_the_session_alone(guests: dict
     threads.shutdown()
     assert jobs_of("bob") == job
     assert bob.by_token("GET", "/user") == 200  # a token that he made himself is no login
+
+
+def test_a_sessions_own_token_which_lies_in_the_home_opens_nothing_for_whoever_has_read_it(
+    guests: dict[str, Guest],
+) -> None:
+    (file,) = (home("bob") / SESSIONS).glob(f"*/{ENVIRONMENT_FILE}")
+    headers = {"Authorization": f"token {json.loads(file.read_text())['JUPYTERHUB_API_TOKEN']}"}
+
+    def status(method: str, path: str) -> int:
+        given: dict[str, Any] = {"headers": headers, "trust_env": False, "timeout": 30}
+        return httpx.request(method, f"http://127.0.0.1:{PORT}{path}", json={}, **given).status_code
+
+    assert status("GET", "/user/bob/api/contents") == 403
+    assert status("POST", "/user/bob/api/terminals") == 403
+    assert status("POST", "/hub/api/users/bob/tokens") == 403
+    assert status("POST", "/hub/api/users/bob/activity") == 400  # it is his session's: only that body is none
+    assert jobs_of("bob")
 
 
 def test_a_new_password_ends_the_logins_and_tokens_of_before_but_no_session(

@@ -7,6 +7,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -44,6 +45,21 @@ while True:
         pass
     finally:
         connection.close()
+"""
+# Runs as the neighbour: opens connections again and again, and says nothing in them.
+CONNECT = """
+import collections, resource, socket, sys, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (10000, 10000))
+kept = collections.deque(maxlen=9000)
+for number in range(10**6):
+    try:
+        kept.append(socket.create_connection((sys.argv[1], int(sys.argv[2]))))
+    except OSError:
+        pass
+    if number == 6000:
+        print("many", flush=True)
+    if number >= 6000:
+        time.sleep(0.005)
 """
 
 
@@ -113,6 +129,27 @@ def test_who_takes_the_port_of_a_session_that_died_hears_nothing(
     assert b"ookie" not in heard
     assert 200 not in statuses
     assert neighbours["bob"].is_ready(), "the neighbour's own session goes on"
+
+
+def test_who_connects_to_a_session_again_and_again_and_says_nothing_takes_none_of_its_files(
+    hub: Hub, neighbours: dict[str, Person]
+) -> None:
+    alice = neighbours["alice"]
+    node, port = address_of(hub, "alice")
+    (server,) = sh("pgrep", "-u", "alice", "-f", "portal.singleuser.server").split()
+    before = len(list(Path(f"/proc/{server}/fd").iterdir()))
+    argv = ["runuser", "-u", "bob", "--", "/usr/bin/python3", "-I", "-c", CONNECT, node, str(port)]
+    with subprocess.Popen(argv, cwd="/", stdout=subprocess.PIPE) as connecting:
+        try:
+            assert connecting.stdout
+            assert connecting.stdout.readline() == b"many\n"
+            with ThreadPoolExecutor(12) as pool:  # the proxy makes new connections for them
+                statuses = set(pool.map(lambda _: status_of(alice, "api/contents", {}), range(48)))
+            held = len(list(Path(f"/proc/{server}/fd").iterdir())) - before
+        finally:
+            sh("pkill", "-KILL", "-u", "bob", "-f", "create_connection", check=False)
+
+    assert (statuses, held < 2000) == ({200}, True), held
 
 
 def prepared_place() -> Path:

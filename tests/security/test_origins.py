@@ -28,7 +28,7 @@ def kernels_of(page: Page, session: str) -> int:
     return len(page.evaluate("session => fetch(`${session}/api/kernels`).then(answer => answer.json())", session))
 
 
-def visit(two: Two) -> Page:
+def visit(two: Two, path: str = "/user/bob/notebook") -> Page:
     """Carol opens a page of Bob's session."""
     page = two.carol.context.new_page()
     given = {
@@ -39,7 +39,7 @@ def visit(two: Two) -> Page:
         "value": two.login[1],
     }
     query = urlencode(given)
-    page.goto(f"{two.bobs}/user/bob/notebook?{query}")
+    page.goto(f"{two.bobs}{path}?{query}")
     expect(page).to_have_title("A nice notebook")
     return page
 
@@ -94,3 +94,16 @@ def test_without_a_domain_the_hub_itself_gives_nothing_and_a_session_is_open_to_
     expect(hub_page.get_by_role("heading", name="My Server", level=1)).to_be_visible()
     assert hub_page.evaluate("navigator.serviceWorker.controller") is None
     assert (tokens_of(hub_page, "carol"), jobs_of("carol")) == before
+
+
+@pytest.mark.parametrize("two_people", [ONE_ORIGIN], indirect=True)
+def test_without_a_domain_no_other_spelling_of_its_address_lets_a_page_steer_a_window_of_the_hub(
+    two_people: Two,
+) -> None:
+    for path in ("/%2Fuser/bob/notebook", "/%2f%2Fuser/bob/notebook"):
+        hostile = visit(two_people, path)
+        with hostile.expect_popup() as popup:
+            hostile.get_by_role("button", name="More").click()
+        popup.value.wait_for_load_state()
+
+        assert hostile.evaluate("seenInPopup()") == "", path

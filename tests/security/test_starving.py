@@ -174,3 +174,38 @@ def page_s(person: Person) -> float:
     began = time.monotonic()
     assert person.http.get("/hub/home").status_code == 200
     return time.monotonic() - began
+
+
+def test_a_job_that_shall_begin_after_the_end_of_all_calendars_keeps_nobody_from_starting(
+    people: dict[str, Person],
+) -> None:
+    for begin in ("now+999999weeks", "now+99999999weeks", "now+9223372036854775807"):
+        sh("sbatch", f"--begin={begin}", "--chdir=/", "--output=/dev/null", "--wrap=true", user="bob")
+
+    people["alice"].start(gpus="0")
+
+
+def test_nobodys_job_is_taken_for_somebody_elses_session_whatever_its_name_says(
+    hub: Hub, people: dict[str, Person]
+) -> None:
+    hub_id = (hub.folder / "state" / "hub_id").read_text().strip()
+    submit = (
+        "sbatch",
+        "--parsable",
+        "--hold",
+        "--chdir=/",
+        "--output=/dev/null",
+        "--time=5",
+        "--mem=10M",
+        "--wrap=true",
+    )
+    bobs = sh(*submit, user="bob").strip()
+    forged = f"dsportal-{hub_id}{1:010x} UserId=alice({home('alice').stat().st_uid}) x"
+    sh("scontrol", "update", f"JobId={bobs}", f"JobName={forged}\n{bobs}|alice|dsportal-{hub_id}{1:010x}", user="bob")
+
+    for number in (2, 3):  # one after the other: then it has looked at all of the first time
+        sh(*submit, f"--job-name=dsportal-{hub_id}{number:010x}", user="alice")
+        eventually(partial(has_no_job, "alice"), "the hub ends her lost job", within_s=NOTICED_WITHIN_S)
+
+    assert f"Job {bobs} of alice" not in hub.log()
+    assert bobs in jobs_of("bob")

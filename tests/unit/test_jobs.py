@@ -14,6 +14,7 @@ from portal.slurm.jobs import (
     find_command,
     identify,
     is_session,
+    owner,
     parse_find,
     parse_ping,
     parse_sessions,
@@ -62,12 +63,20 @@ def test_nothing_that_people_write_freely_is_listed() -> None:
     assert not {"%j", "%k", "%b", "%f", "%x", "%Z", "%o"} & set(columns.removeprefix("--format=").split("|"))
 
 
-@pytest.mark.parametrize("text", ["UNLIMITED", "2026-11-21", "2026-13-21T09:00:00", "1795194704000", ""])
+@pytest.mark.parametrize("text", ["UNLIMITED", "2026-11-21", "2026-13-21T09:00:00", ""])
 def test_a_time_that_is_none_of_slurms_is_refused(text: str) -> None:
     with pytest.raises(SlurmUnavailable) as caught:
         parse_squeue(RUNNING.replace("2026-11-21T09:00:01", text))
 
     assert "7|RUNNING" in caught.value.detail
+
+
+@pytest.mark.parametrize("text", ["606594777708", "38522225045339308", "-62135596801", "195360-01-01T00:00:00"])
+def test_a_job_that_shall_begin_when_no_calendar_has_a_name_for_it_has_no_start(text: str) -> None:
+    jobs = parse_squeue(f"{WAITING.replace('N/A', text)}\n{RUNNING}")
+
+    assert (jobs["8"].starts_at, jobs["8"].ends_at) == (None, None)
+    assert jobs["7"].starts_at is not None
 
 
 def test_a_job_that_is_listed_twice_makes_the_listing_worthless() -> None:
@@ -153,6 +162,9 @@ def test_sessions_are_told_by_their_key_and_believed_only_with_slurmctlds_own_wo
     assert is_session(shown, job)
     assert is_session(shown.replace(" UserId", " SLUID=sCN1M7WZFXG000 UserId"), job)
     assert not is_session(shown.replace("alice", "bob"), job)
+    forged = f"{shown.partition(' GroupId')[0]} x UserId=bob(20002) GroupId=x(1)"  # the name goes on after the key
+    assert not is_session(forged, job)
+    assert (identify(forged, job), owner(forged, job)) == (None, None)
     with pytest.raises(ValueError, match="six hexadecimal"):
         parse_sessions(listing, "")
     assert not is_session(f"JobId=7 JobName=x\n{shown}", job)

@@ -129,7 +129,17 @@ async def test_the_hub_gets_no_big_body_and_a_session_gets_any(portal: Portal, u
     assert (upload.status_code, upload.json()["body"]) == (200, 20 * len(big))
 
 
-@pytest.mark.parametrize("path", ["/user/alice/lab", "/%75ser/alice/lab", "/hub/../user/alice/lab"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/user/alice/lab",
+        "/%75ser/alice/lab",
+        "/hub/../user/alice/lab",
+        "/%2Fuser/alice/lab",
+        "/.//user/alice/lab",
+        "/user%2Falice/lab",
+    ],
+)
 async def test_a_sessions_answer_does_not_reach_over_its_own_place_however_it_is_spelled(
     portal: Portal, upstream: str, path: str
 ) -> None:
