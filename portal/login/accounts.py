@@ -19,7 +19,7 @@ from portal.directory.groups import groups_of
 from portal.directory.persons import Person
 from portal.directory.searches import bind, one_of, search, sees_any
 from portal.directory.verdicts import Verdict
-from portal.errors import DirectoryUnavailable
+from portal.errors import DirectoryUnavailable, NotAllowed
 from portal.login.secret import read_secret
 from portal.settings.ldap_table import LdapTable
 from portal.site import Standing
@@ -157,6 +157,17 @@ class ServiceAccount:
         """The attribute that tells groups is operational in some directories, and hidden in others."""
         if not any(sees_any(connection, base, f"(&{people}(memberOf=*))") for base in bases):
             raise ServerFault(f"ldap.bind_dn sees no memberOf below {' or '.join(bases)}")
+
+
+def check_standing(standing: Standing) -> None:
+    """Refuse a login with the right password of somebody who may not use the portal.
+
+    Raises:
+        NotAllowed: the account is locked, has expired, or is in none of the allowed groups.
+    """
+    if standing.left:
+        message = f"Your password is right, but you may not use this portal: {standing.left}. Ask your administrator."
+        raise NotAllowed(message, detail=standing.left)
 
 
 def _password_of(verdict: Verdict) -> str:

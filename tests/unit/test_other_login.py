@@ -28,6 +28,9 @@ class Groupful(Authenticator):  # type: ignore[misc]
     async def authenticate(self, handler: Any, data: Any) -> dict[str, Any]:
         return {"name": data["username"], "groups": [data["password"]], "admin": None}
 
+    async def refresh_user(self, user: Any, handler: Any = None, **more: Any) -> dict[str, Any]:
+        return {"name": user.said, "groups": ["jupyter"]}
+
     def check_allowed(self, username: str, authentication: Any = None) -> bool:
         return "jupyter" in authentication["groups"]
 
@@ -78,6 +81,16 @@ async def test_the_groups_of_the_authenticator_are_kept_and_decide() -> None:
 
     assert found["groups"] == ["jupyter"]
     assert await log_in(SiteGroupful, "alice", "others", manage_groups=True) is None
+
+
+@pytest.mark.parametrize(("said", "name"), [("alice@corp.example", "alice"), ("alice", "alice"), ("bob", None)])
+async def test_who_is_logged_in_keeps_the_unix_name_and_ends_without_one(said: str, name: str | None) -> None:
+    made = SiteGroupful(log=logging.getLogger("test.other"), login_domains=["corp.example"])
+    made.account_of = only_alice
+
+    answer = await made.refresh_user(SimpleNamespace(name="alice", said=said))
+
+    assert (answer["name"] if answer else None) == name
 
 
 def test_an_account_is_the_very_name_and_a_silent_name_service_keeps_nobody_out() -> None:
