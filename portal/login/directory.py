@@ -176,7 +176,7 @@ class Directory:
         if self._settings.bind_dn:
             verdict = bind(connection)
             if not verdict.is_right:
-                raise ServerFault(f"it does not let ldap.bind_dn in: {verdict.answer}")
+                raise ServerFault(f"it does not let ldap.bind_dn in: {verdict.detail}")
         self._tell("searched as", self._settings.bind_dn or "nobody (anonymous)")
         person = find(connection)
         self._tell("found", person.dn if person else f"nobody below {' or '.join(self._settings.user_base)}")
@@ -191,7 +191,7 @@ class Directory:
         """Groups are asked as the account that is asked who left: both see the same."""
         verdict = bind_as(connection, self._settings.bind_dn, password)
         if not verdict.is_right:
-            raise ServerFault(f"it does not let ldap.bind_dn in: {verdict.answer}")
+            raise ServerFault(f"it does not let ldap.bind_dn in: {verdict.detail}")
 
     def _service_password(self) -> str:
         try:
@@ -222,8 +222,7 @@ class Directory:
         self._servers.is_good(server)
         if verdict.trouble:
             self._tell("password", f"right, but {verdict.trouble.partition(':')[0]}")
-            detail = f"{server}: {verdict.answer}; the password is right, but {verdict.trouble.partition(':')[0]}"
-            raise NotAllowed(f"Your password is right, but {verdict.trouble}.", detail=detail)
+            raise NotAllowed(f"Your password is right, but {verdict.trouble}.", detail=f"{server}: {verdict.detail}")
         if verdict.is_refusal:
             self._tell("password", f"refused: {verdict.answer}")
             raise LoginRefused(REFUSED, detail=f"{server}: {verdict.answer}")
