@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from portal import __version__, data
 from portal.errors import PortalError
 from portal.hub import database, variables
+from portal.login import commands as ldap_commands
 from portal.proxy import proxy_process
 from portal.singleuser import quick_start
 from portal.site import Site, load
@@ -47,11 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     check = config.add_parser("check", help="all faults of the file, each with what is allowed")
     check.add_argument("file", nargs="?", default=DEFAULT_SITE)
     check.set_defaults(command=_config_check)
-    ldap = commands.add_parser("ldap", help="the directory of [ldap]").add_subparsers(required=True)
-    attempt = ldap.add_parser("try", help="a login, step by step, and what its page would say")
-    attempt.add_argument("name", help="as it is typed at a login")
-    attempt.add_argument("--no-password", action="store_true", help="only what can be seen without the password")
-    _with_site(attempt, _ldap_try)
+    ldap_commands.add(commands, _with_site)
     _add_kernels(commands)
     _add_notebooks(commands)
     _add_bench(commands)
@@ -219,12 +216,6 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from portal.doctor import report
 
     return report.main(arguments.site)
-
-
-def _ldap_try(arguments: argparse.Namespace) -> int:
-    from portal.login import trial
-
-    return trial.main(load(arguments.site), arguments.name, with_password=not arguments.no_password)
 
 
 def _kernels_sync(arguments: argparse.Namespace) -> int:

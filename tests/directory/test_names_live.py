@@ -13,7 +13,7 @@ from deploy.demo.people import GROUP_ID
 from tests.directory.shapes import SCHEMA, SERVICE_PASSWORD, recipe, tree
 from tests.directory.slapd import Authority, Slapd
 from tests.hub.conftest import FOLDER, Hub, Person
-from tests.inside import eventually, has_no_job, sh
+from tests.inside import eventually, has_no_job, jobs_of, sh
 
 ACCOUNTS = {"ASmith": 39001, "4711x": 39002}
 HOMES = Path("/home")
@@ -71,25 +71,28 @@ def toml(value: object) -> str:
     return f"'{value}'"
 
 
-@pytest.mark.parametrize(("typed", "name"), [("CORP\\asmith", "ASmith"), ("4711X@corp.example", "4711x")])
-def test_a_name_with_capitals_or_a_digit_first_reaches_its_own_session(hub: Hub, typed: str, name: str) -> None:
-    person = Person(typed)
-    assert person.login("right-pw").status_code == 200
-    assert person.api("GET", "/user").json()["name"] == name
+def test_names_with_capitals_or_a_digit_first_reach_their_own_sessions(hub: Hub) -> None:
+    people = {name: Person(typed) for typed, name in (("CORP\\asmith", "ASmith"), ("4711X@corp.example", "4711x"))}
+    for name, person in people.items():
+        assert person.login("right-pw").status_code == 200
+        assert person.api("GET", "/user").json()["name"] == name
+        person.name = name
+        assert person.spawn(gpus="0").status_code == 200
 
-    person.name = name
-    job_id = person.start(gpus="0")
-
-    assert f"UserId={name}({ACCOUNTS[name]})" in sh("scontrol", "show", "job", job_id)
-    answer = person.http.put(
-        f"/user/{name}/api/contents/mine.txt",
-        json={"type": "file", "format": "text", "content": "mine"},
-        headers={"X-XSRFToken": xsrf(person, name)},
-    )
-    assert answer.status_code == 201
-    assert (HOMES / name / "mine.txt").stat().st_uid == ACCOUNTS[name]
-    person.stop()
-    person.http.close()
+    for name, person in people.items():
+        eventually(person.is_ready, f"the session of {name} is ready", within_s=90)
+        (job_id,) = jobs_of(name)
+        assert f"UserId={name}({ACCOUNTS[name]})" in sh("scontrol", "show", "job", job_id)
+        answer = person.http.put(
+            f"/user/{name}/api/contents/mine.txt",
+            json={"type": "file", "format": "text", "content": "mine"},
+            headers={"X-XSRFToken": xsrf(person, name)},
+        )
+        assert answer.status_code == 201
+        assert (HOMES / name / "mine.txt").stat().st_uid == ACCOUNTS[name]
+    assert people["ASmith"].http.get("/user/4711x/api/contents").status_code == 403
+    for person in people.values():
+        person.http.close()
 
 
 def xsrf(person: Person, name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from jupyterhub.auth import Authenticator, DummyAuthenticator
 
+from portal import cli
 from portal.doctor.site_checks import other_authenticator
 from portal.login import system_accounts
 from portal.login.auth import Refusal
@@ -117,6 +119,26 @@ async def test_the_name_service_is_asked_in_a_thread_and_not_for_long(monkeypatc
 
     assert await account_of("alice") is None
     answered.set()
+
+
+def test_a_login_cannot_be_tried_without_ldap_and_one_without_a_server_says_what_the_page_would(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "site.toml"
+    file.write_text("")
+    assert cli.main(["ldap", "try", "alice", "--site", str(file)]) == 1
+    assert "no table [ldap]" in capsys.readouterr().err
+
+    file.write_text('[ldap]\nservers = ["ldap://127.0.0.1:9"]\nca_file = "/missing"\nuser_dn = "uid={username},dc=x"\n')
+    monkeypatch.setattr("sys.stdin", io.StringIO("secret-word\n"))
+    assert cli.main(["ldap", "try", "alice", "--site", str(file)]) == 1
+    shown = capsys.readouterr().out
+    assert "The page would say:\n  The cluster's login service does not answer." in shown
+    assert "directory_unavailable: ldap://127.0.0.1:9" in shown
+    assert "secret-word" not in shown
+
+    assert cli.main(["ldap", "try", "alice", "--no-password", "--site", str(file)]) == 0
+    assert "uid=alice,dc=x (made by user_dn; no server was asked)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
