@@ -65,7 +65,9 @@ def searched(connection: Any, settings: LdapTable, login: LoginName) -> Person |
     if settings.finds_by_unix_name and person.name.lower() == login.key:
         return person
     same = _search(connection, settings, one_of(settings.name_attribute, [person.name]))  # nobody else has that name
-    return person if len(same) == 1 else _fault(person.dn, f"the directory has {len(same)} people called {person.name}")
+    if [canonical(entry.dn) for entry in same] == [canonical(person.dn)]:
+        return person
+    return _fault(person.dn, f"the directory has another entry with the name {person.name}")
 
 
 def known(connection: Any, settings: LdapTable, name: str) -> Person | None:

@@ -50,12 +50,22 @@ class Found:
     unfinished: str = ""
 
 
-def bind(connection: ldap3.Connection, dn: str = "", password: str = "") -> Verdict:
-    """Log in, asking for the password's state as well; as somebody else than the connection is for, if given."""
-    if dn:
-        connection.user = dn
-        connection.password = password.encode()  # as portal.directory.conversation sends it
-        connection.authentication = "SIMPLE"
+def bind_as(connection: ldap3.Connection, dn: str, password: str) -> Verdict:
+    """Log in as somebody else than before; whatever comes of it, nobody of before is logged in.
+
+    Raises:
+        ServerFault: there is no DN, or no password: a server would take that for nobody, and answer with success.
+    """
+    if not dn or not password:
+        raise ServerFault("it named an entry without a DN")
+    connection.user = dn
+    connection.password = password.encode()  # as portal.directory.conversation sends it
+    connection.authentication = "SIMPLE"
+    return bind(connection)
+
+
+def bind(connection: ldap3.Connection) -> Verdict:
+    """Log in as the one that the connection is for, asking for the password's state as well."""
     connection.bind(read_server_info=False, controls=[(POLICY_CONTROL, False, None)])
     return verdict(connection.result)
 

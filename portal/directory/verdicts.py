@@ -55,6 +55,15 @@ class Verdict:
         return self.code == SUCCESS and not self.trouble
 
     @property
+    def detail(self) -> str:
+        """The server's words, and what is the matter with the password, for the log."""
+        return (
+            f"{self.answer}; the password is right, but {self.trouble.partition(':')[0]}"
+            if self.trouble
+            else self.answer
+        )
+
+    @property
     def is_refusal(self) -> bool:
         """Whether it is an answer about the person; others are about the server."""
         return self.code in REFUSALS

@@ -9,9 +9,8 @@ from typing import Any, Protocol
 
 from sqlalchemy.orm import object_session
 
-from portal.errors import NotAllowed
 from portal.hub.logins import end_logins
-from portal.login.accounts import ServiceAccount
+from portal.login.accounts import ServiceAccount, check_standing
 from portal.login.passwords import PasswordTimes
 from portal.login.people import Look, People
 from portal.login.system_accounts import SystemAccounts
@@ -68,9 +67,7 @@ class Access:
         standing = await self.people.standing_now(identity.name)
         if standing is None:
             return identity
-        if standing.left:
-            message = f"Your password is right, but you may not use this portal: {standing.left}. "
-            raise NotAllowed(message + "Ask your administrator.", detail=standing.left)
+        check_standing(standing)
         if self._has_new_password(identity.name, standing) and (user := find_user(identity.name)):
             end_logins(object_session(user.orm_user), user.orm_user, own_tokens=True)
         if standing.groups is None:

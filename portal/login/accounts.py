@@ -18,8 +18,7 @@ from portal.directory.conversation import ServerFault, Servers
 from portal.directory.groups import groups_of
 from portal.directory.persons import Person
 from portal.directory.searches import bind, one_of, search, sees_any
-from portal.directory.verdicts import Verdict
-from portal.errors import DirectoryUnavailable
+from portal.errors import DirectoryUnavailable, NotAllowed
 from portal.login.secret import read_secret
 from portal.settings.ldap_table import LdapTable
 from portal.site import Standing
@@ -100,7 +99,7 @@ class ServiceAccount:
         with self._servers.conversation(server, self._settings.bind_dn, password) as connection:
             verdict = bind(connection)
             if not verdict.is_right:
-                raise ServerFault(f"it does not let ldap.bind_dn in: {verdict.answer}{_password_of(verdict)}")
+                raise ServerFault(f"it does not let ldap.bind_dn in: {verdict.detail}")
             yield connection
 
     def _people(self, connection: Any, names: Sequence[str]) -> dict[str, Person]:
@@ -159,9 +158,15 @@ class ServiceAccount:
             raise ServerFault(f"ldap.bind_dn sees no memberOf below {' or '.join(bases)}")
 
 
-def _password_of(verdict: Verdict) -> str:
-    """What is the matter with the account's password, beside the server's words."""
-    return f" (its password: {verdict.trouble.partition(':')[0]})" if verdict.trouble else ""
+def check_standing(standing: Standing) -> None:
+    """Refuse a login with the right password of somebody who may not use the portal.
+
+    Raises:
+        NotAllowed: the account is locked, has expired, or is in none of the allowed groups.
+    """
+    if standing.left:
+        message = f"Your password is right, but you may not use this portal: {standing.left}. Ask your administrator."
+        raise NotAllowed(message, detail=standing.left)
 
 
 def portions(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:

@@ -16,9 +16,9 @@ from typing import Any
 from portal.directory import persons
 from portal.directory.conversation import UNAVAILABLE, ServerFault, Servers
 from portal.directory.groups import Groups, groups_of, refused
-from portal.directory.names import LoginName, login_name, rule_of
+from portal.directory.names import LoginName, is_unix_name, login_name, rule_of
 from portal.directory.persons import Person
-from portal.directory.searches import bind, dn_of
+from portal.directory.searches import bind, bind_as, dn_of
 from portal.directory.verdicts import Verdict
 from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed, SiteError
 from portal.login.secret import read_secret
@@ -89,6 +89,8 @@ class Directory:
     def confirm(self, name: str, password: str) -> Identity:
         """The same for somebody who is logged in, by the UNIX name that was found at the login."""
         check_password(password)
+        if not is_unix_name(name):
+            raise LoginRefused(REFUSED, detail="not spelled like a user name")
 
         def find(connection: Any) -> Person | None:
             return persons.known(connection, self._settings, name)
@@ -148,7 +150,7 @@ class Directory:
         with self._servers.conversation(server, self._settings.bind_dn or None, service) as connection:
             self._tell_server(server, connection)
             person = self._searched(connection, find)
-            verdict = bind(connection, person.dn if person else f"{_NOBODY},{self._settings.user_base[0]}", password)
+            verdict = bind_as(connection, person.dn if person else f"{_NOBODY},{self._settings.user_base[0]}", password)
             self._judge(server, verdict if person else Verdict(verdict.code, verdict.answer))
             if person is None:
                 raise LoginRefused(REFUSED, detail=f"{server}: nobody has this name")
@@ -174,7 +176,7 @@ class Directory:
         if self._settings.bind_dn:
             verdict = bind(connection)
             if not verdict.is_right:
-                raise ServerFault(f"it does not let ldap.bind_dn in: {verdict.answer}")
+                raise ServerFault(f"it does not let ldap.bind_dn in: {verdict.detail}")
         self._tell("searched as", self._settings.bind_dn or "nobody (anonymous)")
         person = find(connection)
         self._tell("found", person.dn if person else f"nobody below {' or '.join(self._settings.user_base)}")
@@ -187,9 +189,9 @@ class Directory:
 
     def _log_in_service(self, connection: Any, password: str) -> None:
         """Groups are asked as the account that is asked who left: both see the same."""
-        verdict = bind(connection, self._settings.bind_dn, password)
+        verdict = bind_as(connection, self._settings.bind_dn, password)
         if not verdict.is_right:
-            raise ServerFault(f"it does not let ldap.bind_dn in: {verdict.answer}")
+            raise ServerFault(f"it does not let ldap.bind_dn in: {verdict.detail}")
 
     def _service_password(self) -> str:
         try:
@@ -220,8 +222,7 @@ class Directory:
         self._servers.is_good(server)
         if verdict.trouble:
             self._tell("password", f"right, but {verdict.trouble.partition(':')[0]}")
-            detail = f"{server}: {verdict.answer}; the password is right, but {verdict.trouble.partition(':')[0]}"
-            raise NotAllowed(f"Your password is right, but {verdict.trouble}.", detail=detail)
+            raise NotAllowed(f"Your password is right, but {verdict.trouble}.", detail=f"{server}: {verdict.detail}")
         if verdict.is_refusal:
             self._tell("password", f"refused: {verdict.answer}")
             raise LoginRefused(REFUSED, detail=f"{server}: {verdict.answer}")

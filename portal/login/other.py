@@ -48,6 +48,17 @@ class SiteRules(Authenticator):  # type: ignore[misc]
             self.log.warning("No login: %s (%s)", error.reason, error.detail)
             raise Refusal(error) from None
 
+    async def refresh_user(self, user: Any, handler: Any = None, **more: Any) -> Any:
+        """What the authenticator answers of somebody who is logged in, with the UNIX name; one without it has left."""
+        answer = await maybe_future(super().refresh_user(user, handler, **more))
+        if not isinstance(answer, dict) or not answer.get("name"):
+            return answer
+        try:
+            return {**answer, "name": await self._unix_name(str(answer["name"]))}
+        except DirectoryError as error:
+            self.log.warning("%s may not go on: %s", user.name, error.detail)
+            return False
+
     async def _unix_name(self, name: str) -> str:
         found = login_name(NameRule(tuple(self.login_domains), self.capitals), name)
         if found is None:

@@ -10,8 +10,8 @@ import logging
 import sys
 from collections.abc import Callable
 
-from portal.errors import DirectoryError, PortalError
-from portal.login.accounts import ServiceAccount
+from portal.errors import DirectoryError, DirectoryUnavailable, PortalError
+from portal.login.accounts import ServiceAccount, check_standing
 from portal.login.directory import Directory, Tell
 from portal.login.system_accounts import check_account, spelling_on_host
 from portal.settings.groups import labels
@@ -51,10 +51,22 @@ def _log_in(site: Site, settings: LdapTable, directory: Directory, name: str, te
     _tell_account(identity.name, tell)
     check_account(identity.name, spelling_on_host(identity.name))
     if settings.bind_dn:
-        account = ServiceAccount(settings, _SILENT, mentioned=site.groups_of_partitions)
-        standing = account.look([identity.name]).get(identity.name)
-        tell("who left", _seen(standing.left if standing else None))
+        _look(ServiceAccount(settings, _SILENT, mentioned=site.groups_of_partitions), identity.name, tell)
     return identity
+
+
+def _look(account: ServiceAccount, name: str, tell: Tell) -> None:
+    """What the site's account says of somebody who is logged in; one that cannot say keeps nobody out."""
+    try:
+        standing = account.look([name]).get(name)
+    except DirectoryUnavailable as error:
+        tell("who left", f"cannot be asked: {error.detail}")
+        return
+    if standing is None:
+        tell("who left", "bind_dn does not see all groups: it is never noticed that this person leaves")
+        return
+    tell("who left", f"bind_dn sees: {standing.left}" if standing.left else "bind_dn sees the person; nothing is amiss")
+    check_standing(standing)
 
 
 def _show(directory: Directory, name: str, print_line: Callable[[str], None]) -> int:
@@ -84,20 +96,14 @@ def _tell_account(name: str, tell: Tell) -> None:
     tell("account", f"{spelled} on this host" if spelled else f"this host knows no {name} (getent passwd {name})")
 
 
-def _seen(left: str | None) -> str:
-    """What the site's account says of somebody who is logged in."""
-    if left is None:
-        return "bind_dn does not see all groups: it is never noticed that this person leaves"
-    return f"bind_dn sees: {left}; a login ends at once" if left else "bind_dn sees the person; nothing is amiss"
-
-
 def _teller(print_line: Callable[[str], None]) -> Tell:
     """Prints a line for each step; a step of several lines is named once."""
     last = ""
 
     def tell(what: str, found: str) -> None:
         nonlocal last
-        print_line(f"  {what if what != last else '':<{_WIDTH}}{found}")
+        shown = "".join(letter if letter.isprintable() else "?" for letter in found)  # people write their own entries
+        print_line(f"  {what if what != last else '':<{_WIDTH}}{shown}")
         last = what
 
     return tell

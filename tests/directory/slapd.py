@@ -106,6 +106,7 @@ def ldif(rogue: str) -> str:
     """The directory; ``rogue`` is where its references to other servers point."""
     people = {name: f"uid={name},{PEOPLE}" for name in PASSWORDS}
     odd = f"uid=zoe,{ODD_PEOPLE}"
+    strict = f"pwdPolicySubentry: cn=strict,{BASE}"
     waiting = [f"uid={name},{PEOPLE}" for name in WAITING]
     locked = ("pwdAccountLockedTime: 000001010000Z",)
     return "".join(
@@ -117,12 +118,12 @@ def ldif(rogue: str) -> str:
             entry(
                 f"cn=policy,{BASE}",
                 *("objectClass: device", "objectClass: pwdPolicy", "cn: policy"),
-                *("pwdAttribute: userPassword", "pwdLockout: TRUE", "pwdMustChange: TRUE"),
+                *("pwdAttribute: userPassword", "pwdLockout: TRUE"),
             ),
             entry(
-                f"cn=short,{BASE}",
-                *("objectClass: device", "objectClass: pwdPolicy", "cn: short"),
-                *("pwdAttribute: userPassword", "pwdMaxAge: 60"),
+                f"cn=strict,{BASE}",
+                *("objectClass: device", "objectClass: pwdPolicy", "cn: strict"),
+                *("pwdAttribute: userPassword", "pwdMaxAge: 60", "pwdMustChange: TRUE"),
             ),
             *(
                 person(name, PEOPLE, f"userPassword: {word}", *(locked if name == "locked" else ()))
@@ -132,12 +133,12 @@ def ldif(rogue: str) -> str:
             person("bob", PEOPLE, "userPassword:: IGJsYW5rcyBhbmQgw7xtbMOkdXRzIA=="),
             person("nopassword", PEOPLE),
             person("no-account-here", PEOPLE, "userPassword: right-pw"),
-            person("reset", PEOPLE, f"userPassword: {WAITING['reset']}", "pwdReset: TRUE"),
+            person("reset", PEOPLE, f"userPassword: {WAITING['reset']}", "pwdReset: TRUE", strict),
             person(
                 "expired",
                 PEOPLE,
                 *(f"userPassword: {WAITING['expired']}", "pwdChangedTime: 20240101000000Z"),
-                f"pwdPolicySubentry: cn=short,{BASE}",
+                strict,
             ),
             person("zoe", ODD_PEOPLE, "userPassword: zoe-pw"),
             *(

@@ -170,8 +170,18 @@ def test_two_people_whose_entries_have_the_same_unix_name_are_both_refused(table
     by_mail = table(AD, user_filter="(&(objectClass=user)(mail={login}))", login_domains=("corp.example",))
 
     for login in ("one@corp.example", "other@corp.example"):
-        with pytest.raises(NotAllowed, match="2 people called twin"):
+        with pytest.raises(NotAllowed, match="another entry with the name twin"):
             Directory(by_mail).verify(login, "right-pw")
+
+
+def test_two_names_that_differ_by_capitals_alone_are_not_made_one(table: Table) -> None:
+    """The directory tells the two apart, and UNIX names in small letters do not: one has the name already."""
+    exact = {"user_filter": "(&(objectClass=user)(mail={login}))", "unix_name": "labeledURI"}
+    settings = table(AD, login_domains=("corp.example",), **exact)
+
+    with pytest.raises(NotAllowed, match="another entry with the name case"):
+        Directory(settings).verify("case1@corp.example", "right-pw")
+    assert Directory(settings).verify("case2@corp.example", "right-pw").name == "case"
 
 
 def test_a_group_that_is_only_called_like_the_one_that_is_allowed_lets_nobody_in(table: Table) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import struct
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from portal.directory.conversation import ServerFault
 from portal.directory.dns import canonical, first_values, is_below
 from portal.directory.groups import Groups, Membership, group_sid
 from portal.directory.names import NameRule, is_unix_name, login_name, unix_name
-from portal.directory.searches import filled
+from portal.directory.searches import bind_as, filled
 from portal.errors import SiteError
 from portal.settings.groups import LONGEST, is_dn, label
 from portal.site import Identity, Site, parse
@@ -97,6 +99,17 @@ def test_two_spellings_of_one_dn_are_the_same(one: str, other: str) -> None:
 )
 def test_two_dns_are_not_the_same(one: str, other: str) -> None:
     assert canonical(one) != canonical(other)
+
+
+@pytest.mark.parametrize(("dn", "password"), [("", "right-pw"), ("cn=a,dc=x", "")])
+def test_an_entry_without_a_dn_is_never_logged_in_as_whoever_asked(dn: str, password: str) -> None:
+    """An empty name would be nobody's login, which succeeds, or that of the account which searched."""
+    asked: Any = SimpleNamespace(user="cn=portal,dc=x", password=b"service-pw")
+
+    with pytest.raises(ServerFault):
+        bind_as(asked, dn, password)
+
+    assert not hasattr(asked, "authentication")
 
 
 def test_an_entry_is_in_a_folder_and_no_folder_is_in_itself() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from jupyterhub.auth import Authenticator, DummyAuthenticator
 
+from portal import cli
 from portal.doctor.site_checks import other_authenticator
 from portal.login import system_accounts
 from portal.login.auth import Refusal
@@ -27,6 +29,9 @@ class Groupful(Authenticator):  # type: ignore[misc]
 
     async def authenticate(self, handler: Any, data: Any) -> dict[str, Any]:
         return {"name": data["username"], "groups": [data["password"]], "admin": None}
+
+    async def refresh_user(self, user: Any, handler: Any = None, **more: Any) -> dict[str, Any]:
+        return {"name": user.said, "groups": ["jupyter"]}
 
     def check_allowed(self, username: str, authentication: Any = None) -> bool:
         return "jupyter" in authentication["groups"]
@@ -80,6 +85,16 @@ async def test_the_groups_of_the_authenticator_are_kept_and_decide() -> None:
     assert await log_in(SiteGroupful, "alice", "others", manage_groups=True) is None
 
 
+@pytest.mark.parametrize(("said", "name"), [("alice@corp.example", "alice"), ("alice", "alice"), ("bob", None)])
+async def test_who_is_logged_in_keeps_the_unix_name_and_ends_without_one(said: str, name: str | None) -> None:
+    made = SiteGroupful(log=logging.getLogger("test.other"), login_domains=["corp.example"])
+    made.account_of = only_alice
+
+    answer = await made.refresh_user(SimpleNamespace(name="alice", said=said))
+
+    assert (answer["name"] if answer else None) == name
+
+
 def test_an_account_is_the_very_name_and_a_silent_name_service_keeps_nobody_out() -> None:
     check_account("alice", "alice")
     check_account("alice", None)
@@ -104,6 +119,26 @@ async def test_the_name_service_is_asked_in_a_thread_and_not_for_long(monkeypatc
 
     assert await account_of("alice") is None
     answered.set()
+
+
+def test_a_login_cannot_be_tried_without_ldap_and_one_without_a_server_says_what_the_page_would(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "site.toml"
+    file.write_text("")
+    assert cli.main(["ldap", "try", "alice", "--site", str(file)]) == 1
+    assert "no table [ldap]" in capsys.readouterr().err
+
+    file.write_text('[ldap]\nservers = ["ldap://127.0.0.1:9"]\nca_file = "/missing"\nuser_dn = "uid={username},dc=x"\n')
+    monkeypatch.setattr("sys.stdin", io.StringIO("secret-word\n"))
+    assert cli.main(["ldap", "try", "alice", "--site", str(file)]) == 1
+    shown = capsys.readouterr().out
+    assert "The page would say:\n  The cluster's login service does not answer." in shown
+    assert "directory_unavailable: ldap://127.0.0.1:9" in shown
+    assert "secret-word" not in shown
+
+    assert cli.main(["ldap", "try", "alice", "--no-password", "--site", str(file)]) == 0
+    assert "uid=alice,dc=x (made by user_dn; no server was asked)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
