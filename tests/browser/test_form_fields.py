@@ -57,6 +57,8 @@ def test_a_form_with_every_field_is_accessible_and_fits_any_screen(page: Page, r
     )
     page.get_by_label("Account", exact=True).select_option("teaching")
     picture(page, "25-every-field")
+    page.get_by_label("Memory without a GPU").scroll_into_view_if_needed()
+    picture(page, "25-every-field-below")
     for width in (1280, 360):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
