@@ -108,7 +108,7 @@ def parse_request(request: Any, own_options: Container[str] = ()) -> SubmitReque
         raise RequestRefused("the verbs are submit and finish")
     key = _matching(_KEY, request.get("key"), "key")
     if request["verb"] == "submit":
-        options = _options(request.get("options"), own_options)
+        options = _options(request.get("options"), own_options, key)
         return SubmitRequest(key, options, _environment(request.get("environment")))
     job_id = request.get("job_id", "")
     return FinishRequest(key, _matching(_JOB_ID, job_id, "job_id") if job_id else "")
@@ -276,9 +276,11 @@ def _environment(value: Any) -> dict[str, str]:
     return value
 
 
-def _options(value: Any, own: Container[str]) -> tuple[str, ...]:
+def _options(value: Any, own: Container[str], key: str) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise RequestRefused("options is a list")
+    if any(str(one).startswith("--job-name=") and one != f"--job-name=dsportal-{key}" for one in value):
+        raise RequestRefused("the job's name is that of its session")
     return tuple(
         option if isinstance(option, str) and option in own else _matching(_OPTION, option, "option")
         for option in value
