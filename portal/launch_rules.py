@@ -34,6 +34,7 @@ _PLAIN = frozenset(
         "export",
     ]
 )
+_NEEDED = ("job-name", "partition", "nodes", "ntasks", "cpus-per-task", "mem", "time")
 _SESSION = {  # the defaults of [session]; tests/unit/test_launch_rules.py holds them to those of the settings
     "gpus_max": 4,
     "cores_per_gpu": 8,
@@ -131,7 +132,8 @@ def fault(options: Sequence[str], settings: Settings, person: str) -> str:
         more = next((name for name in given if name not in _PLAIN), "")
         return f"option '--{more}' needs the settings file: {settings.why_not}" if more else ""
     try:
-        return _Offer(settings.tables, given, person).fault()
+        offer = _Offer(settings.tables, given, person)
+        return offer.fault() or offer.missing(options)
     except (TypeError, ValueError):
         return "the settings file holds values of the wrong kind: see portal config check"
 
@@ -173,6 +175,17 @@ class _Offer:
             if not is_offered:
                 return f"option '--{name}={value[:40]}' is not what the settings file says for this partition"
         return ""
+
+    def missing(self, options: Sequence[str]) -> str:
+        """What the settings ask of every session here, and this one lacks: left out, it may be more than is offered."""
+        partition = self.partition or {}
+        fixed = [name for name in CHOICES if name in partition and all(map(_is_always, self._all(name)))]
+        fixed += [name for name in ("comment", "exclusive") if partition.get(name)]
+        for name in (*_NEEDED, *fixed):
+            if name not in self.given:
+                return f"option '--{name}' is missing, which the settings file asks for in this partition"
+        lacking = next((option for option in partition.get("options", ()) if option not in options), "")
+        return f"option '{lacking}' is missing, which the settings file asks for in this partition" if lacking else ""
 
     def _all(self, key: str) -> Iterator[Any]:
         return (table[key] for table in self.tables if key in table)
@@ -225,3 +238,8 @@ class _Offer:
 
     def _exclusive(self) -> str | None:
         return {"node": "", "user": "user"}.get((self.partition or {}).get("exclusive", ""))
+
+
+def _is_always(value: object) -> bool:
+    """Whether a choice of the settings ends in something in any case: not in nothing, and not in what Slurm knows."""
+    return bool(value) and (isinstance(value, str) or (isinstance(value, list) and not {"", "*"} & set(value)))

@@ -108,7 +108,7 @@ def parse_request(request: Any, own_options: Container[str] = ()) -> SubmitReque
         raise RequestRefused("the verbs are submit and finish")
     key = _matching(_KEY, request.get("key"), "key")
     if request["verb"] == "submit":
-        options = _options(request.get("options"), own_options)
+        options = _options(request.get("options"), own_options, key)
         return SubmitRequest(key, options, _environment(request.get("environment")))
     job_id = request.get("job_id", "")
     return FinishRequest(key, _matching(_JOB_ID, job_id, "job_id") if job_id else "")
@@ -237,10 +237,12 @@ def _slurm(argv: Sequence[str], environment: dict[str, str]) -> subprocess.Compl
 
 
 def _clean(cluster: dict[str, str]) -> dict[str, str]:
-    """The short environment that sbatch sees and exports; it holds nothing of the hub."""
+    """The short environment that sbatch sees and exports; it holds nothing of the hub.
+
+    A slurm.conf decides what sbatch loads: only root's settings file says which, whatever sudo lets through.
+    """
     person = pwd.getpwuid(os.getuid())
-    kept = {name: os.environ[name] for name in ("PATH", "SLURM_CONF") if name in os.environ}
-    kept.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
+    kept = {"PATH": os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")}
     if folder := cluster.get("slurm_path"):
         kept["PATH"] = f"{folder}:{kept['PATH']}"
     if file := cluster.get("slurm_conf"):
@@ -276,9 +278,11 @@ def _environment(value: Any) -> dict[str, str]:
     return value
 
 
-def _options(value: Any, own: Container[str]) -> tuple[str, ...]:
+def _options(value: Any, own: Container[str], key: str) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise RequestRefused("options is a list")
+    if any(str(one).startswith("--job-name=") and one != f"--job-name=dsportal-{key}" for one in value):
+        raise RequestRefused("the job's name is that of its session")
     return tuple(
         option if isinstance(option, str) and option in own else _matching(_OPTION, option, "option")
         for option in value

@@ -106,10 +106,11 @@ def _shares(site: Site, offered: Sequence[PartitionTable], gpus: int) -> set[tup
 
 def _gpu_choices(site: Site, offered: Sequence[PartitionTable], chosen: SessionRequest) -> Iterator[GpuChoice]:
     most = max((site.gpus_max(one, kind) for one in offered for kind in one.kinds or ("",)), default=0)
-    for gpus in range(most + 1):
-        shares = _shares(site, offered, gpus)
-        share = shares.pop() if len(shares) == 1 else (0, 0)
-        yield GpuChoice(gpus, gpus == chosen.gpus, *share)
+    shares = [_shares(site, offered, gpus) for gpus in range(most + 1)]
+    are_alike = all(len(share) == 1 for share in shares[1:])
+    for gpus, share in enumerate(shares):
+        is_shown = are_alike if gpus else len(share) == 1
+        yield GpuChoice(gpus, gpus == chosen.gpus, *(share.pop() if is_shown else (0, 0)))
 
 
 def _partition_choice(

@@ -50,6 +50,8 @@ _NEVER = {
     "AssocMaxCpuPerJobLimit": "the cores asked for are more than your account allows",
     "AssocMaxMemPerJob": "the memory asked for is more than your account allows",
 }
+# In full sentences, as seen on 22.05 of a partition with AllowAccounts while EnforcePartLimits=NO.
+_NEVER_BEGINS = ("Job's account ", "Job's QOS ", "User's group not permitted")
 _WILL_NOT_START = "This does not end by itself: stop the session and choose otherwise, or ask your administrator."
 
 _IN_LINE = {"", "Resources", "Priority"}  # the reasons for which a place in the queue means something
@@ -132,6 +134,8 @@ def _waiting(job: Job, outlook: Outlook) -> str:
     reason, _, details = job.reason.partition(",")  # "ReqNodeNotAvail, UnavailableNodes:gn[01-02]"
     never = _NEVER.get(reason)
     text = _REASONS.get(reason, f"Slurm's reason: {job.reason}" if job.reason else "Slurm is looking for a place")
+    if job.reason.startswith(_NEVER_BEGINS):
+        return f"Job {job.id} waits: {job.reason}. {_WILL_NOT_START}"
     if never:
         return f"Job {job.id} waits: {never} (Slurm's reason: {reason}). {_WILL_NOT_START}"
     named = f" ({details.strip()})" if details and reason in _REASONS else ""

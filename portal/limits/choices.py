@@ -121,4 +121,4 @@ def share(site: Site, partition: PartitionTable) -> str:
     }
     if len(set(texts.values())) == 1:
         return f"{texts[kinds[0]]} with each GPU"
-    return ", ".join(f"{text} with each {site.gpu(kind).title}" for kind, text in texts.items())
+    return "; ".join(f"{site.gpu(kind).title}: {text} each" for kind, text in texts.items())

@@ -41,7 +41,10 @@ def _lets_in(offered: PartitionTable, known: Known) -> bool:
         return True
     if found.allow_groups is not None and known.groups is not None and not found.allow_groups & known.groups:
         return False
-    accounts = {one.account for one in _associations(offered, known)}
+    named = offered.offers("account")
+    accounts = [name for name in named if name != ANY]
+    if not named or ANY in named:
+        accounts += [one.account for one in _associations(offered, known)]
     return not accounts or any(_account_fits(name, found) for name in accounts)
 
 

@@ -266,7 +266,8 @@ def test_choices_are_kept_and_shown_again(rich: Site, alice: Identity) -> None:
 def test_where_partitions_or_kinds_are_not_alike_each_says_what_comes_with_a_gpu(rich: Site, alice: Identity) -> None:
     page = show(rich, alice)
 
-    assert "8 cores and 48 GB with each NVIDIA V100-SXM2, 16 cores and 48 GB with each NVIDIA A100" in page.words
+    assert "NVIDIA V100-SXM2: 8 cores and 48 GB each; NVIDIA A100: 16 cores and 48 GB each" in page.words
+    assert "4 GPUs 32 cores" not in page.words
     assert "ai (in gpu)" in page.words
 
 

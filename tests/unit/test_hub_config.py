@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,29 @@ def test_the_hub_and_its_spawner_know_the_site(tmp_path: Path, monkeypatch: pyte
     assert c.PortalHub.session_key_file == str(tmp_path / "state" / "session_key")
     assert c.PortalHub.launcher == "/opt/dsportal/bin/portal-launch"
     assert c.JupyterHub.spawner_class == "dsportal-slurm"
+
+
+def test_slurms_commands_are_looked_for_where_the_settings_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin")
+    monkeypatch.setenv("SLURM_CONF", "/etc/slurm/slurm.conf")
+    cluster = '[cluster]\nslurm_path = "/opt/slurm/bin"\nslurm_conf = "/etc/slurm/b.conf"\n'
+    monkeypatch.setitem(globals(), "SITE", cluster + SITE)
+
+    configured(tmp_path, monkeypatch)
+
+    assert os.environ["PATH"] == "/opt/slurm/bin:/usr/bin"
+    assert os.environ["SLURM_CONF"] == "/etc/slurm/b.conf"
+
+
+def test_a_site_that_says_nothing_of_slurms_place_keeps_what_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin")
+    monkeypatch.setenv("SLURM_CONF", "/etc/slurm/slurm.conf")
+
+    configured(tmp_path, monkeypatch)
+
+    assert (os.environ["PATH"], os.environ["SLURM_CONF"]) == ("/usr/bin", "/etc/slurm/slurm.conf")
 
 
 def test_administrators_have_the_portals_own_role_by_their_groups(

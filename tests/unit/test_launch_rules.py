@@ -218,6 +218,21 @@ def test_an_option_that_roots_file_does_not_say_is_refused(
     assert said.startswith("option"), f"{before} as {after}"
 
 
+def test_what_the_file_asks_of_every_session_may_not_be_left_out(site: Site, tables: launch_rules.Tables) -> None:
+    options = good(site)
+    said = {one: fault([option for option in options if option != one], tables) for one in options}
+
+    free = {one for one, words in said.items() if not words}
+    assert free == {"--requeue", "--open-mode=append", "--export=ALL", "--account=ai"}, "an account is Slurm's to know"
+    assert said["--time=180"] == "option '--time' is missing, which the settings file asks for in this partition"
+
+
+def test_a_job_is_called_after_its_own_session(site: Site, tables: launch_rules.Tables) -> None:
+    options = [option.replace(KEY, "f" * 16) for option in good(site)]
+
+    assert fault(options, tables) == "the job's name is that of its session"
+
+
 def test_a_rule_for_somebody_else_is_not_for_the_hub_to_claim(site: Site, tables: launch_rules.Tables) -> None:
     options = [option.replace("--qos=long", "--qos=vip") for option in good(site)]
 

@@ -63,6 +63,14 @@ def test_what_is_not_known_limits_nothing_for_slurm_has_the_last_word(site: Site
     assert partitions_of(site, Known()) == ["sxm2"]
 
 
+def test_an_account_that_the_settings_fix_is_the_one_that_slurm_has_to_let_in(tables: dict[str, Any]) -> None:
+    tables["partition"][0]["account"] = "portal"
+    site = parse(tables)
+
+    assert partitions_of(site, known("AllowAccounts=portal", accounts="ai")) == ["sxm2"]
+    assert partitions_of(site, known("AllowAccounts=ai", accounts="ai")) == []
+
+
 def test_a_star_stands_for_the_accounts_that_somebody_has_and_nothing_where_that_is_not_known(
     tables: dict[str, Any],
 ) -> None:

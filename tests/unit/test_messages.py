@@ -134,3 +134,11 @@ def test_a_reason_that_does_not_end_by_itself_says_so_and_what_to_do(reason: str
 
     assert f"(Slurm's reason: {reason})" in text
     assert "This does not end by itself: stop the session and choose otherwise" in text
+
+
+def test_a_partition_that_is_closed_to_the_account_is_said_in_slurms_words_and_that_it_does_not_end() -> None:
+    reason = "Job's account not known, so it can't use this partition (hipri allows vip)"  # Slurm 22.05.8
+
+    text = messages.view(Job("7", "PENDING", "hipri", "alice", reason=reason)).text
+
+    assert text.startswith(f"Job 7 waits: {reason}. This does not end by itself:")

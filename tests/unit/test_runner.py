@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import grp
 import os
+import pwd
 import shutil
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from portal.slurm.runner import RunError, run
+from portal.slurm.runner import RunError, groups_of, run
 
 
 async def test_a_command_gets_its_stdin_and_answers_status_and_both_outputs() -> None:
@@ -110,3 +113,22 @@ async def test_a_program_may_end_with_the_status_of_one_that_is_missing(status: 
     done = await run([sys.executable, "-c", f"import sys; sys.stderr.write('env: no'); sys.exit({status})"])
 
     assert (done.returncode, done.stderr) == (status, "env: no")
+
+
+async def test_the_unix_groups_of_an_account_come_by_name_and_an_unknown_one_has_none_that_are_known() -> None:
+    mine = pwd.getpwuid(os.getuid())
+
+    found = await groups_of(mine.pw_name)
+
+    assert found is not None
+    assert grp.getgrgid(mine.pw_gid).gr_name in found
+    assert await groups_of("no-such-account-here") is None
+
+
+async def test_a_silent_name_service_is_waited_for_but_shortly(monkeypatch: pytest.MonkeyPatch) -> None:
+    speaks = threading.Event()
+    monkeypatch.setattr("portal.slurm.runner.pwd.getpwnam", lambda name: speaks.wait(30))
+
+    async with asyncio.timeout(5):
+        assert await groups_of("alice", within_s=0.05) is None
+    speaks.set()
