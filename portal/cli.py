@@ -197,6 +197,10 @@ def _prepare_local(arguments: argparse.Namespace) -> None:
     database.check(state / database.FILE)
     password = secrets.token_urlsafe(9)
     site = load(arguments.site) if arguments.site else Site()
+    from portal.doctor import host_checks
+
+    if words := proxy_process.absent(host_checks.configuration(site).ConfigurableHTTPProxy.command):
+        raise PortalError(words)  # the hub of a cluster looks itself, after `extra_config`
     port = arguments.port or site.portal.port
     os.environ[variables.LOCAL_STATE] = str(state)
     os.environ[variables.LOCAL_PASSWORD] = password

@@ -171,6 +171,13 @@ def run_as(user: str, command: list[str], text: str = "") -> None:
         )
 
 
+IN_FORM = """\
+basicConstraints=critical,CA:FALSE
+keyUsage=critical,digitalSignature,keyEncipherment
+authorityKeyIdentifier=keyid
+"""
+
+
 def make_certificates() -> None:
     """An authority of our own and the directory's certificate."""
     folder = CLUSTER / "tls"
@@ -178,9 +185,11 @@ def make_certificates() -> None:
         return
     new = ["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "3650"]
     authority = ["-x509", "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=Demo CA"]
-    openssl([*new, *authority, "-addext", "basicConstraints=critical,CA:TRUE"])
+    # In the form that Python 3.13 asks for: docs/howto/ldap.md shows the same lines.
+    usage = ["-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign,cRLSign"]
+    openssl([*new, *authority, *usage])
     openssl([*new, "-keyout", "ldap.key", "-out", "ldap.csr", "-subj", "/CN=localhost"])
-    write(folder / "names", "subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+    write(folder / "names", f"subjectAltName=DNS:localhost,IP:127.0.0.1\n{IN_FORM}")
     sign = [
         "openssl",
         "x509",

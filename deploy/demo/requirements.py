@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import platform
 import pwd
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+CHECKOUT = Path(__file__).resolve().parents[2]
 TOOLS = {
     "unshare": "util-linux",
     "nsenter": "util-linux",
@@ -39,6 +41,7 @@ class Facts:
     has_newuidmap: bool
     subuids: int  # the largest range that /etc/subuid and /etc/subgid both give
     probe: str  # what unshare said when it failed; "" = namespaces can be made
+    python: str = "/usr/bin"  # where the Python is that the portal's environment is made of
     apparmor: bool = False  # whether AppArmor keeps ordinary users from them, as on Ubuntu 24.04
 
 
@@ -51,6 +54,8 @@ def reason(facts: Facts, variant: str) -> str | None:
     if facts.missing_tools:
         packages = sorted({TOOLS[tool] for tool in facts.missing_tools})
         return f"{' and '.join(facts.missing_tools)} missing: sudo apt install {' '.join(packages)}"
+    if not Path(facts.python).is_relative_to("/usr"):
+        return f"the cluster does not see the portal's Python in {facts.python}: make setup PYTHON=/usr/bin/python3"
     if variant == "rootless" and not facts.has_newuidmap:
         return "newuidmap is missing, which gives the cluster's accounts their ids: sudo apt install uidmap"
     if variant == "rootless" and facts.subuids < SUBIDS:
@@ -88,6 +93,7 @@ def gather(variant: str) -> Facts:
         has_newuidmap=shutil.which("newuidmap") is not None,
         subuids=min(subids(user, Path("/etc/subuid")), subids(user, Path("/etc/subgid"))),
         probe="" if missing else probe(variant),
+        python=home_of_python(Path(os.environ.get("DSPORTAL_VENV") or CHECKOUT / ".venv")),
         apparmor=APPARMOR.exists() and APPARMOR.read_text().strip() == "1",
     )
 
@@ -98,6 +104,13 @@ def own_name() -> str:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         return str(os.geteuid())
+
+
+def home_of_python(venv: Path) -> str:
+    """The folder of the Python that an environment is made of, all links followed; the system's where there is none."""
+    config = venv / "pyvenv.cfg"
+    found = re.search(r"^home = (.+)$", config.read_text(), re.MULTILINE) if config.is_file() else None
+    return str(Path(found[1]).resolve()) if found else "/usr/bin"
 
 
 def search_path() -> str:

@@ -50,6 +50,7 @@ def test_debian_12_with_what_is_needed_can_run_the_cluster() -> None:
         ({}, "root", "this is not root"),
         ({"probe": PROBE}, "rootless", "Operation not permitted"),
         ({"probe": PROBE, "is_root": True}, "root", "--privileged"),
+        ({"python": "/opt/python/bin"}, "rootless", "Python in /opt/python/bin: make setup PYTHON=/usr/bin/python3"),
         ({"probe": PROBE, "apparmor": True}, "rootless", "sysctl kernel.apparmor_restrict_unprivileged_userns=0"),
     ],
 )

@@ -590,3 +590,16 @@ async def test_a_proxy_that_pip_did_not_bring_is_said_with_the_command_that_does
     assert "The proxy is not installed: /nowhere/configurable-http-proxy is not there" in caught.value.message
     assert f"npm ci --prefix {sys.prefix}/share/dsportal/proxy" in caught.value.message
     assert proxy_process.absent(["configurable-http-proxy"]) == "", "one that a site names by itself"
+
+
+def test_the_local_mode_says_so_before_it_starts_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr("portal.hub.app.PortalHub.launch_instance", pytest.fail)
+
+    assert cli.main(["up", "--local", "--state", str(tmp_path / "state")]) == 1
+
+    said = capsys.readouterr()
+    assert "The proxy is not installed" in said.err
+    assert "Password" not in said.out
