@@ -1,4 +1,4 @@
-"""The command ``portal``: up, proxy, down, doctor, config, state, kernels, notebooks, bench."""
+"""The command ``portal``: up, proxy, down, doctor, config, state, database, kernels, notebooks, bench."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from portal import __version__, data
-from portal.commands import state_commands
+from portal.commands import database_commands, state_commands
 from portal.errors import PortalError
 from portal.hub import database, state_place, variables
 from portal.proxy import proxy_process
@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("file", nargs="?", default=DEFAULT_SITE)
     check.set_defaults(command=_config_check)
     state_commands.add(commands, DEFAULT_SITE)
+    database_commands.add(commands, DEFAULT_SITE)
     _add_kernels(commands)
     _add_notebooks(commands)
     _add_bench(commands)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import functools
 import sqlite3
+import sys
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from portal.errors import PortalError
 from portal.site import Site
@@ -30,6 +36,92 @@ class DatabaseFault(PortalError):
 
     def __init__(self, file: Path, what: str, advice: str) -> None:
         super().__init__(f"{file} {what}. The portal does not start, and nothing was changed.\n{advice}")
+
+
+class SchemaFault(DatabaseFault):
+    """The database is that of another version of JupyterHub; ``revision`` is its schema's."""
+
+    def __init__(self, file: Path, revision: str, advice: str) -> None:
+        super().__init__(file, f"has the schema {revision} of another version of JupyterHub", advice)
+        self.revision = revision
+
+
+def upgrade(file: Path) -> Path | None:
+    """Bring a database to the schema of this JupyterHub; answers the copy of before, ``None`` when it has that schema.
+
+    A copy is upgraded, and takes the file's place when all went well. No portal may run on it.
+
+    Raises:
+        DatabaseFault: it cannot be used, or not be upgraded; it is as it was.
+    """
+    try:
+        check(file)
+        return None
+    except SchemaFault as fault:
+        revision = fault.revision
+    if revision not in _revisions():
+        check(file)  # a newer one: its words say the way out
+    backup = file.with_name(f"{file.name}.{revision}.{datetime.now():%Y%m%d-%H%M%S}")
+    upgraded = file.with_name(f"{file.name}.upgraded")
+    try:
+        for copy in (backup, upgraded):
+            _copy(file, copy)
+        if file.with_name(f"{file.name}-wal").exists():  # it would be taken for that of the new file
+            raise OSError(errno.EBUSY, "another process has it open")
+        _to_head(upgraded)
+        check(upgraded)
+        upgraded.replace(file)
+    except Exception as error:  # of SQLite, SQLAlchemy, alembic or the disk: it is as it was
+        advice = f"The copy of before is {backup}. Take the version of the portal of before, and report this."
+        raise DatabaseFault(file, f"could not be upgraded: {error}", advice) from error
+    finally:
+        upgraded.unlink(missing_ok=True)
+    return backup
+
+
+def _copy(file: Path, copy: Path) -> None:
+    """All of a database, with what is in its log still, for this account alone."""
+    copy.unlink(missing_ok=True)
+    copy.touch(mode=0o600)
+    with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+
+
+def _to_head(file: Path) -> None:
+    """What ``jupyterhub upgrade-db`` does (dbutil.py of 6.1), on this file, and with no program of the PATH."""
+    from alembic import command
+    from alembic.config import Config
+    from jupyterhub import dbutil
+
+    with TemporaryDirectory() as folder:
+        settings = f"{folder}/alembic.ini"
+        dbutil.write_alembic_ini(settings, f"sqlite:///{file}")
+        with contextlib.redirect_stdout(sys.stderr):
+            command.upgrade(Config(settings), "head")
+
+
+@functools.cache
+def _revisions() -> tuple[str, ...]:
+    """The schemas that this JupyterHub knows, the newest first."""
+    from alembic.script import ScriptDirectory
+    from jupyterhub import dbutil
+
+    return tuple(known.revision for known in ScriptDirectory(dbutil.ALEMBIC_DIR).walk_revisions())
+
+
+def _check_schema(file: Path, database: sqlite3.Connection) -> None:
+    found = database.execute("SELECT version_num FROM alembic_version").fetchone()
+    revision = str(found[0]) if found else ""
+    if not revision or revision == _revisions()[0]:
+        return  # JupyterHub itself writes a number where none is
+    if revision in _revisions():
+        advice = "`portal database upgrade --site FILE` makes a copy beside it, and upgrades it."
+    else:
+        advice = (
+            "It is newer than this portal. Start the newer portal again, or restore the copy from before its upgrade "
+            f"({file.name}.… beside it; {HOW_TO})."
+        )
+    raise SchemaFault(file, revision, advice)
 
 
 def check(file: Path) -> None:
@@ -73,6 +165,8 @@ def _check_contents(file: Path, database: sqlite3.Connection) -> None:
     missing = TABLES - tables
     if tables and missing:  # without any it is new
         raise _damaged(file, f"is not a database of JupyterHub: the table {min(missing)} is missing")
+    if tables:
+        _check_schema(file, database)
 
 
 def _fault(file: Path, error: sqlite3.DatabaseError) -> DatabaseFault:
