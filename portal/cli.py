@@ -126,7 +126,7 @@ def _up(arguments: argparse.Namespace) -> int:
         _warn_without_https(site)
         _warn_of_loose_code(site)
         state_place.check(Path(site.portal.state_folder))
-        database.check(Path(site.portal.state_folder) / database.FILE)
+        database.check_of(site)
         _refuse_taken_ports(site)
     from portal.hub.app import PortalHub
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from portal.errors import PortalError
 from portal.hub import database, state_place
-from portal.site import load
+from portal.site import Site, load
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], default_site: str) -> None:
@@ -20,7 +20,13 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], default_s
 
 
 def _upgrade(arguments: argparse.Namespace) -> int:
-    folder: Path = arguments.state or Path(load(arguments.site).portal.state_folder)
+    site = Site() if arguments.state else load(arguments.site)
+    if site.portal.database_url:
+        raise PortalError(
+            f"{site.portal.database_url} is a server: stop the portal, make a copy of it (pg_dump), and start it once "
+            "with c.JupyterHub.upgrade_db = True in a file of portal.extra_config."
+        )
+    folder: Path = arguments.state or Path(site.portal.state_folder)
     file = folder / database.FILE
     if not file.exists():
         raise PortalError(f"There is no database {file}: the first start of the portal makes one.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import json
 import sqlite3
 import sys
 from contextlib import closing
@@ -12,11 +13,19 @@ from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from sqlalchemy import create_engine, inspect, make_url, text
+from sqlalchemy.exc import SQLAlchemyError
+
 from portal.errors import PortalError
+from portal.settings.secret import read_secret
 from portal.site import Site
 
 FILE = "jupyterhub.sqlite"  # below portal.state_folder
 HEADER_BYTES = 100  # every database begins with as many
+CONNECT_WITHIN_S = 10
+DRIVER = "Install it into the portal's environment: pip install 'dsportal[postgresql]', or 'psycopg[binary]'."
+SERVER = "See portal.database_url and portal.database_password_file; psql with the same values shows more."
+OTHERS = "Each portal has a database of its own. For one that lost its state folder restore hub_id from its backup."
 LOCK_TIMEOUT_S = 5.0  # another process may be at the end of a transaction
 TABLES = {"users", "servers", "spawners", "alembic_version"}  # JupyterHub's own, since its version 1.0
 HOW_TO = "docs/howto/backup.md"
@@ -25,8 +34,56 @@ _NOT_WRITABLE = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AU
 
 
 def url_of(site: Site) -> str:
-    """The database of a portal, as SQLAlchemy writes it."""
-    return f"sqlite:///{Path(site.portal.state_folder) / FILE}"
+    """The database of a portal, as SQLAlchemy writes it; that of a server with its password in it.
+
+    Raises:
+        SiteError: the password cannot be read.
+    """
+    server = site.portal.database_url
+    if not server:
+        return f"sqlite:///{Path(site.portal.state_folder) / FILE}"
+    url = make_url(server).set(drivername="postgresql+psycopg")
+    if file := site.portal.database_password_file:
+        url = url.set(password=read_secret(file, "portal.database_password_file"))
+    return url.render_as_string(hide_password=False)
+
+
+def check_of(site: Site) -> None:
+    """Look at a portal's database, whatever it is, before it starts.
+
+    Raises:
+        DatabaseFault: it cannot be used.
+    """
+    folder = Path(site.portal.state_folder)
+    if not site.portal.database_url:
+        check(folder / FILE)
+        return
+    try:
+        engine = create_engine(url_of(site), connect_args={"connect_timeout": CONNECT_WITHIN_S})
+        with engine.connect() as db:
+            is_new = not inspect(db).has_table("spawners")
+            rows = [] if is_new else db.execute(text("SELECT state FROM spawners WHERE state LIKE '%\"key\"%'")).all()
+        engine.dispose()
+    except ModuleNotFoundError as error:
+        raise DatabaseServerFault(site, f"needs the Python package {error.name}, which is missing", DRIVER) from None
+    except SQLAlchemyError as error:
+        said = " ".join(str(getattr(error, "orig", None) or error).split())[:300]
+        raise DatabaseServerFault(site, f"does not answer as it should: {said}", SERVER) from None
+    number = (folder / "hub_id").read_text().strip() if (folder / "hub_id").exists() else ""
+    keys = {str(json.loads(state).get("key") or number) for (state,) in rows}
+    if others := sorted({key[:6] for key in keys if not key.startswith(number)}):
+        raise DatabaseServerFault(
+            site, f"has sessions of another portal ({', '.join(others)}; this one is {number})", OTHERS
+        )
+
+
+class DatabaseServerFault(PortalError):
+    """The database server cannot be used, or holds another portal's sessions; nothing was changed."""
+
+    reason = "database"
+
+    def __init__(self, site: Site, what: str, advice: str) -> None:
+        super().__init__(f"{site.portal.database_url} {what}. The portal does not start.\n{advice}")
 
 
 class DatabaseFault(PortalError):
