@@ -1,4 +1,4 @@
-"""The command ``portal``: up, proxy, down, doctor, config, ldap, state, kernels, notebooks, bench."""
+"""The command ``portal``: up, proxy, down, doctor, config, ldap, state, database, kernels, notebooks, bench."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from portal import __version__, data
-from portal.commands import ldap_commands, state_commands
+from portal.commands import database_commands, ldap_commands, state_commands
 from portal.errors import PortalError
 from portal.hub import database, state_place, variables
 from portal.proxy import proxy_process
@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     check.set_defaults(command=_config_check)
     state_commands.add(commands, DEFAULT_SITE)
     ldap_commands.add(commands, DEFAULT_SITE)
+    database_commands.add(commands, DEFAULT_SITE)
     _add_kernels(commands)
     _add_notebooks(commands)
     _add_bench(commands)
@@ -71,9 +72,7 @@ def _add_up(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     up.add_argument("--files", help="with --local: the folder that sessions show (default: your home)")
     up.add_argument("--without-proxy", action="store_true", help="a service of its own runs portal proxy")
     up.set_defaults(command=_up)
-    _with_site(
-        commands.add_parser("proxy", help="run the proxy in the foreground, for portal up --without-proxy"), _proxy
-    )
+    _with_site(commands.add_parser("proxy", help="run the proxy in the foreground (portal up --without-proxy)"), _proxy)
     _with_site(commands.add_parser("down", help="end the portal, and the proxy that outlives it"), _down)
 
 
@@ -126,7 +125,7 @@ def _up(arguments: argparse.Namespace) -> int:
         _warn_without_https(site)
         _warn_of_loose_code(site)
         state_place.check(Path(site.portal.state_folder))
-        database.check(Path(site.portal.state_folder) / database.FILE)
+        database.check_of(site)
         _refuse_taken_ports(site)
     from portal.hub.app import PortalHub
 

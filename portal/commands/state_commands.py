@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from portal.errors import PortalError
 from portal.hub import database, state_place
 from portal.site import load
 
@@ -29,6 +30,11 @@ def _adopt(arguments: argparse.Namespace) -> int:
 def _separate(arguments: argparse.Namespace) -> int:
     site = load(arguments.site)
     folder = Path(site.portal.state_folder)
+    if site.portal.database_url:
+        raise PortalError(
+            f"{site.portal.database_url} may be the first portal's own, and its sessions would be forgotten there. "
+            "Start the copy with an empty state folder and an empty database instead."
+        )
     forgotten = state_place.separate(folder, database.url_of(site))
     print(f"portal: {folder} is a portal of its own now; it has forgotten {forgotten} sessions, which go on elsewhere")
     return 0

@@ -17,6 +17,7 @@ from jinja2.ext import Extension
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.handlers import base, metrics, pages
 from jupyterhub.utils import get_browser_protocol, url_path_join
+from sqlalchemy.exc import SQLAlchemyError
 from tornado import web
 from tornado.httputil import HTTPHeaders
 
@@ -39,6 +40,7 @@ FETCHED = (
 )
 NOT_TEXT = "A field or the address holds bytes that are no text (UTF-8). Type it again."
 ELSEWHERE = "This came from another page than the portal's own. Do it on the portal's pages."
+NO_DATABASE = "The portal's database does not answer. Running sessions go on; try again in a minute."
 ONLY_A_PAGE = "This page is for people; scripts ask the REST API."
 
 
@@ -99,6 +101,7 @@ class Guarded:
     request: Any
     settings: dict[str, Any]
     _accept_token_auth: bool
+    _is_database_away = False
     set_header: Callable[[str, str], None]
 
     def set_default_headers(self) -> None:
@@ -123,6 +126,20 @@ class Guarded:
         check(self.request, sessions, is_page, is_program)
         prepared: Awaitable[None] = super().prepare()  # type: ignore[misc]
         return prepared
+
+    async def get_current_user(self) -> Any:
+        """The person, as JupyterHub finds her."""
+        try:
+            return await super().get_current_user()  # type: ignore[misc]
+        except SQLAlchemyError:
+            self._is_database_away = True
+            raise
+
+    def _resolve_roles_and_scopes(self) -> None:
+        """JupyterHub (6.1, prepare) takes whoever it cannot look up for nobody, and sessions would end her logins."""
+        if self._is_database_away:
+            raise _refused(503, NO_DATABASE)
+        super()._resolve_roles_and_scopes()  # type: ignore[misc]
 
 
 class GuardedPage(Guarded):

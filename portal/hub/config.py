@@ -66,6 +66,7 @@ def configure(c: Any, site: Site, site_file: str) -> None:
     _pages(c, site, local=False)
     addresses(c, site)
     _state(c, Path(site.portal.state_folder))
+    _database(c, site)
     _apart_proxy(c, Path(site.portal.state_folder))
     c.JupyterHub.authenticator_class = "dsportal-ldap"
     c.LDAPAuthenticator.site_file = site_file
@@ -94,6 +95,7 @@ def configure_local(c: Any, site: Site, state: str, password: str) -> None:
     _pages(c, site, local=True)
     addresses(c, site)
     _state(c, Path(state))
+    _file_database(c, Path(state))
     c.JupyterHub.authenticator_class = "shared-password"
     c.SharedPasswordAuthenticator.user_password = password
     c.Authenticator.allowed_users = {getpass.getuser()}
@@ -188,12 +190,24 @@ def _session_key(folder: Path) -> Path:
 def _state(c: Any, folder: Path) -> None:
     """Everything that outlives the process, in one folder that nobody else reads."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    database.prepare(folder / database.FILE)
-    c.JupyterHub.db_url = f"sqlite:///{folder / database.FILE}"
     c.JupyterHub.cookie_secret_file = f"{folder}/cookie_secret"
     c.JupyterHub.pid_file = f"{folder}/hub.pid"
     c.ConfigurableHTTPProxy.pid_file = f"{folder}/{proxy_process.PID_FILE}"
     c.JupyterHub.cleanup_servers = False  # a hub that stops leaves the sessions alone
+
+
+def _database(c: Any, site: Site) -> None:
+    """A server's connections are tried before they are used: it may have been restarted meanwhile."""
+    if not site.portal.database_url:
+        _file_database(c, Path(site.portal.state_folder))
+        return
+    c.JupyterHub.db_url = database.url_of(site)
+    c.JupyterHub.db_kwargs = {"pool_pre_ping": True, "connect_args": {"connect_timeout": database.CONNECT_WITHIN_S}}
+
+
+def _file_database(c: Any, folder: Path) -> None:
+    database.prepare(folder / database.FILE)
+    c.JupyterHub.db_url = f"sqlite:///{folder / database.FILE}"
 
 
 def _apart_proxy(c: Any, folder: Path) -> None:

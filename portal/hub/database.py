@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import functools
+import json
 import sqlite3
+import sys
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from sqlalchemy import create_engine, inspect, make_url, text
+from sqlalchemy.exc import SQLAlchemyError
 
 from portal.errors import PortalError
+from portal.settings.secret import read_secret
 from portal.site import Site
 
 FILE = "jupyterhub.sqlite"  # below portal.state_folder
 HEADER_BYTES = 100  # every database begins with as many
+CONNECT_WITHIN_S = 10
+DRIVER = "Install it into the portal's environment: pip install 'dsportal[postgresql]', or 'psycopg[binary]'."
+SERVER = "See portal.database_url and portal.database_password_file; psql with the same values shows more."
+OTHERS = "Each portal has a database of its own. For one that lost its state folder restore hub_id from its backup."
 LOCK_TIMEOUT_S = 5.0  # another process may be at the end of a transaction
 TABLES = {"users", "servers", "spawners", "alembic_version"}  # JupyterHub's own, since its version 1.0
 HOW_TO = "docs/howto/backup.md"
@@ -19,8 +34,56 @@ _NOT_WRITABLE = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AU
 
 
 def url_of(site: Site) -> str:
-    """The database of a portal, as SQLAlchemy writes it."""
-    return f"sqlite:///{Path(site.portal.state_folder) / FILE}"
+    """The database of a portal, as SQLAlchemy writes it; that of a server with its password in it.
+
+    Raises:
+        SiteError: the password cannot be read.
+    """
+    server = site.portal.database_url
+    if not server:
+        return f"sqlite:///{Path(site.portal.state_folder) / FILE}"
+    url = make_url(server).set(drivername="postgresql+psycopg")
+    if file := site.portal.database_password_file:
+        url = url.set(password=read_secret(file, "portal.database_password_file"))
+    return url.render_as_string(hide_password=False)
+
+
+def check_of(site: Site) -> None:
+    """Look at a portal's database, whatever it is, before it starts.
+
+    Raises:
+        DatabaseFault: it cannot be used.
+    """
+    folder = Path(site.portal.state_folder)
+    if not site.portal.database_url:
+        check(folder / FILE)
+        return
+    try:
+        engine = create_engine(url_of(site), connect_args={"connect_timeout": CONNECT_WITHIN_S})
+        with engine.connect() as db:
+            is_new = not inspect(db).has_table("spawners")
+            rows = [] if is_new else db.execute(text("SELECT state FROM spawners WHERE state LIKE '%\"key\"%'")).all()
+        engine.dispose()
+    except ModuleNotFoundError as error:
+        raise DatabaseServerFault(site, f"needs the Python package {error.name}, which is missing", DRIVER) from None
+    except SQLAlchemyError as error:
+        said = " ".join(str(getattr(error, "orig", None) or error).split())[:300]
+        raise DatabaseServerFault(site, f"does not answer as it should: {said}", SERVER) from None
+    number = (folder / "hub_id").read_text().strip() if (folder / "hub_id").exists() else ""
+    keys = {str(json.loads(state).get("key") or number) for (state,) in rows}
+    if others := sorted({key[:6] for key in keys if not key.startswith(number)}):
+        raise DatabaseServerFault(
+            site, f"has sessions of another portal ({', '.join(others)}; this one is {number})", OTHERS
+        )
+
+
+class DatabaseServerFault(PortalError):
+    """The database server cannot be used, or holds another portal's sessions; nothing was changed."""
+
+    reason = "database"
+
+    def __init__(self, site: Site, what: str, advice: str) -> None:
+        super().__init__(f"{site.portal.database_url} {what}. The portal does not start.\n{advice}")
 
 
 class DatabaseFault(PortalError):
@@ -30,6 +93,92 @@ class DatabaseFault(PortalError):
 
     def __init__(self, file: Path, what: str, advice: str) -> None:
         super().__init__(f"{file} {what}. The portal does not start, and nothing was changed.\n{advice}")
+
+
+class SchemaFault(DatabaseFault):
+    """The database is that of another version of JupyterHub; ``revision`` is its schema's."""
+
+    def __init__(self, file: Path, revision: str, advice: str) -> None:
+        super().__init__(file, f"has the schema {revision} of another version of JupyterHub", advice)
+        self.revision = revision
+
+
+def upgrade(file: Path) -> Path | None:
+    """Bring a database to the schema of this JupyterHub; answers the copy of before, ``None`` when it has that schema.
+
+    A copy is upgraded, and takes the file's place when all went well. No portal may run on it.
+
+    Raises:
+        DatabaseFault: it cannot be used, or not be upgraded; it is as it was.
+    """
+    try:
+        check(file)
+        return None
+    except SchemaFault as fault:
+        revision = fault.revision
+    if revision not in _revisions():
+        check(file)  # a newer one: its words say the way out
+    backup = file.with_name(f"{file.name}.{revision}.{datetime.now():%Y%m%d-%H%M%S}")
+    upgraded = file.with_name(f"{file.name}.upgraded")
+    try:
+        for copy in (backup, upgraded):
+            _copy(file, copy)
+        if file.with_name(f"{file.name}-wal").exists():  # it would be taken for that of the new file
+            raise OSError(errno.EBUSY, "another process has it open")
+        _to_head(upgraded)
+        check(upgraded)
+        upgraded.replace(file)
+    except Exception as error:  # of SQLite, SQLAlchemy, alembic or the disk: it is as it was
+        advice = f"The copy of before is {backup}. Take the version of the portal of before, and report this."
+        raise DatabaseFault(file, f"could not be upgraded: {error}", advice) from error
+    finally:
+        upgraded.unlink(missing_ok=True)
+    return backup
+
+
+def _copy(file: Path, copy: Path) -> None:
+    """All of a database, with what is in its log still, for this account alone."""
+    copy.unlink(missing_ok=True)
+    copy.touch(mode=0o600)
+    with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+
+
+def _to_head(file: Path) -> None:
+    """What ``jupyterhub upgrade-db`` does (dbutil.py of 6.1), on this file, and with no program of the PATH."""
+    from alembic import command
+    from alembic.config import Config
+    from jupyterhub import dbutil
+
+    with TemporaryDirectory() as folder:
+        settings = f"{folder}/alembic.ini"
+        dbutil.write_alembic_ini(settings, f"sqlite:///{file}")
+        with contextlib.redirect_stdout(sys.stderr):
+            command.upgrade(Config(settings), "head")
+
+
+@functools.cache
+def _revisions() -> tuple[str, ...]:
+    """The schemas that this JupyterHub knows, the newest first."""
+    from alembic.script import ScriptDirectory
+    from jupyterhub import dbutil
+
+    return tuple(known.revision for known in ScriptDirectory(dbutil.ALEMBIC_DIR).walk_revisions())
+
+
+def _check_schema(file: Path, database: sqlite3.Connection) -> None:
+    found = database.execute("SELECT version_num FROM alembic_version").fetchone()
+    revision = str(found[0]) if found else ""
+    if not revision or revision == _revisions()[0]:
+        return  # JupyterHub itself writes a number where none is
+    if revision in _revisions():
+        advice = "`portal database upgrade --site FILE` makes a copy beside it, and upgrades it."
+    else:
+        advice = (
+            "It is newer than this portal. Start the newer portal again, or restore the copy from before its upgrade "
+            f"({file.name}.… beside it; {HOW_TO})."
+        )
+    raise SchemaFault(file, revision, advice)
 
 
 def check(file: Path) -> None:
@@ -73,6 +222,8 @@ def _check_contents(file: Path, database: sqlite3.Connection) -> None:
     missing = TABLES - tables
     if tables and missing:  # without any it is new
         raise _damaged(file, f"is not a database of JupyterHub: the table {min(missing)} is missing")
+    if tables:
+        _check_schema(file, database)
 
 
 def _fault(file: Path, error: sqlite3.DatabaseError) -> DatabaseFault:

@@ -84,7 +84,7 @@ def adopt(folder: Path) -> str:
     """
     was = (folder / PLACE).read_text().strip() if (folder / PLACE).exists() else ""
     host, _, path = was.partition(":")
-    if was != here(folder) and host == os.uname().nodename and _runs(Path(path)):
+    if was != here(folder) and host == os.uname().nodename and runs(Path(path)):
         raise StateElsewhere(f"The portal at {was} still runs: end it first (systemctl stop dsportal, or portal down).")
     write(folder / PLACE, here(folder))
     return was
@@ -132,8 +132,8 @@ def _forget_sessions(db_url: str) -> int:
     return len([state for server, state in rows if server is not None or json.loads(state or "{}").get("key")])
 
 
-def _runs(folder: Path) -> bool:
-    """Whether the hub that the folder names is a process of this host."""
+def runs(folder: Path) -> bool:
+    """Whether the hub that a state folder names is a process of this host."""
     with contextlib.suppress(OSError, ValueError):
         pid = int((folder / OF_PROCESSES[0]).read_text())
         return b"portal" in Path(f"/proc/{pid}/cmdline").read_bytes()

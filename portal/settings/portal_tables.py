@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from portal.settings.values import AbsolutePath, Domain, NetworkText, OptionalPath, Port, Table, UrlPath
+from portal.settings.values import AbsolutePath, DatabaseUrl, Domain, NetworkText, OptionalPath, Port, Table, UrlPath
 
 
 class ClusterTable(Table):
@@ -39,6 +39,8 @@ class PortalTable(Table):
     trusted_proxies: tuple[NetworkText, ...] = ()  # other proxies in front of ours
     internal_ssl: bool = True  # TLS between the hub and the nodes too
     state_folder: AbsolutePath = "/var/lib/dsportal"
+    database_url: DatabaseUrl = ""  # a PostgreSQL server; "" = a file of SQLite in the state folder
+    database_password_file: OptionalPath = ""
     launcher: AbsolutePath = "/opt/dsportal/bin/portal-launch"
     extra_config: OptionalPath = ""
     cookie_days: Annotated[int, Field(ge=1, le=31)] = 1  # how long a login lasts

@@ -154,6 +154,15 @@ def _option(value: str) -> str:
     return value
 
 
+def _database(value: str) -> str:
+    form = r"postgresql://[A-Za-z0-9._-]+@(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\])(?::\d{1,5})?/[A-Za-z0-9._-]+"
+    if value and not re.fullmatch(form, value):
+        raise ValueError(
+            "postgresql://ACCOUNT@HOST:PORT/NAME, without a password (that is in database_password_file), or ''"
+        )
+    return value
+
+
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 OptionalPath = Annotated[str, AfterValidator(_absolute_or_empty)]
 Name = Annotated[str, AfterValidator(_name)]
@@ -167,6 +176,7 @@ NetworkText = Annotated[str, AfterValidator(_network)]
 Server = Annotated[str, AfterValidator(_server)]
 Variables = Annotated[dict[str, str], AfterValidator(_variables)]
 Domain = Annotated[str, AfterValidator(_domain)]
+DatabaseUrl = Annotated[str, AfterValidator(_database)]
 UrlPath = Annotated[str, AfterValidator(_url_path)]
 Texts = str | tuple[str, ...]  # one that is fixed, or several to choose from
 Kinds = Annotated[Texts, _choices("kind")]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
+import alembic.command
 import pytest
-from jupyterhub import orm
+from alembic.config import Config
+from jupyterhub import dbutil, orm
 
+from portal import cli
 from portal.hub import database
-from portal.hub.database import DatabaseFault, check
+from portal.hub.database import DatabaseFault, SchemaFault, check
 
 
 @pytest.fixture
@@ -138,6 +143,112 @@ def test_what_a_killed_hub_left_half_written_is_rolled_back_by_sqlite_itself(fil
     with sqlite3.connect(crashed / database.FILE) as after:
         assert after.execute("SELECT count(*) FROM users WHERE name LIKE '%x'").fetchone() == (0,)
     after.close()
+
+
+HEAD, BEFORE, TWO_BEFORE = database._revisions()[:3]
+
+
+@pytest.fixture
+def old(file: Path, tmp_path: Path) -> Path:
+    """The database of an earlier JupyterHub, as its own steps backwards make it; with a log beside it."""
+    settings = tmp_path / "alembic.ini"
+    dbutil.write_alembic_ini(str(settings), f"sqlite:///{file}")
+    alembic.command.downgrade(Config(str(settings)), TWO_BEFORE)
+    settings.unlink()
+    database.prepare(file)
+    return file
+
+
+def schema_of(file: Path) -> str:
+    """Its schema's number."""
+    with closing(sqlite3.connect(file)) as db:
+        return str(db.execute("SELECT version_num FROM alembic_version").fetchone()[0])
+
+
+def test_a_database_of_an_earlier_version_is_refused_with_the_command_that_upgrades_this_file(old: Path) -> None:
+    with pytest.raises(SchemaFault, match=f"has the schema {TWO_BEFORE} of another version") as fault:
+        check(old)
+
+    assert "`portal database upgrade --site FILE` makes a copy beside it" in fault.value.message
+    assert "jupyterhub upgrade-db" not in fault.value.message
+    assert schema_of(old) == TWO_BEFORE
+
+
+def test_an_upgrade_keeps_everything_and_the_copy_of_before_with_what_was_still_in_the_log(
+    old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer = sqlite3.connect(old, isolation_level=None)
+    writer.execute("UPDATE users SET name = 'last' WHERE name = 'person299'")  # lies in the log beside
+    killed = tmp_path / "killed"  # as a hub that was killed left it
+    killed.mkdir()
+    for part in (old, old.with_name(f"{old.name}-wal")):
+        (killed / part.name).write_bytes(part.read_bytes())
+    writer.close()
+    old = killed / old.name
+    site = old.with_name("site.toml")
+    site.write_text(f'[portal]\nstate_folder = "{old.parent}"\n')
+
+    assert cli.main(["database", "upgrade", "--site", str(site)]) == 0
+
+    (backup,) = old.parent.glob(f"{old.name}.{TWO_BEFORE}.*")
+    assert str(backup) in capsys.readouterr().out
+    assert backup.stat().st_mode & 0o777 == 0o600
+    assert (schema_of(old), schema_of(backup)) == (HEAD, TWO_BEFORE)
+    for one in (old, backup):
+        with closing(sqlite3.connect(one)) as db:
+            assert db.execute("SELECT count(*), max(name = 'last') FROM users").fetchone() == (300, 1)
+    check(old)
+    assert {path.name for path in old.parent.iterdir()} == {old.name, backup.name, site.name}
+
+
+def test_a_database_that_somebody_has_open_is_not_replaced(old: Path, holder: sqlite3.Connection) -> None:
+    holder.execute("UPDATE users SET name = 'last' WHERE name = 'person299'")
+
+    with pytest.raises(DatabaseFault, match="another process has it open"):
+        database.upgrade(old)
+    assert schema_of(old) == TWO_BEFORE
+
+
+def test_a_database_with_the_right_schema_is_left_alone(file: Path) -> None:
+    before = file.read_bytes()
+
+    assert database.upgrade(file) is None
+
+    assert file.read_bytes() == before
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_database_of_a_newer_version_is_refused_and_not_touched(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("UPDATE alembic_version SET version_num = 'fedcba987654'")
+
+    for act in (check, database.upgrade):
+        with pytest.raises(SchemaFault, match="It is newer than this portal"):
+            act(file)
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_an_upgrade_that_fails_leaves_the_database_as_it_was(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(file: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(database, "_to_head", broken)
+    with pytest.raises(DatabaseFault, match=r"could not be upgraded: .*No space left"):
+        database.upgrade(old)
+
+    assert schema_of(old) == TWO_BEFORE
+    assert not old.with_name(f"{old.name}.upgraded").exists()
+
+
+def test_no_database_is_upgraded_while_its_portal_runs(
+    old: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("portal.hub.state_place.runs", lambda folder: folder == old.parent)
+
+    assert cli.main(["database", "upgrade", "--state", str(old.parent)]) == 1
+
+    assert "A portal runs on" in capsys.readouterr().err
+    assert schema_of(old) == TWO_BEFORE
 
 
 def test_a_file_that_may_not_be_opened_is_told_as_such(file: Path) -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import AsyncIterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from jinja2 import DictLoader, Environment
+from jupyterhub.apihandlers import APIHandler
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
 from tornado import web
 from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
@@ -58,6 +63,25 @@ def test_a_request_is_refused_for_where_it_comes_from_or_for_what_is_no_text(
         found = error.status_code
 
     assert found == status
+
+
+@pytest.mark.parametrize("guard", [pages.Guarded, pages.GuardedPage])
+async def test_while_the_database_is_away_nobody_is_taken_for_logged_out(guard: type, tmp_path: Path) -> None:
+    """A session that is told 403 closes the web sockets of the login; 503 says nothing of it."""
+    handler_class = type("Asked", (guard, APIHandler), {})
+    engine = create_engine(f"sqlite:///{tmp_path}/missing/database")
+    headers = HTTPHeaders({"Host": "hub", "Authorization": "token abc"})
+    asked = HTTPServerRequest(start_line=RequestStartLine("GET", "/hub/api/user", "HTTP/1.1"), headers=headers)
+    asked.connection = Mock()
+    asked.remote_ip = "127.0.0.1"
+    hub = SimpleNamespace(base_url="/hub/")
+    application = web.Application(base_url="/", hub=hub, db=Session(engine), log=logging.getLogger("hub"))
+
+    with pytest.raises(web.HTTPError) as refused:
+        await handler_class(application, asked).prepare()
+
+    assert refused.value.status_code == 503
+    assert "Running sessions go on" in str(refused.value.log_message)
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_a_portal_that_has_moved_keeps_its_number_and_its_sessions(
 
 def test_a_copy_is_not_adopted_while_its_portal_runs(first: Path, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (first / "hub.pid").write_text(str(os.getpid()))
-    monkeypatch.setattr("portal.hub.state_place._runs", lambda folder: folder == first)
+    monkeypatch.setattr("portal.hub.state_place.runs", lambda folder: folder == first)
 
     with pytest.raises(StateElsewhere, match="still runs: end it first"):
         adopt(copy)
