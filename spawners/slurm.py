@@ -96,7 +96,6 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
         return form.render(site, identity, saved=saved, error=error)
 
     async def _offer(self) -> tuple[Identity, Site]:
-        """The person, and the site as Slurm lets this person have it."""
         identity = options.identity_of(self.user, self.site)
         return identity, await self.context.limits.site_of(self.site, identity)
 
@@ -104,22 +103,27 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
     def _options_from_form(self) -> Callable[[Mapping[str, list[str]]], Awaitable[dict[str, object]]]:
         return self.options_of_form
 
-    async def options_of_form(self, form_data: Mapping[str, list[str]]) -> dict[str, object]:
+    def options_of_form(self, form_data: Mapping[str, list[str]]) -> Awaitable[dict[str, object]]:
         """Options out of the form; what is not allowed is answered with 400 and the reason at its field."""
         entered = options.entered(form_data)
-        self._refused = (None, entered)
         try:
-            return (await self._checked(options.from_form(form_data)))[0].as_options()
+            return self._options_of(options.from_form(form_data), entered)
         except RequestError as error:
+            raise self._refusal(error, entered) from error
+
+    async def _options_of(self, given: Mapping[str, object], entered: SessionRequest) -> dict[str, object]:
+        self._refused = (None, entered)
+        return (await self._checked(given, entered))[0].as_options()
+
+    def _refusal(self, error: RequestError, entered: SessionRequest | None) -> StartRefused:
+        if entered:  # the form is shown next
             self._refused = (error, entered)
-            raise StartRefused(error) from error
+        return StartRefused(error)
 
     async def options_from_query(self, query_data: Mapping[str, list[str]]) -> dict[str, object]:
         """A link never starts anything: the form is shown instead, with the link's choices."""
         await self.options_of_form(query_data)
-        raise StartRefused(
-            PortalError("A link cannot start a session by itself: check its choices below, then press Start.")
-        )
+        raise StartRefused(PortalError(messages.LINKS_START_NOTHING))
 
     @default("apply_user_options")
     def _apply_user_options(self) -> Callable[[Any, Mapping[str, object]], Awaitable[None]]:
@@ -128,14 +132,14 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
     async def _check_options(self, _spawner: Any, given: Mapping[str, object]) -> None:
         """The check behind every door, before start() makes it once more. A resumed session was checked before."""
         if not self.session.can_resume:
-            try:
-                await self._checked(given)
-            except RequestError as error:
-                raise StartRefused(error) from error
+            await self._checked(given)
 
-    async def _checked(self, given: Mapping[str, object]) -> tuple[SessionRequest, Site]:
+    async def _checked(self, given: Mapping[str, object], entered: Any = None) -> tuple[SessionRequest, Site]:
         identity, site = await self._offer()
-        return checked(given, site, identity), site
+        try:
+            return checked(given, site, identity), site
+        except RequestError as error:
+            raise self._refusal(error, entered) from error
 
     # -- from the start to the end ----------------------------------------------------------------------
 
@@ -152,8 +156,6 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
                 job = submission(self._request, site, key, await self._environment())
                 await self.session.submit(job, self.api_token, tls=self.internal_ssl)
             return self._url(*await self.session.wait_until_ready(self._first_answer))
-        except RequestError as error:
-            raise StartRefused(error) from error
         except SessionEnded as error:
             raise StartRefused(error, status_code=502, lines=error.log) from error
         except PortalError as error:
