@@ -161,7 +161,7 @@ class Session:
         """True once Slurm has shown the job with our key, or has not known one for a while."""
         if not self.state.job_id:
             try:
-                self.state = replace(self.state, job_id=await self.cluster.find(self.state.key))
+                self.state = replace(self.state, job_id=await self.cluster.find(self.person, self.state.key))
             except SlurmUnavailable:
                 return False
         return bool(self.state.job_id) or self.cluster.now() > deadline
@@ -227,7 +227,7 @@ class Session:
     async def _has_other_number(self, ours: SessionJob) -> bool:
         """True when our number is another job's, and ours has, or may have, another one: its key says which."""
         try:
-            found = await self.cluster.find(ours.key)
+            found = await self.cluster.find(self.person, ours.key)
         except SlurmUnavailable:
             return True  # nothing is known; it is asked again
         if self.ours != ours:

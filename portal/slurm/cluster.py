@@ -155,7 +155,7 @@ class Cluster:
             deadline = self.now() + LOST_ANSWER_S
             while self.now() < deadline:
                 with contextlib.suppress(SlurmUnavailable):
-                    if job_id := await self.find(submission.key):
+                    if job_id := await self.find(username, submission.key):
                         return job_id
                 await self.pause(LOST_ANSWER_EVERY_S)
             raise
@@ -205,13 +205,13 @@ class Cluster:
             except SlurmUnavailable as error:
                 log.error("The session %s of %s could not be cleaned up: %s", key, username, error.detail)
 
-    async def find(self, key: str) -> str:
-        """The id of the job that carries ``key``, or ``""``: after a lost answer of sbatch.
+    async def find(self, person: str, key: str) -> str:
+        """The id of the person's job that carries ``key``, or ``""``: after a lost answer of sbatch.
 
         Raises:
             SlurmUnavailable: it is not known; "no such job" is believed only of a controller that is up.
         """
-        found = jobs.parse_find(await self._query(jobs.find_command(key)))
+        found = jobs.parse_find(await self._query(jobs.find_command(key)), person)
         if not found:
             await self._check_controller()
         return found

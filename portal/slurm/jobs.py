@@ -135,19 +135,23 @@ def unreadable(detail: str) -> SlurmUnavailable:
 
 
 def find_command(key: str) -> tuple[str, ...]:
-    """Ask for the job that carries a session's key."""
-    return ("squeue", "--noheader", "--all", f"--name={job_name(key)}", "--format=%i")
+    """Ask for the jobs that carry a session's key."""
+    return ("squeue", "--noheader", "--all", f"--name={job_name(key)}", "--format=%i|%u")
 
 
-def parse_find(stdout: str) -> str:
-    """The job's id, or ``""`` when no job carries the key.
+def parse_find(stdout: str, person: str) -> str:
+    """The id of the person's job, or ``""`` when none of hers carries the key: anybody may call a job like that.
 
     Raises:
-        SlurmUnavailable: something else than one number, or nothing.
+        SlurmUnavailable: it cannot be read, or several jobs are hers.
     """
-    if not re.fullmatch(r"\s*\d*\s*", stdout, re.ASCII):
+    rows = [line.strip().rpartition("|") for line in stdout.splitlines() if line.strip()]
+    # A number stands for an account that the host of squeue does not know any more.
+    hers = [job_id for job_id, _, user in rows if user == person or user.isdecimal()]
+    is_whole = all(job_id and user for job_id, _, user in rows) and all(job_id.isdecimal() for job_id in hers)
+    if not is_whole or len(hers) > 1:
         raise unreadable(f"squeue printed {stdout[:200]!r}")
-    return stdout.strip()
+    return "".join(hers)
 
 
 @dataclass(frozen=True)

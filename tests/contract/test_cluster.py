@@ -20,7 +20,7 @@ from portal.request import SessionRequest
 from portal.site import Site
 from portal.slurm.cluster import Cluster
 from portal.slurm.runner import run
-from portal.slurm.submission import submission
+from portal.slurm.submission import job_name, submission
 from tests.inside import as_portal, eventually, home, is_root_variant, jobs_of, sh
 
 TOKEN = "a-token-that-nobody-else-may-see"
@@ -71,6 +71,17 @@ async def test_a_job_that_dies_at_once_is_told_with_its_code_and_its_last_words(
     assert end is not None
     assert (end.state, end.exit_code) == ("FAILED", "1:0")
     assert "JSONDecodeError" in await cluster.finish("bob", key, job_id)
+
+
+async def test_a_job_of_somebody_else_that_is_called_like_a_session_is_not_that_session(
+    cluster: Cluster, key: str
+) -> None:
+    options = (f"--job-name={job_name(key)}", "--array=1-3", "--hold", "--output=/dev/null", "--chdir=/", "--wrap=true")
+    theirs = sh("sbatch", "--parsable", *options, user="bob").strip()
+
+    assert await cluster.find("alice", key) == ""
+
+    sh("scancel", theirs)
 
 
 async def test_a_job_ends_in_accounting_too(cluster: Cluster, site: Site, key: str) -> None:

@@ -48,7 +48,7 @@ async def test_a_session_is_submitted_found_seen_on_its_node_and_cancelled(slurm
     assert job.starts_at is not None
     assert job.ends_at is not None
     assert (job.ends_at - job.starts_at).total_seconds() == 3600
-    assert await slurm.cluster.find(key) == job_id
+    assert await slurm.cluster.find("alice", key) == job_id
     assert await slurm.cluster.ended(job_id) is None
 
     await slurm.cluster.finish("alice", key, job_id)
@@ -58,7 +58,7 @@ async def test_a_session_is_submitted_found_seen_on_its_node_and_cancelled(slurm
     assert end is not None
     assert (end.state, end.cancelled_by) == ("CANCELLED", "alice")
     assert not slurm.has_secrets("alice", key)
-    assert await slurm.cluster.find(key) == "", "a job that has ended is not found by its key"
+    assert await slurm.cluster.find("alice", key) == "", "a job that has ended is not found by its key"
     await slurm.cluster.finish("alice", key, job_id)  # twice is no fault
 
 
@@ -79,7 +79,7 @@ async def test_slurms_own_words_come_back_when_it_refuses(
         await slurm.cluster.submit("alice", asked(elsewhere, key, partition, hours))
 
     assert not slurm.has_secrets("alice", key)
-    assert await slurm.cluster.find(key) == ""
+    assert await slurm.cluster.find("alice", key) == ""
 
 
 async def test_an_option_that_no_session_may_have_is_refused_before_slurm_is_asked(
@@ -205,7 +205,7 @@ async def test_a_job_that_waits_says_why_and_has_not_ended(slurm: Stage, key: st
     assert (job.state, job.reason, job.user, job.node) == ("PENDING", reason, "alice", "")
     assert (job.priority == 0) == what.startswith("is held")
     assert await slurm.cluster.ended(job_id, was_seen=True) is None
-    assert await slurm.cluster.find(key) == job_id
+    assert await slurm.cluster.find("alice", key) == job_id
 
 
 @pytest.mark.parametrize("what", ["is requeued", "loses its node and is requeued"])
@@ -216,7 +216,7 @@ async def test_a_job_that_is_requeued_waits_and_runs_again_with_the_same_id(slur
     waiting = slurm.cluster.last_queue.jobs[job_id]
     assert (waiting.state, waiting.node) == ("PENDING", "")
     assert await slurm.cluster.ended(job_id, was_seen=True) is None, "whatever accounting says of its first run"
-    assert await slurm.cluster.find(key) == job_id
+    assert await slurm.cluster.find("alice", key) == job_id
 
     await slurm.reaches(job_id, Phase.RUNNING)
     again = slurm.cluster.last_queue.jobs[job_id]
@@ -258,7 +258,7 @@ async def test_a_job_that_was_sent_to_a_silent_slurm_is_there_when_it_speaks_aga
 async def _appears(slurm: Stage, key: str) -> str:
     """The job with a key, a moment later."""
     for _ in range(20):
-        if job_id := await slurm.cluster.find(key):
+        if job_id := await slurm.cluster.find("alice", key):
             return job_id
     raise AssertionError("the job is not there")
 
@@ -268,7 +268,7 @@ async def test_a_lost_answer_of_sbatch_is_not_a_lost_job(slurm: Stage, site: Sit
         with pytest.raises(SlurmUnavailable):
             await slurm.cluster.submit("alice", asked(site, key))
 
-    job_id = await slurm.cluster.find(key)
+    job_id = await slurm.cluster.find("alice", key)
     assert job_id
     await slurm.cluster.finish("alice", key, job_id)
     await slurm.reaches(job_id, Phase.ENDED)

@@ -182,7 +182,7 @@ async def test_who_has_no_account_on_this_host_is_told_so_at_once() -> None:
 
 @pytest.mark.parametrize("words", ["Traceback (most recent call last):\n", "sudo: unable to resolve host head\n", ""])
 async def test_a_launcher_that_died_may_have_submitted_the_job_so_it_is_looked_for(words: str) -> None:
-    slurm = ScriptedSlurm(sudo=Result(1, "", words), squeue=good("42\n"), scontrol_ping=good(UP))
+    slurm = ScriptedSlurm(sudo=Result(1, "", words), squeue=good("42|root\n"), scontrol_ping=good(UP))
 
     assert await cluster(slurm).submit_or_find("root", Submission("0" * 16, (), {})) == "42"
 
@@ -242,7 +242,7 @@ async def test_a_job_that_nobody_knows_any_more_has_ended_only_if_it_was_seen_be
 
 
 async def test_a_job_whose_submission_was_not_answered_is_found_by_its_key() -> None:
-    assert await cluster(ScriptedSlurm(squeue=good("41\n"))).find("0" * 16) == "41"
+    assert await cluster(ScriptedSlurm(squeue=good("41|alice\n"))).find("alice", "0" * 16) == "41"
 
 
 # -- bad answers ----------------------------------------------------------------------------------------

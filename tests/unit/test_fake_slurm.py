@@ -313,14 +313,14 @@ async def test_what_was_sent_to_a_slurmctld_that_hangs_is_taken_when_it_goes_on(
 
     slurm.outage = outage.NoOutage()
 
-    assert await cluster.find(KEY) == "1"
+    assert await cluster.find("alice", KEY) == "1"
 
 
 async def test_a_lost_answer_and_a_refusal_are_two_things(slurm: FakeSlurm, cluster: Cluster) -> None:
     slurm.outage = outage.SbatchAnswerLost()
     with pytest.raises(SlurmUnavailable):
         await submit(cluster)
-    assert await cluster.find(KEY) == "1"
+    assert await cluster.find("alice", KEY) == "1"
     assert KEY in slurm.environments, "the job needs it"
 
     slurm.outage = outage.SbatchRefuses("Invalid account")

@@ -145,8 +145,14 @@ def test_the_end_of_a_job_is_read_from_accounting(text: str, end: JobEnd | None)
 
 
 def test_a_key_finds_its_job_and_a_ping_tells_whether_the_controller_is_up() -> None:
-    assert parse_find("41\n") == "41"
-    assert parse_find("\n") == ""
+    assert parse_find("41|alice\n", "alice") == "41"
+    assert parse_find("\n", "alice") == ""
+    assert parse_find("7_[1-3]|bob\n41|alice\n42|bob\n", "alice") == "41", "bob calls his jobs as he likes"
+    assert parse_find("42|bob\n", "alice") == ""
+    assert parse_find("41|1500\n", "alice") == "41", "an account that is gone"
+    for text in ("41|alice\n42|alice\n", "41\n", "|alice\n", "41|\n", "x|alice\n"):
+        with pytest.raises(SlurmUnavailable):
+            parse_find(text, "alice")
     assert parse_ping("Slurmctld(primary) at head is UP\n")
     assert not parse_ping("Slurmctld(primary) at head is DOWN\n")
     assert find_command("0" * 16)[-2] == "--name=dsportal-0000000000000000"
