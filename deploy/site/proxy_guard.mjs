@@ -10,6 +10,8 @@ import http from "node:http";
 import net from "node:net";
 import { pathToFileURL } from "node:url";
 
+import { explainBigHeaders } from "./proxy_headers.mjs";
+
 const DISCARDED_FOR_MS = 5_000;
 const CHECKED_EVERY_MS = 5_000;
 const CONNECTIONS_MAX = 30_000; // each may need two of the 65,536 files of dsportal-proxy.service
@@ -225,7 +227,10 @@ function whenMade(name, work) {
   });
 }
 
-whenMade("proxyServer", limit);
+whenMade("proxyServer", (server) => {
+  limit(server);
+  explainBigHeaders(server);
+});
 whenMade("proxy", (made) => made.on("proxyRes", keepInItsPlace));
 
 const web = ours.handleProxyWeb;

@@ -31,7 +31,13 @@ from portal.proxy.proxy_process import ProxyPlan, RunningProxy, StartedProxy
 
 ERROR_PAGE = "restarting.html"
 ADDRESS_PAGE = "other_address.html"
-CHECKS = ("proxy_domain.mjs", "proxy_owner.mjs", "proxy_guard.mjs")  # without them the proxy does not start
+HEADERS_PAGE = "too_big.html"
+CHECKS = (
+    "proxy_domain.mjs",
+    "proxy_owner.mjs",
+    "proxy_headers.mjs",
+    "proxy_guard.mjs",
+)  # without them the proxy does not start
 PRELOADED = ("proxy_error_page.mjs", *CHECKS)
 UP_WITHIN_S = 15.0
 SERVICE_UP_WITHIN_S = 30.0  # the service manager may wait a moment between two starts
@@ -195,6 +201,7 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
             "DSPORTAL_PROXY_GUARD": self._guard(),
             "DSPORTAL_ERROR_PAGE": str(self.state / proxy_process.FOLDER / ERROR_PAGE),
             "DSPORTAL_ADDRESS_PAGE": str(self.state / proxy_process.FOLDER / ADDRESS_PAGE),
+            "DSPORTAL_HEADERS_PAGE": str(self.state / proxy_process.FOLDER / HEADERS_PAGE),
         }
 
     def _preloaded(self) -> list[Path]:
@@ -221,7 +228,7 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
         folder = self.state / proxy_process.FOLDER
         folder.mkdir(mode=0o700, exist_ok=True)
         url = f"{self.app.subdomain_host}{self.app.base_url}".rstrip("/")
-        for page in (ERROR_PAGE, ADDRESS_PAGE):
+        for page in (ERROR_PAGE, ADDRESS_PAGE, HEADERS_PAGE):
             words = templates.get_template(page).render(self.app.template_vars, portal_url=url)
             (folder / page).write_text(words)
 

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from portal.launcher import SESSIONS
+from portal.request import SessionRequest
+from portal.site import load
+from portal.slurm.submission import submission
 from tests.inside import VENV_BIN, home, sh
 
 SUDOERS = Path("/etc/sudoers")
 KEY = "0123456789abcdef"
-REQUEST = {"verb": "submit", "key": KEY, "options": ["--time=1", "--mem=10M"], "environment": {}}
 
 
 @pytest.fixture
@@ -37,6 +39,9 @@ def test_the_hubs_account_names_no_slurm_conf_for_others(tmp_path: Path) -> None
     argv = ["runuser", "-u", "portal", "--", "env", f"SLURM_CONF={theirs}", "sudo", "--non-interactive", "-u", "alice"]
     argv += ["--", str(VENV_BIN / "portal-launch")]
 
-    done = subprocess.run(argv, input=json.dumps(REQUEST), capture_output=True, text=True, cwd="/", check=False)
+    asked = submission(SessionRequest("sxm2", 0, 1), load("/etc/dsportal/site.toml"), KEY, {})
+    request = {"verb": "submit", "key": KEY, "options": list(asked.options), "environment": {}}
+
+    done = subprocess.run(argv, input=json.dumps(request), capture_output=True, text=True, cwd="/", check=False)
 
     assert json.loads(done.stdout)["ok"] is True, done

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import hashlib
 import json
+import re
 import socket
 import subprocess
 import threading
@@ -114,6 +117,38 @@ async def test_what_a_named_proxy_says_is_passed_on_with_its_own_address_appende
     assert heard["x-forwarded-for"].split(",")[0] == "198.51.100.7"
     assert heard["x-forwarded-for"].endswith("127.0.0.1")
     assert heard["x-forwarded-proto"] == "https,http"
+
+
+@pytest.mark.parametrize("kb", [17, 90, 600])
+async def test_a_request_with_too_many_cookies_is_answered_with_a_page_that_takes_them_away(
+    portal: Portal, upstream: str, kb: int
+) -> None:
+    await routed(portal, upstream)
+    cookies = "; ".join(f"full{number}={'x' * 1000}" for number in range(kb))
+
+    answer = await ask("GET", f"{portal.url}/hub/home", headers={"Cookie": cookies})
+
+    assert (answer.status_code, answer.headers["content-type"]) == (431, "text/html; charset=utf-8")
+    assert "This request was too big" in answer.text
+    (script,) = re.findall(r"<script>(.*?)</script>", answer.text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+        in (answer.headers["content-security-policy"])
+    )
+    assert (await ask("GET", f"{portal.url}/hub/home")).status_code == 200
+
+
+async def test_what_is_no_request_is_answered_as_that(portal: Portal, upstream: str) -> None:
+    await routed(portal, upstream)
+    reader, writer = await asyncio.open_connection("127.0.0.1", portal.ports["port"])
+    writer.write(b"\x16\x03\x01 no HTTP\r\n\r\n")
+
+    async with asyncio.timeout(10):
+        answer = await reader.read()
+
+    assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    writer.close()
 
 
 async def test_the_hub_gets_no_big_body_and_a_session_gets_any(portal: Portal, upstream: str) -> None:
