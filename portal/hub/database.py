@@ -13,9 +13,6 @@ from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sqlalchemy import create_engine, inspect, make_url, text
-from sqlalchemy.exc import SQLAlchemyError
-
 from portal.errors import PortalError
 from portal.settings.secret import read_secret
 from portal.site import Site
@@ -42,6 +39,8 @@ def url_of(site: Site) -> str:
     server = site.portal.database_url
     if not server:
         return f"sqlite:///{Path(site.portal.state_folder) / FILE}"
+    from sqlalchemy import make_url  # most commands need none of it
+
     url = make_url(server).set(drivername="postgresql+psycopg")
     if file := site.portal.database_password_file:
         url = url.set(password=read_secret(file, "portal.database_password_file"))
@@ -58,6 +57,9 @@ def check_of(site: Site) -> None:
     if not site.portal.database_url:
         check(folder / FILE)
         return
+    from sqlalchemy import create_engine, inspect, text
+    from sqlalchemy.exc import SQLAlchemyError
+
     try:
         engine = create_engine(url_of(site), connect_args={"connect_timeout": CONNECT_WITHIN_S})
         with engine.connect() as db:

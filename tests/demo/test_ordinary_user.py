@@ -33,7 +33,7 @@ def closed_checkout(folder: Path, stand_in: Path) -> Iterator[Path]:
     home = Path(tempfile.mkdtemp(prefix="home-", dir=folder))
     checkout = home / "my checkout"
     shutil.copytree(DEMO, checkout / "deploy" / "demo", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("__init__.py", "run_module.py"):
+    for name in ("__init__.py", "interpreter.py", "run_module.py"):
         shutil.copy(DEMO.parent / name, checkout / "deploy" / name)
     for path in [checkout, *checkout.rglob("*")]:
         path.chmod(0o700 if path.is_dir() or path.name == "demo" else 0o600)

@@ -50,7 +50,7 @@ def test_it_installs_goes_back_and_leaves_what_is_the_sites(release: Path, tmp_p
     place = tmp_path / "srv/portal"
     ours = (release / "VERSION").read_text().strip()
     said = subprocess.run([place / "bin/python", "-m", "portal.cli", "--version"], capture_output=True, text=True)
-    assert said.stdout == f"portal {ours}\n"
+    assert said.stdout == f"portal {ours}\n", said.stderr
     proxy = ["share/dsportal/proxy/node_modules/configurable-http-proxy/bin/configurable-http-proxy"]
     assert [name for name in proxy if not (place / "current" / name).is_file()] == []
     sudoers = tmp_path / "etc/sudoers.d/dsportal"

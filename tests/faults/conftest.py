@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from tests.faults.census import queued
-from tests.faults.hubs import FaultHub, StubHub
+from tests.faults.hubs import FaultHub, StubHub, small
 from tests.faults.table import FOLDER, LONG, Row, table
 from tests.hub.conftest import Person, alice, people
-from tests.inside import eventually, sh
+from tests.inside import SITE_FILE, eventually, settings, sh
 
 __all__ = ["alice", "people"]  # fixtures of the hub's ring, on our hub
 ROWS = pytest.StashKey[list[Row]]()
@@ -21,10 +21,11 @@ ROWS = pytest.StashKey[list[Row]]()
 def hub() -> Iterator[FaultHub]:
     """One hub with real sessions for the whole ring."""
     ours = FaultHub()
-    ours.prepare()
-    ours.start()
-    yield ours
-    ours.stop()
+    with settings(small(SITE_FILE.read_text())):  # the launcher holds every session to root's file
+        ours.prepare()
+        ours.start()
+        yield ours
+        ours.stop()
 
 
 @pytest.fixture

@@ -26,6 +26,15 @@ SCOPES = ["admin:users", "admin:servers", "admin:server_state"]
 PROGRAMS = Path("/cluster/test-faults-bin")
 
 
+def small(settings: str) -> str:
+    """The same settings, with small sessions."""
+    if "[session]" not in settings:
+        settings += "\n[session]\n"
+    lines = [f"{key} = {value}\n" for key, value in SMALL.items()]
+    new = "".join(line for line in lines if line not in settings)
+    return settings.replace("[session]\n", f"[session]\n{new}")
+
+
 class FaultHub(Hub):
     """A hub whose squeue may lie, with small sessions."""
 
@@ -35,11 +44,7 @@ class FaultHub(Hub):
         """As every test's hub; the sessions are small."""
         super().prepare()
         self.squeue.install()
-        lines = "".join(f"{key} = {value}\n" for key, value in SMALL.items())
-        text = self.site_file.read_text()
-        if "[session]" not in text:
-            text += "\n[session]\n"
-        self.site_file.write_text(text.replace("[session]\n", f"[session]\n{lines}"))
+        self.site_file.write_text(small(self.site_file.read_text()))
 
     def start(self) -> None:
         """Start it with our squeue and wait until its login page answers."""

@@ -30,7 +30,7 @@ class Workshop:
         self.builder.mkdir(parents=True)
         for name in MODULES:
             shutil.copy(BUILD.parent / name, self.builder / name)
-        for name in ("__init__.py", "run_module.py"):
+        for name in ("__init__.py", "interpreter.py", "run_module.py"):
             shutil.copy(ROOT / "deploy" / name, self.builder.parent / name)
         self.lock = self.builder / "python3.lock"
         self.package("1.0")
