@@ -27,6 +27,7 @@ from tests.bench.http_client import Answer, Connection, each
 
 SITE = Path("/etc/dsportal/site.toml")
 VENV = Path(sys.prefix)
+SMALL = "\n[session]\ncores_without_gpu = 1\nmemory_gb_without_gpu = 1\n"
 SCOPES = ["admin:users", "admin:servers", "list:users", "access:servers", "tokens"]
 PENDING_PARTITION = "requestq"
 TOKEN = secrets.token_hex(16)
@@ -195,7 +196,8 @@ class Hub:
                 cluster_setup.say(f"{self.name}: {there} sessions run")
             reported = there
             if asyncio.get_running_loop().time() > deadline:
-                raise TimeoutError(f"{self.name}: {there} of {len(wanted)} sessions run after {within_s:g} s")
+                what = f"{self.name}: {there} of {len(wanted)} sessions run after {within_s:g} s"
+                raise TimeoutError(f"{what}; the end of the hub's log:\n{services.tail(self.log, 5)}")
             await asyncio.sleep(0.5)
 
 
@@ -228,13 +230,14 @@ class Ours(Hub):
         ports = {"port": self.port, "hub_port": self.port + 81, "proxy_port": self.port + 1}
         texts = {"state_folder": f"{self.folder}/state", "extra_config": f"{self.folder}/extra", "domain": ""}
         texts |= {"launcher": f"{STUB}/launch"} if self.stub else {}
-        text = SITE.read_text()
+        text = SITE.read_text().replace(SMALL, "")
         inner = {"internal_ssl": "false"} if self.stub else {}
         for key, value in {**ports, **inner, **{key: json.dumps(text) for key, text in texts.items()}}.items():
             text = re.sub(rf"^{key}\s*=.*\n", "", text, flags=re.MULTILINE)
             text = text.replace("[portal]\n", f"[portal]\n{key} = {value}\n")
         if self.stub:
-            text += "\n[session]\ncores_without_gpu = 1\nmemory_gb_without_gpu = 1\n"
+            text += SMALL
+            SITE.write_text(SITE.read_text().replace(SMALL, "") + SMALL)  # the launcher holds to root's file
         (self.folder / "site.toml").write_text(text)
         (self.folder / "extra").mkdir()
         (self.folder / "extra/bench.py").write_text(extra())
