@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from html import escape
+from typing import Any
+
+LED_HERE = "Another page has led you here, to a TensorBoard of your session."
+LED_HERE_ADVICE = "A TensorBoard reads what lies in its folder. Open it if you meant to."
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -24,14 +28,25 @@ a {{ color: #1565c0; }}
 <main>
 <h1>{fault}</h1>
 <p>{advice}</p>
-{detail}<p><a href="{home}">Back to the notebooks and files</a></p>
+{detail}{again}<p><a href="{home}">Back to the notebooks and files</a></p>
 </main>
 </body>
 </html>
 """
 
 
-def page(fault: str, advice: str, home: str, detail: str = "") -> str:
-    """An HTML page: what is wrong, what to do, the way back, and the lines of a log if there are any."""
+def page(fault: str, advice: str, home: str, detail: str = "", again: str = "") -> str:
+    """An HTML page: what is wrong, what to do, the way back; a log's lines and a link to open it after all, if any."""
     log = f"<pre>{escape(detail)}</pre>\n" if detail else ""
-    return _PAGE.format(fault=escape(fault), advice=escape(advice), home=escape(home), detail=log)
+    link = f'<p><a href="{escape(again)}">Open it</a></p>\n' if again else ""
+    return _PAGE.format(fault=escape(fault), advice=escape(advice), home=escape(home), detail=log, again=link)
+
+
+def is_from_elsewhere(request: Any) -> bool:
+    """Whether a page of another origin sends a request, where the browser tells (Fetch Metadata, W3C)."""
+    return request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none")
+
+
+def from_elsewhere(request: Any, home: str) -> str:
+    """The page for such a request: only the person's own click opens a board."""
+    return page(LED_HERE, LED_HERE_ADVICE, home, again=request.uri if request.method == "GET" else "")

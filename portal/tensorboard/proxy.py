@@ -9,7 +9,7 @@ from jupyter_server_proxy.handlers import ProxyHandler, RewritableResponse
 from tornado.httputil import HTTPHeaders
 
 from portal.tensorboard.boards import BoardFailed, Boards
-from portal.tensorboard.error_page import page
+from portal.tensorboard.error_page import from_elsewhere, is_from_elsewhere, page
 
 # TensorBoard needs none of them, and what it logs or shows must not hold them (jupyter-server-proxy #590).
 _KEPT_BACK = ("Cookie", "Authorization", "X-Xsrftoken")
@@ -49,6 +49,10 @@ class BoardHandler(ProxyHandler):  # type: ignore[misc]
 
     async def _found(self, board_id: str) -> bool:
         """Point the proxy at the board; otherwise answer with a page that says what is wrong."""
+        if is_from_elsewhere(self.request):
+            self.set_status(403)
+            self.finish(from_elsewhere(self.request, self.base_url))
+            return False
         try:
             board = await self.boards.use(board_id)
         except BoardFailed as error:
