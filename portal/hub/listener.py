@@ -2,6 +2,9 @@
 
 Sessions that were started without it go on to ask the hub at the same address, until they end; so do services. What is
 started with it trusts nothing but TLS.
+
+The nodes reach it, and so does everybody on them: of one address it has so many connections at a time, and the oldest
+goes. Its own host's, which are the proxy's, are not counted.
 """
 
 from __future__ import annotations
@@ -9,17 +12,51 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import tornado.httpserver
 
+from portal.addresses import counted
+
 TLS_HELLO = b"\x16"  # RFC 8446, 5.1: a handshake; no method of HTTP begins with it
 SAYS_WITHIN_S = 10.0
+OF_ONE_ADDRESS = 512  # a node with hundreds of sessions has a few at a time
+
+
+class Callers:
+    """The open connections of each address, the oldest first: it is closed when there are too many."""
+
+    def __init__(self, most: int = OF_ONE_ADDRESS) -> None:
+        self._most = most
+        self._open: dict[str, OrderedDict[Hashable, Callable[[], None]]] = {}
+
+    def enter(self, address: str, connection: Hashable, close: Callable[[], None]) -> None:
+        """One more; ``close`` ends it."""
+        theirs = self._open.setdefault(address, OrderedDict())
+        theirs[connection] = close
+        if len(theirs) > self._most:
+            _, close_oldest = theirs.popitem(last=False)
+            close_oldest()
+
+    def leave(self, address: str, connection: Hashable) -> None:
+        """One has ended, or was closed here."""
+        theirs = self._open.get(address, OrderedDict())
+        theirs.pop(connection, None)
+        if not theirs:
+            self._open.pop(address, None)
 
 
 class EitherServer(tornado.httpserver.HTTPServer):
     """Looks at the first byte of a connection, and leaves it there."""
+
+    callers: Callers
+
+    def initialize(self, *arguments: Any, **named: Any) -> None:
+        """Begin with no callers."""
+        super().initialize(*arguments, **named)
+        self.callers = Callers()
 
     def _handle_connection(self, connection: socket.socket, address: Any) -> None:
         if self.ssl_options is None:
@@ -27,12 +64,26 @@ class EitherServer(tornado.httpserver.HTTPServer):
             return
         loop = asyncio.get_running_loop()
         connection.setblocking(False)
-        too_late = loop.call_later(SAYS_WITHIN_S, _close, connection)
-        loop.add_reader(connection.fileno(), self._hear, connection, address, too_late)
+        client = client_of(connection, address)
 
-    def _hear(self, connection: socket.socket, address: Any, too_late: asyncio.TimerHandle) -> None:
-        too_late.cancel()
-        asyncio.get_running_loop().remove_reader(connection.fileno())
+        def give_up() -> None:
+            too_late.cancel()
+            self.callers.leave(client, connection)
+            loop.remove_reader(connection.fileno())
+            connection.close()
+
+        def hear() -> None:
+            too_late.cancel()
+            self.callers.leave(client, connection)
+            loop.remove_reader(connection.fileno())
+            self._hear(connection, address)
+
+        too_late = loop.call_later(SAYS_WITHIN_S, give_up)
+        loop.add_reader(connection.fileno(), hear)
+        if client:
+            self.callers.enter(client, connection, give_up)
+
+    def _hear(self, connection: socket.socket, address: Any) -> None:
         try:
             first = connection.recv(1, socket.MSG_PEEK)
         except OSError:
@@ -52,10 +103,28 @@ class EitherServer(tornado.httpserver.HTTPServer):
         finally:
             self.ssl_options = options
 
+    def handle_stream(self, stream: Any, address: Any) -> None:
+        """A connection that has begun to speak."""
+        client = client_of(stream.socket, address)
+        if client:
+            stream.portal_client = client
+            self.callers.enter(client, stream, stream.close)
+        super().handle_stream(stream, address)
 
-def _close(connection: socket.socket) -> None:
-    asyncio.get_running_loop().remove_reader(connection.fileno())
-    connection.close()
+    def on_close(self, server_conn: Any) -> None:
+        """Such a connection has ended."""
+        stream = server_conn.stream
+        self.callers.leave(getattr(stream, "portal_client", ""), stream)
+        super().on_close(server_conn)
+
+
+def client_of(connection: socket.socket, address: Any) -> str:
+    """The address that a connection counts for; ``""`` for this host's own."""
+    try:
+        own = connection.getsockname()[0]
+    except OSError:  # it has ended already
+        own = ""
+    return "" if address[0] == own else counted(address[0])
 
 
 @contextlib.contextmanager

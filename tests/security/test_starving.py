@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,20 @@ HUB_PORT = PORT + 81
 NOTICED_WITHIN_S = 25.0  # the hub looks every 12 s
 OTHERS_WITHIN_S = 2.0
 BIG = 30 * 2**20
+# Runs as somebody on another address: opens connections again and again, says the first byte of TLS, and keeps them.
+CONNECT = """
+import collections, resource, socket, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4000))
+kept = collections.deque(maxlen=3000)
+for number in range(10**6):
+    try:
+        kept.append(socket.create_connection(("127.0.0.1", int(sys.argv[1])), 5, ("127.0.0.7", 0)))
+        kept[-1].sendall(bytes.fromhex(sys.argv[2]))
+    except OSError:
+        pass
+    if number == 1500:
+        print("many", flush=True)
+"""
 
 
 def put_pipe(person: str, key: str) -> None:
@@ -167,6 +182,24 @@ def test_fifty_clicks_in_a_second_of_one_person_cost_another_nothing(people: dic
     )
     assert clicks / 5 > 20, "this machine is too busy to click"
     assert max(took) < OTHERS_WITHIN_S
+
+
+@pytest.mark.parametrize("said", ["", "16"], ids=["nothing", "the first byte of TLS"])
+def test_who_opens_connections_to_the_hub_again_and_again_keeps_nobody_from_starting(
+    hub: Hub, people: dict[str, Person], said: str
+) -> None:
+    pid = (hub.folder / "state" / "hub.pid").read_text().strip()
+    argv = ["runuser", "-u", "bob", "--", "/usr/bin/python3", "-I", "-c", CONNECT, str(HUB_PORT), said]
+    with subprocess.Popen(argv, cwd="/", stdout=subprocess.PIPE) as connecting:
+        try:
+            assert connecting.stdout
+            assert connecting.stdout.readline() == b"many\n"
+            held = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+            people["alice"].start(gpus="0")
+        finally:
+            sh("pkill", "-KILL", "-u", "bob", "-f", "create_connection", check=False)
+
+    assert held < 800, held
 
 
 def page_s(person: Person) -> float:
