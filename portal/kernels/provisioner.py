@@ -15,7 +15,7 @@ from tornado.web import HTTPError
 from traitlets import Bool
 
 from portal.errors import KernelError
-from portal.kernels import python_start
+from portal.kernels import python_start, r_start
 from portal.kernels.delta import Environment
 from portal.kernels.modules import clean
 from portal.kernels.run_kernel import Launch
@@ -42,19 +42,26 @@ class ModuleProvisioner(LocalProvisioner):
         prepared: dict[str, Any] = await super().pre_launch(**kwargs)
         launch = Launch.from_argv(prepared["cmd"])
         if launch is None:
-            return prepared | {"env": self._private(clean(prepared["env"]))}
+            return prepared | self._private(prepared["cmd"], clean(prepared["env"]), prepared.get("cwd"))
         try:
             command, env = await asyncio.to_thread(launch.ready, prepared["env"])
         except KernelError as error:
             message = f"The kernel {launch.name} cannot start: {error.message}"
             self.log.warning("%s\n%s", message, error.detail)
             raise KernelNotStarted(message) from error
-        return prepared | {"cmd": command, "env": self._private(env)}
+        return prepared | self._private(command, env, prepared.get("cwd"))
 
-    def _private(self, env: Environment) -> Environment:
-        """The environment of a kernel that opens no port; those of other languages than Python open none."""
-        if self.kernel_spec.language.lower() != "python":
-            return env
+    def _private(self, command: list[str], env: Environment, folder: str | None) -> dict[str, Any]:
+        """Command and environment of a kernel that opens no port (those of other languages than Python open none).
+
+        Nothing that somebody else left in the notebook's folder comes before it.
+        """
+        language = self.kernel_spec.language.lower()
+        if language == "r":
+            command, env = r_start.prepared(command, env, folder or str(Path.cwd()))
+        if language != "python":
+            return {"cmd": command, "env": env}
         manager: Any = self.parent
         runtime = Path(manager.connection_file).parent
-        return python_start.prepared(env, runtime, debugger=self.debugger)
+        started = python_start.by_file(command, runtime)
+        return {"cmd": started, "env": python_start.prepared(env, runtime, debugger=self.debugger)}

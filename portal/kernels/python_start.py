@@ -1,5 +1,7 @@
 """What comes before the Python of every kernel that a session starts: it keeps the kernel from opening ports.
 
+And the kernel is started by a file of ours instead of ``-m``, for which Python looks into the notebook's folder first.
+
 It works in any environment, a person's own included, because nothing in the environment is changed: Python is told by
 PYTHONPATH to look into one folder more, and the kernel takes that back out of its environment at once. The folder lies
 with the kernel's sockets, where a kernel in a container finds it, too.
@@ -8,11 +10,14 @@ with the kernel's sockets, where a kernel in a container finds it, too.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from portal.kernels.delta import Environment
 
 FIRST = Path(__file__).with_name("startup") / "sitecustomize.py"
+LAUNCHER = FIRST.with_name("ipykernel_launcher.py")
+BY_NAME = ["-m", LAUNCHER.stem]
 DEBUGGER = "DSPORTAL_KERNEL_DEBUGGER"  # its name in that file
 
 
@@ -25,8 +30,17 @@ def prepared(env: Environment, runtime: Path, *, debugger: bool) -> Environment:
     """
     folder = runtime / "startup"
     folder.mkdir(mode=0o700, exist_ok=True)
-    file = folder / FIRST.name
-    if not file.exists():
-        shutil.copyfile(FIRST, file)
+    for file in (FIRST, LAUNCHER):
+        if not (folder / file.name).exists():
+            shutil.copyfile(file, folder / file.name)
     path = ":".join(filter(None, [str(folder), env.get("PYTHONPATH", "")]))
     return env | {"PYTHONPATH": path} | ({DEBUGGER: "1"} if debugger else {})
+
+
+def by_file(command: Sequence[str], runtime: Path) -> list[str]:
+    """A kernel's command that takes nothing out of the folder in which it is started."""
+    words = list(command)
+    for number in range(len(words) - 1):
+        if words[number : number + 2] == BY_NAME:
+            return [*words[:number], str(runtime / "startup" / LAUNCHER.name), *words[number + 2 :]]
+    return words

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from portal.kernels.python_start import FIRST, prepared
+from portal.kernels import r_start
+from portal.kernels.python_start import FIRST, LAUNCHER, by_file, prepared
 
 SHOW = "import os, sys; print(os.environ.get('PYTHONPATH'), 'startup' in str(sys.path), getattr(sys, 'own', None))"
 AVAILABLE = "import ipykernel.debugger as d; print(d._is_debugpy_available)"
@@ -24,9 +25,35 @@ def run(code: str, env: dict[str, str]) -> str:
     return done.stdout.strip()
 
 
-def test_the_file_is_written_in_what_python_3_6_knows() -> None:
-    ast.parse(FIRST.read_text(), feature_version=(3, 6))
-    assert "__future__" not in FIRST.read_text(), "annotations came with 3.7"
+@pytest.mark.parametrize("file", [FIRST, LAUNCHER])
+def test_the_file_is_written_in_what_python_3_6_knows(file: Path) -> None:
+    ast.parse(file.read_text(), feature_version=(3, 6))
+    assert "__future__" not in file.read_text(), "annotations came with 3.7"
+
+
+@pytest.mark.parametrize(
+    "before", [["python3"], ["/usr/bin/python3", "-X", "frozen_modules=off"], ["conda", "run", "-n", "own", "python"]]
+)
+def test_a_kernel_is_started_by_a_file_and_not_out_of_its_notebooks_folder(tmp_path: Path, before: list[str]) -> None:
+    file = f"{tmp_path}/startup/ipykernel_launcher.py"
+    command = [*before, "-m", "ipykernel_launcher", "-f", "x"]
+    assert by_file(command, tmp_path) == [*before, file, "-f", "x"]
+
+
+def test_another_command_stays_as_it_is(tmp_path: Path) -> None:
+    command = ["python3", "-m", "bash_kernel", "-f", "ipykernel_launcher"]
+    assert by_file(command, tmp_path) == command
+
+
+def test_r_reads_the_files_of_the_home_in_a_folder_that_others_can_change(tmp_path: Path) -> None:
+    command = ["/usr/bin/R", "--slave", "-e", "IRkernel::main()"]
+    tmp_path.chmod(0o755)
+    assert r_start.prepared(command, {"HOME": "/home/alice"}, str(tmp_path)) == (command, {"HOME": "/home/alice"})
+
+    tmp_path.chmod(0o777)
+    started, env = r_start.prepared(command, {"HOME": "/home/alice", "R_ENVIRON_USER": "/set"}, str(tmp_path))
+    assert started == ["/usr/bin/R", "--no-restore-data", "--slave", "-e", "IRkernel::main()"]
+    assert (env["R_PROFILE_USER"], env["R_ENVIRON_USER"]) == ("/home/alice/.Rprofile", "/set")
 
 
 def test_the_folder_is_first_and_what_was_there_follows(tmp_path: Path) -> None:

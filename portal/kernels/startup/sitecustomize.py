@@ -7,6 +7,8 @@ the environment's own follows. Two modules of ipykernel (4 to 7) are changed whe
   where those are files; a kernel whose channels are TCP stays as it is.
 - ``debugger`` listens for whoever comes first on the node. Here it does not start, unless the site wants it.
 
+And IPython looks into the notebook's folder, where others may have left files, only when its own parts are imported.
+
 The kernel's own Python runs it, so it is written in what Python 3.6 knows. What goes wrong is told, and the kernel
 starts all the same.
 """
@@ -110,6 +112,20 @@ def without_debugger(module: Any) -> None:
         module.Debugger.start = lambda self: False
 
 
+def with_folder_last(module: Any) -> None:
+    """Let ``IPython.core.shellapp`` look into the notebook's folder once all of its own is imported."""
+    app = module.InteractiveShellApp
+    init_path = app.init_path
+    init_code = app.init_code
+
+    def both(self: Any) -> Any:
+        init_path(self)
+        return init_code(self)
+
+    app.init_path = lambda self: None
+    app.init_code = both
+
+
 def _leave_environment() -> None:
     others = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder != FOLDER]
     os.environ["PYTHONPATH"] = os.pathsep.join(others)
@@ -132,7 +148,11 @@ def _follow_own() -> None:
 
 
 WANTS_DEBUGGER = DEBUGGER in os.environ
-CHANGES = {"ipykernel.iostream": without_port, "ipykernel.debugger": without_debugger}
+CHANGES = {
+    "ipykernel.iostream": without_port,
+    "ipykernel.debugger": without_debugger,
+    "IPython.core.shellapp": with_folder_last,
+}
 if __name__ == "sitecustomize":
     sys.meta_path.insert(0, Changer())
     _follow_own()

@@ -1,0 +1,103 @@
+"""A notebook in a folder of somebody else's: opening it runs nothing of what lies beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.hub.conftest import Hub
+from tests.inside import eventually, has_no_job, sh
+from tests.security.conftest import browser_of, start, until_in_lab
+
+FOLDER = Path("/cluster/test-folders")
+ADDRESS = "http://localhost:18900"
+THEIRS = Path("/mnt/isilon/bobs-lesson")
+TAKEN = Path("/mnt/isilon/taken")  # where what ran says as whom
+
+
+@pytest.fixture(scope="module")
+def alice(chromium: Browser) -> Iterator[tuple[Page, str]]:
+    """Alice in her session, and its address."""
+    hub = Hub(FOLDER, 18900, domain="localhost:18900")
+    hub.prepare()
+    hub.start()
+    try:
+        with browser_of(chromium, ADDRESS, "alice") as page:
+            start(page)
+            yield page, until_in_lab(page)
+    finally:
+        hub.stop()
+        sh("scancel", "--user=alice")
+        eventually(partial(has_no_job, "alice"), "no job is left")
+
+
+def notebook(kernel: str, language: str) -> str:
+    """An empty notebook for a kernel."""
+    spec = {"name": kernel, "display_name": kernel, "language": language}
+    return json.dumps({"cells": [], "metadata": {"kernelspec": spec}, "nbformat": 4, "nbformat_minor": 5})
+
+
+def put(name: str, text: str) -> None:
+    """Bob leaves a file beside his notebook."""
+    (THEIRS / name).write_text(text)
+    sh("chown", "bob", str(THEIRS / name))
+
+
+PYTHON = f"import os\nopen('{TAKEN}/python', 'w').close()\n"
+R = f"writeLines('', '{TAKEN}/R')\n"
+
+
+def ran() -> list[str]:
+    """What has run."""
+    return sh("ls", str(TAKEN)).split()
+
+
+def asked(lab: Page, method: str, path: str) -> str:
+    """What her session answers to a request of JupyterLab's."""
+    ask = """([method, path]) => fetch(`/user/alice/api/${path}`, {method,
+        headers: {"X-XSRFToken": /_xsrf=([^;]+)/.exec(document.cookie)[1]}}).then(answer => answer.text())"""
+    return str(lab.evaluate(ask, [method, path]))
+
+
+def states(lab: Page) -> list[str]:
+    """The states of her kernels."""
+    return [kernel["execution_state"] for kernel in json.loads(asked(lab, "GET", "kernels"))]
+
+
+def kernels_ended(lab: Page) -> bool:
+    """End her kernels; true when none is left."""
+    for kernel in json.loads(asked(lab, "GET", "kernels")):
+        asked(lab, "DELETE", f"kernels/{kernel['id']}")
+    return not states(lab)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "language", "file", "text"),
+    [
+        ("python3", "python", "ipykernel_launcher.py", PYTHON),
+        ("python3", "python", "storemagic.py", PYTHON),
+        ("ir", "R", ".Rprofile", R),
+    ],
+)
+def test_opening_a_notebook_runs_nothing_that_somebody_left_beside_it(
+    alice: tuple[Page, str], kernel: str, language: str, file: str, text: str
+) -> None:
+    page, session = alice
+    for folder, user in ((THEIRS, "bob"), (TAKEN, "alice")):
+        sh("rm", "-rf", str(folder))
+        sh("mkdir", str(folder), user=user)
+    put("lesson.ipynb", notebook(kernel, language))
+    put(file, text)
+
+    tab = page.context.new_page()
+    tab.goto(f"{session}/lab/tree/isilon/{THEIRS.name}/lesson.ipynb")
+    eventually(lambda: ran() or "idle" in states(page), "the kernel is there", within_s=60)
+    eventually(lambda: kernels_ended(page), "the kernel is gone")
+    tab.close()
+
+    assert ran() == []
