@@ -6,23 +6,13 @@ is as everywhere; elsewhere the files of the person's home take their place.
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 
 from portal.kernels.delta import Environment
+from portal.own_folder import is_own
 
 PROGRAM = "R"
-
-
-def is_own(folder: str) -> bool:
-    """Whether nobody else can write into a folder."""
-    try:
-        found = Path(folder).stat()
-    except OSError:
-        return False
-    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def prepared(command: Sequence[str], env: Environment, folder: str) -> tuple[list[str], Environment]:

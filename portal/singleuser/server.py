@@ -233,7 +233,10 @@ def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
             "news_url": None,  # a compute node has no way out, and the question covers the page
             "check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
         },
-        "ContentsManager": {"allow_hidden": False},
+        "ContentsManager": {
+            "allow_hidden": False,
+            "checkpoints_class": "portal.singleuser.checkpoints.OwnCheckpoints",
+        },
         "TerminalManager": {"cull_inactive_timeout": 0},
     }
 

@@ -7,11 +7,12 @@ of the page, and writes beside them, through links too. So a folder that somebod
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 from typing import Any
 
 from werkzeug.exceptions import Forbidden
+
+from portal.own_folder import is_own
 
 WORDS = (
     "The page Profile shows profiles that you alone can change, below the folder of this TensorBoard. {place} {fault}. "
@@ -30,8 +31,7 @@ def fault(place: Path, folder: Path) -> str:
     if not real.is_relative_to(folder):
         return "lies elsewhere"
     for part in [one for one in (real, *real.parents) if one.is_relative_to(folder)]:
-        found = part.stat()
-        if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        if not is_own(part):
             return "can be changed by others"
     with os.scandir(real) as entries:
         return "holds a link" if any(entry.is_symlink() for entry in entries) else ""

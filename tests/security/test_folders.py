@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.hub.conftest import Hub
-from tests.inside import eventually, has_no_job, sh
+from tests.inside import eventually, has_no_job, home, sh
 from tests.security.conftest import browser_of, start, until_in_lab
 
 FOLDER = Path("/cluster/test-folders")
@@ -101,3 +101,22 @@ def test_opening_a_notebook_runs_nothing_that_somebody_left_beside_it(
     tab.close()
 
     assert ran() == []
+
+
+def test_opening_a_file_writes_through_no_link_that_somebody_left_beside_it(alice: tuple[Page, str]) -> None:
+    page, session = alice
+    hers = home("alice") / "new.txt"
+    sh("rm", "-rf", str(THEIRS), str(hers))
+    sh("mkdir", "-p", str(THEIRS / ".ipynb_checkpoints"), user="bob")
+    sh("chmod", "777", str(THEIRS), user="bob")
+    put("notes.txt", "bob's words")
+    sh("chmod", "666", str(THEIRS / "notes.txt"))
+    sh("ln", "-s", str(hers), str(THEIRS / ".ipynb_checkpoints" / "notes-checkpoint.txt"), user="bob")
+    path = f"isilon/{THEIRS.name}/notes.txt"
+
+    tab = page.context.new_page()
+    tab.goto(f"{session}/lab/tree/{path}")
+    eventually(lambda: json.loads(asked(page, "GET", f"contents/{path}/checkpoints")), "there is a checkpoint")
+    tab.close()
+
+    assert not hers.exists()
