@@ -2,6 +2,7 @@
 
     build.py --cm FOLDER                     what a first run of the demo needs: python3, tensorflow, the module tree
     build.py --cm FOLDER --all               every environment, then the module tree
+    build.py --cm FOLDER --gpu               those with NVIDIA's libraries, for nodes with GPUs, then the module tree
     build.py --cm FOLDER pytorch             one environment
     build.py --cm FOLDER modulefiles         only the module tree
 
@@ -29,71 +30,16 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from deploy import interpreter
 from deploy.environments.environment_folder import make_empty, publish, see, settle
+from deploy.environments.recipes import BY_NAME, ENVIRONMENTS, EVERY, FOR_GPUS, Environment
 from deploy.environments.wheels import Absent, BuildError, Pip, end_on_signals, pip_command
 
-HERE = Path(__file__).resolve().parent
-MODULEFILES = HERE.parent / "modulefiles"
+MODULEFILES = Path(__file__).resolve().parents[1] / "modulefiles"
 STAMP = ".dsportal-stamp"
 RECIPE = "1"  # changes when this file builds the same lock into something else
-
-
-@dataclass(frozen=True)
-class Environment:
-    """One environment out of one lock, ``RECIPE.lock`` beside this file.
-
-    Arguments:
-        name: the folder name, and the name of the modulefile that points to it.
-        version: the folder below, and the version of that modulefile.
-        download_mib: what a first run fetches.
-        disk_mib: the environment when it is finished.
-        first_run: whether it is built when nothing is named.
-        recipe: the name of the lock; '' = ``name``.
-        otherwise: the same environment out of another lock, for where this one's packages cannot be had.
-        upon: the environment whose packages it uses as well, and which is built before it; '' = none.
-        pythons: the versions of Python whose wheels the lock holds.
-    """
-
-    name: str
-    version: str
-    download_mib: int
-    disk_mib: int
-    first_run: bool = True
-    recipe: str = ""
-    otherwise: Environment | None = None
-    upon: str = ""
-    pythons: tuple[str, ...] = ("3.11",)
-
-    @property
-    def title(self) -> str:
-        """What messages call it."""
-        return f"{self.recipe or self.name} {self.version}"
-
-    @property
-    def lock(self) -> Path:
-        """Its lock file."""
-        return HERE / f"{self.recipe or self.name}.lock"
-
-    def folder(self, cm: Path) -> Path:
-        """Its folder below ``cm``."""
-        return cm / "shared" / "apps" / self.name / self.version
-
-
-NEWER = ("3.11", "3.12", "3.13")  # whose wheels the lock holds too: the hashes were tried
-PYTORCH_CUDA = Environment("pytorch", "2.13", 2715, 5160, first_run=False, recipe="pytorch-cuda")
-ENVIRONMENTS = {
-    "python3": Environment("python3", "3.11", 60, 360, pythons=(*NEWER, "3.14")),
-    "tensorflow": Environment("tensorflow", "2.21", 340, 1800, pythons=NEWER),
-    "pytorch": Environment("pytorch", "2.13", 265, 1260, first_run=False, otherwise=PYTORCH_CUDA),
-    "jax": Environment("jax", "0.10", 200, 920, first_run=False),
-    "mxnet": Environment("mxnet", "1.9", 100, 400, first_run=False),
-    "inference": Environment("inference", "1.0", 150, 530, first_run=False, upon="tensorflow"),
-}
-BY_NAME = ENVIRONMENTS | {"pytorch-cuda": PYTORCH_CUDA}
 
 
 class WrongPython(BuildError):
@@ -171,7 +117,7 @@ def check_space(environment: Environment, folder: Path) -> None:
 def build(environment: Environment, options: argparse.Namespace) -> None:
     """Build one environment, unless it is there already; before it the one that it stands on."""
     if environment.upon:
-        build(ENVIRONMENTS[environment.upon], options)
+        build(EVERY[environment.upon], options)
     if is_built(environment, options):
         say(f"{environment.title}: ready")
         return
@@ -210,7 +156,7 @@ def make_from_lock(environment: Environment, options: argparse.Namespace) -> Non
     pip.install(environment.lock, options.cache_dir)
     shutil.rmtree(scratch)
     if environment.upon:
-        see(staging, [ENVIRONMENTS[environment.upon].folder(options.used_at)])
+        see(staging, [EVERY[environment.upon].folder(options.used_at)])
     say(f"  {time.monotonic() - started:5.0f} s  compiling")
     settle(staging, environment.folder(options.used_at))
     (staging / STAMP).write_text(stamp(environment, options.python, options.used_at))
@@ -243,7 +189,8 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "what", nargs="*", metavar="WHAT", help=f"{', '.join(known)} (default: {', '.join(first_run)}, modulefiles)"
     )
-    parser.add_argument("--all", action="store_true", help="every environment, and the modulefiles")
+    parser.add_argument("--all", action="store_true", help="every environment for CPUs, and the modulefiles")
+    parser.add_argument("--gpu", action="store_true", help=f"those for GPUs: {', '.join(FOR_GPUS)}; 15 GB to fetch")
     parser.add_argument("--cm", type=Path, required=True, help="the folder that will be seen as /cm")
     parser.add_argument("--used-at", type=Path, default=Path("/cm"), help="where it will be seen (default /cm)")
     parser.add_argument(
@@ -258,7 +205,8 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         if name not in known:
             parser.error(f"{name!r} is not known; there are {', '.join(known)}")
     options.named = bool(options.what)
-    options.what = options.what or [*(ENVIRONMENTS if options.all else first_run), "modulefiles"]
+    wanted = [*(ENVIRONMENTS if options.all else ()), *(FOR_GPUS if options.gpu else ())]
+    options.what = options.what or [*(wanted or first_run), "modulefiles"]
     options.cm = options.cm.resolve()
     options.cache_dir = (options.cache_dir or options.cm.parent / "cache" / "wheels").resolve()
     return options

@@ -32,8 +32,9 @@ from deploy import interpreter
 from deploy.demo.console import DemoError
 from deploy.environments import frameworks, horovod_openmpi, horovod_wheel
 from deploy.environments.environment_folder import add_modules, make_empty, publish, see, settle
-from deploy.environments.frameworks import STAMP, Environment, say
+from deploy.environments.frameworks import STAMP, say
 from deploy.environments.horovod_wheel import Recipe
+from deploy.environments.recipes import ENVIRONMENTS, Environment
 from deploy.environments.wheels import BuildError, Pip, end_on_signals, pip_command
 
 HERE = Path(__file__).resolve().parent
@@ -51,12 +52,12 @@ class Target:
 
 TARGETS = {
     "tensorflow": Target(
-        frameworks.ENVIRONMENTS["tensorflow"],
+        ENVIRONMENTS["tensorflow"],
         Environment("horovod", "0.28.1", download_mib=60, disk_mib=200),
         ("horovod_srun.py", "keras3_horovod.py"),
     ),
     "pytorch": Target(
-        frameworks.ENVIRONMENTS["pytorch"],
+        ENVIRONMENTS["pytorch"],
         Environment("horovod-pytorch", "0.28.1", download_mib=60, disk_mib=200),
         ("horovod_srun.py",),
     ),

@@ -146,16 +146,41 @@ def serve(task: Task) -> int:
 def address(variables: Mapping[str, str]) -> str:
     """An address of this node that the other nodes of the job can reach.
 
+    A host's own name often leads to 127.0.1.1 (Debian's /etc/hosts), which means another host everywhere else. Then it
+    is the address that this node sends from.
+
     Raises:
-        LaunchError: neither Slurm's name of it nor the host's own leads to an address.
+        LaunchError: none is known, or none but those of the node itself in a job on several nodes.
     """
-    tried = [variables.get("SLURMD_NODENAME", ""), socket.gethostname()]
-    for name in filter(None, tried):
+    tried = [name for name in (variables.get("SLURMD_NODENAME", ""), socket.gethostname()) if name]
+    found = [*(one for name in tried for one in _addresses(name)), *_sends_from()]
+    if not found:
+        raise LaunchError(f"no address is known for {' or '.join(tried)}: ask your administrator")
+    own = [one for one in found if one.startswith("127.")]
+    if len(own) == len(found) and int(variables.get("SLURM_NNODES", "1")) > 1:
+        raise LaunchError(
+            f"{' and '.join(tried)} lead to {own[0]}, which no other node can reach: ask your administrator for a name "
+            "of this node in its /etc/hosts, or in DNS, with its address in the cluster's network"
+        )
+    return next((one for one in found if one not in own), own[0] if own else "")
+
+
+def _addresses(name: str) -> list[str]:
+    """The IPv4 addresses of a name; none when nobody knows it."""
+    try:
+        return list(dict.fromkeys(str(one[4][0]) for one in socket.getaddrinfo(name, None, socket.AF_INET)))
+    except OSError:
+        return []
+
+
+def _sends_from() -> list[str]:
+    """The address that this node would send from to the world outside, if it has a way there; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
         try:
-            return socket.gethostbyname(name)
+            way.connect(("198.51.100.1", 9))  # RFC 5737: nobody's
         except OSError:
-            continue
-    raise LaunchError(f"no address is known for {' or '.join(filter(None, tried))}: ask your administrator")
+            return []
+        return [str(way.getsockname()[0])]
 
 
 def announce(meeting: Path, text: str) -> None:

@@ -7,14 +7,13 @@ again. On TensorFlow it is also put together from ``fast_layers.py``; on other b
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import image_files
 import keras
-import measuring
 import numpy as np
 from fast_layers import FusedBatchNormalization, FusedSGD, PointwiseConvolution
 
@@ -51,6 +50,32 @@ def _gpu_without_bfloat16() -> bool:
     return False
 
 
+@contextlib.contextmanager
+def exact() -> Iterator[None]:
+    """Meanwhile GPUs multiply float32 numbers whole; else those since the A100 round them to TF32's 10 bits first.
+
+    What is compiled meanwhile may stay so: forget a model's compiled step before its speed is measured.
+    """
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        before = tf.config.experimental.tensor_float_32_execution_enabled()
+        tf.config.experimental.enable_tensor_float_32_execution(False)
+        yield
+        tf.config.experimental.enable_tensor_float_32_execution(before)
+    elif backend == "torch":
+        import torch
+
+        with torch.backends.cudnn.flags(allow_tf32=False):  # of products PyTorch does so only when it is asked to
+            yield
+    else:
+        import jax
+
+        with jax.default_matmul_precision("highest"):
+            yield
+
+
 def gpu_count() -> int:
     """The GPUs that the backend sees."""
     if keras.backend.backend() == "tensorflow":
@@ -65,21 +90,26 @@ def gpu_count() -> int:
 
 
 def resnet50(classes: int, image_size: int, precision: str = "float32", fused: bool = True) -> keras.Model:
-    """ResNet50, compiled to train on images (batch, size, size, 3) of bytes; its scores are not normalised."""
+    """ResNet50, compiled to train on images (batch, size, size, 3) of bytes; its scores are not normalised.
+
+    It makes numbers from -1 to 1 of the bytes itself: a quarter of the memory to bring to a GPU.
+    """
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(policy_for(precision))
     try:
-        shape = (image_size, image_size, 3)
+        images = keras.Input((image_size, image_size, 3), dtype="uint8")
+        numbers = keras.layers.Rescaling(1 / 127.5, offset=-1)(images)
         plain = keras.applications.ResNet50(
-            weights=None, input_shape=shape, classes=classes, classifier_activation=None
+            weights=None, input_tensor=numbers, classes=classes, classifier_activation=None
         )
     finally:
         keras.config.set_dtype_policy(before)
     model = keras.models.clone_model(plain, clone_function=_faster if fused else _as_it_is)
     sgd = FusedSGD if fused and keras.backend.backend() == "tensorflow" else keras.optimizers.SGD
-    model.compile(
-        optimizer=sgd(LEARNING_RATE, momentum=0.9), loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    )
+    optimizer = sgd(LEARNING_RATE, momentum=0.9)
+    if policy_for(precision) == POLICIES["float16"]:  # its smallest number is 6e-8: most gradients would be 0
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+    model.compile(optimizer=optimizer, loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     return model
 
 
@@ -161,15 +191,10 @@ def _length(arrays: list[np.ndarray]) -> float:
     return sum(float(np.square(array).sum()) for array in arrays) ** 0.5
 
 
-def scaled(images: Any, labels: Any) -> tuple[Any, Any]:
-    """Bytes as numbers from -1 to 1."""
-    return keras.ops.cast(images, "float32") / 127.5 - 1, labels
-
-
 def synthetic(classes: int, how: image_files.How, seed: int) -> Any:
     """The same batch of noise again and again: no storage, no decoding."""
     random = np.random.default_rng(seed)
-    images = random.uniform(-1, 1, (how.batch_size, how.size, how.size, 3)).astype("float32")
+    images = random.integers(0, 256, (how.batch_size, how.size, how.size, 3), dtype="uint8")
     labels = random.integers(0, classes, how.batch_size)
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
@@ -185,13 +210,12 @@ def from_files(found: image_files.Images, records: list[str] | None, how: image_
         def batch(number: int) -> tuple[Any, Any]:
             first = number * how.batch_size
             indices = [index % len(found.files) for index in range(first, first + how.batch_size)]
-            images, labels = image_files.read_plainly(found, how, indices)
-            return images.astype("float32") / 127.5 - 1, labels
+            return image_files.read_plainly(found, how, indices)
 
         return Batches(batch, how)
     how = dataclasses.replace(how, forever=True)
     read = image_files.read_tfrecords(records, how) if records else image_files.read_jpegs(found, how)
-    return read.map(scaled).prefetch(2)
+    return read.prefetch(2)
 
 
 class Batches(keras.utils.PyDataset):  # type: ignore[misc]
@@ -208,65 +232,3 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
 
     def __getitem__(self, number: int) -> tuple[Any, Any]:
         return self._batch(number)
-
-
-class Timing(keras.callbacks.Callback):  # type: ignore[misc]
-    """The clock, the loss of each iteration, and what was used after the warm-up; a line every few iterations.
-
-    Arguments:
-        bar: one more iteration is done: 1 is added to its ``progress``, as IPython's ProgressBar has it.
-    """
-
-    def __init__(self, batch_size: int, warm_up: int, lines_every: int = 0, bar: Any = None) -> None:
-        super().__init__()
-        self.batch_size, self.warm_up, self.lines_every, self.bar = batch_size, warm_up, lines_every, bar
-        self.ends_s: list[float] = []
-        self.losses: list[Any] = []
-        self.meter, self.use = measuring.Meter(gpu_count()), None
-
-    def on_train_begin(self, logs: Any = None) -> None:
-        """The interval of a training without a warm-up begins here."""
-        self.started_s = time.perf_counter()
-        if not self.warm_up:
-            self.meter.start()
-
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """Keras tells the mean of an epoch so far: forget it, so that each loss is that of one batch."""
-        self.model.reset_metrics()
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """A loss that is looked at makes a GPU finish first: only at the two ends of the interval, and for a line."""
-        self.losses.append(logs["loss"])
-        count = len(self.losses)
-        tells = bool(self.lines_every) and count % self.lines_every == 0
-        if tells or count in (self.warm_up, self.params["steps"]):
-            self.losses[-1] = float(self.losses[-1])
-        self.ends_s.append(time.perf_counter())
-        if count == self.warm_up:
-            self.meter.start()
-        if tells:
-            print(f"iteration {count}, loss {self.losses[-1]:.4f}", flush=True)
-        if self.bar is not None:
-            self.bar.progress += 1
-
-    def on_train_end(self, logs: Any = None) -> None:
-        """The interval ends."""
-        self.use = self.meter.stop()
-        self.losses = [float(loss) for loss in self.losses]
-
-    @property
-    def images_per_s(self) -> float:
-        """Over all iterations after the warm-up."""
-        return measuring.images_per_s(self.started_s, self.ends_s, self.batch_size, self.warm_up)
-
-
-def train(model: keras.Model, batches: Any, iterations: int, timing: Timing) -> Timing:
-    """Train so many iterations and time them; warm-up included, so at least one more than it.
-
-    Raises:
-        ValueError: fewer iterations than the warm-up needs.
-    """
-    if iterations <= timing.warm_up:
-        raise ValueError(f"iterations is {iterations}, but the warm-up alone takes {timing.warm_up}: ask for more")
-    model.fit(batches, steps_per_epoch=iterations, epochs=1, shuffle=False, verbose=0, callbacks=[timing])
-    return timing

@@ -84,7 +84,6 @@ def _notebook(name: str, kernel: Kernelspec, title: str) -> dict[str, Any]:
         "gpus": 0,
         "kernel": kernel.name,
         "minutes_cpu": 1,
-        "minutes_gpu": 1,
         "summary": "Say in one sentence what a person learns here.",
     }
     spec = {"display_name": kernel.title, "language": kernel.language, "name": kernel.name}

@@ -8,25 +8,33 @@ from itertools import zip_longest
 
 from portal.notebooks.template import Template
 
-_COLUMNS = ("template", "kernel", "GPUs", "min CPU", "min GPU")
+_COLUMNS = ("template", "kernel", "GPUs", "min CPU")
 _TEXT_WIDTH = 50  # title and data set need as much to stand in the same line as the rest
 
 
 def table(templates: Sequence[Template], width: int) -> str:
     """The cards of ``templates`` in at most ``width`` columns, where the names leave room for that."""
-    cards = [(t.name, t.kernel, str(t.gpus), str(t.minutes_cpu), str(t.minutes_gpu)) for t in templates]
-    widths = [max(map(len, column)) for column in zip(_COLUMNS, *cards, strict=True)]
+    measured = any(template.minutes_gpu is not None for template in templates)
+    columns = (*_COLUMNS, "min GPU") if measured else _COLUMNS
+    cards = [_card(template)[: len(columns)] for template in templates]
+    widths = [max(map(len, column)) for column in zip(columns, *cards, strict=True)]
     left = width - sum(widths) - 2 * len(widths)
     if left >= _TEXT_WIDTH:
         half = (left - 2) // 2
-        lines = [f"{_line(_COLUMNS, widths)}  {'title':<{half}}  data set", "-" * width]
+        lines = [f"{_line(columns, widths)}  {'title':<{half}}  data set", "-" * width]
         for template, card in zip(templates, cards, strict=True):
             lines += _beside(template, _line(card, widths), width - left, half)
     else:
-        lines = [_line(_COLUMNS, widths), "-" * (sum(widths) + 2 * len(widths) - 2)]
+        lines = [_line(columns, widths), "-" * (sum(widths) + 2 * len(widths) - 2)]
         for template, card in zip(templates, cards, strict=True):
             lines += [_line(card, widths), *_below(template, width)]
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _card(one: Template) -> tuple[str, ...]:
+    """The cells of a card; what was not measured stays empty."""
+    on_gpu = "" if one.minutes_gpu is None else str(one.minutes_gpu)
+    return (one.name, one.kernel, str(one.gpus), str(one.minutes_cpu), on_gpu)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

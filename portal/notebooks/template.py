@@ -8,7 +8,12 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Template:
-    """One notebook template; ``name`` is ``<folder>/<file>`` without the ending."""
+    """One notebook template; ``name`` is ``<folder>/<file>`` without the ending.
+
+    Attributes:
+        gpus: how many it makes use of, with its own kernel.
+        minutes_cpu: what a run takes on two cores; ``minutes_gpu`` what it took on one GPU, ``None`` = not measured.
+    """
 
     name: str
     path: Path
@@ -18,5 +23,5 @@ class Template:
     kernel: str
     gpus: int
     minutes_cpu: int
-    minutes_gpu: int
     dataset: str
+    minutes_gpu: int | None = None

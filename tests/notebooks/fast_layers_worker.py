@@ -10,8 +10,11 @@ from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.append(sys.argv[1])  # the folder of the lessons
+import image_files
 import keras
 import numpy as np
+import resnet50_fast
+import timed_training
 from fast_layers import FusedBatchNormalization, FusedSGD, PointwiseConvolution
 
 SHAPE = (32, 6, 5, 3)
@@ -53,8 +56,25 @@ def loaded() -> dict[str, Any]:
     return {"parts": parts, "apart": float(np.abs(again(x) - model(x)).max())}
 
 
+def half() -> dict[str, Any]:
+    """ResNet50 in float16 after some steps: its optimizer, and whether its scale found the range of the gradients."""
+    how = image_files.How(32, 4, 1, private=True)
+    model = resnet50_fast.resnet50(3, 32, "float16")
+    start = model.layers[3].kernel.numpy()
+    timing = timed_training.Timing(4, warm_up=15, least_s=1)  # the first steps find the scale, and learn nothing
+    timed_training.train(model, resnet50_fast.synthetic(3, how, 0), 16, timing)
+    optimizer = model.optimizer
+    return {
+        "optimizers": [type(optimizer).__name__, type(getattr(optimizer, "inner_optimizer", None)).__name__],
+        "learned": bool(np.abs(model.layers[3].kernel.numpy() - start).max() > 0),
+        "losses": timing.losses,
+        "measured": timing.measured,
+        "seconds": timing.seconds,
+    }
+
+
 if __name__ == "__main__":
-    result: dict[str, Any] = {"loaded": loaded()}
+    result: dict[str, Any] = {"loaded": loaded(), "half": half()}
     keras.config.set_floatx("float64")
     keras.config.set_dtype_policy("float64")
     ways = {"momentum": {"momentum": 0.9}, "nesterov": {"momentum": 0.9, "nesterov": True}, "plain": {}}

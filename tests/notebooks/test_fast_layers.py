@@ -37,3 +37,16 @@ def test_a_training_takes_the_same_steps_as_with_the_layers_and_the_optimizer_of
 def test_a_saved_network_of_fast_parts_loads_with_them_and_answers_the_same(result: dict[str, Any]) -> None:
     assert result["loaded"]["parts"] == ["PointwiseConvolution", "FusedBatchNormalization", "FusedSGD"]
     assert result["loaded"]["apart"] < 1e-6
+
+
+def test_gradients_of_sixteen_bits_are_scaled_so_that_small_ones_are_not_lost(result: dict[str, Any]) -> None:
+    half = result["half"]
+    assert half["optimizers"] == ["LossScaleOptimizer", "FusedSGD"]
+    assert half["learned"]
+    assert all(0 < loss < 100 for loss in half["losses"])
+
+
+def test_a_measurement_takes_as_many_steps_as_fill_its_time(result: dict[str, Any]) -> None:
+    half = result["half"]
+    assert half["seconds"] >= 0.8  # by the speed of its first steps, which are not all alike
+    assert half["measured"] > 1

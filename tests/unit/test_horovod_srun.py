@@ -112,8 +112,25 @@ def test_a_rank_0_that_never_comes_is_not_waited_for_without_end(srun: ModuleTyp
 
 def test_a_node_without_an_address_is_named(srun: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(srun.socket, "gethostname", lambda: "no.such.host.invalid")
+    monkeypatch.setattr(srun, "_sends_from", list)
     with pytest.raises(srun.LaunchError, match=r"no address is known for gone\.invalid or no\.such\.host\.invalid"):
         srun.address({"SLURMD_NODENAME": "gone.invalid"})
+
+
+def test_an_address_that_means_each_node_itself_is_not_announced_to_others(
+    srun: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {"n1": ["127.0.1.1"], "n1.cluster": ["127.0.1.1", "10.1.0.1"]}
+    monkeypatch.setattr(srun, "_addresses", lambda name: known.get(name, []))
+    monkeypatch.setattr(srun, "_sends_from", list)
+    monkeypatch.setattr(srun.socket, "gethostname", lambda: "n1.cluster")
+    assert srun.address({"SLURMD_NODENAME": "n1", "SLURM_NNODES": "2"}) == "10.1.0.1"
+    monkeypatch.setattr(srun.socket, "gethostname", lambda: "n1")
+    with pytest.raises(srun.LaunchError, match=r"n1 and n1 lead to 127\.0\.1\.1, which no other node can reach"):
+        srun.address({"SLURMD_NODENAME": "n1", "SLURM_NNODES": "2"})
+    assert srun.address({"SLURMD_NODENAME": "n1", "SLURM_NNODES": "1"}) == "127.0.1.1"
+    monkeypatch.setattr(srun, "_sends_from", lambda: ["192.168.0.7"])
+    assert srun.address({"SLURMD_NODENAME": "n1", "SLURM_NNODES": "2"}) == "192.168.0.7"
 
 
 def test_it_can_be_imported_before_horovod(srun: ModuleType) -> None:

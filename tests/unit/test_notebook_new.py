@@ -168,8 +168,8 @@ def test_without_settings_the_kernels_are_those_of_the_example(monkeypatch: pyte
 
 TITLE, DATA = "MNIST: train your first image classifier", "none " * 20
 CARDS = [
-    Template("tensorflow/mnist", Path("a"), TITLE, "", "TensorFlow", "tensorflow", 1, 12, 1, "MNIST"),
-    Template("r/a", Path("b"), "A long title " * 6, "", "R", "ir", 0, 1, 1, DATA),
+    Template("tensorflow/mnist", Path("a"), TITLE, "", "TensorFlow", "tensorflow", 1, 12, "MNIST", 3),
+    Template("r/a", Path("b"), "A long title " * 6, "", "R", "ir", 0, 1, DATA),
 ]
 
 

@@ -45,7 +45,7 @@ def good() -> Notebook:
     """A notebook without a fault."""
     title = {"cell_type": "markdown", "id": "title", "metadata": {}, "source": "# A lesson\n\nWhat it teaches.\n"}
     card = {
-        "framework": "TensorFlow", "kernel": "tensorflow", "gpus": 1, "minutes_cpu": 1, "minutes_gpu": 1,
+        "framework": "TensorFlow", "kernel": "tensorflow", "gpus": 1, "minutes_cpu": 1,
         "dataset": "MNIST", "summary": "What it teaches.",
     }  # fmt: skip
     return {
@@ -73,6 +73,48 @@ def faults(notebook: Notebook, folder: Path) -> str:
 def test_the_templates_of_the_portal_have_no_fault() -> None:
     for path in (ROOT / "notebooks").rglob("*.ipynb"):
         assert style.check(path) == [], path
+
+
+def test_minutes_on_a_gpu_stand_on_a_card_only_where_they_were_measured(good: Notebook, tmp_path: Path) -> None:
+    assert faults(good, tmp_path) == ""
+    good["metadata"]["dsportal"]["minutes_gpu"] = 3
+    assert faults(good, tmp_path) == ""
+    good["metadata"]["dsportal"]["minutes_gpu"] = "3"
+    assert "needs 'minutes_gpu', a whole number" in faults(good, tmp_path)
+
+
+def sources() -> dict[str, str]:
+    """The code of each template, by its name."""
+    found = {}
+    for path in (ROOT / "notebooks").glob("*/*.ipynb"):
+        cells = json.loads(path.read_bytes())["cells"]
+        code = ["".join(one["source"]) for one in cells if one["cell_type"] == "code"]
+        found[f"{path.parent.name}/{path.stem}"] = "\n".join(code)
+    return found
+
+
+def test_a_job_of_a_template_gives_srun_the_cores_that_it_asked_for() -> None:
+    """Since Slurm 22.05 srun has one core for each task, whatever ``#SBATCH --cpus-per-task`` says: sbatch(1)."""
+    jobs = {name: code for name, code in sources().items() if "#SBATCH" in code and "srun" in code}
+    assert len(jobs) >= 4
+    assert [name for name, code in jobs.items() if "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK" not in code] == []
+
+
+def test_no_template_throws_the_errors_of_its_framework_away() -> None:
+    """What a framework writes while it finds no driver is the only word of why there is no GPU."""
+    assert [name for name, code in sources().items() if "os.devnull" in code] == []
+
+
+def test_a_template_says_when_its_framework_sees_fewer_gpus_than_slurm_gave() -> None:
+    looks = {name for name, code in sources().items() if "{gpus} GPUs" in code and "cores, gpus = " in code}
+    assert len(looks) >= 5
+    assert [name for name in looks if "SLURM_GPUS_ON_NODE" not in sources()[name]] == []
+
+
+def test_a_profile_that_names_operations_is_not_made_of_what_xla_has_fused() -> None:
+    profiled = {name: code for name, code in sources().items() if "tf.profiler" in code}
+    assert profiled
+    assert [name for name, code in profiled.items() if "jit_compile=False" not in code] == []
 
 
 def test_the_catalogue_names_a_template_by_its_folder_and_file() -> None:

@@ -34,7 +34,7 @@ def test_it_learns(trained):
 
 
 def template(name: str) -> Template:
-    return Template(name, Path(name), "A title", "", "Keras", "tensorflow", 1, 1, 1, "MNIST")
+    return Template(name, Path(name), "A title", "", "Keras", "tensorflow", 1, 1, "MNIST")
 
 
 def test_a_template_has_one_row_whatever_it_was_run_for() -> None:

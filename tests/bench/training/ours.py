@@ -6,6 +6,7 @@ import os
 
 import image_files
 import resnet50_fast
+import timed_training
 
 from tests.bench.training import training_script
 
@@ -18,7 +19,7 @@ def main() -> None:
     batches = resnet50_fast.synthetic(1000, image_files.How(asked.image_size, asked.batch_size, cores), seed=0)
 
     def train(steps: int) -> float:
-        timing = resnet50_fast.train(model, batches, steps, resnet50_fast.Timing(asked.batch_size, warm_up=0))
+        timing = timed_training.train(model, batches, steps, timed_training.Timing(asked.batch_size, warm_up=0))
         return float(timing.losses[-1])
 
     training_script.serve(train)

@@ -1,0 +1,71 @@
+"""The framework environments that there are: what each is built of, how big it is, where it lies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One environment out of one lock, ``RECIPE.lock`` beside this file.
+
+    Arguments:
+        name: the folder name, and the name of the modulefile that points to it.
+        version: the folder below, and the version of that modulefile.
+        download_mib: what a first run fetches.
+        disk_mib: the environment when it is finished.
+        first_run: whether it is built when nothing is named.
+        recipe: the name of the lock; '' = ``name``.
+        otherwise: the same environment out of another lock, for where this one's packages cannot be had.
+        upon: the environment whose packages it uses as well, and which is built before it; '' = none.
+        pythons: the versions of Python whose wheels the lock holds.
+    """
+
+    name: str
+    version: str
+    download_mib: int
+    disk_mib: int
+    first_run: bool = True
+    recipe: str = ""
+    otherwise: Environment | None = None
+    upon: str = ""
+    pythons: tuple[str, ...] = ("3.11",)
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return f"{self.recipe or self.name} {self.version}"
+
+    @property
+    def lock(self) -> Path:
+        """Its lock file."""
+        return HERE / f"{self.recipe or self.name}.lock"
+
+    def folder(self, cm: Path) -> Path:
+        """Its folder below ``cm``."""
+        return cm / "shared" / "apps" / self.name / self.version
+
+
+NEWER = ("3.11", "3.12", "3.13")  # whose wheels the lock holds too: the hashes were tried
+PYTORCH_CUDA = Environment("pytorch", "2.13", 2715, 5160, first_run=False, recipe="pytorch-cuda")
+ENVIRONMENTS = {
+    "python3": Environment("python3", "3.11", 60, 360, pythons=(*NEWER, "3.14")),
+    "tensorflow": Environment("tensorflow", "2.21", 340, 1800, pythons=NEWER),
+    "pytorch": Environment("pytorch", "2.13", 265, 1260, first_run=False, otherwise=PYTORCH_CUDA),
+    "jax": Environment("jax", "0.10", 200, 920, first_run=False),
+    "mxnet": Environment("mxnet", "1.9", 100, 400, first_run=False),
+    "inference": Environment("inference", "1.0", 150, 530, first_run=False, upon="tensorflow"),
+}
+# With NVIDIA's libraries, for nodes with GPUs: environments and modules of their own, beside those for CPUs.
+FOR_GPUS = {
+    "tensorflow-gpu": Environment("tensorflow-gpu", "2.21", 3400, 7600, first_run=False),
+    "pytorch-gpu": Environment("pytorch-gpu", "2.13", 2715, 5160, first_run=False, recipe="pytorch-cuda"),
+    "pytorch-gpu-cuda126": Environment("pytorch-gpu", "2.7", 3000, 6600, first_run=False, recipe="pytorch-cuda126"),
+    "jax-gpu": Environment("jax-gpu", "0.10", 2600, 5400, first_run=False),
+    "inference-gpu": Environment("inference-gpu", "1.0", 1650, 3600, first_run=False, upon="tensorflow-gpu"),
+}
+EVERY = ENVIRONMENTS | FOR_GPUS
+BY_NAME = EVERY | {"pytorch-cuda": PYTORCH_CUDA}

@@ -1,0 +1,56 @@
+"""The framework environments: each has a lock that pip can hold to, and a module that leads to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deploy.environments import frameworks
+from deploy.environments.recipes import BY_NAME, FOR_GPUS, Environment
+from deploy.environments.wheels import pins
+
+MODULES = Path(__file__).parents[2] / "deploy" / "modulefiles" / "shared" / "shared"
+
+
+@pytest.mark.parametrize("one", BY_NAME.values(), ids=BY_NAME)
+def test_every_package_of_an_environment_is_pinned_by_its_hash(one: Environment) -> None:
+    found = pins(one.lock.read_text())
+    assert len(found) > 10
+    assert [pin.name for pin in found if not pin.hashes] == []
+    assert one.lock.with_suffix(".in").is_file()
+
+
+@pytest.mark.parametrize("one", BY_NAME.values(), ids=BY_NAME)
+def test_a_module_leads_to_the_environment(one: Environment) -> None:
+    name = {"python3": "python"}.get(one.name, one.name)
+    text = (MODULES / name / one.version).read_text()
+    assert f"/cm/shared/apps/{one.name}/{one.version}" in text
+    assert (MODULES / name / ".version").is_file()
+
+
+@pytest.mark.parametrize("one", FOR_GPUS.values(), ids=FOR_GPUS)
+def test_an_environment_for_gpus_brings_the_libraries_of_nvidia(one: Environment) -> None:
+    names = {pin.name for pin in pins(one.lock.read_text())}
+    assert any(name.startswith("nvidia-cudnn") for name in names)
+    assert any(name.startswith("nvidia-cublas") for name in names)
+    assert names & {"tensorflow", "torch", "jax-cuda13-plugin", "onnxruntime-gpu"}
+    text = (MODULES / one.name / one.version).read_text()
+    assert "It is built with: make environments GPU=1" in text
+    assert one.disk_mib > one.download_mib
+
+
+def test_those_for_gpus_are_built_when_they_are_asked_for(tmp_path: Path) -> None:
+    def wanted(*options: str) -> list[str]:
+        return list(frameworks.arguments([*options, "--cm", str(tmp_path)]).what)
+
+    assert wanted("--gpu") == [*FOR_GPUS, "modulefiles"]
+    assert not set(FOR_GPUS) & {*wanted(), *wanted("--all")}
+    assert set(FOR_GPUS) < set(wanted("--all", "--gpu"))
+
+
+@pytest.mark.parametrize("name", ["tensorflow", "tensorflow-gpu", "jax", "jax-gpu"])
+def test_one_notebook_leaves_memory_of_a_gpu_to_the_next(name: str) -> None:
+    (file,) = (file for file in (MODULES / name).iterdir() if file.name != ".version")
+    grows = "TF_FORCE_GPU_ALLOW_GROWTH true" if "tensorflow" in name else "XLA_PYTHON_CLIENT_PREALLOCATE false"
+    assert f"setenv {grows}\n" in file.read_text()
