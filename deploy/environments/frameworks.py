@@ -190,7 +190,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "what", nargs="*", metavar="WHAT", help=f"{', '.join(known)} (default: {', '.join(first_run)}, modulefiles)"
     )
     parser.add_argument("--all", action="store_true", help="every environment for CPUs, and the modulefiles")
-    parser.add_argument("--gpu", action="store_true", help=f"those for GPUs: {', '.join(FOR_GPUS)}; 15 GB to fetch")
+    parser.add_argument("--gpu", action="store_true", help=f"those for GPUs: {', '.join(FOR_GPUS)}; 13 GB to fetch")
     parser.add_argument("--cm", type=Path, required=True, help="the folder that will be seen as /cm")
     parser.add_argument("--used-at", type=Path, default=Path("/cm"), help="where it will be seen (default /cm)")
     parser.add_argument(

@@ -61,11 +61,11 @@ ENVIRONMENTS = {
 }
 # With NVIDIA's libraries, for nodes with GPUs: environments and modules of their own, beside those for CPUs.
 FOR_GPUS = {
-    "tensorflow-gpu": Environment("tensorflow-gpu", "2.21", 3400, 7600, first_run=False),
+    "tensorflow-gpu": Environment("tensorflow-gpu", "2.21", 3400, 6600, first_run=False),
     "pytorch-gpu": Environment("pytorch-gpu", "2.13", 2715, 5160, first_run=False, recipe="pytorch-cuda"),
     "pytorch-gpu-cuda126": Environment("pytorch-gpu", "2.7", 3000, 6600, first_run=False, recipe="pytorch-cuda126"),
     "jax-gpu": Environment("jax-gpu", "0.10", 2600, 5400, first_run=False),
-    "inference-gpu": Environment("inference-gpu", "1.0", 1650, 3600, first_run=False, upon="tensorflow-gpu"),
+    "inference-gpu": Environment("inference-gpu", "1.0", 1650, 2900, first_run=False, upon="tensorflow-gpu"),
 }
 EVERY = ENVIRONMENTS | FOR_GPUS
 BY_NAME = EVERY | {"pytorch-cuda": PYTORCH_CUDA}
