@@ -21,6 +21,7 @@ NARROWED = pytest.StashKey[bool]()
 SECOND_PART = {
     "test_build.py",
     "test_cluster_lessons.py",
+    "test_ddp.py",
     "test_fast_layers.py",
     "test_horovod.py",
     "test_horovod_lesson.py",

@@ -1,0 +1,80 @@
+"""The lesson on DDP and FSDP2 in a real Slurm job, which submits another job on two nodes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests.notebooks.jobs import NO_GPU, TEMPLATES, Run, finished_run, in_a_job, no_job_is_left, own_folder
+
+LESSON = "pytorch/ddp"
+FEW = {"steps": 8, "batch_size": 64, "job_minutes": 5}
+LABELS = ["1 ddp, here", "2 ddp, here", "2 fsdp2, here", "2 ddp, 2 nodes"]
+
+
+@pytest.fixture(scope="module")
+def trained() -> Iterator[Run]:
+    """One small run of the lesson, looked at by all tests."""
+    with finished_run(LESSON, "ddp-lesson", FEW, resources=NO_GPU) as run:
+        yield run
+
+
+def test_every_way_to_train_takes_the_same_steps(trained: Run) -> None:
+    rows = {line[:18].strip(): line[18:].split() for line in trained.text("table").splitlines()[1:]}
+    assert list(rows) == LABELS
+    for label, (speed, _, _, kept, loss, early, _) in rows.items():
+        assert float(speed.replace(",", "")) > 0
+        assert kept == ("50%" if "fsdp2" in label else "100%")
+        assert float(loss) == pytest.approx(float(rows[LABELS[0]][4]), rel=1e-3)
+        assert float(early) < 1e-5
+    assert "As expected: 4 trainings take the same steps" in trained.text("check")
+
+
+def test_processes_that_see_other_images_take_the_same_step_together(trained: Run) -> None:
+    printed = trained.text("train-here")
+    assert sorted(re.findall(r"^rank (\d): (\w+) on cpu, ([\d,]+) of 34,826 weights", printed, re.MULTILINE)) == [
+        ("0", "ddp", "34,826"), ("0", "ddp", "34,826"), ("0", "fsdp2", "17,413"),
+        ("1", "ddp", "34,826"), ("1", "fsdp2", "17,413"),
+    ]  # fmt: skip
+
+
+def test_the_job_on_two_nodes_is_submitted_followed_and_read_back(trained: Run) -> None:
+    printed = trained.text("follow-job")
+    assert re.search(r"Submitted job \d+\n", printed)
+    assert "RUNNING gpu[" in printed
+    assert len(re.findall(r"^rank [01]: ddp on cpu", printed, re.MULTILINE)) == 2
+    assert json.loads((trained.folder / "ddp-runs" / "job.json").read_text())["processes"] == 2
+
+
+def test_it_draws_the_speed_up_and_shows_how_far_it_is(trained: Run) -> None:
+    assert len(trained.shown("plot", "image/png")) == 1
+    assert trained.bars("train-here") == [1.0]
+
+
+def test_nothing_puzzling_is_printed_to_stderr(trained: Run) -> None:
+    assert {name: noise for name, noise in trained.stderr.items() if noise} == {}
+
+
+def test_gradients_that_are_not_averaged_are_found_out() -> None:
+    folder = own_folder("ddp-unequal")
+    lesson = folder / "ddp.ipynb"
+    text = (TEMPLATES / f"{LESSON}.ipynb").read_text()
+    old = "is_last or given.way"
+    assert text.count(old) == 1
+    lesson.write_text(text.replace(old, "given.way"))  # no_sync in every part: nobody speaks
+    run = in_a_job(lesson, folder, {**FEW, "nodes": 1}, resources=NO_GPU)
+    assert "the cell 'check' failed with AssertionError: After three steps a weight of '2 ddp, here' is " in run.log
+    no_job_is_left()
+    shutil.rmtree(folder)
+
+
+def test_a_batch_that_cannot_be_divided_is_told_before_anything_starts() -> None:
+    folder = own_folder("ddp-batch")
+    run = in_a_job(LESSON, folder, {**FEW, "batch_size": 10}, resources=NO_GPU)
+    assert "A batch of 10 images cannot be divided among 2 processes in 2 parts: use a multiple of 4." in run.log
+    no_job_is_left()
+    shutil.rmtree(folder)
