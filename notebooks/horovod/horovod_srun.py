@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sys
 import time
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
@@ -150,7 +151,7 @@ def address(variables: Mapping[str, str]) -> str:
     is the address that this node sends from.
 
     Raises:
-        LaunchError: none is known, or none but those of the node itself in a job on several nodes.
+        LaunchError: none is known.
     """
     tried = [name for name in (variables.get("SLURMD_NODENAME", ""), socket.gethostname()) if name]
     found = [*(one for name in tried for one in _addresses(name)), *_sends_from()]
@@ -158,11 +159,13 @@ def address(variables: Mapping[str, str]) -> str:
         raise LaunchError(f"no address is known for {' or '.join(tried)}: ask your administrator")
     own = [one for one in found if one.startswith("127.")]
     if len(own) == len(found) and int(variables.get("SLURM_NNODES", "1")) > 1:
-        raise LaunchError(
-            f"{' and '.join(tried)} lead to {own[0]}, which no other node can reach: ask your administrator for a name "
-            "of this node in its /etc/hosts, or in DNS, with its address in the cluster's network"
+        print(
+            f"{' and '.join(dict.fromkeys(tried))}: the only known address is {own[0]}, which nodes on another host cannot reach: if these "
+            "ranks wait for each other, ask your administrator for a name of this node with its address in the cluster",
+            file=sys.stderr,
+            flush=True,
         )
-    return next((one for one in found if one not in own), own[0] if own else "")
+    return next((one for one in found if one not in own), found[0])
 
 
 def _addresses(name: str) -> list[str]:

@@ -117,20 +117,24 @@ def test_a_node_without_an_address_is_named(srun: ModuleType, monkeypatch: pytes
         srun.address({"SLURMD_NODENAME": "gone.invalid"})
 
 
-def test_an_address_that_means_each_node_itself_is_not_announced_to_others(
-    srun: ModuleType, monkeypatch: pytest.MonkeyPatch
+def test_an_address_that_means_each_node_itself_is_announced_to_others_as_a_last_resort_only(
+    srun: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     known = {"n1": ["127.0.1.1"], "n1.cluster": ["127.0.1.1", "10.1.0.1"]}
+    step = {"SLURMD_NODENAME": "n1", "SLURM_NNODES": "2"}
     monkeypatch.setattr(srun, "_addresses", lambda name: known.get(name, []))
     monkeypatch.setattr(srun, "_sends_from", list)
     monkeypatch.setattr(srun.socket, "gethostname", lambda: "n1.cluster")
-    assert srun.address({"SLURMD_NODENAME": "n1", "SLURM_NNODES": "2"}) == "10.1.0.1"
+    assert srun.address(step) == "10.1.0.1"
     monkeypatch.setattr(srun.socket, "gethostname", lambda: "n1")
-    with pytest.raises(srun.LaunchError, match=r"n1 and n1 lead to 127\.0\.1\.1, which no other node can reach"):
-        srun.address({"SLURMD_NODENAME": "n1", "SLURM_NNODES": "2"})
-    assert srun.address({"SLURMD_NODENAME": "n1", "SLURM_NNODES": "1"}) == "127.0.1.1"
+    assert srun.address({**step, "SLURM_NNODES": "1"}) == "127.0.1.1"
+    assert capsys.readouterr().err == ""
+    assert srun.address(step) == "127.0.1.1"
+    assert capsys.readouterr().err.startswith(
+        "n1: the only known address is 127.0.1.1, which nodes on another host cannot reach"
+    )
     monkeypatch.setattr(srun, "_sends_from", lambda: ["192.168.0.7"])
-    assert srun.address({"SLURMD_NODENAME": "n1", "SLURM_NNODES": "2"}) == "192.168.0.7"
+    assert srun.address(step) == "192.168.0.7"
 
 
 def test_it_can_be_imported_before_horovod(srun: ModuleType) -> None:
