@@ -160,8 +160,9 @@ def address(variables: Mapping[str, str]) -> str:
     own = [one for one in found if one.startswith("127.")]
     if len(own) == len(found) and int(variables.get("SLURM_NNODES", "1")) > 1:
         print(
-            f"{' and '.join(dict.fromkeys(tried))}: the only known address is {own[0]}, which nodes on another host cannot reach: if these "
-            "ranks wait for each other, ask your administrator for a name of this node with its address in the cluster",
+            f"{' and '.join(dict.fromkeys(tried))}: the only known address is {own[0]}, which nodes on another host "
+            "cannot reach. If these ranks wait for each other, ask your administrator for a name of this node with its "
+            "address in the cluster",
             file=sys.stderr,
             flush=True,
         )
