@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """All tests, ring by ring: what `make test` runs. Standard library only.
 
-    tests/run.py                    every ring but notebooks_in_browser, which takes an hour alone
+    tests/run.py                    every ring but notebooks_in_browser, which takes an hour alone, and directories
     tests/run.py unit hub           only these
     tests/run.py --long faults      the fault suite in its long form (docs/howto/fault-suite.md)
     tests/run.py --long simulation  a simulated day of a thousand people
@@ -48,6 +48,7 @@ class Ring:
         usual: whether `make test` runs it; the others run when they are named.
         parts: the names of parts that run at the same time; a last pytest run, "whole", looks at what they ran.
         beside: the names of rings during which this one runs, where all of them run; else it runs in its turn.
+        packages: groups of Debian packages (deploy/demo/debs.lock) that the cluster has for it besides its own.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Ring:
     usual: bool = True
     parts: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
 
 
 RINGS = (
@@ -80,6 +82,13 @@ RINGS = (
         False,
         "the demo itself, and one full story rootless as an ordinary user",
         beside=("hub", "faults", "browser"),
+    ),
+    Ring(
+        "directories",
+        True,
+        "logins on servers of other makers: Samba's Active Directory, 389-ds, OpenID Connect, PAM; four minutes",
+        usual=False,
+        packages=("directories",),
     ),
     Ring("notebooks_in_browser", True, "every template in Chromium with its own values, about an hour", usual=False),
 )
@@ -177,15 +186,16 @@ def demo(*arguments: str, check: bool = True) -> int:
     return subprocess.run([str(DEMO), *arguments], env=environment(), cwd=CHECKOUT, check=check).returncode
 
 
-def fresh_cluster() -> None:
-    """Start the cluster with nobody's earlier choices, files or jobs in it."""
+def fresh_cluster(packages: Iterable[str] = ()) -> None:
+    """Start the cluster with nobody's earlier choices, files or jobs in it, and with these groups of packages."""
     if TEST_STATE.is_dir():
         demo("down", check=False)
         demo("clean", "--live", check=False)
     TEST_STATE.mkdir(mode=0o700, exist_ok=True)
     if not (TEST_STATE / "cm").exists():
         (TEST_STATE / "cm").symlink_to(STATE / "cm")
-    demo("up", "--with", "browser", "--port", str(free_port()), "--domain", "localhost:8000")
+    groups = [part for group in ("browser", *dict.fromkeys(packages)) for part in ("--with", group)]
+    demo("up", *groups, "--port", str(free_port()), "--domain", "localhost:8000")
 
 
 def free_port() -> int:
@@ -338,7 +348,7 @@ def run_all(
             started = time.monotonic()
             if ring.inside and not is_up:
                 title("the private cluster")
-                fresh_cluster()
+                fresh_cluster(group for one in rings for group in one.packages)
                 is_up = True
             elif not ring.inside and is_up:
                 demo("down", check=False)
@@ -394,7 +404,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="All tests, ring by ring.")
     names = [ring.name for ring in RINGS]
     parser.add_argument(
-        "rings", nargs="*", metavar="RING", help=f"lint, {', '.join(names)} (default: all but notebooks_in_browser)"
+        "rings",
+        nargs="*",
+        metavar="RING",
+        help=f"lint, {', '.join(names)} (default: all but notebooks_in_browser, directories)",
     )
     parser.add_argument("--list", action="store_true", help="only tell the rings")
     parser.add_argument(

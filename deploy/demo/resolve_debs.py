@@ -35,6 +35,18 @@ WANTED = {
     "browser": ["chromium", "fonts-dejavu-core", "fonts-liberation", "libfaketime"],  # what the tests need
     "rootless-test": ["uidmap"],
     "openmpi": ["openmpi-bin", "libopenmpi3"],
+    # Real directories and real PAM, for the ring of that name.
+    "directories": [
+        "samba-ad-dc",
+        "samba-ad-provision",
+        "samba-dsdb-modules",
+        "samba-vfs-modules",
+        "winbind",
+        "ldb-tools",
+        "389-ds-base",
+        "libpam-ldapd",
+        "libpam-oath",
+    ],
 }
 # Unpacked by themselves (deploy/environments/horovod.py), so that they need nothing of the other groups.
 APART = {"openmpi"}

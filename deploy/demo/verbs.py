@@ -219,7 +219,7 @@ def status(state: State, arguments: argparse.Namespace) -> int:
 
 def fetch(state: State, arguments: argparse.Namespace) -> int:
     """`fetch`: everything that a start would download and unpack."""
-    arguments = argparse.Namespace(**vars(arguments), port=0, bind="", no_hub=True)
+    arguments = argparse.Namespace(**vars(arguments), port=0, bind="", no_hub=True, domain=None)
     state.make()
     supervisor.prepare(state, options_of(arguments))
     return 0

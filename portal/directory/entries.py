@@ -47,8 +47,14 @@ def password_set(attributes: Attributes) -> str:
 
 
 def is_later(now: str, before: str) -> bool:
-    """Whether a password was set anew between two looks. Another server may be late: an earlier time is no change."""
-    return bool(now and before) and now.split()[0] == before.split()[0] and now > before
+    """Whether a password was set anew between two looks. Another server may be late: an earlier time is no change.
+
+    Zero is no time, it says "to be changed": Active Directory writes it into ``pwdLastSet`` when an administrator
+    resets a password, unless told otherwise, and shadow(5) has it for ``shadowLastChange``.
+    """
+    if not (now and before) or now.split()[0] != before.split()[0]:
+        return False
+    return now > before or (now != before and not now.split()[1].strip("0"))
 
 
 def _number(attributes: Attributes, name: str, default: int) -> int:

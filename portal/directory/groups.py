@@ -71,7 +71,7 @@ def groups_of(connection: Any, settings: LdapTable, person: Person) -> Groups:
     else:
         return Groups()
     if settings.primary_group and (primary := _primary(person.attributes)):
-        groups += _found(connection, settings, primary, "primary group")
+        groups += _found(connection, settings, primary, "primary group", _domain(settings))
     return groups + _nested(connection, settings, groups) if settings.nested_groups else groups
 
 
@@ -102,13 +102,22 @@ def _told(settings: LdapTable, person: Person) -> Iterator[Membership]:
         yield Membership(name, dn, "memberOf")
 
 
-def _found(connection: Any, settings: LdapTable, wanted: str, how: str) -> Groups:
-    here = search(connection, settings.group_base, wanted, [settings.group_attribute])
+def _found(connection: Any, settings: LdapTable, wanted: str, how: str, base: str = "") -> Groups:
+    """What a search finds; with a base that is wider than group_base, groups outside of that have no name."""
+    here = search(connection, base or settings.group_base, wanted, [settings.group_attribute])
     attribute = settings.group_attribute.lower()
+    is_wide = bool(base) and base != settings.group_base
     memberships = [
-        Membership(name, entry.dn, how) for entry in here.entries for name in texts(entry.attributes, attribute)
+        Membership("" if is_wide and not is_below(entry.dn, settings.group_base) else name, entry.dn, how)
+        for entry in here.entries
+        for name in texts(entry.attributes, attribute)
     ]
     return Groups(tuple(memberships), here.unfinished)
+
+
+def _domain(settings: LdapTable) -> str:
+    """Where primary groups are: Active Directory has its own, such as Domain Users, outside of the site's groups."""
+    return next((base for base in settings.user_base if is_below(settings.group_base, base)), settings.group_base)
 
 
 def _nested(connection: Any, settings: LdapTable, direct: Groups) -> Groups:

@@ -27,9 +27,18 @@ MUST_CHANGE = "it must be changed before you can log in: change it as your site 
 EXPIRED = "it has expired: change it as your site says, and log in again"
 DISABLED = "your account is disabled: ask your administrator"
 ACCOUNT_EXPIRED = "your account has expired: ask your administrator"
+NOT_NOW = "your account may not log in at this hour: ask your administrator"
+NOT_FROM_HERE = "your account may log in at certain computers only: ask your administrator"
 # The end of Active Directory's words, as Windows' error in hexadecimal digits. Of these it gives all after the right
-# password alone; 775 (locked out), 525 (no such person) and 52e (wrong password) are others.
-_OF_WINDOWS = {"532": EXPIRED, "533": DISABLED, "701": ACCOUNT_EXPIRED, "773": MUST_CHANGE}
+# password alone (seen on Samba 4.17); 775 (locked out), 525 (no such person) and 52e (wrong password) are others.
+_OF_WINDOWS = {
+    "530": NOT_NOW,
+    "531": NOT_FROM_HERE,
+    "532": EXPIRED,
+    "533": DISABLED,
+    "701": ACCOUNT_EXPIRED,
+    "773": MUST_CHANGE,
+}
 _WORDS_OF_WINDOWS = re.compile(
     r"[0-9A-F]{8}: LdapErr: DSID-[0-9A-F]+, comment: AcceptSecurityContext error, data (\w+),"
 )
@@ -99,7 +108,12 @@ def policy_error(value: bytes) -> int | None:
 
 
 def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Tag and value of each short element; what is cut off, or long, ends it."""
-    while len(data) >= 2 and data[1] < 0x80 and len(data) >= 2 + data[1]:
-        yield data[0], data[2 : 2 + data[1]]
-        data = data[2 + data[1] :]
+    """Tag and value of each element; what is cut off ends it. 389-ds writes even short lengths in the long form."""
+    while len(data) >= 2:
+        digits = data[1] - 0x80 if data[1] >= 0x80 else 0
+        start = 2 + digits
+        size = int.from_bytes(data[2:start], "big") if digits else data[1]
+        if data[1] == 0x80 or len(data) < start + size:
+            return
+        yield data[0], data[start : start + size]
+        data = data[start + size :]

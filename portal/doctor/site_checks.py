@@ -206,10 +206,11 @@ def who_left(settings: LdapTable) -> Check:
         found = "this host's name service is asked, not LDAP: who leaves a group there may stay logged in"
         return Check(what, "warning", found, "Set ldap.bind_dn and ldap.bind_password_file; see docs/howto/ldap.md.")
     account = ServiceAccount(settings)
-    faults = []
+    faults, hidden = [], []
     for server in settings.servers:
         try:
-            account.check(server)
+            if unseen := account.check(server):
+                hidden.append(f"{server}: {settings.bind_dn} does not see {unseen}")
         except SiteError as error:
             return Check(what, "failed", error.message, "Make it a file of the hub's account alone: chown, chmod 600.")
         except ServerFault as fault:
@@ -220,6 +221,12 @@ def who_left(settings: LdapTable) -> Check:
             f"{settings.bind_password_file}, and let that account read people and groups (docs/howto/ldap.md)."
         )
         return Check(what, "failed", "\n".join(faults), repair)
+    if hidden:
+        repair = (
+            "Accounts that are disabled or expired, and new passwords, are not noticed. Let that account read them:\n"
+            "make it a member of 'Pre-Windows 2000 Compatible Access', or grant it what docs/howto/ldap.md names."
+        )
+        return Check(what, "warning", "\n".join(hidden), repair)
     return Check(what, "ok", f"{settings.bind_dn} sees people{' and groups' if settings.group_base else ''}")
 
 

@@ -73,8 +73,8 @@ class ServiceAccount:
                 break  # what is known is known; the next look begins again
         return found
 
-    def check(self, server: str) -> None:
-        """Log in to one server and look for people and groups.
+    def check(self, server: str) -> str:
+        """Log in to one server and look for people and groups; answers what is hidden from this account there.
 
         Raises:
             ServerFault: the account cannot be used there, and why.
@@ -82,6 +82,23 @@ class ServiceAccount:
         """
         with self._logged_in(server, read_secret(self._settings.bind_password_file)) as connection:
             self._check_sight(connection, groups=self._settings.asks_groups)
+            return self._hidden(connection)
+
+    def _hidden(self, connection: Any) -> str:
+        """Active Directory shows its locks and times to few accounts, where it is kept as Microsoft advises."""
+        wanted, bases = self._everybody()
+
+        def shows(attribute: str) -> bool:
+            return any(sees_any(connection, base, f"(&{wanted}({attribute}=*))") for base in bases)
+
+        return "" if not shows("objectSid") or shows("userAccountControl") else "userAccountControl and pwdLastSet"
+
+    def _everybody(self) -> tuple[str, Sequence[str]]:
+        """A filter for all people, and where they are."""
+        attribute, folder = self._settings.people or ("", "")
+        if folder:
+            return f"({attribute}=*)", (folder,)
+        return persons.presence(self._settings), self._settings.user_base
 
     def _look(self, names: Sequence[str], password: str, server: str) -> dict[str, Standing]:
         with self._logged_in(server, password) as connection:
@@ -137,15 +154,14 @@ class ServiceAccount:
 
     def _check_sight(self, connection: Any, *, groups: bool) -> None:
         """An account that sees nobody, or no group with members, proves nothing."""
-        attribute, folder = self._settings.people or ("", "")
-        wanted = f"({attribute}=*)" if folder else persons.presence(self._settings)
-        for base in self._settings.user_base or (folder,):
+        wanted, bases = self._everybody()
+        for base in bases:
             if not sees_any(connection, base, wanted):
                 raise ServerFault(f"ldap.bind_dn sees nobody below {base}")
         if not groups:
             return
         if self._settings.group_by == "memberOf":
-            self._check_sight_of_member_of(connection, wanted, self._settings.user_base or (folder,))
+            self._check_sight_of_member_of(connection, wanted, bases)
             return
         direct = re.sub(r":[0-9.]+:=", "=", self._settings.group_filter)  # a rule such as IN_CHAIN compares no "*"
         members = direct.replace("{dn}", "*").replace("{username}", "*")

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from jupyterhub.auth import Authenticator
+from jupyterhub.auth import Authenticator, LocalAuthenticator
 from jupyterhub.utils import maybe_future
-from traitlets import CaselessStrEnum, List, Unicode
+from tornado import web
+from traitlets import Bool, CaselessStrEnum, List, Unicode
 
 from portal.directory.names import NameRule, login_name
 from portal.errors import DirectoryError, NotAllowed
 from portal.login.auth import Refusal
-from portal.login.system_accounts import account_of, check_account
+from portal.login.system_accounts import account_of, check_account, in_time
 
 
 class SiteRules(Authenticator):  # type: ignore[misc]
@@ -30,6 +31,7 @@ class SiteRules(Authenticator):  # type: ignore[misc]
     capitals = CaselessStrEnum(["refuse", "lower"], "refuse", help="What becomes of a name with capitals.").tag(
         config=True
     )
+    auth_refresh_strict = Bool(True, help="Tokens of who may not go on are refused, too.").tag(config=True)
     account_of = staticmethod(account_of)
 
     def normalize_username(self, username: str) -> str:
@@ -49,14 +51,46 @@ class SiteRules(Authenticator):  # type: ignore[misc]
             raise Refusal(error) from None
 
     async def refresh_user(self, user: Any, handler: Any = None, **more: Any) -> Any:
-        """What the authenticator answers of somebody who is logged in, with the UNIX name; one without it has left."""
-        answer = await maybe_future(super().refresh_user(user, handler, **more))
-        if not isinstance(answer, dict) or not answer.get("name"):
-            return answer
+        """Whether somebody who is logged in may go on: what the authenticator answers, by the rules of a login.
+
+        JupyterHub asks each ``auth_refresh_age``, and compares groups and accounts with nothing itself.
+        """
         try:
-            return {**answer, "name": await self._unix_name(str(answer["name"]))}
-        except DirectoryError as error:
-            self.log.warning("%s may not go on: %s", user.name, error.detail)
+            answer = await maybe_future(super().refresh_user(user, handler, **more))
+        except Exception as error:  # a provider that does not answer says nothing about anybody
+            self.log.warning("Nobody says whether %s may go on, so they do: %s", user.name, error)
+            return True
+        if not answer:
+            return False
+        try:
+            return await self._going_on(user, answer)
+        except (DirectoryError, web.HTTPError) as error:
+            self.log.warning("%s may not go on: %s", user.name, getattr(error, "detail", error))
+            return False
+
+    async def _going_on(self, user: Any, answer: Any) -> Any:
+        if not isinstance(answer, dict):  # nothing new is known; this host may have changed
+            check_account(user.name, await self.account_of(user.name))
+            return not isinstance(self, LocalAuthenticator) or await self._is_allowed(user.name, {})
+        model = {**answer, "name": await self._unix_name(str(answer.get("name") or user.name))}
+        if model["name"] != user.name:
+            raise NotAllowed("", detail=f"the authenticator calls them {model['name'][:80]!r} now")
+        return model if await self._is_allowed(user.name, model) else False
+
+    async def _is_allowed(self, name: str, model: dict[str, Any]) -> bool:
+        """What JupyterHub asks at a login; a name service that is silent keeps nobody out."""
+        if not await maybe_future(self.check_blocked_users(name, model)):
+            return False
+        if self.allow_all:
+            return True
+        if isinstance(self, LocalAuthenticator):  # the groups of this host: it blocks
+            return bool(await in_time(lambda: self._is_member(name, model)) is not False)
+        return bool(await maybe_future(self.check_allowed(name, model)))
+
+    def _is_member(self, name: str, model: dict[str, Any]) -> bool:
+        try:
+            return bool(self.check_allowed(name, model))
+        except KeyError:  # no account any more
             return False
 
     async def _unix_name(self, name: str) -> str:

@@ -12,11 +12,14 @@ import contextlib
 import grp
 import os
 import pwd
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from portal.errors import DirectoryUnavailable, NotAllowed
 from portal.site import Standing
+
+Answer = TypeVar("Answer")
 
 # Threads of its own: logins wait for a silent name service no longer than this, and nothing else waits for them.
 _AT_LOGINS = ThreadPoolExecutor(4, thread_name_prefix="login-accounts")
@@ -89,7 +92,12 @@ def spelling_on_host(name: str) -> str:
 
 async def account_of(name: str) -> str | None:
     """The same, in a thread; ``None``: the name service is silent."""
-    asked = asyncio.get_running_loop().run_in_executor(_AT_LOGINS, spelling_on_host, name)
+    return await in_time(lambda: spelling_on_host(name))
+
+
+async def in_time(ask: Callable[[], Answer]) -> Answer | None:
+    """What the name service answers in a thread; ``None``: it is silent."""
+    asked = asyncio.get_running_loop().run_in_executor(_AT_LOGINS, ask)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(WITHIN_S):
             return await asked

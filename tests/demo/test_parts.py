@@ -23,6 +23,7 @@ from deploy.demo import (
     requirements,
     resolve_debs,
     state_folder,
+    verbs,
 )
 from deploy.demo.console import DemoError
 from deploy.demo.requirements import Facts
@@ -89,6 +90,14 @@ def test_the_lock_pins_every_package_once_with_size_and_sum() -> None:
     names = {deb.package for deb in pinned if deb.group == "cluster"}
     assert {"slurmctld", "slapd", "libnss-ldapd", "sudo", "r-cran-irkernel"} <= names
     assert not names & {"libc6", "python3", "python3.11-minimal", "bash", "dpkg", "systemd"}
+
+
+def test_everything_is_fetched_without_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr("deploy.demo.supervisor.prepare", lambda state, options: asked.append(options.groups))
+
+    assert verbs.main(["--state", str(tmp_path / "state"), "fetch", "--with", "directories"]) == 0
+    assert asked == [("cluster", "directories")]
 
 
 def test_a_line_of_the_lock_that_is_none_is_named() -> None:

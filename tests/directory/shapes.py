@@ -87,7 +87,7 @@ def corp() -> str:
                 *(f"memberOf: {team}", sid(1105)),
             ),
             user("CN=Bob,OU=Guests", "bob", f"memberOf: {users}", f"memberOf: {admins}", f"memberOf: {LONG_GROUP}"),
-            user("CN=Mallory,OU=Guests", "mallory", f"memberOf: {forged}"),
+            user("CN=Mallory,OU=Guests", "mallory", f"memberOf: {forged}", sid(1106)),
             user("CN=Twin,OU=Staff", "twin", "mail: one@corp.example", f"memberOf: {users}"),
             user("CN=Twin,OU=Guests", "twin", "mail: other@corp.example", f"memberOf: {users}"),
             user("CN=Thief,OU=Guests", "thief", "userPrincipalName: bob@corp.example", f"memberOf: {users}"),
@@ -99,7 +99,8 @@ def corp() -> str:
             corp_group("CN=Team A,OU=Groups", f"member: {alice}", f"member: {users}", f"memberOf: {users}"),
             corp_group("CN=Cluster Users,OU=Groups", f"member: {team}", f"memberOf: {team}"),
             corp_group("CN=Cluster Admins,OU=Groups"),
-            corp_group("CN=Domain Users,OU=Groups", sid(513)),
+            folder(f"CN=Users,{CORP}"),  # where Active Directory has it, and no setting of the recipe names it
+            corp_group("CN=Domain Users,CN=Users", sid(513)),
             corp_group("CN=Cluster Users,OU=Guests"),
         ]
     )

@@ -23,6 +23,8 @@ from tests.inside import eventually
 Table = Callable[..., LdapTable]
 AD, FREEIPA, OPENLDAP, DS = "Active Directory", "FreeIPA", "OpenLDAP", "389 Directory Server"
 USERS = f"CN=Cluster Users,OU=Groups,{CORP}"
+DOMAIN_USERS = f"CN=Domain Users,CN=Users,{CORP}"
+DOMAIN_USERS_SHOWN = "cn=Domain Users,cn=Users,dc=corp,dc=example  (primary group)"
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +72,7 @@ def table(server: Slapd, authority: Authority, tmp_path: Path) -> Table:
 @pytest.mark.parametrize(
     ("heading", "typed", "name", "groups"),
     [
-        (AD, "asmith", "asmith", {"Team A", "Cluster Users", "Domain Users", USERS}),
+        (AD, "asmith", "asmith", {"Team A", "Cluster Users", USERS}),
         (OPENLDAP, "alice", "alice", {"innermost", "inner", "jupyter"}),
         (OPENLDAP, "3dlab", "3dlab", {"innermost", "inner", "jupyter", "lab"}),
         (FREEIPA, "alice", "alice", {"jupyter", "ipausers"}),
@@ -100,7 +102,7 @@ def test_a_filter_with_a_matching_rule_finds_groups_and_the_account_that_asks_is
     rule = "(&(objectClass=group)(member:2.5.13.1:={dn}))"
     settings = table(AD, group_by="search", group_filter=rule, nested_groups=False, allowed_groups=("Team A",))
 
-    assert Directory(settings).verify("asmith", "right-pw").groups == {"Team A", "Domain Users"}
+    assert Directory(settings).verify("asmith", "right-pw").groups == {"Team A"}
     ServiceAccount(settings).check(settings.servers[0])
 
 
@@ -204,6 +206,17 @@ def test_groups_are_compared_as_dns_of_any_length(table: Table) -> None:
     assert identity.admin
 
 
+def test_the_primary_group_of_active_directory_is_found_in_the_domain_and_counts_by_its_dn(table: Table) -> None:
+    settings = table(AD, allowed_groups=(DOMAIN_USERS,), admin_groups=("Domain Users",))
+
+    identity = Directory(settings).verify("mallory", "right-pw")
+
+    assert DOMAIN_USERS in identity.groups
+    assert "Domain Users" not in identity.groups  # outside of group_base anybody may call a group so
+    assert not identity.admin
+    assert ServiceAccount(settings).look(["mallory"])["mallory"].groups == identity.groups
+
+
 def test_groups_of_groups_end_where_a_circle_closes_and_are_not_asked_for_unasked(table: Table, server: Slapd) -> None:
     direct = table(OPENLDAP, nested_groups=False, primary_group=False, allowed_groups=())
 
@@ -275,7 +288,7 @@ def test_a_tried_login_shows_each_step_and_how_each_group_was_found(
         "UNIX name      asmith (sAMAccountName)",
         "password       right",
         "Team A  (memberOf)",
-        "Domain Users  (primary group)",
+        DOMAIN_USERS_SHOWN,
         "Cluster Users  (nested, level 1)",
         f"allowed        yes, by {USERS}",
         "administrator  no",
@@ -311,7 +324,7 @@ def test_without_a_password_the_entry_and_its_groups_are_shown(table: Table, mon
     code, shown = tried(table(AD), "asmith", monkeypatch)
 
     assert code == 0
-    assert "Domain Users  (primary group)" in shown
+    assert DOMAIN_USERS_SHOWN in shown
     assert "allowed        yes" in shown
     assert "password " not in shown.partition("\n\n")[0]
     assert tried(table(AD), "nobody", monkeypatch)[0] == 1

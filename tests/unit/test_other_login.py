@@ -7,10 +7,10 @@ import io
 import logging
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from jupyterhub.auth import Authenticator, DummyAuthenticator
+from jupyterhub.auth import Authenticator, DummyAuthenticator, LocalAuthenticator
 
 from portal import cli
 from portal.doctor.site_checks import other_authenticator
@@ -90,9 +90,76 @@ async def test_who_is_logged_in_keeps_the_unix_name_and_ends_without_one(said: s
     made = SiteGroupful(log=logging.getLogger("test.other"), login_domains=["corp.example"])
     made.account_of = only_alice
 
-    answer = await made.refresh_user(SimpleNamespace(name="alice", said=said))
+    answer = await made.refresh_user(SimpleNamespace(name="alice", said=said, groups=[]))
 
     assert (answer["name"] if answer else None) == name
+
+
+class Local(SiteRules, LocalAuthenticator):  # type: ignore[misc]
+    """One that asks this host for groups, as PAM's does."""
+
+    async def authenticate(self, handler: Any, data: Any = None, **more: Any) -> str:
+        return str(data["username"])
+
+    def _getpwnam(self, name: str) -> Any:
+        return SimpleNamespace(pw_gid=1)
+
+    def _getgrnam(self, name: str) -> Any:
+        return SimpleNamespace(gr_gid=7)
+
+    def _getgrouplist(self, name: str, group: int) -> list[int]:
+        return self.numbers
+
+    numbers: ClassVar[list[int]] = []
+
+
+def going_on(kind: type[SiteRules], name: str = "alice", **settings: Any) -> Any:
+    """What JupyterHub gets of somebody who is logged in."""
+    made = kind(log=logging.getLogger("test.other"), **settings)
+    made.account_of = only_alice
+    return made.refresh_user(SimpleNamespace(name=name, said=name, groups=[]))
+
+
+async def test_who_is_in_no_allowed_group_of_the_provider_any_more_has_left() -> None:
+    class Out(SiteGroupful):
+        async def refresh_user(self, user: Any, handler: Any = None, **more: Any) -> Any:
+            return await super().refresh_user(user, handler, **more)
+
+        def check_allowed(self, username: str, authentication: Any = None) -> bool:
+            return "another" in authentication["groups"]
+
+    assert await going_on(Out) is False
+    assert (await going_on(SiteGroupful))["groups"] == ["jupyter"]
+    assert await going_on(SiteGroupful, blocked_users={"alice"}) is False
+
+
+async def test_who_is_in_no_allowed_group_of_this_host_any_more_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Local, "numbers", [1, 7])
+    assert await going_on(Local, allowed_groups={"jupyter"}) is True
+    monkeypatch.setattr(Local, "numbers", [1])
+    assert await going_on(Local, allowed_groups={"jupyter"}) is False
+    assert await going_on(Local, allowed_users={"alice"}) is True
+
+
+async def test_an_account_that_this_host_has_no_more_has_left_though_the_authenticator_says_nothing() -> None:
+    assert await going_on(SiteDummy, allow_all=True) is True
+    assert await going_on(SiteDummy, "bob", allow_all=True) is False
+
+
+async def test_a_provider_that_is_silent_sends_nobody_away_and_one_with_another_name_does() -> None:
+    class Silent(Groupful):
+        async def refresh_user(self, user: Any, handler: Any = None, **more: Any) -> Any:
+            raise ConnectionRefusedError("no provider")
+
+    class Site(SiteRules, Silent):
+        pass
+
+    class Other(SiteGroupful):
+        async def _unix_name(self, name: str) -> str:
+            return "bob"
+
+    assert await going_on(Site) is True
+    assert await going_on(Other) is False
 
 
 def test_an_account_is_the_very_name_and_a_silent_name_service_keeps_nobody_out() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from traitlets.config import Config
 
-from portal.directory.entries import locked
+from portal.directory.entries import locked, password_set
 from portal.errors import DirectoryUnavailable, NotAllowed, SiteError
 from portal.hub.app import PortalHub
 from portal.login import people
@@ -255,6 +255,20 @@ def test_only_a_later_password_is_a_new_one_and_it_is_remembered(tmp_path: Path)
     assert is_new(PasswordTimes(tmp_path), "pwdChangedTime 3")
     assert json.loads((tmp_path / FILE).read_text()) == {"alice": "pwdChangedTime 3"}
     assert not is_new(PasswordTimes(tmp_path), "pwdLastSet 1")  # another directory: a new beginning
+
+
+@pytest.mark.parametrize("attribute", ["pwdLastSet", "shadowLastChange"])
+def test_a_password_that_an_administrator_has_reset_is_a_new_one_though_its_time_is_none(
+    tmp_path: Path, attribute: str
+) -> None:
+    """Zero is "must be changed at the next login", as Active Directory's own dialogue and shadow(5) write it."""
+    times = PasswordTimes(tmp_path)
+    reset = password_set({attribute.lower(): [b"0"]})
+    assert not is_new(times, password_set({attribute.lower(): [b"20000"]}))
+
+    assert is_new(times, reset)
+    assert not is_new(times, reset)
+    assert is_new(times, password_set({attribute.lower(): [b"20001"]}))
 
 
 def test_the_first_change_is_seen_where_a_directory_shows_none_before(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from portal.directory.verdicts import (
     DISABLED,
     EXPIRED,
     MUST_CHANGE,
+    NOT_FROM_HERE,
+    NOT_NOW,
     POLICY_CONTROL,
     policy_error,
     verdict,
@@ -67,6 +69,28 @@ def test_a_password_that_may_be_used_a_few_times_more_logs_in() -> None:
     assert verdict(answer(0, controls={POLICY_CONTROL: GRACE})).is_right
 
 
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (b"0\x84\0\0\0\3\x81\1\0", 0),  # recorded from 389 Directory Server 2.3.1: "password expired!"
+        (b"0\x84\0\0\0\x0c\xa0\x84\0\0\0\3\x81\1\5\x81\1\2", 2),  # with a warning before it
+        (b"0\x81\3\x81\1\2", 2),
+        (b"0\x84\0\0\0", None),
+        (b"0\x84\0\0\0\x7f\x81\1\0", None),  # cut off
+        (b"0\x80\x81\1\0", None),  # without a length, which LDAP forbids
+        (b"0\xff\x81\1\0", None),
+    ],
+)
+def test_lengths_in_their_long_form_are_read_as_389_writes_them(value: bytes, error: int | None) -> None:
+    assert policy_error(value) == error
+
+
+def test_the_expired_password_of_389_is_said_to_be_so() -> None:
+    controls = {POLICY_CONTROL: b"0\x84\0\0\0\3\x81\1\0", "2.16.840.1.113730.3.4.4": b"0"}
+
+    assert verdict(answer(49, "password expired!", controls)).trouble == EXPIRED
+
+
 def test_an_expired_password_is_said_to_be_so_and_a_locked_account_is_not() -> None:
     assert verdict(answer(49, controls={POLICY_CONTROL: PASSWORD_EXPIRED})).trouble == EXPIRED
     assert verdict(answer(49, controls={POLICY_CONTROL: LOCKED})).trouble == ""
@@ -76,7 +100,8 @@ def test_an_expired_password_is_said_to_be_so_and_a_locked_account_is_not() -> N
 @pytest.mark.parametrize(
     ("data", "trouble"),
     [("532", EXPIRED), ("533", DISABLED), ("701", ACCOUNT_EXPIRED), ("773", MUST_CHANGE)]
-    + [(data, "") for data in ("52e", "525", "775", "530", "")],
+    + [("530", NOT_NOW), ("531", NOT_FROM_HERE)]
+    + [(data, "") for data in ("52e", "525", "775", "")],
 )
 def test_of_active_directorys_sub_codes_those_after_a_right_password_are_told(data: str, trouble: str) -> None:
     found = verdict(answer(49, of_windows(data)))
