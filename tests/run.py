@@ -140,6 +140,8 @@ def set_up(rings: Sequence[Ring]) -> Beside | None:
     """
     title("set up")
     subprocess.run([PYTHON, str(CHECKOUT / "deploy/setup.py"), "--dev"], check=True)
+    if any(ring.name == "directories" for ring in rings):
+        subprocess.run([PYTHON, str(CHECKOUT / "deploy/run_module.py"), "tests.directories.fetch"], check=True)
     if not any(ring.inside or ring.name == "demo" for ring in rings):
         return None
     asked = [PYTHON, str(CHECKOUT / "deploy/setup.py"), "--print-pip"]

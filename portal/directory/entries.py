@@ -37,6 +37,11 @@ def locked(attributes: Attributes, now: datetime) -> str:
     return ""
 
 
+def is_hidden(attributes: Attributes) -> bool:
+    """Whether an entry of Active Directory, which has a SID, does not show what every account there has."""
+    return bool(attributes.get("objectsid")) and not attributes.get("useraccountcontrol")
+
+
 def password_set(attributes: Attributes) -> str:
     """When the password was set: a later time is a later text. ``""`` when the directory does not tell."""
     for name in PASSWORDS:

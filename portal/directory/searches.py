@@ -34,6 +34,7 @@ _FOUND_PART = {
 _PAGED_RESULTS = "1.2.840.113556.1.4.319"
 _RANGE = re.compile(r"([a-z][a-z0-9.-]*);range=[0-9]+-([0-9]+|\*)")  # names are in small letters here
 RANGES_MAX = 20
+_SOME = 50
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,12 @@ def sees_any(connection: ldap3.Connection, base: str, wanted: str) -> bool:
     """Whether a search finds anything at all."""
     connection.search(base, wanted, attributes=["1.1"], size_limit=1)
     return any(_entries(connection.response or ()))
+
+
+def some(connection: ldap3.Connection, base: str, wanted: str, attributes: list[str]) -> list[Attributes]:
+    """What a few of the entries show that a search finds."""
+    found = search(connection, base, wanted, attributes, size_limit=_SOME)
+    return [entry.attributes for entry in found.entries]
 
 
 def read(connection: ldap3.Connection, dn: str, attributes: list[str]) -> Entry | None:

@@ -17,7 +17,7 @@ from portal.directory import entries, persons
 from portal.directory.conversation import ServerFault, Servers
 from portal.directory.groups import groups_of
 from portal.directory.persons import Person
-from portal.directory.searches import bind, one_of, search, sees_any
+from portal.directory.searches import bind, one_of, search, sees_any, some
 from portal.errors import DirectoryUnavailable, NotAllowed
 from portal.login.secret import read_secret
 from portal.settings.ldap_table import LdapTable
@@ -85,13 +85,15 @@ class ServiceAccount:
             return self._hidden(connection)
 
     def _hidden(self, connection: Any) -> str:
-        """Active Directory shows its locks and times to few accounts, where it is kept as Microsoft advises."""
+        """Active Directory shows locks and times to few accounts, where it is kept as Microsoft advises.
+
+        Its administrators are shown to everybody, so most of some people count.
+        """
         wanted, bases = self._everybody()
-
-        def shows(attribute: str) -> bool:
-            return any(sees_any(connection, base, f"(&{wanted}({attribute}=*))") for base in bases)
-
-        return "" if not shows("objectSid") or shows("userAccountControl") else "userAccountControl and pwdLastSet"
+        asked = ["objectSid", "userAccountControl"]
+        people = [one for base in bases for one in some(connection, base, f"(&{wanted}(objectSid=*))", asked)]
+        hidden = [one for one in people if entries.is_hidden(one)]
+        return "userAccountControl and pwdLastSet" if len(hidden) > len(people) / 2 else ""
 
     def _everybody(self) -> tuple[str, Sequence[str]]:
         """A filter for all people, and where they are."""
@@ -121,7 +123,7 @@ class ServiceAccount:
 
     def _people(self, connection: Any, names: Sequence[str]) -> dict[str, Person]:
         """The entries of those who are there, by name."""
-        asked = [*entries.LOCKS, *entries.PASSWORDS, *persons.own_attributes(self._settings)]
+        asked = [*entries.LOCKS, *entries.PASSWORDS, "objectSid", *persons.own_attributes(self._settings)]
         if self._settings.user_base:
             return persons.named(connection, self._settings, names, asked)
         attribute, folder = self._settings.people or ("", "")  # portal.site takes no settings without
@@ -149,6 +151,9 @@ class ServiceAccount:
             self._log.warning("LDAP: who left: the search for the groups of %s ended with %s", name, groups.unfinished)
             return None
         names = groups.names(self._mentioned)
+        if self._settings.group_by == "memberOf" and not names and entries.is_hidden(person.attributes):
+            self._log.warning("LDAP: who left: %s does not see the groups of %s", self._settings.bind_dn, name)
+            return None
         left = "" if self._settings.allows(names) else f"in none of {', '.join(self._settings.allowed_groups)}"
         return Standing(left, groups=names, admin=self._settings.makes_admin(names), password_set=password_set)
 
@@ -170,7 +175,11 @@ class ServiceAccount:
 
     def _check_sight_of_member_of(self, connection: Any, people: str, bases: Sequence[str]) -> None:
         """The attribute that tells groups is operational in some directories, and hidden in others."""
-        if not any(sees_any(connection, base, f"(&{people}(memberOf=*))") for base in bases):
+        if not any(
+            one.get("memberof")
+            for base in bases
+            for one in some(connection, base, f"(&{people}(memberOf=*))", ["memberOf"])
+        ):
             raise ServerFault(f"ldap.bind_dn sees no memberOf below {' or '.join(bases)}")
 
 

@@ -88,12 +88,10 @@ def people() -> str:
             user("Disabled", "disabled", GUESTS, "userAccountControl: 514"),
             user("Expired", "expired", GUESTS, "userAccountControl: 512", "accountExpires: 131000000000000000"),
             user("Must", "mustchange", GUESTS, "userAccountControl: 512", "pwdLastSet: 0"),
-            user("Old", "oldpassword"),
             user("Locked", "lockedout"),
             user("Night", "atnight", GUESTS, "userAccountControl: 512", f"logonHours:: {NEVER}"),
             user("Desk", "atdesk", GUESTS, "userAccountControl: 512", "userWorkstations: DESK1"),
             user("Many", "many"),
-            policy("Old", "msDS-MaximumPasswordAge: -10000000", f"msDS-PSOAppliesTo: CN=Old,{GUESTS}"),
             policy("Locking", "msDS-LockoutThreshold: 3", f"msDS-PSOAppliesTo: CN=Locked,{GUESTS}"),
             group("Team A", alice),
             group("Cluster Users", *(f"CN={name},{GUESTS}" for name in IN_THE_GROUP), f"CN=Team A,{GROUPS}"),
@@ -110,7 +108,7 @@ def people() -> str:
 
 
 UNITS = ("Staff", "Guests", "Groups", "Services", "Crowd")
-IN_THE_GROUP = ("Bob", "Disabled", "Expired", "Must", "Old", "Locked", "Night", "Desk", "Many")
+IN_THE_GROUP = ("Bob", "Disabled", "Expired", "Must", "Locked", "Night", "Desk", "Many")
 NEVER = base64.b64encode(bytes(21)).decode()  # no hour of the week
 
 
@@ -120,8 +118,12 @@ def upn(name: str) -> tuple[str, str]:
 
 
 def crowd(number: int) -> str:
-    """Somebody who is there to be many."""
-    return user(f"Crowd{number}", f"crowd{number}", f"OU=Crowd,{CORP}")
+    """Somebody who is there to be many; the last one has a password, which costs the server a while to hash."""
+    folder = f"OU=Crowd,{CORP}"
+    if number == MANY - 1:
+        return user(f"Crowd{number}", f"crowd{number}", folder)
+    lines = ("objectClass: user", f"sAMAccountName: crowd{number}", "userAccountControl: 544")
+    return entry(f"CN=Crowd{number},{folder}", *lines)
 
 
 class DomainController:

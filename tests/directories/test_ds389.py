@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -100,7 +101,8 @@ def test_too_many_wrong_passwords_lock_and_end_no_session(settings: LdapTable) -
 
 
 def test_a_new_password_ends_the_logins_of_before(settings: LdapTable, org: Ds389, tmp_path: Path) -> None:
-    account, times = ServiceAccount(settings), PasswordTimes(tmp_path)
+    hour_ago = datetime.now(UTC) - timedelta(hours=1)
+    account, times = ServiceAccount(settings), PasswordTimes(tmp_path, lambda: hour_ago)
     assert times.new(account.look(["bob"])) == set()
 
     org.set_password("bob", OTHER_PASSWORD, own=PASSWORD)
