@@ -95,6 +95,7 @@ def corp() -> str:
             user("CN=Two,OU=Guests", "two\nsAMAccountName: zwei", f"memberOf: {users}"),
             user("CN=Case1,OU=Guests", "c1", "mail: case1@corp.example", "labeledURI: Case", f"memberOf: {users}"),
             user("CN=Case2,OU=Guests", "c2", "mail: case2@corp.example", "labeledURI: case", f"memberOf: {users}"),
+            user("CN=Hidden,OU=Guests", "hidden", sid(1107)),  # as an account sees it that may read too little
             user("CN=Digits,OU=Guests", "4711x", f"memberOf: {users}"),
             corp_group("CN=Team A,OU=Groups", f"member: {alice}", f"member: {users}", f"memberOf: {users}"),
             corp_group("CN=Cluster Users,OU=Groups", f"member: {team}", f"memberOf: {team}"),

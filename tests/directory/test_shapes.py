@@ -217,6 +217,15 @@ def test_the_primary_group_of_active_directory_is_found_in_the_domain_and_counts
     assert ServiceAccount(settings).look(["mallory"])["mallory"].groups == identity.groups
 
 
+def test_an_account_that_active_directory_hides_groups_from_sends_nobody_away_and_is_told_so(
+    table: Table, server: Slapd
+) -> None:
+    account = ServiceAccount(table(AD, primary_group=False))
+
+    assert "hidden" not in account.look(["hidden", "bob"])
+    assert account.check(server.url) == "userAccountControl and pwdLastSet"
+
+
 def test_groups_of_groups_end_where_a_circle_closes_and_are_not_asked_for_unasked(table: Table, server: Slapd) -> None:
     direct = table(OPENLDAP, nested_groups=False, primary_group=False, allowed_groups=())
 
