@@ -206,7 +206,8 @@ def who_left(settings: LdapTable) -> Check:
         found = "this host's name service is asked, not LDAP: who leaves a group there may stay logged in"
         return Check(what, "warning", found, "Set ldap.bind_dn and ldap.bind_password_file; see docs/howto/ldap.md.")
     account = ServiceAccount(settings)
-    faults, hidden = [], []
+    faults: list[str] = []
+    hidden: list[str] = []
     for server in settings.servers:
         try:
             if unseen := account.check(server):
