@@ -21,7 +21,7 @@ from portal.site import Site
 from portal.slurm import nodes
 from portal.slurm.cluster import Cluster
 from portal.slurm.jobs import count_sessions, parse_ping, ping_command, sessions_command
-from portal.slurm.runner import Runner
+from portal.slurm.runner import Runner, is_group
 
 OLDEST_SLURM = (22, 5)
 _NOT_TRUSTED = "CERTIFICATE_VERIFY_FAILED"  # OpenSSL's
@@ -114,7 +114,22 @@ async def partitions(site: Site, run: Runner) -> list[Check]:
     if not site.partitions:
         repair = f"Add a [[partition]] to the settings. Slurm has: {', '.join(known)}."
         return [Check("partitions", "failed", "the settings name none", repair)]
-    return [partition(offered, site.hours_max(offered), known) for offered in site.partitions]
+    checks = [partition(offered, site.hours_max(offered), known) for offered in site.partitions]
+    opened = [known[offered.name] for offered in site.partitions if offered.name in known]
+    return checks + [check for one in opened if (check := await unknown_groups(one))]
+
+
+async def unknown_groups(found: nodes.Partition) -> Check | None:
+    """Groups to which Slurm opens a partition, and which this host does not know: here it is seen who is offered it."""
+    names = sorted(found.allow_groups or ())
+    unknown = [name for name in names if not await is_group(name)]
+    if not unknown:
+        return None
+    whom = "nobody" if unknown == names else "none of their people"
+    is_none = "is no UNIX group of this host" if len(unknown) == 1 else "are no UNIX groups of this host"
+    said = f"Slurm opens it to {', '.join(unknown)} (AllowGroups), which {is_none}: {whom} is offered it"
+    repair = f"Make it known here, as on Slurm's own host (getent group {unknown[0]}), or correct AllowGroups."
+    return Check(f"partition {found.name}", "warning", said, repair)
 
 
 def partition(offered: PartitionTable, hours: int, known: Mapping[str, nodes.Partition]) -> Check:

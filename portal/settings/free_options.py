@@ -28,6 +28,7 @@ _KEYS = {
     "partition": "name",
     "clusters": "[cluster] slurm_conf (one portal serves one cluster)",
     "cluster": "[cluster] slurm_conf (one portal serves one cluster)",
+    "cluster-constraint": "[cluster] slurm_conf (one portal serves one cluster)",
 }
 _OURS = frozenset(
     {
@@ -47,7 +48,7 @@ def fault(option: str) -> str:
     ``sbatch`` takes any beginning of an option's name that is not ambiguous (getopt_long(3)), so a beginning of one
     that is not for the taking is refused as well.
     """
-    found = _FORM.fullmatch(option)
+    found = _FORM.fullmatch(f"--clusters={option[2:].strip()}" if option.startswith("-M") else option)
     if not found:
         return "one option of sbatch with its long name, such as '--switches=1'"
     name = found[1]

@@ -10,8 +10,9 @@ import contextlib
 import grp
 import os
 import pwd
+import re
 import signal
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
@@ -21,6 +22,9 @@ from typing import Protocol
 STARTER = "/usr/bin/env"
 STARTER_NAME = "dsportal-start"  # how its own words begin
 NOT_STARTED = (126, 127)  # its exit status for a program that may not be run, or is not there: env(1)
+# What whoever starts the portal has chosen for Slurm's commands: another cluster, some people, another form. See
+# ENVIRONMENT VARIABLES in squeue(1), sacct(1) and the others of Slurm 25.05.
+_CHOICE = re.compile(r"(SQUEUE|SINFO|SACCT|SACCTMGR|SCANCEL|SCONTROL|SBATCH)_.*|SLURM_(CLUSTERS|BITSTR_LEN|JSON|YAML)")
 NAME_WITHIN_S = 2.0  # the name service of the hub's host may be silent for a minute
 # Threads of its own: those of the event loop look up the nodes' addresses, and must not wait for this.
 _NAMES = ThreadPoolExecutor(2, thread_name_prefix="accounts")
@@ -59,7 +63,7 @@ async def run(
     env: Mapping[str, str] | None = None,
     timeout_s: float = 10,
 ) -> Result:
-    """Run ``argv`` without a shell and wait for its end.
+    """Run ``argv`` without a shell and wait for its end, without the choices that the environment makes for Slurm.
 
     Raises:
         RunError: it cannot be started, or it did not end within ``timeout_s`` (its process group is killed).
@@ -69,7 +73,7 @@ async def run(
             STARTER_NAME,
             *argv,
             executable=STARTER,
-            env=env,
+            env=without_choices(os.environ if env is None else env),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -88,6 +92,11 @@ async def run(
     if done.returncode in NOT_STARTED and done.stderr.startswith(f"{STARTER_NAME}: "):
         raise RunError(f"{argv[0]} cannot be started: {done.stderr.rpartition(': ')[2].strip()}")
     return done
+
+
+def without_choices(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which Slurm's commands answer what they are asked: all jobs of this cluster, in our columns."""
+    return {name: value for name, value in environment.items() if not _CHOICE.fullmatch(name)}
 
 
 async def _kill_group(process: asyncio.subprocess.Process) -> None:
@@ -120,7 +129,16 @@ async def uid_of(name: str) -> int | None:
 
 async def is_account(name: str) -> bool:
     """False only for a name that the name service does not know; one that is silent says nothing."""
-    asked = asyncio.get_running_loop().run_in_executor(_NAMES, pwd.getpwnam, name)
+    return await _is_known(pwd.getpwnam, name)
+
+
+async def is_group(name: str) -> bool:
+    """False only for a UNIX group that the name service does not know; one that is silent says nothing."""
+    return await _is_known(grp.getgrnam, name)
+
+
+async def _is_known(ask: Callable[[str], object], name: str) -> bool:
+    asked = asyncio.get_running_loop().run_in_executor(_NAMES, ask, name)
     with contextlib.suppress(TimeoutError):
         try:
             async with asyncio.timeout(NAME_WITHIN_S):

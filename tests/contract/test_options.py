@@ -118,7 +118,9 @@ async def test_a_whole_node_comes_with_all_its_memory(rich: Site, cluster: Clust
     await cluster.finish("alice", key, job_id)
 
 
-@pytest.mark.parametrize("option", ["--qos=vip", "--cpus-per-task=9", "--time=6000", "--nice=-5", "--partition=sxm2"])
+@pytest.mark.parametrize(
+    "option", ["--qos=vip", "--cpus-per-task=9", "--time=6000", "--nice=-5", "--partition=sxm2", "--clusters=other"]
+)
 async def test_the_launcher_holds_the_hub_to_roots_file(rich: Site, cluster: Cluster, key: str, option: str) -> None:
     made = submission(checked({"partition": "requestq", "gpus": 0, "hours": 1}, rich, ALICE), rich, key, {})
     others = [one for one in made.options if one.partition("=")[0] != option.partition("=")[0]]

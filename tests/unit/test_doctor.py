@@ -227,6 +227,27 @@ def test_a_partition_of_the_site_is_one_of_slurms_open_and_long_enough(
     assert said in f"{check.found} {check.repair}"
 
 
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [
+        ("ALL", None),
+        ("root,daemon", None),
+        ("no-such-group", "to no-such-group (AllowGroups), which is no UNIX group of this host: nobody is offered it"),
+        ("root,no-such-group", "none of their people is offered it"),
+    ],
+)
+async def test_a_partition_that_slurm_opens_to_groups_which_this_host_does_not_know_is_told(
+    site: Site, groups: str, said: str | None
+) -> None:
+    shown = PARTITIONS.replace("PartitionName=sxm2 ", f"PartitionName=sxm2 AllowGroups={groups} ")
+
+    checks = await site_checks.partitions(site, ScriptedHost(scontrol=shown))
+
+    told = [check for check in checks if "AllowGroups" in check.found]
+    assert [check.result for check in told] == (["warning"] if said else [])
+    assert not said or said in told[0].found
+
+
 async def test_a_site_without_partitions_is_told_which_there_are() -> None:
     (check,) = await site_checks.partitions(Site(), ScriptedHost(scontrol=PARTITIONS))
 

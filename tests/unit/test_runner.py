@@ -28,6 +28,20 @@ async def test_a_command_gets_its_stdin_and_answers_status_and_both_outputs() ->
     assert (done.returncode, done.stdout, done.stderr) == (3, "HELLO\n", "oops\n")
 
 
+async def test_what_a_shell_has_chosen_for_slurms_commands_is_not_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = {"SLURM_CLUSTERS": "other", "SQUEUE_USERS": "alice", "SACCT_FEDERATION": "1", "SBATCH_CLUSTERS": "all"}
+    kept = {"SLURM_CONF": "/etc/slurm/b.conf", "SLURM_TIME_FORMAT": "%s", "SLURM_JWT": "token"}
+    for name, value in {**chosen, **kept}.items():
+        monkeypatch.setenv(name, value)
+
+    for environment in (None, dict(os.environ)):
+        done = await run(["env"], env=environment)
+
+        seen = dict(line.split("=", 1) for line in done.stdout.splitlines())
+        assert seen.keys() & chosen.keys() == set()
+        assert {name: seen[name] for name in kept} == kept
+
+
 async def test_arguments_reach_the_command_as_they_are() -> None:
     hostile = "$(id) `id` ; rm -rf ~ \n'\""
 
