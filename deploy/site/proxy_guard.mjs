@@ -19,6 +19,7 @@ const HUB_BODY_MAX = 2 ** 20;
 const BIG_BODY = 2 ** 14;
 const BIG_PER_ADDRESS = 8; // requests of the hub with more than BIG_BODY, at a time
 const FORWARDED = /^(forwarded|x-forwarded-.*|x-real-ip|x-scheme|x-client-ip|true-client-ip)$/;
+const GAINSAYING = /^(forwarded|x-scheme)$/; // which JupyterHub believes before X-Forwarded-Proto
 const OVER_ITS_PLACE = [
   "service-worker-allowed",
   "cross-origin-opener-policy",
@@ -122,10 +123,13 @@ function heard(req) {
   (socket.dsportalHeard ?? socket._parent?.dsportalHeard)?.();
 }
 
+// A named proxy hands on what browsers send and it does not set: where it sets X-Forwarded-Proto, nothing says otherwise.
 function dropClaims(req) {
-  if (isTrusted(plain(req.socket.remoteAddress))) return;
+  const isNamed = isTrusted(plain(req.socket.remoteAddress));
+  if (isNamed && req.headers["x-forwarded-proto"] === undefined) return;
+  const claims = isNamed ? GAINSAYING : FORWARDED;
   for (const name of Object.keys(req.headers)) {
-    if (FORWARDED.test(name)) delete req.headers[name];
+    if (claims.test(name)) delete req.headers[name];
   }
 }
 

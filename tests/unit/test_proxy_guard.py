@@ -119,6 +119,22 @@ async def test_what_a_named_proxy_says_is_passed_on_with_its_own_address_appende
     assert heard["x-forwarded-proto"] == "https,http"
 
 
+@pytest.mark.parametrize("claim", [{"Forwarded": "for=203.0.113.7;proto=http"}, {"X-Scheme": "http"}])
+async def test_what_went_through_a_named_proxy_does_not_gainsay_it(
+    portal: Portal, upstream: str, claim: dict[str, str]
+) -> None:
+    """JupyterHub believes these before X-Forwarded-Proto, and a cookie was not Secure behind HTTPS."""
+    await routed(portal, upstream, trusted_proxies=["127.0.0.0/8"])
+
+    told = (await ask("GET", f"{portal.url}/hub/", headers={**claim, "X-Forwarded-Proto": "https"})).json()["headers"]
+    alone = (await ask("GET", f"{portal.url}/hub/", headers=claim)).json()["headers"]
+
+    ((name, value),) = claim.items()
+    assert name.lower() not in told
+    assert told["x-forwarded-proto"] == "https,http"
+    assert alone[name.lower()] == value
+
+
 @pytest.mark.parametrize("kb", [17, 90, 600])
 async def test_a_request_with_too_many_cookies_is_answered_with_a_page_that_takes_them_away(
     portal: Portal, upstream: str, kb: int
