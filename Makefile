@@ -10,7 +10,7 @@ endif
 # What reads the first lines of a command: any Python 3 does, the command itself goes on in the one that fits.
 FIRST := $(firstword $(wildcard /usr/bin/python3 /usr/libexec/platform-python) $(PYTHON) python3)
 
-.PHONY: help audit bench dist check setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-security test-directories test-notebooks test-notebooks-browser test-templates
+.PHONY: help audit bench dist check setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-security test-directories test-notebooks test-notebooks-browser test-templates test-front-doors
 
 help:
 	@echo 'make setup       the portal in .venv; PYTHON=3.13 (or a path) chooses its Python, 3.11 to 3.14'
@@ -29,6 +29,7 @@ help:
 	@echo 'make test-faults the fault suite and a simulated day, about an hour (docs/howto/fault-suite.md)'
 	@echo 'make test-security  what hostile people try, alone: the ring security of make test'
 	@echo 'make test-directories  logins on servers of other makers: Active Directory (Samba), 389-ds, OpenID Connect, PAM'
+	@echo 'make test-front-doors  nginx, Apache and Traefik before the portal, as docs/howto/reverse-proxy.md has them'
 	@echo 'make test-notebooks  every notebook template on its own kernel in a Slurm job, in long form, and a table of them'
 	@echo 'make test-notebooks-browser  the same as a person does it: in a browser, with their own values, about an hour'
 
@@ -87,6 +88,9 @@ test-security:
 
 test-directories:
 	@$(FIRST) tests/run.py directories
+
+test-front-doors:
+	@$(FIRST) tests/run.py front_doors
 
 test-notebooks:
 	@$(FIRST) tests/run.py --long notebooks

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """All tests, ring by ring: what `make test` runs. Standard library only.
 
-    tests/run.py                    every ring but notebooks_in_browser, which takes an hour alone, and directories
+    tests/run.py                    every ring but the long ones, which run when they are named
     tests/run.py unit hub           only these
     tests/run.py --long faults      the fault suite in its long form (docs/howto/fault-suite.md)
     tests/run.py --long simulation  a simulated day of a thousand people
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -48,7 +49,7 @@ class Ring:
         usual: whether `make test` runs it; the others run when they are named.
         parts: the names of parts that run at the same time; a last pytest run, "whole", looks at what they ran.
         beside: the names of rings during which this one runs, where all of them run; else it runs in its turn.
-        packages: groups of Debian packages (deploy/demo/debs.lock) that the cluster has for it besides its own.
+        packages: groups of Debian packages (deploy/demo/debs.lock) that the private cluster has for it.
     """
 
     name: str
@@ -91,6 +92,13 @@ RINGS = (
         packages=("directories",),
     ),
     Ring("notebooks_in_browser", True, "every template in Chromium with its own values, about an hour", usual=False),
+    Ring(
+        "front_doors",
+        True,
+        "nginx, Apache and Traefik before the portal, as docs/howto/reverse-proxy.md has them, in Chromium",
+        usual=False,
+        packages=("web-servers",),
+    ),
 )
 OLD_NAMES = {"templates": "notebooks_in_browser"}
 WITH_ALL_KERNELS = ("notebooks", "notebooks_in_browser")
@@ -146,6 +154,8 @@ def set_up(rings: Sequence[Ring]) -> Beside | None:
         return None
     asked = [PYTHON, str(CHECKOUT / "deploy/setup.py"), "--print-pip"]
     pip = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+    for ring in rings:
+        own_programs(ring, pip)
     where = ["--cm", str(STATE / "cm"), "--pip", pip]
     everything = any(ring.name in WITH_ALL_KERNELS for ring in rings)
     builder = [PYTHON, str(CHECKOUT / "deploy/environments/build.py"), *where]
@@ -153,6 +163,19 @@ def set_up(rings: Sequence[Ring]) -> Beside | None:
     if not everything:
         return None
     return Beside("horovod", ["nice", PYTHON, str(CHECKOUT / "deploy/environments/horovod.py"), *where])
+
+
+def own_programs(ring: Ring, pip: str) -> None:
+    """What a ring needs out of PyPI beside the portal: its ``wheels.lock``, kept below .test-artefacts."""
+    lock = CHECKOUT / "tests" / ring.name / "wheels.lock"
+    folder = ARTEFACTS / "programs" / ring.name
+    stamp = folder / "wheels.lock"
+    if not lock.exists() or (stamp.exists() and stamp.read_text() == lock.read_text()):
+        return
+    command = [PYTHON, f"{pip}/pip"] if pip.endswith(".whl") else [pip, "-m", "pip"]
+    options = ["--quiet", "--require-hashes", "--no-deps", "--only-binary=:all:", "--upgrade", "--target", str(folder)]
+    subprocess.run([*command, "install", *options, "-r", str(lock)], check=True)
+    shutil.copyfile(lock, stamp)
 
 
 class Beside:
@@ -188,16 +211,17 @@ def demo(*arguments: str, check: bool = True) -> int:
     return subprocess.run([str(DEMO), *arguments], env=environment(), cwd=CHECKOUT, check=check).returncode
 
 
-def fresh_cluster(packages: Iterable[str] = ()) -> None:
-    """Start the cluster with nobody's earlier choices, files or jobs in it, and with these groups of packages."""
+def fresh_cluster(rings: Sequence[Ring] = ()) -> None:
+    """Start the cluster with nobody's earlier choices, files or jobs in it, and with what these rings need."""
     if TEST_STATE.is_dir():
         demo("down", check=False)
         demo("clean", "--live", check=False)
     TEST_STATE.mkdir(mode=0o700, exist_ok=True)
     if not (TEST_STATE / "cm").exists():
         (TEST_STATE / "cm").symlink_to(STATE / "cm")
-    groups = [part for group in ("browser", *dict.fromkeys(packages)) for part in ("--with", group)]
-    demo("up", *groups, "--port", str(free_port()), "--domain", "localhost:8000")
+    groups = dict.fromkeys(["browser", *(group for ring in rings for group in ring.packages)])
+    wanted = [word for group in groups for word in ("--with", group)]
+    demo("up", *wanted, "--port", str(free_port()), "--domain", "localhost:8000")
 
 
 def free_port() -> int:
@@ -350,7 +374,7 @@ def run_all(
             started = time.monotonic()
             if ring.inside and not is_up:
                 title("the private cluster")
-                fresh_cluster(group for one in rings for group in one.packages)
+                fresh_cluster([one for one in rings if one.inside])
                 is_up = True
             elif not ring.inside and is_up:
                 demo("down", check=False)
@@ -406,10 +430,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="All tests, ring by ring.")
     names = [ring.name for ring in RINGS]
     parser.add_argument(
-        "rings",
-        nargs="*",
-        metavar="RING",
-        help=f"lint, {', '.join(names)} (default: all but notebooks_in_browser, directories)",
+        "rings", nargs="*", metavar="RING", help=f"lint, {', '.join(names)} (default: all but the long ones)"
     )
     parser.add_argument("--list", action="store_true", help="only tell the rings")
     parser.add_argument(

@@ -1,8 +1,8 @@
 """The lock of the demo's Debian packages: ``debs.lock``, one package a line, read and written here.
 
 A line is ``group package version architecture bytes sha256``. The groups: ``cluster`` (what runs the private
-cluster), ``browser`` and ``rootless-test`` (what only the tests need), ``openmpi`` (what Horovod is built with:
-whole by itself, so some of its packages are in another group too), ``directories`` (real directory servers).
+cluster), ``browser``, ``rootless-test`` and ``web-servers`` (what only the tests need), ``openmpi`` (what Horovod is
+built with: whole by itself, so some of its packages are in another group too), ``directories`` (real directory servers).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LOCK = Path(__file__).with_name("debs.lock")
-GROUPS = ("cluster", "browser", "rootless-test", "openmpi", "directories")
+GROUPS = ("cluster", "browser", "rootless-test", "web-servers", "openmpi", "directories")
 
 
 @dataclass(frozen=True)

