@@ -191,7 +191,7 @@ def is_well(person: Person) -> bool:
 def test_the_documented_restore_brings_sessions_back(hub: FaultHub, alice: Person, row: Row, tmp_path: Path) -> None:
     row.fault, row.done = "database destroyed", "restored by the commands of docs/howto/backup.md, a session runs"
     job_id = alice.start(gpus="0")
-    back_up, restore = console_blocks(CHECKOUT / "docs" / "howto" / "backup.md")
+    back_up, restore, _all_of_it = console_blocks(CHECKOUT / "docs" / "howto" / "backup.md")
     backups = FOLDER.with_name("test-backups")
     shutil.rmtree(backups, ignore_errors=True)
     follow(back_up, hub, backups)
@@ -206,6 +206,27 @@ def test_the_documented_restore_brings_sessions_back(hub: FaultHub, alice: Perso
 
     row.seconds, row.lost = time.monotonic() - began, int(jobs_of("alice") != [job_id])
     row.seen = "stop, copy, start; the session of before the backup is there"
+    assert row.lost == 0
+    assert row.seconds <= RESTORED_WITHIN_S
+
+
+def test_the_documented_restore_of_all_of_it_brings_sessions_back(hub: FaultHub, alice: Person, row: Row) -> None:
+    row.fault, row.done = "state folder lost", "restored by the commands of docs/howto/backup.md, a session runs"
+    job_id = alice.start(gpus="0")
+    back_up, _restore, all_of_it = console_blocks(CHECKOUT / "docs" / "howto" / "backup.md")
+    backups = FOLDER.with_name("test-backups")
+    shutil.rmtree(backups, ignore_errors=True)
+    follow(back_up, hub, backups)
+    hub.stop()
+    shutil.rmtree(hub.state)
+
+    began = time.monotonic()
+    follow(all_of_it, hub, backups)
+    hub.start()
+    eventually(lambda: is_well(alice), "the session is there again", within_s=60)
+
+    row.seconds, row.lost = time.monotonic() - began, int(jobs_of("alice") != [job_id])
+    row.seen = "the folder is made out of the backup; its session is there"
     assert row.lost == 0
     assert row.seconds <= RESTORED_WITHIN_S
 
