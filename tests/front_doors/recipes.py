@@ -103,6 +103,10 @@ def nginx(below: str) -> Door:
         text = put_in_place(text, block("nginx", 1, section), "location / {")
     for folder in ("/var/lib/nginx", "/var/log/nginx"):
         Path(folder).mkdir(parents=True, exist_ok=True)
+    own = Path("/etc/nginx/nginx.conf")
+    written = re.sub(r"^\s*worker_(connections|rlimit_nofile) .*\n", "", own.read_text(), flags=re.MULTILINE)
+    limit, connections = block("nginx", 2, section), block("nginx", 3, section)
+    own.write_text(limit + written.replace("events {\n", "events {\n" + connections))
     files = {Path("/etc/nginx/conf.d/portal.conf"): text}
     log = Path("/var/log/nginx/test.log")
     return Door("nginx", files, (("nginx", "-t"),), ("nginx", "-g", "daemon off;"), log)
@@ -125,7 +129,7 @@ def apache(below: str) -> Door:
     (enable,) = re.findall(r"`(a2enmod [a-z_ ]+)`", PAGE.read_text())
     (site,) = re.findall(r"`(a2ensite [a-z]+)`", PAGE.read_text())
     usual = ("a2enmod", "-q", "mpm_event", "authz_core", "mime", "dir")  # some of those of the package
-    files = {Path("/etc/apache2/sites-available/portal.conf"): text}
+    files = {Path("/etc/apache2/sites-available/portal.conf"): block("apache", 2, section) + text}
     prepare = (usual, tuple(enable.split()), tuple(site.split()), ("apache2ctl", "configtest"))
     return Door("Apache", files, prepare, ("apache2ctl", "-D", "FOREGROUND"), Path("/var/log/apache2/test.log"))
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
+from tornado.httpclient import HTTPRequest
+from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 from tests.browser.portal_page import log_in_as
 from tests.front_doors.conftest import Front
@@ -18,6 +22,8 @@ from tests.inside import eventually, home
 LAB_DEADLINE_MS = 90_000
 BIG_BYTES = 200 * 2**20
 BIG_DEADLINE_S = 300
+SOCKETS = 800  # more than nginx and Apache of Debian hand on without the page's lines for many people
+AT_A_TIME = 20
 ELSEWHERE = "127.0.0.5"  # a browser at another address
 NOT_TRUSTED = "127.0.0.9"  # who asks the portal itself, past the server that it trusts
 CLAIMS = {"X-Forwarded-For": "203.0.113.7", "X-Real-IP": "203.0.113.7", "Forwarded": "for=203.0.113.7;proto=http"}
@@ -104,6 +110,38 @@ def test_a_file_of_200_mb_comes_down(page: Page, front: Front, tmp_path: Path) -
 
     assert saved.stat().st_size == BIG_BYTES
     assert digest(saved) == digest(home("alice") / "big.bin")
+
+
+def test_the_next_page_is_answered_while_many_people_have_their_web_sockets(
+    front: Front, context: BrowserContext
+) -> None:
+    url = f"{front.session}/api/events/subscribe".replace("https:", "wss:")
+    cookies = "; ".join(f"{one['name']}={one['value']}" for one in context.cookies(f"{front.session}/"))
+
+    with ThreadPoolExecutor(1) as beside:  # the browser's driver has this thread's loop
+        status = beside.submit(lambda: asyncio.run(answer_beside(front, url, cookies))).result()
+
+    assert status == 200
+
+
+async def answer_beside(front: Front, url: str, cookies: str) -> int:
+    """What the next page is answered with while web sockets to the session are open."""
+    held: list[WebSocketClientConnection] = []
+    try:
+        while len(held) < SOCKETS:
+            asked = [HTTPRequest(url, headers={"Cookie": cookies}, ssl_options=trusted()) for _ in range(AT_A_TIME)]
+            held += await asyncio.gather(*(websocket_connect(one) for one in asked))
+        async with httpx.AsyncClient(verify=trusted(), trust_env=False, timeout=20) as next_one:
+            return (await next_one.get(f"{front.address}hub/login")).status_code
+    finally:
+        await asyncio.gather(*(closed(one) for one in held))
+
+
+async def closed(socket: WebSocketClientConnection) -> None:
+    """Close a web socket and wait until the other side has, too."""
+    socket.close()
+    while await socket.read_message() is not None:
+        pass
 
 
 def test_a_name_with_a_slash_or_a_percent_sign_in_it_arrives_as_it_was_sent(front: Front) -> None:

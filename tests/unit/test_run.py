@@ -203,7 +203,7 @@ def test_a_ring_with_a_lock_of_its_own_gets_its_programs_once(monkeypatch: pytes
         started.append(argv)
         folder.mkdir(parents=True, exist_ok=True)
 
-    monkeypatch.setattr(run.subprocess, "run", pip)
+    monkeypatch.setattr("tests.run.subprocess.run", pip)
     for ring in ("doors", "doors", "unit"):
         run.own_programs(run.Ring(ring, True, ""), "/usr/bin/python3")
 
