@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import getpass
+import logging
 import os
 import secrets
 import sys
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from portal import __version__, data
+from portal import __version__, data, journal
 from portal.commands import database_commands, ldap_commands, state_commands
 from portal.errors import PortalError
 from portal.hub import database, state_place, variables
@@ -31,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(arguments.command(arguments))
     except PortalError as error:
-        print(error.message, file=sys.stderr)
+        journal.tell(error.message)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -135,10 +136,10 @@ def _up(arguments: argparse.Namespace) -> int:
 
 def _warn_without_https(site: Site) -> None:
     if not site.portal.certificate:
-        print(
+        journal.tell(
             "portal: no certificate is set (portal.certificate, portal.key): passwords cross the network in clear "
             "text unless something in front of the portal does HTTPS.",
-            file=sys.stderr,
+            logging.WARNING,
         )
 
 
@@ -149,7 +150,7 @@ def _warn_of_loose_code(site: Site) -> None:
     with contextlib.suppress(OSError):
         for check in host_checks.launcher(site):
             if check.result != "ok":
-                print(f"portal: {check.found}. `portal doctor` says what to do.", file=sys.stderr)
+                journal.tell(f"portal: {check.found}. `portal doctor` says what to do.", logging.WARNING)
 
 
 def _refuse_taken_ports(site: Site) -> None:

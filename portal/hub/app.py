@@ -18,6 +18,7 @@ from tornado.escape import json_encode, url_escape
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from traitlets import Bool, Float, Unicode, default
 
+from portal import journal
 from portal.administration import again, enter, role
 from portal.errors import SiteError
 from portal.guard import intake, pages
@@ -60,8 +61,9 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             self.exit(1)
 
     def init_logging(self) -> None:
-        """What the portal's own modules say goes where JupyterHub's words go."""
+        """What the portal's own modules say goes where JupyterHub's words go; the journal is told their levels."""
         super().init_logging()
+        journal.mark(self.log)
         logging.getLogger("portal").parent = self.log
 
     @cached_property

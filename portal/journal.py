@@ -1,0 +1,51 @@
+"""The levels of log lines, for systemd's journal: it reads them off the beginning of each line (sd-daemon(3))."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+STDERR = 2
+# syslog's numbers, the gravest first: each from that level of Python's on
+LEVELS = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
+DEBUG = 7
+
+
+def is_there() -> bool:
+    """Whether standard error goes to the journal: systemd names its file, since it may have been redirected since."""
+    try:
+        there = os.fstat(STDERR)
+    except OSError:
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{there.st_dev}:{there.st_ino}"
+
+
+def marked(words: str, level: int) -> str:
+    """Words with their level before each line: the journal takes a line for an entry."""
+    start = f"<{next((number for least, number in LEVELS if level >= least), DEBUG)}>"
+    return start + words.replace("\n", f"\n{start}")
+
+
+def tell(words: str, level: int = logging.ERROR) -> None:
+    """Print words to standard error, with their level where that is the journal."""
+    print(marked(words, level) if is_there() else words, file=sys.stderr)
+
+
+class JournalFormatter(logging.Formatter):
+    """Another formatter's words, with the level of the record."""
+
+    def __init__(self, words: logging.Formatter) -> None:
+        super().__init__()
+        self._words = words
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record's lines."""
+        return marked(self._words.format(record), record.levelno)
+
+
+def mark(logger: logging.Logger) -> None:
+    """Where standard error is the journal: have what a logger writes there begin with its level."""
+    for handler in logger.handlers if is_there() else []:
+        if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr and handler.formatter:
+            handler.setFormatter(JournalFormatter(handler.formatter))
