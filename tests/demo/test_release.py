@@ -36,11 +36,12 @@ def tree(root: Path) -> dict[str, float]:
 
 
 def test_a_dry_run_says_every_step_and_changes_nothing(release: Path, tmp_path: Path) -> None:
-    done = install(release, tmp_path, "--dry-run", "--people", "staff")
+    done = install(release, tmp_path, "--dry-run", "--people", "hpcusers")
 
     assert done.returncode == 0, done.stderr
-    for words in ("would make", "current at", "site.toml", "for the group staff", "dsportal-proxy.service"):
+    for words in ("would make", "current at", "site.toml", "for the group hpcusers", "dsportal-proxy.service"):
         assert words in done.stdout
+    assert "NOTE: " not in done.stdout, "who named the group is not told to name it"
     assert not tree(tmp_path)
 
 
@@ -49,7 +50,9 @@ def test_it_installs_goes_back_and_leaves_what_is_the_sites(release: Path, tmp_p
     assert first.returncode == 0, first.stderr
     place = tmp_path / "srv/portal"
     ours = (release / "VERSION").read_text().strip()
-    said = subprocess.run([place / "bin/python", "-m", "portal.cli", "--version"], capture_output=True, text=True)
+    said = subprocess.run(
+        [place / "bin/portal", "--version"], cwd="/", capture_output=True, text=True
+    )  # not this checkout
     assert said.stdout == f"portal {ours}\n", said.stderr
     proxy = ["share/dsportal/proxy/node_modules/configurable-http-proxy/bin/configurable-http-proxy"]
     assert [name for name in proxy if not (place / "current" / name).is_file()] == []
