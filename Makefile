@@ -10,7 +10,7 @@ endif
 # What reads the first lines of a command: any Python 3 does, the command itself goes on in the one that fits.
 FIRST := $(firstword $(wildcard /usr/bin/python3 /usr/libexec/platform-python) $(PYTHON) python3)
 
-.PHONY: help audit bench dist check setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-security test-directories test-notebooks test-notebooks-browser test-templates test-front-doors
+.PHONY: help audit bench dist check setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-security test-directories test-notebooks test-notebooks-browser test-templates test-front-doors test-systems
 
 help:
 	@echo 'make setup       the portal in .venv; PYTHON=3.13 (or a path) chooses its Python, 3.11 to 3.14'
@@ -31,6 +31,7 @@ help:
 	@echo 'make test-directories  logins on servers of other makers: Active Directory (Samba), 389-ds, OpenID Connect, PAM'
 	@echo 'make test-front-doors  nginx, Apache and Traefik before the portal, as docs/howto/reverse-proxy.md has them'
 	@echo 'make test-notebooks  every notebook template on its own kernel in a Slurm job, in long form, and a table of them'
+	@echo 'make test-systems  the installation guide to the letter on bare Debian 12 and 13, under a real systemd; needs root'
 	@echo 'make test-notebooks-browser  the same as a person does it: in a browser, with their own values, about an hour'
 
 setup:
@@ -97,6 +98,9 @@ test-notebooks:
 
 test-notebooks-browser:
 	@$(FIRST) tests/run.py notebooks_in_browser
+
+test-systems:
+	@$(FIRST) tests/run.py systems
 
 test-templates:
 	@$(FIRST) tests/run.py templates

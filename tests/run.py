@@ -99,6 +99,7 @@ RINGS = (
         usual=False,
         packages=("web-servers",),
     ),
+    Ring("systems", False, "the guide to the letter on bare Debian 12 and 13, under a real systemd", usual=False),
 )
 OLD_NAMES = {"templates": "notebooks_in_browser"}
 WITH_ALL_KERNELS = ("notebooks", "notebooks_in_browser")

@@ -2,7 +2,8 @@
 
 A line is ``group package version architecture bytes sha256``. The groups: ``cluster`` (what runs the private
 cluster), ``browser``, ``rootless-test`` and ``web-servers`` (what only the tests need), ``openmpi`` (what Horovod is
-built with: whole by itself, so some of its packages are in another group too), ``directories`` (real directory servers).
+built with: whole by itself, so some of its packages are in another group too), ``directories`` (real directory servers),
+``systems`` (what makes bare roots: tests/systems).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LOCK = Path(__file__).with_name("debs.lock")
-GROUPS = ("cluster", "browser", "rootless-test", "web-servers", "openmpi", "directories")
+GROUPS = ("cluster", "browser", "rootless-test", "web-servers", "openmpi", "directories", "systems")
 
 
 @dataclass(frozen=True)

@@ -48,11 +48,13 @@ WANTED = {
         "libpam-ldapd",
         "libpam-oath",
     ],
+    "systems": [],
 }
 # Unpacked by themselves (deploy/environments/horovod.py), so that they need nothing of the other groups.
 APART = {"openmpi"}
-# Taken without what they depend on: the headers, of which a build needs neither a Fortran nor a second C compiler.
-ALONE = {"openmpi": ["libopenmpi-dev"]}
+# Taken without what they depend on: the headers, of which a build needs neither a Fortran nor a second C compiler;
+# mmdebstrap is a Perl program beside the host's own apt.
+ALONE = {"openmpi": ["libopenmpi-dev"], "systems": ["mmdebstrap"]}
 # On every host that can start the demo: what Debian requires, the apt and the Python that run it, and the C library.
 HOST = ["apt", "dpkg", "libc6", "python3", "python3-minimal", "usr-is-merged"]
 HEADER = """\
@@ -71,7 +73,7 @@ def write_lock(folder: Path) -> None:
     taken = set(host)
     lines = []
     for group, wanted in WANTED.items():
-        chosen = resolved(apt, wanted)
+        chosen = resolved(apt, wanted) if wanted else set()
         whole = closure(wanted, {name: known[name] for name in chosen & known.keys()})
         needed = sorted(whole - (host if group in APART else taken) | set(ALONE.get(group, ())))
         lines += [deb_of(group, known[name]).line for name in needed]

@@ -2,6 +2,7 @@
 
     make_dist.py                      dist/dsportal-VERSION-MACHINE.tar.gz, for CPython 3.11 to 3.14
     make_dist.py --pythons 3.13       for one Python, smaller
+    make_dist.py --to DIR             the tarball there
     make_dist.py --folder DIR         the unpacked folder alone
 
 The same commit gives the same tarball: names are sorted, times are the commit's, owners are root.
@@ -152,8 +153,8 @@ def commit_time() -> int:
     return int(done.stdout.strip() or 0)
 
 
-def run(pythons: Sequence[str], folder: Path | None) -> None:
-    """Make the folder, and the tarball unless only the folder was asked for."""
+def run(pythons: Sequence[str], folder: Path | None, to: Path) -> None:
+    """Make the folder, or the tarball in the folder ``to``."""
     if not (VENV / ".stamps" / "portal").is_file():
         raise BuildError("the portal's environment is missing: run 'make setup' first")
     if folder:
@@ -163,7 +164,7 @@ def run(pythons: Sequence[str], folder: Path | None) -> None:
         sign(folder)
         return
     name = f"dsportal-{version()}-{platform.machine()}"
-    target = CHECKOUT / "dist" / f"{name}.tar.gz"
+    target = to / f"{name}.tar.gz"
     target.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as place:
         whole = Path(place) / name
@@ -174,7 +175,8 @@ def run(pythons: Sequence[str], folder: Path | None) -> None:
     with target.open("rb") as file:
         total = hashlib.file_digest(file, "sha256").hexdigest()
     target.with_name(f"{target.name}.sha256").write_text(f"{total}  {target.name}\n")
-    say(f"{target.relative_to(CHECKOUT)}: {target.stat().st_size >> 20} MB, for Python {', '.join(pythons)}\n  {total}")
+    size = f"{target.stat().st_size >> 20} MB"
+    say(f"{os.path.relpath(target, CHECKOUT)}: {size}, for Python {', '.join(pythons)}\n  {total}")
 
 
 def main() -> int:
@@ -182,10 +184,11 @@ def main() -> int:
     os.umask(0o022)
     parser = argparse.ArgumentParser(prog="make_dist.py", description="Make the release tarball.")
     parser.add_argument("--pythons", nargs="+", choices=PYTHONS, default=PYTHONS, metavar="3.N", help="3.11 to 3.14")
+    parser.add_argument("--to", type=Path, default=CHECKOUT / "dist", help="where the tarball comes (default: dist)")
     parser.add_argument("--folder", type=Path, help="only the unpacked folder, here")
     options = parser.parse_args()
     try:
-        run(options.pythons, options.folder and options.folder.resolve())
+        run(options.pythons, options.folder and options.folder.resolve(), options.to.resolve())
     except (BuildError, DemoError) as error:
         print(f"dist: {error}", file=sys.stderr)
         return 1
