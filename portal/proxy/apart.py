@@ -89,9 +89,18 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
             return "another version of the portal started it"
         if changed := changes(running.parts, plan.parts):
             return f"changed: {', '.join(changed)}"
+        await self._listens_soon(running)
         if not await self._answers():
             return f"it does not take our token at {self.api_url}, or browsers do not reach it at {self.public_url}"
         return ""
+
+    async def _listens_soon(self, running: RunningProxy) -> None:
+        """Give a proxy that its service has just started, after a crash, the time that one of ours has."""
+        while running.lives and proxy_process.age_s(running.began) < UP_WITHIN_S:
+            with contextlib.suppress(OSError):
+                await Server.from_url(self.api_url).wait_up(STEP_S)
+                return
+            await asyncio.sleep(STEP_S)
 
     async def _replace(self, running: RunningProxy | None, reason: str, plan: ProxyPlan) -> None:
         if running:

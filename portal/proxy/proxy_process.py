@@ -91,6 +91,12 @@ def began(pid: int) -> str:
     return "" if fields[0] in "ZX" else fields[19]
 
 
+def age_s(process_began: str) -> float:
+    """How many seconds ago a process started, by its moment (:func:`began`)."""
+    up_s = float(Path("/proc/uptime").read_text().split()[0])
+    return up_s - int(process_began) / os.sysconf("SC_CLK_TCK")
+
+
 def plan_of(state: Path) -> ProxyPlan | None:
     """The plan in a state folder; ``None`` when no hub has made one yet."""
     try:

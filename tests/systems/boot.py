@@ -64,6 +64,9 @@ def main(arguments: list[str]) -> None:
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
     new = make_root(Path(root), Path(folder))
     (new / "etc/hostname").write_text(f"{name}\n")
+    short = new / "etc/systemd/system.conf.d/short.conf"  # slurmstepd waits for its job when the host goes down
+    short.parent.mkdir(exist_ok=True)
+    short.write_text("[Manager]\nDefaultTimeoutStopSec=10s\n")
     pivot(new)
     # "container" tells systemd that there is no hardware to look after.
     os.execve(SYSTEMD, [SYSTEMD, "--system"], {"container": "dsportal", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})  # noqa: S606

@@ -186,6 +186,30 @@ async def test_a_proxy_that_died_is_started_again_and_gets_all_routes(portal: Po
     assert hub.running.pid != first
 
 
+async def test_a_proxy_that_its_service_has_just_started_is_given_the_time_to_listen(
+    portal: Portal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proxy, "SERVICE_UP_WITHIN_S", 5)
+    hub = portal.hub(by_service=True)
+    hub.restore_routes = hub.get_all_routes
+    hub._write_pages()
+    proxy_process.write_plan(portal.state, hub._plan())
+    with proxy_process.start_apart(portal.state) as first:
+        assert await started(hub) == first.pid
+        os.kill(first.pid, 9)
+    with proxy_process.start_apart(portal.state) as second:
+        await asyncio.to_thread(until, lambda: proxy_process.running_in(portal.state))
+        os.kill(second.pid, signal.SIGSTOP)  # it is there and does not listen
+        asyncio.get_running_loop().call_later(0.5, os.kill, second.pid, signal.SIGCONT)
+
+        await hub.check_running()
+
+        assert hub.running
+        assert hub.running.pid == second.pid
+        assert hub.running.lives, "it was not ended for being young"
+        portal.end()
+
+
 async def test_a_service_that_runs_no_proxy_is_told_in_words(portal: Portal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy, "SERVICE_UP_WITHIN_S", 0.1)
 
