@@ -38,7 +38,7 @@ CHECKS = (
     "proxy_headers.mjs",
     "proxy_guard.mjs",
 )  # without them the proxy does not start
-PRELOADED = ("proxy_error_page.mjs", *CHECKS)
+PRELOADED = ("proxy_journal.mjs", "proxy_error_page.mjs", *CHECKS)
 UP_WITHIN_S = 15.0
 SERVICE_UP_WITHIN_S = 30.0  # the service manager may wait a moment between two starts
 ASK_TIMEOUT_S = 5.0

@@ -67,6 +67,13 @@ def test_the_page_leads_to_a_doctor_without_a_failure(doctor: str) -> None:
     assert doctor.splitlines()[-1].endswith(" 0 failed"), doctor
 
 
+def test_a_second_run_of_the_install_has_nothing_to_do(host: Machine, doctor: str) -> None:
+    said = host.sh("cd /usr/local/src/dsportal-*/\n./install --dry-run")
+
+    assert "would " not in said
+    assert "/etc/dsportal/site.toml stays as it is" in said
+
+
 def test_a_kernel_of_the_sites_modules_runs_as_the_person_in_a_job_of_slurm(host: Machine, alice: Browser) -> None:
     said = alice.ask("run", "import os, getpass; print(6 * 7, os.environ['SITE_PYTHON'], getpass.getuser())")
 
@@ -137,9 +144,9 @@ def test_the_journal_has_hub_and_proxy_with_their_levels_and_no_secret(host: Mac
     assert {entry["_SYSTEMD_UNIT"] for entry in entries} >= {"dsportal.service", "dsportal-proxy.service"}
     assert "alice-demo" not in said
     assert next(entry["PRIORITY"] for entry in entries if "Running JupyterHub version" in entry["MESSAGE"]) == "6"
-    assert [entry["PRIORITY"] for entry in entries if entry["MESSAGE"].endswith("has ended")] == ["3"], (
-        "the killed proxy"
-    )
+    assert [entry["PRIORITY"] for entry in entries if entry["MESSAGE"].endswith("has ended")] == ["3"], "the proxy"
+    assert {entry["PRIORITY"] for entry in entries if "[ConfigProxy] info: " in entry["MESSAGE"]} == {"6"}, "no colours"
+    assert "is replaced, connections end once" not in said
 
 
 def test_both_units_stop_in_order_and_the_session_lives_on(host: Machine, alice: Browser) -> None:

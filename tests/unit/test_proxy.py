@@ -210,6 +210,28 @@ async def test_a_proxy_that_its_service_has_just_started_is_given_the_time_to_li
         portal.end()
 
 
+@pytest.mark.parametrize(("is_journal", "start"), [(True, "<6>20"), (False, "20")])
+def test_the_proxys_lines_have_level_and_no_colours_in_the_journal(
+    portal: Portal, is_journal: bool, start: str
+) -> None:
+    plan = portal.hub()._plan()
+    reading, writing = os.pipe()
+    there = os.fstat(writing)
+    stream = f"{there.st_dev}:{there.st_ino}" if is_journal else "1:2"
+    with (
+        os.fdopen(reading) as pipe,
+        subprocess.Popen(
+            plan.argv, stdout=writing, env={**os.environ, **plan.environment, "JOURNAL_STREAM": stream}
+        ) as started_proxy,
+    ):
+        os.close(writing)
+        line = pipe.readline()
+        started_proxy.terminate()
+
+    assert line.startswith(start), line
+    assert ("[ConfigProxy] info: Proxying" in line, "\x1b" in line) == (is_journal, not is_journal)
+
+
 async def test_a_service_that_runs_no_proxy_is_told_in_words(portal: Portal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy, "SERVICE_UP_WITHIN_S", 0.1)
 
