@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """All tests, ring by ring: what `make test` runs. Standard library only.
 
-    tests/run.py                    every ring but the long ones, which run when they are named
+    tests/run.py                    every ring but those that run when they are named (--list tells which)
     tests/run.py unit hub           only these
     tests/run.py --long faults      the fault suite in its long form (docs/howto/fault-suite.md)
     tests/run.py --long simulation  a simulated day of a thousand people
@@ -430,9 +430,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the rings that were named; all of them when none was."""
     parser = argparse.ArgumentParser(description="All tests, ring by ring.")
     names = [ring.name for ring in RINGS]
-    parser.add_argument(
-        "rings", nargs="*", metavar="RING", help=f"lint, {', '.join(names)} (default: all but the long ones)"
-    )
+    named = ", ".join(ring.name for ring in RINGS if not ring.usual)
+    parser.add_argument("rings", nargs="*", metavar="RING", help=f"lint, {', '.join(names)} (default: all but {named})")
     parser.add_argument("--list", action="store_true", help="only tell the rings")
     parser.add_argument(
         "--long",
@@ -448,7 +447,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if ring not in ("lint", *names):
             parser.error(f"{ring!r} is no ring; there are lint, {', '.join(names)}")
     if options.list:
-        print("\n".join(f"{r.name:<20} {'inside' if r.inside else 'host':<8} {r.what}" for r in RINGS))
+        print(
+            "\n".join(
+                f"{r.name:<20} {'inside' if r.inside else 'host':<8} {r.what}{'' if r.usual else ' (when named)'}"
+                for r in RINGS
+            )
+        )
         return 0
     if options.long:
         os.environ |= {"DSPORTAL_FAULTS": "long", "DSPORTAL_NOTEBOOKS": "long"}
