@@ -22,6 +22,7 @@ ON_DISK = "find /etc /opt /usr /var /home -xdev | sort"
 OTHERS = (
     "/var/log",
     "/var/cache",
+    "/var/lib/munge",
     "/var/lib/slurm",
     "/var/lib/systemd",
     "/var/lib/ldap-site",
