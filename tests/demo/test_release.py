@@ -41,7 +41,7 @@ def test_a_dry_run_says_every_step_and_changes_nothing(release: Path, tmp_path: 
     assert done.returncode == 0, done.stderr
     for words in ("would make", "current at", "site.toml", "for the group hpcusers", "dsportal-proxy.service"):
         assert words in done.stdout
-    assert "NOTE: " not in done.stdout, "who named the group is not told to name it"
+    assert "names yours" not in done.stdout, "who named the group is not told to name it"
     assert not tree(tmp_path)
 
 
