@@ -8,6 +8,9 @@
     tests/run.py --long notebooks   whole lessons on every kernel that they are made for, and each launcher of Horovod
     tests/run.py --list             their names and what they need
 
+With DSPORTAL_DEBIAN=13 they run on that Debian, its Slurm, its slapd and its Python, whatever this machine is: a whole
+system out of packages (`make test-debian13`; docs/howto/systems.md). Without names those that meet the system then.
+
 Rings marked "inside" run in the private cluster (deploy/demo), which is started once for all of them; the root
 variant where this runs as root, the rootless one elsewhere. Each ring is one pytest run; its results are kept
 below .test-artefacts. The ten slowest tests and the minutes of each ring end a run; its last line counts all tests.
@@ -29,16 +32,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-BIN = CHECKOUT / ".venv" / "bin"
+DEBIAN = os.environ.get("DSPORTAL_DEBIAN", "")  # a release that is not this machine's; "" = this machine's
+VENV = CHECKOUT / (f".venv-debian{DEBIAN}" if DEBIAN else ".venv")
+BIN = VENV / "bin"
 DEMO = CHECKOUT / "deploy" / "demo" / "demo"
 STATE = Path(os.environ.get("DSPORTAL_DEMO") or CHECKOUT / ".demo").resolve()
-TEST_STATE = STATE.with_name(f"{STATE.name}-test")  # a demo that somebody uses meanwhile is left alone
+TEST_STATE = STATE.with_name(
+    f"{STATE.name}-{f'debian{DEBIAN}' if DEBIAN else 'test'}"
+)  # a demo that somebody uses meanwhile is left alone
 ARTEFACTS = Path(os.environ.get("DSPORTAL_ARTEFACTS") or CHECKOUT / ".test-artefacts")
 
 
 EXAMPLE = CHECKOUT / "deploy" / "site" / "site.toml.example"  # its kernels are those that the templates are made for
 NO_TESTS = 5  # pytest's exit status
 PYTHON = sys.executable  # of which the commands need no more than that it reads them
+RELEASE = ["--debian", DEBIAN] if DEBIAN else []
+SYSTEM = [str(DEMO), "--state", str(TEST_STATE), "system", *RELEASE, "--"]
+ON_SYSTEM = SYSTEM if DEBIAN else []  # what runs a command outside the cluster
+CM = (TEST_STATE if DEBIAN else STATE) / "cm"  # environments are of one Python
 
 
 @dataclass(frozen=True)
@@ -101,6 +112,7 @@ RINGS = (
     ),
     Ring("systems", False, "the guide to the letter on bare Debian 12 and 13, under a real systemd", usual=False),
 )
+ON_ANOTHER_DEBIAN = ("contract", "directory", "session", "hub")
 OLD_NAMES = {"templates": "notebooks_in_browser"}
 WITH_ALL_KERNELS = ("notebooks", "notebooks_in_browser")
 SLOWEST = 10
@@ -148,18 +160,18 @@ def set_up(rings: Sequence[Ring]) -> Beside | None:
     Horovod, which only the notebooks need, is compiled for some minutes: beside the rings before them.
     """
     title("set up")
-    subprocess.run([PYTHON, str(CHECKOUT / "deploy/setup.py"), "--dev"], check=True)
+    subprocess.run([*ON_SYSTEM, python_of_system(), str(CHECKOUT / "deploy/setup.py"), "--dev"], check=True)
     if any(ring.name == "directories" for ring in rings):
         subprocess.run([PYTHON, str(CHECKOUT / "deploy/run_module.py"), "tests.directories.fetch"], check=True)
     if not any(ring.inside or ring.name == "demo" for ring in rings):
         return None
-    asked = [PYTHON, str(CHECKOUT / "deploy/setup.py"), "--print-pip"]
+    asked = [*ON_SYSTEM, python_of_system(), str(CHECKOUT / "deploy/setup.py"), "--print-pip"]
     pip = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
     for ring in rings:
         own_programs(ring, pip)
-    where = ["--cm", str(STATE / "cm"), "--pip", pip]
+    where = ["--cm", str(CM), "--cache-dir", str(STATE / "cache" / "wheels"), "--pip", pip]
     everything = any(ring.name in WITH_ALL_KERNELS for ring in rings)
-    builder = [PYTHON, str(CHECKOUT / "deploy/environments/build.py"), *where]
+    builder = [*ON_SYSTEM, python_of_system(), str(CHECKOUT / "deploy/environments/build.py"), *where]
     subprocess.run([*builder, *(["--all"] if everything else [])], check=True)
     if not everything:
         return None
@@ -177,6 +189,11 @@ def own_programs(ring: Ring, pip: str) -> None:
     options = ["--quiet", "--require-hashes", "--no-deps", "--only-binary=:all:", "--upgrade", "--target", str(folder)]
     subprocess.run([*command, "install", *options, "-r", str(lock)], check=True)
     shutil.copyfile(lock, stamp)
+
+
+def python_of_system() -> str:
+    """What starts the commands of deploy/."""
+    return "/usr/bin/python3" if DEBIAN else PYTHON
 
 
 class Beside:
@@ -219,10 +236,10 @@ def fresh_cluster(rings: Sequence[Ring] = ()) -> None:
         demo("clean", "--live", check=False)
     TEST_STATE.mkdir(mode=0o700, exist_ok=True)
     if not (TEST_STATE / "cm").exists():
-        (TEST_STATE / "cm").symlink_to(STATE / "cm")
+        (TEST_STATE / "cm").symlink_to(CM)
     groups = dict.fromkeys(["browser", *(group for ring in rings for group in ring.packages)])
     wanted = [word for group in groups for word in ("--with", group)]
-    demo("up", *wanted, "--port", str(free_port()), "--domain", "localhost:8000")
+    demo("up", *RELEASE, *wanted, "--port", str(free_port()), "--domain", "localhost:8000")
 
 
 def free_port() -> int:
@@ -289,7 +306,7 @@ def pytest_command(ring: Ring, options: Sequence[str], part: str = "") -> list[s
     report = report_of(name_of(ring, part))
     report.unlink(missing_ok=True)
     argv = [str(BIN / "python"), "-m", "pytest", f"tests/{ring.name}", f"--junitxml={report}", *options]
-    return [*([str(DEMO), "exec", "--"] if ring.inside else []), *argv]
+    return [*([str(DEMO), "exec", "--"] if ring.inside else ON_SYSTEM), *argv]
 
 
 def judged(name: str, status: int, options: Sequence[str]) -> Count:
@@ -456,6 +473,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if options.long:
         os.environ |= {"DSPORTAL_FAULTS": "long", "DSPORTAL_NOTEBOOKS": "long"}
+    if DEBIAN:
+        options.rings = options.rings or list(ON_ANOTHER_DEBIAN)
+        os.environ["DSPORTAL_VENV"] = str(VENV)
     rings = [ring for ring in RINGS if ring.name in options.rings or (ring.usual and not options.rings)]
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     for number in (signal.SIGTERM, signal.SIGHUP):  # ends what was started, as Ctrl-C does

@@ -1,6 +1,7 @@
 """Debian's apt, used as an ordinary user and without touching the machine's own package state.
 
-The sources and the keys are the machine's; lists, cache and the (empty) status file lie in a folder of ours.
+The sources and the keys are the machine's; lists, cache and the (empty) status file lie in a folder of ours. For
+another release than the machine's the same sources are asked for that one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 from deploy.demo.console import DemoError
+from deploy.demo.releases import Release, write_sources
 
 # Hooks of the machine (a container image's cache cleaner, for one) must not run for downloads of ours.
 CONFIG = """\
@@ -28,26 +30,33 @@ Acquire::https::Timeout "30";
 #clear APT::Update::Post-Invoke-Success;
 #clear DPkg::Pre-Invoke;
 #clear DPkg::Post-Invoke;
-{sandbox}"""
+{sandbox}{sources}"""
+OTHER_SOURCES = 'Dir::Etc::sourcelist "/dev/null";\nDir::Etc::sourceparts "{folder}/sources";\n'
 MACHINE_LISTS = Path("/var/lib/apt/lists")
 
 
 class Apt:
-    """apt with folders of its own below ``folder``."""
+    """apt with folders of its own below ``folder``; with ``release``, for that one instead of the machine's."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, release: Release | None = None) -> None:
+        self.folder = folder / release.codename if release else folder
+        folder = self.folder
+        self.is_other = release is not None
+        if release:
+            write_sources(release, folder / "sources")
         self.own_lists = folder / "lists"
         for name in ("lists/partial", "cache/archives/partial"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / "status").write_bytes(b"")
         has_own = any(self.own_lists.glob("*_Packages*"))
-        self._use(self.own_lists if has_own or not any(MACHINE_LISTS.glob("*_Packages*")) else MACHINE_LISTS)
+        of_machine = not has_own and not self.is_other and any(MACHINE_LISTS.glob("*_Packages*"))
+        self._use(MACHINE_LISTS if of_machine else self.own_lists)
 
     def _use(self, lists: Path) -> None:
         self.is_own = lists == self.own_lists
         sandbox = 'APT::Sandbox::User "root";\n' if os.geteuid() == 0 else ""
-        text = CONFIG.format(folder=self.folder, lists=lists, sandbox=sandbox)
+        sources = OTHER_SOURCES.format(folder=self.folder) if self.is_other else ""
+        text = CONFIG.format(folder=self.folder, lists=lists, sandbox=sandbox, sources=sources)
         (self.folder / "apt.conf").write_text(text)
 
     def command(self, tool: str, *arguments: str) -> list[str]:
@@ -64,7 +73,7 @@ class Apt:
 
         Raises ``DemoError`` when no list at all is there afterwards.
         """
-        if not any(self.own_lists.glob("*_Packages*")):
+        if not self.is_other and not any(self.own_lists.glob("*_Packages*")):
             for file in MACHINE_LISTS.glob("*_*"):
                 shutil.copy2(file, self.own_lists)
         self._use(self.own_lists)

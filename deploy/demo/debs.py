@@ -1,9 +1,10 @@
-"""The lock of the demo's Debian packages: ``debs.lock``, one package a line, read and written here.
+"""The locks of the demo's Debian packages: one package a line, read and written here.
 
 A line is ``group package version architecture bytes sha256``. The groups: ``cluster`` (what runs the private
 cluster), ``browser``, ``rootless-test`` and ``web-servers`` (what only the tests need), ``openmpi`` (what Horovod is
 built with: whole by itself, so some of its packages are in another group too), ``directories`` (real directory servers),
-``systems`` (what makes bare roots: tests/systems).
+``systems`` (what makes bare roots: tests/systems), ``base`` (the system below all of them, for hosts of another release;
+the lock of Debian 12 has none). Each release has a lock of its own (:mod:`deploy.demo.releases`).
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-LOCK = Path(__file__).with_name("debs.lock")
-GROUPS = ("cluster", "browser", "rootless-test", "web-servers", "openmpi", "directories", "systems")
+from deploy.demo.releases import BASE, OLDEST
+
+LOCK = OLDEST.lock
+GROUPS = ("cluster", "browser", "rootless-test", "web-servers", "openmpi", "directories", "systems", BASE)
 
 
 @dataclass(frozen=True)

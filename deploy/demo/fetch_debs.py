@@ -13,21 +13,22 @@ from deploy.demo import debs
 from deploy.demo.apt import Apt, last_lines
 from deploy.demo.console import DemoError, Progress, say
 from deploy.demo.debs import Deb
+from deploy.demo.releases import OLDEST, Release
 from deploy.demo.state_folder import State
 
 SLOW_BYTES_PER_S = 2_500_000  # 20 Mbit/s: what the time that is announced assumes
 
 
-def fetch(state: State, group: str) -> list[Path]:
-    """The files of one group's packages, downloaded where they were missing.
+def fetch(state: State, group: str, release: Release = OLDEST, is_host: bool = True) -> list[Path]:
+    """The files of one group's packages, downloaded where they were missing; ``is_host``: the machine's own release.
 
     Raises ``DemoError`` when apt cannot bring them.
     """
-    wanted = debs.load(group)
+    wanted = debs.load(group, release.lock)
     state.debs.mkdir(parents=True, exist_ok=True)
     files = remembered(state, group, wanted)
     if files is None:
-        files = complete(state, group, wanted)
+        files = complete(state, group, wanted, None if is_host else release)
         memory = {"lock": debs.fingerprint(wanted), "files": [file.name for file in files]}
         (state.debs / f"{group}.json").write_text(json.dumps(memory))
     return files
@@ -44,7 +45,7 @@ def remembered(state: State, group: str, wanted: list[Deb]) -> list[Path] | None
     return files if fits else None
 
 
-def complete(state: State, group: str, wanted: list[Deb]) -> list[Path]:
+def complete(state: State, group: str, wanted: list[Deb], other: Release | None = None) -> list[Path]:
     """Bring what is missing; the files of the whole group."""
     for deb in wanted:
         take_from_cache(state.debs / deb.filename, deb)
@@ -52,7 +53,7 @@ def complete(state: State, group: str, wanted: list[Deb]) -> list[Path]:
     names = {deb.package: deb.filename for deb in wanted}
     if missing:
         announce(group, missing)
-        names |= download(state, missing)
+        names |= download(Apt(state.folder / "apt", other), state, missing)
     return [state.debs / name for name in names.values()]
 
 
@@ -78,9 +79,8 @@ def announce(group: str, missing: list[Deb]) -> None:
     )
 
 
-def download(state: State, missing: list[Deb]) -> dict[str, str]:
+def download(apt: Apt, state: State, missing: list[Deb]) -> dict[str, str]:
     """Download with apt; one more try with fresh lists when the archive has moved on. Package → file name."""
-    apt = Apt(state.folder / "apt")
     for fresh in (False, True):
         if fresh:
             apt.update()
@@ -90,7 +90,7 @@ def download(state: State, missing: list[Deb]) -> dict[str, str]:
     names = {deb.package: replaced(deb, versions[deb.package]).filename for deb in missing}
     for deb in missing:
         if versions[deb.package] == deb.version and not debs.is_intact(state.debs / deb.filename, deb):
-            raise DemoError(f"{deb.filename} does not have the sum of debs.lock: the archive or the lock is wrong")
+            raise DemoError(f"{deb.filename} does not have the sum of the lock: the archive or the lock is wrong")
     return names
 
 

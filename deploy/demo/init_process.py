@@ -17,8 +17,11 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
+from typing import NoReturn
 
+from deploy import run_module
 from deploy.demo import cluster_files, port_forward, portal_service, rootfs, services
 from deploy.demo.console import DemoError
 from deploy.demo.start_plan import Plan
@@ -107,7 +110,10 @@ def start_forwarder(listening: socket.socket, port: int) -> None:
 def run(plan: Plan, listening: socket.socket | None) -> None:
     """Start everything and wait for the end. Raises ``DemoError`` when something does not start."""
     with stage("the private root file system"):
-        rootfs.build(plan)
+        if not plan.is_built:
+            rootfs.build(plan)
+            if plan.is_whole:
+                go_on(plan, listening)
         start_network()
         cluster_files.write_etc(plan)
     start_cluster()
@@ -116,6 +122,13 @@ def run(plan: Plan, listening: socket.socket | None) -> None:
         start_forwarder(listening, HUB_PORT)
     report(ready=True)
     wait()
+
+
+def go_on(plan: Plan, listening: socket.socket | None) -> NoReturn:
+    """Become the same program in the new root's Python: this one's modules are not in the new root."""
+    handed = [str(listening.fileno())] if listening else []
+    argv = [*run_module.command("deploy.demo.init_process"), replace(plan, is_built=True).dumps(), *handed]
+    os.execv(argv[0], argv)  # noqa: S606
 
 
 def wait() -> None:

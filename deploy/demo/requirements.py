@@ -11,6 +11,9 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy.demo.releases import RELEASES, Release
+
+RELEASE_FILE = Path("/etc/os-release")
 CHECKOUT = Path(__file__).resolve().parents[2]
 TOOLS = {
     "unshare": "util-linux",
@@ -42,13 +45,14 @@ class Facts:
     subuids: int  # the largest range that /etc/subuid and /etc/subgid both give
     probe: str  # what unshare said when it failed; "" = namespaces can be made
     python: str = "/usr/bin"  # where the Python is that the portal's environment is made of
+    venv_python: str = ""  # its version, as 3.11
     apparmor: bool = False  # whether AppArmor keeps ordinary users from them, as on Ubuntu 24.04
 
 
-def reason(facts: Facts, variant: str) -> str | None:
-    """Why the private cluster cannot run here, with how to get what is missing; None when it can."""
-    if (facts.system, facts.version) != ("debian", "12"):
-        return f"the demo cluster is made of Debian 12's packages, and this is {facts.system} {facts.version}".strip()
+def reason(facts: Facts, variant: str, debian: str) -> str | None:
+    """Why the private cluster of a Debian cannot run here, with how to get what is missing; None when it can."""
+    if words := release_fault(facts, RELEASES[debian]):
+        return words
     if facts.machine != "x86_64":
         return f"the demo cluster's packages are pinned for x86_64, and this machine is {facts.machine}"
     if facts.missing_tools:
@@ -68,6 +72,25 @@ def reason(facts: Facts, variant: str) -> str | None:
     return None
 
 
+def release_fault(facts: Facts, release: Release) -> str:
+    """Why a cluster of this release cannot be made on this system; '' when it can."""
+    if facts.system != "debian":
+        made_of = " or ".join(RELEASES)
+        return (
+            f"the demo cluster is made of the packages of Debian {made_of}, and this is {facts.system} {facts.version}"
+        )
+    if facts.version == release.version:
+        return ""
+    if not release.is_whole:
+        return f"a cluster of Debian {release.version} starts on Debian {release.version}, and this is {facts.version}"
+    if facts.venv_python and facts.venv_python != release.python:
+        return (
+            f"the portal's environment is of Python {facts.venv_python}, and Debian {release.version} has "
+            f"{release.python}: DSPORTAL_VENV names another (make test-debian13 builds one)"
+        )
+    return ""
+
+
 def permission_hint(facts: Facts) -> str:
     """What may help where the kernel refuses namespaces."""
     if facts.is_root:
@@ -79,8 +102,8 @@ def permission_hint(facts: Facts) -> str:
 
 def gather(variant: str) -> Facts:
     """Gather the facts of this machine. The probe makes namespaces for a moment."""
-    file = Path("/etc/os-release")
-    release = os_release(file.read_text() if file.exists() else "")
+    release = release_of_host()
+    venv = Path(os.environ.get("DSPORTAL_VENV") or CHECKOUT / ".venv")
     user = own_name()
     missing = tuple(tool for tool in TOOLS if shutil.which(tool) is None)
     return Facts(
@@ -93,9 +116,21 @@ def gather(variant: str) -> Facts:
         has_newuidmap=shutil.which("newuidmap") is not None,
         subuids=min(subids(user, Path("/etc/subuid")), subids(user, Path("/etc/subgid"))),
         probe="" if missing else probe(variant),
-        python=home_of_python(Path(os.environ.get("DSPORTAL_VENV") or CHECKOUT / ".venv")),
+        python=home_of_python(venv),
+        venv_python=version_of_python(venv),
         apparmor=APPARMOR.exists() and APPARMOR.read_text().strip() == "1",
     )
+
+
+def release_of_host() -> dict[str, str]:
+    """What the machine says that it is."""
+    return os_release(RELEASE_FILE.read_text() if RELEASE_FILE.exists() else "")
+
+
+def debian_of_host() -> str:
+    """The number of the machine's Debian; '' for anything else."""
+    release = release_of_host()
+    return release.get("VERSION_ID", "") if release.get("ID") == "debian" else ""
 
 
 def own_name() -> str:
@@ -111,6 +146,13 @@ def home_of_python(venv: Path) -> str:
     config = venv / "pyvenv.cfg"
     found = re.search(r"^home = (.+)$", config.read_text(), re.MULTILINE) if config.is_file() else None
     return str(Path(found[1]).resolve()) if found else "/usr/bin"
+
+
+def version_of_python(venv: Path) -> str:
+    """The version of the Python that an environment is made of, as 3.11; '' where there is none."""
+    config = venv / "pyvenv.cfg"
+    found = re.search(r"^version = (\d+\.\d+)", config.read_text(), re.MULTILINE) if config.is_file() else None
+    return found[1] if found else ""
 
 
 def search_path() -> str:

@@ -1,4 +1,4 @@
-"""Make ``debs.lock`` anew (maintainers): resolve what each group needs beyond any Debian host of this release."""
+"""Make a release's lock anew (maintainers): resolve what each group needs beyond any Debian host of that release."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from deploy.demo import debs
 from deploy.demo.apt import Apt
 from deploy.demo.console import DemoError, say
+from deploy.demo.releases import BASE, OLDEST, Release
 
 WANTED = {
     "cluster": [
@@ -50,6 +51,8 @@ WANTED = {
     ],
     "systems": [],
 }
+# The lock of a release that starts on other hosts: Horovod's kernels and the ordinary user's test are of the oldest.
+OF_WHOLE = {group: WANTED[group] for group in ("cluster", "browser")}
 # Unpacked by themselves (deploy/environments/horovod.py), so that they need nothing of the other groups.
 APART = {"openmpi"}
 # Taken without what they depend on: the headers, of which a build needs neither a Fortran nor a second C compiler;
@@ -57,29 +60,38 @@ APART = {"openmpi"}
 ALONE = {"openmpi": ["libopenmpi-dev"], "systems": ["mmdebstrap"]}
 # On every host that can start the demo: what Debian requires, the apt and the Python that run it, and the C library.
 HOST = ["apt", "dpkg", "libc6", "python3", "python3-minimal", "usr-is-merged"]
+# What else a whole system has: what people, pip and the tests find on every machine.
+SYSTEM = ["procps", "less", "passwd", "util-linux-extra", "ca-certificates", "tzdata", "netbase"]
 HEADER = """\
-# The Debian packages of the demo cluster, pinned: group, package, version, architecture, bytes, sha256.
-# Made by `deploy/demo/demo lock`; what every host of the release has anyway is left out.
+# The Debian {version} packages of the demo cluster, pinned: group, package, version, architecture, bytes, sha256.
+# Made by `deploy/demo/demo lock --debian {version}`; what every host of the release has anyway is {where}.
 """
 
 
-def write_lock(folder: Path) -> None:
-    """Resolve every group against the archive's current state and write ``debs.lock``."""
-    apt = Apt(folder)
+def write_lock(folder: Path, release: Release, is_host: bool) -> None:
+    """Resolve every group against the archive's current state and write the release's lock."""
+    apt = Apt(folder, None if is_host else release)
     apt.update()
+    oldest = release == OLDEST
     known = records(apt.ask("apt-cache", "dumpavail"))
     required = [name for name, record in known.items() if record.get("Priority") == "required"]
     host = closure(required + HOST, known, alternatives=False)
     taken = set(host)
     lines = []
-    for group, wanted in WANTED.items():
+    for group, wanted in WANTED.items() if oldest else OF_WHOLE.items():
         chosen = resolved(apt, wanted) if wanted else set()
         whole = closure(wanted, {name: known[name] for name in chosen & known.keys()})
         needed = sorted(whole - (host if group in APART else taken) | set(ALONE.get(group, ())))
         lines += [deb_of(group, known[name]).line for name in needed]
         taken |= set(needed)
         say(f"{group}: {len(needed)} packages")
-    debs.LOCK.write_text(HEADER + "\n".join(lines) + "\n")
+    if not oldest:
+        below = resolved(apt, [*required, *HOST, *SYSTEM]) | host
+        system = sorted(below - {line.split()[1] for line in lines})
+        lines += [deb_of(BASE, known[name]).line for name in system]
+        say(f"{BASE}: {len(system)} packages")
+    header = HEADER.format(version=release.version, where="left out" if oldest else f"the group {BASE}")
+    release.lock.write_text(header + "\n".join(lines) + "\n")
 
 
 def resolved(apt: Apt, wanted: list[str]) -> set[str]:

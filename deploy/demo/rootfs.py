@@ -1,5 +1,7 @@
 """The private root file system: the host's /usr with the unpacked packages over it, everything else our own.
 
+A whole system (``--debian``, of a release that is not the host's) lies below the packages instead of the host's /usr.
+
 Runs as PID 1's first step, inside the mount namespace; nothing here is seen by the host.
 """
 
@@ -37,6 +39,8 @@ DEVICES = ["null", "zero", "full", "random", "urandom", "tty", "fuse"]
 GPUS = 4
 # Rules of the host that must not hold inside.
 FORGOTTEN = ["sudoers.d", "cron.d", "cron.daily", "ssh", "systemd", "security/limits.d"]
+# What a whole system has of the host's /etc: its certificates, and how it reaches a network.
+SHARED = ["ssl/certs", "resolv.conf", "hosts", "pip.conf", "localtime"]
 
 
 def mount(*arguments: str | Path, cwd: Path | None = None) -> None:
@@ -51,10 +55,7 @@ def build(plan: Plan) -> None:
     mount("-t", "tmpfs", "-o", "mode=755", "dsportal", new)
     mount("--make-unbindable", new)  # else the checkout, bound below, would hold the new root once more
     make_folders(new)
-    layers = ":".join([*(f"{group}/usr" for group in plan.groups), "/usr"])
-    # Relative layers: a ':' or a ',' in the state folder's path would end the option.
-    mount("-t", "overlay", "overlay", "-o", f"lowerdir={layers}", new / "usr", cwd=plan.path("root"))
-    copy_etc(plan, new)
+    make_system(plan, new)
     make_dev(plan, new)
     mount("-t", "proc", "proc", new / "proc")
     make_sys(plan, new)
@@ -66,12 +67,22 @@ def build(plan: Plan) -> None:
     pivot(new)
 
 
+def make_system(plan: Plan, new: Path) -> None:
+    """/usr and /etc."""
+    below = [] if plan.is_whole else ["/usr"]
+    layers = ":".join([*(f"{group}/usr" for group in plan.groups), *below])
+    # Relative layers: a ':' or a ',' in the state folder's path would end the option.
+    mount("-t", "overlay", "overlay", "-o", f"lowerdir={layers}", new / "usr", cwd=plan.path("root"))
+    copy_etc(plan, new)
+    if plan.is_whole:  # the names of libraries, which ctypes asks for
+        subprocess.run(["chroot", str(new), "/sbin/ldconfig"], check=True)
+
+
 def make_folders(new: Path) -> None:
     """The top-level folders and the links of the merged /usr."""
     for name in FOLDERS:
         (new / name).mkdir()
-    for name in ("bin", "sbin", "lib", "lib32", "lib64"):
-        (new / name).symlink_to(f"usr/{name}")
+    link_merged(new)
     for name in ["var/lib/sudo/lectured", "var/log/munge", "var/lib/munge", "var/cache", "var/tmp", "mnt/isilon"]:
         (new / name).mkdir(parents=True)
     for name in ["lock", "munge", "mysqld", "nslcd", "slapd", "slurm", "sudo", "demo"]:
@@ -80,14 +91,30 @@ def make_folders(new: Path) -> None:
     (new / "run/lock").chmod(0o1777)
 
 
+def link_merged(new: Path) -> None:
+    """The links of the merged /usr."""
+    for name in ("bin", "sbin", "lib", "lib32", "lib64"):
+        (new / name).symlink_to(f"usr/{name}")
+
+
 def copy_etc(plan: Plan, new: Path) -> None:
-    """The host's /etc (what may be read of it), the packages' over it."""
-    for source in (Path("/etc"), *(plan.path("root", group, "etc") for group in plan.groups)):
+    """The host's /etc (what may be read of it), the packages' over it; for a whole system SHARED of it alone."""
+    packages = [plan.path("root", group, "etc") for group in plan.groups]
+    for source in reversed(packages) if plan.is_whole else (Path("/etc"), *packages):
         if source.is_dir():
-            command = ["cp", "-r", "--preserve=mode,links", "--remove-destination", f"{source}/.", str(new / "etc")]
-            subprocess.run(command, stderr=subprocess.DEVNULL, check=False)
+            copy_over(f"{source}/.", new / "etc")
+    for name in SHARED if plan.is_whole else ():
+        if Path("/etc", name).exists():
+            (new / "etc" / name).parent.mkdir(parents=True, exist_ok=True)
+            copy_over(f"/etc/{name}", (new / "etc" / name).parent, "-L")
     for name in FORGOTTEN:
         shutil.rmtree(new / "etc" / name, ignore_errors=True)
+
+
+def copy_over(source: str, target: Path, *options: str) -> None:
+    """Copy what may be read, in the place of what is there."""
+    command = ["cp", "-r", *options, "--preserve=mode,links", "--remove-destination", source, str(target)]
+    subprocess.run(command, stderr=subprocess.DEVNULL, check=False)
 
 
 def make_dev(plan: Plan, new: Path) -> None:

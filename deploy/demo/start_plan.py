@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from deploy.demo.releases import BASE
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -19,11 +21,17 @@ class Plan:
     hierarchies: tuple[str, ...] = ()  # cgroup v1 hierarchies, e.g. "memory", "cpu,cpuacct"; empty = no cgroups
     hub: bool = True
     domain: str = ""  # of the portal, with its port; "" = all at one address
+    is_built: bool = False  # the private root is there: PID 1 goes on in it
 
     @property
     def isolates(self) -> bool:
         """Whether devices and memory of jobs are really constrained."""
         return bool(self.hierarchies)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the system comes out of packages, nothing of it from the host."""
+        return BASE in self.groups
 
     def path(self, *parts: str) -> Path:
         """A path below the state folder."""

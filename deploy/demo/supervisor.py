@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 from deploy import run_module
-from deploy.demo import cgroups, debs, fetch_debs, host_port, ready_message, unpack_debs
+from deploy.demo import cgroups, debs, fetch_debs, host_port, ready_message, releases, requirements, unpack_debs
 from deploy.demo.console import DemoError, say, stage
 from deploy.demo.requirements import ROOT_UNSHARE, ROOTLESS_UNSHARE
 from deploy.demo.start_plan import Plan
@@ -39,6 +39,7 @@ class Options:
     hub: bool
     groups: tuple[str, ...]
     domain: str | None = None  # None = "localhost" where only this computer can come, else none
+    debian: str = releases.OLDEST.version  # the release that the cluster is made of
 
     @property
     def portal_domain(self) -> str:
@@ -69,13 +70,20 @@ def user_namespace(variant: str) -> list[str]:
     return [] if variant == "root" else ["unshare", "--user", "--map-root-user", "--map-auto", "--"]
 
 
+def groups_of(options: Options) -> tuple[str, ...]:
+    """The groups of packages, with the system itself where the host is of another release."""
+    return releases.groups(releases.RELEASES[options.debian], requirements.debian_of_host(), options.groups)
+
+
 def prepare(state: State, options: Options) -> None:
     """Download and unpack what is missing."""
-    for group in options.groups:
+    release = releases.RELEASES[options.debian]
+    is_host = requirements.debian_of_host() == release.version
+    for group in groups_of(options):
         tree = state.tree(group)
-        stamp = f"{options.variant} {debs.fingerprint(debs.load(group))}"
+        stamp = f"{options.variant} {debs.fingerprint(debs.load(group, release.lock))}"
         if not unpack_debs.is_unpacked(tree, stamp):
-            files = fetch_debs.fetch(state, group)
+            files = fetch_debs.fetch(state, group, release, is_host)
             command = [*user_namespace(options.variant), *run_module.command("deploy.demo.unpack_debs")]
             if subprocess.run([*command, str(tree), stamp, *map(str, files)], check=False).returncode:
                 raise DemoError("the packages were not unpacked (the line above says why); start again to repeat it")
@@ -89,7 +97,7 @@ def plan_for(state: State, options: Options) -> Plan:
         checkout=str(CHECKOUT),
         venv=os.environ.get("DSPORTAL_VENV") or str(CHECKOUT / ".venv"),
         variant=options.variant,
-        groups=options.groups,
+        groups=groups_of(options),
         hierarchies=names,
         hub=options.hub,
         domain=options.portal_domain if options.hub else "",

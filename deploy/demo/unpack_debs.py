@@ -21,7 +21,11 @@ LINKS = {
     "etc/R/Renviron": "../../usr/lib/R/etc/Renviron.ucf",
     "usr/bin/tclsh": "tclsh8.6",
     "usr/bin/pager": "less",
+    "usr/bin/awk": "mawk",
+    "usr/bin/which": "which.debianutils",
 }
+# And the accounts of a whole system, which a package keeps elsewhere.
+COPIES = {"usr/share/base-passwd/passwd.master": "etc/passwd", "usr/share/base-passwd/group.master": "etc/group"}
 STAMP = ".unpacked"
 
 
@@ -44,6 +48,7 @@ def unpack(files: list[Path], tree: Path, stamp: str) -> None:
             progress.show(f"{number} of {len(files)}  {file.name.split('_')[0]}")
             unpack_one(file, partial)
     link(partial)
+    settle(partial)
     (partial / STAMP).write_text(stamp)
     partial.rename(tree)
 
@@ -73,6 +78,19 @@ def link(tree: Path) -> None:
         place = tree / name
         if (place.parent / target).exists() and not place.exists():
             place.symlink_to(target)
+
+
+def settle(tree: Path) -> None:
+    """A whole system: its accounts, and its Python compiled (every start would compile it anew)."""
+    if not all((tree / source).exists() for source in COPIES):
+        return
+    for source, target in COPIES.items():
+        shutil.copyfile(tree / source, tree / target)
+    library = str(next((tree / "usr/lib").glob("python3.*")).relative_to(tree))
+    command = ["chroot", str(tree), "/usr/bin/python3", "-m", "compileall", "-q", f"/{library}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise DemoError(f"the Python of {tree.name} does not run: {(done.stdout + done.stderr).strip()[-300:]}")
 
 
 def main(arguments: list[str]) -> None:

@@ -19,7 +19,9 @@ from deploy.demo import (
     background,
     debs,
     enter_namespaces,
+    enter_system,
     host_port,
+    releases,
     requirements,
     resolve_debs,
     state_folder,
@@ -49,7 +51,10 @@ def parser() -> argparse.ArgumentParser:
     cleaning.add_argument(
         "--live", action="store_true", help="only the cluster's state: people's files, jobs, accounts"
     )
-    verb(verbs, "lock", "maintainers: make debs.lock anew")
+    add_debian(verb(verbs, "lock", "maintainers: make the lock of a release's packages anew"))
+    system = verb(verbs, "system", "run a command on the system of --debian, without a cluster: it builds environments")
+    add_groups(system)
+    system.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND…")
     shell = verb(verbs, "shell", "a login shell inside")
     shell.add_argument("--user", default="alice")
     shell.add_argument("--root", action="store_true", help="as the namespaces' root")
@@ -72,8 +77,17 @@ def verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, 
 def add_groups(to: argparse.ArgumentParser) -> None:
     """The options of what is unpacked."""
     to.add_argument("--variant", choices=["auto", "root", "rootless"], default="auto", help="auto = root when root")
-    groups = [group for group in debs.GROUPS if group != "cluster"]
+    add_debian(to)
+    groups = [group for group in debs.GROUPS if group not in ("cluster", releases.BASE)]
     to.add_argument("--with", dest="groups", action="append", choices=groups, default=[], help="also this group")
+
+
+def add_debian(to: argparse.ArgumentParser) -> None:
+    """The option of the release."""
+    words = "the Debian that the cluster is made of (default: this machine's); Debian 13 starts whole on Debian 12 too"
+    to.add_argument(
+        "--debian", choices=releases.RELEASES, default=releases.of_host(requirements.debian_of_host()), help=words
+    )
 
 
 def add_start(to: argparse.ArgumentParser) -> None:
@@ -113,7 +127,13 @@ def options_of(arguments: argparse.Namespace) -> supervisor.Options:
     """The chosen options of a start."""
     groups = ("cluster", *dict.fromkeys(arguments.groups))
     return supervisor.Options(
-        variant_of(arguments), arguments.port, arguments.bind, not arguments.no_hub, groups, arguments.domain
+        variant_of(arguments),
+        arguments.port,
+        arguments.bind,
+        not arguments.no_hub,
+        groups,
+        arguments.domain,
+        arguments.debian,
     )
 
 
@@ -122,7 +142,7 @@ def start(state: State, arguments: argparse.Namespace) -> int:
     options = options_of(arguments)
     if arguments.local:
         return local(state, arguments)
-    reason = requirements.reason(requirements.gather(options.variant), options.variant)
+    reason = requirements.reason(requirements.gather(options.variant), options.variant, options.debian)
     if reason:
         say(f"No private cluster: {reason}.")
         if arguments.no_hub:
@@ -219,16 +239,34 @@ def status(state: State, arguments: argparse.Namespace) -> int:
 
 def fetch(state: State, arguments: argparse.Namespace) -> int:
     """`fetch`: everything that a start would download and unpack."""
-    arguments = argparse.Namespace(**vars(arguments), port=0, bind="", no_hub=True, domain=None)
     state.make()
-    supervisor.prepare(state, options_of(arguments))
+    supervisor.prepare(state, without_hub(arguments))
     return 0
+
+
+def without_hub(arguments: argparse.Namespace) -> supervisor.Options:
+    """The options of what starts no hub."""
+    return options_of(argparse.Namespace(**vars(arguments), port=0, bind="", no_hub=True, domain=None))
+
+
+def system(state: State, arguments: argparse.Namespace) -> int:
+    """`system`."""
+    options = without_hub(arguments)
+    if not arguments.command[1:]:
+        raise DemoError("what should run? demo system --debian 13 -- COMMAND…")
+    if options.debian == requirements.debian_of_host():
+        raise DemoError(f"this machine is a Debian {options.debian} itself: run the command as it is")
+    state.make()
+    supervisor.prepare(state, options)
+    command = arguments.command[1:] if arguments.command[0] == "--" else arguments.command
+    return enter_system.run(supervisor.plan_for(state, options), command)
 
 
 def relock(state: State, arguments: argparse.Namespace) -> int:
     """`lock`."""
     state.make()
-    resolve_debs.write_lock(state.folder / "apt")
+    is_host = arguments.debian == requirements.debian_of_host()
+    resolve_debs.write_lock(state.folder / "apt", releases.RELEASES[arguments.debian], is_host)
     return 0
 
 
@@ -241,6 +279,7 @@ VERBS: dict[str, Callable[[State, argparse.Namespace], int]] = {
     "status": status,
     "clean": lambda state, arguments: background.clean(state, arguments.live),
     "lock": relock,
+    "system": system,
     "shell": shell,
     "exec": execute,
     "service": service,

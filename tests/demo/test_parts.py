@@ -20,6 +20,7 @@ from deploy.demo import (
     fetch_debs,
     people,
     port_forward,
+    releases,
     requirements,
     resolve_debs,
     state_folder,
@@ -35,15 +36,18 @@ PROBE = "unshare: unshare failed: Operation not permitted"
 
 
 def test_debian_12_with_what_is_needed_can_run_the_cluster() -> None:
-    assert requirements.reason(GOOD, "rootless") is None
-    assert requirements.reason(dataclasses.replace(GOOD, is_root=True, has_newuidmap=False, subuids=0), "root") is None
+    assert requirements.reason(GOOD, "rootless", "12") is None
+    assert (
+        requirements.reason(dataclasses.replace(GOOD, is_root=True, has_newuidmap=False, subuids=0), "root", "12")
+        is None
+    )
 
 
 @pytest.mark.parametrize(
     ("change", "variant", "words"),
     [
         ({"system": "ubuntu", "version": "24.04"}, "rootless", "this is ubuntu 24.04"),
-        ({"version": "13"}, "rootless", "this is debian 13"),
+        ({"version": "13"}, "rootless", "a cluster of Debian 12 starts on Debian 12, and this is 13"),
         ({"machine": "aarch64"}, "rootless", "this machine is aarch64"),
         ({"missing_tools": ("setpriv",)}, "rootless", "setpriv missing: sudo apt install util-linux"),
         ({"has_newuidmap": False}, "rootless", "sudo apt install uidmap"),
@@ -56,7 +60,7 @@ def test_debian_12_with_what_is_needed_can_run_the_cluster() -> None:
     ],
 )
 def test_what_is_missing_is_said_with_how_to_get_it(change: dict[str, Any], variant: str, words: str) -> None:
-    reason = requirements.reason(dataclasses.replace(GOOD, **change), variant)
+    reason = requirements.reason(dataclasses.replace(GOOD, **change), variant, "12")
     assert reason is not None
     assert words in reason
     assert "\n" not in reason
@@ -79,17 +83,79 @@ def test_the_largest_range_of_subordinate_ids_counts(tmp_path: Path) -> None:
     assert requirements.subids("ada", tmp_path / "none") == 0
 
 
-def test_the_lock_pins_every_package_once_with_size_and_sum() -> None:
-    pinned = debs.parse(debs.LOCK.read_text())
+def test_debian_13_starts_on_itself_and_whole_on_debian_12_with_an_environment_of_its_python() -> None:
+    on_13 = dataclasses.replace(GOOD, version="13", venv_python="3.13")
+    assert requirements.reason(on_13, "rootless", "13") is None
+    assert requirements.reason(dataclasses.replace(GOOD, venv_python="3.13"), "rootless", "13") is None
+    other = requirements.reason(dataclasses.replace(GOOD, venv_python="3.11"), "rootless", "13")
+    assert other is not None
+    assert "of Python 3.11, and Debian 13 has 3.13: DSPORTAL_VENV names another" in other
+    assert "this is ubuntu 24.04" in str(
+        requirements.reason(dataclasses.replace(GOOD, system="ubuntu", version="24.04"), "rootless", "13")
+    )
+
+
+@pytest.mark.parametrize(("host", "release"), [("12", "12"), ("13", "13"), ("14", "12"), ("", "12")])
+def test_the_cluster_is_of_the_machines_own_debian_where_there_is_a_lock_for_it(host: str, release: str) -> None:
+    assert releases.of_host(host) == release
+
+
+def test_a_whole_system_lies_below_the_packages_on_a_host_of_another_release_only() -> None:
+    thirteen = releases.RELEASES["13"]
+    assert releases.groups(thirteen, "13", ("cluster",)) == ("cluster",)
+    assert releases.groups(thirteen, "12", ("cluster", "browser")) == ("cluster", "browser", "base")
+    names = {deb.package for deb in debs.load("base", thirteen.lock)}
+    assert {"libc6", "bash", "coreutils", "python3.13", "util-linux", "base-files"} <= names
+
+
+STANZAS = """\
+Types: deb
+# a comment
+URIs: http://mirror.example/debian
+Suites: bookworm bookworm-updates bookworm-backports
+Components: main
+Signed-By: /usr/share/keyrings/keys.gpg
+
+Types: deb
+URIs: https://others.example/node
+Suites: nodistro
+Components: main
+"""
+LINES = """\
+# deb http://old.example/debian bookworm main
+deb [signed-by=/k.gpg] http://mirror.example/debian-security bookworm-security main contrib
+deb https://others.example/apt cloud-sdk-bookworm main
+deb-src http://mirror.example/debian bookworm main
+deb http://mirror.example/debian stable main
+"""
+
+
+def test_the_machines_mirrors_of_debian_are_asked_for_the_other_release_and_nobody_elses(tmp_path: Path) -> None:
+    (tmp_path / "sources.list.d").mkdir()
+    (tmp_path / "sources.list").write_text(LINES)
+    (tmp_path / "sources.list.d/debian.sources").write_text(STANZAS)
+    releases.write_sources(releases.RELEASES["13"], tmp_path / "own", tmp_path)
+    assert (tmp_path / "own/sources.list").read_text() == (
+        "deb [signed-by=/k.gpg] http://mirror.example/debian-security trixie-security main contrib\n"
+        "deb http://mirror.example/debian trixie main\n"
+    )
+    stanza = STANZAS.split("\n\n")[0].replace("bookworm bookworm-updates bookworm-backports", "trixie trixie-updates")
+    assert (tmp_path / "own/debian.sources").read_text() == stanza + "\n"
+
+
+@pytest.mark.parametrize("release", releases.RELEASES.values(), ids=lambda release: release.version)
+def test_the_lock_pins_every_package_once_with_size_and_sum(release: releases.Release) -> None:
+    pinned = debs.parse(release.lock.read_text())
     apart = [deb for deb in pinned if deb.group in resolve_debs.APART]
     for some in (apart, [deb for deb in pinned if deb not in apart]):
         assert len({deb.package for deb in some}) == len(some)
     assert len({deb.filename for deb in pinned}) == len({deb.package for deb in pinned}), "two versions of one package"
-    assert {deb.group for deb in pinned} == set(debs.GROUPS)
+    whole = {"cluster", "browser", releases.BASE}
+    assert {deb.group for deb in pinned} == (whole if release.is_whole else set(debs.GROUPS) - {releases.BASE})
     assert all(re.fullmatch("[0-9a-f]{64}", deb.sha256) and deb.size_bytes > 0 for deb in pinned)
     names = {deb.package for deb in pinned if deb.group == "cluster"}
     assert {"slurmctld", "slapd", "libnss-ldapd", "sudo", "r-cran-irkernel"} <= names
-    assert not names & {"libc6", "python3", "python3.11-minimal", "bash", "dpkg", "systemd"}
+    assert not names & {"libc6", "python3", f"python{release.python}-minimal", "bash", "dpkg"}
 
 
 def test_everything_is_fetched_without_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
