@@ -9,7 +9,7 @@
     tests/run.py --list             their names and what they need
 
 With DSPORTAL_DEBIAN=13 they run on that Debian, its Slurm, its slapd and its Python, whatever this machine is: a whole
-system out of packages (`make test-debian13`; docs/howto/systems.md). Without names those that meet the system then.
+system out of packages (`make test-debian`; docs/howto/systems.md). Without names those that meet the system then.
 
 Rings marked "inside" run in the private cluster (deploy/demo), which is started once for all of them; the root
 variant where this runs as root, the rootless one elsewhere. Each ring is one pytest run; its results are kept

@@ -86,7 +86,7 @@ def release_fault(facts: Facts, release: Release) -> str:
     if facts.venv_python and facts.venv_python != release.python:
         return (
             f"the portal's environment is of Python {facts.venv_python}, and Debian {release.version} has "
-            f"{release.python}: DSPORTAL_VENV names another (make test-debian13 builds one)"
+            f"{release.python}: DSPORTAL_VENV names another (make test-debian builds one)"
         )
     return ""
 

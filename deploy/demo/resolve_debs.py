@@ -51,8 +51,8 @@ WANTED = {
     ],
     "systems": [],
 }
-# The lock of a release that starts on other hosts: Horovod's kernels and the ordinary user's test are of the oldest.
-OF_WHOLE = {group: WANTED[group] for group in ("cluster", "browser")}
+# The lock of a release that starts on other hosts: Horovod's kernels are for the Python of the oldest.
+OF_WHOLE = {group: WANTED[group] for group in ("cluster", "browser", "rootless-test")}
 # Unpacked by themselves (deploy/environments/horovod.py), so that they need nothing of the other groups.
 APART = {"openmpi"}
 # Taken without what they depend on: the headers, of which a build needs neither a Fortran nor a second C compiler;

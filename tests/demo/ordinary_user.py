@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from deploy import run_module
-from deploy.demo import fetch_debs, unpack_debs
+from deploy.demo import fetch_debs, releases, requirements, unpack_debs
 from deploy.demo.state_folder import State
 
 NAME = "ordinary"
@@ -49,7 +49,8 @@ def unpack_uidmap(folder: Path) -> None:
     """newuidmap and its library below ``folder``/uidmap, set-user-id root."""
     state = State(folder / "packages")
     state.folder.mkdir()
-    unpack_debs.unpack(fetch_debs.fetch(state, "rootless-test"), folder / "uidmap", "once")
+    release = releases.RELEASES[releases.of_host(requirements.debian_of_host())]
+    unpack_debs.unpack(fetch_debs.fetch(state, "rootless-test", release), folder / "uidmap", "once")
 
 
 def become(folder: Path, home: Path, cwd: Path, command: list[str]) -> None:
