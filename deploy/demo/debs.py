@@ -67,8 +67,11 @@ def fingerprint(debs: Iterable[Deb]) -> str:
 
 
 def is_intact(file: Path, deb: Deb) -> bool:
-    """Whether ``file`` is there, whole, and has the lock's sum."""
-    if not file.is_file() or file.stat().st_size != deb.size_bytes:
+    """Whether ``file`` is there, whole, may be read, and has the lock's sum."""
+    try:
+        if not file.is_file() or file.stat().st_size != deb.size_bytes:
+            return False
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest() == deb.sha256
+    except PermissionError:  # a cache of somebody else's
         return False
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest() == deb.sha256

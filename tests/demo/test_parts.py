@@ -185,6 +185,14 @@ def test_a_file_that_is_short_or_changed_is_not_taken(tmp_path: Path) -> None:
     assert not debs.is_intact(tmp_path / "none", deb)
 
 
+def test_a_cache_of_packages_that_may_not_be_read_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(file: Path, **_: Any) -> None:
+        raise PermissionError(13, "Permission denied", str(file))
+
+    monkeypatch.setattr(Path, "stat", closed)
+    assert not debs.is_intact(tmp_path / "x", debs.Deb("cluster", "x", "1", "all", 5, "0" * 64))
+
+
 def test_of_a_choice_of_packages_nobody_knows_which_one_a_host_has() -> None:
     text = ["Package: a\nDepends: b (>= 1), c | d", "Package: b\nPre-Depends: e:any", "Package: c", "Package: e"]
     known = resolve_debs.records("\n\n".join(text))
