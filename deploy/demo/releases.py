@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy.demo.console import DemoError
+
 SOURCES = Path("/etc/apt")
 BASE = "base"  # the group of what every host of the release has anyway
 
@@ -48,13 +50,24 @@ def groups(release: Release, host_version: str, wanted: tuple[str, ...]) -> tupl
 
 
 def write_sources(release: Release, folder: Path, machine: Path = SOURCES) -> None:
-    """The machine's sources of Debian, its mirrors and keys, for another release: files below ``folder``."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """The machine's sources of Debian, its mirrors and keys, for another release: files below ``folder``.
+
+    Raises ``DemoError`` when the machine has none.
+    """
+    found = {}
     for file in (machine / "sources.list", *machine.glob("sources.list.d/*.list")):
         if file.is_file():
-            (folder / file.with_suffix(".list").name).write_text(moved_lines(file.read_text(), release.codename))
+            found[file.with_suffix(".list").name] = moved_lines(file.read_text(), release.codename)
     for file in machine.glob("sources.list.d/*.sources"):
-        (folder / file.name).write_text(moved_stanzas(file.read_text(), release.codename))
+        found[file.name] = moved_stanzas(file.read_text(), release.codename)
+    if not any(text.strip() for text in found.values()):
+        raise DemoError(
+            f"the package sources in {machine} name no mirror of Debian, whence Debian {release.version} would come: "
+            "start this on a Debian, or leave --debian out"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in found.items():
+        (folder / name).write_text(text)
 
 
 def moved_lines(text: str, codename: str) -> str:

@@ -143,6 +143,13 @@ def test_the_machines_mirrors_of_debian_are_asked_for_the_other_release_and_nobo
     assert (tmp_path / "own/debian.sources").read_text() == stanza + "\n"
 
 
+def test_a_machine_without_a_mirror_of_debian_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "sources.list").write_text("deb http://mirror.example/ubuntu noble main\n")
+    with pytest.raises(DemoError, match="name no mirror of Debian"):
+        releases.write_sources(releases.RELEASES["13"], tmp_path / "own", tmp_path)
+    assert not (tmp_path / "own").exists()
+
+
 @pytest.mark.parametrize("release", releases.RELEASES.values(), ids=lambda release: release.version)
 def test_the_lock_pins_every_package_once_with_size_and_sum(release: releases.Release) -> None:
     pinned = debs.parse(release.lock.read_text())

@@ -94,7 +94,7 @@ def test_nothing_but_ours_can_be_measured_alone(capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit):
         parser().parse_args(["spawn", "--only", "stock"])
 
-    assert "invalid choice: 'stock' (choose from 'ours')" in capsys.readouterr().err
+    assert "invalid choice: 'stock' (choose from ours)" in capsys.readouterr().err.replace("'ours'", "ours")
 
 
 def test_without_only_the_bench_gets_its_own_options_alone() -> None:
