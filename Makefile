@@ -64,7 +64,7 @@ demo-clean:
 	@$(DEMO) clean
 
 clean: demo-clean
-	@rm -rf .venv .test-artefacts
+	@rm -rf .venv .venv-debian* .test-artefacts
 
 bench:
 	@$(FIRST) deploy/setup.py --dev

@@ -33,14 +33,13 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 DEBIAN = os.environ.get("DSPORTAL_DEBIAN", "")  # a release that is not this machine's; "" = this machine's
-VENV = CHECKOUT / (f".venv-debian{DEBIAN}" if DEBIAN else ".venv")
+OWN = f"debian{DEBIAN}" if DEBIAN else ""  # what a run on another Debian has for itself
+VENV = CHECKOUT / (f".venv-{OWN}" if OWN else ".venv")
 BIN = VENV / "bin"
 DEMO = CHECKOUT / "deploy" / "demo" / "demo"
 STATE = Path(os.environ.get("DSPORTAL_DEMO") or CHECKOUT / ".demo").resolve()
-TEST_STATE = STATE.with_name(
-    f"{STATE.name}-{f'debian{DEBIAN}' if DEBIAN else 'test'}"
-)  # a demo that somebody uses meanwhile is left alone
-ARTEFACTS = Path(os.environ.get("DSPORTAL_ARTEFACTS") or CHECKOUT / ".test-artefacts")
+TEST_STATE = STATE.with_name(f"{STATE.name}-{OWN or 'test'}")  # a demo that somebody uses meanwhile is left alone
+ARTEFACTS = Path(os.environ.get("DSPORTAL_ARTEFACTS") or CHECKOUT / ".test-artefacts" / OWN)
 
 
 EXAMPLE = CHECKOUT / "deploy" / "site" / "site.toml.example"  # its kernels are those that the templates are made for
