@@ -85,7 +85,7 @@ def download(apt: Apt, state: State, missing: list[Deb]) -> dict[str, str]:
         if fresh:
             apt.update()
         versions = available(apt, missing, final=fresh)
-        if versions and brought(apt, state.debs, missing, versions):
+        if versions and brought(apt, state.debs, missing, versions, final=fresh):
             break
     names = {deb.package: replaced(deb, versions[deb.package]).filename for deb in missing}
     for deb in missing:
@@ -113,8 +113,8 @@ def available(apt: Apt, missing: list[Deb], final: bool) -> dict[str, str]:
     return {deb.package: deb.version if deb not in moved else known[deb.package][0] for deb in missing}
 
 
-def brought(apt: Apt, folder: Path, missing: list[Deb], versions: dict[str, str]) -> bool:
-    """Run one download, show its progress. Raises ``DemoError`` with apt's message when apt's lists were its own."""
+def brought(apt: Apt, folder: Path, missing: list[Deb], versions: dict[str, str], final: bool) -> bool:
+    """Run one download, show its progress. Raises ``DemoError`` with apt's message at the last try."""
     pins = [f"{package}={version}" for package, version in versions.items()]
     command = apt.command("apt-get", "download", *pins)
     errors = apt.folder / "download.err"
@@ -123,7 +123,7 @@ def brought(apt: Apt, folder: Path, missing: list[Deb], versions: dict[str, str]
         watch(process, folder, missing)
     if process.returncode == 0:
         return True
-    if apt.is_own:
+    if final:
         raise DemoError(f"apt-get download failed: {last_lines(errors.read_text())}")
     return False
 

@@ -234,6 +234,33 @@ def test_a_version_that_the_archive_has_replaced_is_taken_as_it_is_now(
         fetch_debs.available(MovedArchive(), gone, final=True)
 
 
+class StaleLists(apt.Apt):
+    """Lists of last month: what they name is no longer at its place, until they are fetched anew."""
+
+    def __init__(self, folder: Path) -> None:
+        """Its lists are its own, as those of another release are."""
+        self.folder, self.is_own, self.updates = folder, True, 0
+
+    def versions(self, packages: list[str]) -> dict[str, list[str]]:
+        return {"x": ["1"]}
+
+    def update(self) -> None:
+        self.updates += 1
+
+    def command(self, tool: str, *arguments: str) -> list[str]:
+        return ["sh", "-c", "printf hello > x_1_all.deb"] if self.updates else ["sh", "-c", "echo 404 >&2; exit 100"]
+
+
+def test_lists_of_our_own_that_are_too_old_are_fetched_anew(tmp_path: Path) -> None:
+    state = state_folder.State(tmp_path)
+    state.debs.mkdir()
+    sha256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"  # of b"hello"
+    archive = StaleLists(tmp_path)
+    pinned = debs.Deb("cluster", "x", "1", "all", 5, sha256)
+    assert fetch_debs.download(archive, state, [pinned]) == {"x": "x_1_all.deb"}
+    assert archive.updates == 1
+
+
 def test_the_hosts_people_and_clashing_accounts_are_left_out_of_passwd() -> None:
     host = "root:x:0:0::/root:/bin/bash\nada:x:1000:1000::/home/ada:/bin/bash\nmunge:x:105:110::/:/bin/false\n"
     host += "other:x:961:961::/:/bin/false\nnobody:x:65534:65534::/:/usr/sbin/nologin\n"
