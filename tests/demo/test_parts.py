@@ -17,13 +17,16 @@ from deploy.demo import (
     cgroups,
     cluster_files,
     debs,
+    enter_system,
     fetch_debs,
     people,
     port_forward,
     releases,
     requirements,
     resolve_debs,
+    start_plan,
     state_folder,
+    unpack_debs,
     verbs,
 )
 from deploy.demo.console import DemoError
@@ -106,6 +109,27 @@ def test_a_whole_system_lies_below_the_packages_on_a_host_of_another_release_onl
     assert releases.groups(thirteen, "12", ("cluster", "browser")) == ("cluster", "browser", "base")
     names = {deb.package for deb in debs.load("base", thirteen.lock)}
     assert {"libc6", "bash", "coreutils", "python3.13", "util-linux", "base-files"} <= names
+
+
+def test_a_plan_goes_on_in_the_new_root_as_it_was(tmp_path: Path) -> None:
+    plan = start_plan.Plan(str(tmp_path), "/checkout", "/venv", "root", ("cluster", "base"), ("memory", "cpu,cpuacct"))
+    built = dataclasses.replace(plan, is_built=True)
+    assert start_plan.Plan.loads(built.dumps()) == built
+    assert built.is_whole
+    assert not dataclasses.replace(plan, groups=("cluster",)).is_whole
+
+
+def test_a_build_on_another_system_knows_the_ways_to_packages_and_nothing_of_the_hosts_programs() -> None:
+    given = {"PIP_CERT": "/ca.pem", "DSPORTAL_VENV": "/v", "HOME": "/root", "LD_LIBRARY_PATH": "/x", "PATH": "/opt/bin"}
+    kept = enter_system.environment({**given, "PYTHONHOME": "/usr/local", "VIRTUAL_ENV": "/w"})
+    assert {name: kept[name] for name in ("PIP_CERT", "DSPORTAL_VENV", "HOME")} == dict(list(given.items())[:3])
+    assert not {"LD_LIBRARY_PATH", "PYTHONHOME", "VIRTUAL_ENV"} & kept.keys()
+    assert "/opt/bin" not in kept["PATH"]
+
+
+def test_packages_that_lie_over_the_hosts_system_get_no_accounts_of_their_own(tmp_path: Path) -> None:
+    unpack_debs.settle(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 STANZAS = """\
