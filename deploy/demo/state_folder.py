@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from deploy.demo.console import DemoError
+from deploy.demo.releases import OLDEST
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 MARKER = ".dsportal-demo"
@@ -77,6 +78,23 @@ class State:
             raise DemoError(f"{self.folder} holds other files: choose an empty folder (--state or DSPORTAL_DEMO)")
         self.folder.chmod(0o700)
         (self.folder / MARKER).write_text("The Data Scientist Portal's demo: `demo clean` removes this folder.\n")
+
+    def keep_release(self, version: str) -> None:
+        """Note the Debian whose programs write the live state: another one's Slurm and MariaDB may not read it.
+
+        Raises ``DemoError`` when it was written by another one's.
+        """
+        note = self.cluster / "debian"
+        unnoted = OLDEST.version if (self.cluster / "slurm").is_dir() else ""  # there was no other before
+        made_by = note.read_text().strip() if note.exists() else unnoted
+        if made_by and made_by != version:
+            raise DemoError(
+                f"the cluster in {self.folder} was made with Debian {made_by}, and {version} does not read its state: "
+                "choose another folder (--state), or take that state away, with people's files and jobs: "
+                "deploy/demo/demo clean --live"
+            )
+        self.cluster.mkdir(exist_ok=True)
+        note.write_text(f"{version}\n")
 
     def lock(self) -> IO[str] | None:
         """Take the folder for one supervisor; None when another has it. A supervisor that dies frees it."""

@@ -193,6 +193,7 @@ def run_cluster(state: State, options: Options, ready: Callable[[], None]) -> in
     """With the folder taken: everything of :func:`supervise`."""
     started = time.monotonic()
     listening = host_port.listen(options.bind, options.port) if options.hub else None
+    state.keep_release(options.debian)
     prepare(state, options)
     cgroups.remove(state.folder)  # what a killed supervisor left
     plan = plan_for(state, options)

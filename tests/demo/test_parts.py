@@ -321,6 +321,20 @@ def test_a_folder_with_other_files_never_becomes_a_state_folder(tmp_path: Path) 
         state_folder.State(tmp_path).make()
 
 
+def test_the_live_state_of_another_debians_cluster_is_not_started_on(tmp_path: Path) -> None:
+    new, old = state_folder.State(tmp_path / "new"), state_folder.State(tmp_path / "old")
+    for state in (new, old):
+        state.make()
+    new.keep_release("13")
+    new.keep_release("13")
+    with pytest.raises(DemoError, match="was made with Debian 13, and 12 does not read its state"):
+        new.keep_release("12")
+    (old.cluster / "slurm").mkdir(parents=True)
+    with pytest.raises(DemoError, match=r"was made with Debian 12.*deploy/demo/demo clean --live"):
+        old.keep_release("13")
+    old.keep_release("12")
+
+
 def test_a_bad_port_is_refused_with_what_is_allowed(tmp_path: Path) -> None:
     done = Demo(tmp_path).call("up", "--port", "70000")
     assert done.returncode == 2
