@@ -61,7 +61,7 @@ ALONE = {"openmpi": ["libopenmpi-dev"], "systems": ["mmdebstrap"]}
 # On every host that can start the demo: what Debian requires, the apt and the Python that run it, and the C library.
 HOST = ["apt", "dpkg", "libc6", "python3", "python3-minimal", "usr-is-merged"]
 # What else a whole system has: what people, pip and the tests find on every machine.
-SYSTEM = ["procps", "less", "passwd", "util-linux-extra", "ca-certificates", "tzdata", "netbase"]
+SYSTEM = ["procps", "sqlite3", "less", "passwd", "util-linux-extra", "ca-certificates", "tzdata", "netbase"]
 HEADER = """\
 # The Debian {version} packages of the demo cluster, pinned: group, package, version, architecture, bytes, sha256.
 # Made by `deploy/demo/demo lock --debian {version}`; what every host of the release has anyway is {where}.

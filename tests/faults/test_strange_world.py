@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -114,7 +114,8 @@ def test_a_restored_backup_of_before_a_requeue_is_no_loss(hub: FaultHub, alice: 
     job_id = alice.start(gpus="0")
     announce_often("alice")
     backup = hub.folder / "backup.sqlite"
-    sqlite3.connect(hub.state / FILE).execute(f"VACUUM INTO '{backup}'")
+    with closing(sqlite3.connect(hub.state / FILE)) as database:
+        database.execute(f"VACUUM INTO '{backup}'")
     before = len(hub.log())
     sh("scontrol", "requeue", job_id)
     eventually(lambda: "was requeued" in hub.log()[before:], "the hub notices", within_s=60)
@@ -144,7 +145,7 @@ def signal_server(job_id: str, name: str) -> None:
 
 def change_state(folder: Path, person: str, **changes: object) -> None:
     """Change what a hub that is stopped has saved of a session."""
-    with sqlite3.connect(folder / FILE) as database:
+    with closing(sqlite3.connect(folder / FILE)) as database, database:
         row_id, text = database.execute(
             "SELECT spawners.id, spawners.state FROM spawners JOIN users ON users.id = user_id WHERE users.name = ?",
             (person,),
