@@ -18,14 +18,20 @@ ROWS = pytest.StashKey[list[Row]]()
 
 
 @pytest.fixture(scope="session")
-def hub() -> Iterator[FaultHub]:
+def roots_file() -> Iterator[None]:
+    """Small sessions in root's settings file too: the launcher holds every session to it, of either hub."""
+    with settings(small(SITE_FILE.read_text())):
+        yield
+
+
+@pytest.fixture(scope="session")
+def hub(roots_file: None) -> Iterator[FaultHub]:
     """One hub with real sessions for the whole ring."""
     ours = FaultHub()
-    with settings(small(SITE_FILE.read_text())):  # the launcher holds every session to root's file
-        ours.prepare()
-        ours.start()
-        yield ours
-        ours.stop()
+    ours.prepare()
+    ours.start()
+    yield ours
+    ours.stop()
 
 
 @pytest.fixture
@@ -35,7 +41,7 @@ def bob(people: dict[str, Person]) -> Person:
 
 
 @pytest.fixture(scope="module")
-def stubs() -> Iterator[StubHub]:
+def stubs(roots_file: None) -> Iterator[StubHub]:
     """One hub with stub sessions."""
     ours = StubHub()
     ours.prepare()
