@@ -1,12 +1,13 @@
 """portal-launch: the one command that sudo lets the portal run as a person. Standard library only.
 
-One JSON object on standard input, one on standard output. Two verbs:
+One JSON object on standard input, one on standard output. Three verbs:
 
 - ``submit``: writes the session's environment into a file that only the person can read, then runs ``sbatch``
   with options out of a fixed list, each as root's own settings file says (:mod:`portal.launch_rules`), and the portal's
   constant batch script. Answers the job id.
 - ``finish``: runs ``scancel`` for the session's job, removes the environment file and answers the last lines
   of the session's log. Finishing twice, or a job that is gone, is no fault.
+- ``look``: answers where the person's private folder is, which is made and written into, or why it cannot be.
 
 It runs with the person's own rights and gives nobody more than ``sbatch`` and ``scancel`` already give them; it
 is narrow so that the hub's account can start the portal's sessions for people and nothing else. It never takes
@@ -21,25 +22,22 @@ import json
 import os
 import pwd
 import re
-import shutil
 import signal
 import stat
 import subprocess
 import sys
 from collections.abc import Container, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from portal import launch_rules
+from portal.homes import private_folder, session_logs
 
-SESSIONS = ".local/share/dsportal/sessions"
+SESSIONS = f"{private_folder.IN_HOME}/{private_folder.SESSIONS}"  # unless [session] private_folder says otherwise
 ENVIRONMENT_FILE = "environment.json"
 LOG_FILE = "session.log"
 SLURM_TIMEOUT_S = 45  # sbatch itself retries for a while when slurmctld restarts
 LOG_TAIL_BYTES = 6000
-KEPT_LOGS = 20
-SEEN_LOGS = 1000  # of a home with more, the rest is looked at another time
 LIFETIME_S = 58  # a home that hangs must not leave this behind: the hub's account cannot end what sudo started
 
 _OPTION = re.compile(
@@ -55,7 +53,6 @@ _UNAVAILABLE = re.compile(
     r"Connection refused|not responding",
     re.IGNORECASE,
 )
-_KEY = re.compile(r"[0-9a-f]{16}\Z")
 _JOB_ID = re.compile(r"\d{1,12}\Z", re.ASCII)
 _VARIABLE = re.compile(r"(JUPYTERHUB|JPY|DSPORTAL|JUPYTER)_[A-Z0-9_]+\Z|JUPYTER_PATH\Z", re.ASCII)
 
@@ -70,6 +67,10 @@ class SubmitRequest(NamedTuple):  # no dataclass: importing those would be a thi
     key: str
     options: tuple[str, ...]
     environment: dict[str, str]
+
+
+class LookRequest(NamedTuple):
+    """A ``look`` at the person's private folder."""
 
 
 class FinishRequest(NamedTuple):
@@ -95,7 +96,7 @@ def main() -> int:
     return 0
 
 
-def parse_request(request: Any, own_options: Container[str] = ()) -> SubmitRequest | FinishRequest:
+def parse_request(request: Any, own_options: Container[str] = ()) -> SubmitRequest | FinishRequest | LookRequest:
     """Check every part of a request, before anything of it is done.
 
     Arguments:
@@ -104,9 +105,11 @@ def parse_request(request: Any, own_options: Container[str] = ()) -> SubmitReque
     Raises:
         RequestRefused: a part of it is not one that a session may have.
     """
-    if not isinstance(request, dict) or request.get("verb") not in ("submit", "finish"):
-        raise RequestRefused("the verbs are submit and finish")
-    key = _matching(_KEY, request.get("key"), "key")
+    if not isinstance(request, dict) or request.get("verb") not in ("submit", "finish", "look"):
+        raise RequestRefused("the verbs are submit, finish and look")
+    if request["verb"] == "look":
+        return LookRequest()
+    key = _matching(session_logs.KEY, request.get("key"), "key")
     if request["verb"] == "submit":
         options = _options(request.get("options"), own_options, key)
         return SubmitRequest(key, options, _environment(request.get("environment")))
@@ -123,16 +126,28 @@ def handle(request: Any) -> dict[str, object]:
     settings = launch_rules.read()
     checked = parse_request(request, launch_rules.own_options(settings.tables))
     environment = _clean((settings.tables or {}).get("cluster", {}))
-    folder = Path(_home()) / SESSIONS / checked.key
+    form = str((settings.tables or {}).get("session", {}).get("private_folder", ""))
+    if isinstance(checked, LookRequest):
+        return _look(form)
     if not isinstance(checked, SubmitRequest):
+        folder = private_folder.of_session(form, _home(), checked.key)
         return _finish(folder, checked.job_id, environment)
     if fault := launch_rules.fault(checked.options, settings, environment["USER"]):
         raise RequestRefused(fault)
-    return _submit(folder, checked, environment)
+    private = private_folder.of_person(form, _home())
+    if form:
+        checked.environment[private_folder.VARIABLE] = str(private)
+    return _submit(private / private_folder.SESSIONS / checked.key, checked, environment)
+
+
+def _look(form: str) -> dict[str, object]:
+    folder = private_folder.of_person(form, _home())
+    private_folder.write_and_remove(folder / private_folder.SESSIONS)
+    return {"ok": True, "folder": str(folder)}
 
 
 def _submit(folder: Path, request: SubmitRequest, environment: dict[str, str]) -> dict[str, object]:
-    _remove_old_sessions(folder.parent)
+    session_logs.remove_old(folder.parent)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     _write_private(folder / ENVIRONMENT_FILE, json.dumps(request.environment))
     argv = ["sbatch", "--parsable", *request.options, f"--chdir={_home()}", f"--output={folder / LOG_FILE}"]
@@ -171,31 +186,6 @@ def is_unavailable(message: str) -> bool:
 
 def _remove_environment(folder: Path) -> None:
     (folder / ENVIRONMENT_FILE).unlink(missing_ok=True)
-
-
-def _remove_old_sessions(sessions: Path) -> None:
-    """Keep the newest logs only, and no environment file of a session that is long over.
-
-    What else is called like a session (a file, a link that leads nowhere) goes in its turn, and stops nothing.
-    """
-    if not sessions.is_dir():
-        return
-    with os.scandir(sessions) as entries:
-        found = [entry for entry in islice(entries, SEEN_LOGS) if _KEY.match(entry.name)]
-    for entry in sorted(found, key=_changed_at)[:-KEPT_LOGS]:
-        if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(entry.path, ignore_errors=True)
-            continue
-        with contextlib.suppress(OSError):
-            Path(entry.path).unlink()
-
-
-def _changed_at(entry: os.DirEntry[str]) -> float:
-    """When it was changed, no link followed; 0 for what is gone by now."""
-    try:
-        return entry.stat(follow_symlinks=False).st_mtime
-    except OSError:
-        return 0
 
 
 def _write_private(path: Path, text: str) -> None:

@@ -13,6 +13,7 @@ from portal.slurm.runner import Result, Runner, is_account
 from portal.slurm.submission import LauncherAsPerson
 
 NOTHING = {"verb": "nothing"}  # portal-launch refuses it, which proves that it was reached
+LOOK = {"verb": "look"}
 
 
 async def person(name: str, site: Site, run: Runner) -> list[Check]:
@@ -27,15 +28,36 @@ async def person(name: str, site: Site, run: Runner) -> list[Check]:
     account = hub_account(site)
     if not account:
         return [Check(what, "warning", "not checked: the state folder has no owner yet", "Make that folder first.")]
-    return [Check(what, "ok", "has an account on this host"), await acting(name, account, site, run)]
+    acts = await acting(name, account, site, run)
+    found = [Check(what, "ok", "has an account on this host"), acts]
+    return [*found, await private_folder(name, account, site, run)] if acts.result == "ok" else found
+
+
+async def private_folder(name: str, account: str, site: Site, run: Runner) -> Check:
+    """The place for the private files of a person's sessions is there on this host, and can be written by her."""
+    what = f"files of {name}"
+    key = "session.private_folder" if site.session.private_folder else "the home"
+    repair = f"Sessions keep their environment and log there ({key}); see Homes in docs/howto/install.md."
+    try:
+        answer = await _launcher(account, site, run).call(name, LOOK)
+    except PortalError as error:
+        return Check(what, "failed", error.detail, repair)
+    if not answer.get("ok"):
+        return Check(what, "failed", str(answer.get("message", "no answer")), repair)
+    return Check(
+        what, "ok", f"{answer.get('folder')} can be written here; the nodes are looked at by the first session"
+    )
+
+
+def _launcher(account: str, site: Site, run: Runner) -> LauncherAsPerson:
+    return LauncherAsPerson(site.portal.launcher, _as_account(account, run) if os.geteuid() == 0 else run)
 
 
 async def acting(name: str, account: str, site: Site, run: Runner) -> Check:
     """The hub's account reaches the launcher as one person; nothing is done there."""
     what = f"sudo as {name}"
-    launcher = LauncherAsPerson(site.portal.launcher, _as_account(account, run) if os.geteuid() == 0 else run)
     try:
-        await launcher.call(name, NOTHING)
+        await _launcher(account, site, run).call(name, NOTHING)
     except (AccountGone, ActingRefused) as error:
         repair = (
             f"{account} may act as those whom its line in sudoers names: put {name} into that group (`id {name}`\n"

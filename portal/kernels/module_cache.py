@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from portal.homes.private_folder import VARIABLE
 from portal.kernels import module_text
 from portal.kernels.delta import Change, Environment, difference
 
@@ -27,10 +28,10 @@ Signature = list[Any]  # [path, mtime_ns, size, inode], the numbers None where t
 
 def folder_of(environ: Environment | os._Environ[str]) -> str | None:
     """The person's own cache folder, mode 0700; None where there is no such place."""
-    home = environ.get("HOME", "")
-    if not os.path.isabs(home):
+    private, home = environ.get(VARIABLE, ""), environ.get("HOME", "")
+    folder = f"{private}/modules" if private else f"{home}/.cache/dsportal/modules"
+    if not os.path.isabs(folder):
         return None
-    folder = f"{home}/.cache/dsportal/modules"
     with contextlib.suppress(OSError):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         found = os.stat(folder)

@@ -20,6 +20,7 @@ from portal.settings.values import (
     Licenses,
     Name,
     Positive,
+    PrivateFolder,
     Reservations,
     Table,
     Texts,
@@ -38,6 +39,7 @@ class SessionTable(Table):
     hours_max: Hours = 24
     wait_max_hours: Count = 0  # in the queue; 0 = as long as Slurm makes it wait
     start_timeout_min: Positive = 10  # from the job's start on its node, never counted while it waits
+    private_folder: PrivateFolder = ""  # where sessions keep what is private; "" = in the home
     when_person_leaves: Literal["stop", "keep"] = "stop"  # what becomes of the session of who may not use it any more
 
 

@@ -86,6 +86,17 @@ def _group(value: str) -> str:
     return value
 
 
+def _private_folder(value: str) -> str:
+    parts = value.split("/")
+    form = r"(/[A-Za-z0-9._-]+|/\{(?:user|uid)\})+"  # as portal.homes.private_folder has it; a test holds them together
+    is_own = {"{user}", "{uid}"} & set(parts) and not {".", ".."} & set(parts)
+    if value and not (re.fullmatch(form, value, re.ASCII) and is_own):
+        raise ValueError(
+            "an absolute path in which one whole part is {user} or {uid}, such as '/scratch/{user}/.dsportal', or ''"
+        )
+    return value
+
+
 def _domain(value: str) -> str:
     found = re.fullmatch(r"(?:https?://)?([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::(\d{1,5}))?", value)
     is_address = found and re.fullmatch(r"[0-9.]+", found[1])  # nothing can stand before the digits of an IP address
@@ -155,10 +166,13 @@ def _option(value: str) -> str:
 
 
 def _database(value: str) -> str:
-    form = r"postgresql://[A-Za-z0-9._-]+@(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\])(?::\d{1,5})?/[A-Za-z0-9._-]+"
+    form = (
+        r"(?:postgresql|mariadb)://[A-Za-z0-9._-]+@(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\])(?::\d{1,5})?/[A-Za-z0-9._-]+"
+    )
     if value and not re.fullmatch(form, value):
         raise ValueError(
-            "postgresql://ACCOUNT@HOST:PORT/NAME, without a password (that is in database_password_file), or ''"
+            "postgresql://ACCOUNT@HOST:PORT/NAME or mariadb://ACCOUNT@HOST:PORT/NAME, without a password (that is in "
+            "database_password_file), or ''"
         )
     return value
 
@@ -172,6 +186,7 @@ UserDn = Annotated[str, AfterValidator(_user_dn)]
 UserBase = Annotated[str, AfterValidator(_user_base)]
 UserFilter = Annotated[str, AfterValidator(_user_filter)]
 LoginDomain = Annotated[str, AfterValidator(_login_domain)]
+PrivateFolder = Annotated[str, AfterValidator(_private_folder)]
 NetworkText = Annotated[str, AfterValidator(_network)]
 Server = Annotated[str, AfterValidator(_server)]
 Variables = Annotated[dict[str, str], AfterValidator(_variables)]

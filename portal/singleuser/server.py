@@ -27,7 +27,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from portal import data
 from portal.session_settings import ANNOUNCE_EVERY, TLS, SessionSettings
-from portal.singleuser import environment_file, quick_start
+from portal.singleuser import environment_file, quick_start, spare_home
 from portal.singleuser.handshakes import Handshakes
 from portal.singleuser.home import prepare_home
 from portal.singleuser.hub_token import token
@@ -63,6 +63,7 @@ def main() -> None:
     use_tls(runtime)
     os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{data.folder('deploy') / 'bin'}"
     settings = SessionSettings.from_environment(os.environ)
+    settings = spare_home.take(settings, os.environ)
     ending = Ending(str(runtime), farewell, settings.start_timeout_s)
     ending.watch()
     threading.Thread(target=announce_or_end, args=(port_of(listener), ending), daemon=True).start()

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from portal import launcher
+from portal.homes import private_folder
 from portal.slurm.jobs import Phase, phase_of
 from portal.slurm.runner import Result
 from portal.testing import output, queries
@@ -210,6 +211,8 @@ class FakeSlurm:
             return {"ok": False, "message": f"portal-launch: {error}"}
         if isinstance(request, launcher.SubmitRequest):
             return self._submit(user, request)
+        if isinstance(request, launcher.LookRequest):
+            return {"ok": True, "folder": f"/home/{user}/{private_folder.IN_HOME}"}
         return self._finish(user, request)
 
     def _submit(self, user: str, request: launcher.SubmitRequest) -> dict[str, object]:

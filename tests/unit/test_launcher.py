@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from portal import launch_rules, launcher
+from portal.homes import session_logs
 
 KEY = "0123456789abcdef"
 SUBMIT = {"verb": "submit", "key": KEY, "options": ["--time=60"], "environment": {"JUPYTERHUB_API_TOKEN": "secret"}}
@@ -105,7 +106,7 @@ def test_a_file_or_link_that_waits_at_the_secrets_place_is_not_followed(slurm: l
 
 def test_logs_of_long_ago_are_forgotten(slurm: list[list[str]], tmp_path: Path) -> None:
     sessions = tmp_path / launcher.SESSIONS
-    for number in range(launcher.KEPT_LOGS + 5):
+    for number in range(session_logs.KEPT_LOGS + 5):
         folder = sessions / f"{number:016x}"
         folder.mkdir(parents=True)
         os.utime(folder, (number, number))
@@ -113,7 +114,7 @@ def test_logs_of_long_ago_are_forgotten(slurm: list[list[str]], tmp_path: Path) 
     launcher.handle(SUBMIT)
 
     assert not (sessions / f"{0:016x}").exists()
-    assert (sessions / f"{launcher.KEPT_LOGS + 4:016x}").exists()
+    assert (sessions / f"{session_logs.KEPT_LOGS + 4:016x}").exists()
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "link to nothing", "folder", "link to a file"])
@@ -160,7 +161,7 @@ def test_links_and_files_that_are_called_like_a_session_stop_no_start_and_go_in_
     (sessions / f"{2:016x}").write_text("a file")
     for number in range(3):
         os.utime(sessions / f"{number:016x}", (number, number), follow_symlinks=False)
-    for number in range(3, launcher.KEPT_LOGS + 3):
+    for number in range(3, session_logs.KEPT_LOGS + 3):
         (sessions / f"{number:016x}").mkdir()
 
     assert launcher.handle(SUBMIT)["ok"]

@@ -15,7 +15,9 @@ from portal.site import Site
 from portal.slurm.runner import Result
 from tests.unit.test_doctor import changed
 
-REACHED = Result(0, '{"ok": false, "message": "portal-launch: the verbs are submit and finish"}', "")
+REACHED = Result(0, '{"ok": false, "message": "portal-launch: the verbs are submit, finish and look"}', "")
+LOOKED = Result(0, '{"ok": true, "folder": "/scratch/root/.dsportal"}', "")
+FULL = Result(0, '{"ok": false, "message": "/scratch/root/.dsportal/sessions: Disk quota exceeded"}', "")
 REFUSED = Result(1, "", "Sorry, user portal is not allowed to execute '/opt/portal-launch' as root on head.\n")
 BROKEN = Result(1, "", "Traceback (most recent call last):\n")
 
@@ -48,7 +50,7 @@ async def test_the_launcher_is_really_reached_as_the_person_and_does_nothing(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 961)
 
-    has_account, acts = await person("root", Site(), OnlySudo(answer))
+    has_account, acts, *_ = await person("root", Site(), OnlySudo(answer))
 
     assert (has_account.result, acts.result) == ("ok", result)
     assert said in f"{acts.found} {acts.repair}"
@@ -74,3 +76,22 @@ async def test_the_person_has_lines_in_the_doctors_list_when_one_is_named(tmp_pa
     checks = await report.examine(str(tmp_path / "none.toml"), OnlySudo(REACHED), person="walter")
 
     assert [check.found for check in checks if check.what == "person walter"] == ["not checked"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "result", "said"),
+    [
+        (LOOKED, "ok", "/scratch/root/.dsportal can be written here"),
+        (FULL, "failed", "/scratch/root/.dsportal/sessions: Disk quota exceeded"),
+        (FULL, "failed", "Sessions keep their environment and log there (the home)"),
+    ],
+)
+async def test_the_place_of_a_persons_private_files_is_written_to_as_the_person(
+    monkeypatch: pytest.MonkeyPatch, answer: Result, result: str, said: str
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 961)
+
+    *_, files = await person("root", Site(), OnlySudo(answer))
+
+    assert (files.what, files.result) == ("files of root", result)
+    assert said in f"{files.found} {files.repair}"

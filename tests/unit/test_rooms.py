@@ -22,22 +22,24 @@ TOP = {
 PURE_FOLDERS = {"settings"}
 MAY_IMPORT = {
     "pure": set(),
-    "launcher": set(),
+    "homes": set(),
+    "launcher": {"homes"},
     "slurm": {"pure"},
     "limits": {"pure", "slurm"},
-    "kernels": {"pure"},
+    "kernels": {"pure", "homes"},
     "tensorboard": {"pure"},
     "notebooks": {"pure"},
-    "singleuser": {"pure", "launcher", "tensorboard"},  # launcher: the names of its files
+    "singleuser": {"pure", "launcher", "tensorboard", "homes"},  # launcher: the names of its files
     "administration": {"pure"},
     "guard": {"pure"},
     "proxy": {"pure"},
-    "hub": {"pure", "slurm", "limits", "administration", "guard", "proxy"},
+    "databases": {"pure"},
+    "hub": {"pure", "databases", "slurm", "limits", "administration", "guard", "proxy"},
     "directory": {"pure", "hub"},  # hub: the certificates that are trusted
     "login": {"pure", "slurm", "hub", "administration", "directory"},
-    "doctor": {"pure", "launcher", "slurm", "hub", "login", "directory", "kernels"},
-    "testing": {"pure", "slurm", "launcher"},
-    "commands": {"pure", "hub", "login"},
+    "doctor": {"pure", "launcher", "databases", "slurm", "hub", "login", "directory", "kernels"},
+    "testing": {"pure", "slurm", "homes", "launcher"},
+    "commands": {"pure", "databases", "hub", "login"},
     "cli": {"pure", "commands", "hub", "proxy", "singleuser", "kernels", "notebooks", "doctor"},
     "spawners": {"pure", "slurm", "limits", "hub"},
 }
