@@ -7,13 +7,18 @@ export PORT
 ifeq ($(origin PYTHON),command line)
 export DSPORTAL_PYTHON := $(PYTHON)
 endif
+# The driver of the database, postgresql or mariadb, where it is no file (portal.database_url); later runs keep it.
+ifeq ($(origin DATABASE),command line)
+export DSPORTAL_DATABASE := $(DATABASE)
+endif
 # What reads the first lines of a command: any Python 3 does, the command itself goes on in the one that fits.
 FIRST := $(firstword $(wildcard /usr/bin/python3 /usr/libexec/platform-python) $(PYTHON) python3)
 
-.PHONY: help audit bench dist check setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-security test-directories test-notebooks test-notebooks-browser test-templates test-front-doors test-systems test-debian
+.PHONY: help audit bench dist check setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-security test-directories test-notebooks test-notebooks-browser test-templates test-front-doors test-systems test-debian test-databases
 
 help:
 	@echo 'make setup       the portal in .venv; PYTHON=3.13 (or a path) chooses its Python, 3.11 to 3.14'
+	@echo '                 DATABASE=postgresql or mariadb: with the driver of such a database; without it a file of SQLite'
 	@echo 'make demo        a Slurm cluster of four nodes, LDAP and the portal on port $(PORT); Ctrl-C stops it'
 	@echo 'make demo-up     the same in the background;  make demo-down stops it'
 	@echo 'make environments ALL=1  PyTorch, JAX, MXNet, inference and Horovod too: the next start of the demo offers their kernels'
@@ -27,6 +32,7 @@ help:
 	@echo 'make check       lint, types and unit tests: three minutes, without a cluster and without a network'
 	@echo 'make test        lint, types and all tests (TESTS="unit hub" runs only these rings)'
 	@echo 'make test-faults the fault suite and a simulated day, about an hour (docs/howto/fault-suite.md)'
+	@echo 'make test-databases  the portal on real PostgreSQL and MariaDB servers, which are killed and kept away, 15 minutes'
 	@echo 'make test-security  what hostile people try, alone: the ring security of make test'
 	@echo 'make test-directories  logins on servers of other makers: Active Directory (Samba), 389-ds, OpenID Connect, PAM'
 	@echo 'make test-front-doors  nginx, Apache and Traefik before the portal, as docs/howto/reverse-proxy.md has them'
@@ -84,6 +90,9 @@ test:
 
 test-faults:
 	@$(FIRST) tests/run.py --long simulation faults
+
+test-databases:
+	@$(FIRST) tests/run.py databases
 
 test-security:
 	@$(FIRST) tests/run.py security

@@ -190,6 +190,8 @@ def _contradictions(site: Site) -> Iterator[str]:
         yield "portal.certificate, portal.key: HTTPS needs both; allowed: both or neither"
     if site.portal.database_password_file and not site.portal.database_url:
         yield "portal.database_password_file: there is no server to log in to; allowed: only with portal.database_url"
+    if site.portal.database_ca_file and not site.portal.database_url:
+        yield "portal.database_ca_file: there is no server to speak TLS with; allowed: only with portal.database_url"
     if site.portal.redirect_port and not site.portal.certificate:
         yield "portal.redirect_port: there is no HTTPS to lead to; allowed: 0, or certificate and key beside it"
     if site.portal.redirect_port in (site.portal.port, site.portal.hub_port, site.portal.proxy_port):

@@ -56,6 +56,7 @@ class Ring:
     """One part of the tests: pytest's folder, and whether it runs inside the private cluster.
 
     Arguments:
+        packages: the groups of Debian packages that it needs beside the usual ones (deploy/demo/debs.py).
         usual: whether `make test` runs it; the others run when they are named.
         parts: the names of parts that run at the same time; a last pytest run, "whole", looks at what they ran.
         beside: the names of rings during which this one runs, where all of them run; else it runs in its turn.
@@ -100,6 +101,13 @@ RINGS = (
         "logins on servers of other makers: Samba's Active Directory, 389-ds, OpenID Connect, PAM; four minutes",
         usual=False,
         packages=("directories",),
+    ),
+    Ring(
+        "databases",
+        True,
+        "a hub on real PostgreSQL and MariaDB servers",
+        usual=False,
+        packages=("databases",),
     ),
     Ring("notebooks_in_browser", True, "every template in Chromium with its own values, about an hour", usual=False),
     Ring(

@@ -50,11 +50,12 @@ WANTED = {
         "libpam-oath",
     ],
     "systems": [],
+    "databases": ["postgresql-15", "postgresql-client-15"],  # for `make test-databases`; MariaDB is in the cluster
 }
 # The lock of a release that starts on other hosts: Horovod's kernels are for the Python of the oldest.
 OF_WHOLE = {group: WANTED[group] for group in ("cluster", "browser", "rootless-test")}
-# Unpacked by themselves (deploy/environments/horovod.py), so that they need nothing of the other groups.
-APART = {"openmpi"}
+# Whole by themselves: Horovod is built with its own alone (deploy/environments/horovod.py), the databases lie on any.
+APART = {"openmpi", "databases"}
 # Taken without what they depend on: the headers, of which a build needs neither a Fortran nor a second C compiler;
 # mmdebstrap is a Perl program beside the host's own apt.
 ALONE = {"openmpi": ["libopenmpi-dev"], "systems": ["mmdebstrap"]}

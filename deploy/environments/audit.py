@@ -22,7 +22,7 @@ from deploy.environments.wheels import BuildError, Pip
 
 TOOLS = STATE / "cache" / "audit"
 LOCK = LOCKS / "audit.lock"
-PORTAL_LOCK = LOCKS / "portal.lock"
+PORTAL_LOCKS = (LOCKS / "portal.lock", *(LOCKS / f"{name}.lock" for name in portal_venv.DATABASES))
 NODE_PARTS = {"proxy": CHECKOUT / "deploy" / "proxy", "Lab extension": CHECKOUT / "templates" / "lab"}
 SBOM = CHECKOUT / "dist" / "sbom.cdx.json"
 ALLOWED = (  # parts of the names that packages give their licences
@@ -73,7 +73,7 @@ def json_of(text: str) -> Any:
 def python_vulnerabilities() -> tuple[list[str], str]:
     """Known vulnerabilities of the locked Python packages, and in words how many could be asked about."""
     argv = [str(TOOLS / "bin" / "pip-audit"), "--no-deps", "--disable-pip", "--progress-spinner=off", "--format=json"]
-    _, printed, errors = output([*argv, "-r", str(PORTAL_LOCK)])
+    _, printed, errors = output([*argv, *(word for lock in PORTAL_LOCKS for word in ("-r", str(lock)))])
     return told_by_pip_audit(json_of(printed), errors)
 
 
@@ -106,7 +106,7 @@ def told_by_npm(found: Any) -> tuple[list[str], str]:
 
 def licences() -> tuple[list[str], str]:
     """The packages whose licence is none of :data:`ALLOWED`, and the licences in words."""
-    names = re.findall(r"(?m)^([A-Za-z0-9._-]+)==", PORTAL_LOCK.read_text())
+    names = [name for lock in PORTAL_LOCKS for name in re.findall(r"(?m)^([A-Za-z0-9._-]+)==", lock.read_text())]
     argv = [
         str(TOOLS / "bin" / "pip-licenses"),
         "--python",

@@ -2,6 +2,7 @@
 
     setup.py             the hub, the single-user server, the proxy, and the portal itself
     setup.py --dev       and what the tests, lint and types need
+    setup.py --database postgresql    and that driver for portal.database_url (`make setup DATABASE=…`); it stays
 
 DSPORTAL_VENV names another place for it, such as /opt/dsportal; DSPORTAL_PYTHON another Python than the system's
 (`make setup PYTHON=…`), which later runs keep (deploy/interpreter.py).
@@ -35,6 +36,7 @@ DEPLOY = CHECKOUT / "deploy"
 VENV = Path(os.environ.get("DSPORTAL_VENV") or CHECKOUT / ".venv").resolve()
 LOCKS = DEPLOY / "locks"
 STATE = Path(os.environ.get("DSPORTAL_DEMO") or CHECKOUT / ".demo").resolve()
+DATABASES = ("postgresql", "mariadb")  # the drivers for portal.database_url, each with a lock of its own
 STORE = STATE / "cache" / "wheels"
 PYTHON_NOTE = ".made-with"
 FIRST_RUN = """\
@@ -188,9 +190,15 @@ def alone() -> Iterator[None]:
         os.close(folder)
 
 
-def run(dev: bool) -> None:
+def drivers(asked: str, dev: bool) -> list[str]:
+    """The databases whose drivers belong into the environment: those that were asked for, now or before."""
+    return [name for name in DATABASES if dev or name == asked or (VENV / ".stamps" / f"{name}.lock").is_file()]
+
+
+def run(dev: bool, database: str = "") -> None:
     """All steps in order."""
     share = VENV / "share" / "dsportal"
+    with_drivers = drivers(database, dev)  # asked before an environment of another Python is taken away
     check_machine()
     if not (VENV / ".stamps" / "portal.lock").is_file():
         print(FIRST_RUN, flush=True)
@@ -198,6 +206,8 @@ def run(dev: bool) -> None:
         make_venv()
     step("portal.lock", [LOCKS / "portal.lock"], install(LOCKS / "portal.lock"))
     step("build.lock", [LOCKS / "build.lock"], install(LOCKS / "build.lock"))
+    for name in with_drivers:
+        step(f"{name}.lock", [LOCKS / f"{name}.lock"], install(LOCKS / f"{name}.lock"))
     step("proxy", [DEPLOY / "proxy"], npm_ci(DEPLOY / "proxy", share / "proxy"))
     if dev:
         step("dev.lock", [LOCKS / "dev.lock"], install(LOCKS / "dev.lock"))
@@ -206,12 +216,21 @@ def run(dev: bool) -> None:
     step("portal", [CHECKOUT / name for name in SOURCES], install_portal)
 
 
+def database_of(text: str) -> str:
+    """One of :data:`DATABASES`, or ``""`` for none."""
+    if text and text not in DATABASES:
+        raise argparse.ArgumentTypeError(f"{text!r} is no database that has a driver here: {' or '.join(DATABASES)}")
+    return text
+
+
 def main() -> int:
     """Set up; answers the exit status."""
     os.umask(0o022)  # people of the cluster run this environment
     end_on_signals()
     parser = argparse.ArgumentParser(prog="setup.py", description="Set up the portal's own environment (.venv).")
     parser.add_argument("--dev", action="store_true", help="also what tests, lint and types need")
+    given = os.environ.get("DSPORTAL_DATABASE", "")
+    parser.add_argument("--database", type=database_of, default=given, help="also this driver: postgresql or mariadb")
     parser.add_argument("--print-pip", action="store_true", help="only print the pip in use, for build.py --pip")
     options = parser.parse_args()
     try:
@@ -220,7 +239,7 @@ def main() -> int:
             print(command[0] if "-m" in command else command[1].removesuffix("/pip"))
             return 0
         with alone():
-            run(options.dev)
+            run(options.dev, options.database)
     except (BuildError, DemoError) as error:
         print(f"setup: {error}", file=sys.stderr)
         return 1

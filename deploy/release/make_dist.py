@@ -91,7 +91,9 @@ def download(lock: Path, python: str) -> None:
 
 def fill(folder: Path, pythons: Sequence[str]) -> None:
     """Everything that the install needs, in one folder."""
-    gather(LOCKS / "portal.lock", pythons, folder / "wheels")
+    for name in ("portal", *portal_venv.DATABASES):
+        gather(LOCKS / f"{name}.lock", pythons, folder / "wheels")
+        shutil.copyfile(LOCKS / f"{name}.lock", folder / f"{name}.lock")
     gather(LOCKS / "pip.lock", [f"3.{sys.version_info.minor}"], folder)
     hatch = [str(VENV / "bin" / "python"), "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     portal_venv.call(hatch)
@@ -99,7 +101,6 @@ def fill(folder: Path, pythons: Sequence[str]) -> None:
     (folder / "site").mkdir()
     for name in SITE:
         shutil.copyfile(DEPLOY / "site" / name, folder / "site" / name)
-    shutil.copyfile(LOCKS / "portal.lock", folder / "portal.lock")
     for name in ("LICENSE", "CHANGELOG.md", "docs/howto/install.md"):
         shutil.copyfile(CHECKOUT / name, folder / Path(name).name)
     shutil.copy(INSTALL, folder / "install")

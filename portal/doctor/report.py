@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from portal.doctor import domain_checks, host_checks, launch_checks, person_checks, site_checks
+from portal.doctor import database_checks, domain_checks, host_checks, launch_checks, person_checks, site_checks
 from portal.doctor.check import Check
 from portal.errors import PortalError, SiteError
 from portal.site import Site, load
@@ -63,6 +63,7 @@ GROUPS = (
     Group("neighbours", threaded(host_checks.neighbours), "See portal.internal_ssl and kernels.debugger."),
     Group("ports", threaded(host_checks.ports), "See portal.bind, portal.hub_address and the ports in the settings."),
     Group("folders", threaded(host_checks.folders), "See portal.state_folder and kernels.folder in the settings."),
+    Group("database", threaded(database_checks.database), "See portal.database_url in the settings."),
     Group("Slurm", site_checks.slurm, "Put Slurm's commands into this account's PATH.", needs_site=False),
     Group("Slurm's answers", site_checks.answers, "See the lines about Slurm."),
     Group("node names", site_checks.node_names, "See the lines about Slurm."),

@@ -17,7 +17,7 @@ from jinja2.ext import Extension
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.handlers import base, metrics, pages
 from jupyterhub.utils import get_browser_protocol, url_path_join
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import InterfaceError, OperationalError, PendingRollbackError, SQLAlchemyError
 from tornado import web
 from tornado.httputil import HTTPHeaders
 
@@ -41,6 +41,7 @@ FETCHED = (
 NOT_TEXT = "A field or the address holds bytes that are no text (UTF-8). Type it again."
 ELSEWHERE = "This came from another page than the portal's own. Do it on the portal's pages."
 NO_DATABASE = "The portal's database does not answer. Running sessions go on; try again in a minute."
+OF_A_DATABASE_AWAY = (OperationalError, InterfaceError, PendingRollbackError)
 ONLY_A_PAGE = "This page is for people; scripts ask the REST API."
 
 
@@ -103,6 +104,7 @@ class Guarded:
     _accept_token_auth: bool
     _is_database_away = False
     set_header: Callable[[str, str], None]
+    db: Any
 
     def set_default_headers(self) -> None:
         """What is for one person is kept by no cache."""
@@ -134,6 +136,15 @@ class Guarded:
         except SQLAlchemyError:
             self._is_database_away = True
             raise
+
+    def send_error(self, status_code: int = 500, **told: Any) -> None:
+        """Say in words that the database is away, wherever a page or a call noticed it."""
+        _, error, trace = told.get("exc_info") or (None, None, None)
+        if isinstance(error, OF_A_DATABASE_AWAY):
+            self.db.rollback()
+            error = _refused(503, NO_DATABASE)
+            status_code, told = 503, {**told, "exc_info": (type(error), error, trace)}
+        super().send_error(status_code, **told)  # type: ignore[misc]
 
     def _resolve_roles_and_scopes(self) -> None:
         """JupyterHub (6.1, prepare) takes whoever it cannot look up for nobody, and sessions would end her logins."""

@@ -20,6 +20,7 @@ from traitlets import Bool, Float, Unicode, default
 
 from portal import journal
 from portal.administration import again, enter, role
+from portal.databases import connections
 from portal.errors import SiteError
 from portal.guard import intake, pages
 from portal.hub import certificates, logins, needed
@@ -79,6 +80,12 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         self.db.info[SETTING] = self.context
         pages.mark_scripts(self)
         super().init_tornado_settings()
+
+    def init_db(self) -> None:
+        """Open the database; a server's connection may break at any time."""
+        super().init_db()
+        if self.db.get_bind().dialect.name != "sqlite":
+            connections.look_after(self.db)
 
     def init_internal_ssl(self) -> None:
         """Keys and certificates between hub, proxy and sessions: none that names another host, or ends soon."""

@@ -21,6 +21,7 @@ from jupyterhub.handlers.static import CacheControlStaticFilesHandler
 
 from portal import data
 from portal.administration import enter, role
+from portal.databases import server
 from portal.errors import SiteError
 from portal.hub import database, needed, state_place, variables
 from portal.hub.context import RESUMER
@@ -202,7 +203,7 @@ def _database(c: Any, site: Site) -> None:
         _file_database(c, Path(site.portal.state_folder))
         return
     c.JupyterHub.db_url = database.url_of(site)
-    c.JupyterHub.db_kwargs = {"pool_pre_ping": True, "connect_args": {"connect_timeout": database.CONNECT_WITHIN_S}}
+    c.JupyterHub.db_kwargs = server.engine_options(site)
 
 
 def _file_database(c: Any, folder: Path) -> None:

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import functools
-import json
 import sqlite3
-import sys
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
+from portal.databases import schema, server
 from portal.errors import PortalError
-from portal.settings.secret import read_secret
 from portal.site import Site
 
 FILE = "jupyterhub.sqlite"  # below portal.state_folder
 HEADER_BYTES = 100  # every database begins with as many
-CONNECT_WITHIN_S = 10
-DRIVER = "Install it into the portal's environment: pip install 'dsportal[postgresql]', or 'psycopg[binary]'."
-SERVER = "See portal.database_url and portal.database_password_file; psql with the same values shows more."
-OTHERS = "Each portal has a database of its own. For one that lost its state folder restore hub_id from its backup."
 LOCK_TIMEOUT_S = 5.0  # another process may be at the end of a transaction
 TABLES = {"users", "servers", "spawners", "alembic_version"}  # JupyterHub's own, since its version 1.0
 HOW_TO = "docs/howto/backup.md"
@@ -36,15 +27,9 @@ def url_of(site: Site) -> str:
     Raises:
         SiteError: the password cannot be read.
     """
-    server = site.portal.database_url
-    if not server:
+    if not site.portal.database_url:
         return f"sqlite:///{Path(site.portal.state_folder) / FILE}"
-    from sqlalchemy import make_url  # most commands need none of it
-
-    url = make_url(server).set(drivername="postgresql+psycopg")
-    if file := site.portal.database_password_file:
-        url = url.set(password=read_secret(file, "portal.database_password_file"))
-    return url.render_as_string(hide_password=False)
+    return server.url_of(site)
 
 
 def check_of(site: Site) -> None:
@@ -53,39 +38,10 @@ def check_of(site: Site) -> None:
     Raises:
         DatabaseFault: it cannot be used.
     """
-    folder = Path(site.portal.state_folder)
-    if not site.portal.database_url:
-        check(folder / FILE)
-        return
-    from sqlalchemy import create_engine, inspect, text
-    from sqlalchemy.exc import SQLAlchemyError
-
-    try:
-        engine = create_engine(url_of(site), connect_args={"connect_timeout": CONNECT_WITHIN_S})
-        with engine.connect() as db:
-            is_new = not inspect(db).has_table("spawners")
-            rows = [] if is_new else db.execute(text("SELECT state FROM spawners WHERE state LIKE '%\"key\"%'")).all()
-        engine.dispose()
-    except ModuleNotFoundError as error:
-        raise DatabaseServerFault(site, f"needs the Python package {error.name}, which is missing", DRIVER) from None
-    except SQLAlchemyError as error:
-        said = " ".join(str(getattr(error, "orig", None) or error).split())[:300]
-        raise DatabaseServerFault(site, f"does not answer as it should: {said}", SERVER) from None
-    number = (folder / "hub_id").read_text().strip() if (folder / "hub_id").exists() else ""
-    keys = {str(json.loads(state).get("key") or number) for (state,) in rows}
-    if others := sorted({key[:6] for key in keys if not key.startswith(number)}):
-        raise DatabaseServerFault(
-            site, f"has sessions of another portal ({', '.join(others)}; this one is {number})", OTHERS
-        )
-
-
-class DatabaseServerFault(PortalError):
-    """The database server cannot be used, or holds another portal's sessions; nothing was changed."""
-
-    reason = "database"
-
-    def __init__(self, site: Site, what: str, advice: str) -> None:
-        super().__init__(f"{site.portal.database_url} {what}. The portal does not start.\n{advice}")
+    if site.portal.database_url:
+        server.check(site)
+    else:
+        check(Path(site.portal.state_folder) / FILE)
 
 
 class DatabaseFault(PortalError):
@@ -118,7 +74,7 @@ def upgrade(file: Path) -> Path | None:
         return None
     except SchemaFault as fault:
         revision = fault.revision
-    if revision not in _revisions():
+    if revision not in schema.revisions():
         check(file)  # a newer one: its words say the way out
     backup = file.with_name(f"{file.name}.{revision}.{datetime.now():%Y%m%d-%H%M%S}")
     upgraded = file.with_name(f"{file.name}.upgraded")
@@ -147,33 +103,15 @@ def _copy(file: Path, copy: Path) -> None:
 
 
 def _to_head(file: Path) -> None:
-    """What ``jupyterhub upgrade-db`` does (dbutil.py of 6.1), on this file, and with no program of the PATH."""
-    from alembic import command
-    from alembic.config import Config
-    from jupyterhub import dbutil
-
-    with TemporaryDirectory() as folder:
-        settings = f"{folder}/alembic.ini"
-        dbutil.write_alembic_ini(settings, f"sqlite:///{file}")
-        with contextlib.redirect_stdout(sys.stderr):
-            command.upgrade(Config(settings), "head")
-
-
-@functools.cache
-def _revisions() -> tuple[str, ...]:
-    """The schemas that this JupyterHub knows, the newest first."""
-    from alembic.script import ScriptDirectory
-    from jupyterhub import dbutil
-
-    return tuple(known.revision for known in ScriptDirectory(dbutil.ALEMBIC_DIR).walk_revisions())
+    schema.to_head(f"sqlite:///{file}")
 
 
 def _check_schema(file: Path, database: sqlite3.Connection) -> None:
     found = database.execute("SELECT version_num FROM alembic_version").fetchone()
     revision = str(found[0]) if found else ""
-    if not revision or revision == _revisions()[0]:
+    if not revision or revision == schema.revisions()[0]:
         return  # JupyterHub itself writes a number where none is
-    if revision in _revisions():
+    if revision in schema.revisions():
         advice = "`portal database upgrade --site FILE` makes a copy beside it, and upgrades it."
     else:
         advice = (

@@ -39,8 +39,9 @@ class PortalTable(Table):
     trusted_proxies: tuple[NetworkText, ...] = ()  # other proxies in front of ours
     internal_ssl: bool = True  # TLS between the hub and the nodes too
     state_folder: AbsolutePath = "/var/lib/dsportal"
-    database_url: DatabaseUrl = ""  # a PostgreSQL server; "" = a file of SQLite in the state folder
+    database_url: DatabaseUrl = ""  # a PostgreSQL or MariaDB server; "" = a file of SQLite in the state folder
     database_password_file: OptionalPath = ""
+    database_ca_file: OptionalPath = ""  # TLS with the server, which must prove its name; "" = as its driver does
     launcher: AbsolutePath = "/opt/dsportal/bin/portal-launch"
     extra_config: OptionalPath = ""
     cookie_days: Annotated[int, Field(ge=1, le=31)] = 1  # how long a login lasts

@@ -14,6 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 THIS = f"3.{sys.version_info.minor}"
 MAKE = [sys.executable, str(ROOT / "deploy/run_module.py"), "deploy.release.make_dist", "--pythons", THIS, "--folder"]
 
+OURS = '[portal]\ndatabase_url = "mariadb://portal@db.example.org/portal"\n'
+
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -62,7 +64,10 @@ def test_it_installs_goes_back_and_leaves_what_is_the_sites(release: Path, tmp_p
     assert "ExecStart=/srv/portal/bin/portal up" in (tmp_path / "etc/systemd/system/dsportal.service").read_text()
 
     settings = tmp_path / "etc/dsportal/site.toml"
-    settings.write_text("# ours\n")
+    settings.write_text(OURS)
+    with_driver = install(release, tmp_path, "--prefix", "/srv/portal")
+    assert "add the driver of mariadb" in with_driver.stdout, with_driver.stderr
+    subprocess.run([place / ours / "bin/python", "-I", "-B", "-c", "import pymysql"], check=True)
     before = tree(tmp_path)
     again = install(release, tmp_path, "--prefix", "/srv/portal")
     assert again.returncode == 0, again.stderr
@@ -79,7 +84,7 @@ def test_it_installs_goes_back_and_leaves_what_is_the_sites(release: Path, tmp_p
     assert "These stay" in gone.stdout
     assert "state folder" in gone.stdout
     assert [path.name for path in place.iterdir()] == ["jupyter"]
-    assert settings.read_text() == "# ours\n"
+    assert settings.read_text() == OURS
     assert not sudoers.exists()
 
 
@@ -90,6 +95,7 @@ def test_it_installs_goes_back_and_leaves_what_is_the_sites(release: Path, tmp_p
         (["--prefix", "opt"], "is no absolute path"),
         (["--people", 'x) NOPASSWD: ALL #"'], "allowed are letters"),
         (["--use", "../../etc"], "a version such as"),
+        (["--database", "oracle"], "allowed are postgresql and mariadb"),
         (["--python", "python2.0"], "there is no such program"),
         (["--what"], "--what is not known"),
     ],

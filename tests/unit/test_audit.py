@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
+from pathlib import Path
 
 import pytest
 
@@ -52,7 +53,7 @@ def test_a_licence_that_is_not_known_to_fit_is_looked_at(licence: str, allowed: 
 
 
 def test_every_package_of_the_portal_has_a_licence_that_may_be() -> None:
-    names = re.findall(r"(?m)^([A-Za-z0-9._-]+)==", audit.PORTAL_LOCK.read_text())
+    names = re.findall(r"(?m)^([A-Za-z0-9._-]+)==", "".join(map(Path.read_text, audit.PORTAL_LOCKS)))
     told = {}
     for name in names:
         found = importlib.metadata.metadata(name)

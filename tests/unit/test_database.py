@@ -15,6 +15,7 @@ from alembic.config import Config
 from jupyterhub import dbutil, orm
 
 from portal import cli
+from portal.databases import schema
 from portal.hub import database
 from portal.hub.database import DatabaseFault, SchemaFault, check
 
@@ -145,7 +146,7 @@ def test_what_a_killed_hub_left_half_written_is_rolled_back_by_sqlite_itself(fil
     after.close()
 
 
-HEAD, BEFORE, TWO_BEFORE = database._revisions()[:3]
+HEAD, BEFORE, TWO_BEFORE = schema.revisions()[:3]
 
 
 @pytest.fixture

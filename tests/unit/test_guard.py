@@ -15,6 +15,7 @@ import pytest
 from jinja2 import DictLoader, Environment
 from jupyterhub.apihandlers import APIHandler
 from sqlalchemy import create_engine
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 from tornado import web
 from tornado.httpserver import HTTPServer
@@ -82,6 +83,27 @@ async def test_while_the_database_is_away_nobody_is_taken_for_logged_out(guard: 
 
     assert refused.value.status_code == 503
     assert "Running sessions go on" in str(refused.value.log_message)
+
+
+@pytest.mark.parametrize("guard", [pages.Guarded, pages.GuardedPage])
+def test_a_page_that_notices_in_its_middle_that_the_database_is_away_says_so_too(guard: type) -> None:
+    told: list[tuple[int, object]] = []
+
+    class Answers:
+        """What stands behind the guard."""
+
+        db = Mock()
+
+        def send_error(self, status_code: int, **more: Any) -> None:
+            """What the person would get."""
+            told.append((status_code, getattr(more["exc_info"][1], "jupyterhub_message", "")))
+
+    asked: Any = object.__new__(type("Middle", (guard, Answers), {}))
+    for error in (OperationalError("SELECT 1", {}, OSError("gone")), ValueError("of ours")):
+        asked.send_error(500, exc_info=(type(error), error, None))
+
+    assert told == [(503, pages.NO_DATABASE), (500, "")]
+    assert Answers.db.rollback.call_count == 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,45 @@
+"""The hub's one session with a database server: no transaction stays open, and a broken one is given up at once.
+
+JupyterHub (6.1) reads without an end: its transaction is open from one change to the next. A server that was restarted
+meanwhile breaks it, and then every question fails until a page has failed, too. Servers also end what idles so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from sqlalchemy import event
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+OPEN_FOR_S = 0.1  # the next question gets a connection that was tried before
+LOG = logging.getLogger(__name__)
+
+
+def look_after(session: Session) -> None:
+    """End the transactions of a session soon when nothing was changed in them, and at once when they broke."""
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        if not session.in_transaction():
+            return
+        if session.dirty or session.new or session.deleted:  # whoever is at it commits
+            loop.call_later(OPEN_FOR_S, end)
+            return
+        try:
+            session.commit()
+        except SQLAlchemyError as error:
+            LOG.warning("The database does not answer: %s", error)
+            session.rollback()
+
+    def begun(*_: object) -> None:
+        loop.call_later(OPEN_FOR_S, end)
+
+    def failed(context: Any) -> None:
+        if context.is_disconnect:
+            loop.call_soon(session.rollback)
+
+    event.listen(session, "after_begin", begun)
+    event.listen(session.get_bind(), "handle_error", failed)

@@ -1,0 +1,40 @@
+"""A hub on each kind of database server, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.databases.servers import SERVERS, DatabaseServer
+from tests.faults.hubs import FaultHub, small
+from tests.hub.conftest import FOLDER, PORT, Person, alice, people
+from tests.inside import SITE_FILE, settings
+
+__all__ = ["alice", "people"]  # fixtures of the hub's ring, on our hub
+
+
+@pytest.fixture(scope="session", params=SERVERS, ids=[one.kind for one in SERVERS])
+def server(request: pytest.FixtureRequest) -> Iterator[DatabaseServer]:
+    """A server that runs."""
+    ours: DatabaseServer = request.param()
+    ours.prepare()
+    yield ours
+    ours.stop()
+
+
+@pytest.fixture(scope="session")
+def hub(server: DatabaseServer) -> Iterator[FaultHub]:
+    """A hub with real sessions on it."""
+    ours = FaultHub(FOLDER, PORT, **server.settings())
+    with settings(small(SITE_FILE.read_text())):  # the launcher holds every session to root's file
+        ours.prepare()
+        ours.start()
+        yield ours
+        ours.stop()
+
+
+@pytest.fixture
+def bob(people: dict[str, Person]) -> Person:
+    """Bob, logged in."""
+    return people["bob"]
