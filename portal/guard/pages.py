@@ -112,7 +112,12 @@ class Guarded:
         self.set_header("Cache-Control", "no-store")
 
     def set_cookie(self, name: str, value: str | bytes, *arguments: Any, **attributes: Any) -> None:
-        """No script reads it, no other site sends it, and HTTPS alone carries it where there is HTTPS."""
+        """No script reads it, no other site sends it, and HTTPS alone carries it where there is HTTPS.
+
+        While the database is away everybody looks like nobody: nobody's token would take the place of a person's own.
+        """
+        if self._is_database_away:
+            return
         attributes["httponly"] = True
         attributes.setdefault("samesite", "Lax")
         if get_browser_protocol(self.request) == "https":
@@ -143,12 +148,15 @@ class Guarded:
         if isinstance(error, OF_A_DATABASE_AWAY):
             self.db.rollback()
             error = _refused(503, NO_DATABASE)
-            status_code, told = 503, {**told, "exc_info": (type(error), error, trace)}
+            status_code = 503
+            told["exc_info"] = (type(error), error, trace)
         super().send_error(status_code, **told)  # type: ignore[misc]
 
     def _resolve_roles_and_scopes(self) -> None:
         """JupyterHub (6.1, prepare) takes whoever it cannot look up for nobody, and sessions would end her logins."""
         if self._is_database_away:
+            self.expanded_scopes: set[str] = set()  # the page that says so asks for both
+            self.parsed_scopes: dict[str, Any] = {}
             raise _refused(503, NO_DATABASE)
         super()._resolve_roles_and_scopes()  # type: ignore[misc]
 

@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9._@+\\-]+\Z", re.ASCII)
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-class FolderRefused(OSError):
+class PrivateFolderRefused(OSError):
     """The private folder cannot be trusted, or not be had; its text says which folder, what is wrong and what to do."""
 
     def __init__(self, folder: Path, what: str) -> None:
@@ -36,7 +36,7 @@ def of_person(form: str, home: str) -> Path:
     """The private folder of who runs this: that of the setting, which is there then, or the one in the home.
 
     Raises:
-        FolderRefused: it is not to be trusted.
+        PrivateFolderRefused: it is not to be trusted.
         OSError: it cannot be made.
     """
     return made(form, pwd.getpwuid(os.getuid()).pw_name, os.getuid()) if form else Path(home, IN_HOME)
@@ -81,10 +81,12 @@ def path_of(form: str, name: str, uid: int) -> Path:
     """The folder of one person.
 
     Raises:
-        FolderRefused: the name cannot be a part of a path.
+        PrivateFolderRefused: the name cannot be a part of a path.
     """
     if not _NAME.match(name) or set(name) <= {"."}:
-        raise FolderRefused(Path(form), f"cannot be made for somebody called {name!r}: see session.private_folder")
+        raise PrivateFolderRefused(
+            Path(form), f"cannot be made for somebody called {name!r}: see session.private_folder"
+        )
     return Path(form.replace("{user}", name).replace("{uid}", str(uid)))
 
 
@@ -95,17 +97,19 @@ def made(form: str, name: str, uid: int) -> Path:
         form: ``session.private_folder`` of root's settings file.
 
     Raises:
-        FolderRefused: it is not to be trusted, or the site's part of the path is not there.
+        PrivateFolderRefused: it is not to be trusted, or the site's part of the path is not there.
         OSError: it cannot be made.
     """
     if words := fault(form):
-        raise FolderRefused(Path(form), f"session.private_folder must be {words}")
+        raise PrivateFolderRefused(Path(form), f"session.private_folder must be {words}")
     whole = path_of(form, name, uid)
     parts = form.split("/")[1:]
     first = min(parts.index(one) for one in PLACEHOLDERS if one in parts)
     sites = Path("/", *parts[:first])
     if not sites.is_dir():
-        raise FolderRefused(sites, "is not there, on which session.private_folder stands: its administrator makes it")
+        raise PrivateFolderRefused(
+            sites, "is not there, on which session.private_folder stands: its administrator makes it"
+        )
     place = sites.resolve()
     for folder in (*reversed(place.parents), place):
         _check(folder, folder.stat(), uid, is_site=True)
@@ -135,10 +139,12 @@ def _entered(above: int, folder: Path, uid: int) -> int:
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENOTDIR):
             raise OSError(error.errno, error.strerror, str(folder)) from None
-        raise FolderRefused(folder, "is a link or a file, where your own folder should be: take it away") from None
+        raise PrivateFolderRefused(
+            folder, "is a link or a file, where your own folder should be: take it away"
+        ) from None
     try:
         _check(folder, os.fstat(descriptor), uid)
-    except FolderRefused:
+    except PrivateFolderRefused:
         os.close(descriptor)
         raise
     return descriptor
@@ -147,18 +153,18 @@ def _entered(above: int, folder: Path, uid: int) -> int:
 def _check(folder: Path, found: os.stat_result, uid: int, *, is_site: bool = False) -> None:
     """Nobody but root and the person can put something else in the place of what is in it."""
     if found.st_uid not in (ROOT, uid):
-        raise FolderRefused(
+        raise PrivateFolderRefused(
             folder, f"belongs to uid {found.st_uid}, not to you: somebody made it first. Tell your administrator"
         )
     is_sticky = is_site and found.st_mode & stat.S_ISVTX
     if found.st_mode & _OTHERS_WRITE and not is_sticky:
         what = "others can write there, so that your session's files are not safe"
-        raise FolderRefused(folder, f"{what} (mode {stat.S_IMODE(found.st_mode):04o}): chmod go-w")
+        raise PrivateFolderRefused(folder, f"{what} (mode {stat.S_IMODE(found.st_mode):04o}): chmod go-w")
 
 
 def _make_private(descriptor: int, folder: Path, uid: int) -> None:
     found = os.fstat(descriptor)
     if found.st_uid != uid:
-        raise FolderRefused(folder, f"belongs to uid {found.st_uid}, not to you. Tell your administrator")
+        raise PrivateFolderRefused(folder, f"belongs to uid {found.st_uid}, not to you. Tell your administrator")
     if stat.S_IMODE(found.st_mode) != 0o700:
         os.fchmod(descriptor, 0o700)

@@ -28,8 +28,8 @@ Signature = list[Any]  # [path, mtime_ns, size, inode], the numbers None where t
 
 def folder_of(environ: Environment | os._Environ[str]) -> str | None:
     """The person's own cache folder, mode 0700; None where there is no such place."""
-    private, home = environ.get(VARIABLE, ""), environ.get("HOME", "")
-    folder = f"{private}/modules" if private else f"{home}/.cache/dsportal/modules"
+    private = environ.get(VARIABLE, "")
+    folder = f"{private}/modules" if private else f"{environ.get('HOME', '')}/.cache/dsportal/modules"
     if not os.path.isabs(folder):
         return None
     with contextlib.suppress(OSError):

@@ -81,7 +81,7 @@ class DatabaseServer:
     def _end(self, number: int) -> None:
         if self._process is None:
             return
-        os.killpg(self._process.pid, number) if number == signal.SIGKILL else os.kill(self._pid(), number)
+        os.kill(self._pid(), number)
         self._process.wait(timeout=30)
         self._process = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import time
 from pathlib import Path
 
@@ -82,7 +83,7 @@ def page_of(person: Person) -> str:
 
     def failing() -> str:
         answer = person.http.get("/hub/home")
-        return answer.text if answer.status_code == 503 else ""
+        return html.unescape(answer.text) if answer.status_code == 503 else ""
 
     return eventually(failing, "a page says that the database is away", within_s=30)
 
@@ -100,7 +101,7 @@ def test_a_server_that_is_away_for_a_minute_is_told_in_words_and_nothing_is_lost
             answer = bob.http.get("/hub/home")
             slowest = max(slowest, time.monotonic() - began)
             assert answer.status_code == 503
-            assert NO_DATABASE in answer.text
+            assert NO_DATABASE in html.unescape(answer.text)
             time.sleep(1)
 
     server.start()

@@ -78,11 +78,13 @@ async def test_while_the_database_is_away_nobody_is_taken_for_logged_out(guard: 
     hub = SimpleNamespace(base_url="/hub/")
     application = web.Application(base_url="/", hub=hub, db=Session(engine), log=logging.getLogger("hub"))
 
+    handler = handler_class(application, asked)
     with pytest.raises(web.HTTPError) as refused:
-        await handler_class(application, asked).prepare()
+        await handler.prepare()
 
     assert refused.value.status_code == 503
     assert "Running sessions go on" in str(refused.value.log_message)
+    assert (handler.parsed_scopes, handler.expanded_scopes) == ({}, set()), "without them its page is empty"
 
 
 @pytest.mark.parametrize("guard", [pages.Guarded, pages.GuardedPage])

@@ -15,7 +15,7 @@ import pytest
 from portal import launch_rules, launcher
 from portal.errors import SiteError
 from portal.homes import private_folder
-from portal.homes.private_folder import FolderRefused
+from portal.homes.private_folder import PrivateFolderRefused
 from portal.kernels import module_cache
 from portal.session_settings import SessionSettings
 from portal.singleuser import spare_home
@@ -47,7 +47,7 @@ def test_a_form_that_would_share_a_folder_or_lead_elsewhere_is_refused_by_the_se
 ) -> None:
     with pytest.raises(SiteError, match=r"one whole part is \{user\} or \{uid\}"):
         parse({"session": {"private_folder": value}})
-    with pytest.raises(FolderRefused, match="one whole part is"):
+    with pytest.raises(PrivateFolderRefused, match="one whole part is"):
         private_folder.made(value, ME.pw_name, ME.pw_uid)
 
 
@@ -59,7 +59,7 @@ def test_a_form_with_a_part_for_each_person_is_taken_by_both(value: str) -> None
 
 @pytest.mark.parametrize("name", ["../root", "a%j", "a/b", "..", "a b", ""])
 def test_a_name_that_leads_elsewhere_is_refused(name: str) -> None:
-    with pytest.raises(FolderRefused, match="cannot be made for somebody called"):
+    with pytest.raises(PrivateFolderRefused, match="cannot be made for somebody called"):
         private_folder.path_of("/scratch/{user}", name, 1)
 
 
@@ -96,7 +96,7 @@ def test_what_is_no_folder_is_refused_and_no_link_is_followed(scratch: Path, kin
     place.parent.mkdir(exist_ok=True)
     in_the_way(kind, place)
 
-    with pytest.raises(FolderRefused, match="is a link or a file, where your own folder should be") as fault:
+    with pytest.raises(PrivateFolderRefused, match="is a link or a file, where your own folder should be") as fault:
         made(scratch, form)
 
     assert fault.value.filename == str(place)
@@ -108,7 +108,7 @@ def test_a_persons_part_that_others_can_write_is_refused(scratch: Path, mode: in
     (scratch / ME.pw_name).mkdir()
     (scratch / ME.pw_name).chmod(mode)
 
-    with pytest.raises(FolderRefused, match=rf"others can write there.*mode {mode:04o}.*chmod go-w"):
+    with pytest.raises(PrivateFolderRefused, match=rf"others can write there.*mode {mode:04o}.*chmod go-w"):
         made(scratch)
 
 
@@ -117,7 +117,7 @@ def test_a_sites_part_that_others_can_write_is_refused_unless_it_is_sticky(scrat
 
     scratch.chmod(0o777)
 
-    with pytest.raises(FolderRefused, match="others can write there"):
+    with pytest.raises(PrivateFolderRefused, match="others can write there"):
         made(scratch)
 
 
@@ -126,14 +126,14 @@ def test_a_sites_part_may_be_a_link_and_must_be_there(scratch: Path) -> None:
     (scratch / "link").symlink_to("lustre")
 
     assert made(scratch, "link/{user}") == scratch / "lustre" / ME.pw_name
-    with pytest.raises(FolderRefused, match="is not there, on which session"):
+    with pytest.raises(PrivateFolderRefused, match="is not there, on which session"):
         made(scratch, "none/{user}")
 
 
 def test_a_folder_of_somebody_else_is_refused_with_the_number(scratch: Path) -> None:
     made(scratch)
 
-    with pytest.raises(FolderRefused, match="not to you"):
+    with pytest.raises(PrivateFolderRefused, match="not to you"):
         private_folder.made(f"{scratch}/{{user}}/.dsportal", ME.pw_name, ME.pw_uid + 12345)
 
 

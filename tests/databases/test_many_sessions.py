@@ -1,0 +1,97 @@
+"""A thousand sessions on a database server: the hub is killed, then the server, and each session is there as before."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from tests.bench import cluster_setup
+from tests.databases.servers import DatabaseServer
+from tests.faults.census import Name, held, queued, take
+from tests.faults.hubs import StubHub
+from tests.faults.test_hub_killed import PEOPLE, Clicks
+from tests.inside import eventually, sh
+
+SESSIONS = int(os.environ.get("DSPORTAL_DATABASE_SESSIONS", "1000"))
+AT_ONCE = 8
+STARTED_WITHIN_S = 900
+BACK_WITHIN_S = 120
+
+
+@pytest.fixture(scope="module")
+def big_nodes() -> None:
+    """Nodes with room for all of them, on paper; until the cluster of this run is taken away."""
+    if f"CPUs={cluster_setup.CORES}" not in cluster_setup.SLURM_CONF.read_text():
+        cluster_setup.enlarge_nodes()
+
+
+@pytest.fixture(scope="module")
+def stubs(server: DatabaseServer, big_nodes: None) -> Iterator[StubHub]:
+    """A hub with stub sessions on a database of its own."""
+    server.add_database("many")
+    ours = StubHub()
+    ours.settings = server.settings("many")
+    ours.prepare()
+    ours.start_answering()
+    ours.start()
+    yield ours
+    ours.stop()
+    ours.stop_answering()
+    cluster_setup.end_jobs()
+
+
+def test_every_session_is_kept_when_the_hub_is_killed_and_when_its_database_server_is(
+    stubs: StubHub, server: DatabaseServer
+) -> None:
+    wanted = [(PEOPLE[number % len(PEOPLE)], f"s{number}") for number in range(SESSIONS)]
+    before = filled(stubs, wanted)
+
+    began = time.monotonic()
+    stubs.kill()
+    stubs.start()
+    first_page_s = time.monotonic() - began
+    with stubs.client() as client:
+        eventually(lambda: are_ready(client, wanted), "every session is looked at again", within_s=BACK_WITHIN_S)
+        known_s = time.monotonic() - began
+        assert take(client, stubs.number).jobs(wanted) == before
+    server.kill()
+    server.start()
+    with stubs.client() as client:
+        eventually(lambda: are_ready(client, wanted), "the hub is well again", within_s=BACK_WITHIN_S)
+        census = take(client, stubs.number)
+    print(f"\n{server.kind}: {SESSIONS} sessions; first page {first_page_s:.1f} s, all known {known_s:.1f} s")
+
+    assert census.jobs(wanted) == before
+    assert not census.lost(wanted)
+    assert not census.orphans()
+    assert len(queued(stubs.number)) == SESSIONS
+
+
+def filled(stubs: StubHub, wanted: list[Name]) -> dict[Name, list[str]]:
+    """Start every session, and wait until all run; answers their jobs."""
+    clicks = Clicks()
+    with stubs.client() as client:
+        for user in PEOPLE:
+            client.post(f"/users/{user}")
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(lambda name: clicks.start(stubs, name, "requestq"), wanted))
+        assert not clicks.unanswered
+        eventually(lambda: are_ready(client, wanted), "all sessions run", within_s=STARTED_WITHIN_S, every_s=2)
+        jobs = take(client, stubs.number).jobs(wanted)
+    assert {len(one) for one in jobs.values()} == {1}
+    assert sh("squeue", "--noheader", "--states=RUNNING", "--format=%i").split()
+    return jobs
+
+
+def are_ready(client: httpx.Client, wanted: list[Name]) -> bool:
+    """Whether the hub answers and calls all of them ready."""
+    try:
+        there = held(client)
+    except httpx.HTTPError:
+        return False
+    return all(name in there and there[name].ready for name in wanted)
