@@ -122,7 +122,7 @@ def test_a_neighbour_who_made_the_folder_first_stops_the_start_and_gets_nothing(
         assert str(SHARED / NAME) in check.found
         assert has_no_job(NAME)
         assert not list(theirs.rglob("*"))
-        assert not list((SHARED / NAME).rglob("*"))
+        assert kind == "link" or not list((SHARED / NAME).iterdir())  # the kernel follows no such link
     finally:
         sh("rm", "-rf", str(SHARED / NAME), str(theirs))
 
