@@ -13,9 +13,9 @@ import pytest
 from tests.bench import cluster_setup
 from tests.databases.servers import DatabaseServer
 from tests.faults.census import Name, held, queued, take
-from tests.faults.hubs import StubHub
+from tests.faults.hubs import CHECKOUT, StubHub
 from tests.faults.test_hub_killed import PEOPLE, Clicks
-from tests.inside import eventually, sh
+from tests.inside import VENV_BIN, eventually, sh
 
 SESSIONS = int(os.environ.get("DSPORTAL_DATABASE_SESSIONS", "1000"))
 AT_ONCE = 8
@@ -27,7 +27,8 @@ BACK_WITHIN_S = 120
 def big_nodes() -> None:
     """Nodes with room for all of them, on paper; until the cluster of this run is taken away."""
     if f"CPUs={cluster_setup.CORES}" not in cluster_setup.SLURM_CONF.read_text():
-        cluster_setup.enlarge_nodes()
+        asked = "from tests.bench import cluster_setup; cluster_setup.enlarge_nodes()"  # its daemons outlive this run
+        sh("env", f"PYTHONPATH={CHECKOUT}", str(VENV_BIN / "python"), "-c", asked, timeout_s=180)
 
 
 @pytest.fixture(scope="module")
