@@ -2,9 +2,10 @@
 
 A line is ``group package version architecture bytes sha256``. The groups: ``cluster`` (what runs the private
 cluster), ``browser``, ``rootless-test`` and ``web-servers`` (what only the tests need), ``openmpi`` (what Horovod is
-built with: whole by itself, so some of its packages are in another group too), ``directories`` (real directory servers),
-``systems`` (what makes bare roots: tests/systems), ``databases`` (whole by itself, too), ``base`` (the system below all of them, for hosts of another release;
-the lock of Debian 12 has none). Each release has a lock of its own (:mod:`deploy.demo.releases`).
+built with) and ``databases``, which are whole by themselves, so that some of their packages are in another group too,
+``directories`` (real directory servers), ``systems`` (what makes bare roots: tests/systems), and ``base`` (the system
+below all of them, for hosts of another release; the lock of Debian 12 has none). Each release has a lock of its own
+(:mod:`deploy.demo.releases`).
 """
 
 from __future__ import annotations
