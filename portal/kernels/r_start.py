@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from portal.kernels.delta import Environment
-from portal.own_folder import is_own
+from portal.homes.own_folder import is_own
 
 PROGRAM = "R"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from jupyter_server.services.contents.filecheckpoints import AsyncFileCheckpoints
 
-from portal.own_folder import is_own
+from portal.homes.own_folder import is_own
 
 FOLDER = ".local/share/dsportal/checkpoints"
 

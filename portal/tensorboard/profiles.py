@@ -12,7 +12,7 @@ from typing import Any
 
 from werkzeug.exceptions import Forbidden
 
-from portal.own_folder import is_own
+from portal.homes.own_folder import is_own
 
 WORDS = (
     "The page Profile shows profiles that you alone can change, below the folder of this TensorBoard. {place} {fault}. "

@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "slurm": {"pure"},
     "limits": {"pure", "slurm"},
     "kernels": {"pure", "homes"},
-    "tensorboard": {"pure"},
+    "tensorboard": {"pure", "homes"},
     "notebooks": {"pure"},
     "singleuser": {"pure", "launcher", "tensorboard", "homes"},  # launcher: the names of its files
     "administration": {"pure"},
