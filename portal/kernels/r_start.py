@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from portal.kernels.delta import Environment
 from portal.homes.own_folder import is_own
+from portal.kernels.delta import Environment
 
 PROGRAM = "R"
 
