@@ -16,6 +16,7 @@ from portal.settings.ldap_table import LdapTable
 LEVELS_MAX = 10  # of groups in groups
 NESTED_MAX = 2000  # groups that are looked at for groups that they are in
 _AT_ONCE = 50  # groups in one search
+_ONE_BY_ONE = 10  # new groups of a person that are asked about apart, so that the next person's are known
 _NOBODY = "-"  # no name begins with it
 
 
@@ -57,8 +58,14 @@ class Groups:
         return Groups(self.found + other.found, self.unfinished or other.unfinished)
 
 
-def groups_of(connection: Any, settings: LdapTable, person: Person) -> Groups:
+Asked = dict[str, Groups]  # what a filter has found in a look at many people
+
+
+def groups_of(connection: Any, settings: LdapTable, person: Person, asked: Asked | None = None) -> Groups:
     """The groups of a person.
+
+    Arguments:
+        asked: what was found in a look at many people, who share most of their groups; it is added to.
 
     Raises:
         ServerFault: the server does not do its work.
@@ -71,8 +78,11 @@ def groups_of(connection: Any, settings: LdapTable, person: Person) -> Groups:
     else:
         return Groups()
     if settings.primary_group and (primary := _primary(person.attributes)):
-        groups += _found(connection, settings, primary, "primary group", _domain(settings))
-    return groups + _nested(connection, settings, groups) if settings.nested_groups else groups
+        known = {} if asked is None else asked
+        if primary not in known:
+            known[primary] = _found(connection, settings, primary, "primary group", _domain(settings))
+        groups += known[primary]
+    return groups + _nested(connection, settings, groups, asked) if settings.nested_groups else groups
 
 
 def refused(settings: LdapTable, groups: Groups, mentioned: Collection[str]) -> str:
@@ -120,7 +130,7 @@ def _domain(settings: LdapTable) -> str:
     return next((base for base in settings.user_base if is_below(settings.group_base, base)), settings.group_base)
 
 
-def _nested(connection: Any, settings: LdapTable, direct: Groups) -> Groups:
+def _nested(connection: Any, settings: LdapTable, direct: Groups, asked: Asked | None) -> Groups:
     """The groups that these groups are in, and so on; a circle ends where it begins."""
     nested = Groups()
     seen: set[Canonical] = set()
@@ -130,16 +140,28 @@ def _nested(connection: Any, settings: LdapTable, direct: Groups) -> Groups:
             return nested
         if len(seen) > NESTED_MAX:
             return nested + Groups(unfinished=f"more than {NESTED_MAX} groups of groups")
-        above = Groups()
-        for start in range(0, len(level), _AT_ONCE):
-            few = level[start : start + _AT_ONCE]
-            wanted = "".join(filled(settings.group_filter, _NOBODY, dn) for dn in few)
-            above += _found(connection, settings, f"(|{wanted})", f"nested, level {depth}")
+        above = _above(connection, settings, level, f"nested, level {depth}", asked)
         known = set(seen)
         level = _new(above, seen)
         fresh = tuple(one for one in above.found if canonical(one.dn) not in known)
         nested += Groups(fresh, above.unfinished)
     return nested + Groups(unfinished=f"more than {LEVELS_MAX} levels of groups") if level else nested
+
+
+def _above(connection: Any, settings: LdapTable, level: Sequence[str], how: str, asked: Asked | None) -> Groups:
+    """The groups that some groups are in."""
+    above = Groups()
+    if asked is not None:
+        filters = {dn: filled(settings.group_filter, _NOBODY, dn) for dn in level}
+        new = [dn for dn in level if filters[dn] not in asked]
+        for dn in new[:_ONE_BY_ONE]:
+            asked[filters[dn]] = _found(connection, settings, filters[dn], how)
+        above = sum((asked[wanted] for wanted in filters.values() if wanted in asked), above)
+        level = new[_ONE_BY_ONE:]
+    for start in range(0, len(level), _AT_ONCE):
+        wanted = "".join(filled(settings.group_filter, _NOBODY, dn) for dn in level[start : start + _AT_ONCE])
+        above += _found(connection, settings, f"(|{wanted})", how)
+    return above
 
 
 def _new(groups: Groups, seen: set[Canonical]) -> Sequence[str]:

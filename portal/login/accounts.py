@@ -15,7 +15,7 @@ from typing import Any
 
 from portal.directory import entries, persons
 from portal.directory.conversation import ServerFault, Servers
-from portal.directory.groups import groups_of
+from portal.directory.groups import Asked, groups_of
 from portal.directory.persons import Person
 from portal.directory.searches import bind, one_of, search, sees_any, some
 from portal.errors import DirectoryUnavailable, NotAllowed
@@ -63,10 +63,11 @@ class ServiceAccount:
         """
         password = read_secret(self._settings.bind_password_file)
         found: dict[str, Standing] = {}
+        asked: Asked = {}
         asks_more = self._settings.nested_groups or self._settings.primary_group
         for few in portions(sorted(names), AT_ONCE // 4 if asks_more else AT_ONCE):
             try:
-                found |= self._servers.ask(functools.partial(self._look, few, password))
+                found |= self._servers.ask(functools.partial(self._look, few, password, asked))
             except DirectoryUnavailable:
                 if not found:
                     raise
@@ -102,11 +103,11 @@ class ServiceAccount:
             return f"({attribute}=*)", (folder,)
         return persons.presence(self._settings), self._settings.user_base
 
-    def _look(self, names: Sequence[str], password: str, server: str) -> dict[str, Standing]:
+    def _look(self, names: Sequence[str], password: str, asked: Asked, server: str) -> dict[str, Standing]:
         with self._logged_in(server, password) as connection:
             people = self._people(connection, names)
-            asked = {name: self._standing(connection, name, people.get(name)) for name in names}
-            found = {name: standing for name, standing in asked.items() if standing}
+            told = {name: self._standing(connection, name, people.get(name), asked) for name in names}
+            found = {name: standing for name, standing in told.items() if standing}
             left = [standing for standing in found.values() if standing.left]
             if left:
                 self._check_sight(connection, groups=any(standing.groups is not None for standing in left))
@@ -134,7 +135,7 @@ class ServiceAccount:
         dns = {name: f"{attribute}={name}".lower() for name in names}
         return {name: Person(named[dn].dn, name, named[dn].attributes) for name, dn in dns.items() if dn in named}
 
-    def _standing(self, connection: Any, name: str, person: Person | None) -> Standing | None:
+    def _standing(self, connection: Any, name: str, person: Person | None, asked: Asked) -> Standing | None:
         """What is known of one person; ``None`` when the server does not show all of her groups."""
         if person is None:
             return Standing(left="not in the directory any more")
@@ -146,7 +147,7 @@ class ServiceAccount:
             return Standing(left=why, password_set=password_set)
         if not self._settings.asks_groups:
             return Standing(password_set=password_set)
-        groups = groups_of(connection, self._settings, person)
+        groups = groups_of(connection, self._settings, person, asked)
         if groups.unfinished:
             self._log.warning("LDAP: who left: the search for the groups of %s ended with %s", name, groups.unfinished)
             return None
