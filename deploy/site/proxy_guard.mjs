@@ -1,6 +1,7 @@
 // Loaded into configurable-http-proxy (node --import): what one client may ask of the proxy, and what a session may say.
 // - A connection that does not send its request is closed soon, the oldest first where one address has many.
 // - A request of the hub with a big body is refused before the hub reads any of it; sessions take what they like.
+// - A session that never answers holds a part of the connections only, however often its person asks it.
 // - Headers that say where a request comes from are believed only of the proxies that the site names.
 // - A session's answers do not reach over its own place: no wider service worker, no window of the hub's pages.
 // Without one of these the proxy would be another one than the portal was tested with: then it does not start.
@@ -36,6 +37,7 @@ const WORDS = {
 const settings = JSON.parse(process.env.DSPORTAL_PROXY_GUARD ?? "{}");
 const HEADERS_WITHIN_MS = 1000 * (settings.headers_within_s ?? 15);
 const SILENT_PER_ADDRESS = settings.silent_per_address ?? 1024; // connections that have not sent a request yet
+const OF_ONE_SESSION = settings.of_one_session ?? 1024; // requests of one client for one person's sessions, at a time
 const trusted = new net.BlockList();
 for (const place of settings.trusted_proxies ?? []) {
   const [address, length] = place.split("/");
@@ -80,6 +82,7 @@ class Counter {
 
 const silent = new Map(); // by client, the oldest first
 const big = new Counter();
+const open = new Counter(); // by client and person
 
 // Until its first whole request: with HTTPS that is longer than Node's own time limits look. Where one address has too
 // many such connections the oldest goes: who asks at once is answered, whatever others at that address do.
@@ -165,6 +168,24 @@ function isTaken(req, res) {
   return true;
 }
 
+// The browser's address: what a named proxy says of it comes last.
+function browserOf(req) {
+  const address = plain(req.socket.remoteAddress);
+  if (!isTrusted(address)) return clientOf(address);
+  const told = (req.headers["x-forwarded-for"] ?? "").split(",").map((one) => plain(one.trim()));
+  return clientOf(told.reverse().find((one) => net.isIP(one) && !isTrusted(one)) ?? address);
+}
+
+// True when a request of a session may go on; `ended` is what ends with it.
+function isOneOfFew(req, ended) {
+  const path = pathOf(req) ?? "";
+  const prefix = (settings.sessions ?? []).find((one) => `${path}/`.startsWith(one));
+  if (prefix === undefined) return true;
+  const key = `${browserOf(req)} ${path.slice(prefix.length).split("/")[0]}`;
+  ended.once("close", once(() => open.take(key)));
+  return open.add(key) <= OF_ONE_SESSION;
+}
+
 // The path as the proxy itself reads it when it looks for a route, for which two slashes at the beginning are one;
 // undefined when it cannot be read.
 function pathOf(req) {
@@ -243,12 +264,14 @@ ours.handleProxyWeb = function (req, res) {
   dropClaims(req);
   if (pathOf(req) === undefined) return refuse(req, res, 400);
   if (isOfHub(req) && !isTaken(req, res)) return undefined;
+  if (!isOneOfFew(req, res)) return refuse(req, res, 429, 5);
   return web.call(this, req, res);
 };
 const ws = ours.handleProxyWs;
 ours.handleProxyWs = function (req, socket, head) {
   heard(req);
   dropClaims(req);
+  if (!isOneOfFew(req, socket)) return socket.end("HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\n\r\n");
   return ws.call(this, req, socket, head);
 };
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,10 +39,16 @@ BROWSER = {"Accept": "text/html,*/*"}
 PAGE_WORDS = "Running sessions go on."
 
 
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody uses now, all different."""
+    with ExitStack() as stack:
+        found = [stack.enter_context(closing(socket.create_server(("127.0.0.1", 0)))) for _ in range(count)]
+        return [int(one.getsockname()[1]) for one in found]
+
+
 def free_port() -> int:
     """A port that nobody uses now."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as found:
-        return int(found.getsockname()[1])
+    return free_ports(1)[0]
 
 
 class Portal:
@@ -50,7 +56,7 @@ class Portal:
 
     def __init__(self, state: Path) -> None:
         self.state = state
-        self.ports = {"port": free_port(), "proxy_port": free_port(), "hub_port": free_port()}
+        self.ports = dict(zip(("port", "proxy_port", "hub_port"), free_ports(3), strict=True))
         self.options: dict[str, Any] = {}
         self.public_url = ""  # with a domain
         self.base_url = "/"

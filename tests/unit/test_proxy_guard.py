@@ -39,7 +39,10 @@ class Told(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """The request's headers and the length of its body."""
+        """The request's headers and the length of its body; no answer to what asks for none."""
+        if self.path.endswith("/silence"):
+            self.rfile.read()  # until the other side has gone
+            return
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         answer = json.dumps({"headers": {k.lower(): v for k, v in self.headers.items()}, "body": len(body)}).encode()
         self.send_response(200)
@@ -249,6 +252,33 @@ def is_open(browser: socket.socket) -> bool:
         return True
     except OSError:
         return False
+
+
+async def test_a_session_that_never_answers_holds_a_part_of_the_connections_only(portal: Portal, upstream: str) -> None:
+    await routed(portal, upstream, of_one_session=5)
+    page = f"{portal.url}/user/alice/lab"
+    request = b"GET /user/alice/silence HTTP/1.1\r\nHost: x\r\n%s\r\n"
+    upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
+    held = [socket.create_connection(("127.0.0.1", portal.ports["port"])) for _ in range(5)]
+    for number, one in enumerate(held):
+        one.sendall(request % (upgrade if number % 2 else b""))
+
+    async with asyncio.timeout(20):
+        while (refused := await ask("GET", page)).status_code != 429:  # noqa: ASYNC110  the proxy hears of them soon
+            await asyncio.sleep(0.1)
+    assert "Retry-After" in refused.headers
+    with socket.create_connection(("127.0.0.1", portal.ports["port"])) as sixth:
+        sixth.settimeout(20)
+        sixth.sendall(request % upgrade)
+        assert sixth.recv(100).startswith(b"HTTP/1.1 429 ")
+    assert (await ask("GET", f"{portal.url}/hub/")).status_code == 200
+    assert (await ask("GET", f"{portal.url}/user/bob/lab")).status_code == 200
+
+    for one in held:
+        one.close()
+    async with asyncio.timeout(20):
+        while (await ask("GET", page)).status_code != 200:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
 
 
 async def test_plain_http_is_led_to_https(portal: Portal, upstream: str, tmp_path: Path) -> None:
