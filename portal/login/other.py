@@ -71,7 +71,9 @@ class SiteRules(Authenticator):  # type: ignore[misc]
     async def _going_on(self, user: Any, answer: Any) -> Any:
         if not isinstance(answer, dict):  # nothing new is known; this host may have changed
             check_account(user.name, await self.account_of(user.name))
-            return not isinstance(self, LocalAuthenticator) or await self._is_allowed(user.name, {})
+            if isinstance(self, LocalAuthenticator):
+                return await self._is_allowed(user.name, {})
+            return bool(await maybe_future(self.check_blocked_users(user.name, {})))
         model = {**answer, "name": await self._unix_name(str(answer.get("name") or user.name))}
         if model["name"] != user.name:
             raise NotAllowed("", detail=f"the authenticator calls them {model['name'][:80]!r} now")

@@ -146,6 +146,11 @@ async def test_an_account_that_this_host_has_no_more_has_left_though_the_authent
     assert await going_on(SiteDummy, "bob", allow_all=True) is False
 
 
+async def test_who_is_blocked_since_has_left_though_the_authenticator_says_nothing() -> None:
+    assert await going_on(SiteDummy, allow_all=True, blocked_users={"alice"}) is False
+    assert await going_on(SiteDummy, allow_all=True, blocked_users={"bob"}) is True
+
+
 async def test_a_provider_that_is_silent_sends_nobody_away_and_one_with_another_name_does() -> None:
     class Silent(Groupful):
         async def refresh_user(self, user: Any, handler: Any = None, **more: Any) -> Any:
