@@ -57,7 +57,7 @@ class SessionState:
             with this number and another time is asked for its name before it is taken for ours.
         tls: whether its server speaks TLS with the hub and the proxy; ``None`` where a version before 0.2.0 started it.
         last_end: why the session before this one ended, for the server page.
-        entries: who entered it, for the server page.
+        entries: who entered it, for the server page; they are kept when it has ended, until the next one.
     """
 
     key: str = ""
@@ -82,14 +82,14 @@ class SessionState:
         state: dict[str, Any] = {"job_id": self.job_id} if self.job_id else {}
         if self.last_end:
             state["last_end"] = self.last_end
+        if self.entries:
+            state["entered"] = [[entry.who, entry.at, entry.reason] for entry in self.entries]
         if not self.key:
             return state
         if self.announcement:
             state["announced"] = [self.announcement.port, self.announcement.restarts]
         if self.place:
             state["run"] = [self.place.node, self.place.started]
-        if self.entries:
-            state["entered"] = [[entry.who, entry.at, entry.reason] for entry in self.entries]
         if self.tls is not None:
             state["tls"] = self.tls
         counts = {"restarts": self.restarts, "submitted": self.submitted}

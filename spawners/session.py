@@ -87,9 +87,9 @@ class Session:
         self._resumable = state if state.is_waiting else None
 
     def clear(self) -> None:
-        """Forget the job, but not why it ended."""
+        """Forget the job, but not why it ended, nor who entered it: who may do both would enter in secret."""
         self.address.stop_following()
-        self.state = SessionState(last_end=self.state.last_end)
+        self.state = SessionState(last_end=self.state.last_end, entries=self.state.entries)
         self.watched = WatchedJob(self.cluster)
         self._submission = None
         self._exit_status = None

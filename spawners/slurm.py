@@ -242,7 +242,7 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
         return known | {"entries": entries} | ({"condition": unusual} if unusual and self.ready else {})
 
     def note_entry(self, who: str, reason: str) -> None:
-        """An administrator enters the session: the person reads it for as long as the session lives."""
+        """An administrator enters the session: the person reads it until the next session starts."""
         visit = Visit(who, int(datetime.now(UTC).timestamp()), reason)
         self.session.keep(entries=(*self.session.state.entries, visit))
 

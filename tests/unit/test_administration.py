@@ -189,7 +189,7 @@ def test_what_is_no_line_of_text_is_no_reason(text: str) -> None:
         enter.read_reason(text)
 
 
-def test_a_session_remembers_who_entered_until_it_ends() -> None:
+def test_who_entered_is_remembered_when_the_session_ends_whoever_stops_it() -> None:
     (spawner,) = spawner_with(Config())
     spawner.session.load(SessionState("abc1230123456789", "17", "token", 40123))
 
@@ -201,7 +201,9 @@ def test_a_session_remembers_who_entered_until_it_ends() -> None:
     assert spawner.session_facts["entries"] == told
     assert [line.partition(" entered ")[0] for line in told] == ["dave, an administrator,", "carol, an administrator,"]
     spawner.clear_state()
-    assert spawner.session_facts["entries"] == []
+    assert spawner.session_facts["entries"] == told
+    spawner.load_state(spawner.get_state())
+    assert spawner.session_facts["entries"] == told, "after a restart of the hub"
 
 
 def test_an_entry_of_another_day_says_its_day() -> None:
