@@ -52,14 +52,14 @@ class ModuleProvisioner(LocalProvisioner):
         return prepared | self._private(command, env, prepared.get("cwd"))
 
     def _private(self, command: list[str], env: Environment, folder: str | None) -> dict[str, Any]:
-        """Command and environment of a kernel that opens no port (those of other languages than Python open none).
+        """Command and environment of a kernel that opens no port (those that are no Python programs open none).
 
         Nothing that somebody else left in the notebook's folder comes before it.
         """
         language = self.kernel_spec.language.lower()
         if language == "r":
             command, env = r_start.prepared(command, env, folder or str(Path.cwd()))
-        if language != "python":
+        if language != "python" and not python_start.is_by_name(command):
             return {"cmd": command, "env": env}
         manager: Any = self.parent
         runtime = Path(manager.connection_file).parent

@@ -1,6 +1,7 @@
 """What comes before the Python of every kernel that a session starts: it keeps the kernel from opening ports.
 
 And the kernel is started by a file of ours instead of ``-m``, for which Python looks into the notebook's folder first.
+Kernels of other languages are often Python programs, too (``python -m bash_kernel``).
 
 It works in any environment, a person's own included, because nothing in the environment is changed: Python is told by
 PYTHONPATH to look into one folder more, and the kernel takes that back out of its environment at once. The folder lies
@@ -17,7 +18,10 @@ from portal.kernels.delta import Environment
 
 FIRST = Path(__file__).with_name("startup") / "sitecustomize.py"
 LAUNCHER = FIRST.with_name("ipykernel_launcher.py")
+NAMED = FIRST.with_name("named_module.py")
 BY_NAME = ["-m", LAUNCHER.stem]
+PYTHONS = ("python", "pypy")
+WITH_VALUE = ("-X", "-W")
 DEBUGGER = "DSPORTAL_KERNEL_DEBUGGER"  # its name in that file
 
 
@@ -30,7 +34,7 @@ def prepared(env: Environment, runtime: Path, *, debugger: bool) -> Environment:
     """
     folder = runtime / "startup"
     folder.mkdir(mode=0o700, exist_ok=True)
-    for file in (FIRST, LAUNCHER):
+    for file in (FIRST, LAUNCHER, NAMED):
         if not (folder / file.name).exists():
             shutil.copyfile(file, folder / file.name)
     path = ":".join(filter(None, [str(folder), env.get("PYTHONPATH", "")]))
@@ -43,4 +47,25 @@ def by_file(command: Sequence[str], runtime: Path) -> list[str]:
     for number in range(len(words) - 1):
         if words[number : number + 2] == BY_NAME:
             return [*words[:number], str(runtime / "startup" / LAUNCHER.name), *words[number + 2 :]]
-    return words
+    named = _named_at(words)
+    return [*words[:named], str(runtime / "startup" / NAMED.name), *words[named + 1 :]] if named else words
+
+
+def is_by_name(command: Sequence[str]) -> bool:
+    """Whether a command has a Python run a module."""
+    return _named_at(command) > 0
+
+
+def _named_at(command: Sequence[str]) -> int:
+    """Where a Python's own ``-m`` stands in a command that may begin with others; 0: it has none."""
+    is_option = is_value = False
+    for number, word in enumerate(command[:-1]):
+        if is_value:
+            is_value = False
+        elif is_option and word == "-m":
+            return number
+        elif is_option and word in WITH_VALUE:
+            is_value = True
+        elif not (is_option and word.startswith("-") and word != "-c"):
+            is_option = Path(word).name.startswith(PYTHONS)
+    return 0

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from portal.kernels import r_start
-from portal.kernels.python_start import FIRST, LAUNCHER, by_file, prepared
+from portal.kernels.python_start import FIRST, LAUNCHER, NAMED, by_file, is_by_name, prepared
 
 SHOW = "import os, sys; print(os.environ.get('PYTHONPATH'), 'startup' in str(sys.path), getattr(sys, 'own', None))"
 AVAILABLE = "import ipykernel.debugger as d; print(d._is_debugpy_available)"
@@ -25,7 +25,7 @@ def run(code: str, env: dict[str, str]) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("file", [FIRST, LAUNCHER])
+@pytest.mark.parametrize("file", [FIRST, LAUNCHER, NAMED])
 def test_the_file_is_written_in_what_python_3_6_knows(file: Path) -> None:
     ast.parse(file.read_text(), feature_version=(3, 6))
     assert "__future__" not in file.read_text(), "annotations came with 3.7"
@@ -40,9 +40,35 @@ def test_a_kernel_is_started_by_a_file_and_not_out_of_its_notebooks_folder(tmp_p
     assert by_file(command, tmp_path) == [*before, file, "-f", "x"]
 
 
-def test_another_command_stays_as_it_is(tmp_path: Path) -> None:
-    command = ["python3", "-m", "bash_kernel", "-f", "ipykernel_launcher"]
+@pytest.mark.parametrize(
+    "before", [["python3"], ["conda", "run", "-n", "own", "/own/bin/python3.6", "-u", "-X", "dev"]]
+)
+def test_a_kernel_of_any_name_that_is_a_python_program_is_started_so_too(tmp_path: Path, before: list[str]) -> None:
+    command = [*before, "-m", "bash_kernel", "-f", "ipykernel_launcher"]
+    assert is_by_name(command)
+    assert by_file(command, tmp_path) == [*before, f"{tmp_path}/startup/named_module.py", *command[len(before) + 1 :]]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["R", "-m", "a"], ["python3", "own.py", "-m", "a"], ["python3", "-c", "code", "-m", "a"], ["python3", "-m"]],
+)
+def test_another_command_stays_as_it_is(tmp_path: Path, command: list[str]) -> None:
+    assert not is_by_name(command)
     assert by_file(command, tmp_path) == command
+
+
+def test_a_module_beside_the_notebook_is_not_the_kernel(tmp_path: Path) -> None:
+    packages, beside = tmp_path / "packages", tmp_path / "beside"
+    for folder in (packages, beside):
+        folder.mkdir()
+        (folder / "some_kernel.py").write_text(f"import sys; print({folder.name!r}, sys.argv[1:], __name__)")
+    env = prepared({"PYTHONPATH": str(packages)}, tmp_path, debugger=False)
+
+    command = by_file([sys.executable, "-m", "some_kernel", "-f", "x"], tmp_path)
+    done = subprocess.run(command, env=env, cwd=beside, capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "packages ['-f', 'x'] __main__"
 
 
 def test_r_reads_the_files_of_the_home_in_a_folder_that_others_can_change(tmp_path: Path) -> None:
