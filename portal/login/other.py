@@ -21,6 +21,8 @@ from portal.errors import DirectoryError, NotAllowed
 from portal.login.auth import Refusal
 from portal.login.system_accounts import account_of, check_account, in_time
 
+VERDICTS = (401, 403)  # with which an authenticator itself refuses somebody, as it does at a login
+
 
 class SiteRules(Authenticator):  # type: ignore[misc]
     """Stands before an authenticator; groups are that one's (``manage_groups``, ``allowed_groups``)."""
@@ -58,6 +60,9 @@ class SiteRules(Authenticator):  # type: ignore[misc]
         try:
             answer = await maybe_future(super().refresh_user(user, handler, **more))
         except Exception as error:  # a provider that does not answer says nothing about anybody
+            if isinstance(error, web.HTTPError) and error.status_code in VERDICTS:
+                self.log.warning("%s may not go on: %s", user.name, error)
+                return False
             self.log.warning("Nobody says whether %s may go on, so they do: %s", user.name, error)
             return True
         if not answer:

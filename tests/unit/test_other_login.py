@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 from jupyterhub.auth import Authenticator, DummyAuthenticator, LocalAuthenticator
+from tornado import web
 
 from portal import cli
 from portal.doctor.site_checks import other_authenticator
@@ -165,6 +166,20 @@ async def test_a_provider_that_is_silent_sends_nobody_away_and_one_with_another_
 
     assert await going_on(Site) is True
     assert await going_on(Other) is False
+
+
+@pytest.mark.parametrize(("status", "goes_on"), [(403, False), (401, False), (500, True), (503, True)])
+async def test_a_refusal_of_the_authenticator_is_one_and_a_fault_of_the_provider_is_none(
+    status: int, goes_on: bool
+) -> None:
+    class Refusing(Groupful):
+        async def refresh_user(self, user: Any, handler: Any = None, **more: Any) -> Any:
+            raise web.HTTPError(status, "words")
+
+    class Site(SiteRules, Refusing):
+        pass
+
+    assert await going_on(Site) is goes_on
 
 
 def test_an_account_is_the_very_name_and_a_silent_name_service_keeps_nobody_out() -> None:
