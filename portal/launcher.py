@@ -135,6 +135,7 @@ def handle(request: Any) -> dict[str, object]:
     if fault := launch_rules.fault(checked.options, settings, environment["USER"]):
         raise RequestRefused(fault)
     private = private_folder.of_person(form, _home())
+    checked.environment.pop(private_folder.VARIABLE, None)  # root's file alone says where
     if form:
         checked.environment[private_folder.VARIABLE] = str(private)
     return _submit(private / private_folder.SESSIONS / checked.key, checked, environment)

@@ -14,6 +14,8 @@ import re
 import stat
 from pathlib import Path
 
+from portal.homes.own_folder import is_own
+
 ROOT = 0
 IN_HOME = ".local/share/dsportal"
 SESSIONS = "sessions"  # a folder for each, in the private folder
@@ -43,12 +45,15 @@ def of_person(form: str, home: str) -> Path:
 
 
 def of_session(form: str, home: str, key: str) -> Path:
-    """The folder of a session that was submitted: in the home still, if that was before the setting."""
+    """The folder of a session that was submitted: in the home still, if that was before the setting.
+
+    Everybody reads a session's key in Slurm's queue, and may make a folder of that name where nothing is yet.
+    """
     in_home = Path(home, IN_HOME, SESSIONS, key)
     if not form:
         return in_home
     folder = path_of(form, pwd.getpwuid(os.getuid()).pw_name, os.getuid()) / SESSIONS / key
-    return folder if folder.is_dir() else in_home
+    return folder if is_own(folder) else in_home
 
 
 def write_and_remove(folder: Path) -> None:

@@ -192,6 +192,33 @@ def test_a_session_of_before_the_setting_is_finished_where_it_is(
     assert not (session / launcher.ENVIRONMENT_FILE).exists()
 
 
+def test_a_session_in_the_home_is_finished_there_whatever_somebody_put_in_the_new_place(
+    scratch: Path, submitted: Callable[..., dict[str, object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launcher, "_home", lambda: str(scratch))
+    session = scratch / launcher.SESSIONS / KEY
+    theirs = scratch / ME.pw_name / ".dsportal" / "sessions" / KEY
+    for folder, words in ((session, "in the home"), (theirs, "theirs")):
+        folder.mkdir(parents=True)
+        (folder / launcher.ENVIRONMENT_FILE).touch()
+        (folder / launcher.LOG_FILE).write_text(words)
+    theirs.chmod(0o777)
+
+    assert submitted("finish", job_id="42")["log"] == "in the home"
+    assert not (session / launcher.ENVIRONMENT_FILE).exists()
+
+
+def test_without_the_setting_a_request_names_no_folder_either(
+    tmp_path: Path, submitted: Callable[..., dict[str, object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch_rules, "read", lambda: launch_rules.Settings({}))
+    monkeypatch.setattr(launcher, "_home", lambda: str(tmp_path))
+
+    submitted("submit", options=[], environment={private_folder.VARIABLE: "/tmp/theirs"})
+
+    assert json.loads((tmp_path / launcher.SESSIONS / KEY / launcher.ENVIRONMENT_FILE).read_text()) == {}
+
+
 def test_a_request_cannot_name_the_folder() -> None:
     with pytest.raises(launcher.RequestRefused, match="submit, finish and look"):
         launcher.parse_request({"verb": "elsewhere", "folder": "/root"})
