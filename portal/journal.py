@@ -1,15 +1,21 @@
-"""The levels of log lines, for systemd's journal: it reads them off the beginning of each line (sd-daemon(3))."""
+"""The levels of log lines, for systemd's journal: it reads them off the beginning of each line (sd-daemon(3)).
+
+And what others have sent stands in a log as text: nothing in it steers a terminal, or begins a line (Tornado's
+formatter indents what follows a line's end).
+"""
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 
 STDERR = 2
 # syslog's numbers, the gravest first: each from that level of Python's on
 LEVELS = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
 DEBUG = 7
+_STEERS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")  # all but tab and line's end
 
 
 def is_there() -> bool:
@@ -42,6 +48,27 @@ class JournalFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The record's lines."""
         return marked(self._words.format(record), record.levelno)
+
+
+class Plain(logging.Filter):
+    """Writes the characters that steer a terminal, or begin a line somewhere, as Python writes them."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Put the record's words right."""
+        try:
+            words = record.getMessage()
+        except (LookupError, TypeError, ValueError):  # a record that fits nothing: logging itself says so
+            return True
+        if _STEERS.search(words):
+            record.msg = _STEERS.sub(lambda found: repr(found[0])[1:-1], words)
+            record.args = ()
+        return True
+
+
+def be_plain(logger: logging.Logger) -> None:
+    """Have what a logger writes be text."""
+    for handler in logger.handlers:
+        handler.addFilter(Plain())
 
 
 def mark(logger: logging.Logger) -> None:

@@ -65,6 +65,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         """What the portal's own modules say goes where JupyterHub's words go; the journal is told their levels."""
         super().init_logging()
         journal.mark(self.log)
+        journal.be_plain(self.log)
         logging.getLogger("portal").parent = self.log
 
     @cached_property

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HUB = """
 import logging, sys
 from portal.hub.app import PortalHub
@@ -40,6 +42,17 @@ def test_elsewhere_no_line_is_changed() -> None:
     lines = said(["-c", HUB], "1:2")
 
     assert [line[:1] for line in lines] == ["[", " ", "[", "["]
+
+
+@pytest.mark.parametrize("stream", [None, "1:2"])
+def test_what_others_have_sent_begins_no_line_and_steers_no_terminal(stream: str | None) -> None:
+    sent = r"a\n[W] b\r[W] c\x1b[2Jd\u2028[W] e\u202ef\t100%"
+    code = f"{HUB.partition('hub.log')[0]}hub.log.warning('said: %s', '{sent}')"
+
+    first, second = said(["-c", code], stream)
+
+    assert first.endswith(" said: a")
+    assert second.removeprefix("<4>") == r"    [W] b\r[W] c\x1b[2Jd\u2028[W] e\u202ef" + "\t100%"
 
 
 def test_why_a_command_ended_is_an_error_in_the_journal(tmp_path: Path) -> None:
