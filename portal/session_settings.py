@@ -23,7 +23,9 @@ TLS = "DSPORTAL_TLS"  # the texts of certificate, key and authorities, as one JS
 TLS_PARTS = ("keyfile", "certfile", "cafile")  # its keys
 KERNELS_PATH = "JUPYTER_PATH"  # Jupyter's own: where kernelspecs are looked for
 DEFAULT_TITLE = "Data Scientist Portal"
-OURS = (SETTINGS, TLS, KERNELS_PATH, *(f"JUPYTERHUB_SSL_{part}" for part in ("KEYFILE", "CERTFILE", "CLIENT_CA")))
+PRIVATE_FOLDER = "DSPORTAL_PRIVATE_FOLDER"  # portal.homes.private_folder: the launcher alone sets it
+_OF_TLS = tuple(f"JUPYTERHUB_SSL_{part}" for part in ("KEYFILE", "CERTFILE", "CLIENT_CA"))
+OURS = (SETTINGS, TLS, KERNELS_PATH, PRIVATE_FOLDER, *_OF_TLS)
 _PASSES = re.compile(r"(JUPYTERHUB|JPY|DSPORTAL|JUPYTER)_[A-Z0-9_]+\Z", re.ASCII)  # portal-launch takes no other name
 
 

@@ -17,7 +17,7 @@ from portal.errors import SiteError
 from portal.homes import private_folder
 from portal.homes.private_folder import PrivateFolderRefused
 from portal.kernels import module_cache
-from portal.session_settings import SessionSettings
+from portal.session_settings import OURS, SessionSettings
 from portal.singleuser import spare_home
 from portal.site import parse
 
@@ -214,6 +214,7 @@ def test_without_the_setting_a_request_names_no_folder_either(
     monkeypatch.setattr(launch_rules, "read", lambda: launch_rules.Settings({}))
     monkeypatch.setattr(launcher, "_home", lambda: str(tmp_path))
 
+    assert private_folder.VARIABLE in OURS, "nor does an administrator's c.Spawner.environment"
     submitted("submit", options=[], environment={private_folder.VARIABLE: "/tmp/theirs"})
 
     assert json.loads((tmp_path / launcher.SESSIONS / KEY / launcher.ENVIRONMENT_FILE).read_text()) == {}
