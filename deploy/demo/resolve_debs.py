@@ -56,6 +56,8 @@ WANTED = {
 OF_WHOLE = {group: WANTED[group] for group in ("cluster", "browser", "rootless-test")}
 # Whole by themselves: Horovod is built with its own alone (deploy/environments/horovod.py), the databases lie on any.
 APART = {"openmpi", "databases"}
+# Each beside the cluster and the browser, for one ring: none of them is there for another one.
+FOR_A_RING = {"web-servers", "directories", "systems"}
 # Taken without what they depend on: the headers, of which a build needs neither a Fortran nor a second C compiler;
 # mmdebstrap is a Perl program beside the host's own apt.
 ALONE = {"openmpi": ["libopenmpi-dev"], "systems": ["mmdebstrap"]}
@@ -84,7 +86,7 @@ def write_lock(folder: Path, release: Release, is_host: bool) -> None:
         whole = closure(wanted, {name: known[name] for name in chosen & known.keys()})
         needed = sorted(whole - (host if group in APART else taken) | set(ALONE.get(group, ())))
         lines += [deb_of(group, known[name]).line for name in needed]
-        taken |= set(needed)
+        taken |= set() if group in APART | FOR_A_RING else set(needed)
         say(f"{group}: {len(needed)} packages")
     if not oldest:
         below = resolved(apt, [*required, *HOST, *SYSTEM]) | host

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,8 +76,7 @@ class Demo:
     @property
     def namespaces(self) -> set[str]:
         """The PID namespaces that this demo has had."""
-        noted = self.folder / "run.json"
-        if noted.exists():
+        with suppress(FileNotFoundError):  # it has not begun, or has ended just now
             self._namespaces.add(pid_namespace(Path("/proc", str(self.run()["init_pid"]))))
         return self._namespaces - {""}
 

@@ -177,8 +177,9 @@ def test_a_machine_without_a_mirror_of_debian_is_told_so(tmp_path: Path) -> None
 @pytest.mark.parametrize("release", releases.RELEASES.values(), ids=lambda release: release.version)
 def test_the_lock_pins_every_package_once_with_size_and_sum(release: releases.Release) -> None:
     pinned = debs.parse(release.lock.read_text())
-    apart = [[deb for deb in pinned if deb.group == group] for group in sorted(resolve_debs.APART)]
-    for some in (*apart, [deb for deb in pinned if deb.group not in resolve_debs.APART]):
+    by_themselves = resolve_debs.APART | resolve_debs.FOR_A_RING
+    apart = [[deb for deb in pinned if deb.group == group] for group in sorted(by_themselves)]
+    for some in (*apart, [deb for deb in pinned if deb.group not in by_themselves]):
         assert len({deb.package for deb in some}) == len(some)
     assert len({deb.filename for deb in pinned}) == len({deb.package for deb in pinned}), "two versions of one package"
     whole = {"cluster", "browser", "rootless-test", releases.BASE}
