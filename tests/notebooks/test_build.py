@@ -17,7 +17,7 @@ from deploy.environments import frameworks
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "deploy" / "environments" / "build.py"
-MODULES = ("__init__.py", "build.py", "frameworks.py", "environment_folder.py", "wheels.py")
+MODULES = ("__init__.py", "build.py", "frameworks.py", "recipes.py", "environment_folder.py", "wheels.py")
 
 
 class Workshop:
