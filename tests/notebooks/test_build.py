@@ -141,7 +141,8 @@ def test_a_wrong_name_lists_the_known_ones(workshop: Workshop) -> None:
     printed = workshop.build("tensorflo", check=False)
     assert (
         "'tensorflo' is not known; "
-        "there are python3, tensorflow, pytorch, jax, mxnet, inference, pytorch-cuda, modulefiles" in printed
+        "there are python3, tensorflow, pytorch, jax, mxnet, inference, "
+        "tensorflow-gpu, pytorch-gpu, pytorch-gpu-cuda126, jax-gpu, inference-gpu, pytorch-cuda, modulefiles" in printed
     )
 
 
