@@ -82,6 +82,23 @@ def until_in_lab(page: Page) -> str:
 
 
 @contextmanager
+def in_session(chromium: Browser, folder: Path) -> Iterator[tuple[Page, str]]:
+    """Alice in a session of a hub of her own, with a domain, and its address; port 18900."""
+    address = "localhost:18900"
+    hub = Hub(folder, 18900, domain=address)
+    hub.prepare()
+    hub.start()
+    try:
+        with browser_of(chromium, f"http://{address}", "alice") as page:
+            start(page)
+            yield page, until_in_lab(page)
+    finally:
+        hub.stop()
+        sh("scancel", "--user=alice")
+        eventually(partial(has_no_job, "alice"), "no job is left")
+
+
+@contextmanager
 def closed_partition() -> Iterator[None]:
     """Jobs that are submitted meanwhile wait."""
     name = ("scontrol", "update", "PartitionName=sxm2")

@@ -6,16 +6,14 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.hub.conftest import Hub
-from tests.inside import eventually, has_no_job, home, sh
-from tests.security.conftest import browser_of, start, until_in_lab
+from tests.inside import home, sh
+from tests.security.conftest import in_session
 
 FOLDER = Path("/cluster/test-boards")
 ADDRESS = "http://localhost:18900"
@@ -60,17 +58,8 @@ def put(folder: Path, text: str, owner: str = "bob") -> None:
 @pytest.fixture(scope="module")
 def alice(chromium: Browser) -> Iterator[tuple[Page, str]]:
     """Alice in her session, and its address."""
-    hub = Hub(FOLDER, 18900, domain="localhost:18900")
-    hub.prepare()
-    hub.start()
-    try:
-        with browser_of(chromium, ADDRESS, "alice") as page:
-            start(page)
-            yield page, until_in_lab(page)
-    finally:
-        hub.stop()
-        sh("scancel", "--user=alice")
-        eventually(partial(has_no_job, "alice"), "no job is left")
+    with in_session(chromium, FOLDER) as found:
+        yield found
 
 
 QUERY = {
