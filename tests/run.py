@@ -56,11 +56,10 @@ class Ring:
     """One part of the tests: pytest's folder, and whether it runs inside the private cluster.
 
     Arguments:
-        packages: the groups of Debian packages that it needs beside the usual ones (deploy/demo/debs.py).
+        packages: the groups of Debian packages that it needs beside the usual ones (deploy/demo/debs.lock).
         usual: whether `make test` runs it; the others run when they are named.
         parts: the names of parts that run at the same time; a last pytest run, "whole", looks at what they ran.
         beside: the names of rings during which this one runs, where all of them run; else it runs in its turn.
-        packages: groups of Debian packages (deploy/demo/debs.lock) that the private cluster has for it.
     """
 
     name: str

@@ -33,6 +33,8 @@ OVER = "it is over"
 # Exit statuses of an end that is not the server's own.
 TERMINATED = 128 + signal.SIGTERM
 FAILED = 1
+# Takes the place of the process: a thread that is in the middle of the start would make its folder again.
+REMOVE = '/bin/rm -rf -- "$1"; exit "$2"'
 
 
 class Ending:
@@ -142,15 +144,11 @@ class Ending:
 
     def _end_now(self, status: int) -> None:
         self._farewell_is_over.wait(FAREWELL_WITHIN_S)
-        self._remove_runtime()
-        os._exit(status)
-
-    def _remove_runtime(self) -> None:
-        """Under another name first: another thread may be in the middle of its start, and write its files there."""
-        gone = f"{self._runtime}.gone"
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # one more shall not come between
         with suppress(OSError):
-            os.rename(self._runtime, gone)  # noqa: PTH104  in a process that is about to end
-        shutil.rmtree(gone, ignore_errors=True)
+            os.execv("/bin/sh", ["sh", "-c", REMOVE, "sh", self._runtime, str(status)])  # noqa: S606  no shell text
+        shutil.rmtree(self._runtime, ignore_errors=True)
+        os._exit(status)
 
 
 def say(text: str) -> None:

@@ -52,9 +52,8 @@ def test_a_site_that_is_in_order_is_ok_but_for_the_certificate_that_a_demo_has_n
 
     assert not_ok(results) == {"HTTPS": "warning"}, said
     assert status == 0
-    assert re.search(
-        r"Slurm's answers +read: \d+ jobs, 4 nodes, 4 partitions, 0 reservations; sessions of a portal: 0", said
-    )
+    read = r"Slurm's answers +read: \d+ jobs, 4 nodes, 4 partitions, 0 reservations; sessions of a portal: \d+"
+    assert re.search(read, said), said  # how many, depends on the ring that runs at the same time
     assert {"Slurm", "sudo", "launcher", "proxy", "partition iq", "kernel tensorflow", "storage isilon"} <= set(results)
     assert said.splitlines()[-1] == f"{len(results)} checks: {len(results) - 1} ok, 1 warning, 0 failed"
 

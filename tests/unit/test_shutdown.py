@@ -128,6 +128,26 @@ def test_a_signal_while_the_start_writes_its_files_leaves_none_behind(start: Sta
     assert not (tmp_path / "runtime").exists()
 
 
+EAGER_START = """
+end.watch()
+ready()
+while True:
+    try:
+        runtime.mkdir()
+    except FileExistsError:
+        pass
+"""
+
+
+def test_a_start_that_makes_its_folder_again_leaves_none_behind(start: Start, tmp_path: Path) -> None:
+    """Jupyter makes its runtime folder where it is missing: also just after the end of the session removed it."""
+    process = start(EAGER_START)
+    process.send_signal(signal.SIGTERM)
+
+    assert ended(process, tmp_path) == (128 + signal.SIGTERM, "x", ["[portal] This session ends: SIGTERM"])
+    assert not list(tmp_path.glob("runtime*"))
+
+
 def test_a_server_that_never_answers_ends_with_a_clear_last_line(start: Start, tmp_path: Path) -> None:
     process = start("end.watch(); time.sleep(60)", serves_s=0.3, until="farewells")
     status, farewells, log = ended(process, tmp_path)
