@@ -12,18 +12,26 @@ from datetime import timedelta
 from typing import Any
 
 from jupyterhub import orm
+from jupyterhub.apihandlers.users import UserAPIHandler
 from jupyterhub.handlers import BaseHandler
+from jupyterhub.scopes import needs_scope
 from jupyterhub.utils import utcnow
 from sqlalchemy import or_
 from tornado import web
 
 from portal.administration import again
 from portal.administration.role import has_role
+from portal.session_state import SessionState
 
 SETTING = "dsportal_admin_access"  # its key in JupyterHub's settings
 LASTS = timedelta(hours=1)
 TAKEN_BACK_EVERY_S = 4.0  # and a session's server believes for 25 s what the hub has said
 LONGEST_REASON = 500
+TOLD_FOR = timedelta(days=30)
+UNTOLD = (
+    "{name} has to read first that {who} entered the session: it stands on the server page until the next session. "
+    "Who has not come back {days} days after that can be deleted."
+)
 OFF = (
     "Entering other people's sessions is off here. The site's settings can allow it (portal.admin_access); "
     "then the person reads who entered, and why."
@@ -99,6 +107,25 @@ class EnterHandler(BaseHandler):  # type: ignore[misc]
         entered = self.get_body_argument("reason", "")[:LONGEST_REASON] if error else ""
         shown = {"person": person, "error": error, "reason": entered, "longest": LONGEST_REASON}
         self.finish(await self.render_template("enter.html", shares_origin=not self.subdomain_host, **shown))
+
+
+class DeletingHandler(UserAPIHandler):  # type: ignore[misc]
+    """Deleting somebody does not take along what they have to read: who entered their session."""
+
+    @needs_scope("delete:users")  # type: ignore[untyped-decorator]
+    async def delete(self, user_name: str) -> None:
+        """Delete somebody who has nothing of that kind to read.
+
+        Raises:
+            again.Refused: 409, with until when it stays.
+        """
+        user = self.find_user(user_name)
+        spawner = user.orm_spawners.get("") if user else None
+        known = SessionState.from_json(spawner.state or {}).entries if spawner else ()
+        since = (utcnow() - TOLD_FOR).timestamp()
+        if untold := [entry.who for entry in known if entry.at > since]:
+            raise again.Refused(409, UNTOLD.format(name=user_name, who=untold[-1], days=TOLD_FOR.days))
+        await super().delete(user_name)
 
 
 def grant(db: Any, spawner: Any, person: Any) -> None:

@@ -102,14 +102,15 @@ async def sudo(site: Site, run: Runner) -> list[Check]:
     rules = parse_sudo(done.stdout)
     ours = [people for people, command in rules if command in (program, "ALL")]
     if not ours:
-        rule = f'{account} ALL=(%PEOPLE, !root) NOPASSWD: {program} ""'
+        rule = f'{account} ALL=(%PEOPLE, !root, !#0) NOPASSWD: {program} ""'
         repair = f"In sudoers, with PEOPLE the UNIX group of your people:\n{rule}"
         return [Check("sudo", "failed", f"{account} may not run {program} as people", repair)]
-    repair = f"Leave one rule, for {program} alone, with !root among the people: see the how-to on installing."
+    repair = f"Leave one rule, for {program} alone, with !root, !#0 among the people: see the how-to on installing."
     if more := sorted({command for _, command in rules if command != program}):
         return [Check("sudo", "warning", f"{account} may run more than the launcher: {', '.join(more)}", repair)]
-    if any("!root" not in people and re.search(r"\b(ALL|root)\b", people) for people in ours):
-        return [Check("sudo", "warning", f"{account} may run the launcher as root", repair)]
+    if any("!#0" not in people and re.search(r"%|\b(ALL|root)\b", people) for people in ours):
+        found = f"{account} may run the launcher as root, or as another account with the uid 0"
+        return [Check("sudo", "warning", found, repair)]
     return [Check("sudo", "ok", f"{account} may run the launcher as {'; '.join(ours)}, and nothing else")]
 
 

@@ -61,7 +61,8 @@ async def acting(name: str, account: str, site: Site, run: Runner) -> Check:
     except (AccountGone, ActingRefused) as error:
         repair = (
             f"{account} may act as those whom its line in sudoers names: put {name} into that group (`id {name}`\n"
-            f'shows the groups), or widen the line: {account} ALL=(%PEOPLE, !root) NOPASSWD: {site.portal.launcher} ""'
+            "shows the groups), or widen the line: "
+            f'{account} ALL=(%PEOPLE, !root, !#0) NOPASSWD: {site.portal.launcher} ""'
         )
         return Check(what, "failed", error.detail, repair)
     except PortalError as error:

@@ -30,7 +30,7 @@ class PortalKernelConnection(ZMQChannelsWebsocketConnection):
 
     def handle_incoming_message(self, incoming_msg: Any) -> None:
         """Hand a message of the browser on to the kernel, unless it is one that nobody may send."""
-        if not self.debugger and ASKS.encode() in _bytes(incoming_msg):  # rarely; only then it is read
+        if not self.debugger and _may_ask(_bytes(incoming_msg)):  # rarely; only then it is read
             channel, request = self._read(incoming_msg)
             if (request.get("header") or {}).get("msg_type") == ASKS:
                 self._refuse(channel, request)
@@ -56,6 +56,11 @@ class PortalKernelConnection(ZMQChannelsWebsocketConnection):
         else:
             reply["channel"] = channel
             self.write_message(json.dumps(reply, default=str))
+
+
+def _may_ask(message: bytes) -> bool:
+    """Whether the name of the request can be in it: as it is, or with letters that JSON writes by their number."""
+    return ASKS.encode() in message or rb"\u" in message
 
 
 def _bytes(message: Any) -> bytes:

@@ -31,7 +31,7 @@ class Access:
 
     Args:
         settings: the table ``[ldap]``.
-        state_folder: where it is kept when their passwords were set.
+        state_folder: where it is kept when their passwords were set, and who was seen.
         log: the hub's log.
         look: the source; a seam for tests.
         mentioned: groups that other tables of the settings name.
@@ -46,7 +46,7 @@ class Access:
         mentioned: Collection[str] = (),
     ) -> None:
         self._log = log
-        self._host = None if settings.bind_dn or look else SystemAccounts(settings.allowed_groups)
+        self._host = None if settings.bind_dn or look else SystemAccounts(settings.allowed_groups, state_folder)
         source = look or (self._host.look if self._host else ServiceAccount(settings, log, mentioned=mentioned).look)
         self.people = People(source, log)
         self.passwords = PasswordTimes(state_folder)

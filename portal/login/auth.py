@@ -22,7 +22,7 @@ from traitlets.config import Config
 
 from portal.addresses import Network, client_of, networks
 from portal.administration import again
-from portal.administration.enter import EnterHandler
+from portal.administration.enter import DeletingHandler, EnterHandler
 from portal.directory.conversation import UNAVAILABLE
 from portal.errors import DirectoryError, DirectoryUnavailable, LoginRefused, SiteError
 from portal.login.access import Access
@@ -153,7 +153,8 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
     def get_handlers(self, app: Any) -> list[Any]:
         """The login page, what asks for the password again, and how an administrator enters a session."""
         enters = (r"/dsportal/enter/([^/]+)", EnterHandler, {"address_of": self._address})
-        return [("/login", ExactLoginHandler), *again.HANDLERS, enters]
+        deletes = (r"/api/users/([^/]+)", DeletingHandler)
+        return [("/login", ExactLoginHandler), *again.HANDLERS, enters, deletes]
 
     def _address(self, request: Any) -> str:
         return address_of(request, networks(self.trusted_proxies))

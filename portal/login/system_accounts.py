@@ -14,9 +14,11 @@ import os
 import pwd
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TypeVar
 
 from portal.errors import DirectoryUnavailable, NotAllowed
+from portal.login.kept import Kept
 from portal.site import Standing
 
 Answer = TypeVar("Answer")
@@ -25,6 +27,9 @@ Answer = TypeVar("Answer")
 _AT_LOGINS = ThreadPoolExecutor(4, thread_name_prefix="login-accounts")
 WITHIN_S = 2.0
 GONE = "no account on this host any more"
+FILE = "seen_people.jsonl"  # below portal.state_folder
+ACCOUNT = "account"  # seen on this host
+MEMBER = "member"  # seen in one of the allowed groups
 
 
 class SystemAccounts:
@@ -32,12 +37,12 @@ class SystemAccounts:
 
     Args:
         allowed_groups: who may use the portal; compared with those groups that this host has.
+        folder: the hub's state folder: who leaves while the hub is away was seen before, too.
     """
 
-    def __init__(self, allowed_groups: Sequence[str]) -> None:
+    def __init__(self, allowed_groups: Sequence[str], folder: Path) -> None:
         self._allowed = allowed_groups
-        self._members: set[str] = set()  # seen in one of the allowed groups
-        self._known: set[str] = set()  # seen at all
+        self._seen = Kept(folder / FILE)
 
     def look(self, names: Collection[str]) -> dict[str, Standing]:
         """What this host says of these people.
@@ -48,24 +53,20 @@ class SystemAccounts:
         primary = {name: group for name in sorted(names) if (group := _primary_group(name)) is not None}
         if names and not primary:
             raise DirectoryUnavailable("", detail="the name service of this host knows nobody who was asked about")
-        self._known |= primary.keys()
-        found = {name: self._standing(name, group) for name, group in primary.items()}
-        gone = (self._known & set(names)) - primary.keys()
+        seen = self._seen.words()
+        here = {group for group in map(_number, self._allowed) if group is not None}
+        members = {name for name, group in primary.items() if here & set(os.getgrouplist(name, group))}
+        out = {name for name in primary.keys() - members if here and seen.get(name) == MEMBER}
+        in_none = f"in none of the groups {', '.join(self._allowed)} on this host any more"
+        found = {name: Standing(in_none, is_sure=False) if name in out else Standing() for name in primary}
+        gone = {name for name in names if seen.get(name)} - primary.keys()
+        new = dict.fromkeys((name for name in primary if not seen.get(name)), ACCOUNT)
+        self._seen.keep(new | dict.fromkeys(members, MEMBER))
         return found | {name: Standing(GONE, is_sure=False) for name in gone}
 
     def forget(self, name: str) -> None:
         """Somebody has just logged in: LDAP says that she may use the portal, whatever this host knew before."""
-        self._known.discard(name)
-        self._members.discard(name)
-
-    def _standing(self, name: str, primary: int) -> Standing:
-        mine = set(os.getgrouplist(name, primary))
-        here = {group for group in map(_number, self._allowed) if group is not None}
-        if mine & here:
-            self._members.add(name)
-        elif here and name in self._members:
-            return Standing(f"in none of the groups {', '.join(self._allowed)} on this host any more", is_sure=False)
-        return Standing()
+        self._seen.keep({name: ""})
 
 
 def _primary_group(name: str) -> int | None:

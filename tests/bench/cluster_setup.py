@@ -21,10 +21,10 @@ FIRST_ID = 30001
 SLURM_CONF = Path("/cluster/etc/slurm.conf")
 CORES = 400  # of each node, on paper
 SUDOERS = """
-portal ALL=(%hpcusers, !root) NOPASSWD: {stub}/launch
+portal ALL=(%hpcusers, !root, !#0) NOPASSWD: {stub}/launch
 # The stock spawner runs its own command lines as the person, with the hub's environment.
 Defaults:portal !env_reset
-portal ALL=(%hpcusers, !root) NOPASSWD:SETENV: /usr/bin/sbatch, /usr/bin/squeue, /usr/bin/scancel
+portal ALL=(%hpcusers, !root, !#0) NOPASSWD:SETENV: /usr/bin/sbatch, /usr/bin/squeue, /usr/bin/scancel
 """
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.demo.people import GROUP_ID
 from portal.doctor.person_checks import person
 from portal.errors import AccountGone, ActingRefused, SlurmUnavailable
 from portal.launcher import ENVIRONMENT_FILE, SESSIONS
@@ -21,7 +22,7 @@ from portal.site import Site
 from portal.slurm.cluster import Cluster
 from portal.slurm.runner import run
 from portal.slurm.submission import job_name, submission
-from tests.inside import as_portal, eventually, home, is_root_variant, jobs_of, sh
+from tests.inside import accounts, as_portal, eventually, home, is_root_variant, jobs_of, sh
 
 TOKEN = "a-token-that-nobody-else-may-see"
 
@@ -215,6 +216,13 @@ async def test_whom_the_hub_cannot_act_for_is_told_so_at_once_and_the_doctor_say
     assert {check.result for check in await person("alice", site, run)} == {"ok"}
 
 
+@pytest.fixture
+def another_name_of_root() -> Iterator[None]:
+    """The account toor, as some hosts have it, whose group is that of the people."""
+    with accounts(f"toor:x:0:{GROUP_ID}::/root:/bin/sh"):
+        yield
+
+
 @pytest.mark.parametrize(
     "argv",
     [
@@ -223,8 +231,11 @@ async def test_whom_the_hub_cannot_act_for_is_told_so_at_once_and_the_doctor_say
         ("-u", "alice", "--", "/bin/sh", "-c", "id"),
         ("-u", "slurm", "--", "{launcher}"),
         ("-u", "alice", "SLURM_CONF=/tmp/x", "{launcher}"),
+        ("-u", "#0", "--", "{launcher}"),
+        ("-u", "toor", "--", "{launcher}"),
     ],
 )
+@pytest.mark.usefixtures("another_name_of_root")
 def test_the_hubs_account_may_run_the_launcher_as_people_and_nothing_else(site: Site, argv: tuple[str, ...]) -> None:
     words = [word.format(launcher=site.portal.launcher) for word in argv]
 

@@ -60,7 +60,7 @@ def test_it_installs_goes_back_and_leaves_what_is_the_sites(release: Path, tmp_p
     assert [name for name in proxy if not (place / "current" / name).is_file()] == []
     sudoers = tmp_path / "etc/sudoers.d/dsportal"
     assert sudoers.stat().st_mode & 0o777 == 0o440
-    assert 'portal ALL=(%staff, !root) NOPASSWD: /srv/portal/bin/portal-launch ""' in sudoers.read_text()
+    assert 'portal ALL=(%staff, !root, !#0) NOPASSWD: /srv/portal/bin/portal-launch ""' in sudoers.read_text()
     assert "ExecStart=/srv/portal/bin/portal up" in (tmp_path / "etc/systemd/system/dsportal.service").read_text()
 
     settings = tmp_path / "etc/dsportal/site.toml"

@@ -13,33 +13,30 @@ from deploy.demo.people import GROUP_ID
 from tests.directory.shapes import SCHEMA, SERVICE_PASSWORD, recipe, tree
 from tests.directory.slapd import Authority, Slapd
 from tests.hub.conftest import FOLDER, Hub, Person
-from tests.inside import eventually, has_no_job, jobs_of, sh
+from tests.inside import accounts, eventually, has_no_job, jobs_of, sh
 
 ACCOUNTS = {"ASmith": 39001, "4711x": 39002}
 HOMES = Path("/home")
 
 
 @pytest.fixture(scope="module")
-def accounts() -> Iterator[None]:
+def people() -> Iterator[None]:
     """Accounts of these names on all hosts of the cluster, for these tests."""
-    passwd = Path("/etc/passwd")
-    before = passwd.read_text()
-    lines = [f"{name}:x:{uid}:{GROUP_ID}::{HOMES / name}:/bin/bash\n" for name, uid in ACCOUNTS.items()]
-    passwd.write_text("".join([before, *lines]))
-    for name, uid in ACCOUNTS.items():
-        (HOMES / name).mkdir(mode=0o700)
-        shutil.chown(HOMES / name, uid, GROUP_ID)
-    yield
-    for name in ACCOUNTS:
-        sh("scancel", f"--user={name}")
-        eventually(partial(has_no_job, name), "no job is left")
-        shutil.rmtree(HOMES / name)
-    passwd.write_text(before)
+    lines = [f"{name}:x:{uid}:{GROUP_ID}::{HOMES / name}:/bin/bash" for name, uid in ACCOUNTS.items()]
+    with accounts(*lines):
+        for name, uid in ACCOUNTS.items():
+            (HOMES / name).mkdir(mode=0o700)
+            shutil.chown(HOMES / name, uid, GROUP_ID)
+        yield
+        for name in ACCOUNTS:
+            sh("scancel", f"--user={name}")
+            eventually(partial(has_no_job, name), "no job is left")
+            shutil.rmtree(HOMES / name)
 
 
 @pytest.fixture(scope="module")
 def hub(
-    tmp_path_factory: pytest.TempPathFactory, good_certificate: tuple[Path, Path], authority: Authority, accounts: None
+    tmp_path_factory: pytest.TempPathFactory, good_certificate: tuple[Path, Path], authority: Authority, people: None
 ) -> Iterator[Hub]:
     """A hub with the recipe for Active Directory, that keeps capitals."""
     place = tmp_path_factory.mktemp("live") / "slapd"

@@ -341,3 +341,8 @@ def test_access_ends_with_the_session_and_a_script_is_not_asked_for_a_password(
 
     eventually(lambda: not by_token(token, "/users/carol/shared").json()["items"], "nothing is shared", within_s=10)
     assert "entered your session" in alice.http.get("/hub/home").text, "until the next one: nobody enters in secret"
+    assert alice.api("DELETE", "/users/carol").status_code == 403
+    refused = by_token(token, "/users/alice", "DELETE")
+    assert refused.status_code == 409
+    assert "alice has to read first that carol entered the session" in refused.json()["message"]
+    assert "entered your session" in alice.http.get("/hub/home").text, "it did not go with her, to come back without it"

@@ -154,6 +154,14 @@ def test_a_debugger_is_refused_in_words_and_listens_nowhere(session: Session, na
         assert ports(session) == [session.port]
 
 
+@pytest.mark.parametrize("protocol", ["", V1])
+def test_a_debugger_is_refused_however_its_name_is_spelt(session: Session, protocol: str) -> None:
+    with kernel(session, "own") as (identifier, client):
+        answer = ask_by_web_socket(session, identifier, debug_request(client), protocol, spelling=r"debug\u005Frequest")
+
+        assert "kernels.debugger" in answer["content"]["message"]
+
+
 @pytest.mark.parametrize("name", ["python3", "own"])
 def test_a_kernel_that_is_asked_directly_refuses_too_and_offers_no_debugger(session: Session, name: str) -> None:
     with kernel(session, name) as (_, client):
@@ -197,8 +205,10 @@ def debug_request(client: BlockingKernelClient) -> dict[str, Any]:
     return message
 
 
-def ask_by_web_socket(session: Session, identifier: str, message: dict[str, Any], protocol: str) -> dict[str, Any]:
-    """Send a message as a browser does, and wait for its reply."""
+def ask_by_web_socket(
+    session: Session, identifier: str, message: dict[str, Any], protocol: str, spelling: str = "debug_request"
+) -> dict[str, Any]:
+    """Send a message as a browser does, its type spelt like this in JSON, and wait for its reply."""
     address = f"ws://127.0.0.1:{session.port}{PREFIX}api/kernels/{identifier}/channels?session_id=test"
     headers = {"Authorization": f"token {TOKEN}"}
     connection = websocket.create_connection(
@@ -206,16 +216,17 @@ def ask_by_web_socket(session: Session, identifier: str, message: dict[str, Any]
     )
     try:
         if protocol:
-            connection.send_binary(serialize_msg_to_ws_v1(message, "control", packed))
+            sent = serialize_msg_to_ws_v1(message, "control", lambda part: spelt(part, spelling))
+            connection.send_binary(sent)
         else:
-            connection.send(json.dumps({**message, "channel": "control"}, default=str))
+            connection.send(spelt({**message, "channel": "control"}, spelling).decode())
         return wait_for("reply", lambda: reply_in(connection.recv(), message["header"]["msg_id"]))
     finally:
         connection.close()
 
 
-def packed(part: object) -> bytes:
-    return json.dumps(part, default=str).encode()
+def spelt(part: object, spelling: str) -> bytes:
+    return json.dumps(part, default=str).replace("debug_request", spelling).encode()
 
 
 def reply_in(received: str | bytes, msg_id: str) -> dict[str, Any]:

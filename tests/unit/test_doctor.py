@@ -34,7 +34,7 @@ PARTITIONS = "".join(
     f"PartitionName={name} Default=NO Hidden=NO MaxTime={limit} State=UP TotalNodes=1\n"
     for name, limit in (("sxm2", "1-00:00:00"), ("hipri", "12:00:00"))
 )
-RULE = "User portal may run the following commands on head:\n    (%people, !root) NOPASSWD: /opt/portal-launch\n"
+RULE = "User portal may run the following commands on head:\n    (%people, !root, !#0) NOPASSWD: /opt/portal-launch\n"
 
 
 class ScriptedHost:
@@ -378,14 +378,15 @@ def test_a_launcher_that_others_can_change_fails_and_says_which_folder(site: Sit
 @pytest.mark.parametrize(
     ("listing", "result", "said"),
     [
-        (RULE, "ok", "as %people, !root, and nothing else"),
+        (RULE, "ok", "as %people, !root, !#0, and nothing else"),
         (RULE.replace("NOPASSWD: ", "NOPASSWD:\n        "), "ok", "nothing else"),
         (RULE.replace("launch\n", 'launch ""\n'), "ok", "nothing else"),
         ("Sorry, user portal may not run sudo on head.\n", "failed", "NOPASSWD: /opt/portal-launch"),
         (RULE.replace("NOPASSWD: ", ""), "failed", "NOPASSWD"),
         (RULE.replace("launch\n", "launch, /usr/bin/id\n"), "warning", "more than the launcher: /usr/bin/id"),
         (RULE + "    (ALL : ALL) NOPASSWD: ALL\n", "warning", "more than the launcher: ALL"),
-        (RULE.replace("%people, !root", "ALL"), "warning", "as root"),
+        (RULE.replace("%people, !root, !#0", "ALL"), "warning", "as root"),
+        (RULE.replace(", !#0", ""), "warning", "another account with the uid 0"),
     ],
 )
 async def test_sudo_allows_the_launcher_as_people_and_nothing_else(

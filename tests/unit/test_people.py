@@ -21,7 +21,8 @@ from portal.hub.app import PortalHub
 from portal.login import people
 from portal.login.access import Access
 from portal.login.auth import REFRESH_AGE_S, LDAPAuthenticator
-from portal.login.passwords import FILE, LINES_MAX, PasswordTimes
+from portal.login.kept import LINES_MAX
+from portal.login.passwords import FILE, PasswordTimes
 from portal.login.people import FRESH_S, People
 from portal.login.secret import read_secret
 from portal.login.system_accounts import GONE, SystemAccounts
@@ -402,9 +403,9 @@ def host(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
 
 
 def test_on_the_host_alone_somebody_who_was_there_before_is_refused_and_loses_nothing(
-    host: dict[str, set[str]],
+    host: dict[str, set[str]], tmp_path: Path
 ) -> None:
-    ours = SystemAccounts(["jupyter", "not-of-this-host"])
+    ours = SystemAccounts(["jupyter", "not-of-this-host"], tmp_path)
     assert set(ours.look(["alice", "bob", "carol"]).values()) == {Standing()}
 
     del host["alice"]
@@ -418,8 +419,26 @@ def test_on_the_host_alone_somebody_who_was_there_before_is_refused_and_loses_no
     assert "dave" not in found
 
 
-def test_a_host_that_knows_nobody_proves_nothing(host: dict[str, set[str]]) -> None:
-    ours = SystemAccounts(["jupyter"])
+def test_on_the_host_alone_who_left_while_the_hub_was_away_is_refused_too(
+    host: dict[str, set[str]], tmp_path: Path
+) -> None:
+    SystemAccounts(["jupyter"], tmp_path).look(["alice", "bob", "carol"])
+    del host["alice"]
+    host["bob"].clear()
+
+    of_now = SystemAccounts(["jupyter"], tmp_path)
+    for _ in range(2):
+        found = of_now.look(["alice", "bob", "carol"])
+        assert found["alice"].left == GONE
+        assert "in none of the groups jupyter" in found["bob"].left
+        assert not found["carol"].left
+    of_now.forget("bob")
+
+    assert not SystemAccounts(["jupyter"], tmp_path).look(["alice", "bob", "carol"])["bob"].left, "LDAP has let him in"
+
+
+def test_a_host_that_knows_nobody_proves_nothing(host: dict[str, set[str]], tmp_path: Path) -> None:
+    ours = SystemAccounts(["jupyter"], tmp_path)
     ours.look(["alice", "bob"])
     host.clear()
 
@@ -427,8 +446,8 @@ def test_a_host_that_knows_nobody_proves_nothing(host: dict[str, set[str]]) -> N
         ours.look(["alice", "bob"])
 
 
-def test_a_login_counts_more_than_what_the_host_knew_before(host: dict[str, set[str]]) -> None:
-    ours = SystemAccounts(["jupyter"])
+def test_a_login_counts_more_than_what_the_host_knew_before(host: dict[str, set[str]], tmp_path: Path) -> None:
+    ours = SystemAccounts(["jupyter"], tmp_path)
     ours.look(["alice", "bob"])
     host["alice"].clear()
     assert ours.look(["alice"])["alice"].left

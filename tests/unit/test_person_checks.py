@@ -41,7 +41,7 @@ class OnlySudo:
     [
         (REACHED, "ok", "which answers"),
         (REFUSED, "failed", "is not allowed to execute"),
-        (REFUSED, "failed", 'ALL=(%PEOPLE, !root) NOPASSWD: /opt/dsportal/bin/portal-launch ""'),
+        (REFUSED, "failed", 'ALL=(%PEOPLE, !root, !#0) NOPASSWD: /opt/dsportal/bin/portal-launch ""'),
         (BROKEN, "failed", "echo '{}' | sudo -n -H -u root -- /opt/dsportal/bin/portal-launch"),
     ],
 )

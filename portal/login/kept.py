@@ -1,0 +1,66 @@
+"""A few words about each person, in a file of the hub's state folder: what must be known after a restart, too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+
+LINES_MAX = 1000  # what is added later wins; then the file is written anew
+
+
+class Kept:
+    """Names, and the words that are kept of each; a full disk costs no more than what a restart would have known.
+
+    Args:
+        file: made when there is something to keep; the folder above it exists.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._words: dict[str, str] | None = None
+        self._lines = LINES_MAX
+        self._one_at_a_time = Lock()
+
+    def words(self) -> Mapping[str, str]:
+        """What is kept; ``""`` is nothing."""
+        if self._words is None:
+            try:
+                lines = self._file.read_text().splitlines()
+            except (OSError, ValueError):  # a new hub, or a file that is no help
+                lines = []
+            self._words = {str(name): str(words) for line in lines for name, words in _added(line).items()}
+        return self._words
+
+    def keep(self, words: Mapping[str, str]) -> None:
+        """From now on these words are kept of these people. It may be called in any thread."""
+        with self._one_at_a_time:
+            known = self.words()
+            if changed := {name: text for name, text in words.items() if text != known.get(name, "")}:
+                self._words = {**known, **changed}
+                with suppress(OSError):
+                    self._write(changed)
+
+    def _write(self, changed: Mapping[str, str]) -> None:
+        """What has changed, at the end; or the whole, in one step."""
+        lines, self._lines = self._lines, LINES_MAX  # the whole, should it fail
+        if lines < LINES_MAX:
+            with self._file.open("a") as file:
+                file.write(json.dumps(changed) + "\n")
+            self._lines = lines + 1
+            return
+        unfinished = self._file.with_suffix(".new")
+        unfinished.write_text(json.dumps(self._words) + "\n")
+        unfinished.replace(self._file)
+        self._lines = 1
+
+
+def _added(line: str) -> dict[str, object]:
+    """What one line adds; nothing when its end is missing, because the hub was killed or the disk was full."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
