@@ -13,12 +13,18 @@ from portal.doctor.check import Check
 from portal.site import Site
 
 WHAT = "database"
+WHAT_TLS = "database's TLS"
+HERE = ("localhost", "127.0.0.1", "::1")
 SLOW_MS = 20.0  # the hub asks it some ten times for a page, and waits each time
 ASKED = 9
 
 
 def database(site: Site) -> list[Check]:
-    """The server answers, soon, and has the schema of this version; a file is looked at when the portal starts."""
+    """A server answers, soon, has the schema of this version, and proves its name; a file is looked at by the start."""
+    return [*_answers(site), *_tls(site)]
+
+
+def _answers(site: Site) -> list[Check]:
     folder = Path(site.portal.state_folder)
     if not site.portal.database_url:
         return [Check(WHAT, "ok", f"a file in {folder}")]
@@ -35,6 +41,20 @@ def database(site: Site) -> list[Check]:
         repair = "Put it nearer: the hub waits for each of its answers, and everybody for the hub."
         return [Check(WHAT, "warning", found, repair)]
     return [Check(WHAT, "ok", found)]
+
+
+def _tls(site: Site) -> list[Check]:
+    """Without proof whoever stands between reads the password, and writes what the hub believes."""
+    from sqlalchemy import make_url
+
+    portal = site.portal
+    host = (make_url(portal.database_url).host or HERE[0]) if portal.database_url else ""
+    if not host:
+        return []
+    if portal.database_ca_file or host in HERE:
+        return [Check(WHAT_TLS, "ok", f"{host} proves its name" if portal.database_ca_file else f"{host} is this host")]
+    found = f"{host} need not prove its name: portal.database_ca_file is not set"
+    return [Check(WHAT_TLS, "warning", found, "Name the file with the authorities of its certificate there.")]
 
 
 def _median_ms(site: Site) -> float:

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from portal.doctor import host_checks, report, site_checks
+from portal.doctor import database_checks, host_checks, report, site_checks
 from portal.doctor.check import Check, dated
 from portal.errors import SlurmUnavailable
 from portal.site import Site
@@ -437,6 +437,23 @@ def test_our_own_processes_are_those_that_the_state_folder_names(tmp_path: Path)
 
     assert host_checks.own_processes(tmp_path) == [17]
     assert host_checks.own_processes(tmp_path / "nothing") == []
+
+
+@pytest.mark.parametrize(
+    ("host", "ca_file", "result"),
+    [
+        ("db.example.org", "", "warning"),
+        ("db.example.org", "/etc/ca.pem", "ok"),
+        ("localhost", "", "ok"),
+        ("", "", "ok"),
+    ],
+)
+def test_a_database_on_another_host_should_prove_its_name(site: Site, host: str, ca_file: str, result: str) -> None:
+    there = changed(site, database_url=f"postgresql://portal@{host}/portal", database_ca_file=ca_file)
+
+    found = {check.what: check.result for check in database_checks.database(there)}
+
+    assert found[database_checks.WHAT_TLS] == result
 
 
 def test_the_state_folder_is_there_and_closed(tmp_path: Path) -> None:
