@@ -21,11 +21,12 @@ LOG = logging.getLogger(__name__)
 def look_after(session: Session) -> None:
     """End the transactions of a session soon when nothing was changed in them, and at once when they broke."""
     loop = asyncio.get_running_loop()
+    sent: set[Session] = set()  # the session, while a change that nobody has committed is with the server
 
     def end() -> None:
         if not session.in_transaction():
             return
-        if session.dirty or session.new or session.deleted:  # whoever is at it commits
+        if sent or session.dirty or session.new or session.deleted:  # whoever is at it commits
             loop.call_later(OPEN_FOR_S, end)
             return
         try:
@@ -42,4 +43,7 @@ def look_after(session: Session) -> None:
             loop.call_soon(session.rollback)
 
     event.listen(session, "after_begin", begun)
+    event.listen(session, "after_flush", lambda *_: sent.add(session))
+    event.listen(session, "after_commit", sent.discard)
+    event.listen(session, "after_rollback", sent.discard)
     event.listen(session.get_bind(), "handle_error", failed)

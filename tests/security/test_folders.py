@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.inside import eventually, home, sh
 from tests.security.conftest import in_session
+from tests.session.test_ports import PYTHON_LINE, own_kernel
 
 FOLDER = Path("/cluster/test-folders")
 THEIRS = Path("/mnt/isilon/bobs-lesson")
@@ -69,6 +71,7 @@ def kernels_ended(lab: Page) -> bool:
     [
         ("python3", "python", "ipykernel_launcher.py", PYTHON),
         ("python3", "python", "storemagic.py", PYTHON),
+        ("own-shell", "python", "ipykernel_launcher.py", PYTHON),
         ("ir", "R", ".Rprofile", R),
     ],
 )
@@ -79,6 +82,7 @@ def test_opening_a_notebook_runs_nothing_that_somebody_left_beside_it(
     for folder, user in ((THEIRS, "bob"), (TAKEN, "alice")):
         sh("rm", "-rf", str(folder))
         sh("mkdir", str(folder), user=user)
+    own_kernel(home("alice"), "own-shell", ["/bin/sh", "-c", f"exec {sys.executable} {' '.join(PYTHON_LINE)}"])
     put("lesson.ipynb", notebook(kernel, language))
     put(file, text)
 

@@ -40,7 +40,7 @@ print("the end", flush=True)
 def own_kernel(home: Path, name: str, argv: list[str], **metadata: object) -> None:
     """Install a kernel as people do."""
     folder = home / ".local/share/jupyter/kernels" / name
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     spec = {"argv": argv, "display_name": name, "language": "python", "metadata": {"debugger": True, **metadata}}
     (folder / "kernel.json").write_text(json.dumps(spec))
 

@@ -47,12 +47,15 @@ async def test_a_transaction_that_only_read_is_ended_soon(session: Session) -> N
     assert alice.__dict__["name"] == "alice", "what was read needs no second question"
 
 
-async def test_a_change_is_not_written_before_whoever_makes_it_says_so(session: Session) -> None:
+@pytest.mark.parametrize("is_sent", [False, True], ids=["in memory", "sent to the server"])
+async def test_a_change_is_not_written_before_whoever_makes_it_says_so(session: Session, is_sent: bool) -> None:
     connections.look_after(session)
     session.add(orm.User(name="alice"))
     session.commit()
     (alice,) = session.query(orm.User)
     alice.name = "half a change"
+    if is_sent:
+        session.flush()  # as the next question does
 
     await asyncio.sleep(3 * connections.OPEN_FOR_S)
 

@@ -71,6 +71,42 @@ def test_a_module_beside_the_notebook_is_not_the_kernel(tmp_path: Path) -> None:
     assert done.stdout.strip() == "packages ['-f', 'x'] __main__"
 
 
+AS_THEMSELVES = {
+    "by a shell": ["/bin/sh", "-c", 'exec "$0" -m some_kernel', sys.executable],
+    "with letters joined": [sys.executable, "-um", "some_kernel"],
+    "without a space": [sys.executable, "-msome_kernel"],
+    "by code": [sys.executable, "-c", "import some_kernel"],
+}
+
+
+@pytest.mark.parametrize("path", ["", ":", ":.:", "beside:"])
+@pytest.mark.parametrize("way", AS_THEMSELVES)
+def test_a_python_that_looks_there_by_itself_finds_nothing_beside_the_notebook(
+    tmp_path: Path, way: str, path: str
+) -> None:
+    """Own kernels are often shell scripts; a PYTHONPATH with an empty part is the folder itself."""
+    packages, beside = tmp_path / "packages", tmp_path / "beside"
+    for folder in (packages, beside, beside / "beside"):
+        folder.mkdir()
+        (folder / "sitecustomize.py").write_text(f"print({folder.name!r})")
+        (folder / "some_kernel.py").write_text(f"print({folder.name!r})")
+    env = prepared({"PYTHONPATH": f"{path}{packages}"}, tmp_path, debugger=False)
+
+    done = subprocess.run(
+        by_file(AS_THEMSELVES[way], tmp_path), env=env, cwd=beside, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.split() == ["packages", "packages"], "its own, and the kernel"
+
+
+def test_a_folder_that_somebody_names_is_looked_into_also_where_the_notebook_lies_there(tmp_path: Path) -> None:
+    (tmp_path / "some_kernel.py").write_text("print('here')")
+    env = prepared({"PYTHONPATH": str(tmp_path)}, tmp_path, debugger=False)
+    command = [sys.executable, "-c", "import some_kernel"]
+
+    assert subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True).stdout.strip() == "here"
+
+
 def test_r_reads_the_files_of_the_home_in_a_folder_that_others_can_change(tmp_path: Path) -> None:
     command = ["/usr/bin/R", "--slave", "-e", "IRkernel::main()"]
     tmp_path.chmod(0o755)

@@ -7,7 +7,8 @@ the environment's own follows. Two modules of ipykernel (4 to 7) are changed whe
   where those are files; a kernel whose channels are TCP stays as it is.
 - ``debugger`` listens for whoever comes first on the node. Here it does not start, unless the site wants it.
 
-And IPython looks into the notebook's folder, where others may have left files, only when its own parts are imported.
+And nothing is imported out of the notebook's folder, where others may have left files, before the kernel has begun:
+IPython looks there when its own parts are imported; a kernel without IPython does not.
 
 The kernel's own Python runs it, so it is written in what Python 3.6 knows. What goes wrong is told, and the kernel
 starts all the same.
@@ -21,6 +22,24 @@ from typing import Any
 FOLDER = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  loaded already: every start waits for this
 DEBUGGER = "DSPORTAL_KERNEL_DEBUGGER"  # set where the site wants debuggers
 PIPE_LINGER_MS = 3000  # as ipykernel's own
+
+
+class Nothing:
+    """Stands for a folder in which no module is found."""
+
+    def find_spec(self, name: str, target: Any = None) -> Any:
+        """None."""
+
+    def invalidate_caches(self) -> None:
+        """Nothing is kept."""
+
+
+def _folders_beside() -> Any:
+    """The notebook's folder, and those that PYTHONPATH names from there (an empty part is the folder itself)."""
+    parts = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    from_there = {os.path.abspath(part) for part in parts if not os.path.isabs(part)}  # noqa: PTH100, PTH117  as light
+    named = set(parts) | (set(sys.path) - from_there)
+    return ({os.path.abspath("")} | from_there) - named  # noqa: PTH100  as above
 
 
 class Changer:
@@ -119,6 +138,8 @@ def with_folder_last(module: Any) -> None:
     init_code = app.init_code
 
     def both(self: Any) -> Any:
+        for folder in BESIDE:
+            sys.path_importer_cache.pop(folder, None)
         init_path(self)
         return init_code(self)
 
@@ -153,6 +174,9 @@ CHANGES = {
     "ipykernel.debugger": without_debugger,
     "IPython.core.shellapp": with_folder_last,
 }
+BESIDE: Any = ()
 if __name__ == "sitecustomize":
     sys.meta_path.insert(0, Changer())
+    BESIDE = _folders_beside()
+    sys.path_importer_cache.update((folder, Nothing()) for folder in BESIDE)
     _follow_own()
