@@ -101,7 +101,7 @@ def _add_notebooks(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     for parser, act in acts.items():
         parser.add_argument("--folder", type=Path, help="the folder of templates (default: the portal's own)")
         parser.set_defaults(command=act)
-    run.add_argument("--site", default=DEFAULT_SITE, help="the settings file (default: %(default)s)")
+    run.add_argument("--site", help=f"the settings file (default: {DEFAULT_SITE}; without it, JUPYTER_PATH's kernels)")
     for parser in (check, new):
         parser.add_argument("--site", help=f"the settings file (default: {DEFAULT_SITE}, else the example's kernels)")
 
@@ -262,7 +262,7 @@ def _notebooks_new(arguments: argparse.Namespace) -> int:
 def _notebooks_run(arguments: argparse.Namespace) -> int:
     from portal.notebooks import run
 
-    kernels_folder = load(arguments.site).kernels.folder
+    kernels_folder = run.kernels_folder(arguments.site, DEFAULT_SITE)
     return run.main_run(
         _templates(arguments), arguments.name, arguments.output, arguments.set, kernels_folder, arguments.kernel
     )

@@ -16,6 +16,7 @@ from typing import Any
 
 from portal.notebooks.catalogue import NotebookFailed, path_of
 from portal.notebooks.style import parameters
+from portal.site import load
 
 Log = Callable[[str], None]
 
@@ -136,6 +137,17 @@ def _no_kernel(name: str) -> str:
     return f"There is no kernel {name!r}; there are {known}. 'portal kernels sync' writes those of the site."
 
 
+def kernels_folder(given: str | None, usual: str) -> str:
+    """The folder with the kernelspecs of a site.
+
+    Arguments:
+        given: its settings file; None = ``usual``, or no file where this person cannot read that one. A compute node
+            need not have it: in a session JUPYTER_PATH names the folder, so the answer is "".
+    """
+    site = given or (usual if os.access(usual, os.R_OK) else "")
+    return load(site).kernels.folder if site else ""
+
+
 def main_run(
     folder: Path, name: str, output: str, parameters: Sequence[str], kernels_folder: str, kernel: str = ""
 ) -> int:
@@ -143,7 +155,8 @@ def main_run(
 
     Its files go below the current folder; the modules that lie beside it come first, wherever that is.
     """
-    _put_first("JUPYTER_PATH", kernels_folder)
+    if kernels_folder:
+        _put_first("JUPYTER_PATH", kernels_folder)
     try:
         path = path_of(folder, name)
         _put_first("PYTHONPATH", str(path.parent.absolute()))

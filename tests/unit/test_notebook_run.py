@@ -1,0 +1,65 @@
+"""`portal notebooks run` as people call it, on the hub's host and on compute nodes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from portal import cli
+
+
+@pytest.fixture
+def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with one kernel, ``mine``; nothing of this machine's is looked at."""
+    spec = tmp_path / "jupyter/kernels/mine/kernel.json"
+    spec.parent.mkdir(parents=True)
+    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    spec.write_text(json.dumps({"argv": argv, "display_name": "Mine", "language": "python"}))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
+    monkeypatch.chdir(tmp_path)
+    return spec.parent
+
+
+@pytest.fixture
+def lesson(tmp_path: Path) -> Path:
+    """A folder of templates with one that adds."""
+    cell = {"cell_type": "code", "id": "add", "metadata": {}, "outputs": [], "execution_count": None}
+    values = {**cell, "id": "parameters", "metadata": {"tags": ["parameters"]}, "source": "a = 1"}
+    spec = {"name": "mine", "display_name": "Mine", "language": "python"}
+    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": spec}}
+    path = tmp_path / "templates/maths/add.ipynb"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({**notebook, "cells": [values, {**cell, "source": "print(a + 1)"}]}))
+    return path.parent.parent
+
+
+def test_on_a_compute_node_without_the_settings_file_the_kernels_of_the_session_are_used(
+    lesson: Path, kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "DEFAULT_SITE", str(tmp_path / "no/site.toml"))
+    assert cli.main(["notebooks", "run", "maths/add", "--folder", str(lesson), "--set", "a=41"]) == 0
+    cells = json.loads((tmp_path / "add-run.ipynb").read_bytes())["cells"]
+    assert "".join(cells[-1]["outputs"][0]["text"]) == "42\n"
+
+
+def test_a_settings_file_that_is_named_must_be_there(
+    lesson: Path, kernels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = str(tmp_path / "no/site.toml")
+    assert cli.main(["notebooks", "run", "maths/add", "--folder", str(lesson), "--site", named]) == 1
+    assert "cannot be read: No such file or directory" in capsys.readouterr().err
+
+
+def test_a_kernel_that_no_folder_has_is_told_with_those_that_there_are(
+    lesson: Path, kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "DEFAULT_SITE", str(tmp_path / "no/site.toml"))
+    arguments = ["notebooks", "run", "maths/add", "--folder", str(lesson), "--kernel", "other"]
+    assert cli.main(arguments) == 1
+    told = capsys.readouterr().err
+    assert "There is no kernel 'other'; there are " in told
+    assert kernels.name in told
