@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def lesson(tmp_path: Path) -> Path:
     """A folder of templates with one that adds."""
-    cell = {"cell_type": "code", "id": "add", "metadata": {}, "outputs": [], "execution_count": None}
+    cell: dict[str, Any] = {"cell_type": "code", "id": "add", "metadata": {}, "outputs": [], "execution_count": None}
     values = {**cell, "id": "parameters", "metadata": {"tags": ["parameters"]}, "source": "a = 1"}
     spec = {"name": "mine", "display_name": "Mine", "language": "python"}
     notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": spec}}
