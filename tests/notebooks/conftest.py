@@ -20,6 +20,7 @@ NARROWED = pytest.StashKey[bool]()
 # each as a person of its own. These files are the second part, half of the time; all others are the first.
 SECOND_PART = {
     "test_build.py",
+    "test_checkpoint_resume.py",
     "test_cluster_lessons.py",
     "test_ddp.py",
     "test_fast_layers.py",

@@ -18,7 +18,8 @@ from tests.notebooks.jobs import ONE_GPU, PERSON, Run, changed, own_folder, prog
 EIGHT_GIB = (*ONE_GPU, "--mem=8G")
 in_a_job = partial(jobs.in_a_job, resources=EIGHT_GIB)
 finished_run = partial(jobs.finished_run, resources=EIGHT_GIB)
-NODE = {"copy_mib": 16, "seconds_per_pair": 0.1, "storage_mib": 32}
+NODE = {"copy_mib": 16, "seconds_per_pair": 0.1, "storage_mib": 32, "torch_modules": []}
+MESSAGES = {"measure_seconds": 0.4, "message_kib": [4, 256, 8192], "torch_modules": ["shared", "shared/pytorch"]}
 PRIMES = {"limit": 2_000_000, "job_minutes": 2}
 # What nvidia-smi prints on a node with four V100, each joined with every other one by NVLink.
 NVIDIA_SMI = r"""#!/bin/sh
@@ -36,7 +37,8 @@ esac
 def node() -> Iterator[Run]:
     """One small run of the lesson on the node, with a storage linked in the home as a session does it."""
     sh("ln", "-sfn", "/mnt/isilon", str(home(PERSON) / "isilon"), user=PERSON)
-    with finished_run("cluster/know_your_node", "node-lesson", {**NODE, "keep": True}) as run:
+    values = {**NODE, **MESSAGES, "keep": True}
+    with finished_run("cluster/know_your_node", "node-lesson", values) as run:
         yield run
 
 
@@ -87,6 +89,27 @@ def test_the_storage_is_read_from_storage_and_left_as_it_was(node: Run) -> None:
     assert "2,940 images/s × 0.113 MB" in node.text("storage-test")
 
 
+def test_the_all_reduce_is_measured_by_message_size_between_ranks_that_are_kept_on_cores(node: Run) -> None:
+    results = json.loads((node.folder / "know-your-node/node.json").read_text())["all_reduce"]
+    assert [found["bytes"] for found in results] == [4096, 262_144, 8_388_608]
+    ranks = len(re.findall(r"^rank \d: cores [\d, ]+$", node.text("pin-ranks"), re.MULTILINE))
+    for found in results:
+        assert found["right"]
+        assert found["seconds"] >= MESSAGES["measure_seconds"]
+        speed = found["bytes"] * found["repeats"] / found["seconds"] / 1e9
+        assert found["bus"] == pytest.approx(speed * 2 * (ranks - 1) / ranks)
+    assert "There is no GPU whose cores are near" in node.text("pin-ranks")
+    assert f"{ranks} ranks, gloo, interface " in node.text("all-reduce-test")
+    assert len(node.shown("all-reduce-test", "image/png")) == 1
+    assert f"As expected: {ranks} ranks, each on cores of its own share, and all sums of 3" in node.text("check")
+
+
+def test_only_an_interface_that_has_an_address_is_one_to_meet_at(node: Run) -> None:
+    listed = re.findall(r"^(\S+): (?:\d+ Mbit/s|speed not known), (.*)$", node.text("interfaces"), re.MULTILINE)
+    (meeting,) = re.findall(r"^Ranks meet at (.+)\.$", node.text("interfaces"), re.MULTILINE)
+    assert meeting in {"lo", *(name for name, addresses in listed if not addresses.startswith("no address"))}
+
+
 def test_what_to_set_can_be_sourced_by_a_job_script(node: Run) -> None:
     file = node.folder / "know-your-node/node-settings.sh"
     shown = "echo $OMP_NUM_THREADS $OMP_PROC_BIND ${NCCL_P2P_LEVEL-none}"
@@ -113,6 +136,8 @@ def test_gpus_that_nvlink_joins_get_a_process_each_and_nccls_setting() -> None:
     settings = run.text("what-to-set")
     assert "export NCCL_P2P_LEVEL=NVL" in settings
     assert [int(rank) for rank in re.findall(r"process (\d): taskset --cpu-list \d", settings)] == [0, 1, 2, 3]
+    assert "nvidia-smi names no cores" not in run.text("pin-ranks")
+    assert "it needs PyTorch, which this kernel has not" in run.text("all-reduce-test")
     assert not (folder / "know-your-node").exists(), "the work folder was to be removed"
     shutil.rmtree(folder)
 
