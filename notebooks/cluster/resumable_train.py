@@ -24,23 +24,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Sampler, TensorDataset
+NOTICES: list[int] = []  # the signals that have come
+if __name__ == "__main__":
+    # 1. USR1: the time is nearly over; TERM: somebody ends this job now. Before the slow imports: a signal that nobody
+    # takes ends the training at once.
+    for number in (signal.SIGUSR1, signal.SIGTERM):
+        signal.signal(number, lambda number, _: NOTICES.append(number))
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.utils.data import DataLoader, Sampler, TensorDataset  # noqa: E402
 
 CHECKPOINT = "checkpoint.pt"
-
-
-class Notice:
-    """The signals that say that this job is about to end; the first one is kept."""
-
-    def __init__(self) -> None:
-        self.signal = 0
-        for number in (signal.SIGUSR1, signal.SIGTERM):  # 1. the time is nearly over; somebody ends this job now
-            signal.signal(number, self._take)
-
-    def _take(self, number: int, _frame: object) -> None:
-        self.signal = self.signal or number
 
 
 class ShuffledFrom(Sampler[int]):
@@ -192,29 +187,31 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--step-seconds", type=float, default=0.0, help="a step takes at least so long")
     given = parser.parse_args()
-    notice, path = Notice(), given.folder / CHECKPOINT
+    path = given.folder / CHECKPOINT
     given.folder.mkdir(parents=True, exist_ok=True)
     training = Training(given.steps, given.seed)
     if path.exists():
         training.restore(load(path))
     training.runs.append((training.step, *place()))
     print(f"step {training.step}: run {len(training.runs)} begins on {training.runs[-1][1]}", flush=True)
-    while training.step < given.steps and not notice.signal:
+    while training.step < given.steps:
         begun = time.perf_counter()
         training.take_step()
         if training.step % given.save_every == 0:
             save(training.state(), path)
             print(f"step {training.step}: saved, loss {float(training.losses[training.step - 1]):.4f}", flush=True)
+        if NOTICES:  # looked at after a step, so that each run gets on, however early it is told
+            break
         time.sleep(max(0.0, given.step_seconds - (time.perf_counter() - begun)))
     save(training.state(), path)
     if training.step == given.steps:
         print(f"step {training.step}: the end", flush=True)
-    elif notice.signal == signal.SIGUSR1:
+    elif NOTICES[0] == signal.SIGUSR1:
         print(f"step {training.step}: told that the time is over; saved, back into the queue", flush=True)
         requeue()
     else:
         print(f"step {training.step}: told to end; saved", flush=True)
-        sys.exit(128 + notice.signal)
+        sys.exit(128 + NOTICES[0])
 
 
 if __name__ == "__main__":

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.notebooks.jobs import LONG, NO_GPU, Run, finished_run, no_job_is_left
+from tests.inside import eventually
+from tests.notebooks.jobs import LONG, NO_GPU, TEMPLATES, Run, finished_run, no_job_is_left
 
 LESSON = "cluster/checkpoint_resume"
+PYTHON = "/cm/shared/apps/pytorch/2.13/bin/python"
 FEW = {"steps": 150, "save_every": 25, "stop_at": 25, "step_seconds": 0.03, "job_minutes": 5}
-# A minute is Slurm's shortest time limit; it sends the signal up to a minute earlier than asked.
-BY_SLURM = {"steps": 200, "stop_at": 0, "step_seconds": 0.4, "job_minutes": 1, "notice_seconds": 30}
+# Slurm sends the signal up to a minute earlier than asked, so within the 30 to 90 seconds after the start.
+BY_SLURM = {"steps": 200, "stop_at": 0, "step_seconds": 0.6, "job_minutes": 2, "notice_seconds": 30}
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +60,18 @@ def test_a_checkpoint_that_is_cut_off_while_it_is_written_leaves_the_one_before(
 
 def test_nothing_puzzling_is_printed_to_stderr(resumed: Run) -> None:
     assert {name: noise for name, noise in resumed.stderr.items() if noise} == {}
+
+
+def test_a_signal_that_comes_while_the_training_is_still_imported_is_not_lost(tmp_path: Path) -> None:
+    command = [PYTHON, str(TEMPLATES / "cluster/resumable_train.py"), f"--folder={tmp_path}"]
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    maps = Path(f"/proc/{started.pid}/maps")
+    eventually(lambda: "libtorch" in maps.read_text(), "PyTorch is being imported", every_s=0.01)
+    started.send_signal(signal.SIGUSR1)
+    printed, _ = started.communicate(timeout=120)
+    assert started.returncode == 0, printed
+    assert "step 1: told that the time is over; saved" in printed
+    assert (tmp_path / "checkpoint.pt").is_file()
 
 
 if LONG:
