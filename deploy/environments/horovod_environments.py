@@ -2,18 +2,21 @@
 
     horovod.py --cm FOLDER                                for TensorFlow and for PyTorch, on CPUs: Gloo and Open MPI
     horovod.py --cm FOLDER pytorch                        for PyTorch alone
-    horovod.py --cm FOLDER --cuda /usr/local/cuda         with NCCL between GPUs (--nccl names another folder for it)
+    horovod.py --cm FOLDER --cuda /usr/local/cuda         for the environments for GPUs, with NCCL between GPUs
 
 The results are ``FOLDER/shared/apps/horovod/0.28.1`` behind the module shared/horovod, and ``horovod-pytorch`` beside
 it: small environments that see the framework's packages, with Horovod, modules of ``notebooks/horovod``, and an
 Open MPI of their own out of Debian's packages (nothing is installed on the host). The compiler and ``make`` are the
-host's (Debian: g++ and make); CMake comes as a locked wheel.
+host's (Debian: g++ and make); CMake comes as a locked wheel. With ``--cuda`` they are ``horovod-gpu`` and
+``horovod-pytorch-gpu``, and see ``tensorflow-gpu`` and ``pytorch-gpu``; the toolkit must be of the framework's CUDA.
 
 Compiling takes about four minutes on two cores for each. A wheel is kept in the cache under a name made from all that
 went into it, so a second build takes seconds. The frameworks' C++ interfaces change with every version: a new
 TensorFlow gets a new wheel, and so does PyTorch's build with CUDA in the place of that without.
 
-The build with CUDA and NCCL follows Horovod's own recipe. It has not been tried: no GPU was at hand.
+NCCL is the one that the framework brings from PyPI, unless ``--nccl`` names a folder. Of the build with CUDA what can be
+tried without a GPU was tried: the changed sources compile against TensorFlow's headers and CUDA's, without a symbol that
+TensorFlow lacks, and CMake finds PyPI's NCCL. It was not linked and not run: that needs nvcc and a GPU.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from deploy.environments import frameworks, horovod_openmpi, horovod_wheel
 from deploy.environments.environment_folder import add_modules, make_empty, publish, see, settle
 from deploy.environments.frameworks import STAMP, say
 from deploy.environments.horovod_wheel import Recipe
-from deploy.environments.recipes import ENVIRONMENTS, Environment
+from deploy.environments.recipes import ENVIRONMENTS, FOR_GPUS, Environment
 from deploy.environments.wheels import BuildError, Pip, end_on_signals, pip_command
 
 HERE = Path(__file__).resolve().parent
@@ -62,11 +65,24 @@ TARGETS = {
         ("horovod_srun.py",),
     ),
 }
+GPU_TARGETS = {
+    name: Target(
+        FOR_GPUS[f"{name}-gpu"],
+        Environment(f"{target.environment.name}-gpu", target.environment.version, download_mib=60, disk_mib=400),
+        target.lessons,
+    )
+    for name, target in TARGETS.items()
+}
+
+
+def target_of(recipe: Recipe) -> Target:
+    """The environment that a recipe's wheel is for."""
+    return (GPU_TARGETS if recipe.cuda else TARGETS)[recipe.framework]
 
 
 def stamp(recipe: Recipe, used_at: Path) -> str:
     """What the environment is made of."""
-    ours = [(LESSONS / name).read_bytes() for name in TARGETS[recipe.framework].lessons]
+    ours = [(LESSONS / name).read_bytes() for name in target_of(recipe).lessons]
     scripts = [Path(__file__), HERE / "horovod_wheel.py", HERE / "horovod.lock"]
     texts = [*(script.read_text() for script in scripts), str(used_at), recipe.key]
     return hashlib.sha256(b"\n".join([*ours, *(text.encode() for text in texts)])).hexdigest()
@@ -75,7 +91,7 @@ def stamp(recipe: Recipe, used_at: Path) -> str:
 def make(recipe: Recipe, options: argparse.Namespace, folder: Path, wanted: str) -> None:
     """Build the environment beside its place, then give it its name."""
     started = time.monotonic()
-    target = TARGETS[recipe.framework]
+    target = target_of(recipe)
     staging = folder.with_name(f".{folder.name}.building.{os.getpid()}")
     for leftover in folder.parent.glob(f".{folder.name}.building*"):
         shutil.rmtree(leftover, ignore_errors=True)
@@ -108,7 +124,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--cm", type=Path, required=True, help="the folder that will be seen as /cm")
     parser.add_argument("--used-at", type=Path, default=Path("/cm"), help="where it will be seen (default /cm)")
     parser.add_argument("--cuda", type=Path, help="the CUDA toolkit: build for GPUs, with NCCL")
-    parser.add_argument("--nccl", type=Path, help="the folder with NCCL's include and lib (default: CMake looks)")
+    parser.add_argument("--nccl", type=Path, help="the folder with NCCL's include and lib (default: the framework's)")
     parser.add_argument("--pip", default="", help="an interpreter that has pip, or a pip wheel")
     parser.add_argument("--python", default=interpreter.usual(), help="the Python of the environments")
     parser.add_argument("--cache-dir", type=Path, help="where downloads and the wheel are kept")
@@ -126,8 +142,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def check(recipe: Recipe) -> None:
     """Raise :class:`BuildError` for whatever is missing, before anything is fetched."""
+    framework = target_of(recipe).framework.name
     if not (recipe.folder / STAMP).is_file():
-        raise BuildError(f"{recipe.folder} is not built: run build.py {recipe.framework} first, then this again")
+        raise BuildError(f"{recipe.folder} is not built: run build.py {framework} first, then this again")
     if absent := [tool for tool in ("g++", "make") if not shutil.which(tool)]:
         raise BuildError(f"{' and '.join(absent)} missing: sudo apt install g++ make")
     if recipe.cuda and not (recipe.cuda / "bin/nvcc").is_file():
@@ -136,14 +153,15 @@ def check(recipe: Recipe) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Build, unless the environments are there already."""
+    targets = GPU_TARGETS if options.cuda else TARGETS
     recipes = [
-        Recipe(name, TARGETS[name].framework.folder(options.cm), options.cuda, options.nccl)
+        Recipe(name, targets[name].framework.folder(options.cm), options.cuda, options.nccl)
         for name in options.frameworks
     ]
     for recipe in recipes:
         check(recipe)
     for recipe in recipes:
-        environment = TARGETS[recipe.framework].environment
+        environment = target_of(recipe).environment
         folder = environment.folder(options.cm)
         wanted = stamp(recipe, options.used_at)
         with frameworks.alone(folder.parent):

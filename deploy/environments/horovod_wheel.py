@@ -33,7 +33,8 @@ class Recipe:
         framework: its name, "tensorflow" or "pytorch".
         folder: the environment that holds it.
         cuda: the CUDA toolkit, or None for a build without GPUs.
-        nccl: the folder with NCCL's include and lib, or None to leave the search to CMake.
+        nccl: the folder with NCCL's include and lib, or None for the one that the framework brings from PyPI, or,
+            where it brings none, to leave the search to CMake.
     """
 
     framework: str
@@ -49,8 +50,13 @@ class Recipe:
         variables = {f"HOROVOD_WITH{'' if wanted else 'OUT'}_{name}": "1" for name, wanted in chosen.items()}
         if self.cuda:
             variables |= {"HOROVOD_GPU": "CUDA", "HOROVOD_GPU_OPERATIONS": "NCCL", "HOROVOD_CUDA_HOME": str(self.cuda)}
-        if self.nccl:
-            variables |= {"HOROVOD_NCCL_HOME": str(self.nccl)}
+        if self.cuda and (nccl := self.nccl or pips_nccl(self.folder)):
+            variables |= {
+                "HOROVOD_NCCL_HOME": str(nccl),
+                "HOROVOD_NCCL_INCLUDE": str(nccl / "include"),
+                "HOROVOD_NCCL_LIB": str(nccl / "lib"),
+                "HOROVOD_NCCL_LINK": "SHARED",  # the framework has it loaded already: one NCCL in a process, not two
+            }
         return variables
 
     @property
@@ -68,12 +74,46 @@ class Recipe:
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:20]
 
 
+def pips_nccl(environment: Path) -> Path | None:
+    """The folder of PyPI's ``nvidia-nccl`` in an environment for GPUs; None where it has none."""
+    found = environment.glob("lib/python3.*/site-packages/nvidia/nccl")
+    return next((folder for folder in found if (folder / "include/nccl.h").is_file()), None)
+
+
+# What is changed in the sources of 0.28.1 so that they compile against today's frameworks: file, old text, new text.
+_STREAM_HEADER = """\
+#include "tensorflow/stream_executor/stream.h"
+#endif // TENSORFLOW_VERSION >= 2011000000
+"""
+_STREAM = """\
+// TensorFlow's libraries have no such function any more; a stream tells its handle itself.
+namespace stream_executor {
+namespace gpu {
+inline GpuStreamHandle AsGpuStreamValue(Stream* stream) {
+  return static_cast<GpuStreamHandle>(stream->platform_specific_handle().stream);
+}
+} // namespace gpu
+} // namespace stream_executor
+"""
+_STANDARD = "set(CMAKE_CXX_STANDARD 14)"
+_NCCL = 'set(NCCL_LIBNAME "nccl")'
+CHANGES = (
+    # Only for GPUs: TensorFlow 2.21 leaves AsGpuStreamValue undefined.
+    ("horovod/tensorflow/mpi_ops.cc", _STREAM_HEADER, _STREAM_HEADER + _STREAM),
+    # Only for GPUs: PyPI's nvidia-nccl has libnccl.so.2, and no libnccl.so beside it.
+    ("cmake/Modules/FindNCCL.cmake", _NCCL, 'set(NCCL_LIBNAME "nccl" "libnccl.so.2")'),
+    # PyTorch's headers need C++17 (horovod pull request 3998, merged after the release). And without a path of this
+    # build in the library: the module says where Open MPI is.
+    ("CMakeLists.txt", _STANDARD, "set(CMAKE_CXX_STANDARD 17)\nset(CMAKE_SKIP_RPATH TRUE)"),
+    ("horovod/torch/CMakeLists.txt", _STANDARD, "set(CMAKE_CXX_STANDARD 17)\nset(CMAKE_SKIP_RPATH TRUE)"),
+)
+
+
 def patch(source: Path) -> None:
-    """Make the sources of 0.28.1 compile against today's frameworks.
+    """Make the sources of 0.28.1 compile against today's frameworks: :data:`CHANGES`, and a file that is left out.
 
     ``xla_mpi_ops.cc`` includes headers of XLA that TensorFlow's wheel no longer carries (horovod pull request 4302);
-    all of its code is for GPUs and only when HOROVOD_ENABLE_XLA_OPS asks for it. PyTorch's headers need C++17
-    (horovod pull request 3998, merged after the release).
+    all of its code is for GPUs and only when HOROVOD_ENABLE_XLA_OPS asks for it.
 
     Raises:
         BuildError: the sources are not those that the patch was made for.
@@ -82,13 +122,11 @@ def patch(source: Path) -> None:
     if "#if HAVE_GPU" not in xla.read_text():
         raise BuildError(f"{xla} is not the file that this script was made for")
     xla.write_text("// Left out: it needs headers that TensorFlow's wheel does not carry.\n")
-    for file in (source / "CMakeLists.txt", source / "horovod/torch/CMakeLists.txt"):
-        text = file.read_text()
-        old = "set(CMAKE_CXX_STANDARD 14)"
+    for name, old, new in CHANGES:
+        text = (source / name).read_text()
         if old not in text:
-            raise BuildError(f"{file} has no line {old!r}, which this script replaces")
-        # Without a path of this build in the library: the module says where Open MPI is.
-        file.write_text(text.replace(old, "set(CMAKE_CXX_STANDARD 17)\nset(CMAKE_SKIP_RPATH TRUE)"))
+            raise BuildError(f"{source / name} has no line {old.splitlines()[0]!r}, which this script replaces")
+        (source / name).write_text(text.replace(old, new))
 
 
 def wheel(recipe: Recipe, staging: Path, pip: Pip, cache: Path) -> Path:

@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
+from deploy.environments.horovod_wheel import CHANGES
 from tests.inside import home, sh
 from tests.notebooks.jobs import LONG, PERSON, no_job_is_left, own_folder
 
 WORKER = Path(__file__).with_name("horovod_worker.py")
 BUILT = Path("/cm/shared/apps/horovod/0.28.1")
+TENSORFLOW = Path("/cm/shared/apps/tensorflow/2.21")
 LAUNCHERS = {
     "horovodrun": "horovodrun --gloo -np 2",
     "horovodrun with four": "horovodrun --gloo -np 4",
@@ -62,6 +64,16 @@ def folder() -> Iterator[Path]:
     folder = own_folder("horovod")
     yield folder
     sh("rm", "-r", str(folder), user=PERSON)
+
+
+def test_what_is_put_into_horovods_sources_for_gpus_compiles_against_tensorflow(tmp_path: Path) -> None:
+    """The compiler looks at it with TensorFlow's own headers; CUDA's, for which a stream is a pointer, are not needed."""
+    (added,) = (new.replace(old, "") for name, old, new in CHANGES if name.endswith("mpi_ops.cc"))
+    (tmp_path / "stream.cc").write_text(
+        f'#include "xla/stream_executor/stream.h"\nusing GpuStreamHandle = struct CUstream_st*;\n{added}'
+    )
+    (headers,) = TENSORFLOW.glob("lib/python3.*/site-packages/tensorflow/include")
+    sh("g++", "-std=c++17", "-fsyntax-only", "-isystem", str(headers), str(tmp_path / "stream.cc"))
 
 
 @pytest.fixture(scope="module")

@@ -15,14 +15,26 @@ from deploy.environments.wheels import BuildError
 FOLDER = Path(__file__).parents[2] / "deploy" / "environments"
 SCRIPT = FOLDER / "horovod.py"
 STANDARD = "set(CMAKE_CXX_STANDARD 14)\n"
+OF_STREAMS = """\
+GpuStreamHandle AsGpuStreamValue(Stream* stream);
+#if TENSORFLOW_VERSION >= 2011000000
+#include "tensorflow/compiler/xla/stream_executor/stream.h"
+#else
+#include "tensorflow/stream_executor/stream.h"
+#endif // TENSORFLOW_VERSION >= 2011000000
+#endif // HAVE_GPU
+"""
 
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """The three files of the sources that are changed."""
+    """The files of the sources that are changed."""
     folder = tmp_path / "horovod-0.28.1"
     (folder / "horovod/tensorflow").mkdir(parents=True)
     (folder / "horovod/torch").mkdir()
+    (folder / "cmake/Modules").mkdir(parents=True)
+    (folder / "cmake/Modules/FindNCCL.cmake").write_text('    set(NCCL_LIBNAME "nccl")\n')
+    (folder / "horovod/tensorflow/mpi_ops.cc").write_text(OF_STREAMS)
     (folder / "horovod/tensorflow/xla_mpi_ops.cc").write_text("#if HAVE_GPU\nint x;\n#endif\n")
     for file in ("CMakeLists.txt", "horovod/torch/CMakeLists.txt"):
         (folder / file).write_text(f"project(horovod)\n{STANDARD}")
@@ -52,9 +64,21 @@ def test_the_sources_are_changed_for_todays_frameworks(source: Path) -> None:
         ).read_text() == "project(horovod)\nset(CMAKE_CXX_STANDARD 17)\nset(CMAKE_SKIP_RPATH TRUE)\n"
 
 
-@pytest.mark.parametrize(
-    "file", ["horovod/tensorflow/xla_mpi_ops.cc", "CMakeLists.txt", "horovod/torch/CMakeLists.txt"]
-)
+def test_on_gpus_a_stream_tells_its_handle_itself(source: Path) -> None:
+    """TensorFlow's libraries lack the function that Horovod 0.28.1 declares and calls; here it has a body."""
+    horovod_wheel.patch(source)
+    text = (source / "horovod/tensorflow/mpi_ops.cc").read_text()
+    body = text.index("inline GpuStreamHandle AsGpuStreamValue(Stream* stream) {")
+    assert text.index("stream_executor/stream.h") < body < text.index("#endif // HAVE_GPU")
+    assert "stream->platform_specific_handle().stream" in text
+
+
+def test_cmake_finds_the_nccl_of_pypi_by_its_whole_name(source: Path) -> None:
+    horovod_wheel.patch(source)
+    assert 'set(NCCL_LIBNAME "nccl" "libnccl.so.2")' in (source / "cmake/Modules/FindNCCL.cmake").read_text()
+
+
+@pytest.mark.parametrize("file", ["horovod/tensorflow/xla_mpi_ops.cc", *(name for name, *_ in horovod_wheel.CHANGES)])
 def test_other_sources_are_refused(source: Path, file: str) -> None:
     (source / file).write_text("something new\n")
     with pytest.raises(BuildError, match=file):
@@ -96,6 +120,33 @@ def test_horovods_own_settings_follow_the_choice(tmp_path: Path) -> None:
     assert (gpus["HOROVOD_CUDA_HOME"], gpus["HOROVOD_NCCL_HOME"]) == ("/usr/local/cuda", "/opt/nccl")
 
 
+def test_for_gpus_nccl_is_the_frameworks_own_unless_a_folder_is_named(tmp_path: Path) -> None:
+    cuda, own = Path("/usr/local/cuda"), tmp_path / "lib/python3.12/site-packages/nvidia/nccl"
+    assert "HOROVOD_NCCL_HOME" not in Recipe("tensorflow", tmp_path, cuda).variables
+    (own / "include").mkdir(parents=True)
+    (own / "include/nccl.h").touch()
+    for nccl, given in ((own, None), (Path("/opt/nccl"), Path("/opt/nccl"))):
+        variables = Recipe("tensorflow", tmp_path, cuda, given).variables
+        assert {name: value for name, value in variables.items() if "NCCL_" in name} == {
+            "HOROVOD_NCCL_HOME": f"{nccl}",
+            "HOROVOD_NCCL_INCLUDE": f"{nccl}/include",
+            "HOROVOD_NCCL_LIB": f"{nccl}/lib",
+            "HOROVOD_NCCL_LINK": "SHARED",
+        }
+    assert not [name for name in Recipe("tensorflow", tmp_path).variables if "NCCL" in name]
+
+
+def test_with_cuda_the_environments_for_gpus_are_built(tmp_path: Path) -> None:
+    (tmp_path / "cuda/bin").mkdir(parents=True)
+    (tmp_path / "cuda/bin/nvcc").touch()
+    status, said = run("--cm", str(tmp_path), "--cuda", str(tmp_path / "cuda"), "tensorflow")
+    place = f"{tmp_path}/shared/apps/tensorflow-gpu/2.21"
+    assert (status, said.strip()) == (
+        1,
+        f"horovod.py: {place} is not built: run build.py tensorflow-gpu first, then this again",
+    )
+
+
 @pytest.mark.parametrize(("framework", "version"), [("tensorflow", "2.21"), ("pytorch", "2.13")])
 def test_without_the_framework_nothing_is_fetched(framework: str, version: str, tmp_path: Path) -> None:
     status, said = run("--cm", str(tmp_path), framework)
@@ -115,6 +166,7 @@ def test_nothing_is_built_for_one_framework_when_the_other_is_missing(environmen
 
 def test_a_wrong_folder_is_named(environment: Path, tmp_path: Path) -> None:
     cm = tmp_path / "cm"
+    environment.parent.rename(cm / "shared/apps/tensorflow-gpu")
     status, said = run("--cm", str(cm), "--cuda", str(tmp_path), "tensorflow")
     assert (status, said.strip()) == (1, f"horovod.py: {tmp_path} is no CUDA toolkit: it has no bin/nvcc")
     status, said = run("--cm", str(cm), "mxnet")
@@ -124,13 +176,19 @@ def test_a_wrong_folder_is_named(environment: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("framework", ["tensorflow", "pytorch"])
-def test_the_module_names_the_environment_that_is_built(framework: str) -> None:
-    target = horovod_environments.TARGETS[framework]
+@pytest.mark.parametrize("targets", [horovod_environments.TARGETS, horovod_environments.GPU_TARGETS], ids=["", "gpu"])
+def test_the_module_names_the_environment_that_is_built(
+    framework: str, targets: dict[str, horovod_environments.Target]
+) -> None:
+    target = targets[framework]
     modulefile = FOLDER.parent / "modulefiles/shared/shared" / target.environment.name / target.environment.version
     lines = modulefile.read_text().splitlines()
     assert f"set root {target.environment.folder(Path('/cm'))}" in lines
-    assert f"module load shared/{framework}/{target.framework.version}" in lines
-    assert {"conflict shared/horovod", "conflict shared/horovod-pytorch"} <= set(lines)
+    assert f"module load shared/{target.framework.name}/{target.framework.version}" in lines
+    every = [*horovod_environments.TARGETS.values(), *horovod_environments.GPU_TARGETS.values()]
+    assert {f"conflict shared/{one.environment.name}" for one in every} <= set(lines)
+    nccl = f"{target.framework.folder(Path('/cm'))}/lib/python3.11/site-packages/nvidia/nccl/lib"
+    assert (f"prepend-path LD_LIBRARY_PATH {nccl}" in lines) == (targets is horovod_environments.GPU_TARGETS)
     tree = horovod_openmpi.variables(Path("$root/openmpi"))
     for name in ("OPAL_PREFIX", "PMIX_INSTALL_PREFIX"):
         assert f"setenv {name} {tree[name]}" in lines
