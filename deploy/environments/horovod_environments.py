@@ -14,9 +14,9 @@ Compiling takes about four minutes on two cores for each. A wheel is kept in the
 went into it, so a second build takes seconds. The frameworks' C++ interfaces change with every version: a new
 TensorFlow gets a new wheel, and so does PyTorch's build with CUDA in the place of that without.
 
-NCCL is the one that the framework brings from PyPI, unless ``--nccl`` names a folder. Of the build with CUDA what can be
-tried without a GPU was tried: the changed sources compile against TensorFlow's headers and CUDA's, without a symbol that
-TensorFlow lacks, and CMake finds PyPI's NCCL. It was not linked and not run: that needs nvcc and a GPU.
+NCCL is the one that the framework brings from PyPI, unless ``--nccl`` names a folder. What of a build with CUDA can be
+tried without a GPU was tried: the changed sources compile against the headers of TensorFlow and CUDA, without a symbol
+that TensorFlow lacks, and CMake finds PyPI's NCCL. It was not linked and not run: that needs nvcc and a GPU.
 """
 
 from __future__ import annotations

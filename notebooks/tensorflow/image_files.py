@@ -5,7 +5,6 @@ A folder of images has one folder for each class, with the JPEG files of that cl
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import os
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import lesson_data
 import numpy as np
 from PIL import Image
 
@@ -98,17 +98,11 @@ def fashion_mnist(count: int) -> tuple[np.ndarray, np.ndarray]:
     Raises:
         NoData: it is in none of them.
     """
-    folders = [Path(name) for name in os.environ.get("DATASET_PATH", "/usr/share/datasets").split(":")]
-    for folder in (parent / "fashion-mnist" for parent in folders):
-        if (folder / "train-images-idx3-ubyte.gz").is_file():
-            with gzip.open(folder / "train-images-idx3-ubyte.gz") as file:
-                small = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 28, 28)[:count]
-            with gzip.open(folder / "train-labels-idx1-ubyte.gz") as file:
-                return small, np.frombuffer(file.read(), np.uint8, offset=8)[:count]
-    raise NoData(
-        f"There is no data: fashion-mnist is in none of {', '.join(map(str, folders))}; name a folder of images, or "
-        "ask your administrator for it (Debian's package dataset-fashion-mnist is enough)."
-    )
+    try:
+        data = lesson_data.read(lesson_data.find("fashion-mnist"))
+    except lesson_data.DataError as error:
+        raise NoData(f"{error} Or name a folder of images.") from error
+    return data.x_train[:count], data.y_train[:count]
 
 
 def make_jpegs(folder: Path, count: int, seed: int) -> None:

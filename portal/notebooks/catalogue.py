@@ -14,7 +14,7 @@ from pathlib import Path
 from portal.errors import PortalError
 from portal.notebooks import new
 from portal.notebooks.new import Kernelspec
-from portal.notebooks.style import check, titles
+from portal.notebooks.style import check, module_faults, titles
 from portal.notebooks.table import table
 from portal.notebooks.template import Template
 from portal.site import Site
@@ -77,6 +77,8 @@ def main_check(folder: Path, names: Sequence[str] = (), kernels: Mapping[str, Ke
         print(error.message, file=sys.stderr)
         return 1
     faults = [f"{path.parent.name}/{path.stem}: {fault}" for path in paths for fault in check(path, kernels)]
+    for beside in sorted({path.parent for path in paths}):
+        faults += [f"{beside.name}: {fault}" for fault in module_faults(beside)]
     print("\n".join(faults) or f"{len(paths)} checked, no fault")
     return 1 if faults else 0
 

@@ -1,7 +1,7 @@
 """The house style of the notebook templates.
 
 One title; one parameters cell, which is the first code cell, with a comment on each parameter; no outputs; a card;
-named cells; a kernel that exists; no dead link.
+named cells; a kernel that exists; no dead link; shared modules beside it that are as all the others.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from portal.lessons import SHARED
 from portal.notebooks.links import link_faults, text_of
 
 # What a template says of itself, in its notebook metadata under "dsportal": the key and its kind.
@@ -44,6 +45,15 @@ def check(path: Path, kernels: Collection[str] | None = None) -> list[str]:
     rules = (_title_faults, _parameter_faults, _output_faults, _card_faults)
     found = [fault for rule in rules for fault in rule(notebook)]
     return [*found, *_kernel_faults(notebook, kernels), *link_faults(notebook, path)]
+
+
+def module_faults(folder: Path) -> list[str]:
+    """The faults of the shared modules in a folder of templates: each is a copy of the one in portal/lessons."""
+    return [
+        f"{name} is not the one that all lessons share: copy {original} over it"
+        for name, original in SHARED.items()
+        if (folder / name).is_file() and (folder / name).read_bytes() != original.read_bytes()
+    ]
 
 
 def titles(notebook: Mapping[str, Any]) -> list[str]:

@@ -67,7 +67,7 @@ def folder() -> Iterator[Path]:
 
 
 def test_what_is_put_into_horovods_sources_for_gpus_compiles_against_tensorflow(tmp_path: Path) -> None:
-    """The compiler looks at it with TensorFlow's own headers; CUDA's, for which a stream is a pointer, are not needed."""
+    """The compiler looks at it with TensorFlow's own headers; in CUDA's, not needed here, a stream is a pointer."""
     (added,) = (new.replace(old, "") for name, old, new in CHANGES if name.endswith("mpi_ops.cc"))
     (tmp_path / "stream.cc").write_text(
         f'#include "xla/stream_executor/stream.h"\nusing GpuStreamHandle = struct CUstream_st*;\n{added}'

@@ -188,7 +188,7 @@ def test_without_data_it_says_so_in_one_sentence_and_stops(notebook: str) -> Non
     folder = own_folder("inference-without-data")
     run = in_a_job(notebook, folder, {**SMALL, "data_set": "mnist"})
     assert run.status != 0
-    assert "the cell 'load-data' failed with LessonError: There is no data: mnist is in none of" in run.log
+    assert "the cell 'load-data' failed with DataError: There is no data: mnist is in none of" in run.log
     shutil.rmtree(folder)
 
 

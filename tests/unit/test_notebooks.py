@@ -6,13 +6,17 @@ import copy
 import errno
 import json
 import os
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from portal.lessons import SHARED
 from portal.notebooks import catalogue, run, style
+from portal.notebooks.catalogue import main_check
 from portal.notebooks.style import parameters
 from portal.singleuser import home as home_module
 from portal.singleuser.home import MANIFEST, prepare_home
@@ -108,7 +112,30 @@ def test_no_template_throws_the_errors_of_its_framework_away() -> None:
 def test_a_template_says_when_its_framework_sees_fewer_gpus_than_slurm_gave() -> None:
     looks = {name for name, code in sources().items() if "{gpus} GPUs" in code and "cores, gpus = " in code}
     assert len(looks) >= 5
-    assert [name for name in looks if "SLURM_GPUS_ON_NODE" not in sources()[name]] == []
+    told = ("lesson_gpus.compare(", "SLURM_GPUS_ON_NODE")
+    assert [name for name in looks if not any(words in sources()[name] for words in told)] == []
+
+
+def test_a_template_has_the_shared_modules_that_it_imports_beside_it() -> None:
+    for name, code in sources().items():
+        used = {f"{module}.py" for module in re.findall(r"^import (lesson_\w+)", code, re.MULTILINE)}
+        beside = {file.name for file in (ROOT / "notebooks" / name).parent.glob("*.py")}
+        assert used <= beside, name
+
+
+def test_a_shared_module_that_was_changed_in_one_folder_is_a_fault(
+    good: Notebook, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = written(good, tmp_path / "templates/tensorflow/lesson.ipynb").parent
+    copy = shutil.copy(SHARED["lesson_data.py"], folder)
+    (folder / "another.py").write_text("its own\n")
+    assert main_check(tmp_path / "templates") == 0
+    with Path(copy).open("a") as file:
+        file.write("# changed\n")
+    assert main_check(tmp_path / "templates", ["tensorflow/lesson"]) == 1
+    said = capsys.readouterr().out
+    original = ROOT / "portal/lessons/lesson_data.py"
+    assert f"tensorflow: lesson_data.py is not the one that all lessons share: copy {original} over it" in said
 
 
 def test_a_profile_that_names_operations_is_not_made_of_what_xla_has_fused() -> None:

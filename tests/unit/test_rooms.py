@@ -28,7 +28,8 @@ MAY_IMPORT = {
     "limits": {"pure", "slurm"},
     "kernels": {"pure", "homes"},
     "tensorboard": {"pure", "homes"},
-    "notebooks": {"pure"},
+    "lessons": set(),  # copies of it lie beside notebooks, and run in the kernels' own Pythons
+    "notebooks": {"pure", "lessons"},
     "singleuser": {"pure", "launcher", "tensorboard", "homes"},  # launcher: the names of its files
     "administration": {"pure"},
     "guard": {"pure"},
