@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from portal import __version__, data, journal
-from portal.commands import database_commands, ldap_commands, state_commands
+from portal.commands import database_commands, kernel_commands, ldap_commands, state_commands
 from portal.errors import PortalError
 from portal.hub import database, state_place, variables
 from portal.proxy import proxy_process
@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     state_commands.add(commands, DEFAULT_SITE)
     ldap_commands.add(commands, DEFAULT_SITE)
     database_commands.add(commands, DEFAULT_SITE)
-    _add_kernels(commands)
+    kernel_commands.add(commands, DEFAULT_SITE)
     _add_notebooks(commands)
     _add_bench(commands)
     return parser
@@ -75,12 +75,6 @@ def _add_up(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     up.set_defaults(command=_up)
     _with_site(commands.add_parser("proxy", help="run the proxy in the foreground (portal up --without-proxy)"), _proxy)
     _with_site(commands.add_parser("down", help="end the portal, and the proxy that outlives it"), _down)
-
-
-def _add_kernels(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    kernels = commands.add_parser("kernels", help="kernels out of modules").add_subparsers(required=True)
-    _with_site(kernels.add_parser("sync", help="write the kernelspecs of the settings file"), _kernels_sync)
-    _with_site(kernels.add_parser("list", help="the kernels of the settings file"), _kernels_list)
 
 
 def _add_notebooks(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -225,18 +219,6 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from portal.doctor import report
 
     return report.main(arguments.site, arguments.person)
-
-
-def _kernels_sync(arguments: argparse.Namespace) -> int:
-    from portal.kernels import specs
-
-    return specs.main_sync(load(arguments.site))
-
-
-def _kernels_list(arguments: argparse.Namespace) -> int:
-    from portal.kernels import specs
-
-    return specs.main_list(load(arguments.site))
 
 
 def _notebooks_list(arguments: argparse.Namespace) -> int:

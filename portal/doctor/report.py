@@ -12,7 +12,15 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from portal.doctor import database_checks, domain_checks, host_checks, launch_checks, person_checks, site_checks
+from portal.doctor import (
+    database_checks,
+    domain_checks,
+    gpu_checks,
+    host_checks,
+    launch_checks,
+    person_checks,
+    site_checks,
+)
 from portal.doctor.check import Check
 from portal.errors import PortalError, SiteError
 from portal.site import Site, load
@@ -68,6 +76,7 @@ GROUPS = (
     Group("Slurm's answers", site_checks.answers, "See the lines about Slurm."),
     Group("node names", site_checks.node_names, "See the lines about Slurm."),
     Group("partitions", site_checks.partitions, "See the lines about Slurm."),
+    Group("GPUs", gpu_checks.gpus, "See the lines about Slurm."),
     Group("LDAP", site_checks.ldap, "See the table [ldap] in the settings."),
     Group("module command", site_checks.modules, "Set kernels.module_command, or take the modules out of [[kernel]]."),
     Group("storage", threaded(site_checks.storage), "See [[storage]] in the settings."),

@@ -145,6 +145,12 @@ def kernelspec_files(kernel: KernelTable, site: Site) -> dict[str, bytes]:
     Raises:
         KernelError: a module cannot be loaded, or the interpreter is not there or has no kernel.
     """
+    text = json.dumps(kernelspec(kernel, site), indent=1, ensure_ascii=False) + "\n"
+    return {"kernel.json": text.encode(), "logo-svg.svg": (_LOGOS / f"{kernel.language}.svg").read_bytes()}
+
+
+def kernelspec(kernel: KernelTable, site: Site) -> dict[str, Any]:
+    """What stands in ``kernel.json``; made, and failing, as :func:`kernelspec_files` says."""
     system = system_of(site)
     env = _loaded(kernel, site)
     command = kernel.argv or (_interpreter(kernel), *_START[kernel.language])
@@ -162,8 +168,7 @@ def kernelspec_files(kernel: KernelTable, site: Site) -> dict[str, bytes]:
     }
     if site.kernels.environment:  # Jupyter fills in what begins with $ there
         spec["env"] = {name: value.replace("$", "$$") for name, value in site.kernels.environment.items()}
-    text = json.dumps(spec, indent=1, ensure_ascii=False) + "\n"
-    return {"kernel.json": text.encode(), "logo-svg.svg": (_LOGOS / f"{kernel.language}.svg").read_bytes()}
+    return spec
 
 
 def _interpreter(kernel: KernelTable) -> str:

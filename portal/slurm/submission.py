@@ -79,24 +79,30 @@ def submission(request: SessionRequest, site: Site, key: str, environment: Mappi
     Source: sbatch(1) of Slurm 22.05. ``--export=ALL`` exports the launcher's own short environment: ``NONE``
     would evaluate the person's login shell before the session starts.
     """
-    partition = site.partition(request.partition)
-    cores, memory_mib = request.share(site)
-    gres = [f"--gres={site.gres(partition, request.gpu)}:{request.gpus}"] if request.gpus else []
     options = (
         f"--job-name={job_name(key)}",
-        f"--partition={request.partition}",
-        "--nodes=1",
-        "--ntasks=1",
-        f"--cpus-per-task={cores}",
-        f"--mem={0 if partition.exclusive == 'node' else memory_mib}M",  # 0: all of the node's
-        *gres,
-        f"--time={request.hours * 60}",
+        *_size(request, site),
         "--requeue",  # after the failure of a node the same session resumes on another
         "--open-mode=append",
         "--export=ALL",
-        *_as_the_site_says(request, partition),
+        *_as_the_site_says(request, site.partition(request.partition)),
     )
     return Submission(key, options, dict(environment))
+
+
+def job_options(request: SessionRequest, site: Site) -> tuple[str, ...]:
+    """What Slurm is told of the place and size of a session, for another job that is to be like one."""
+    return (*_size(request, site), *_as_the_site_says(request, site.partition(request.partition)))
+
+
+def _size(request: SessionRequest, site: Site) -> Iterator[str]:
+    partition = site.partition(request.partition)
+    cores, memory_mib = request.share(site)
+    yield from (f"--partition={request.partition}", "--nodes=1", "--ntasks=1", f"--cpus-per-task={cores}")
+    yield f"--mem={0 if partition.exclusive == 'node' else memory_mib}M"  # 0: all of the node's
+    if request.gpus:
+        yield f"--gres={site.gres(partition, request.gpu)}:{request.gpus}"
+    yield f"--time={request.hours * 60}"
 
 
 def _as_the_site_says(request: SessionRequest, partition: PartitionTable) -> Iterator[str]:

@@ -38,10 +38,11 @@ MAY_IMPORT = {
     "hub": {"pure", "databases", "slurm", "limits", "administration", "guard", "proxy"},
     "directory": {"pure", "hub"},  # hub: the certificates that are trusted
     "login": {"pure", "slurm", "hub", "administration", "directory"},
-    "doctor": {"pure", "launcher", "databases", "slurm", "hub", "login", "directory", "kernels"},
+    "doctor": {"pure", "launcher", "databases", "slurm", "hub", "login", "directory", "kernels", "gpus"},
     "testing": {"pure", "slurm", "homes", "launcher"},
-    "commands": {"pure", "databases", "hub", "login"},
-    "cli": {"pure", "commands", "hub", "proxy", "singleuser", "kernels", "notebooks", "doctor"},
+    "gpus": {"pure", "slurm", "kernels", "lessons"},
+    "commands": {"pure", "databases", "hub", "login", "kernels", "gpus"},
+    "cli": {"pure", "commands", "hub", "proxy", "singleuser", "notebooks", "doctor"},
     "spawners": {"pure", "slurm", "limits", "hub"},
 }
 ONLY_IN = {  # an outside thing, and the one place that owns it
@@ -56,6 +57,8 @@ STARTS_PROCESSES = {  # and why it does so itself
     "portal/proxy/proxy_process.py": "becomes the proxy, which outlives the hub",
     "portal/launcher.py": "sbatch and scancel, as the person, with the standard library alone",
     "portal/kernels/specs.py": "asks an interpreter whether it has a kernel, for `portal kernels sync`",
+    "portal/gpus/frameworks.py": "asks a kernel's Python what it sees, for `portal kernels test` and the doctor",
+    "portal/gpus/job.py": "sbatch, as the person who types `portal kernels test --partition`",
     "portal/kernels/module_output.py": "the module command, in a kernel's start: no event loop, standard library alone",
     "portal/kernels/run_kernel.py": "becomes the kernel",
     "portal/tensorboard/boards.py": "TensorBoard, which lives as long as the session's server",

@@ -1,0 +1,96 @@
+"""Checks of GPUs: what the settings offer beside what Slurm's nodes have, and beside what kernels are built for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from portal.doctor.check import Check
+from portal.errors import KernelError
+from portal.gpus.frameworks import for_cpus_alone, kernel_python
+from portal.kernels import specs
+from portal.settings.session_tables import PartitionTable
+from portal.site import Site
+from portal.slurm.cluster import Cluster
+from portal.slurm.nodes import Node
+from portal.slurm.runner import Runner
+
+HOW_TO = "docs/howto/kernels.md, 'Environments for nodes with GPUs'"
+
+
+async def gpus(site: Site, run: Runner) -> list[Check]:
+    """Each partition's nodes have the GPUs that it offers, and some kernel can compute on them."""
+    nodes = (await Cluster(site.portal.launcher, run).nodes()).nodes.values()
+    checks = [check for one in site.partitions if (check := offered(site, one, nodes))]
+    with_gpus = [one.name for one in site.partitions if most_of(site, one) and _best(site, one, nodes)]
+    if with_gpus:
+        checks.append(await asyncio.to_thread(kernels, site, with_gpus))
+    return checks
+
+
+def most_of(site: Site, partition: PartitionTable) -> int:
+    """The most GPUs that anybody may have in one session there."""
+    by_rule = (partition.model_copy(update=rule.changes()) for rule in partition.rule)
+    return max(site.gpus_max(one) for one in (partition, *by_rule))
+
+
+def offered(site: Site, partition: PartitionTable, nodes: Iterable[Node]) -> Check | None:
+    """A warning where no node of a partition has the GPUs that the settings offer there."""
+    most, there = most_of(site, partition), _of(partition, nodes)
+    if not most or not there or any("UNKNOWN" in node.states for node in there):
+        return None
+    for kind in partition.kinds or ("",):
+        gres = site.gres(partition, kind)
+        best = _most(gres, there)
+        wanted = min(most, site.gpu(kind).gpus_max or most) if kind else most
+        if gres.startswith("gpu") and best < wanted:
+            return _warning(partition.name, gres, wanted, best, there)
+    return None
+
+
+def _warning(partition: str, gres: str, wanted: int, best: int, nodes: Iterable[Node]) -> Check:
+    kinds = sorted({f"gpu:{kind}" if kind else "gpu" for node in nodes for kind, count in node.gpus.items() if count})
+    has = f"no node of it has more than {best}" if best else f"its nodes have {', '.join(kinds) or 'none'}"
+    found = f"the settings offer up to {wanted} of {gres} for a session, but {has}: such a session never starts"
+    repair = f"Set gpus_max = {best} for it, or correct gpu and [[gpu]]; else Gres of its nodes in slurm.conf is wrong."
+    return Check(f"partition {partition}, GPUs", "warning", found, repair)
+
+
+def _of(partition: PartitionTable, nodes: Iterable[Node]) -> list[Node]:
+    return [node for node in nodes if partition.name in node.partitions]
+
+
+def _best(site: Site, partition: PartitionTable, nodes: Iterable[Node]) -> int:
+    return max(
+        (_most(site.gres(partition, kind), _of(partition, nodes)) for kind in partition.kinds or ("",)), default=0
+    )
+
+
+def _most(gres: str, nodes: Iterable[Node]) -> int:
+    """The most GPUs of a kind that one node has; any kind will do for ``gpu`` alone."""
+    kind = gres.partition(":")[2]
+    return max((node.gpus.get(kind, 0) if kind else sum(node.gpus.values()) for node in nodes), default=0)
+
+
+def kernels(site: Site, partitions: Iterable[str]) -> Check:
+    """A warning about kernels whose frameworks are built for CPUs alone, on a site that offers GPUs."""
+    what, slow = "kernels on GPUs", {}
+    asked = 0
+    for kernel in site.kernel:
+        try:
+            python = kernel_python(specs.kernelspec(kernel, site))
+            built: Mapping[str, str] = python.ask("built") if python else {}
+        except KernelError:
+            continue  # the line about this kernel says so
+        asked += bool(built)
+        if names := for_cpus_alone(built):
+            slow[kernel.name] = ", ".join(names)
+    if not slow:
+        return Check(what, "ok", f"{asked} with a framework, none of them built for CPUs alone")
+    shown = "; ".join(f"{name} ({frameworks})" for name, frameworks in slow.items())
+    found = f"{', '.join(partitions)} offer GPUs, but these are built for CPUs and see none: {shown}"
+    repair = (
+        f"Offer environments for GPUs under the same names ({HOW_TO}).\n"
+        f"`portal kernels test --partition {next(iter(partitions))}` asks all kernels in a job there."
+    )
+    return Check(what, "warning", found, repair)

@@ -1,0 +1,95 @@
+"""``portal kernels test --partition NAME``: the same questions in a job of that partition, as whoever asks.
+
+The job is submitted by the person who types, with the options of a session of that partition, so the launcher has no
+part in it. Everything is argv: sbatch gets the program ``portal`` itself as its script, with its words behind it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from portal.errors import KernelError, RequestError
+from portal.request import SessionRequest
+from portal.site import Site
+from portal.slurm.submission import job_options
+
+MINUTES = 15
+_WHO = "run this as somebody who may use the portal, whose home the nodes see"
+_OWN = ("HOME", "USER", "LOGNAME", "PATH", "LANG", "SLURM_CONF")
+
+
+def command(site: Site, partition: str, gpus: int, names: Sequence[str], output: Path) -> list[str]:
+    """The command line that submits the job and waits for its end.
+
+    Raises:
+        RequestError: the site has no such partition, or no session there may have so many GPUs.
+    """
+    known = {one.name: one for one in site.partitions}
+    if partition not in known:
+        raise RequestError("partition", partition, f"one of {', '.join(known) or 'none, the settings name none'}")
+    most = site.gpus_max(known[partition])
+    if not 0 <= gpus <= most:
+        raise RequestError("gpus", gpus, f"a whole number from 0 to {most}")
+    return [
+        "sbatch",
+        "--wait",
+        "--parsable",
+        *job_options(SessionRequest(partition=partition, gpus=gpus, hours=1), site),
+        f"--time={MINUTES}",  # the last one counts
+        "--job-name=kernels-test",
+        "--export=ALL",  # of the short environment below; NONE would evaluate the person's login shell
+        "--input=/dev/null",
+        f"--output={str(output).replace('%', '%%')}",  # % begins a pattern there
+        str(Path(sys.prefix, "bin", "portal")),
+        *("kernels", "test", "--folder", site.kernels.folder, "--", *names),
+    ]
+
+
+def main(site: Site, partition: str, gpus: int, names: Sequence[str]) -> int:
+    """Submit the job, wait for its end, print what it said; its exit status."""
+    with _output() as output:
+        argv = command(site, partition, gpus, names, output)
+        environ = {name: os.environ[name] for name in _OWN if name in os.environ}
+        environ |= site.cluster.environment(os.environ.get("PATH", os.defpath))
+        status = _wait(argv, environ)
+        said = output.read_text(errors="replace")
+    print(said or f"The job said nothing and ended with status {status}: {_WHO}.", end="" if said else "\n", flush=True)
+    return status or int(not said)
+
+
+@contextlib.contextmanager
+def _output() -> Iterator[Path]:
+    """A file for the job's words in the person's home, which the nodes see; it goes again."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=".dsportal-kernels-test-", dir=Path.home())
+    except OSError as error:
+        raise KernelError(f"{Path.home()} cannot be written ({error.strerror}): {_WHO}.") from error
+    os.close(handle)
+    try:
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _wait(argv: Sequence[str], environ: dict[str, str]) -> int:
+    """The exit status of the job; whoever does not want to wait takes it back with Ctrl-C."""
+    try:
+        process = subprocess.Popen(argv, env=environ, stdout=subprocess.PIPE, text=True)
+    except OSError as error:
+        raise KernelError(f"sbatch cannot be started: {error.strerror}. Put Slurm's commands into PATH.") from error
+    with process:
+        job = (process.stdout.readline() if process.stdout else "").strip().partition(";")[0]
+        try:
+            if job:
+                print(f"job {job} is submitted; Ctrl-C takes it back", flush=True)
+            return process.wait()
+        except BaseException:
+            if job:
+                subprocess.run(["scancel", job], env=environ, check=False)
+            raise
