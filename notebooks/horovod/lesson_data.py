@@ -38,7 +38,7 @@ class DataError(Exception):
     """There is no data, or the name of none was given: one sentence that says what to do."""
 
 
-class Found(NamedTuple):
+class DataFolder(NamedTuple):
     """A data set that is there: its name, and the folder of its four files."""
 
     name: str
@@ -70,17 +70,18 @@ class Data(NamedTuple):
         return CLASS_NAMES[self.name]
 
 
-def find(data_set: str = "auto", variables: Mapping[str, str] = os.environ) -> Found:
+def find(data_set: str = "auto", variables: Mapping[str, str] = os.environ) -> DataFolder:
     """The first of the data sets wanted that is in a folder of ``DATASET_PATH``, which every node sees.
 
     Raises:
         DataError: there is no such data set, or it is in none of the folders.
     """
-    wanted, folders = _wanted(data_set), _folders(variables)
+    wanted = _wanted(data_set)
+    folders = _folders(variables)
     for name in wanted:
         for folder in folders:
             if _is_whole(folder / name):
-                return Found(name, folder / name)
+                return DataFolder(name, folder / name)
     raise DataError(_no_data(wanted, folders))
 
 
@@ -90,7 +91,8 @@ def load(data_set: str = "auto", variables: Mapping[str, str] = os.environ) -> D
     Raises:
         DataError: there is no such data set, or it is nowhere and cannot be fetched.
     """
-    wanted, folders = _wanted(data_set), _folders(variables)
+    wanted = _wanted(data_set)
+    folders = _folders(variables)
     own = Path.home() / ".cache" / "datasets"
     keras = Path(variables.get("KERAS_HOME") or Path.home() / ".keras") / "datasets"
     for name in wanted:
@@ -102,11 +104,11 @@ def load(data_set: str = "auto", variables: Mapping[str, str] = os.environ) -> D
         except OSError as error:
             print(f"{name} is not on this cluster and cannot be fetched ({error}).", flush=True)
             continue
-        return read(Found(name, there))
+        return read(DataFolder(name, there))
     raise DataError(_no_data(wanted, folders, " and cannot be fetched"))
 
 
-def read(found: Found) -> Data:
+def read(found: DataFolder) -> Data:
     """The images and labels out of the files of a data set."""
     return Data(found.name, *_part(found.folder, "train"), *_part(found.folder, "t10k"))
 

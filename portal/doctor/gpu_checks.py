@@ -36,7 +36,8 @@ def most_of(site: Site, partition: PartitionTable) -> int:
 
 def offered(site: Site, partition: PartitionTable, nodes: Iterable[Node]) -> Check | None:
     """A warning where no node of a partition has the GPUs that the settings offer there."""
-    most, there = most_of(site, partition), _of(partition, nodes)
+    most = most_of(site, partition)
+    there = _of(partition, nodes)
     if not most or not there or any("UNKNOWN" in node.states for node in there):
         return None
     for kind in partition.kinds or ("",):
@@ -74,7 +75,8 @@ def _most(gres: str, nodes: Iterable[Node]) -> int:
 
 def kernels(site: Site, partitions: Iterable[str]) -> Check:
     """A warning about kernels whose frameworks are built for CPUs alone, on a site that offers GPUs."""
-    what, slow = "kernels on GPUs", {}
+    what = "kernels on GPUs"
+    slow = {}
     asked = 0
     for kernel in site.kernel:
         try:
