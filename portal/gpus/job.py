@@ -85,11 +85,11 @@ def _wait(argv: Sequence[str], environ: dict[str, str]) -> int:
         raise KernelError(f"sbatch cannot be started: {error.strerror}. Put Slurm's commands into PATH.") from error
     with process:
         job = (process.stdout.readline() if process.stdout else "").strip().partition(";")[0]
+        if not job:
+            raise KernelError("sbatch took no job: its own words stand above.")
         try:
-            if job:
-                print(f"job {job} is submitted; Ctrl-C takes it back", flush=True)
+            print(f"job {job} is submitted; Ctrl-C takes it back", flush=True)
             return process.wait()
         except BaseException:
-            if job:
-                subprocess.run(["scancel", job], env=environ, check=False)
+            subprocess.run(["scancel", job], env=environ, check=False)
             raise

@@ -142,13 +142,17 @@ def test_what_the_job_said_is_printed_and_its_file_goes(
     assert [path.name for path in sbatch.parents[1].iterdir()] == ["bin"]
 
 
-def test_a_job_that_could_not_write_its_words_is_a_fault_with_a_way_out(
+def test_a_job_that_could_not_write_its_words_or_is_not_taken_is_a_fault_with_a_way_out(
     sbatch: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     sbatch.write_text("#!/bin/sh\necho 12\n")
     sbatch.chmod(0o755)
     assert job.main(site(partition=[{"name": "gpu"}]), "gpu", 1, []) == 1
     assert "said nothing and ended with status 0: run this as somebody who may use" in capfd.readouterr().out
+    sbatch.write_text("#!/bin/sh\necho 'sbatch: error: Invalid account' >&2\nexit 1\n")
+    with pytest.raises(KernelError, match=r"^sbatch took no job: its own words stand above\.$"):
+        job.main(site(partition=[{"name": "gpu"}]), "gpu", 1, [])
+    assert capfd.readouterr().err == "sbatch: error: Invalid account\n"
     sbatch.unlink()
     with pytest.raises(KernelError, match=r"sbatch cannot be started: .*Put Slurm's commands into PATH"):
         job.main(site(partition=[{"name": "gpu"}]), "gpu", 1, [])
