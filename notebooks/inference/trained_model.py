@@ -16,8 +16,7 @@ from typing import Any
 import keras
 import numpy as np
 from IPython.display import ProgressBar
-from lesson_checks import check_accuracy, policy
-from lesson_data import Data
+from lesson_data import Data, check_accuracy, policy
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tensorflow"))  # the lessons on training lie there
 from fast_layers import FusedBatchNormalization

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import lesson_data
+import lesson_images
 import numpy as np
 from PIL import Image
 
@@ -99,8 +99,8 @@ def fashion_mnist(count: int) -> tuple[np.ndarray, np.ndarray]:
         NoData: it is in none of them.
     """
     try:
-        data = lesson_data.read(lesson_data.find("fashion-mnist"))
-    except lesson_data.DataError as error:
+        data = lesson_images.read(lesson_images.find("fashion-mnist"))
+    except lesson_images.DataError as error:
         raise NoData(f"{error} Or name a folder of images.") from error
     return data.x_train[:count], data.y_train[:count]
 

@@ -1,139 +1,81 @@
-"""Where lessons find their images: the cluster's folders, the person's own, the network; words where none has them."""
+"""What the lessons on inference check before they begin: data, memory, and what a training has to reach."""
 
 from __future__ import annotations
 
-import gzip
-import io
-from collections.abc import Callable
+import importlib.util
+import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
-from urllib.error import URLError
+from types import ModuleType
 
-import numpy as np
 import pytest
 
-from portal.lessons import lesson_data
-from portal.lessons.lesson_data import DataError
+from portal.lessons import lesson_images
+from tests.unit.test_lesson_images import data_set
 
-
-def data_set(folder: Path, images: int = 3) -> None:
-    """A data set in MNIST's own format: image n holds the byte n, and its label is n."""
-    folder.mkdir(parents=True)
-    for part in ("train", "t10k"):
-        pixels = b"".join(bytes([number]) * 784 for number in range(images))
-        (folder / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(bytes(16) + pixels))
-        (folder / f"{part}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(bytes(8) + bytes(range(images))))
+FILE = Path(__file__).parents[2] / "notebooks" / "inference" / "lesson_data.py"
 
 
 @pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A home, and a network that answers with what ``answer`` gives; which addresses were asked."""
-    found = SimpleNamespace(home=tmp_path / "home", addresses=[], answer=None)
-    monkeypatch.setenv("HOME", str(found.home))
-
-    def urlopen(address: str, timeout: float) -> Any:
-        found.addresses.append(address)
-        assert timeout == lesson_data.FETCH_WITHIN_S
-        if found.answer is None:
-            raise URLError("no way out")
-        return io.BytesIO(found.answer(address))
-
-    monkeypatch.setattr(lesson_data, "urlopen", urlopen)
-    return found
+def lesson(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.setitem(sys.modules, "lesson_images", lesson_images)  # which lies beside it
+    spec = importlib.util.spec_from_file_location("lesson_data", FILE)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def files_of(folder: Path) -> Callable[[str], bytes]:
-    """A network that has the files of ``folder``."""
-    return lambda address: (folder / address.rpartition("/")[2]).read_bytes()
-
-
-def test_images_and_labels_are_read_as_they_are(asked: SimpleNamespace, tmp_path: Path) -> None:
+def test_images_come_as_numbers_from_0_to_255_with_their_labels(lesson: ModuleType, tmp_path: Path) -> None:
     data_set(tmp_path / "mnist")
-    data = lesson_data.load("mnist", {"DATASET_PATH": str(tmp_path)})
-    assert (data.title, data.class_names[7]) == ("MNIST", "7")
-    assert data.x_train.shape == data.x_test.shape == (3, 28, 28)
-    assert str(data.x_test.dtype) == "uint8"
-    assert [int(image.max()) for image in data.x_train] == [0, 1, 2]
+    data = lesson.load_data("mnist", {"DATASET_PATH": str(tmp_path)})
+    assert data.title == "MNIST"
+    assert data.x_train.shape == data.x_test.shape == (3, 28, 28, 1)
+    assert str(data.x_test.dtype) == "float32"
+    assert [float(image.max()) for image in data.x_train] == [0, 1, 2]
     assert list(data.y_test) == [0, 1, 2]
-    assert asked.addresses == []
 
 
-def test_mnist_is_taken_before_fashion_mnist_and_the_first_folder_before_the_second(tmp_path: Path) -> None:
-    data_set(tmp_path / "a" / "fashion-mnist")
-    variables = {"DATASET_PATH": f"{tmp_path}/a::{tmp_path}/b"}
-    assert lesson_data.find("auto", variables) == ("fashion-mnist", tmp_path / "a" / "fashion-mnist")
-    data_set(tmp_path / "b" / "mnist", 2)
-    assert lesson_data.find("auto", variables).title == "MNIST"
-    data_set(tmp_path / "a" / "mnist", 5)
-    assert len(lesson_data.read(lesson_data.find("auto", variables)).x_train) == 5
-
-
-def test_a_folder_that_lacks_a_file_or_may_not_be_entered_is_passed_over(tmp_path: Path) -> None:
-    for name in ("half", "whole"):
-        data_set(tmp_path / name / "mnist")
-    (tmp_path / "half/mnist/t10k-labels-idx1-ubyte.gz").unlink()
-    variables = {"DATASET_PATH": f"{tmp_path}/half:{tmp_path}/{'x' * 300}:{tmp_path}/whole"}
-    assert lesson_data.find("mnist", variables).folder == tmp_path / "whole" / "mnist"
-
-
-@pytest.mark.parametrize(("wanted", "named"), [("auto", "mnist or fashion-mnist is"), ("mnist", "mnist is")])
-def test_without_data_the_folders_are_named(
-    asked: SimpleNamespace, tmp_path: Path, wanted: str, named: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("given", "expected"), [({}, 8_000), ({"SLURM_MEM_PER_NODE": "4000"}, 4_000),
+                                                 ({"SLURM_MEM_PER_NODE": "49152"}, 8_000)])  # fmt: skip
+def test_memory_is_what_slurm_gave_and_no_more_than_is_free(
+    lesson: ModuleType, tmp_path: Path, given: dict[str, str], expected: int
 ) -> None:
-    variables = {"DATASET_PATH": f"{tmp_path}:/none"}
-    with pytest.raises(DataError, match=f"There is no data: {named} in none of {tmp_path}, /none; ask your"):
-        lesson_data.find(wanted, variables)
-    with pytest.raises(DataError, match=f"{named} in none of {tmp_path}, /none and cannot be fetched; ask your"):
-        lesson_data.load(wanted, variables)
-    assert (
-        "mnist is not on this cluster and cannot be fetched (<urlopen error no way out>).\n" in capsys.readouterr().out
-    )
+    (tmp_path / "meminfo").write_text(f"MemTotal: 99 kB\nMemAvailable:   {8_000 << 10} kB\n")
+    assert lesson.memory_mib(given, tmp_path / "meminfo") == expected
 
 
-def test_a_wrong_name_lists_the_data_sets() -> None:
-    for ask in (lesson_data.find, lesson_data.load):
-        with pytest.raises(DataError, match="data_set is 'cifar'; use 'auto', 'mnist' or 'fashion-mnist'"):
-            ask("cifar", {})
+def test_too_little_memory_is_told_with_a_way_out(lesson: ModuleType) -> None:
+    lesson.check_memory("small", 3_000)
+    with pytest.raises(lesson.LessonError, match=r"has 7,999 MiB .* 'resnet50' needs 8,000 MiB.*or set model to small"):
+        lesson.check_memory("resnet50", 7_999)
+    with pytest.raises(lesson.LessonError, match=r"'small' needs 3,000 MiB: start a session with more\.$"):
+        lesson.check_memory("small", 1_000)
+    with pytest.raises(lesson.LessonError, match="model is 'vgg'; use 'small' or 'resnet50'"):
+        lesson.check_memory("vgg", 99_000)
 
 
-def test_what_the_network_has_is_fetched_once_into_the_persons_own_folder(
-    asked: SimpleNamespace, tmp_path: Path
+def test_a_network_must_reach_more_the_more_it_has_seen(lesson: ModuleType) -> None:
+    for (kind, name), floors in lesson.FLOORS.items():
+        assert list(floors) == sorted(floors)
+        assert list(floors.values()) == sorted(floors.values())
+        assert lesson.floor(kind, name, 0) == 0.10
+        assert lesson.floor(kind, name, 60_000) >= 0.8
+    with pytest.raises(lesson.LessonError, match=r"accuracy is 0\.8000, but 60,000 training images should give 0\.8"):
+        lesson.check_accuracy("resnet50", "fashion-mnist", 60_000, 0.80)
+    lesson.check_accuracy("resnet50", "fashion-mnist", 60_000, 0.90)
+
+
+@pytest.mark.parametrize(
+    ("flags", "capability", "expected"),
+    [
+        ("flags: avx2 avx512f", None, "float32"),
+        ("flags: avx512f avx512_bf16 amx_bf16", None, "mixed_bfloat16"),
+        ("flags: avx512_bf16", (7, 0), "float32"),
+        ("flags: avx2", (8, 0), "mixed_bfloat16"),
+    ],
+)
+def test_training_takes_bfloat16_where_the_hardware_computes_in_it(
+    lesson: ModuleType, flags: str, capability: tuple[int, int] | None, expected: str
 ) -> None:
-    data_set(tmp_path / "far")
-    asked.answer = files_of(tmp_path / "far")
-    variables = {"DATASET_PATH": str(tmp_path / "none")}
-    for _ in range(2):
-        assert lesson_data.load("mnist", variables).name == "mnist"
-    assert asked.addresses == [f"{lesson_data.ORIGINS['mnist']}/{file}" for file in lesson_data.FILES]
-    assert sorted(file.name for file in (asked.home / ".cache/datasets/mnist").iterdir()) == sorted(lesson_data.FILES)
-
-
-def test_a_fetch_that_breaks_off_leaves_no_half_file_and_goes_on_the_next_time(
-    asked: SimpleNamespace, tmp_path: Path
-) -> None:
-    data_set(tmp_path / "far")
-    data_set(tmp_path / "near" / "fashion-mnist")
-    whole = files_of(tmp_path / "far")
-
-    def broken(address: str) -> bytes:
-        if "t10k" in address:
-            raise URLError("cut")
-        return whole(address)
-
-    asked.answer = broken
-    variables = {"DATASET_PATH": str(tmp_path / "near")}
-    assert lesson_data.load("auto", variables).name == "fashion-mnist"
-    kept = sorted(file.name for file in (asked.home / ".cache/datasets/mnist").iterdir())
-    assert kept == [file for file in sorted(lesson_data.FILES) if file.startswith("train")]
-    asked.answer = whole
-    assert lesson_data.load("auto", variables).name == "mnist"
-
-
-def test_what_keras_has_fetched_before_is_used(asked: SimpleNamespace, tmp_path: Path) -> None:
-    folder = tmp_path / "keras" / "datasets"
-    folder.mkdir(parents=True)
-    images, labels = np.zeros((2, 28, 28), np.uint8), np.array([4, 2], np.uint8)
-    np.savez(folder / "mnist.npz", x_train=images, y_train=labels, x_test=images, y_test=labels)
-    data = lesson_data.load("auto", {"DATASET_PATH": "/none", "KERAS_HOME": str(tmp_path / "keras")})
-    assert (data.name, list(data.y_train), asked.addresses) == ("mnist", [4, 2], [])
+    assert lesson.policy(flags, capability) == expected

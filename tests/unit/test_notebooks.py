@@ -127,15 +127,15 @@ def test_a_shared_module_that_was_changed_in_one_folder_is_a_fault(
     good: Notebook, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = written(good, tmp_path / "templates/tensorflow/lesson.ipynb").parent
-    copy = shutil.copy(SHARED["lesson_data.py"], folder)
+    copy = shutil.copy(SHARED["lesson_images.py"], folder)
     (folder / "another.py").write_text("its own\n")
     assert main_check(tmp_path / "templates") == 0
     with Path(copy).open("a") as file:
         file.write("# changed\n")
     assert main_check(tmp_path / "templates", ["tensorflow/lesson"]) == 1
     said = capsys.readouterr().out
-    original = ROOT / "portal/lessons/lesson_data.py"
-    assert f"tensorflow: lesson_data.py is not the one that all lessons share: copy {original} over it" in said
+    original = ROOT / "portal/lessons/lesson_images.py"
+    assert f"tensorflow: lesson_images.py is not the one that all lessons share: copy {original} over it" in said
 
 
 def test_a_profile_that_names_operations_is_not_made_of_what_xla_has_fused() -> None:
