@@ -64,6 +64,7 @@ def main() -> None:
     os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{data.folder('deploy') / 'bin'}"
     settings = SessionSettings.from_environment(os.environ)
     settings = spare_home.take(settings, os.environ)
+    spare_home.enter(files_of(settings))
     ending = Ending(str(runtime), farewell, settings.start_timeout_s)
     ending.watch()
     threading.Thread(target=announce_or_end, args=(port_of(listener), ending), daemon=True).start()

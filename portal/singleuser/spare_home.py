@@ -5,10 +5,12 @@ Only where the site has set ``[session] private_folder``. A home that works is u
 
 from __future__ import annotations
 
+import os
 from collections.abc import MutableMapping
 from dataclasses import replace
 from pathlib import Path
 
+from portal.homes.own_folder import is_own
 from portal.homes.private_folder import VARIABLE, write_and_remove
 from portal.session_settings import SessionSettings
 
@@ -42,3 +44,12 @@ def take(settings: SessionSettings, environ: MutableMapping[str, str]) -> Sessio
     environ.update({variable: f"{private}/{name}" for variable, name in FOLDERS.items()})
     print(f"[portal] Your home does not work here ({words}): your files are in {files}.", flush=True)
     return replace(settings, files=files)
+
+
+def enter(folder: Path) -> None:
+    """Work in the person's folder. Slurm starts a job whose home it cannot enter in /tmp, where others leave files.
+
+    What Jupyter looks for where it works (nbconvert: templates, which are programs) is then the person's own.
+    """
+    if not is_own(Path.cwd()):
+        os.chdir(folder)

@@ -99,6 +99,28 @@ def test_a_session_runs_from_the_click_to_its_end_without_a_home_that_works(
     assert {path.stat().st_mode & 0o777 for path in (PLACE, PLACE.parent)} == {0o700}
 
 
+def test_a_session_without_its_home_runs_nothing_that_a_neighbour_left_where_its_job_was_started(judy: Person) -> None:
+    taken = SHARED / "taken"
+    template = Path("/tmp/lab")  # there Slurm starts a job whose home it cannot enter
+    sh("mkdir", "-m", "0777", str(taken), user="bob")
+    sh("mkdir", str(template), user="bob")
+    program = f"{{{{ cycler.__init__.__globals__.os.mkdir('{taken}/ran') }}}}"
+    sh("sh", "-c", f'echo "$0" > {template}/index.html.j2', program, user="bob")
+    notebook = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    body = {"type": "notebook", "format": "json", "content": notebook}
+    try:
+        with without_home():
+            judy.start(gpus="0")
+            saved = judy.http.put(f"/user/{NAME}/api/contents/note.ipynb", json=body, headers=xsrf(judy))
+            shown = judy.http.get(f"/user/{NAME}/nbconvert/html/note.ipynb")
+            judy.stop()
+
+        assert (saved.status_code, shown.status_code) == (201, 200), shown.text
+        assert list(taken.iterdir()) == []
+    finally:
+        sh("rm", "-rf", str(taken), str(template))
+
+
 def xsrf(person: Person) -> dict[str, str]:
     """The token of the session's own pages."""
     cookies = [cookie for cookie in person.http.cookies.jar if cookie.name == "_xsrf"]
