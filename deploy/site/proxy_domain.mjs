@@ -63,7 +63,8 @@ function answer(req, res, head, body) {
     res.writeHead(head.status, { "Cache-Control": "no-store", "Content-Type": head.type, ...head.more });
     res.end(req.method === "HEAD" ? undefined : body);
   } else {
-    res.end(`HTTP/1.1 ${head.status} Misdirected Request\r\nConnection: close\r\n\r\n`); // a web socket
+    res.write(`HTTP/1.1 ${head.status} Misdirected Request\r\nConnection: close\r\n\r\n`); // a web socket
+    res.destroySoon();
   }
 }
 

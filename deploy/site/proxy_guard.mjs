@@ -149,6 +149,11 @@ function refuse(req, res, code, retryAfterS) {
   req.once("end", () => clearTimeout(patience));
 }
 
+function cut(socket, status) {
+  socket.write(`HTTP/1.1 ${status}\r\nConnection: close\r\n\r\n`);
+  socket.destroySoon();
+}
+
 // True when a request of the hub may go on to it.
 function isTaken(req, res) {
   const length = Number(req.headers["content-length"] ?? 0);
@@ -208,6 +213,11 @@ function keepInItsPlace(proxyRes, req) {
   if (cookies) proxyRes.headers["set-cookie"] = cookies.map((cookie) => closed(cookie, isEncrypted(req)));
 }
 
+// An answer to a web socket's request does not come through proxyRes, and a browser takes its headers all the same.
+function keepSocketInItsPlace(proxyReq, req) {
+  for (const event of ["upgrade", "response"]) proxyReq.on(event, (proxyRes) => keepInItsPlace(proxyRes, req));
+}
+
 // Our own TLS, or that of a proxy in front that the site names.
 function isEncrypted(req) {
   const first = (req.headers["x-forwarded-proto"] ?? "").split(",")[0].trim();
@@ -256,7 +266,7 @@ whenMade("proxyServer", (server) => {
   limit(server);
   explainBigHeaders(server);
 });
-whenMade("proxy", (made) => made.on("proxyRes", keepInItsPlace));
+whenMade("proxy", (made) => made.on("proxyRes", keepInItsPlace).on("proxyReqWs", keepSocketInItsPlace));
 
 const web = ours.handleProxyWeb;
 ours.handleProxyWeb = function (req, res) {
@@ -268,11 +278,18 @@ ours.handleProxyWeb = function (req, res) {
   return web.call(this, req, res);
 };
 const ws = ours.handleProxyWs;
-ours.handleProxyWs = function (req, socket, head) {
+ours.handleProxyWs = async function (req, socket, head) {
   heard(req);
   dropClaims(req);
-  if (!isOneOfFew(req, socket)) return socket.end("HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\n\r\n");
+  if (pathOf(req) === undefined) return cut(socket, "400 Bad Request");
+  if (!isOneOfFew(req, socket)) return cut(socket, "429 Too Many Requests");
   return ws.call(this, req, socket, head);
+};
+// What becomes of no web socket is closed: Node looks at a connection no more once it has asked for one.
+const failed = ours.handleProxyError;
+ours.handleProxyError = function (code, kind, req, res, error) {
+  failed.call(this, code, kind, req, res, error);
+  if (kind === "ws") res?.destroySoon();
 };
 
 if (settings.redirect_port) redirect(settings.redirect_port, settings.port);
