@@ -6,6 +6,8 @@ serves the page of :data:`PAGE`, which tries what it can as whoever looks at it.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import ssl
 import sys
@@ -18,14 +20,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 PAGE = Path(__file__).with_name("hostile_page.html")
+MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455 §1.3
 WORKER = b"self.addEventListener('fetch', event => event.respondWith(new Response('the worker saw it')));"
 
 
 class Handler(BaseHTTPRequestHandler):
-    """The page, its worker, and a good word for the hub's own look."""
+    """The page, its worker, web sockets that bring cookies, and a good word for the hub's own look."""
+
+    protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         """Serve."""
+        if "Sec-WebSocket-Key" in self.headers:
+            self.bring_cookies()
+            return
         path = self.path.partition("?")[0]
         kind = "text/javascript" if path.endswith(".js") else "text/html"
         body = WORKER if path.endswith(".js") else PAGE.read_bytes()
@@ -36,6 +44,21 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Cross-Origin-Opener-Policy", "same-origin")  # as the hub's pages: to be opened as one of them
         self.end_headers()
         self.wfile.write(body)
+
+    def bring_cookies(self) -> None:
+        """``/user/bob/0?portal.example.org``: a web socket, and cookies for that domain that no script reads."""
+        accepted = hashlib.sha1((self.headers["Sec-WebSocket-Key"] + MAGIC).encode()).digest()  # noqa: S324  RFC 6455
+        path, _, domain = self.path.partition("?")
+        self.send_response(101)
+        self.send_header("Connection", "Upgrade")
+        self.send_header("Upgrade", "websocket")
+        self.send_header("Sec-WebSocket-Accept", base64.b64encode(accepted).decode())
+        for number in range(3):
+            name = f"socket{path[-1]}{number}"
+            self.send_header("Set-Cookie", f"{name}={'x' * 3900}; Domain={domain}; Path=/; HttpOnly")
+        self.end_headers()
+        self.rfile.read(1)  # until the page closes it
+        self.close_connection = True
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""

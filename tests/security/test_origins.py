@@ -73,11 +73,13 @@ def test_with_a_domain_a_page_of_somebody_elses_gets_nothing_and_changes_nothing
     assert hub_page.evaluate("navigator.serviceWorker?.getRegistrations().then(found => found.length) ?? 0") == 0
     assert (tokens_of(hub_page, "carol"), kernels_of(carol, two_people.session), jobs_of("carol")) == before
     if two_people.address != LOCALHOST:  # which takes no cookies for all that is below it
-        hostile.evaluate("fillsTheJar()")
-        hub_page.goto("/hub/home")
-        expect(hub_page.get_by_role("heading", name="My Server", level=1)).to_be_visible()
+        for way in ("fillsTheJar()", "fillsTheJarOtherwise()", "fillsTheJarBySockets()"):
+            hostile.evaluate(way)
+            hub_page.evaluate("sessionStorage.clear()")  # as after a while, in another tab
+            hub_page.goto("/hub/home")
+            expect(hub_page.get_by_role("heading", name="My Server", level=1)).to_be_visible()
         carol.reload()
-        expect(carol.locator("#jp-main-dock-panel")).to_be_visible()
+        expect(carol.locator("#jp-main-dock-panel")).to_be_visible(timeout=60_000)
     if two_people.address == HTTPS:  # without it a host of the same site may set cookies for all of it
         hostile.evaluate("putsItsLogin()")
         hub_page.goto("/hub/home")
