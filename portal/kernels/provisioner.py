@@ -15,6 +15,7 @@ from tornado.web import HTTPError
 from traitlets import Bool
 
 from portal.errors import KernelError
+from portal.homes.own_folder import is_own
 from portal.kernels import python_start, r_start
 from portal.kernels.delta import Environment
 from portal.kernels.modules import clean
@@ -57,8 +58,11 @@ class ModuleProvisioner(LocalProvisioner):
         Nothing that somebody else left in the notebook's folder comes before it.
         """
         language = self.kernel_spec.language.lower()
+        place = folder or str(Path.cwd())
+        if not is_own(place):
+            env = python_start.without_folder(env)
         if language == "r":
-            command, env = r_start.prepared(command, env, folder or str(Path.cwd()))
+            command, env = r_start.prepared(command, env, place)
         if language != "python" and not python_start.is_by_name(command):
             return {"cmd": command, "env": env}
         manager: Any = self.parent

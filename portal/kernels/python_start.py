@@ -23,6 +23,7 @@ BY_NAME = ["-m", LAUNCHER.stem]
 PYTHONS = ("python", "pypy")
 WITH_VALUE = ("-X", "-W")
 DEBUGGER = "DSPORTAL_KERNEL_DEBUGGER"  # its name in that file
+LISTS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "R_LIBS", "R_LIBS_USER")  # of folders
 
 
 def prepared(env: Environment, runtime: Path, *, debugger: bool) -> Environment:
@@ -39,6 +40,13 @@ def prepared(env: Environment, runtime: Path, *, debugger: bool) -> Environment:
             shutil.copyfile(file, folder / file.name)
     path = ":".join(filter(None, [str(folder), env.get("PYTHONPATH", "")]))
     return env | {"PYTHONPATH": path} | ({DEBUGGER: "1"} if debugger else {})
+
+
+def without_folder(env: Environment) -> Environment:
+    """``env`` without the folder that a program is started in, which empty words name, and relative ones lead into."""
+    given = {name: env[name].split(":") for name in LISTS if name in env}
+    lists = {name: ":".join(one for one in folders if one.startswith("/")) for name, folders in given.items()}
+    return {name: value for name, value in (env | lists).items() if value or name not in lists}
 
 
 def by_file(command: Sequence[str], runtime: Path) -> list[str]:

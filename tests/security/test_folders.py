@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.inside import eventually, home, sh
 from tests.security.conftest import in_session
-from tests.session.test_ports import PYTHON_LINE, own_kernel
+from tests.session.test_ports import PYTHON_LINE
 
 FOLDER = Path("/cluster/test-folders")
 THEIRS = Path("/mnt/isilon/bobs-lesson")
@@ -40,6 +40,23 @@ def put(name: str, text: str) -> None:
 
 PYTHON = f"import os\nopen('{TAKEN}/python', 'w').close()\n"
 R = f"writeLines('', '{TAKEN}/R')\n"
+
+
+OWN = {
+    "argv": ["/cm/shared/apps/python3/3.11/bin/python3", "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+    "display_name": "own",
+    "language": "python",
+    "env": {"PYTHONPATH": ":/opt/own"},  # as lines of shell leave it that put a folder behind what there was
+}
+
+
+def put_own_kernels() -> None:
+    """Alice's own kernels: one names the folder that it is started in, as an empty word does, one is a shell script."""
+    by_shell = {**OWN, "argv": ["/bin/sh", "-c", f"exec {sys.executable} {' '.join(PYTHON_LINE)}"], "env": {}}
+    for name, spec in (("own", OWN), ("own-shell", by_shell)):
+        folder = home("alice") / ".local/share/jupyter/kernels" / name
+        sh("mkdir", "-p", str(folder), user="alice")
+        (folder / "kernel.json").write_text(json.dumps(spec))
 
 
 def ran() -> list[str]:
@@ -72,6 +89,7 @@ def kernels_ended(lab: Page) -> bool:
         ("python3", "python", "ipykernel_launcher.py", PYTHON),
         ("python3", "python", "storemagic.py", PYTHON),
         ("own-shell", "python", "ipykernel_launcher.py", PYTHON),
+        ("own", "python", "ipykernel.py", PYTHON),
         ("ir", "R", ".Rprofile", R),
     ],
 )
@@ -82,7 +100,7 @@ def test_opening_a_notebook_runs_nothing_that_somebody_left_beside_it(
     for folder, user in ((THEIRS, "bob"), (TAKEN, "alice")):
         sh("rm", "-rf", str(folder))
         sh("mkdir", str(folder), user=user)
-    own_kernel(home("alice"), "own-shell", ["/bin/sh", "-c", f"exec {sys.executable} {' '.join(PYTHON_LINE)}"])
+    put_own_kernels()
     put("lesson.ipynb", notebook(kernel, language))
     put(file, text)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from portal.kernels import r_start
-from portal.kernels.python_start import FIRST, LAUNCHER, NAMED, by_file, is_by_name, prepared
+from portal.kernels.python_start import FIRST, LAUNCHER, NAMED, by_file, is_by_name, prepared, without_folder
 
 SHOW = "import os, sys; print(os.environ.get('PYTHONPATH'), 'startup' in str(sys.path), getattr(sys, 'own', None))"
 AVAILABLE = "import ipykernel.debugger as d; print(d._is_debugpy_available)"
@@ -105,6 +105,12 @@ def test_a_folder_that_somebody_names_is_looked_into_also_where_the_notebook_lie
     command = [sys.executable, "-c", "import some_kernel"]
 
     assert subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True).stdout.strip() == "here"
+
+
+@pytest.mark.parametrize("given", [":/opt/a", "/opt/a:", "/opt/a::", ".:/opt/a", "${PYTHONPATH}:/opt/a:src"])
+def test_elsewhere_no_list_of_folders_names_the_one_that_a_kernel_is_started_in(given: str) -> None:
+    env = {"PYTHONPATH": given, "LD_LIBRARY_PATH": ":", "HOME": "a:", "PS1": ""}
+    assert without_folder(env) == {"PYTHONPATH": "/opt/a", "HOME": "a:", "PS1": ""}
 
 
 def test_r_reads_the_files_of_the_home_in_a_folder_that_others_can_change(tmp_path: Path) -> None:
