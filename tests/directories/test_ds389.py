@@ -17,6 +17,7 @@ from portal.settings.ldap_table import LdapTable
 from tests.directories.conftest import Table, tried
 from tests.directories.ds389 import GROUPS, OTHER_PASSWORD, PASSWORD, PEOPLE, Ds389
 from tests.directory.shapes import SERVICE_PASSWORD
+from tests.inside import eventually
 
 
 @pytest.fixture
@@ -105,9 +106,17 @@ def test_a_new_password_ends_the_logins_of_before(settings: LdapTable, org: Ds38
     account, times = ServiceAccount(settings), PasswordTimes(tmp_path, lambda: hour_ago)
     assert times.new(account.look(["bob"])) == set()
 
-    org.set_password("bob", OTHER_PASSWORD)
+    org.set_password("bob", OTHER_PASSWORD, own=PASSWORD)
 
     assert times.new(account.look(["bob"])) == {"bob"}
+    assert Directory(settings).verify("bob", OTHER_PASSWORD).name == "bob"
+    eventually(lambda: set_anew(org, account, times), "what the administrator sets is noticed too")
+
+
+def set_anew(org: Ds389, account: ServiceAccount, times: PasswordTimes) -> set[str]:
+    """Who has a new password after the administrator has set one; the directory counts in seconds."""
+    org.set_password("bob", PASSWORD)
+    return times.new(account.look(["bob"]))
 
 
 def test_an_account_of_the_portal_that_must_change_its_password_is_said_to_be_that(
