@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.databases.servers import SERVERS, DatabaseServer
-from tests.faults.hubs import FaultHub, small
+from tests.faults.conftest import roots_file
+from tests.faults.hubs import FaultHub
 from tests.hub.conftest import FOLDER, PORT, Person, alice, people
-from tests.inside import SITE_FILE, settings
 
-__all__ = ["alice", "people"]  # fixtures of the hub's ring, on our hub
+__all__ = ["alice", "people", "roots_file"]  # fixtures of other rings, on our hub
 
 
 @pytest.fixture(scope="session", params=SERVERS, ids=[one.kind for one in SERVERS])
@@ -24,14 +24,13 @@ def server(request: pytest.FixtureRequest) -> Iterator[DatabaseServer]:
 
 
 @pytest.fixture(scope="session")
-def hub(server: DatabaseServer) -> Iterator[FaultHub]:
+def hub(server: DatabaseServer, roots_file: None) -> Iterator[FaultHub]:
     """A hub with real sessions on it."""
     ours = FaultHub(FOLDER, PORT, **server.settings())
-    with settings(small(SITE_FILE.read_text())):  # the launcher holds every session to root's file
-        ours.prepare()
-        ours.start()
-        yield ours
-        ours.stop()
+    ours.prepare()
+    ours.start()
+    yield ours
+    ours.stop()
 
 
 @pytest.fixture
