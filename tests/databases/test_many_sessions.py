@@ -21,6 +21,7 @@ SESSIONS = int(os.environ.get("DSPORTAL_DATABASE_SESSIONS", "1000"))
 AT_ONCE = 8
 STARTED_WITHIN_S = 900
 BACK_WITHIN_S = 120
+SLOW_CLICKS_MAX = 10  # of a machine that has much else to do
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +48,12 @@ def stubs(server: DatabaseServer, big_nodes: None, roots_file: None) -> Iterator
 
 
 def test_every_session_is_kept_when_the_hub_is_killed_and_when_its_database_server_is(
-    stubs: StubHub, server: DatabaseServer, record_property: Callable[[str, object], None]
+    stubs: StubHub, server: DatabaseServer, record_testsuite_property: Callable[[str, object], None]
 ) -> None:
     wanted = [(PEOPLE[number % len(PEOPLE)], f"s{number}") for number in range(SESSIONS)]
     began = time.monotonic()
     before = filled(stubs, wanted)
-    record_property("started_s", round(time.monotonic() - began))
+    figures = {"sessions": SESSIONS, "started_s": round(time.monotonic() - began)}
 
     began = time.monotonic()
     stubs.kill()
@@ -67,8 +68,8 @@ def test_every_session_is_kept_when_the_hub_is_killed_and_when_its_database_serv
     with stubs.client() as client:
         eventually(lambda: are_ready(client, wanted), "the hub is well again", within_s=BACK_WITHIN_S)
         census = take(client, stubs.number)
-    record_property("first_page_s", round(first_page_s, 1))  # in the JUnit report, below .test-artefacts
-    record_property("all_known_s", round(known_s, 1))
+    figures |= {"first_page_s": round(first_page_s), "all_known_s": round(known_s)}
+    record_testsuite_property(f"many_sessions_{server.kind}", figures)  # in the JUnit report, below .test-artefacts
 
     assert census.jobs(wanted) == before
     assert not census.lost(wanted)
@@ -84,7 +85,9 @@ def filled(stubs: StubHub, wanted: list[Name]) -> dict[Name, list[str]]:
             client.post(f"/users/{user}")
         with ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(lambda name: clicks.start(stubs, name, "requestq"), wanted))
-        assert not clicks.unanswered
+        assert len(clicks.unanswered) <= SLOW_CLICKS_MAX, sorted(clicks.unanswered)
+        for name in clicks.unanswered - set(held(client)):  # who gets no answer in 30 s presses again
+            clicks.start(stubs, name, "requestq")
         eventually(lambda: are_ready(client, wanted), "all sessions run", within_s=STARTED_WITHIN_S, every_s=2)
         jobs = take(client, stubs.number).jobs(wanted)
     assert {len(one) for one in jobs.values()} == {1}
