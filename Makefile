@@ -32,7 +32,7 @@ help:
 	@echo 'make check       lint, types and unit tests: three minutes, without a cluster and without a network'
 	@echo 'make test        lint, types and all tests (TESTS="unit hub" runs only these rings)'
 	@echo 'make test-faults the fault suite and a simulated day, about an hour (docs/howto/fault-suite.md)'
-	@echo 'make test-databases  the portal on real PostgreSQL and MariaDB servers, which are killed and kept away, 15 minutes'
+	@echo 'make test-databases  the portal on real PostgreSQL and MariaDB servers, which are killed and kept away, half an hour'
 	@echo 'make test-security  what hostile people try, alone: the ring security of make test'
 	@echo 'make test-directories  logins on servers of other makers: Active Directory (Samba), 389-ds, OpenID Connect, PAM'
 	@echo 'make test-front-doors  nginx, Apache and Traefik before the portal, as docs/howto/reverse-proxy.md has them'
