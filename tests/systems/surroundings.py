@@ -32,7 +32,7 @@ EnforcePartLimits=ALL
 KillWait=5
 ReturnToService=2
 GresTypes=gpu
-NodeName=portal CPUs=8 RealMemory=64000 Gres=gpu:4 State=UNKNOWN
+NodeName=portal CPUs=32 RealMemory=256000 Gres=gpu:4 State=UNKNOWN
 PartitionName=gpu Nodes=portal Default=YES MaxTime=1-0 DefMemPerCPU=1000 State=UP
 """
 SLAPD = """\

@@ -72,7 +72,10 @@ class Visitor:
             f"{self.session}/api/kernels", json={"name": kernel}, headers={"X-XSRFToken": self._xsrf(part)}, timeout=60
         )
         assert made.status_code == 201, made.text[:500]
-        identifier = str(made.json()["id"])
+        return await self.connect(str(made.json()["id"]))
+
+    async def connect(self, identifier: str) -> str:
+        """Open a web socket to a kernel that runs, as JupyterLab does again when one was cut; the kernel's id."""
         url = f"{self.session}/api/kernels/{identifier}/channels?session_id={uuid4().hex}"
         asked = self.http.build_request("GET", url)
         headers = {"Cookie": asked.headers["Cookie"], "Origin": url.split("/user/")[0]}
