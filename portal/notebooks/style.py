@@ -25,6 +25,7 @@ CARD: dict[str, type] = {
     "summary": str,
 }
 MEASURED: dict[str, type] = {"minutes_gpu": int}  # left out where nobody has measured it
+FILES = "files"  # left out where the cells name all that a copy needs
 
 
 def check(path: Path, kernels: Collection[str] | None = None) -> list[str]:
@@ -44,6 +45,7 @@ def check(path: Path, kernels: Collection[str] | None = None) -> list[str]:
         return [f"not a notebook: {str(error).splitlines()[0]}"]
     rules = (_title_faults, _parameter_faults, _output_faults, _card_faults)
     found = [fault for rule in rules for fault in rule(notebook)]
+    found += _file_faults(notebook, path)
     return [*found, *_kernel_faults(notebook, kernels), *link_faults(notebook, path)]
 
 
@@ -130,8 +132,9 @@ def _card_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
     card = notebook["metadata"].get("dsportal", {})
     spec = notebook["metadata"].get("kernelspec", {})
     kinds = CARD | {key: kind for key, kind in MEASURED.items() if key in card}
-    for key in sorted(set(card) - set(kinds)):
-        yield f"the card (metadata.dsportal) has the unknown key {key!r}; there are {', '.join(CARD | MEASURED)}"
+    for key in sorted(set(card) - set(kinds) - {FILES}):
+        known = ", ".join([*CARD, *MEASURED, FILES])
+        yield f"the card (metadata.dsportal) has the unknown key {key!r}; there are {known}"
     for key, kind in kinds.items():
         if type(card.get(key)) is not kind or card[key] == "":
             yield f"the card (metadata.dsportal) needs {key!r}, {'a text' if kind is str else 'a whole number'}"
@@ -139,6 +142,18 @@ def _card_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
         yield "the notebook's kernelspec has no language: choose its kernel and save it with a current Jupyter"
     if spec.get("name") != card.get("kernel"):
         yield f"the card's kernel is {card.get('kernel')!r}, but the notebook's is {spec.get('name')!r}"
+
+
+def _file_faults(notebook: Mapping[str, Any], path: Path) -> Iterator[str]:
+    names = notebook["metadata"].get("dsportal", {}).get(FILES, [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        yield f"the card's {FILES!r} is {names!r}: a list of the names of files and folders beside the notebook"
+        return
+    for name in names:
+        if name.startswith("/") or ".." in Path(name).parts:
+            yield f"the card's {FILES!r} names {name!r}, which is not beside the notebook: put it there"
+        elif not (path.parent / name).exists():
+            yield f"the card's {FILES!r} names {name!r}, which does not exist"
 
 
 def _kernel_faults(notebook: Mapping[str, Any], kernels: Collection[str] | None) -> Iterator[str]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from portal.notebooks.style import titles
 
 
 @dataclass(frozen=True)
@@ -13,6 +17,7 @@ class Template:
     Attributes:
         gpus: how many it makes use of, with its own kernel.
         minutes_cpu: what a run takes on two cores; ``minutes_gpu`` what it took on one GPU, ``None`` = not measured.
+        files: what a copy of it needs and its cells do not name: files and folders beside it.
     """
 
     name: str
@@ -25,3 +30,15 @@ class Template:
     minutes_cpu: int
     dataset: str
     minutes_gpu: int | None = None
+    files: Sequence[str] = ()
+
+
+def read(path: Path) -> Template | None:
+    """The template in a file; None when it cannot be read, or has no card."""
+    try:
+        notebook = json.loads(path.read_bytes())
+        card = notebook["metadata"]["dsportal"]
+        title = titles(notebook)[0]
+        return Template(name=f"{path.parent.name}/{path.stem}", path=path, title=title, **card)
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return None

@@ -30,7 +30,8 @@ MAY_IMPORT = {
     "tensorboard": {"pure", "homes"},
     "lessons": set(),  # copies of it lie beside notebooks, and run in the kernels' own Pythons
     "notebooks": {"pure", "lessons"},
-    "singleuser": {"pure", "launcher", "tensorboard", "homes"},  # launcher: the names of its files
+    "gallery": {"pure", "notebooks"},
+    "singleuser": {"pure", "launcher", "tensorboard", "homes", "gallery"},  # launcher: the names of its files
     "administration": {"pure"},
     "guard": {"pure"},
     "proxy": {"pure"},
@@ -41,7 +42,7 @@ MAY_IMPORT = {
     "doctor": {"pure", "launcher", "databases", "slurm", "hub", "login", "directory", "kernels", "gpus"},
     "testing": {"pure", "slurm", "homes", "launcher"},
     "gpus": {"pure", "slurm", "kernels", "lessons"},
-    "commands": {"pure", "databases", "hub", "login", "kernels", "gpus"},
+    "commands": {"pure", "databases", "hub", "login", "kernels", "gpus", "notebooks", "gallery"},
     "cli": {"pure", "commands", "hub", "proxy", "singleuser", "notebooks", "doctor"},
     "spawners": {"pure", "slurm", "limits", "hub"},
 }

@@ -1,0 +1,172 @@
+"""Files in folders of people: no link is followed, and a file is written whole or not at all.
+
+A folder is held by its descriptor, so that others who can write beside it (in a project that people share) cannot put a
+link in its place between two steps. Standard library only: a session begins with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+READ_MAX = 64 * 2**20
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+A_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+TO_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC  # a pipe does not keep us
+
+
+class HeldFolder:
+    """A folder that is held open; the names are relative to it, with ``/`` between folders."""
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        self._descriptor = descriptor
+        self.path = path
+
+    @classmethod
+    @contextlib.contextmanager
+    def at(cls, path: Path) -> Iterator[HeldFolder]:
+        """The folder at ``path``, which is no link itself.
+
+        Raises:
+            OSError: there is none, or something else lies there.
+        """
+        descriptor = os.open(path, A_FOLDER)
+        try:
+            yield cls(descriptor, path)
+        finally:
+            os.close(descriptor)
+
+    def read(self, name: str) -> bytes | None:
+        """The whole file, or None when nothing of that name is there.
+
+        Raises:
+            OSError: it is no regular file, is too long, or cannot be read.
+        """
+        try:
+            with self._folder_of(name) as (folder, last):
+                descriptor = os.open(last, TO_READ, dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "is no regular file", name)
+            content = file.read(READ_MAX + 1)
+        if len(content) > READ_MAX:
+            raise OSError(errno.EFBIG, f"is longer than {READ_MAX // 2**20} MiB", name)
+        return content
+
+    def write(self, name: str, content: bytes, mode: int | None = None, keep_as: str = "") -> None:
+        """Put a whole file there; a full disk leaves what was there, and no half file.
+
+        Arguments:
+            mode: ``None`` = as the person's umask has it.
+            keep_as: what is there now gets this name first; ``""`` = it is replaced.
+        """
+        with self._folder_of(name, make=True) as (folder, last):
+            beside = f".{last}.{secrets.token_hex(6)}"
+            descriptor = os.open(beside, NEW_FILE, 0o666 if mode is None else 0o600, dir_fd=folder)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(content)
+                    if mode is not None:
+                        with contextlib.suppress(PermissionError):  # homes on CIFS have no modes
+                            os.fchmod(descriptor, mode)
+                if keep_as:
+                    os.rename(last, PurePosixPath(keep_as).name, src_dir_fd=folder, dst_dir_fd=folder)
+                os.rename(beside, last, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(beside, dir_fd=folder)
+                raise
+
+    def free_name(self, name: str) -> str:
+        """A name like ``name`` that nothing has: with ``-2``, ``-3``… before its ending."""
+        place = PurePosixPath(name)
+        number = 2
+        found = name
+        while self.kind(found) is not None:
+            found = str(place.with_name(f"{place.stem}-{number}{place.suffix}"))
+            number += 1
+        return found
+
+    def kind(self, name: str) -> int | None:
+        """The kind of what has that name itself (no link is followed), or None when nothing has."""
+        found = self.stat(name)
+        return stat.S_IFMT(found.st_mode) if found else None
+
+    def stat(self, name: str) -> os.stat_result | None:
+        """What the file system says of it, or None when nothing has that name."""
+        try:
+            with self._folder_of(name) as (folder, last):
+                return os.stat(last, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def set_mode(self, name: str, mode: int) -> None:
+        """Change who may read and write a regular file; where homes have no modes, nothing happens."""
+        with self._folder_of(name) as (folder, last):
+            descriptor = os.open(last, TO_READ, dir_fd=folder)
+        try:
+            with contextlib.suppress(PermissionError):
+                os.fchmod(descriptor, mode)
+        finally:
+            os.close(descriptor)
+
+    def move(self, old: str, new: str) -> None:
+        """Give a file another name, in another folder too, which is made if it is missing."""
+        with self._folder_of(old) as (here, last), self._folder_of(new, make=True) as (there, name):
+            os.rename(last, name, src_dir_fd=here, dst_dir_fd=there)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, and its folder where it was the last in it."""
+        with self._folder_of(name) as (folder, last):
+            os.unlink(last, dir_fd=folder)
+        folders = PurePosixPath(name).parent
+        with contextlib.suppress(OSError), self._folder_of(str(folders)) as (folder, last):
+            os.rmdir(last, dir_fd=folder)
+
+    @contextlib.contextmanager
+    def _folder_of(self, name: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """A descriptor of the folder that a name is in, and its last part."""
+        parts = PurePosixPath(name).parts
+        if not parts or {"..", "/"} & set(parts):
+            raise OSError(errno.EINVAL, "names nothing in its folder", name)
+        *folders, last = parts
+        descriptor = os.dup(self._descriptor)
+        try:
+            for part in folders:
+                if make:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(part, dir_fd=descriptor)
+                inner = os.open(part, A_FOLDER, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = inner
+            yield descriptor, last
+        finally:
+            os.close(descriptor)
+
+
+def kind(path: Path) -> int | None:
+    """The kind of what lies at ``path`` itself (no link is followed), or None when nothing does."""
+    try:
+        return stat.S_IFMT(path.lstat().st_mode)
+    except FileNotFoundError:
+        return None
+
+
+def real_folder(home: Path, place: Path) -> Path | None:
+    """``home/place``, made if missing; None when a file or a symbolic link is in the way."""
+    folder = home
+    for part in place.parts:
+        folder /= part
+        found = kind(folder)
+        if found is None:
+            folder.mkdir(exist_ok=True)
+        elif found != stat.S_IFDIR:
+            return None
+    return folder
