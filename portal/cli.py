@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from portal import __version__, data, journal
-from portal.commands import database_commands, kernel_commands, ldap_commands, state_commands
+from portal.commands import database_commands, kernel_commands, ldap_commands, notebook_commands, state_commands
 from portal.errors import PortalError
 from portal.hub import database, state_place, variables
 from portal.proxy import proxy_process
@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     ldap_commands.add(commands, DEFAULT_SITE)
     database_commands.add(commands, DEFAULT_SITE)
     kernel_commands.add(commands, DEFAULT_SITE)
-    _add_notebooks(commands)
+    notebook_commands.add(commands, DEFAULT_SITE)
     _add_bench(commands)
     return parser
 
@@ -75,29 +75,6 @@ def _add_up(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     up.set_defaults(command=_up)
     _with_site(commands.add_parser("proxy", help="run the proxy in the foreground (portal up --without-proxy)"), _proxy)
     _with_site(commands.add_parser("down", help="end the portal, and the proxy that outlives it"), _down)
-
-
-def _add_notebooks(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    notebooks = commands.add_parser("notebooks", help="the notebook templates").add_subparsers(required=True)
-    listed = notebooks.add_parser("list", help="what there is")
-    check = notebooks.add_parser("check", help="the house style of templates")
-    check.add_argument("names", nargs="*", help="default: all")
-    new = notebooks.add_parser("new", help="start a template: a short lesson that runs, to be written over")
-    new.add_argument("name", help="<framework>/<lesson>, for example pytorch/my_lesson")
-    new.add_argument("--kernel", default="", help="default: the one called like the framework")
-    new.add_argument("--title", default="", help="default: made from the name")
-    run = notebooks.add_parser("run", help="run a template on its own kernel, here")
-    run.add_argument("name")
-    run.add_argument("--output", default="", help="where the notebook with its outputs goes")
-    run.add_argument("--kernel", default="", help="another kernel of the site than the notebook's own")
-    run.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter; may be repeated")
-    acts = {listed: _notebooks_list, check: _notebooks_check, new: _notebooks_new, run: _notebooks_run}
-    for parser, act in acts.items():
-        parser.add_argument("--folder", type=Path, help="the folder of templates (default: the portal's own)")
-        parser.set_defaults(command=act)
-    run.add_argument("--site", help=f"the settings file (default: {DEFAULT_SITE}; without it, JUPYTER_PATH's kernels)")
-    for parser in (check, new):
-        parser.add_argument("--site", help=f"the settings file (default: {DEFAULT_SITE}, else the example's kernels)")
 
 
 def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -221,35 +198,6 @@ def _doctor(arguments: argparse.Namespace) -> int:
     return report.main(arguments.site, arguments.person)
 
 
-def _notebooks_list(arguments: argparse.Namespace) -> int:
-    from portal.notebooks import catalogue
-
-    return catalogue.main_list(_templates(arguments))
-
-
-def _notebooks_check(arguments: argparse.Namespace) -> int:
-    from portal.notebooks import catalogue
-
-    kernels = catalogue.kernels_of(_site_of_templates(arguments))
-    return catalogue.main_check(_templates(arguments), arguments.names, kernels)
-
-
-def _notebooks_new(arguments: argparse.Namespace) -> int:
-    from portal.notebooks import catalogue
-
-    kernels = catalogue.kernels_of(_site_of_templates(arguments))
-    return catalogue.main_new(_templates(arguments), arguments.name, arguments.kernel, arguments.title, kernels)
-
-
-def _notebooks_run(arguments: argparse.Namespace) -> int:
-    from portal.notebooks import run
-
-    kernels_folder = run.kernels_folder(arguments.site, DEFAULT_SITE)
-    return run.main_run(
-        _templates(arguments), arguments.name, arguments.output, arguments.set, kernels_folder, arguments.kernel
-    )
-
-
 def _bench(arguments: argparse.Namespace) -> int:
     """Become the benches of the checkout that this is, or that the command runs in."""
     places = [place for start in (Path.cwd(), Path(sys.prefix)) for place in (start, *start.parents)]
@@ -263,19 +211,6 @@ def _bench(arguments: argparse.Namespace) -> int:
     argv = [sys.executable, str(checkout / "deploy" / "run_module.py"), "tests.bench", *words]
     sys.stdout.flush()
     os.execv(sys.executable, argv)  # noqa: S606
-
-
-def _templates(arguments: argparse.Namespace) -> Path:
-    folder: Path = arguments.folder or data.folder("notebooks")
-    if not folder.is_dir():
-        raise PortalError(f"There is no folder {folder}: make it first, or name another one with --folder.")
-    return folder
-
-
-def _site_of_templates(arguments: argparse.Namespace) -> Site:
-    """The settings that name the kernels; on a host without any the example's, for which our templates are made."""
-    example = data.folder("deploy") / "site.toml.example"
-    return load(arguments.site or (DEFAULT_SITE if Path(DEFAULT_SITE).exists() else str(example)))
 
 
 if __name__ == "__main__":

@@ -43,7 +43,8 @@ class SessionSettings:
 
     Attributes:
         title: what the portal is called.
-        notebooks: the folder of the notebook templates; ``""`` = there are none.
+        notebooks: the folder of the portal's own notebook templates; ``""`` = there are none.
+        site_notebooks: the site's own folders of templates.
         storage: the site's storage folders.
         start_timeout_s: how long the server may take to answer; ``None`` = its own limit.
         files: the folder that the file browser shows; ``""`` = the person's home.
@@ -56,6 +57,12 @@ class SessionSettings:
     start_timeout_s: float | None = None
     files: str = ""
     debugger: bool = False
+    site_notebooks: tuple[str, ...] = ()
+
+    @property
+    def template_folders(self) -> tuple[str, ...]:
+        """All folders of templates, the portal's own first."""
+        return (*filter(None, [self.notebooks]), *self.site_notebooks)
 
     def to_text(self) -> str:
         """One JSON object."""
@@ -82,6 +89,7 @@ class SessionSettings:
             storage=tuple(StorageFolder(place.name, place.path) for place in site.storage),
             start_timeout_s=site.session.start_timeout_min * 60,
             debugger=site.kernels.debugger,
+            site_notebooks=site.notebooks.folders,
         )
 
     @classmethod
@@ -93,6 +101,7 @@ class SessionSettings:
             start_timeout_s=given.get("start_timeout_s"),
             files=given.get("files", ""),
             debugger=given.get("debugger", False),
+            site_notebooks=tuple(given.get("site_notebooks", ())),
         )
 
 

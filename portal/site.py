@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from portal.errors import SiteError
 from portal.settings import faults
 from portal.settings.groups import labels
-from portal.settings.kernel_tables import KernelsTable, KernelTable
+from portal.settings.kernel_tables import KernelsTable, KernelTable, NotebooksTable
 from portal.settings.ldap_table import LdapTable
 from portal.settings.portal_tables import ClusterTable, PortalTable
 from portal.settings.session_tables import GpuTable, PartitionTable, RuleTable, SessionTable, StorageTable
@@ -62,6 +62,7 @@ class Site(Table):
     storage: tuple[StorageTable, ...] = ()
     kernels: KernelsTable = KernelsTable()
     kernel: tuple[KernelTable, ...] = ()
+    notebooks: NotebooksTable = NotebooksTable()
     ldap: LdapTable | None = None
 
     def offered_to(self, identity: Identity) -> tuple[PartitionTable, ...]:

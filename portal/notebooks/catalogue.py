@@ -8,15 +8,15 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from portal.errors import PortalError
 from portal.notebooks import new
 from portal.notebooks.new import Kernelspec
-from portal.notebooks.style import check, module_faults, titles
+from portal.notebooks.style import check, module_faults
 from portal.notebooks.table import table
-from portal.notebooks.template import Template
+from portal.notebooks.template import Template, read
 from portal.site import Site
 
 
@@ -28,27 +28,26 @@ class NotebookFailed(PortalError):
 
 def templates(folder: Path) -> tuple[Template, ...]:
     """The templates below ``folder``, by name. One that cannot be read is left out; ``check`` says why."""
-    found = (_template(path) for path in sorted(folder.glob("*/*.ipynb")) if not path.name.startswith("."))
+    found = (read(path) for path in sorted(folder.glob("*/*.ipynb")) if not path.name.startswith("."))
     return tuple(template for template in found if template)
 
 
-def _template(path: Path) -> Template | None:
-    try:
-        notebook = json.loads(path.read_bytes())
-        card = notebook["metadata"]["dsportal"]
-        title = titles(notebook)[0]
-        return Template(name=f"{path.parent.name}/{path.stem}", path=path, title=title, **card)
-    except (OSError, ValueError, TypeError, LookupError):
-        return None
-
-
-def path_of(folder: Path, name: str) -> Path:
+def path_of(folders: Sequence[Path], name: str) -> Path:
     """The file of the template called ``name``; raises :class:`NotebookFailed` when there is none."""
-    path = folder / f"{name.removesuffix('.ipynb')}.ipynb"
-    if path.is_file():
-        return path
-    known = ", ".join(sorted(f"{p.parent.name}/{p.stem}" for p in folder.glob("*/*.ipynb"))) or "none"
+    for folder in folders:
+        path = folder / f"{name.removesuffix('.ipynb')}.ipynb"
+        if path.is_file():
+            return path
+    known = ", ".join(sorted({_name(path) for path in _notebooks(folders)})) or "none"
     raise NotebookFailed(f"There is no template {name!r}; there are {known}.")
+
+
+def _notebooks(folders: Sequence[Path]) -> list[Path]:
+    return [path for folder in folders for path in sorted(folder.glob("*/*.ipynb"))]
+
+
+def _name(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem}"
 
 
 def kernels_of(site: Site) -> dict[str, Kernelspec]:
@@ -63,24 +62,34 @@ def kernels_of(site: Site) -> dict[str, Kernelspec]:
     return found | {kernel.name: Kernelspec(kernel.name, kernel.title, kernel.language) for kernel in site.kernel}
 
 
-def main_list(folder: Path) -> int:
-    """Print the catalogue, as wide as the terminal is."""
-    print(table(templates(folder), shutil.get_terminal_size((120, 24)).columns))
+def main_list(folders: Sequence[Path]) -> int:
+    """Print the catalogue, as wide as the terminal is; of two templates of one name the first folder's."""
+    found = {one.name: one for folder in reversed(folders) for one in templates(folder)}
+    print(table([found[name] for name in sorted(found)], shutil.get_terminal_size((120, 24)).columns))
     return 0
 
 
-def main_check(folder: Path, names: Sequence[str] = (), kernels: Mapping[str, Kernelspec] | None = None) -> int:
+def main_check(
+    folders: Sequence[Path], names: Sequence[str] = (), kernels: Mapping[str, Kernelspec] | None = None
+) -> int:
     """Print the faults of the named templates, or of all; 1 when there is any."""
     try:
-        paths = [path_of(folder, name) for name in names] or sorted(folder.glob("*/*.ipynb"))
+        paths = [path_of(folders, name) for name in names] or _notebooks(folders)
     except NotebookFailed as error:
         print(error.message, file=sys.stderr)
         return 1
-    faults = [f"{path.parent.name}/{path.stem}: {fault}" for path in paths for fault in check(path, kernels)]
+    faults = [f"{_name(path)}: {fault}" for path in paths for fault in (*_hidden(folders, path), *check(path, kernels))]
     for beside in sorted({path.parent for path in paths}):
         faults += [f"{beside.name}: {fault}" for fault in module_faults(beside)]
     print("\n".join(faults) or f"{len(paths)} checked, no fault")
     return 1 if faults else 0
+
+
+def _hidden(folders: Sequence[Path], path: Path) -> Iterator[str]:
+    """A template that nobody sees, because an earlier folder has one of its name."""
+    counts = path_of(folders, _name(path))
+    if counts != path:
+        yield f"{path} is not shown: {counts} has the same name. Give it another one"
 
 
 def main_new(folder: Path, name: str, kernel: str, title: str, kernels: Mapping[str, Kernelspec]) -> int:

@@ -149,7 +149,7 @@ def kernels_folder(given: str | None, usual: str) -> str:
 
 
 def main_run(
-    folder: Path, name: str, output: str, parameters: Sequence[str], kernels_folder: str, kernel: str = ""
+    folders: Sequence[Path], name: str, output: str, parameters: Sequence[str], kernels_folder: str, kernel: str = ""
 ) -> int:
     """Run one template here, with ``NAME=VALUE`` parameters, on a kernel of the site; 1 when it fails.
 
@@ -158,7 +158,7 @@ def main_run(
     if kernels_folder:
         _put_first("JUPYTER_PATH", kernels_folder)
     try:
-        path = path_of(folder, name)
+        path = path_of(folders, name)
         _put_first("PYTHONPATH", str(path.parent.absolute()))
         target = Path(output or f"{path.stem}-run.ipynb").absolute()
         values = dict(_assignment(text) for text in parameters)

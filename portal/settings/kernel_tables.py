@@ -1,4 +1,4 @@
-"""``[kernels]`` and ``[[kernel]]``: the module system, and the kernels that come from it."""
+"""``[kernels]``, ``[[kernel]]`` and ``[notebooks]``: modules, the kernels out of them, the templates of the site."""
 
 from __future__ import annotations
 
@@ -28,3 +28,9 @@ class KernelTable(Table):
     modules: tuple[str, ...] = ()
     python: OptionalPath = ""  # "" = the python3 found after the modules are loaded
     argv: tuple[str, ...] = ()  # empty = the language's own start line
+
+
+class NotebooksTable(Table):
+    """``[notebooks]``: the site's own notebook templates, beside those of the portal."""
+
+    folders: tuple[AbsolutePath, ...] = ()  # <folder>/<framework>/<name>.ipynb; every node sees them

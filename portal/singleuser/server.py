@@ -29,7 +29,7 @@ from portal import data
 from portal.session_settings import ANNOUNCE_EVERY, TLS, SessionSettings
 from portal.singleuser import environment_file, quick_start, spare_home
 from portal.singleuser.handshakes import Handshakes
-from portal.singleuser.home import prepare_home
+from portal.singleuser.home import notes_of, prepare_for
 from portal.singleuser.hub_token import token
 from portal.singleuser.runtime import remove_leftovers, runtime_folder
 from portal.singleuser.shutdown import Ending, wake_on_signals
@@ -95,8 +95,7 @@ def use_tls(runtime: Path) -> None:
 
 def preparing(settings: SessionSettings) -> Future[list[str]]:
     """The person's home, prepared beside the imports: notes on what was left as it was."""
-    storage = [(folder.name, folder.path) for folder in settings.storage]
-    return ThreadPoolExecutor(1).submit(prepare_home, files_of(settings), settings.notebooks, storage)
+    return ThreadPoolExecutor(1).submit(prepare_for, settings, files_of(settings))
 
 
 def files_of(settings: SessionSettings) -> Path:
@@ -270,7 +269,7 @@ def serve(
 
         def _find_http_port(self) -> None:
             self.port = port_of(listener)
-            for note in home.result():
+            for note in notes_of(home, HOME_WAIT_S):
                 print(f"[portal] {note}", flush=True)
 
         def _bind_http_server_tcp(self) -> bool:

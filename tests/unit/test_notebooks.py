@@ -1,9 +1,8 @@
-"""The notebook templates: what is listed, what the house style refuses, and what a home gets."""
+"""The notebook templates: what is listed, and what the house style refuses."""
 
 from __future__ import annotations
 
 import copy
-import errno
 import json
 import os
 import re
@@ -18,8 +17,6 @@ from portal.lessons import SHARED
 from portal.notebooks import catalogue, run, style
 from portal.notebooks.catalogue import main_check
 from portal.notebooks.style import parameters
-from portal.singleuser import home as home_module
-from portal.singleuser.home import MANIFEST, prepare_home
 
 ROOT = Path(__file__).parents[2]
 Notebook = dict[str, Any]
@@ -229,14 +226,14 @@ def test_a_shell_comment_in_a_code_block_is_no_title(good: Notebook, tmp_path: P
 
 def test_main_check_tells_which_notebook_and_fails(good: Notebook, tmp_path: Path, capsys: Any) -> None:
     written(good, tmp_path / "a" / "fine.ipynb")
-    assert catalogue.main_check(tmp_path) == 0
+    assert catalogue.main_check([tmp_path]) == 0
     spoiled = copy.deepcopy(good)
     spoiled["cells"][2]["execution_count"] = 1
     written(spoiled, tmp_path / "a" / "run.ipynb")
-    assert catalogue.main_check(tmp_path) == 1
+    assert catalogue.main_check([tmp_path]) == 1
     assert "a/run: cell 3 (work)" in capsys.readouterr().out
-    assert catalogue.main_check(tmp_path, ["a/fine"]) == 0
-    assert catalogue.main_check(tmp_path, ["a/nosuch"]) == 1
+    assert catalogue.main_check([tmp_path], ["a/fine"]) == 0
+    assert catalogue.main_check([tmp_path], ["a/nosuch"]) == 1
     assert "there are a/fine, a/run" in capsys.readouterr().err
 
 
@@ -261,9 +258,9 @@ def test_the_comment_on_a_parameter_stands_behind_it_or_above(source: str, expec
 def test_a_wrong_parameter_is_named_with_the_nearest_known_one(good: Notebook, tmp_path: Path, capsys: Any) -> None:
     good["cells"][1]["source"] = "epochs = 3\nseed = 0"
     written(good, tmp_path / "a" / "lesson.ipynb")
-    assert run.main_run(tmp_path, "a/lesson", "", ["epoch=1"], "") == 1
+    assert run.main_run([tmp_path], "a/lesson", "", ["epoch=1"], "") == 1
     assert "no parameter 'epoch'; it has epochs, seed. Did you mean epochs?" in capsys.readouterr().err
-    assert run.main_run(tmp_path, "a/lesson", "", ["epochs"], "") == 1
+    assert run.main_run([tmp_path], "a/lesson", "", ["epochs"], "") == 1
     assert "write NAME=VALUE" in capsys.readouterr().err
 
 
@@ -272,7 +269,7 @@ def test_the_kernel_of_a_run_sees_the_kernels_of_the_site_and_the_modules_beside
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", "/of/a/person")
     written(good, tmp_path / "a" / "lesson.ipynb")
-    run.main_run(tmp_path, "a/lesson", "", ["no_such=1"], "/site/kernels")
+    run.main_run([tmp_path], "a/lesson", "", ["no_such=1"], "/site/kernels")
     assert os.environ["JUPYTER_PATH"] == "/site/kernels"
     assert os.environ["PYTHONPATH"] == f"{tmp_path}/a:/of/a/person"
 
@@ -280,7 +277,7 @@ def test_the_kernel_of_a_run_sees_the_kernels_of_the_site_and_the_modules_beside
 def test_a_run_on_a_kernel_that_is_not_there_names_those_that_are(good: Notebook, tmp_path: Path, capsys: Any) -> None:
     good["cells"][1]["source"] = "epochs = 3"
     written(good, tmp_path / "a" / "lesson.ipynb")
-    assert run.main_run(tmp_path, "a/lesson", str(tmp_path / "out.ipynb"), [], "", "no-such") == 1
+    assert run.main_run([tmp_path], "a/lesson", str(tmp_path / "out.ipynb"), [], "", "no-such") == 1
     assert "There is no kernel 'no-such'; there are " in capsys.readouterr().err
 
 
@@ -289,159 +286,5 @@ def test_the_parameters_of_an_r_notebook_are_known_by_name(good: Notebook, tmp_p
     good["metadata"]["kernelspec"] = {"name": "ir", "display_name": "R", "language": "R"}
     good["metadata"]["language_info"] = {"name": "R"}
     written(good, tmp_path / "a" / "lesson.ipynb")
-    assert run.main_run(tmp_path, "a/lesson", "", ["epoch=1"], "") == 1
+    assert run.main_run([tmp_path], "a/lesson", "", ["epoch=1"], "") == 1
     assert "no parameter 'epoch'; it has batch.size, epochs. Did you mean epochs?" in capsys.readouterr().err
-
-
-@pytest.fixture
-def ours(tmp_path: Path) -> Path:
-    """A folder of templates."""
-    folder = tmp_path / "ours"
-    (folder / "tensorflow").mkdir(parents=True)
-    (folder / "README.md").write_text("read me")
-    (folder / "tensorflow" / "mnist.ipynb").write_text("version 1")
-    (folder / "tensorflow" / ".hidden").write_text("no")
-    (folder / "tensorflow" / ".ipynb_checkpoints").mkdir()
-    return folder
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """An empty home."""
-    folder = tmp_path / "home"
-    folder.mkdir()
-    return folder
-
-
-def copies(home: Path) -> list[str]:
-    return sorted(str(path.relative_to(home)) for path in (home / "templates").rglob("*") if path.is_file())
-
-
-def test_a_new_home_gets_the_templates_and_the_storage(home: Path, ours: Path, tmp_path: Path) -> None:
-    assert prepare_home(str(home), str(ours), [("isilon", str(tmp_path))]) == []
-    assert copies(home) == ["templates/README.md", "templates/tensorflow/mnist.ipynb"]
-    assert (home / "isilon").resolve() == tmp_path.resolve()
-    assert (home / "templates/tensorflow/mnist.ipynb").stat().st_mode & 0o777 == 0o644
-
-
-def test_a_second_start_writes_nothing(home: Path, ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    storage = [("isilon", "/mnt/isilon")]
-    prepare_home(home, ours, storage)
-    monkeypatch.setattr(home_module, "_replace", lambda *_: pytest.fail("something was written"))
-    assert prepare_home(home, ours, storage) == []
-
-
-def test_a_copy_that_was_not_changed_follows_our_new_version(home: Path, ours: Path) -> None:
-    prepare_home(home, ours, [])
-    (ours / "tensorflow" / "mnist.ipynb").write_text("version 2")
-    prepare_home(home, ours, [])
-    assert (home / "templates/tensorflow/mnist.ipynb").read_text() == "version 2"
-
-
-def test_a_copy_that_was_changed_is_never_touched(home: Path, ours: Path) -> None:
-    prepare_home(home, ours, [])
-    mine = home / "templates/tensorflow/mnist.ipynb"
-    mine.write_text("my own work")
-    for version in ("version 2", "version 3"):
-        (ours / "tensorflow" / "mnist.ipynb").write_text(version)
-        assert prepare_home(home, ours, []) == []
-        assert mine.read_text() == "my own work"
-
-
-def test_a_deleted_copy_comes_back(home: Path, ours: Path) -> None:
-    prepare_home(home, ours, [])
-    (home / "templates/tensorflow/mnist.ipynb").unlink()
-    prepare_home(home, ours, [])
-    assert (home / "templates/tensorflow/mnist.ipynb").read_text() == "version 1"
-
-
-def test_a_file_of_theirs_that_was_there_first_stays(home: Path, ours: Path) -> None:
-    (home / "templates/tensorflow").mkdir(parents=True)
-    (home / "templates/tensorflow/mnist.ipynb").write_text("mine")
-    prepare_home(home, ours, [])
-    assert (home / "templates/tensorflow/mnist.ipynb").read_text() == "mine"
-
-
-@pytest.mark.parametrize("content", [b"", b"\xff\x00", b"[]", b'{"copies": 3, "links": {}}', b'{"copies": {"a": 1}}'])
-def test_a_spoiled_manifest_is_not_trusted(content: bytes, home: Path, ours: Path) -> None:
-    prepare_home(home, ours, [])
-    (home / MANIFEST).write_bytes(content)
-    (home / "templates/tensorflow/mnist.ipynb").write_text("mine")
-    (ours / "tensorflow" / "mnist.ipynb").write_text("version 2")
-    assert prepare_home(home, ours, []) == []
-    assert (home / "templates/tensorflow/mnist.ipynb").read_text() == "mine"
-
-
-def test_nothing_is_written_through_a_link_in_the_way(home: Path, ours: Path, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (home / "templates").symlink_to(elsewhere)
-    notes = prepare_home(home, ours, [])
-    assert list(elsewhere.iterdir()) == []
-    assert "~/templates is not a folder of yours" in notes[0]
-
-
-def test_a_copy_that_is_a_link_or_a_folder_is_left_alone(home: Path, ours: Path, tmp_path: Path) -> None:
-    target = tmp_path / "target"
-    target.write_text("precious")
-    (home / "templates/tensorflow").mkdir(parents=True)
-    (home / "templates/tensorflow/mnist.ipynb").symlink_to(target)
-    (home / "templates/README.md").mkdir()
-    prepare_home(home, ours, [])
-    assert target.read_text() == "precious"
-    assert (home / "templates/tensorflow/mnist.ipynb").is_symlink()
-    assert (home / "templates/README.md").is_dir()
-
-
-def test_a_manifest_behind_a_link_is_not_written(home: Path, ours: Path, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (home / ".local").symlink_to(elsewhere)
-    assert prepare_home(home, ours, []) == []
-    assert list(elsewhere.iterdir()) == []
-    assert copies(home)
-
-
-def test_a_home_that_is_itself_a_link_is_followed(home: Path, ours: Path, tmp_path: Path) -> None:
-    (tmp_path / "linked").symlink_to(home)
-    prepare_home(tmp_path / "linked", ours, [])
-    assert len(copies(home)) == 2
-
-
-@pytest.mark.parametrize("make", ["write_text", "mkdir", "symlink_to"])
-def test_something_of_theirs_with_the_storages_name_stays(make: str, home: Path, ours: Path) -> None:
-    place = home / "isilon"
-    getattr(place, make)(*([] if make == "mkdir" else ["theirs"]))
-    (note,) = prepare_home(home, ours, [("isilon", "/mnt/isilon")])
-    assert "~/isilon is something of yours" in note
-    assert not place.is_symlink() or str(place.readlink()) == "theirs"
-
-
-def test_our_own_link_follows_the_storage_when_it_moves(home: Path, ours: Path) -> None:
-    prepare_home(home, ours, [("isilon", "/mnt/old")])
-    assert prepare_home(home, ours, [("isilon", "/mnt/new")]) == []
-    assert str((home / "isilon").readlink()) == "/mnt/new"
-
-
-def test_a_full_disk_is_one_note_and_leaves_no_half_file(
-    home: Path, ours: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fdopen", full)
-    (note,) = prepare_home(home, ours, [("isilon", "/mnt/isilon")])
-    assert "No space left on device" in note
-    assert copies(home) == []
-    assert (home / "isilon").is_symlink()
-
-
-def test_a_home_that_does_not_exist_is_one_note(tmp_path: Path, ours: Path) -> None:
-    (note,) = prepare_home(tmp_path / "none", ours, [])
-    assert "The session works without it" in note
-
-
-def test_missing_templates_are_one_note_and_the_storage_is_linked(home: Path, tmp_path: Path) -> None:
-    (note,) = prepare_home(home, tmp_path / "none", [("isilon", "/mnt/isilon")])
-    assert "there is no folder" in note
-    assert (home / "isilon").is_symlink()
