@@ -213,7 +213,8 @@ def update(folder: HeldFolder, units: Mapping[str, Unit]) -> Outcome:
 
 def _beside(copy: Path, units: Mapping[str, Unit], unit: Unit) -> Path | None:
     """A copy of the present version that is there already, and that the person has not touched."""
-    for other in sorted(copy.parent.glob(f"{unit.name.replace('/', '-')}-*")):
+    start = f"{unit.name.replace('/', '-')}-"
+    for other in sorted(one for one in copy.parent.iterdir() if one.name.startswith(start)):
         try:
             with HeldFolder.at(other) as folder:
                 found = state(folder, units)

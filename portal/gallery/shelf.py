@@ -48,9 +48,9 @@ def fill(
         known: the hash of each file that we put there, by its place below the home; it is brought up to date.
         kernels: the names of the kernels that are offered; templates for others are not shown. None = show all.
     """
-    for folder in folders:
-        if not folder.is_dir():
-            yield f"The notebook templates are missing: there is no folder {folder}."
+    missing = [folder for folder in folders if not folder.is_dir()]
+    for folder in missing:
+        yield f"The notebook templates are missing: there is no folder {folder}."
     units = [unit for unit in find(folders).values() if is_offered(unit, kernels)]
     wanted = _wanted(folders, units)
     with HeldFolder.at(home) as held:
@@ -59,7 +59,8 @@ def fill(
         yield from shelf.keep(units)
         for place in wanted:
             shelf.show(place)
-        shelf.take_away()
+        if not missing:  # else what it has would go, and come back when its file server does
+            shelf.take_away()
 
 
 def _wanted(folders: Sequence[Path], units: Sequence[Unit]) -> dict[str, bytes]:

@@ -7,6 +7,7 @@ its card, as ``files``. In a copy all of that lies beside the notebook.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -75,16 +76,17 @@ def find(folders: Sequence[Path]) -> dict[str, Unit]:
         for path in notebooks(folder):
             template = read(path)
             if template and template.name not in found:
-                try:
-                    found[template.name] = Unit(template, folder, _files(template, folder))
-                except OSError:
-                    continue
+                with contextlib.suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
+                    unit = Unit(template, folder, _files(template, folder))
+                    if unit.contents:  # all of it can be read
+                        found[unit.name] = unit
     return dict(sorted(found.items()))
 
 
 def notebooks(folder: Path) -> list[Path]:
     """The notebooks of a folder of templates, with a card or without."""
-    return sorted(path for path in folder.glob("*/*.ipynb") if not path.name.startswith(".") and path.is_file())
+    found = (path for path in folder.glob("*/*.ipynb") if not path.name.startswith(".") and path.is_file())
+    return sorted(path for path in found if path.stat().st_size <= FILE_MAX)
 
 
 def _files(template: Template, root: Path) -> dict[str, Path]:

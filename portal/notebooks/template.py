@@ -39,6 +39,13 @@ def read(path: Path) -> Template | None:
         notebook = json.loads(path.read_bytes())
         card = notebook["metadata"]["dsportal"]
         title = titles(notebook)[0]
-        return Template(name=f"{path.parent.name}/{path.stem}", path=path, title=title, **card)
+        found = Template(name=f"{path.parent.name}/{path.stem}", path=path, title=title, **card)
+        return found if _is_sound(found) else None
     except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
+
+
+def _is_sound(one: Template) -> bool:
+    """Whether the values that decide something are of their kinds; ``check`` looks at all of them."""
+    is_listed = isinstance(one.files, list | tuple) and all(isinstance(name, str) for name in one.files)
+    return is_listed and isinstance(one.kernel, str)

@@ -18,8 +18,9 @@ from tornado.ioloop import PeriodicCallback
 from tornado.routing import PathMatches, Router, Rule
 from tornado.web import authenticated
 
+from portal.gallery.pages import CatalogueHandler, CopyHandler, Gallery
+from portal.gallery.shelf import TEMPLATES
 from portal.session_settings import SessionSettings
-from portal.singleuser.home import TEMPLATES
 from portal.singleuser.sockets import LOOK_EVERY_S, OpenSockets, login_of_hub
 from portal.tensorboard.boards import Boards
 from portal.tensorboard.error_page import from_elsewhere, is_from_elsewhere, page
@@ -135,11 +136,14 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
     base = web_app.settings["base_url"]
     board = url_path_join(base, r"tensorboard/([0-9a-f]{16})(/.*)")
     facts = session_facts(settings, os.environ)
+    gallery = {"gallery": Gallery(folders.home, tuple(map(Path, settings.template_folders)))}
     web_app.add_handlers(
         ".*$",
         [
             (url_path_join(base, "tensorboard/open"), OpenHandler, {"boards": boards, "folders": folders}),
             (url_path_join(base, "dsportal/api/session"), SessionFactsHandler, {"facts": facts}),
+            (url_path_join(base, "dsportal/api/templates"), CatalogueHandler, gallery),
+            (url_path_join(base, "dsportal/api/copy"), CopyHandler, gallery),
             Rule(PathMatches(board), BoardRouter(web_app, boards)),
         ],
     )

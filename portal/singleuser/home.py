@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import stat
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -54,6 +55,20 @@ def prepare_home(
     return notes + faults[:1]
 
 
+def preparing(settings: SessionSettings, home: Path) -> Future[list[str]]:
+    """The notes on a home that is prepared beside the imports; nobody waits for it at the session's end."""
+    notes: Future[list[str]] = Future()
+
+    def prepare() -> None:
+        try:
+            notes.set_result(prepare_for(settings, home))
+        except Exception as error:
+            notes.set_exception(error)
+
+    threading.Thread(target=prepare, daemon=True).start()
+    return notes
+
+
 def prepare_for(settings: SessionSettings, home: Path) -> list[str]:
     """:func:`prepare_home` for a session: with what its site offers, and the kernels that it finds."""
     from jupyter_core.paths import jupyter_path
@@ -68,6 +83,8 @@ def notes_of(preparing: Future[list[str]], wait_s: float) -> list[str]:
         return preparing.result(wait_s)
     except TimeoutError:
         return [f"Your home is not prepared after {wait_s:.0f} s: a file server is slow. The session goes on without."]
+    except Exception as error:
+        return [f"Your home could not be prepared: {error!r}. The session works without it."]
 
 
 def _fault(error: OSError) -> str:

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
@@ -29,7 +29,7 @@ from portal import data
 from portal.session_settings import ANNOUNCE_EVERY, TLS, SessionSettings
 from portal.singleuser import environment_file, quick_start, spare_home
 from portal.singleuser.handshakes import Handshakes
-from portal.singleuser.home import notes_of, prepare_for
+from portal.singleuser.home import notes_of, preparing
 from portal.singleuser.hub_token import token
 from portal.singleuser.runtime import remove_leftovers, runtime_folder
 from portal.singleuser.shutdown import Ending, wake_on_signals
@@ -68,7 +68,7 @@ def main() -> None:
     ending = Ending(str(runtime), farewell, settings.start_timeout_s)
     ending.watch()
     threading.Thread(target=announce_or_end, args=(port_of(listener), ending), daemon=True).start()
-    home = preparing(settings)
+    home = preparing(settings, files_of(settings))
     threading.Thread(target=remove_leftovers, daemon=True).start()
     quick = handed_on is None and quick_start.is_wanted(os.environ)
     try:
@@ -91,11 +91,6 @@ def use_tls(runtime: Path) -> None:
         file.touch(mode=0o600, exist_ok=False)
         file.write_text(given[name])
         os.environ[variable] = str(file)
-
-
-def preparing(settings: SessionSettings) -> Future[list[str]]:
-    """The person's home, prepared beside the imports: notes on what was left as it was."""
-    return ThreadPoolExecutor(1).submit(prepare_for, settings, files_of(settings))
 
 
 def files_of(settings: SessionSettings) -> Path:

@@ -91,11 +91,16 @@ def entry(page: Page, name: str) -> Locator:
 
 
 def open_from_the_file_browser(page: Page, template: Template) -> None:
-    """By three double clicks, from the home; the kernel that the template names starts without a question."""
+    """A new copy in the home, or the one that is there; the kernel that it names starts without a question."""
     framework, name = template.name.split("/")
     page.locator(".jp-BreadCrumbs-home").click()
-    for step in ("templates", framework, f"{name}.ipynb"):
+    is_new = not file_of(template).exists()
+    for step in ("templates", framework) if is_new else (f"{framework}-{name}", f"{name}.ipynb"):
         entry(page, step).dblclick()
+    if is_new:
+        entry(page, f"{name}.ipynb").click(button="right")
+        page.locator(".lm-Menu-item", has_text="New from Template").click()
+        page.get_by_role("button", name="Create", exact=True).click()
     expect(page.get_by_role("heading", name=template.title)).to_be_visible()
     expect(page.get_by_text(re.compile(r" \| Idle$"))).to_be_visible(timeout=LAB_DEADLINE_MS)
 
@@ -125,7 +130,7 @@ def errors(cell: dict[str, Any]) -> list[dict[str, Any]]:
 
 def file_of(template: Template) -> Path:
     """The person's own copy."""
-    return home(PERSON) / "templates" / f"{template.name}.ipynb"
+    return home(PERSON) / template.name.replace("/", "-") / template.path.name
 
 
 def keep(page: Page, template: Template) -> None:

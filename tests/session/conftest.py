@@ -14,7 +14,9 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from portal.kernels.modules import ModuleSystem
 from portal.kernels.specs import sync
+from portal.singleuser.home import prepare_home
 from portal.site import Site, parse
+from tests.lessons import lesson, write
 from tests.session.session_server import (
     ARTEFACTS,
     DEADLINE_S,
@@ -112,8 +114,12 @@ def server(start_server: Callable[[], Server]) -> Server:
     """One server for all tests that leave it as it was."""
     server = start_server()
     write_scalars(server.home / "logs" / "train")
-    for folder in ("templates/tensorflow", "empty", "projects/first run"):
+    for folder in ("empty", "projects/first run"):
         (server.home / folder).mkdir(parents=True)
+    write(server.home.parent / "catalogue/tensorflow/first.ipynb", lesson("import helper", kernel="plain"))
+    write(server.home.parent / "catalogue/tensorflow/helper.py", "h = 1\n")
+    write(server.home.parent / "catalogue/mxnet/old.ipynb", lesson("1", kernel="mxnet"))
+    assert prepare_home(server.home, [server.home.parent / "catalogue"], [], {"plain"}) == []
     (server.home / "notes.txt").write_text("a file")
     return server
 

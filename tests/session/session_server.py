@@ -152,7 +152,7 @@ def environment(home: Path, runtime: Path, site: Site) -> dict[str, str]:
         "JUPYTER_PATH": site.kernels.folder,
         "JUPYTER_RUNTIME_DIR": str(runtime),
         "JUPYTERHUB_API_TOKEN": HUB_SECRET,
-        "DSPORTAL_SESSION": json.dumps({"title": "Test Portal", "storage": []}),
+        "DSPORTAL_SESSION": json.dumps({"title": "Test Portal", "notebooks": str(home.parent / "catalogue")}),
     }
 
 

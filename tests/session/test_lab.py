@@ -112,6 +112,51 @@ def test_the_templates_tile_shows_the_templates(page: Page, server: Server) -> N
     expect(item(page, "tensorflow")).to_be_visible()
 
 
+def test_who_opens_a_template_is_offered_a_copy_that_is_compared_updated_and_reset(
+    page: Page, server: Server, picture: Picture
+) -> None:
+    work = server.home / "lab-work"
+    work.mkdir()
+    open_lab(page, server, "templates/tensorflow")
+    item(page, "first.ipynb").dblclick()
+    picture(page, "offer")
+    page.get_by_role("button", name="New from Template").click()
+    page.get_by_label("In which folder of yours?").fill("lab-work")
+    picture(page, "new")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("tab", name="first.ipynb")).to_have_count(2)
+    copy = work / "tensorflow-first"
+    assert {path.name for path in copy.iterdir()} >= {"first.ipynb", "helper.py"}
+
+    (copy / "helper.py").write_text("mine = 1\n")
+    open_lab(page, server, "lab-work")
+    choose(page, "Compare with Template")
+    expect(page.get_by_role("dialog")).to_contain_text("helper.py: changed by you")
+    expect(page.get_by_role("dialog").locator("pre")).to_contain_text("-mine = 1")
+    picture(page, "compare")
+    page.get_by_role("button", name="Close", exact=True).click()
+    choose(page, "Update from Template")
+    expect(page.get_by_text("Nothing was to be done")).to_be_visible()
+    choose(page, "Reset to Template…")
+    page.get_by_role("button", name="Reset", exact=True).click()
+    expect(page.get_by_text("As the template now: helper.py.")).to_be_visible()
+    assert (copy / "helper.py").read_text() == "h = 1\n"
+    assert [path.read_text() for path in copy.glob("helper-kept-*.py")] == ["mine = 1\n"]
+
+
+def test_what_is_no_copy_is_told_so(page: Page, server: Server) -> None:
+    open_lab(page, server)
+    choose(page, "Update from Template", "empty")
+    expect(page.get_by_text("is no copy of a template")).to_be_visible()
+
+
+def choose(page: Page, command: str, name: str = "tensorflow-first") -> None:
+    """A command of the context menu's part on templates."""
+    item(page, name).click(button="right")
+    page.locator(".lm-Menu-item", has_text=re.compile("^Template$")).hover()
+    page.locator(".lm-Menu-item", has_text=command).click()
+
+
 def test_notebook_7_has_tensorboard_in_its_new_menu(page: Page, server: Server, picture: Picture) -> None:
     """The source's "New ▸ TensorBoard"; the menu keeps it when it is opened again."""
     open_notebook_7(page, server)

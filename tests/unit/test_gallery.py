@@ -16,32 +16,9 @@ from portal.gallery import copies, sources, units
 from portal.gallery.compare import compare
 from portal.gallery.copies import STAMP, Outcome, State, TemplateRefused
 from portal.gallery.files import HeldFolder
+from tests.lessons import lesson, ran, write
 
 ROOT = Path(__file__).parents[2]
-
-
-def lesson(code: str, words: str = "What it teaches.", **card: Any) -> dict[str, Any]:
-    """A notebook with a card."""
-    cells = [
-        {"cell_type": "markdown", "id": "title", "metadata": {}, "source": ["# A lesson\n", "\n", words]},
-        {"cell_type": "code", "id": "work", "metadata": {}, "execution_count": None, "outputs": [], "source": code},
-    ]
-    about = {
-        "framework": "TensorFlow", "kernel": "tensorflow", "gpus": 1, "minutes_cpu": 1, "dataset": "MNIST",
-        "summary": "What it teaches.",
-    }  # fmt: skip
-    metadata = {
-        "dsportal": about | card,
-        "kernelspec": {"name": "tensorflow", "display_name": "", "language": "python"},
-    }
-    return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
-
-
-def write(place: Path, content: str | dict[str, Any]) -> Path:
-    """A file with its folder; a notebook from its values."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(content if isinstance(content, str) else json.dumps(content, indent=1))
-    return place
 
 
 @pytest.fixture
@@ -100,16 +77,6 @@ def update(copy: Path, shelf: Path) -> Outcome:
 def reset(copy: Path, shelf: Path) -> Outcome:
     with held(copy) as folder:
         return copies.reset(folder, catalogue(shelf))
-
-
-def ran(place: Path, code: str = "") -> None:
-    """A run leaves outputs and numbers in a notebook; a person may have written other code."""
-    notebook = json.loads(place.read_bytes())
-    notebook["cells"][1]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "0.91"}]
-    notebook["cells"][1]["execution_count"] = 1
-    notebook["metadata"]["language_info"] = {"name": "python", "version": "3.11"}
-    notebook["cells"][1]["source"] = code or notebook["cells"][1]["source"]
-    place.write_text(json.dumps(notebook))
 
 
 def files_of(folder: Path) -> set[str]:

@@ -7,14 +7,16 @@ import json
 import os
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from portal.gallery import shelf
 from portal.gallery.copies import STAMP
 from portal.gallery.files import HeldFolder
-from portal.singleuser.home import MANIFEST, notes_of, prepare_home
-from tests.unit.test_gallery import lesson, ran, write
+from portal.session_settings import SessionSettings, StorageFolder
+from portal.singleuser.home import MANIFEST, notes_of, prepare_home, preparing
+from tests.lessons import lesson, ran, write
 
 LESSON = "templates/tensorflow/mnist.ipynb"
 
@@ -255,6 +257,47 @@ def test_a_file_server_that_is_silent_keeps_nobody_from_working() -> None:
     assert "The session goes on without" in notes_of(done, 0.01)[0]
     done.set_result(["a note"])
     assert notes_of(done, 0.01) == ["a note"]
+
+
+def test_a_home_that_fails_in_a_way_that_nobody_thought_of_starts_all_the_same(home: Path) -> None:
+    settings = SessionSettings(storage=(StorageFolder("a\0b", "/mnt"),))
+    (note,) = notes_of(preparing(settings, home), 10)
+    assert note.startswith("Your home could not be prepared: ValueError")
+
+
+def test_a_file_server_that_is_away_takes_no_template_out_of_the_catalogue(
+    home: Path, ours: Path, tmp_path: Path
+) -> None:
+    site = write(tmp_path / "site/own/start.ipynb", lesson("1")).parents[1]
+    prepare_home(home, [ours, site], [])
+    site.rename(tmp_path / "away")
+    prepare_home(home, [ours, site], [])
+    assert (home / "templates/own/start.ipynb").exists()
+
+
+@pytest.mark.parametrize("card", [{"kernel": 3}, {"files": 3}, {"files": [3]}, {"files": ["\0"]}, {"gpus": []}])
+def test_a_card_that_is_spoiled_spoils_nothing_else(card: dict[str, Any], home: Path, ours: Path) -> None:
+    write(ours / "own/start.ipynb", lesson("1", **card))
+    assert prepare_home(home, [ours], [], {"tensorflow"}) == []
+    assert shown(home) == "version 1"
+
+
+def test_a_module_that_cannot_be_read_hides_its_own_lesson_alone(
+    home: Path, ours: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(ours / "own/start.ipynb", lesson("import closed"))
+    write(ours / "own/closed.py", "")
+    read_bytes = Path.read_bytes
+
+    def read(path: Path) -> bytes:
+        if path.name == "closed.py":
+            raise PermissionError(errno.EACCES, "no", str(path))
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read)
+    assert prepare_home(home, [ours], []) == []
+    assert shown(home) == "version 1"
+    assert not (home / "templates/own").exists()
 
 
 @pytest.mark.parametrize("make", ["write_text", "mkdir", "symlink_to"])

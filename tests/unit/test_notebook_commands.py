@@ -8,7 +8,7 @@ import pytest
 
 from portal.cli import main
 from portal.session_settings import SETTINGS, SessionSettings
-from tests.unit.test_gallery import lesson, ran, write
+from tests.lessons import lesson, ran, write
 
 
 @pytest.fixture

@@ -1,20 +1,19 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { CommandToolbarButton, ICommandPalette, IToolbarWidgetRegistry, Notification } from '@jupyterlab/apputils';
+import { CommandToolbarButton, ICommandPalette, IToolbarWidgetRegistry } from '@jupyterlab/apputils';
 import { PageConfig, URLExt } from '@jupyterlab/coreutils';
 import { type FileBrowser, IDefaultFileBrowser, IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { ILauncher } from '@jupyterlab/launcher';
 import { IMainMenu } from '@jupyterlab/mainmenu';
-import { ServerConnection } from '@jupyterlab/services';
 
 import { currentFolder, likelyFolder, selectedFolder } from './folders';
-import { tensorBoardIcon, templatesIcon } from './icons';
+import { tensorBoardIcon } from './icons';
 import { keepInNewMenu } from './newmenu';
+import { addTemplates, TemplateIDs } from './templates';
 
 namespace CommandIDs {
   export const tensorBoard = 'dsportal:tensorboard';
   export const tensorBoardHere = 'dsportal:tensorboard-here';
   export const tensorBoardSelected = 'dsportal:tensorboard-selected';
-  export const templates = 'dsportal:templates';
 }
 
 const PALETTE = 'Data Scientist Portal';
@@ -26,29 +25,6 @@ type Browser = () => FileBrowser | null;
 function openTensorBoard(folder: string): void {
   const address = URLExt.join(PageConfig.getBaseUrl(), 'tensorboard/open');
   window.open(address + URLExt.objectToQueryString({ path: folder }), '_blank', 'noopener');
-}
-
-/** The folder of the notebook templates, as the server names it. */
-async function templatesFolder(): Promise<string> {
-  const settings = ServerConnection.makeSettings();
-  const address = URLExt.join(settings.baseUrl, 'dsportal/api/session');
-  const response = await ServerConnection.makeRequest(address, {}, settings);
-  if (!response.ok) {
-    throw new ServerConnection.ResponseError(response);
-  }
-  const session = (await response.json()) as { templates: string };
-  return session.templates;
-}
-
-/** Shows the folder of the notebook templates in the file browser. */
-async function showTemplates(app: JupyterFrontEnd, browser: FileBrowser): Promise<void> {
-  try {
-    const folder = await templatesFolder();
-    app.shell.activateById(browser.id);
-    await browser.model.cd(`/${folder}`);
-  } catch (error) {
-    Notification.error(`The notebook templates cannot be shown: ${String(error)}`);
-  }
 }
 
 function addTensorBoardCommands(app: JupyterFrontEnd, browser: Browser): void {
@@ -76,19 +52,6 @@ function addTensorBoardCommands(app: JupyterFrontEnd, browser: Browser): void {
       return current !== null && selectedFolder(current) !== undefined;
     },
     execute: run(selectedFolder)
-  });
-}
-
-function addTemplatesCommand(app: JupyterFrontEnd, browser: Browser): void {
-  app.commands.addCommand(CommandIDs.templates, {
-    label: 'Notebook Templates',
-    caption: 'Show the notebooks that come with the portal',
-    icon: templatesIcon,
-    isEnabled: () => browser() !== null,
-    execute: () => {
-      const current = browser();
-      return current ? showTemplates(app, current) : undefined;
-    }
   });
 }
 
@@ -135,7 +98,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
   ): void => {
     const browser: Browser = () => browsers?.tracker.currentWidget ?? defaultBrowser;
     addTensorBoardCommands(app, browser);
-    addTemplatesCommand(app, browser);
+    addTemplates(app, browser);
     if (browsers) {
       followSelection(app, browsers);
     }
@@ -143,7 +106,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       addToolbarButton(app, toolbars);
     }
     menu?.fileMenu.newMenu.addGroup([{ command: CommandIDs.tensorBoard }], 40);
-    [CommandIDs.tensorBoard, CommandIDs.templates].forEach((command, position) => {
+    [CommandIDs.tensorBoard, TemplateIDs.catalogue].forEach((command, position) => {
       launcher?.add({ command, category: 'Other', rank: 0.1 + 0.1 * position }); // right behind the terminal
       palette?.addItem({ command, category: PALETTE });
     });

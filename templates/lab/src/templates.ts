@@ -1,0 +1,226 @@
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import { PathExt } from '@jupyterlab/coreutils';
+import type { FileBrowser } from '@jupyterlab/filebrowser';
+import { copyIcon } from '@jupyterlab/ui-components';
+import { Widget } from '@lumino/widgets';
+
+import { templatesIcon } from './icons';
+import { ask } from './server';
+
+export namespace TemplateIDs {
+  export const catalogue = 'dsportal:templates';
+  export const make = 'dsportal:template-new';
+  export const compare = 'dsportal:template-compare';
+  export const update = 'dsportal:template-update';
+  export const reset = 'dsportal:template-reset';
+}
+
+/** Gives the file browser that a person works with, if the page has one. */
+type Browser = () => FileBrowser | null;
+
+type Session = { templates: string };
+type Copy = { template: string; state: 'same' | 'yours' | 'newer' | 'both'; words: string; differences: string };
+type Done = { words: string; path: string };
+
+/** Does something and shows an error as the server says it. */
+async function told(act: () => Promise<void>): Promise<void> {
+  try {
+    await act();
+  } catch (error) {
+    Notification.error(error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** The folder of the catalogue, as the server names it; asked once. */
+let folder: Promise<string> | undefined;
+
+function catalogue(): Promise<string> {
+  folder ??= ask<Session>('session').then(session => session.templates);
+  folder.catch(() => (folder = undefined));
+  return folder;
+}
+
+/** The name of the template in a file of the catalogue, `<framework>/<lesson>`; undefined for any other file. */
+function templateOf(path: string, catalogueFolder: string): string | undefined {
+  const parts = path.split('/');
+  return parts.length === 3 && parts[0] === catalogueFolder && PathExt.extname(path) === '.ipynb'
+    ? `${parts[1]}/${PathExt.basename(path, '.ipynb')}`
+    : undefined;
+}
+
+/** Commands on templates and their copies, and the offer of a copy to who opens a template. */
+class Templates {
+  private _folder = 'templates';
+  private _offered = new Set<string>();
+
+  constructor(
+    private readonly _app: JupyterFrontEnd,
+    private readonly _browser: Browser
+  ) {
+    void catalogue().then(
+      found => (this._folder = found),
+      () => undefined
+    );
+    this._addCommands();
+    _app.shell.currentChanged?.connect((_, change) => this._offer(change.newValue));
+  }
+
+  private _addCommands(): void {
+    const { commands } = this._app;
+    commands.addCommand(TemplateIDs.catalogue, {
+      label: 'Notebook Templates',
+      caption: 'Show the notebooks that come with the portal',
+      icon: templatesIcon,
+      isEnabled: () => this._browser() !== null,
+      execute: () => told(() => this._show())
+    });
+    commands.addCommand(TemplateIDs.make, {
+      label: 'New from Template…',
+      caption: 'Copy this template, with all that belongs to it, into a folder of yours',
+      icon: copyIcon,
+      isVisible: () => this._template() !== undefined,
+      execute: () => told(() => this._make(this._template()))
+    });
+    const onCopies: [string, string, (path: string) => Promise<void>][] = [
+      [TemplateIDs.compare, 'Compare with Template', path => this._compare(path)],
+      [TemplateIDs.update, 'Update from Template', path => this._act(path, 'update')],
+      [TemplateIDs.reset, 'Reset to Template…', path => this._reset(path)]
+    ];
+    for (const [id, label, act] of onCopies) {
+      commands.addCommand(id, {
+        label,
+        isVisible: () => this._copy() !== undefined,
+        execute: () => told(async () => act(this._copy() ?? ''))
+      });
+    }
+  }
+
+  /** The one path that is selected in the file browser, without the name of a drive. */
+  private _selected(): { path: string; type: string } | undefined {
+    const browser = this._browser();
+    const items = browser ? Array.from(browser.selectedItems()) : [];
+    const [first] = items;
+    return browser && first && items.length === 1
+      ? { path: browser.model.manager.services.contents.localPath(first.path), type: first.type }
+      : undefined;
+  }
+
+  private _template(): string | undefined {
+    return templateOf(this._selected()?.path ?? '', this._folder);
+  }
+
+  /** What may be a copy: a folder, or a notebook, but none of the catalogue. The server knows whether it is one. */
+  private _copy(): string | undefined {
+    const selected = this._selected();
+    const isPossible = selected?.type === 'directory' || selected?.type === 'notebook';
+    return isPossible && selected.path.split('/')[0] !== this._folder ? selected.path : undefined;
+  }
+
+  private async _show(): Promise<void> {
+    const browser = this._browser();
+    this._folder = await catalogue();
+    if (browser) {
+      this._app.shell.activateById(browser.id);
+      await browser.model.cd(`/${this._folder}`);
+    }
+  }
+
+  /** Who opens a template is offered a copy, once: what is done in the catalogue is not saved. */
+  private _offer(widget: Widget | null | undefined): void {
+    const context = (widget as { context?: { path?: string } } | null | undefined)?.context;
+    const name = templateOf(context?.path ?? '', this._folder);
+    if (!name || this._offered.has(name)) {
+      return;
+    }
+    this._offered.add(name);
+    Notification.info(`${name} is a template: you can run it here, but it is not saved.`, {
+      autoClose: 20000,
+      actions: [{ label: 'New from Template', callback: () => void told(() => this._make(name)) }]
+    });
+  }
+
+  private async _make(template: string | undefined): Promise<void> {
+    if (!template) {
+      return;
+    }
+    const given = await askForFolder(template, this._projects());
+    if (given !== undefined) {
+      const made = await ask<{ path: string }>('templates', {}, { template, folder: given });
+      await this._app.commands.execute('filebrowser:open-path', { path: made.path });
+    }
+  }
+
+  /** The folder that is shown, or the first one where that is the catalogue's. */
+  private _projects(): string {
+    const browser = this._browser();
+    const here = browser ? browser.model.manager.services.contents.localPath(browser.model.path) : '';
+    return here.split('/')[0] === this._folder ? '' : here;
+  }
+
+  private async _compare(path: string): Promise<void> {
+    const copy = await ask<Copy>('copy', { path });
+    const body = new Widget();
+    body.addClass('dsportal-Differences');
+    const summary = document.createElement('p');
+    summary.textContent = copy.words;
+    const text = document.createElement('pre');
+    text.tabIndex = 0; // so that it scrolls by keys
+    text.textContent = copy.differences || 'The sources are the same.';
+    body.node.append(summary, text);
+    await showDialog({ title: `Compare with ${copy.template}`, body, buttons: [Dialog.okButton({ label: 'Close' })] });
+  }
+
+  private async _act(path: string, action: 'update' | 'reset'): Promise<void> {
+    const done = await ask<Done>('copy', {}, { path, action });
+    Notification.success(done.words, { autoClose: 10000 });
+    await this._browser()?.model.refresh();
+  }
+
+  private async _reset(path: string): Promise<void> {
+    const copy = await ask<Copy>('copy', { path });
+    const answer = await showDialog({
+      title: `Reset to ${copy.template}?`,
+      body: 'It becomes as the template is now. What you changed, and the outputs of a run, are kept beside it.',
+      buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: 'Reset' })]
+    });
+    if (answer.button.accept) {
+      await this._act(path, 'reset');
+    }
+  }
+}
+
+/** Adds the commands, and the offer. */
+export function addTemplates(app: JupyterFrontEnd, browser: Browser): void {
+  new Templates(app, browser);
+}
+
+/** The folder that a person wants a copy in; undefined when there is to be none. */
+async function askForFolder(template: string, proposed: string): Promise<string | undefined> {
+  const body = new FolderInput(proposed);
+  const answer = await showDialog({
+    title: `New from ${template}`,
+    body,
+    focusNodeSelector: 'input',
+    buttons: [Dialog.cancelButton(), Dialog.okButton({ label: 'Create' })]
+  });
+  return answer.button.accept ? (answer.value ?? undefined) : undefined;
+}
+
+class FolderInput extends Widget implements Dialog.IBodyWidget<string> {
+  private readonly _input = document.createElement('input');
+
+  constructor(proposed: string) {
+    super();
+    const label = document.createElement('label');
+    label.textContent = 'In which folder of yours? (empty: your home)';
+    this._input.className = 'jp-mod-styled';
+    this._input.value = proposed;
+    label.append(this._input);
+    this.node.append(label);
+  }
+
+  getValue(): string {
+    return this._input.value.trim();
+  }
+}
