@@ -18,6 +18,7 @@ from portal.doctor import (
     gpu_checks,
     host_checks,
     launch_checks,
+    notebook_checks,
     person_checks,
     site_checks,
 )
@@ -80,6 +81,7 @@ GROUPS = (
     Group("LDAP", site_checks.ldap, "See the table [ldap] in the settings."),
     Group("module command", site_checks.modules, "Set kernels.module_command, or take the modules out of [[kernel]]."),
     Group("storage", threaded(site_checks.storage), "See [[storage]] in the settings."),
+    Group("templates", threaded(notebook_checks.folders), "See [notebooks] in the settings."),
 )
 
 

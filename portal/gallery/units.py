@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -19,7 +19,8 @@ from pathlib import Path
 from portal.gallery import sources
 from portal.notebooks.template import Template, read
 
-FILE_MAX = 16 * 2**20
+FILE_MAX = 4 * 2**20
+UNIT_MAX = 16 * 2**20  # a session reads it at its start: more than that belongs to the storage
 FILES_MAX = 200  # of one template
 LEFT_OUT = {"__pycache__", "README.md"}
 PROGRAMS = {".py", ".r", ".R", ".sh"}
@@ -73,59 +74,95 @@ def find(folders: Sequence[Path]) -> dict[str, Unit]:
     """
     found: dict[str, Unit] = {}
     for folder in folders:
-        for path in notebooks(folder):
+        listing = Listing(folder)
+        for path in listing.notebooks:
             template = read(path)
             if template and template.name not in found:
                 with contextlib.suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
-                    unit = Unit(template, folder, _files(template, folder))
+                    unit = Unit(template, folder, listing.files(template))
                     if unit.contents:  # all of it can be read
                         found[unit.name] = unit
     return dict(sorted(found.items()))
 
 
-def notebooks(folder: Path) -> list[Path]:
-    """The notebooks of a folder of templates, with a card or without."""
-    found = (path for path in folder.glob("*/*.ipynb") if not path.name.startswith(".") and path.is_file())
-    return sorted(path for path in found if path.stat().st_size <= FILE_MAX)
+class Listing:
+    """What is in a folder of templates; each of its folders is read once, for it may be on a file server."""
+
+    def __init__(self, root: Path) -> None:
+        self._beside: dict[Path, list[Path]] = {}
+        self._modules: dict[str, Path] = {}
+        self.notebooks: list[Path] = []
+        for folder in sorted(_folders(root)):
+            with contextlib.suppress(OSError):
+                shown = sorted(one for one in folder.iterdir() if not one.name.startswith("."))
+                self.notebooks += [one for one in shown if one.suffix == sources.NOTEBOOK and _is_small(one)]
+                others = [one for one in shown if one.suffix != sources.NOTEBOOK and one.name not in LEFT_OUT]
+                self._beside[folder] = others
+                self._modules = {one.stem: one for one in others if one.suffix == ".py"} | self._modules
+
+    def files(self, template: Template) -> dict[str, Path]:
+        """What belongs to a template, by the names in a copy.
+
+        Raises:
+            OSError: something of it cannot be read.
+        """
+        folder = template.path.parent
+        found = {template.path.name: template.path}
+        for name in template.files:
+            found.update(islice(_whole(folder / name, folder), FILES_MAX))
+        waiting = list(found.values())
+        while waiting and len(found) <= FILES_MAX:
+            file = waiting.pop()
+            for name, used in islice(self._used_by(file, folder), FILES_MAX):
+                if name not in found:
+                    found[name] = used
+                    waiting.append(used)
+        return dict(_within(found.items(), UNIT_MAX))
+
+    def _used_by(self, file: Path, folder: Path) -> Iterator[tuple[str, Path]]:
+        """What a notebook or a program names: its name in a copy, and the file."""
+        is_notebook = file.suffix == sources.NOTEBOOK
+        if not is_notebook and file.suffix not in PROGRAMS:
+            return
+        content = file.read_bytes()
+        text = sources.code(file.name, content)
+        beside = self._beside[folder]
+        for other in beside:
+            if _is_named(other, text):
+                yield from _whole(other, folder)
+        own = {other.stem for other in beside if other.suffix == ".py"}
+        for module in set(_IMPORT.findall(text)) & self._modules.keys() - own:
+            yield f"{module}.py", self._modules[module]
+        for link in sources.links(content) if is_notebook else ():
+            if not link.endswith(sources.NOTEBOOK) and not link.startswith(("/", "..")):
+                yield from _whole(folder / link, folder)
 
 
-def _files(template: Template, root: Path) -> dict[str, Path]:
-    folder = template.path.parent
-    found = {template.path.name: template.path}
-    for name in template.files:
-        found.update(islice(_whole(folder / name, folder), FILES_MAX))
-    waiting = list(found.values())
-    while waiting and len(found) <= FILES_MAX:
-        file = waiting.pop()
-        for name, used in _used_by(file, folder, root):
-            if name not in found:
-                found[name] = used
-                waiting.append(used)
-    return found
+def _is_named(other: Path, text: str) -> bool:
+    """Whether a program names a file or a module by its name, or a folder in a path or in quotes."""
+    if other.suffix == ".py":
+        return other.stem in text
+    if other.name not in text:
+        return False
+    return other.is_file() or bool(re.search(rf"""(?<![\w.]){re.escape(other.name)}["'/]""", text))
 
 
-def _used_by(file: Path, folder: Path, root: Path) -> Iterator[tuple[str, Path]]:
-    """What a notebook or a program names: its name in a copy, and the file."""
-    is_notebook = file.suffix == sources.NOTEBOOK
-    if not is_notebook and file.suffix not in PROGRAMS:
-        return
-    content = file.read_bytes()
-    text = sources.code(file.name, content)
-    imported = set(_IMPORT.findall(text))
-    for other in _beside(folder):
-        if other.name in text or (other.suffix == ".py" and other.stem in text):
-            yield from _whole(other, folder)
-    for module in imported:
-        if not (folder / f"{module}.py").is_file():
-            yield from ((one.name, one) for one in sorted(root.glob(f"*/{module}.py"))[:1])
-    for link in sources.links(content) if is_notebook else ():
-        if not link.endswith(sources.NOTEBOOK) and not link.startswith(("/", "..")):
-            yield from _whole(folder / link, folder)
+def _within(files: Iterable[tuple[str, Path]], most: int) -> Iterator[tuple[str, Path]]:
+    """The first files that are no longer than ``most`` bytes together."""
+    for name, path in files:
+        most -= path.stat().st_size
+        if most < 0:
+            return
+        yield name, path
 
 
-def _beside(folder: Path) -> list[Path]:
-    others = (one for one in folder.iterdir() if one.suffix != sources.NOTEBOOK and one.name not in LEFT_OUT)
-    return sorted(one for one in others if not one.name.startswith("."))
+def _folders(root: Path) -> Iterator[Path]:
+    with contextlib.suppress(OSError):
+        yield from (folder for folder in root.iterdir() if not folder.name.startswith(".") and folder.is_dir())
+
+
+def _is_small(file: Path) -> bool:
+    return file.is_file() and file.stat().st_size <= FILE_MAX
 
 
 def _whole(place: Path, folder: Path) -> Iterator[tuple[str, Path]]:
@@ -136,5 +173,5 @@ def _whole(place: Path, folder: Path) -> Iterator[tuple[str, Path]]:
         inner = (one for one in sorted(place.iterdir()) if not one.name.startswith(".") and one.name not in LEFT_OUT)
         for one in inner:
             yield from _whole(one, folder)
-    elif place.is_file() and place.stat().st_size <= FILE_MAX:
+    elif _is_small(place):
         yield str(place.relative_to(folder)), place

@@ -184,6 +184,7 @@ def test_the_tensorflow_template_opens(page: Page) -> None:
 
     expect(page.get_by_role("tab", name="mnist.ipynb")).to_be_visible()
     expect(page.get_by_role("heading", name="MNIST: train your first image classifier")).to_be_visible()
+    expect(page.get_by_text("tensorflow/mnist is a template: you can run it here")).to_be_visible()
     kernel = page.get_by_role("button", name="TensorFlow (module shared/tensorflow)", exact=True)
     expect(kernel).to_be_visible()
     # JupyterLab can lose a kernel that is restarted while it still starts, so a person's pace is kept here.

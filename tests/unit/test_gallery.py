@@ -97,6 +97,22 @@ def test_a_template_whose_card_names_files_and_folders_has_them_too(shelf: Path)
     assert set(catalogue(shelf)["tf/third"].files) == {"third.ipynb", "other.py", "data/a/1.txt"}
 
 
+def test_a_folder_belongs_to_a_template_where_a_path_names_it(shelf: Path) -> None:
+    write(shelf / "tf/data/1.txt", "1")
+    write(shelf / "tf/third.ipynb", lesson("data = 1"))
+    write(shelf / "tf/fourth.ipynb", lesson("open('data/1.txt')"))
+    assert set(catalogue(shelf)["tf/third"].files) == {"third.ipynb"}
+    assert set(catalogue(shelf)["tf/fourth"].files) == {"fourth.ipynb", "data/1.txt"}
+
+
+def test_much_data_is_no_part_of_a_template(shelf: Path) -> None:
+    for number in range(6):
+        write(shelf / f"tf/data/{number}", " " * units.FILE_MAX)
+    write(shelf / "tf/data/long", " " * (units.FILE_MAX + 1))
+    write(shelf / "tf/third.ipynb", lesson("open('data/1')"))
+    assert set(catalogue(shelf)["tf/third"].files) == {"third.ipynb", "data/0", "data/1", "data/2"}
+
+
 @pytest.mark.parametrize("name", ["../base/common.py", "/etc/passwd", "none.txt"])
 def test_a_card_brings_nothing_from_outside_its_folder(name: str, shelf: Path) -> None:
     write(shelf / "tf/third.ipynb", lesson("1", files=[name]))
