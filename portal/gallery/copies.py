@@ -79,7 +79,7 @@ class Stamp:
 
 
 @dataclass(frozen=True)
-class State:
+class CopyState:
     """What has become of a copy: for each file of the template one of the words above."""
 
     template: str
@@ -141,7 +141,7 @@ def _stamp(unit: Unit, links: str, digests: Mapping[str, str]) -> Stamp:
     return Stamp(unit.name, unit.version, datetime.now().astimezone().isoformat(timespec="seconds"), links, digests)
 
 
-def state(folder: HeldFolder, units: Mapping[str, Unit]) -> State:
+def state(folder: HeldFolder, units: Mapping[str, Unit]) -> CopyState:
     """What has become of the copy in a folder.
 
     Raises:
@@ -150,7 +150,7 @@ def state(folder: HeldFolder, units: Mapping[str, Unit]) -> State:
     stamp = Stamp.read(folder)
     theirs = unit_of(stamp, units).copied(stamp.links)
     files = {name: _word(folder, name, content, stamp.files.get(name, "")) for name, content in theirs.items()}
-    return State(stamp.template, stamp.version, files)
+    return CopyState(stamp.template, stamp.version, files)
 
 
 def unit_of(stamp: Stamp, units: Mapping[str, Unit]) -> Unit:
@@ -171,10 +171,11 @@ def _word(folder: HeldFolder, name: str, theirs: bytes, base: str) -> str:
     mine = folder.read(name)
     if mine is None:
         return MISSING if base else NEWER  # the template has a file more
-    now, then = fingerprint(name, theirs), fingerprint(name, mine)
-    if then == now:
+    now = fingerprint(name, theirs)
+    hers = fingerprint(name, mine)
+    if hers == now:
         return SAME
-    return YOURS if base == now else NEWER if base == then else BOTH
+    return YOURS if base == now else NEWER if base == hers else BOTH
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from portal.gallery import copies
 from portal.gallery.compare import compare
-from portal.gallery.copies import Outcome, State, TemplateRefused
+from portal.gallery.copies import Outcome, CopyState, TemplateRefused
 from portal.gallery.files import HeldFolder
 from portal.gallery.shelf import TEMPLATES
 from portal.gallery.units import Unit, find
@@ -49,7 +49,7 @@ def new(unit: Unit, home: Path, parent: Path) -> Path:
     return copies.make(unit, parent, links)
 
 
-def described(found: State) -> str:
+def described(found: CopyState) -> str:
     """What has become of a copy: a line for all of it, and one for each file that differs."""
     lines = [f"{found.template}: {WORDS[found.word]}"]
     lines += [f"  {name}: {WORDS[word]}" for name, word in found.files.items() if word != copies.SAME]

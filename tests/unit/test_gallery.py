@@ -14,7 +14,7 @@ import pytest
 
 from portal.gallery import copies, sources, units
 from portal.gallery.compare import compare
-from portal.gallery.copies import STAMP, Outcome, State, TemplateRefused
+from portal.gallery.copies import STAMP, Outcome, CopyState, TemplateRefused
 from portal.gallery.files import HeldFolder
 from tests.lessons import lesson, ran, write
 
@@ -64,7 +64,7 @@ def held(copy: Path) -> Iterator[HeldFolder]:
         yield folder
 
 
-def state(copy: Path, shelf: Path) -> State:
+def state(copy: Path, shelf: Path) -> CopyState:
     with held(copy) as folder:
         return copies.state(folder, catalogue(shelf))
 
