@@ -123,7 +123,7 @@ def test_who_opens_a_template_is_offered_a_copy_that_is_compared_updated_and_res
     page.get_by_role("button", name="New from Template").click()
     page.get_by_label("In which folder of yours?").fill("lab-work")
     picture(page, "new")
-    page.get_by_role("button", name="Create").click()
+    page.get_by_role("button", name="Create", exact=True).click()
     expect(page.get_by_role("tab", name="first.ipynb")).to_have_count(2)
     copy = work / "tensorflow-first"
     assert {path.name for path in copy.iterdir()} >= {"first.ipynb", "helper.py"}

@@ -97,24 +97,23 @@ class Templates {
   }
 
   /** The one path that is selected in the file browser, without the name of a drive. */
-  private _selected(): { path: string; type: string } | undefined {
+  private _selected(): string | undefined {
     const browser = this._browser();
     const items = browser ? Array.from(browser.selectedItems()) : [];
     const [first] = items;
     return browser && first && items.length === 1
-      ? { path: browser.model.manager.services.contents.localPath(first.path), type: first.type }
+      ? browser.model.manager.services.contents.localPath(first.path)
       : undefined;
   }
 
   private _template(): string | undefined {
-    return templateOf(this._selected()?.path ?? '', this._folder);
+    return templateOf(this._selected() ?? '', this._folder);
   }
 
-  /** What may be a copy: a folder, or a notebook, but none of the catalogue. The server knows whether it is one. */
+  /** What may be a copy, or in one: whatever is not in the catalogue. The server knows whether it is. */
   private _copy(): string | undefined {
-    const selected = this._selected();
-    const isPossible = selected?.type === 'directory' || selected?.type === 'notebook';
-    return isPossible && selected.path.split('/')[0] !== this._folder ? selected.path : undefined;
+    const path = this._selected();
+    return path?.split('/')[0] === this._folder ? undefined : path;
   }
 
   private async _show(): Promise<void> {
@@ -212,6 +211,7 @@ class FolderInput extends Widget implements Dialog.IBodyWidget<string> {
 
   constructor(proposed: string) {
     super();
+    this.addClass('dsportal-FolderInput');
     const label = document.createElement('label');
     label.textContent = 'In which folder of yours? (empty: your home)';
     this._input.className = 'jp-mod-styled';

@@ -1,0 +1,28 @@
+"use strict";(self.rspackChunkdsportal_lab=self.rspackChunkdsportal_lab||[]).push([[266],{"./node_modules/css-loader/dist/cjs.js!./style/index.css"(e,t,o){var n=o("./node_modules/css-loader/dist/runtime/noSourceMaps.js"),r=o.n(n),s=o("./node_modules/css-loader/dist/runtime/api.js"),a=(o.n(s))()(r());a.push([e.id,`/* JupyterLab's toolbar above the files wraps: a button that comes and goes there would move the files under the
+   pointer, between the two clicks of a double click. So its place is kept, and made in the first row. */
+body:not([data-notebook]) .jp-FileBrowser-toolbar .dsportal-TensorBoardButton.lm-mod-hidden,
+body:not([data-notebook]) .jp-FileBrowser-toolbar .dsportal-TensorBoardButton .lm-mod-hidden {
+  display: inline-flex !important;
+  visibility: hidden;
+}
+
+body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[data-command='launcher:create'] {
+  width: 36px;
+}
+
+.dsportal-TensorBoardButton .jp-ToolbarButtonComponent-label {
+  margin-inline-start: 5px;
+}
+
+.dsportal-Differences pre {
+  max-height: 60vh;
+  max-width: 80vw;
+  overflow: auto;
+}
+
+.dsportal-FolderInput label {
+  display: flex;
+  flex-direction: column;
+  gap: 8px;
+}
+`,""]),o.d(t,{},{A:a})},"./node_modules/css-loader/dist/runtime/api.js"(e){e.exports=function(e){var t=[];return t.toString=function(){return this.map(function(t){var o="",n=void 0!==t[5];return t[4]&&(o+="@supports (".concat(t[4],") {")),t[2]&&(o+="@media ".concat(t[2]," {")),n&&(o+="@layer".concat(t[5].length>0?" ".concat(t[5]):""," {")),o+=e(t),n&&(o+="}"),t[2]&&(o+="}"),t[4]&&(o+="}"),o}).join("")},t.i=function(e,o,n,r,s){"string"==typeof e&&(e=[[null,e,void 0]]);var a={};if(n)for(var i=0;i<this.length;i++){var l=this[i][0];null!=l&&(a[l]=!0)}for(var d=0;d<e.length;d++){var u=[].concat(e[d]);n&&a[u[0]]||(void 0!==s&&(void 0===u[5]||(u[1]="@layer".concat(u[5].length>0?" ".concat(u[5]):""," {").concat(u[1],"}")),u[5]=s),o&&(u[2]&&(u[1]="@media ".concat(u[2]," {").concat(u[1],"}")),u[2]=o),r&&(u[4]?(u[1]="@supports (".concat(u[4],") {").concat(u[1],"}"),u[4]=r):u[4]="".concat(r)),t.push(u))}},t}},"./node_modules/css-loader/dist/runtime/noSourceMaps.js"(e){e.exports=function(e){return e[1]}},"./style/index.css"(e,t,o){o.r(t);var n=o("./node_modules/style-loader/dist/runtime/injectStylesIntoStyleTag.js"),r=o.n(n),s=o("./node_modules/style-loader/dist/runtime/styleDomAPI.js"),a=o.n(s),i=o("./node_modules/style-loader/dist/runtime/insertBySelector.js"),l=o.n(i),d=o("./node_modules/style-loader/dist/runtime/setAttributesWithoutAttributes.js"),u=o.n(d),c=o("./node_modules/style-loader/dist/runtime/insertStyleElement.js"),p=o.n(c),m=o("./node_modules/style-loader/dist/runtime/styleTagTransform.js"),f=o.n(m),y=o("./node_modules/css-loader/dist/cjs.js!./style/index.css"),h={};h.styleTagTransform=f(),h.setAttributes=u(),h.insert=l().bind(null,"head"),h.domAPI=a(),h.insertStyleElement=p(),r()(y.A,h);let v=y.A&&y.A.locals?y.A.locals:void 0;o.d(t,{},{default:v})},"./node_modules/style-loader/dist/runtime/injectStylesIntoStyleTag.js"(e){var t=[];function o(e){for(var o=-1,n=0;n<t.length;n++)if(t[n].identifier===e){o=n;break}return o}function n(e,n){for(var r={},s=[],a=0;a<e.length;a++){var i=e[a],l=n.base?i[0]+n.base:i[0],d=r[l]||0,u="".concat(l," ").concat(d);r[l]=d+1;var c=o(u),p={css:i[1],media:i[2],sourceMap:i[3],supports:i[4],layer:i[5]};if(-1!==c)t[c].references++,t[c].updater(p);else{var m=function(e,t){var o=t.domAPI(t);return o.update(e),function(t){t?(t.css!==e.css||t.media!==e.media||t.sourceMap!==e.sourceMap||t.supports!==e.supports||t.layer!==e.layer)&&o.update(e=t):o.remove()}}(p,n);n.byIndex=a,t.splice(a,0,{identifier:u,updater:m,references:1})}s.push(u)}return s}e.exports=function(e,r){var s=n(e=e||[],r=r||{});return function(e){e=e||[];for(var a=0;a<s.length;a++){var i=o(s[a]);t[i].references--}for(var l=n(e,r),d=0;d<s.length;d++){var u=o(s[d]);0===t[u].references&&(t[u].updater(),t.splice(u,1))}s=l}}},"./node_modules/style-loader/dist/runtime/insertBySelector.js"(e){var t={};e.exports=function(e,o){var n=function(e){if(void 0===t[e]){var o=document.querySelector(e);if(window.HTMLIFrameElement&&o instanceof window.HTMLIFrameElement)try{o=o.contentDocument.head}catch(e){o=null}t[e]=o}return t[e]}(e);if(!n)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");n.appendChild(o)}},"./node_modules/style-loader/dist/runtime/insertStyleElement.js"(e){e.exports=function(e){var t=document.createElement("style");return e.setAttributes(t,e.attributes),e.insert(t,e.options),t}},"./node_modules/style-loader/dist/runtime/setAttributesWithoutAttributes.js"(e,t,o){e.exports=function(e){var t=o.nc;t&&e.setAttribute("nonce",t)}},"./node_modules/style-loader/dist/runtime/styleDomAPI.js"(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var t=e.insertStyleElement(e);return{update:function(o){var n,r,s;n="",o.supports&&(n+="@supports (".concat(o.supports,") {")),o.media&&(n+="@media ".concat(o.media," {")),(r=void 0!==o.layer)&&(n+="@layer".concat(o.layer.length>0?" ".concat(o.layer):""," {")),n+=o.css,r&&(n+="}"),o.media&&(n+="}"),o.supports&&(n+="}"),(s=o.sourceMap)&&"u">typeof btoa&&(n+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(s))))," */")),e.styleTagTransform(n,t,e.options)},remove:function(){var e;null===(e=t).parentNode||e.parentNode.removeChild(e)}}}},"./node_modules/style-loader/dist/runtime/styleTagTransform.js"(e){e.exports=function(e,t){if(t.styleSheet)t.styleSheet.cssText=e;else{for(;t.firstChild;)t.removeChild(t.firstChild);t.appendChild(document.createTextNode(e))}}}}]);
