@@ -9,7 +9,7 @@ from pathlib import Path
 
 from portal.gallery import copies
 from portal.gallery.compare import compare
-from portal.gallery.copies import Outcome, CopyState, TemplateRefused
+from portal.gallery.copies import CopyState, Outcome, TemplateRefused
 from portal.gallery.files import HeldFolder
 from portal.gallery.shelf import TEMPLATES
 from portal.gallery.units import Unit, find

@@ -14,7 +14,7 @@ import pytest
 
 from portal.gallery import copies, sources, units
 from portal.gallery.compare import compare
-from portal.gallery.copies import STAMP, Outcome, CopyState, TemplateRefused
+from portal.gallery.copies import STAMP, CopyState, Outcome, TemplateRefused
 from portal.gallery.files import HeldFolder
 from tests.lessons import lesson, ran, write
 
