@@ -28,7 +28,8 @@ async function told(act: () => Promise<void>): Promise<void> {
   try {
     await act();
   } catch (error) {
-    Notification.error(error instanceof Error ? error.message : String(error));
+    // Without a time it would only be in the list of notifications, where nobody looks.
+    Notification.error(error instanceof Error ? error.message : String(error), { autoClose: 15000 });
   }
 }
 
