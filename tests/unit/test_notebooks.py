@@ -126,10 +126,10 @@ def test_a_shared_module_that_was_changed_in_one_folder_is_a_fault(
     folder = written(good, tmp_path / "templates/tensorflow/lesson.ipynb").parent
     copy = shutil.copy(SHARED["lesson_images.py"], folder)
     (folder / "another.py").write_text("its own\n")
-    assert main_check(tmp_path / "templates") == 0
+    assert main_check([tmp_path / "templates"]) == 0
     with Path(copy).open("a") as file:
         file.write("# changed\n")
-    assert main_check(tmp_path / "templates", ["tensorflow/lesson"]) == 1
+    assert main_check([tmp_path / "templates"], ["tensorflow/lesson"]) == 1
     said = capsys.readouterr().out
     original = ROOT / "portal/lessons/lesson_images.py"
     assert f"tensorflow: lesson_images.py is not the one that all lessons share: copy {original} over it" in said
