@@ -45,7 +45,8 @@ class Kept:
 
     def _write(self, changed: Mapping[str, str]) -> None:
         """What has changed, at the end; or the whole, in one step."""
-        lines, self._lines = self._lines, LINES_MAX  # the whole, should it fail
+        lines = self._lines
+        self._lines = LINES_MAX  # the whole, should it fail
         if lines < LINES_MAX:
             with self._file.open("a") as file:
                 file.write(json.dumps(changed) + "\n")
