@@ -9,7 +9,8 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,16 @@ from PIL import Image
 CLOTHES = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot")
 WIDTH, HEIGHT = 500, 400  # of the images made here: about those of ImageNet
 MARK = "made.json"
+ALL = 60_000  # images in Fashion-MNIST
+DRAWN = 1_000  # images, where all of those that are drawn are asked for
 
 
 class NoData(RuntimeError):
     """There is nothing to train on; the message says what was looked for."""
+
+
+class NoFashion(NoData):
+    """There is no Fashion-MNIST."""
 
 
 @dataclass(frozen=True)
@@ -60,19 +67,27 @@ class How:
     forever: bool = False
 
 
-def images(folder: str, made: Path, count: int, seed: int = 0) -> Images:
-    """The first ``count`` images of ``folder``; with ``folder`` '' those made out of Fashion-MNIST, below ``made``.
+def images(folder: str, made: Path, count: int | None, seed: int = 0, draw: bool = False) -> Images:
+    """The first ``count`` images of ``folder``, None all; with ``folder`` '' those made out of Fashion-MNIST.
+
+    They are put below ``made``. With ``draw`` stripes are drawn where there is no Fashion-MNIST.
 
     Raises:
         NoData: ``folder`` has no images in folders of classes, or there is no Fashion-MNIST.
     """
     if folder:
         return find(Path(folder), count, seed, f"the images in {folder}")
-    make_jpegs(made, count, seed)
+    try:
+        make_jpegs(made, *fashion_mnist(count or ALL), seed)
+    except NoFashion:
+        if not draw:
+            raise
+        make_jpegs(made, *stripes(count or DRAWN, seed), seed)
+        return find(made, count, seed, "stripes drawn here (there is no Fashion-MNIST)")
     return find(made, count, seed, "Fashion-MNIST, enlarged and coloured")
 
 
-def find(folder: Path, count: int, seed: int, source: str) -> Images:
+def find(folder: Path, count: int | None, seed: int, source: str) -> Images:
     """``count`` images of a folder with one folder for each class, mixed.
 
     Raises:
@@ -96,29 +111,39 @@ def fashion_mnist(count: int) -> tuple[np.ndarray, np.ndarray]:
     """The first images (count, 28, 28) and labels (count,) of Fashion-MNIST, from the folders of ``DATASET_PATH``.
 
     Raises:
-        NoData: it is in none of them.
+        NoFashion: it is in none of them.
     """
     try:
         data = lesson_images.read(lesson_images.find("fashion-mnist"))
     except lesson_images.DataError as error:
-        raise NoData(f"{error} Or name a folder of images.") from error
+        raise NoFashion(f"{error} Or name a folder of images.") from error
     return data.x_train[:count], data.y_train[:count]
 
 
-def make_jpegs(folder: Path, count: int, seed: int) -> None:
-    """Photographs of clothes, so to say: Fashion-MNIST enlarged, with colours and texture, about 105 KB each.
+def stripes(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Images (count, 28, 28) and labels (count,) of ten classes: stripes in ten directions, anywhere."""
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, len(CLOTHES), count).astype(np.uint8)
+    angle = (labels * np.pi / len(CLOTHES))[:, np.newaxis, np.newaxis]
+    down, right = np.mgrid[:28, :28]
+    start = random.uniform(0, 2 * np.pi, (count, 1, 1))
+    wave = np.sin(0.8 * (down * np.cos(angle) + right * np.sin(angle)) + start)
+    return (127.5 + 127.5 * wave).astype(np.uint8), labels
+
+
+def make_jpegs(folder: Path, small: np.ndarray, labels: np.ndarray, seed: int) -> None:
+    """Photographs of clothes, so to say: images (n, 28, 28) enlarged, with colours and texture, about 105 KB each.
 
     The same call again finds them made. Others that this made before are taken away; nothing else is.
 
     Raises:
-        NoData: there is no Fashion-MNIST, or ``folder`` holds something else.
+        NoData: ``folder`` holds something else.
     """
-    mark = {"images": count, "seed": seed, "size": [WIDTH, HEIGHT]}
+    mark = {"images": len(small), "seed": seed, "size": [WIDTH, HEIGHT], "check": zlib.crc32(small[:100])}
     if (folder / MARK).is_file() and json.loads((folder / MARK).read_text()) == mark:
         return
     if folder.exists() and any(folder.iterdir()) and not (folder / MARK).is_file():
         raise NoData(f"{folder} holds files that were not made here: name another folder for the images.")
-    small, labels = fashion_mnist(count)
     shutil.rmtree(folder, ignore_errors=True)
     for name in CLOTHES:
         (folder / name).mkdir(parents=True)
@@ -255,15 +280,3 @@ def drop_from_cache(files: Sequence[str]) -> None:
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(descriptor)
-
-
-def read_plainly(found: Images, how: How, indices: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """A batch without TensorFlow: images (batch, size, size, 3) of bytes, labels (batch,)."""
-    return np.stack([*_opened(found, how, indices)]), np.array([found.labels[index] for index in indices], np.int64)
-
-
-def _opened(found: Images, how: How, indices: Sequence[int]) -> Iterator[np.ndarray]:
-    for index in indices:
-        with Image.open(found.files[index]) as image:
-            square = image.convert("RGB").resize((how.size, how.size), Image.Resampling.BILINEAR)
-            yield np.asarray(square)

@@ -1,4 +1,4 @@
-"""ResNet50 in Keras as its documentation shows it: keras.applications, compile, fit."""
+"""ResNet50 in Keras as its documentation shows it: keras.applications (which is v1, a tenth less to compute), fit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def main() -> None:
     shape = (asked.image_size, asked.image_size, 3)
     model = keras.applications.ResNet50(weights=None, input_shape=shape, classes=1000, classifier_activation=None)
     model.compile(
-        optimizer=keras.optimizers.SGD(0.01, momentum=0.9),
+        optimizer=keras.optimizers.SGD(0.01, momentum=0.9, weight_decay=5e-4),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     )
     images = np.random.default_rng(0).uniform(-1, 1, (asked.batch_size, *shape)).astype("float32")
