@@ -12,7 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tests.notebooks.jobs import LONG, TEMPLATES, Run, changed, finished_run, in_a_job, own_folder
 
 LESSON = "pytorch/resnet50"
-FEW = {"image_size": 64, "batch_size": 16, "images": 200, "epochs": 4, "iterations": 3, "seconds": 0, "warm_up": 1}
+FEW = {"image_size": 48, "batch_size": 16, "images": 200, "epochs": 4, "iterations": 1, "seconds": 0, "warm_up": 1}
 LEAST = {**FEW, "images": 40, "epochs": 2, "inputs": ["synthetic"], "precisions": ["float32"], "image_size": 32}
 
 
@@ -64,16 +64,9 @@ def test_processes_that_do_not_average_their_gradients_are_found_out() -> None:
     shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({"precisions": ["fp16"]}, "precisions is ['fp16']; use some of float32, mixed, bfloat16, float16."),
-        ({"gpus": 3}, "16 images cannot be divided among 3: use a multiple of it."),
-    ],
-)
-def test_what_cannot_work_ends_early_with_one_sentence(values: dict[str, object], words: str) -> None:
+def test_what_cannot_work_ends_early_with_one_sentence() -> None:
     folder = own_folder("resnet50-torch-cannot")
-    run = in_a_job(LESSON, folder, {**LEAST, **values})
+    run = in_a_job(LESSON, folder, {**LEAST, "precisions": ["fp16"]})
     assert run.status != 0
-    assert words in run.log
+    assert "precisions is ['fp16']; use some of float32, mixed, bfloat16, float16." in run.log
     shutil.rmtree(folder)
