@@ -21,7 +21,7 @@ def result() -> Iterator[dict[str, Any]]:
     """What the worker found out."""
     folder = own_folder("fast-layers")
     script = f"module load shared shared/tensorflow && exec python {WORKER} {LESSONS} {folder}"
-    printed = sh("env", "-i", "PATH=/usr/bin:/bin", "bash", "-lc", script, user=PERSON, timeout_s=240)
+    printed = sh("env", "-i", "PATH=/usr/bin:/bin", "bash", "-lc", script, user=PERSON, timeout_s=600)
     line = next(line for line in printed.splitlines() if line.startswith("RESULT "))
     yield json.loads(line.removeprefix("RESULT "))
     sh("rm", "-r", str(folder))

@@ -34,7 +34,7 @@ WAYS = [(precision, kind) for precision in ("mixed", "float32") for kind in ("me
 @pytest.fixture(scope="module")
 def trained() -> Iterator[Run]:
     """One small run of the lesson, looked at by all tests."""
-    with finished_run(LESSON, "resnet50-template", FEW) as run:
+    with finished_run(LESSON, "resnet50-template", FEW, minutes=20) as run:
         yield run
 
 

@@ -19,7 +19,8 @@ LEAST = {**FEW, "images": 40, "epochs": 2, "inputs": ["synthetic"], "precisions"
 @pytest.fixture(scope="module")
 def trained() -> Iterator[Run]:
     """One small run of the lesson on two processes, looked at by all tests; the long form compiles the network."""
-    with finished_run(LESSON, "resnet50-torch-template", {**FEW, "gpus": 2, "compile_network": LONG}) as run:
+    values = {**FEW, "gpus": 2, "compile_network": LONG}
+    with finished_run(LESSON, "resnet50-torch-template", values, minutes=20) as run:
         yield run
 
 
