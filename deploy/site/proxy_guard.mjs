@@ -18,7 +18,7 @@ const CHECKED_EVERY_MS = 5_000;
 const CONNECTIONS_MAX = 30_000; // each may need two of the 65,536 files of dsportal-proxy.service
 const HUB_BODY_MAX = 2 ** 20;
 const BIG_BODY = 2 ** 14;
-const BIG_PER_ADDRESS = 8; // requests of the hub with more than BIG_BODY, at a time
+const BIG_PER_ADDRESS = 8; // requests of the hub with more than BIG_BODY, of one browser, at a time
 const FORWARDED = /^(forwarded|x-forwarded-.*|x-real-ip|x-scheme|x-client-ip|true-client-ip)$/;
 const GAINSAYING = /^(forwarded|x-scheme)$/; // which JupyterHub believes before X-Forwarded-Proto
 const OVER_ITS_PLACE = [
@@ -162,7 +162,7 @@ function isTaken(req, res) {
     return false;
   }
   if (length <= BIG_BODY && req.headers["transfer-encoding"] === undefined) return true;
-  const client = clientOf(plain(req.socket.remoteAddress));
+  const client = browserOf(req);
   const done = once(() => big.take(client));
   req.once("close", done);
   res.once("close", done);

@@ -13,12 +13,13 @@ from http.server import ThreadingHTTPServer
 import pytest
 
 from tests.unit.test_proxy import Portal, portal
-from tests.unit.test_proxy_guard import OVER_ITS_PLACE, Told, is_open, routed
+from tests.unit.test_proxy_guard import OVER_ITS_PLACE, Told, ask, is_open, routed
 
 __all__ = ["portal"]
 MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455 §1.3
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="
 CLOSED_WITHIN_S = 10
+BIG_PER_ADDRESS = 8
 
 
 class Upgrading(Told):
@@ -96,3 +97,24 @@ def _still_open(browser: socket.socket) -> bool:
         except BlockingIOError:
             return True
     return False
+
+
+async def test_behind_a_front_door_each_browser_has_its_own_share_of_big_requests(
+    portal: Portal, upstream: str
+) -> None:
+    await routed(portal, upstream, trusted_proxies=["127.0.0.1"])
+    begun = b"POST /hub/login HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\nContent-Length: 20000\r\n\r\n"
+    held = [socket.create_connection(("127.0.0.1", portal.ports["port"])) for _ in range(BIG_PER_ADDRESS)]
+    for one in held:
+        one.sendall(begun)
+
+    async def answer_to(browser: str) -> int:
+        url = f"{portal.url}/hub/login"
+        return (await ask("POST", url, content=b"x" * 20_000, headers={"X-Forwarded-For": browser})).status_code
+
+    async with asyncio.timeout(20):
+        while await answer_to("192.0.2.1") != 429:  # noqa: ASYNC110  the proxy hears of them soon
+            await asyncio.sleep(0.1)
+    assert await answer_to("192.0.2.2") == 200
+    for one in held:
+        one.close()
