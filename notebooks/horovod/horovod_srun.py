@@ -14,7 +14,7 @@ and in the job script ``srun --kill-on-bad-exit=1 python train.py``. Needs Horov
 Slurm are those of srun(1), version 22.05.
 
 Ranks find and trust each other by the network alone, as with every launcher of Horovod: train on a network that only
-the cluster reaches.
+the cluster reaches, and on nodes that you do not share with people whom you do not trust.
 """
 
 from __future__ import annotations

@@ -31,6 +31,10 @@ UPGRADE = "`portal database upgrade --site FILE` copies its tables there, and up
 NEWER = "It is newer than this portal. Start the newer portal again, or bring a copy back: `portal database restore`."
 MAY_CREATE = "The account of portal.database_url must own the database, or may make tables in it: see {how_to}."
 HOW_TO = "docs/howto/databases.md"
+BINARY = (
+    "As MariaDB's administrator, with the database's name: ALTER DATABASE portal CHARACTER SET utf8mb4 COLLATE "
+    "utf8mb4_bin; one that a portal has used already is made anew."
+)
 
 
 class DatabaseServerFault(PortalError):
@@ -117,6 +121,7 @@ def check(site: Site) -> None:
         DatabaseServerFault: it cannot be used.
     """
     with opened(site) as engine, engine.connect() as db:
+        _check_names(site, db)
         if is_new(db):
             _check_may_create(site, db)
             return
@@ -150,6 +155,19 @@ def revision_of(db: Connection, table: str = "alembic_version") -> str:
     if not inspect(db).has_table(table):
         return ""
     return str(db.execute(select(column("version_num")).select_from(named(table))).scalar() or "")
+
+
+def _check_names(site: Site, db: Connection) -> None:
+    """Names that differ in capitals are two people for UNIX: MariaDB compares as the database says."""
+    from sqlalchemy import text
+
+    if kind_of(site) != "mariadb":
+        return
+    column = "WHERE table_schema = DATABASE() AND table_name = 'users' AND column_name = 'name'"
+    kept = f"SELECT collation_name FROM information_schema.columns {column}"  # noqa: S608  our own words
+    collation = db.execute(text(kept)).scalar() or db.execute(text("SELECT @@collation_database")).scalar()
+    if not str(collation).endswith("_bin"):
+        raise DatabaseServerFault(site, f"takes names in capitals and in small letters for one ({collation})", BINARY)
 
 
 def _check_may_create(site: Site, db: Connection) -> None:

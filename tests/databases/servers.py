@@ -150,8 +150,13 @@ class MariaDb(DatabaseServer):
         self.add_database("portal")
 
     def add_database(self, name: str, owned: bool = True) -> None:
-        """As documented: all rights in one database."""
-        self._sql(f"CREATE DATABASE {name}; GRANT {'ALL' if owned else 'SELECT'} ON {name}.* TO portal@'%'")
+        """As documented: all rights in one database, whose names are not the same in capitals."""
+        self._sql(f"CREATE DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
+        self._sql(f"GRANT {'ALL' if owned else 'SELECT'} ON {name}.* TO portal@'%'")
+
+    def compare_without_capitals(self, name: str) -> None:
+        """As MariaDB makes a database by itself."""
+        self._sql(f"ALTER DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
 
     def _sql(self, statement: str) -> str:
         return sh("mariadb", "--no-defaults", f"--socket={self.folder}/socket", "-e", statement)

@@ -15,7 +15,7 @@ from portal.databases import copies, schema, server
 from portal.databases.server import DatabaseServerFault
 from portal.errors import PortalError
 from portal.site import Site
-from tests.databases.servers import PASSWORD, DatabaseServer
+from tests.databases.servers import PASSWORD, DatabaseServer, MariaDb
 from tests.faults.hubs import FaultHub
 from tests.hub.conftest import self_signed
 from tests.inside import VENV_BIN, eventually, sh
@@ -79,6 +79,30 @@ def test_a_database_in_order_is_taken_and_one_of_an_earlier_version_is_refused(s
     with pytest.raises(DatabaseServerFault, match=f"has the schema {TWO_BEFORE} of another version") as fault:
         server.check(site)
     assert "`portal database upgrade --site FILE` copies its tables there" in fault.value.message
+
+
+def test_names_that_differ_in_capitals_are_two_people(site: Site) -> None:
+    session = orm.new_session_factory(url_of(site), **options(site))()
+    session.add_all(orm.User(name=name) for name in ("ASmith", "asmith"))
+    session.commit()
+
+    assert [orm.User.find(session, name).name for name in ("ASmith", "asmith")] == ["ASmith", "asmith"]
+    session.close()
+    session.get_bind().dispose()
+
+
+@pytest.mark.parametrize("server", [MariaDb], indirect=True)
+def test_a_database_in_which_they_are_one_is_refused(server: MariaDb, tmp_path: Path) -> None:
+    name = f"capitals{next(names)}"
+    server.add_database(name)
+    ours = server.site(tmp_path, name)
+    check(ours)
+
+    server.compare_without_capitals(name)
+
+    with pytest.raises(DatabaseServerFault, match="takes names in capitals and in small letters for one") as fault:
+        check(ours)
+    assert "COLLATE utf8mb4_bin" in fault.value.message
 
 
 def test_an_upgrade_keeps_everything_and_the_tables_of_before(site: Site, tmp_path: Path) -> None:
