@@ -1,7 +1,7 @@
 """``~/templates``: the catalogue in a person's home, for reading and trying; always as it is now.
 
 Its files are not writable; whoever wants to keep something makes a copy. What a person changed all the same, and what
-was changed when these were copies to work in (up to 0.2), goes to ``~/templates-kept`` as a copy with a stamp before
+was changed when these were copies to work in (up to 0.1), goes to ``~/templates-kept`` as a copy with a stamp before
 the catalogue takes its place. It runs as the person at the start of a session; whatever they put in the way stays.
 """
 

@@ -45,7 +45,7 @@ def shown(home: Path) -> str:
 
 
 def as_before(home: Path, ours: Path) -> None:
-    """A home as up to 0.2: copies to work in."""
+    """A home as up to 0.1: copies to work in."""
     prepare_home(home, [ours], [])
     for path in (home / "templates").rglob("*"):
         if path.is_file():
