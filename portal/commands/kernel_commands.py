@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from portal.site import load
 
@@ -40,10 +39,10 @@ def _list(arguments: argparse.Namespace) -> int:
 def _test(arguments: argparse.Namespace) -> int:
     """A node has no settings file, and needs none: the kernelspecs of a session are in its JUPYTER_PATH."""
     from portal.gpus import comparison, job
+    from portal.notebooks import run
 
     if arguments.partition:
         site = load(arguments.site or arguments.default_site)
         return job.main(site, arguments.partition, arguments.gpus, arguments.names)
-    has_site = arguments.site or (not arguments.folder and Path(arguments.default_site).exists())
-    folder = load(arguments.site or arguments.default_site).kernels.folder if has_site else ""
-    return comparison.main(arguments.folder or folder, arguments.names)
+    folder = arguments.folder or run.kernels_folder(arguments.site, arguments.default_site)
+    return comparison.main(folder, arguments.names)

@@ -20,10 +20,15 @@ def _folder(folder: Path) -> Check:
         repair = "Make it, mount it, or take it out of notebooks.folders: sessions show what is there."
         return Check(what, "failed", f"there is no folder {folder} on this host", repair)
     mode = folder.stat().st_mode
-    if mode & stat.S_IWOTH:
-        found = f"everybody can write into {folder}, and so decide what others run"
+    places = (folder, *folder.glob("*"), *folder.glob("*/*"))
+    if open_one := next((place for place in places if not place.is_symlink() and _all_write(place)), None):
+        found = f"everybody can write into {open_one}, and so decide what others run"
         return Check(what, "failed", found, f"chmod -R o-w {folder}")
     if not mode & stat.S_IROTH or not mode & stat.S_IXOTH:
         found = f"not everybody can read {folder} (mode {stat.S_IMODE(mode):04o}): those sessions do not show it"
         return Check(what, "warning", found, f"chmod -R o+rX {folder}, unless it is meant for its group alone")
     return Check(what, "ok", f"{folder} ({len(list(folder.glob('*/*.ipynb')))} notebooks)")
+
+
+def _all_write(place: Path) -> bool:
+    return bool(place.stat().st_mode & stat.S_IWOTH)

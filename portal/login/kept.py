@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 
 LINES_MAX = 1000  # what is added later wins; then the file is written anew
 
@@ -22,17 +22,18 @@ class Kept:
         self._file = file
         self._words: dict[str, str] | None = None
         self._lines = LINES_MAX
-        self._one_at_a_time = Lock()
+        self._one_at_a_time = RLock()
 
     def words(self) -> Mapping[str, str]:
         """What is kept; ``""`` is nothing."""
-        if self._words is None:
-            try:
-                lines = self._file.read_text().splitlines()
-            except (OSError, ValueError):  # a new hub, or a file that is no help
-                lines = []
-            self._words = {str(name): str(words) for line in lines for name, words in _added(line).items()}
-        return self._words
+        with self._one_at_a_time:
+            if self._words is None:
+                try:
+                    lines = self._file.read_text().splitlines()
+                except (OSError, ValueError):  # a new hub, or a file that is no help
+                    lines = []
+                self._words = {str(name): str(words) for line in lines for name, words in _added(line).items()}
+            return self._words
 
     def keep(self, words: Mapping[str, str]) -> None:
         """From now on these words are kept of these people. It may be called in any thread."""

@@ -21,6 +21,17 @@ def test_a_folder_is_for_all_to_read_and_not_for_all_to_write(mode: int, result:
     assert bool(check.repair) is (result != "ok")
 
 
+@pytest.mark.parametrize("inner", ["first", "first/steps.ipynb"])
+def test_what_lies_in_it_is_not_for_all_to_write_either(inner: str, tmp_path: Path) -> None:
+    folder = write(tmp_path / "own/first/steps.ipynb", lesson("1")).parents[1]
+    folder.chmod(0o755)
+    (folder / inner).chmod(0o777)
+
+    (check,) = folders(parse({"notebooks": {"folders": [str(folder)]}}))
+
+    assert (check.result, f"everybody can write into {folder / inner}," in check.found) == ("failed", True)
+
+
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     (check,) = folders(parse({"notebooks": {"folders": [str(tmp_path / "none")]}}))
     assert check.result == "failed"

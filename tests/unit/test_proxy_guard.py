@@ -60,14 +60,23 @@ class Told(BaseHTTPRequestHandler):
         """Nothing."""
 
 
+@contextlib.contextmanager
+def answering(handler: type[Told]) -> Iterator[str]:
+    """A server that answers so, and its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 @pytest.fixture
 def upstream() -> Iterator[str]:
     """A hub and a session."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Told)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with answering(Told) as url:
+        yield url
 
 
 async def routed(portal: Portal, upstream: str, **settings: Any) -> None:

@@ -6,14 +6,12 @@ import asyncio
 import base64
 import hashlib
 import socket
-import threading
 from collections.abc import Iterator
-from http.server import ThreadingHTTPServer
 
 import pytest
 
 from tests.unit.test_proxy import Portal, portal
-from tests.unit.test_proxy_guard import OVER_ITS_PLACE, Told, ask, is_open, routed
+from tests.unit.test_proxy_guard import OVER_ITS_PLACE, Told, answering, ask, is_open, routed
 
 __all__ = ["portal"]
 MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455 §1.3
@@ -43,11 +41,8 @@ class Upgrading(Told):
 @pytest.fixture
 def upstream() -> Iterator[str]:
     """A hub and a session."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Upgrading)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with answering(Upgrading) as url:
+        yield url
 
 
 def asked(portal: Portal, path: str, host: str = "localhost") -> socket.socket:

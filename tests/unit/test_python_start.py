@@ -90,6 +90,7 @@ def test_a_python_that_looks_there_by_itself_finds_nothing_beside_the_notebook(
         folder.mkdir()
         (folder / "sitecustomize.py").write_text(f"print({folder.name!r})")
         (folder / "some_kernel.py").write_text(f"print({folder.name!r})")
+        folder.chmod(0o777)
     env = prepared({"PYTHONPATH": f"{path}{packages}"}, tmp_path, debugger=False)
 
     done = subprocess.run(
@@ -99,9 +100,13 @@ def test_a_python_that_looks_there_by_itself_finds_nothing_beside_the_notebook(
     assert done.stdout.split() == ["packages", "packages"], "its own, and the kernel"
 
 
-def test_a_folder_that_somebody_names_is_looked_into_also_where_the_notebook_lies_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("mode", "path"), [(0o777, "{here}"), (0o755, ""), (0o755, ":")])
+def test_a_kernel_without_ipython_imports_from_a_folder_that_is_named_or_its_persons_own(
+    tmp_path: Path, mode: int, path: str
+) -> None:
     (tmp_path / "some_kernel.py").write_text("print('here')")
-    env = prepared({"PYTHONPATH": str(tmp_path)}, tmp_path, debugger=False)
+    tmp_path.chmod(mode)
+    env = prepared({"PYTHONPATH": path.format(here=tmp_path)}, tmp_path, debugger=False)
     command = [sys.executable, "-c", "import some_kernel"]
 
     assert subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True).stdout.strip() == "here"

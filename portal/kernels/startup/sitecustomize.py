@@ -7,7 +7,7 @@ the environment's own follows. Two modules of ipykernel (4 to 7) are changed whe
   where those are files; a kernel whose channels are TCP stays as it is.
 - ``debugger`` listens for whoever comes first on the node. Here it does not start, unless the site wants it.
 
-And nothing is imported out of the notebook's folder, where others may have left files, before the kernel has begun:
+And nothing is imported out of a notebook's folder where others may have left files, before the kernel has begun:
 IPython looks there when its own parts are imported; a kernel without IPython does not.
 
 The kernel's own Python runs it, so it is written in what Python 3.6 knows. What goes wrong is told, and the kernel
@@ -35,11 +35,24 @@ class Nothing:
 
 
 def _folders_beside() -> Any:
-    """The notebook's folder, and those that PYTHONPATH names from there (an empty part is the folder itself)."""
+    """The notebook's folder, and those that PYTHONPATH names from there (an empty part is the folder itself).
+
+    Those that the person alone can change are looked into as ever.
+    """
     parts = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     from_there = {os.path.abspath(part) for part in parts if not os.path.isabs(part)}  # noqa: PTH100, PTH117  as light
     named = set(parts) | (set(sys.path) - from_there)
-    return ({os.path.abspath("")} | from_there) - named  # noqa: PTH100  as above
+    beside = {os.path.abspath("")} | from_there  # noqa: PTH100  as above
+    return {folder for folder in beside - named if not _is_own(folder)}
+
+
+def _is_own(folder: str) -> bool:
+    """As :mod:`portal.homes.own_folder`, which the kernel's Python does not have."""
+    try:
+        found = os.stat(folder)  # noqa: PTH116  as above
+    except OSError:
+        return False
+    return found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
 class Changer:
