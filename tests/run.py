@@ -39,6 +39,7 @@ BIN = VENV / "bin"
 DEMO = CHECKOUT / "deploy" / "demo" / "demo"
 STATE = Path(os.environ.get("DSPORTAL_DEMO") or CHECKOUT / ".demo").resolve()
 TEST_STATE = STATE.with_name(f"{STATE.name}-{OWN or 'test'}")  # a demo that somebody uses meanwhile is left alone
+SECOND_STATE = TEST_STATE.with_name(f"{TEST_STATE.name}-2")  # of rings beside others that would be in their way
 ARTEFACTS = Path(os.environ.get("DSPORTAL_ARTEFACTS") or CHECKOUT / ".test-artefacts" / OWN)
 
 
@@ -60,6 +61,8 @@ class Ring:
         usual: whether `make test` runs it; the others run when they are named.
         parts: the names of parts that run at the same time; a last pytest run, "whole", looks at what they ran.
         beside: the names of rings during which this one runs, where all of them run; else it runs in its turn.
+        disturbs: whether it stops daemons, takes nodes away or writes root's files, so that beside other rings it runs
+            in a second cluster.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Ring:
     parts: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
+    disturbs: bool = False
 
 
 RINGS = (
@@ -80,19 +84,25 @@ RINGS = (
         beside=("unit", "simulation"),
     ),
     Ring("simulation", False, "hours of many sessions on FakeSlurm, with faults of all kinds; it prints its seed"),
-    Ring("contract", True, "the cluster on real Slurm", beside=("directory", "session")),
+    Ring("contract", True, "the cluster on real Slurm", beside=("directory", "session"), disturbs=True),
     Ring("directory", True, "logins on real slapd"),
     Ring("session", True, "kernels out of real modules, TensorBoard, JupyterLab in Chromium"),
     Ring("hub", True, "a real hub: sessions from the click to the end"),
     Ring("security", True, "what hostile people try, in Chromium and as neighbours on a node"),
-    Ring("faults", True, "daemons, nodes, hub, proxy, database and homes that fail; what was seen is a table"),
+    Ring(
+        "faults",
+        True,
+        "daemons, nodes, hub, proxy, database and homes that fail; what was seen is a table",
+        beside=("hub", "security"),
+        disturbs=True,
+    ),
     Ring("browser", True, "the whole story in Chromium"),
     Ring("notebooks", True, "templates on their own kernels in Slurm sessions", parts=("1", "2")),
     Ring(
         "demo",
         False,
         "the demo itself, and one full story rootless as an ordinary user",
-        beside=("hub", "faults", "browser"),
+        beside=("security", "browser"),
     ),
     Ring(
         "directories",
@@ -207,16 +217,25 @@ class Beside:
 
     def __init__(self, name: str, argv: Sequence[str], **variables: str) -> None:
         self.log = ARTEFACTS / f"{name}.log"
+        self._is_shown = False
+        self._argv = list(argv)
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 argv, cwd=CHECKOUT, env={**environment(), **variables}, stdout=log, stderr=subprocess.STDOUT
             )
 
     def finish(self) -> int:
-        """Wait for its end and show what it printed; answers its exit status."""
+        """Wait for its end and show what it printed, once; answers its exit status."""
         status = self._process.wait()
-        print(self.log.read_text(errors="replace"), flush=True)
+        if not self._is_shown:
+            print(self.log.read_text(errors="replace"), flush=True)
+        self._is_shown = True
         return status
+
+    def must_succeed(self) -> None:
+        """Wait for its end, and raise ``CalledProcessError`` when it failed."""
+        if status := self.finish():
+            raise subprocess.CalledProcessError(status, self._argv)
 
     def end(self) -> None:
         """End it, where nobody waits for it; as Ctrl-C does, so that pytest takes down what its tests set up."""
@@ -230,22 +249,53 @@ class Beside:
             self._process.wait()
 
 
-def demo(*arguments: str, check: bool = True) -> int:
+def demo(*arguments: str, check: bool = True, state: Path = TEST_STATE) -> int:
     """The private cluster of the tests: a state folder of its own, with the demo's packages and environments."""
-    return subprocess.run([str(DEMO), *arguments], env=environment(), cwd=CHECKOUT, check=check).returncode
+    command = [str(DEMO), "--state", str(state), *arguments]
+    return subprocess.run(command, env=environment(), cwd=CHECKOUT, check=check).returncode
 
 
 def fresh_cluster(rings: Sequence[Ring] = ()) -> None:
     """Start the cluster with nobody's earlier choices, files or jobs in it, and with what these rings need."""
-    if TEST_STATE.is_dir():
-        demo("down", check=False)
-        demo("clean", "--live", check=False)
-    TEST_STATE.mkdir(mode=0o700, exist_ok=True)
-    if not (TEST_STATE / "cm").exists():
-        (TEST_STATE / "cm").symlink_to(CM)
+    demo(*prepared_start(TEST_STATE, rings))
+
+
+def second_cluster(rings: Sequence[Ring]) -> Beside | None:
+    """Begin to start the cluster of the rings that would be in the way of those beside them, where there are such."""
+    if not any(ring.disturbs and runs_beside(ring, rings) for ring in rings):
+        return None
+    return Beside("cluster-2", [str(DEMO), "--state", str(SECOND_STATE), *prepared_start(SECOND_STATE)])
+
+
+def prepared_start(state: Path, rings: Sequence[Ring] = ()) -> list[str]:
+    """Make the folder of a cluster ready; the verb of the demo that starts it, and its options."""
+    if state.is_dir():
+        demo("down", check=False, state=state)
+        demo("clean", "--live", check=False, state=state)
+    state.mkdir(mode=0o700, exist_ok=True)
+    share_packages(state)
+    if not (state / "cm").exists():
+        (state / "cm").symlink_to(CM)
     groups = dict.fromkeys(["browser", *(group for ring in rings for group in ring.packages)])
     wanted = [word for group in groups for word in ("--with", group)]
-    demo("up", *RELEASE, *wanted, "--port", str(free_port()), "--domain", "localhost:8000")
+    return ["up", *RELEASE, *wanted, "--port", str(free_port()), "--domain", "localhost:8000"]
+
+
+def share_packages(state: Path) -> None:
+    """Take the packages that the other cluster has unpacked, as links: nobody writes there.
+
+    An ordinary user's are files of many accounts, which only root may link; they are unpacked once more.
+    """
+    root, part = state / "root", state / "root.part"
+    unpacked = next((other / "root" for other in (TEST_STATE, SECOND_STATE) if other != state), root)
+    shutil.rmtree(part, ignore_errors=True)
+    if root.exists() or not unpacked.is_dir():
+        return
+    copied = subprocess.run(["cp", "-al", str(unpacked), str(part)], stderr=subprocess.DEVNULL, check=False)
+    if copied.returncode:
+        shutil.rmtree(part, ignore_errors=True)
+    else:
+        part.rename(root)
 
 
 def free_port() -> int:
@@ -292,9 +342,9 @@ def run_here(ring: Ring, options: Sequence[str], part: str = "") -> Count:
 class PytestBeside(Beside):
     """A ring, or a part of one, that runs beside others."""
 
-    def __init__(self, ring: Ring, options: Sequence[str], part: str = "") -> None:
+    def __init__(self, ring: Ring, options: Sequence[str], part: str = "", state: Path = TEST_STATE) -> None:
         self.name, self.options, self.started = name_of(ring, part), options, time.monotonic()
-        super().__init__(self.name, pytest_command(ring, options, part), DSPORTAL_PART=part)
+        super().__init__(self.name, pytest_command(ring, options, part, state), DSPORTAL_PART=part)
 
     def result(self) -> Count:
         """Wait for its end, show what it printed, and count."""
@@ -307,12 +357,12 @@ def name_of(ring: Ring, part: str) -> str:
     return f"{ring.name}-{part}" if part else ring.name
 
 
-def pytest_command(ring: Ring, options: Sequence[str], part: str = "") -> list[str]:
+def pytest_command(ring: Ring, options: Sequence[str], part: str = "", state: Path = TEST_STATE) -> list[str]:
     """The command of a ring, or of a part of it; what an earlier run said is taken away."""
     report = report_of(name_of(ring, part))
     report.unlink(missing_ok=True)
     argv = [str(BIN / "python"), "-m", "pytest", f"tests/{ring.name}", f"--junitxml={report}", *options]
-    return [*([str(DEMO), "exec", "--"] if ring.inside else ON_SYSTEM), *argv]
+    return [*([str(DEMO), "--state", str(state), "exec", "--"] if ring.inside else ON_SYSTEM), *argv]
 
 
 def judged(name: str, status: int, options: Sequence[str]) -> Count:
@@ -344,7 +394,8 @@ def environment() -> dict[str, str]:
 
 def packages() -> Path:
     """Where packages are that were downloaded before: for the demo, or else for these tests."""
-    folder = next((s / "debs" for s in (STATE, TEST_STATE) if any(s.glob("debs/*.deb"))), TEST_STATE / "debs")
+    states = (STATE, TEST_STATE, SECOND_STATE)
+    folder = next((s / "debs" for s in states if any(s.glob("debs/*.deb"))), TEST_STATE / "debs")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -393,10 +444,14 @@ def run_all(
     if with_lint:
         results["lint"] = (lint(), time.monotonic() - started)
     is_up = False
+    second = second_cluster(rings)
     try:
         for ring in [ring for ring in rings if not runs_beside(ring, rings)]:
             started = time.monotonic()
             if ring.inside and not is_up:
+                if second:
+                    title("the second cluster, of rings that would be in the way of those beside them")
+                    second.must_succeed()
                 title("the private cluster")
                 fresh_cluster([one for one in rings if one.inside])
                 is_up = True
@@ -404,7 +459,7 @@ def run_all(
                 demo("down", check=False)
                 is_up = False
             for other in [one for one in rings if runs_beside(one, rings) and one.beside[0] == ring.name]:
-                running[other] = PytestBeside(other, options)
+                running[other] = begin_beside(other, options, second)
             results[ring.name] = (run_with(horovod, ring, options), time.monotonic() - started)
             for other in [one for one in running if one.beside[-1] == ring.name]:
                 run = running.pop(other)
@@ -414,7 +469,18 @@ def run_all(
             left.end()
         if is_up:
             demo("down", check=False)
+        if second:
+            second.end()
+            demo("down", check=False, state=SECOND_STATE)
     return results
+
+
+def begin_beside(ring: Ring, options: Sequence[str], second: Beside | None) -> PytestBeside:
+    """Begin a ring beside others: in the second cluster, which is waited for, where it would be in their way."""
+    if not (second and ring.disturbs):
+        return PytestBeside(ring, options)
+    second.must_succeed()
+    return PytestBeside(ring, options, state=SECOND_STATE)
 
 
 def runs_beside(ring: Ring, rings: Sequence[Ring]) -> bool:

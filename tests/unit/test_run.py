@@ -167,7 +167,7 @@ def test_a_ring_that_ran_beside_others_is_counted_when_they_are_done(
     monkeypatch.setattr(run, "CHECKOUT", tmp_path)
     monkeypatch.setattr(run, "RINGS", rings)
     monkeypatch.setattr(run, "environment", lambda: {"PATH": "/usr/bin:/bin"})
-    monkeypatch.setattr(run, "pytest_command", lambda ring, options, part="": ["sh", "-c", script, ring.name])
+    monkeypatch.setattr(run, "pytest_command", lambda ring, *_: ["sh", "-c", script, ring.name])
 
     results = run.run_all(rings, [], with_lint=False)
 
@@ -188,6 +188,67 @@ def test_the_cluster_has_the_packages_of_the_rings_that_run_in_it(
     named = [after for word, after in pairwise(asked) if word == "--with"]
     assert named == ["browser", "web-servers"]
     assert {group for ring in run.RINGS for group in ring.packages} <= set(debs.GROUPS)
+
+
+def test_a_ring_that_would_be_in_the_way_of_those_beside_it_has_a_cluster_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    happened: list[str] = []
+    monkeypatch.setattr(run, "TEST_STATE", tmp_path / "state")
+    monkeypatch.setattr(run, "SECOND_STATE", tmp_path / "second")
+    monkeypatch.setattr(run, "demo", lambda verb, *_, check=True, state=tmp_path / "state": happened.append(verb))
+    monkeypatch.setattr(run, "run_ring", lambda ring, options: run.Count(passed=1))
+
+    class Beside:
+        def __init__(self, name: str, argv: list[str]) -> None:
+            happened.append(f"{name}: {argv[2]} {argv[3]}")
+
+        def must_succeed(self) -> None:
+            happened.append("it is waited for")
+
+        def end(self) -> None:
+            happened.append("it is over")
+
+    class PytestBeside(Beside):
+        started = 0.0
+
+        def __init__(self, ring: run.Ring, options: list[str], state: Path = tmp_path / "state") -> None:
+            happened.append(f"{ring.name} in {state.name}")
+
+        def result(self) -> run.Count:
+            return run.Count(passed=1)
+
+    monkeypatch.setattr(run, "Beside", Beside)
+    monkeypatch.setattr(run, "PytestBeside", PytestBeside)
+    still = run.Ring("still", True, "", beside=("pages",))
+    rough = run.Ring("rough", True, "", beside=("pages",), disturbs=True)
+    run.run_all([run.Ring("pages", True, ""), still, rough], [], with_lint=False)
+
+    waited = "it is waited for"
+    begun, *between, last = happened
+    assert begun == f"cluster-2: {tmp_path / 'second'} up"
+    assert between == [waited, "up", "still in state", waited, "rough in second", "down", "it is over"]
+    assert last == "down"
+    happened.clear()
+    run.run_all([rough], [], with_lint=False)
+    assert "cluster-2" not in "".join(happened), "alone it is in nobody's way"
+
+
+def test_two_clusters_share_what_one_has_unpacked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    first, second = tmp_path / "state", tmp_path / "second"
+    monkeypatch.setattr(run, "TEST_STATE", first)
+    monkeypatch.setattr(run, "SECOND_STATE", second)
+    program = first / "root" / "cluster" / "usr" / "sbin" / "slurmd"
+    program.parent.mkdir(parents=True)
+    program.write_text("a program")
+    (second / "root.part" / "half").mkdir(parents=True)
+
+    run.share_packages(second)
+
+    assert (second / "root" / "cluster" / "usr" / "sbin" / "slurmd").samefile(program)
+    assert [entry.name for entry in second.iterdir()] == ["root"]
+    run.share_packages(first)
+    assert program.read_text() == "a program"
 
 
 def test_a_ring_with_a_lock_of_its_own_gets_its_programs_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
