@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,11 +55,11 @@ async def as_portal(
 def settings(text: str) -> Iterator[Site]:
     """Meanwhile root's settings file, which the launcher reads, is another one."""
     before = SITE_FILE.read_text()
-    SITE_FILE.write_text(text)
+    _replace(SITE_FILE, text)
     try:
         yield load(str(SITE_FILE))
     finally:
-        SITE_FILE.write_text(before)
+        _replace(SITE_FILE, before)
 
 
 @contextmanager
@@ -71,7 +72,15 @@ def accounts(*lines: str) -> Iterator[None]:
         yield
     finally:
         left = [line for line in passwd.read_text().splitlines() if line not in lines]
-        passwd.write_text("".join(f"{line}\n" for line in left))
+        _replace(passwd, "".join(f"{line}\n" for line in left))
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write a file that others read all the time: nobody sees half of it."""
+    new = file.with_name(f".{file.name}.new")
+    new.write_text(text)
+    shutil.copymode(file, new)
+    new.replace(file)
 
 
 def jobs_of(user: str) -> list[str]:

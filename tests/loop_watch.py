@@ -232,7 +232,8 @@ def read(file: Path) -> list[dict[str, Any]]:
 
 def waits(note: dict[str, Any]) -> bool:
     """True for what waits for the outside, and not for the processor of a busy machine."""
-    if note.get("asleep_s", 0) > SLOW_S:
+    limit_s = LONG_S if any(place.endswith(" _execute_child") for place in note["stack"][-1:]) else SLOW_S
+    if note.get("asleep_s", 0) > limit_s:  # a parent sleeps until its child is given the processor and executes
         return True
     if note["kind"] in ("slow", "database"):
         return bool(note["took_s"] - note.get("cpu_s", 0) > LONG_S)

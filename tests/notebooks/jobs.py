@@ -157,7 +157,9 @@ def program(folder: Path, name: str, text: str) -> str:
 
 
 def changed(template: str, folder: Path, old: str, new: str) -> Path:
-    """A copy of a template in ``folder`` with one line of it changed."""
+    """A copy of a template in ``folder`` with one line of it changed, and of the modules beside it."""
+    for module in (TEMPLATES / f"{template}.ipynb").parent.glob("*.py"):
+        shutil.copy(module, folder)
     notebook = json.loads((TEMPLATES / f"{template}.ipynb").read_bytes())
     lines = [line for cell in notebook["cells"] for line in cell["source"]]
     assert sum(old in line for line in lines) == 1, old

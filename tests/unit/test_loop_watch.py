@@ -78,8 +78,17 @@ def test_what_leaves_others_their_turn_is_not_noticed(notes: list[dict[str, Any]
 
 
 def test_a_callback_that_computes_is_told_from_one_that_waits() -> None:
-    computes = {"kind": "slow", "took_s": 3.1, "cpu_s": 3.0}
-    stands_still = {"kind": "slow", "took_s": 3.1, "cpu_s": 0.1}
-    sleeps = {"kind": "slow", "took_s": 0.1, "cpu_s": 0.01, "asleep_s": 0.08}
+    stack = ["/hub/app.py:1 work"]
+    computes = {"kind": "slow", "took_s": 3.1, "cpu_s": 3.0, "stack": stack}
+    stands_still = {"kind": "slow", "took_s": 3.1, "cpu_s": 0.1, "stack": stack}
+    sleeps = {"kind": "slow", "took_s": 0.1, "cpu_s": 0.01, "asleep_s": 0.08, "stack": stack}
 
     assert [loop_watch.waits(note) for note in (computes, stands_still, sleeps)] == [False, True, True]
+
+
+def test_a_child_that_waits_for_the_processor_is_told_from_one_whose_program_does_not_come() -> None:
+    starts = {"kind": "slow", "cpu_s": 0.01, "stack": ["/lib/subprocess.py:1 _execute_child"]}
+
+    notes = [{**starts, "took_s": asleep_s + 0.02, "asleep_s": asleep_s} for asleep_s in (0.3, 1.2)]
+
+    assert [loop_watch.waits(note) for note in notes] == [False, True]
