@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from portal.notebooks.template import Template
+from tests.notebooks.gpu_paths import GPU_PATHS
 
 FOLDER = Path(os.environ.get("DSPORTAL_ARTEFACTS", "/tmp"))
 PARTS = ("1", "2")
@@ -34,6 +35,7 @@ class Row:
         result: "passed", "failed" (a test of it failed), "not finished" (no run reached its end) or "not run".
         seconds: its shortest run to the end, or None.
         runs: how many jobs ran it, those that were to fail included.
+        gpu_path: what was ever seen of its path on GPUs (:mod:`tests.notebooks.gpu_paths`).
         failed: the tests of it that failed.
     """
 
@@ -42,6 +44,7 @@ class Row:
     result: str
     seconds: float | None
     runs: int
+    gpu_path: str
     failed: tuple[str, ...] = ()
 
 
@@ -87,7 +90,9 @@ def rows(templates: Iterable[Template], runs: Sequence[Ran], failed: Mapping[str
 def _row(template: Template, runs: Sequence[Ran], failed: Sequence[str]) -> Row:
     seconds = min((ran.seconds for ran in runs if ran.status == 0), default=None)
     reached = "not run" if not runs else "not finished" if seconds is None else "passed"
-    return Row(template.name, template.kernel, "failed" if failed else reached, seconds, len(runs), tuple(failed))
+    result = "failed" if failed else reached
+    gpu_path = GPU_PATHS.get(template.name, "")
+    return Row(template.name, template.kernel, result, seconds, len(runs), gpu_path, tuple(failed))
 
 
 def text(lines: Iterable[Row]) -> str:
@@ -104,7 +109,7 @@ def text(lines: Iterable[Row]) -> str:
 
 
 def _shown(value: object) -> str:
-    if value is None or value == ():
+    if value is None or value in ((), ""):
         return "-"
     if isinstance(value, tuple):
         return ", ".join(value)

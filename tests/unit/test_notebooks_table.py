@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from portal.data import folder
 from portal.notebooks.catalogue import templates
 from portal.notebooks.template import Template
+from tests.notebooks import gpu_paths
 from tests.notebooks.table import Ran, Row, as_json, rows, text
 
 ROOT = Path(__file__).parents[2]
@@ -46,9 +48,9 @@ def test_a_template_has_one_row_whatever_it_was_run_for() -> None:
     ]
     found = rows([template("a/one"), template("b/two"), template("c/three")], runs, {})
     assert found == [
-        Row("a/one", "tensorflow", "passed", 8.0, 3),
-        Row("b/two", "tensorflow", "not finished", None, 1),
-        Row("c/three", "tensorflow", "not run", None, 0),
+        Row("a/one", "tensorflow", "passed", 8.0, 3, ""),
+        Row("b/two", "tensorflow", "not finished", None, 1, ""),
+        Row("c/three", "tensorflow", "not run", None, 0, ""),
     ]
 
 
@@ -60,13 +62,24 @@ def test_a_failed_test_makes_the_row_of_its_template_failed_though_its_run_ended
 def test_the_table_is_aligned_and_sums_up() -> None:
     found = rows([template("a/one"), template("a/longer")], [Ran("a/one", 0, 9.04, "t")], {})
     assert text(found).splitlines() == [
-        "template  kernel      result   seconds  runs  failed",
-        "----------------------------------------------------",
-        "a/one     tensorflow  passed   9.0      1     -",
-        "a/longer  tensorflow  not run  -        0     -",
+        "template  kernel      result   seconds  runs  gpu_path  failed",
+        "--------------------------------------------------------------",
+        "a/one     tensorflow  passed   9.0      1     -         -",
+        "a/longer  tensorflow  not run  -        0     -         -",
         "1 of 2 templates passed; one run of each takes 9 s",
     ]
     assert [row["result"] for row in json.loads(as_json(found))["templates"]] == ["passed", "not run"]
+
+
+def test_it_is_said_of_every_template_and_in_the_docs_what_was_seen_of_its_path_on_gpus() -> None:
+    assert sorted(gpu_paths.GPU_PATHS) == sorted(EVERY)
+    told: dict[str, str] = {}
+    for line in (ROOT / "docs" / "howto" / "kernels.md").read_text().splitlines():
+        names, _, rest = line.strip("| ").partition(" | ")
+        path = rest.partition(" | ")[0]
+        if path in (gpu_paths.NONE, gpu_paths.READ, gpu_paths.EMULATED, gpu_paths.RUN):
+            told |= dict.fromkeys(re.findall(r"`(\w+/\w+)`", names), path)
+    assert told == gpu_paths.GPU_PATHS
 
 
 def ring(place: Path, *options: str, names: list[str], status: int = 0, wrong: str = "") -> tuple[int, str]:
