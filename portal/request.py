@@ -16,6 +16,7 @@ from portal.site import Identity, Site
 
 NUMBERS = ("gpus", "hours", "cores", "memory_gb")
 MAY_BE_EMPTY = ("cores", "memory_gb")  # in the form: what comes by itself
+WORDS_OF_A_LINK = "These are the choices of the link that you followed: check them, then press Start."
 USUAL = "-"  # in place of a choice: whatever is the usual one where the session goes; no name of Slurm's begins so
 
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from jupyterhub.spawner import LocalProcessSpawner
-from traitlets import Unicode
+from traitlets import List, Unicode
 
 from portal import data
 from portal.errors import SessionEnded
@@ -27,6 +27,7 @@ class LocalSessionSpawner(LocalProcessSpawner):  # type: ignore[misc]
 
     kernels_folder = Unicode(help="Where the kernelspecs of this machine are.").tag(config=True)
     files_folder = Unicode(help="The folder that the file browser shows.").tag(config=True)
+    templates_folders = List(Unicode(), help="The site's own folders of notebook templates.").tag(config=True)
     log_folder = Unicode(help="Where the log of the session goes.").tag(config=True)
 
     def make_preexec_fn(self, name: str) -> None:
@@ -38,7 +39,8 @@ class LocalSessionSpawner(LocalProcessSpawner):  # type: ignore[misc]
 
     def get_env(self) -> dict[str, str]:
         """JupyterHub's variables, and what the session must know of this machine."""
-        settings = SessionSettings(notebooks=str(data.folder("notebooks")), files=self.files_folder)
+        own, files = str(data.folder("notebooks")), self.files_folder
+        settings = SessionSettings(notebooks=own, site_notebooks=tuple(self.templates_folders), files=files)
         return {**super().get_env(), SETTINGS: settings.to_text(), KERNELS_PATH: self.kernels_folder}
 
     async def start(self) -> tuple[str, int]:

@@ -70,9 +70,6 @@ _ENDS = {
 }
 
 
-LINKS_START_NOTHING = "A link cannot start a session by itself: check its choices below, then press Start."
-
-
 @dataclass(frozen=True)
 class View:
     """One line of progress: how far (percent), and what happens."""

@@ -23,7 +23,7 @@ from portal import data
 from portal.errors import PortalError, RequestError, SessionEnded
 from portal.hub.certificates import SessionCertificates, names_of
 from portal.hub.context import HubContext, context_of
-from portal.request import SessionRequest, checked
+from portal.request import WORDS_OF_A_LINK, SessionRequest, checked
 from portal.session_settings import SessionSettings, check_variables, environment
 from portal.session_state import Announcement, SessionState, Visit
 from portal.site import Identity, Site, load
@@ -123,7 +123,7 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
     async def options_from_query(self, query_data: Mapping[str, list[str]]) -> dict[str, object]:
         """A link never starts anything: the form is shown instead, with the link's choices."""
         await self.options_of_form(query_data)
-        raise StartRefused(PortalError(messages.LINKS_START_NOTHING))
+        raise StartRefused(PortalError(WORDS_OF_A_LINK), status_code=200)
 
     @default("apply_user_options")
     def _apply_user_options(self) -> Callable[[Any, Mapping[str, object]], Awaitable[None]]:

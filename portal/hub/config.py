@@ -25,9 +25,13 @@ from portal.databases import server
 from portal.errors import SiteError
 from portal.hub import database, needed, state_place, variables
 from portal.hub.context import RESUMER
+from portal.notebooks.catalogue import kernels_of
 from portal.proxy import proxy_process
+from portal.request import WORDS_OF_A_LINK
 from portal.session_state import TokenSeal
 from portal.settings.groups import label
+from portal.showcase import cards
+from portal.showcase.page import ROUTE, Shelf, TemplatesHandler
 from portal.site import Site, load
 
 POLL_EVERY_S = 60  # the hub watches all sessions together, and much more often (PortalHub.watch)
@@ -103,6 +107,7 @@ def configure_local(c: Any, site: Site, state: str, password: str) -> None:
     c.JupyterHub.spawner_class = "dsportal-profiles"
     c.LocalSessionSpawner.kernels_folder = site.kernels.folder
     c.LocalSessionSpawner.log_folder = state
+    c.LocalSessionSpawner.templates_folders = list(site.notebooks.folders)
     c.LocalSessionSpawner.files_folder = os.environ.get(variables.LOCAL_FILES, "")
     _sessions(c, site)
     c.JupyterHub.cleanup_servers = True  # what one person started in a terminal ends with it
@@ -124,12 +129,21 @@ def _pages(c: Any, site: Site, *, local: bool) -> None:
         "cluster_name": site.cluster.name,
         "local_mode": local,
         "may_enter": site.portal.admin_access,
+        "words_of_a_link": WORDS_OF_A_LINK,
         "https": bool(site.portal.certificate),
     }
     c.JupyterHub.logo_file = str(templates / "static" / "logo.svg")
-    route = (r"/dsportal/static/(.*)", CacheControlStaticFilesHandler, {"path": str(templates / "static")})
-    if route[0] not in [known[0] for known in default_handlers]:
-        default_handlers.append(route)
+    _route(r"/dsportal/static/(.*)", CacheControlStaticFilesHandler, path=str(templates / "static"))
+    folders = (data.folder("notebooks"), *map(Path, site.notebooks.folders))
+    own = {"python3"} if local else set()  # the portal's own Python, as a kernel
+    shelf = Shelf(lambda: cards.read(folders, own | kernels_of(site).keys()))
+    _route(ROUTE, TemplatesHandler, shelf=shelf, has_options=not local)
+
+
+def _route(address: str, handler: Any, **given: object) -> None:
+    """One more page of the hub; of a portal that was configured before in this process nothing is left."""
+    default_handlers[:] = [known for known in default_handlers if known[0] != address]
+    default_handlers.append((address, handler, given))
 
 
 def addresses(c: Any, site: Site) -> None:

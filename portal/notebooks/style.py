@@ -24,7 +24,8 @@ CARD: dict[str, type] = {
     "dataset": str,
     "summary": str,
 }
-MEASURED: dict[str, type] = {"minutes_gpu": int}  # left out where nobody has measured it
+OPTIONAL: dict[str, type] = {"minutes_gpu": int, "level": int}  # minutes_gpu: where somebody has measured it
+LEVELS = {1: "First steps", 2: "In depth", 3: "On many processes and nodes"}  # of the way through the templates
 FILES = "files"  # left out where the cells name all that a copy needs
 
 
@@ -131,13 +132,16 @@ def _id_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
 def _card_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
     card = notebook["metadata"].get("dsportal", {})
     spec = notebook["metadata"].get("kernelspec", {})
-    kinds = CARD | {key: kind for key, kind in MEASURED.items() if key in card}
+    kinds = CARD | {key: kind for key, kind in OPTIONAL.items() if key in card}
     for key in sorted(set(card) - set(kinds) - {FILES}):
-        known = ", ".join([*CARD, *MEASURED, FILES])
+        known = ", ".join([*CARD, *OPTIONAL, FILES])
         yield f"the card (metadata.dsportal) has the unknown key {key!r}; there are {known}"
     for key, kind in kinds.items():
         if type(card.get(key)) is not kind or card[key] == "":
             yield f"the card (metadata.dsportal) needs {key!r}, {'a text' if kind is str else 'a whole number'}"
+    if card.get("level", min(LEVELS)) not in LEVELS:
+        levels = ", ".join(f"{number} ({words})" for number, words in LEVELS.items())
+        yield f"the card's level is {card['level']!r}; there are {levels}"
     if not spec.get("language"):
         yield "the notebook's kernelspec has no language: choose its kernel and save it with a current Jupyter"
     if spec.get("name") != card.get("kernel"):

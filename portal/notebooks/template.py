@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from portal.notebooks.style import titles
+from portal.notebooks.style import LEVELS, titles
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,7 @@ class Template:
     Attributes:
         gpus: how many it makes use of, with its own kernel.
         minutes_cpu: what a run takes on two cores; ``minutes_gpu`` what it took on one GPU, ``None`` = not measured.
+        level: where on the way it comes (:data:`portal.notebooks.style.LEVELS`).
         files: what a copy of it needs and its cells do not name: files and folders beside it.
     """
 
@@ -30,6 +31,7 @@ class Template:
     minutes_cpu: int
     dataset: str
     minutes_gpu: int | None = None
+    level: int = 2
     files: Sequence[str] = ()
 
 
@@ -48,4 +50,4 @@ def read(path: Path) -> Template | None:
 def _is_sound(one: Template) -> bool:
     """Whether the values that decide something are of their kinds; ``check`` looks at all of them."""
     is_listed = isinstance(one.files, list | tuple) and all(isinstance(name, str) for name in one.files)
-    return is_listed and isinstance(one.kernel, str)
+    return is_listed and isinstance(one.kernel, str) and one.level in LEVELS

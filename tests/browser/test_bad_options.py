@@ -123,7 +123,9 @@ def test_a_link_never_starts_a_session(page: Page, query: str) -> None:
 def test_the_choices_of_a_link_are_filled_in_and_wait_for_the_person(page: Page) -> None:
     page.goto(f"/hub/spawn/{PERSON}?gpus=3&hours=2")
 
-    expect(page.get_by_text("A link cannot start a session by itself: check its choices below")).to_be_visible()
+    expect(
+        page.get_by_text("These are the choices of the link that you followed: check them, then press Start.")
+    ).to_be_visible()
     expect(page.get_by_role("radio", name="3 GPUs")).to_be_checked()
     expect(page.get_by_label("Hours", exact=True)).to_have_value("2")
     picture(page, "21-choices-of-a-link")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -26,6 +27,23 @@ def eventually(found: Callable[[], object], what: str, within_s: float = 60) -> 
     return answer
 
 
+def templates_of_the_site(folder: Path) -> Path:
+    """A folder with one template, as a site has it for its own people."""
+    card = {
+        "framework": "Genomes",
+        "kernel": "python3",
+        "gpus": 0,
+        "minutes_cpu": 1,
+        "dataset": "none",
+        "summary": "It.",
+    }
+    title = {"cell_type": "markdown", "id": "title", "metadata": {}, "source": "# Align genomes\n"}
+    place = folder / "genomes" / "align.ipynb"
+    place.parent.mkdir(parents=True)
+    place.write_text(json.dumps({"cells": [title], "metadata": {"dsportal": card}, "nbformat": 4, "nbformat_minor": 5}))
+    return folder
+
+
 class Local:
     """A portal in its local mode, in a folder of its own."""
 
@@ -35,7 +53,18 @@ class Local:
         self.files = folder / "files"
         self.log = folder / "log"
         self.files.mkdir()
-        options = ["--port", str(self.port), "--state", str(folder / "state"), "--files", str(self.files)]
+        site = folder / "site.toml"
+        site.write_text(f"[notebooks]\nfolders = ['{templates_of_the_site(folder / 'own')}']\n")
+        options = [
+            "--site",
+            str(site),
+            "--port",
+            str(self.port),
+            "--state",
+            str(folder / "state"),
+            "--files",
+            str(self.files),
+        ]
         with self.log.open("wb") as log:
             command = [str(PORTAL), "up", "--local", *options]
             self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, start_new_session=True)
@@ -95,12 +124,18 @@ def test_a_session_starts_shows_the_templates_and_ends(local: Local) -> None:
     local.http.get("/hub/spawn")
     assert local.http.post("/hub/spawn", params={"_xsrf": local.xsrf}, data={}).status_code == 200
 
-    def contents() -> list[str]:
+    def contents(folder: str = "") -> list[str]:
         local.http.get(f"/user/{name}/lab")
-        answer = local.http.get(f"/user/{name}/api/contents")
+        answer = local.http.get(f"/user/{name}/api/contents{folder}")
         return [item["name"] for item in answer.json()["content"]] if answer.status_code == 200 else []
 
     assert eventually(contents, "the session is ready") == ["templates"]
+    assert "cluster" in contents("/templates")
+    assert contents("/templates/genomes") == ["align.ipynb"]
+    page = local.http.get("/hub/templates?q=genomes").text
+    assert "Align genomes" in page
+    assert f"/user/{name}/lab/tree/templates/genomes/align.ipynb" in page
+    assert "TensorFlow" not in local.http.get("/hub/templates").text, "this machine has no such kernel"
     headers = {"X-XSRFToken": local.xsrf}
     local.http.request("DELETE", f"/hub/api/users/{name}/server", headers=headers)
     eventually(lambda: not local.http.get(f"/hub/api/users/{name}", headers=headers).json()["servers"], "it is stopped")

@@ -82,6 +82,8 @@ def test_minutes_on_a_gpu_stand_on_a_card_only_where_they_were_measured(good: No
     assert faults(good, tmp_path) == ""
     good["metadata"]["dsportal"]["minutes_gpu"] = "3"
     assert "needs 'minutes_gpu', a whole number" in faults(good, tmp_path)
+    good["metadata"]["dsportal"] |= {"minutes_gpu": 3, "level": 4}
+    assert "the card's level is 4; there are 1 (First steps), 2 (In depth), 3" in faults(good, tmp_path)
 
 
 def sources() -> dict[str, str]:

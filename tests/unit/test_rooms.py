@@ -34,9 +34,10 @@ MAY_IMPORT = {
     "singleuser": {"pure", "launcher", "tensorboard", "homes", "gallery"},  # launcher: the names of its files
     "administration": {"pure"},
     "guard": {"pure"},
+    "showcase": {"pure", "notebooks"},
     "proxy": {"pure"},
     "databases": {"pure"},
-    "hub": {"pure", "databases", "slurm", "limits", "administration", "guard", "proxy"},
+    "hub": {"pure", "databases", "slurm", "limits", "administration", "guard", "proxy", "notebooks", "showcase"},
     "directory": {"pure", "hub"},  # hub: the certificates that are trusted
     "login": {"pure", "slurm", "hub", "administration", "directory"},
     "doctor": {"pure", "launcher", "databases", "slurm", "hub", "login", "directory", "kernels", "gpus"},

@@ -1,0 +1,99 @@
+"""``/hub/templates``: the templates as cards, and a link of each that starts a session and opens it.
+
+The link fills in the form of the instance options; the person checks it and presses Start, and what stands behind the
+form decides. It is a page without a script.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from urllib.parse import quote, urlencode, urlsplit
+
+from jupyterhub.handlers import BaseHandler
+from jupyterhub.utils import url_path_join
+from tornado import web
+
+from portal.showcase.cards import Card, frameworks, levels, matching
+
+ROUTE = r"/templates"
+FRESH_S = 60.0
+WAITS_S = 5.0
+LONGEST = 200  # characters of what is looked for
+SILENT = "The folder of the templates does not answer now. Sessions start as ever, from My Server."
+
+Cards = tuple[Card, ...]
+
+
+class Shelf:
+    """What the folders have: read in a thread, at most once a minute, and by one thread at a time.
+
+    Arguments:
+        read: reads the folders; it may take as long as a file server does.
+        fresh_s: how long what was read counts.
+        waits_s: how long a page waits for it; then what was read before is shown.
+    """
+
+    def __init__(self, read: Callable[[], Cards], fresh_s: float = FRESH_S, waits_s: float = WAITS_S) -> None:
+        self._read = read
+        self._fresh_s = fresh_s
+        self._waits_s = waits_s
+        self._cards: Cards | None = None
+        self._read_at = 0.0
+        self._reading: asyncio.Task[Cards] | None = None
+
+    async def cards(self) -> Cards | None:
+        """The cards; None where the folders do not answer and nothing was read before."""
+        if self._cards is not None and time.monotonic() - self._read_at < self._fresh_s:
+            return self._cards
+        if self._reading is None:
+            self._reading = asyncio.create_task(asyncio.to_thread(self._read))
+        await asyncio.wait([self._reading], timeout=self._waits_s)
+        if self._reading and self._reading.done():
+            done, self._reading = self._reading, None
+            if done.exception() is None:
+                self._cards, self._read_at = done.result(), time.monotonic()
+        return self._cards
+
+
+class TemplatesHandler(BaseHandler):  # type: ignore[misc]
+    """The page; ``q`` and ``framework`` say what of it is shown."""
+
+    def initialize(self, shelf: Shelf, has_options: bool) -> None:
+        """Take what the folders have, and whether a start asks for GPUs."""
+        self._shelf = shelf
+        self._has_options = has_options
+
+    @web.authenticated
+    async def get(self) -> None:
+        """Show the cards."""
+        cards = await self._shelf.cards()
+        if cards is None:
+            self.set_status(503)
+        words = self.get_query_argument("q", "")[:LONGEST]
+        chosen = self.get_query_argument("framework", "")
+        known = frameworks(cards or ())
+        framework = chosen if chosen in known else ""
+        found = matching(cards or (), words, framework)
+        links = {card.name: self._link(card) for card in found}
+        is_running = bool(self.current_user.spawner.ready)
+        shown = {
+            "levels": levels(found),
+            "links": links,
+            "words": words,
+            "frameworks": known,
+            "framework": framework,
+            "in_all": len(cards or ()),
+        }
+        silent = SILENT if cards is None else ""
+        self.finish(await self.render_template("templates.html", is_running=is_running, silent=silent, **shown))
+
+    def _link(self, card: Card) -> str:
+        """Where a card leads: into the session that runs, or to the form with what the template makes use of."""
+        place = url_path_join(self.current_user.server_url(), "lab", "tree", quote(card.place))
+        if self.current_user.spawner.ready:
+            return str(place)
+        place = urlsplit(place).path  # the hub leads to the person's own address by itself
+        options = {"opt-gpus": card.gpus} if self._has_options else {}
+        return f"{url_path_join(self.hub.base_url, 'spawn')}?{urlencode({**options, 'next': place})}"

@@ -1,0 +1,116 @@
+"""The hub's page of templates: its cards, what is found, and folders that do not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from portal.showcase import cards
+from portal.showcase.cards import Card
+from portal.showcase.page import Shelf
+
+
+def template(folder: Path, name: str, **card: Any) -> None:
+    """A notebook with a card."""
+    path = folder / f"{name}.ipynb"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    known = {
+        "framework": "PyTorch",
+        "kernel": "pytorch",
+        "gpus": 1,
+        "minutes_cpu": 2,
+        "dataset": "MNIST",
+        "summary": "",
+    }
+    title = {"cell_type": "markdown", "id": "t", "metadata": {}, "source": f"# About {name}\n"}
+    path.write_text(json.dumps({"cells": [title], "metadata": {"dsportal": known | card}, "nbformat": 4}))
+
+
+def test_what_is_offered_is_shown_and_of_two_with_one_name_the_first(tmp_path: Path) -> None:
+    ours, site = tmp_path / "ours", tmp_path / "site"
+    template(ours, "pytorch/mnist", summary="Ours.")
+    template(ours, "mxnet/mnist", kernel="mxnet")
+    template(site, "pytorch/mnist", summary="Theirs.")
+    template(site, "genomes/align", kernel="PyTorch", framework="Genomes", gpus=0, minutes_cpu=1)
+
+    found = cards.read([ours, site], ["pytorch", "ir"])
+
+    assert [(card.name, card.summary) for card in found] == [("pytorch/mnist", "Ours."), ("genomes/align", "")]
+    assert found[1].place == "templates/genomes/align.ipynb"
+    assert [card.needs for card in found] == ["1 GPU or two cores, about 2 minutes", "two cores, about 1 minute"]
+    assert len(cards.read([ours, site], [])) == 3, "where no kernel is known nothing is hidden"
+    assert cards.read([tmp_path / "none"], []) == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "framework", "expected"),
+    [
+        ("", "", ["a/one", "b/two"]),
+        ("RESNET50", "", ["b/two"]),
+        ("train resnet50", "", ["b/two"]),
+        ("resnet50 audio", "", []),
+        ("", "Keras", ["a/one"]),
+        ("train", "Keras", []),
+    ],
+)
+def test_cards_are_found_by_all_words_and_by_framework(words: str, framework: str, expected: list[str]) -> None:
+    one = Card("a/one", "", "First steps", "Read images.", "Keras", "MNIST", 0, 1)
+    two = Card("b/two", "", "ResNet50 in the open", "Train it.", "PyTorch", "ImageNet", 1, 5)
+
+    assert [card.name for card in cards.matching([one, two], words, framework)] == expected
+    assert [card.mark for card in (one, two)] == ["Ke", "PT"]
+    assert cards.frameworks([two, one, two]) == ["Keras", "PyTorch"]
+
+
+def test_the_way_goes_from_first_steps_to_many_nodes() -> None:
+    given = [Card(f"a/{level}", "", "", "", "R", "", 0, 1, level) for level in (3, 1, 3)]
+
+    found = cards.levels(given)
+
+    assert [(title, [card.name for card in there]) for title, there in found] == [
+        ("First steps", ["a/1"]),
+        ("On many processes and nodes", ["a/3", "a/3"]),
+    ]
+
+
+async def test_folders_are_read_by_one_thread_and_a_silent_one_keeps_nobody_waiting() -> None:
+    goes_on, reads = threading.Event(), []
+
+    def read() -> tuple[Card, ...]:
+        reads.append(threading.get_ident())
+        goes_on.wait(20)
+        return (Card("a/one", "", "", "", "", "", 0, 1),)
+
+    shelf = Shelf(read, waits_s=0.05)
+    assert await asyncio.gather(*(shelf.cards() for _ in range(50))) == [None] * 50
+    goes_on.set()
+    shelf._waits_s = 20
+    found = await shelf.cards()
+
+    assert found
+    assert [card.name for card in found] == ["a/one"]
+    assert await shelf.cards() == found
+    assert len(reads) == 1
+    assert threading.get_ident() not in reads
+
+
+async def test_what_was_read_before_is_shown_while_a_folder_cannot_be_read() -> None:
+    answers: list[Any] = [(Card("a/one", "", "", "", "", "", 0, 1),), OSError("stale file handle"), ()]
+
+    def read() -> tuple[Card, ...]:
+        answer = answers.pop(0)
+        if isinstance(answer, OSError):
+            raise answer
+        return tuple(answer)
+
+    shelf = Shelf(read, fresh_s=0)
+    first = await shelf.cards()
+
+    assert first
+    assert await shelf.cards() == first
+    assert await shelf.cards() == ()
