@@ -39,8 +39,11 @@ class LocalSessionSpawner(LocalProcessSpawner):  # type: ignore[misc]
 
     def get_env(self) -> dict[str, str]:
         """JupyterHub's variables, and what the session must know of this machine."""
-        own, files = str(data.folder("notebooks")), self.files_folder
-        settings = SessionSettings(notebooks=own, site_notebooks=tuple(self.templates_folders), files=files)
+        settings = SessionSettings(
+            notebooks=str(data.folder("notebooks")),
+            files=self.files_folder,
+            site_notebooks=tuple(self.templates_folders),
+        )
         return {**super().get_env(), SETTINGS: settings.to_text(), KERNELS_PATH: self.kernels_folder}
 
     async def start(self) -> tuple[str, int]:

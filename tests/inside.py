@@ -17,6 +17,8 @@ from portal.slurm.runner import Result, run
 
 VENV_BIN = Path(os.environ.get("DSPORTAL_VENV", Path(__file__).parents[1] / ".venv")) / "bin"
 SITE_FILE = Path("/etc/dsportal/site.toml")
+# The engine without the windows of a desktop, which nobody sees here: a third less work for the processor.
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium-headless-shell")
 T = TypeVar("T")
 
 

@@ -33,7 +33,12 @@ WANTED = {
         "python3-venv",
         "charliecloud-runtime",
     ],
-    "browser": ["chromium", "fonts-dejavu-core", "fonts-liberation", "libfaketime"],  # what the tests need
+    "browser": [
+        "chromium-headless-shell",
+        "fonts-dejavu-core",
+        "fonts-liberation",
+        "libfaketime",
+    ],  # what the tests need
     "rootless-test": ["uidmap"],
     "web-servers": ["nginx", "apache2"],  # what the ring front_doors puts before the portal, beside the browser
     "openmpi": ["openmpi-bin", "libopenmpi3"],

@@ -31,7 +31,7 @@ from portal.request import WORDS_OF_A_LINK
 from portal.session_state import TokenSeal
 from portal.settings.groups import label
 from portal.showcase import cards
-from portal.showcase.page import ROUTE, Shelf, TemplatesHandler
+from portal.showcase.page import ROUTE, Showcase, TemplatesHandler
 from portal.site import Site, load
 
 POLL_EVERY_S = 60  # the hub watches all sessions together, and much more often (PortalHub.watch)
@@ -136,8 +136,8 @@ def _pages(c: Any, site: Site, *, local: bool) -> None:
     _route(r"/dsportal/static/(.*)", CacheControlStaticFilesHandler, path=str(templates / "static"))
     folders = (data.folder("notebooks"), *map(Path, site.notebooks.folders))
     own = {"python3"} if local else set()  # the portal's own Python, as a kernel
-    shelf = Shelf(lambda: cards.read(folders, own | kernels_of(site).keys()))
-    _route(ROUTE, TemplatesHandler, shelf=shelf, has_options=not local)
+    showcase = Showcase(lambda: cards.read(folders, own | kernels_of(site).keys()))
+    _route(ROUTE, TemplatesHandler, showcase=showcase, has_options=not local)
 
 
 def _route(address: str, handler: Any, **given: object) -> None:

@@ -26,7 +26,7 @@ SILENT = "The folder of the templates does not answer now. Sessions start as eve
 Cards = tuple[Card, ...]
 
 
-class Shelf:
+class Showcase:
     """What the folders have: read in a thread, at most once a minute, and by one thread at a time.
 
     Arguments:
@@ -51,24 +51,26 @@ class Shelf:
             self._reading = asyncio.create_task(asyncio.to_thread(self._read))
         await asyncio.wait([self._reading], timeout=self._waits_s)
         if self._reading and self._reading.done():
-            done, self._reading = self._reading, None
+            done = self._reading
+            self._reading = None
             if done.exception() is None:
-                self._cards, self._read_at = done.result(), time.monotonic()
+                self._cards = done.result()
+                self._read_at = time.monotonic()
         return self._cards
 
 
 class TemplatesHandler(BaseHandler):  # type: ignore[misc]
     """The page; ``q`` and ``framework`` say what of it is shown."""
 
-    def initialize(self, shelf: Shelf, has_options: bool) -> None:
+    def initialize(self, showcase: Showcase, has_options: bool) -> None:
         """Take what the folders have, and whether a start asks for GPUs."""
-        self._shelf = shelf
+        self._showcase = showcase
         self._has_options = has_options
 
     @web.authenticated
     async def get(self) -> None:
         """Show the cards."""
-        cards = await self._shelf.cards()
+        cards = await self._showcase.cards()
         if cards is None:
             self.set_status(503)
         words = self.get_query_argument("q", "")[:LONGEST]

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
 
 from tests.browser.portal_page import picture
+from tests.inside import CHROMIUM
 
 # Without these, Chromium asks for hosts that the private network does not have; --no-sandbox because it runs as root.
 CHROMIUM_ARGUMENTS = [
@@ -37,7 +38,7 @@ def address() -> str:
 def chromium() -> Iterator[Browser]:
     """Debian's Chromium, without a window."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM_ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
         yield browser
         browser.close()
 

@@ -21,7 +21,7 @@ from tests.browser.conftest import CHROMIUM_ARGUMENTS
 from tests.browser.portal_page import picture
 from tests.front_doors.recipes import CA, CERTIFICATE, CHECKOUT, DOORS, NAME, PATH, portal_table
 from tests.hub.conftest import Hub
-from tests.inside import SITE_FILE, VENV_BIN, eventually, has_no_job, home, sh
+from tests.inside import CHROMIUM, SITE_FILE, VENV_BIN, eventually, has_no_job, home, sh
 
 FOLDER = Path("/cluster/test-front-doors")
 HOSTS = Path("/etc/hosts")
@@ -87,7 +87,7 @@ def _the_demos_portal_is_stopped() -> Iterator[None]:
 def chromium() -> Iterator[Browser]:
     """Debian's Chromium, which resolves names and checks certificates as everywhere."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM_ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
         yield browser
         browser.close()
 

@@ -19,7 +19,7 @@ from portal.launcher import ENVIRONMENT_FILE, SESSIONS
 from tests.browser.conftest import CHROMIUM_ARGUMENTS
 from tests.browser.portal_page import log_in_as
 from tests.hub.conftest import Hub, self_signed
-from tests.inside import eventually, has_no_job, home, sh
+from tests.inside import CHROMIUM, eventually, has_no_job, home, sh
 
 HOSTILE = Path(__file__).with_name("hostile_session.py")
 NAME = "portal.example.org"  # browsers are told that it is here
@@ -32,7 +32,7 @@ def chromium() -> Iterator[Browser]:
     """Debian's Chromium, for which every name below example.org is this computer."""
     with sync_playwright() as playwright:
         names = f"--host-resolver-rules=MAP {NAME} 127.0.0.1,MAP *.{NAME} 127.0.0.1"
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=[*CHROMIUM_ARGUMENTS, names])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*CHROMIUM_ARGUMENTS, names])
         yield browser
         browser.close()
 

@@ -16,6 +16,7 @@ from portal.kernels.modules import ModuleSystem
 from portal.kernels.specs import sync
 from portal.singleuser.home import prepare_home
 from portal.site import Site, parse
+from tests.inside import CHROMIUM
 from tests.lessons import lesson, write
 from tests.session.session_server import (
     ARTEFACTS,
@@ -127,10 +128,9 @@ def server(start_server: Callable[[], Server]) -> Server:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Headless Chromium, for one file: Playwright's event loop and those of asynchronous tests exclude each other."""
-    executable = os.environ.get("CHROMIUM", "/usr/bin/chromium")
     expect.set_options(timeout=DEADLINE_S * 1000)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=CHROMIUM_ARGS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGS)
         yield browser
         browser.close()
 

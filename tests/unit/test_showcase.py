@@ -12,7 +12,7 @@ import pytest
 
 from portal.showcase import cards
 from portal.showcase.cards import Card
-from portal.showcase.page import Shelf
+from portal.showcase.page import Showcase
 
 
 def template(folder: Path, name: str, **card: Any) -> None:
@@ -86,15 +86,15 @@ async def test_folders_are_read_by_one_thread_and_a_silent_one_keeps_nobody_wait
         goes_on.wait(20)
         return (Card("a/one", "", "", "", "", "", 0, 1),)
 
-    shelf = Shelf(read, waits_s=0.05)
-    assert await asyncio.gather(*(shelf.cards() for _ in range(50))) == [None] * 50
+    showcase = Showcase(read, waits_s=0.05)
+    assert await asyncio.gather(*(showcase.cards() for _ in range(50))) == [None] * 50
     goes_on.set()
-    shelf._waits_s = 20
-    found = await shelf.cards()
+    showcase._waits_s = 20
+    found = await showcase.cards()
 
     assert found
     assert [card.name for card in found] == ["a/one"]
-    assert await shelf.cards() == found
+    assert await showcase.cards() == found
     assert len(reads) == 1
     assert threading.get_ident() not in reads
 
@@ -108,9 +108,9 @@ async def test_what_was_read_before_is_shown_while_a_folder_cannot_be_read() -> 
             raise answer
         return tuple(answer)
 
-    shelf = Shelf(read, fresh_s=0)
-    first = await shelf.cards()
+    showcase = Showcase(read, fresh_s=0)
+    first = await showcase.cards()
 
     assert first
-    assert await shelf.cards() == first
-    assert await shelf.cards() == ()
+    assert await showcase.cards() == first
+    assert await showcase.cards() == ()
