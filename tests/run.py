@@ -274,7 +274,7 @@ def prepared_start(state: Path, rings: Sequence[Ring] = ()) -> list[str]:
         demo("clean", "--live", check=False, state=state)
     state.mkdir(mode=0o700, exist_ok=True)
     share_packages(state)
-    if not (state / "cm").exists():
+    if not os.path.lexists(state / "cm"):  # where the environments are still being built it leads nowhere yet
         (state / "cm").symlink_to(CM)
     groups = dict.fromkeys(["browser", *(group for ring in rings for group in ring.packages)])
     wanted = [word for group in groups for word in ("--with", group)]

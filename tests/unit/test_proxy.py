@@ -383,10 +383,8 @@ async def echo(portal: Portal) -> AsyncIterator[Callable[..., Awaitable[httpx.Re
     hub = portal.hub()
     await started(hub)
     domain = urlsplit(portal.public_url).hostname
-    session_port = free_port()
     base = portal.base_url
     await hub.add_route("/", f"http://127.0.0.1:{portal.ports['hub_port']}", {"hub": True})
-    await hub.add_route(f"alice.{domain}{base}user/alice/", f"http://127.0.0.1:{session_port}", {"user": "alice"})
 
     async def ask(host: str, path: str, method: str = "GET", **headers: str) -> httpx.Response:
         async with httpx.AsyncClient(trust_env=False) as client:
@@ -395,8 +393,10 @@ async def echo(portal: Portal) -> AsyncIterator[Callable[..., Awaitable[httpx.Re
 
     async with (
         await asyncio.start_server(answering("hub"), "127.0.0.1", portal.ports["hub_port"]),
-        await asyncio.start_server(answering("alice"), "127.0.0.1", session_port),
+        await asyncio.start_server(answering("alice"), "127.0.0.1", 0) as session,
     ):
+        host, port = session.sockets[0].getsockname()
+        await hub.add_route(f"alice.{domain}{base}user/alice/", f"http://{host}:{port}", {"user": "alice"})
         yield ask
 
 

@@ -196,6 +196,7 @@ def test_a_ring_that_would_be_in_the_way_of_those_beside_it_has_a_cluster_of_its
     happened: list[str] = []
     monkeypatch.setattr(run, "TEST_STATE", tmp_path / "state")
     monkeypatch.setattr(run, "SECOND_STATE", tmp_path / "second")
+    monkeypatch.setattr(run, "CM", tmp_path / "not-yet-built")
     monkeypatch.setattr(run, "demo", lambda verb, *_, check=True, state=tmp_path / "state": happened.append(verb))
     monkeypatch.setattr(run, "run_ring", lambda ring, options: run.Count(passed=1))
 
