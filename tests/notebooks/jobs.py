@@ -46,10 +46,12 @@ class Run:
         return "".join("".join(o["text"]) for o in outputs if o["output_type"] == "stream")
 
     def bars(self, cell: str) -> list[float]:
-        """How far each progress bar of a cell came, 1.0 is its end: those of IPython, then the last one of R."""
+        """How far each progress bar of a cell came, 1.0 is its end: those of IPython, then the last of Keras, of R."""
         ours = (re.fullmatch(r"\[=* *\] (\d+)/(\d+)", text) for text in self.shown(cell, "text/plain"))
+        keras = re.findall(r"(\d+)/(\d+)\x1b\[0m \x1b\[32m━", self._printed(cell))
         percents = re.findall(r"\r *\|=* *\| +(\d+)%", self._printed(cell))
-        return [int(bar[1]) / int(bar[2]) for bar in ours if bar] + [int(last) / 100 for last in percents[-1:]]
+        steps = [*(bar.groups() for bar in ours if bar), *keras[-1:]]
+        return [int(step) / int(last) for step, last in steps] + [int(last) / 100 for last in percents[-1:]]
 
     def shown(self, cell: str, kind: str) -> list[str]:
         """What a cell showed of one MIME type."""

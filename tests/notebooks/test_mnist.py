@@ -86,6 +86,16 @@ def test_a_bar_shows_how_far_the_training_is(trained: Run) -> None:
     assert trained.bars("fit") == [1.0]
 
 
+def test_the_network_is_kept_and_opens_again(trained: Run) -> None:
+    names = {"tensorflow/mnist": "model.keras", "pytorch/mnist": "model.pt"}
+    if trained.notebook not in names:
+        assert "save" not in trained.cells
+        return
+    (kept,) = (trained.folder / "logs").glob(f"*/{names[trained.notebook]}")
+    assert kept.stat().st_size > 100_000
+    assert "opened again: the same numbers" in trained.text("save")
+
+
 def test_nothing_puzzling_is_printed_to_stderr(trained: Run) -> None:
     assert {name: noise for name, noise in trained.stderr.items() if noise} == {}
     assert "papermill" not in trained.log
