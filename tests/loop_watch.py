@@ -24,6 +24,7 @@ import ipaddress
 import json
 import os
 import pwd
+import re
 import sys
 import threading
 import time
@@ -232,12 +233,18 @@ def read(file: Path) -> list[dict[str, Any]]:
 
 def waits(note: dict[str, Any]) -> bool:
     """True for what waits for the outside, and not for the processor of a busy machine."""
-    limit_s = LONG_S if any(place.endswith(" _execute_child") for place in note["stack"][-1:]) else SLOW_S
-    if note.get("asleep_s", 0) > limit_s:  # a parent sleeps until its child is given the processor and executes
+    limit_s = LONG_S if _starts_a_child(note["stack"]) else SLOW_S
+    if note.get("asleep_s", 0) > limit_s:
         return True
     if note["kind"] in ("slow", "database"):
         return bool(note["took_s"] - note.get("cpu_s", 0) > LONG_S)
     return True
+
+
+def _starts_a_child(stack: Sequence[str]) -> bool:
+    """True for who sleeps until a child process, or a thread, is given the processor for the first time."""
+    child = re.compile(r"/(subprocess\.py:\d+ _execute_child|threading\.py:\d+ start)$")
+    return any(child.search(place) for place in stack[-3:])  # a thread's start waits two places further in
 
 
 def shown(notes: Sequence[dict[str, Any]]) -> str:

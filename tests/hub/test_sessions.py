@@ -13,7 +13,7 @@ import pytest
 
 from portal.hub.database import FILE
 from portal.launcher import ENVIRONMENT_FILE, SESSIONS
-from portal.request import SessionRequest
+from portal.request import WORDS_OF_A_LINK, SessionRequest
 from portal.site import load
 from portal.slurm.cluster import Cluster
 from portal.slurm.submission import submission
@@ -93,11 +93,19 @@ def test_what_is_not_allowed_is_refused_by_the_form_with_400_and_the_reason(alic
     assert not jobs_of("alice")
 
 
-@pytest.mark.parametrize("query", ["opt-gpus=4", "gpus=4&partition=sxm2", "profile=x"])
-def test_a_link_starts_nothing(alice: Person, query: str) -> None:
+@pytest.mark.parametrize(
+    ("query", "status", "says"),
+    [
+        ("opt-gpus=4", 200, WORDS_OF_A_LINK),
+        ("gpus=4&partition=sxm2", 200, WORDS_OF_A_LINK),
+        ("gpus=5", 400, "a whole number from 0 to 4"),
+        ("profile=x", 400, "profile"),
+    ],
+)
+def test_a_link_starts_nothing(alice: Person, query: str, status: int, says: str) -> None:
     answer = alice.http.get(f"/hub/spawn/alice?{query}")
 
-    assert answer.status_code == 400
+    assert (answer.status_code, says in answer.text) == (status, True), answer.text
     assert not jobs_of("alice")
 
 

@@ -86,9 +86,22 @@ def test_a_callback_that_computes_is_told_from_one_that_waits() -> None:
     assert [loop_watch.waits(note) for note in (computes, stands_still, sleeps)] == [False, True, True]
 
 
-def test_a_child_that_waits_for_the_processor_is_told_from_one_whose_program_does_not_come() -> None:
-    starts = {"kind": "slow", "cpu_s": 0.01, "stack": ["/lib/subprocess.py:1 _execute_child"]}
+@pytest.mark.parametrize(
+    "stack",
+    [
+        ["/lib/subprocess.py:1 _execute_child"],
+        ["/lib/threading.py:962 start", "/lib/threading.py:622 wait", "/lib/threading.py:320 wait"],
+    ],
+)
+def test_a_child_that_waits_for_the_processor_is_told_from_one_that_does_not_come(stack: list[str]) -> None:
+    starts = {"kind": "slow", "cpu_s": 0.01, "stack": ["/hub/app.py:1 work", *stack]}
 
     notes = [{**starts, "took_s": asleep_s + 0.02, "asleep_s": asleep_s} for asleep_s in (0.3, 1.2)]
 
     assert [loop_watch.waits(note) for note in notes] == [False, True]
+
+
+def test_who_waits_for_the_work_of_a_thread_waits() -> None:
+    stack = ["/hub/app.py:1 work", "/lib/threading.py:622 wait", "/lib/threading.py:320 wait"]
+
+    assert loop_watch.waits({"kind": "slow", "took_s": 0.1, "cpu_s": 0.01, "asleep_s": 0.08, "stack": stack})
