@@ -17,6 +17,8 @@ from portal.gallery.compare import compare
 from portal.gallery.copies import TemplateRefused
 from portal.gallery.shelf import TEMPLATES, is_offered
 from portal.gallery.units import Unit, find
+from portal.notebooks.style import LEVELS
+from portal.notebooks.template import mark_of, needs_of
 
 Answer = dict[str, Any]
 ACTIONS = {"update": copies.update, "reset": copies.reset}
@@ -24,14 +26,21 @@ ACTIONS = {"update": copies.update, "reset": copies.reset}
 
 @dataclass(frozen=True)
 class Gallery:
-    """What the pages need: where the file browser begins, and the folders of templates."""
+    """What the pages need.
+
+    Attributes:
+        home: where the file browser begins.
+        folders: those of templates.
+        gpus: how many this session has; None where it is no job.
+    """
 
     home: Path
     folders: tuple[Path, ...]
+    gpus: int | None = None
 
     def catalogue(self, kernels: Collection[str] | None) -> Answer:
         """Every template with its card, and why it cannot be used here where that is so."""
-        return {"templates": [_card(unit, kernels) for unit in find(self.folders).values()]}
+        return {"templates": [self._card(unit, kernels) for unit in find(self.folders).values()]}
 
     def new(self, name: str, folder: str) -> Answer:
         """A copy of a template, in a folder of the file browser."""
@@ -61,6 +70,29 @@ class Gallery:
             where = outcome.beside or folder.path
         return {"words": told.done(outcome), "path": self._shown(where)}
 
+    def _card(self, unit: Unit, kernels: Collection[str] | None) -> Answer:
+        one = unit.template
+        is_usable = is_offered(unit, kernels)
+        return {
+            "name": unit.name,
+            "title": one.title,
+            "summary": one.summary,
+            "framework": one.framework,
+            "kernel": one.kernel,
+            "gpus": one.gpus,
+            "minutes_cpu": one.minutes_cpu,
+            "minutes_gpu": one.minutes_gpu,
+            "needs": needs_of(one.gpus, one.minutes_cpu),
+            "fits": one.gpus <= (self.gpus or 0),
+            "mark": mark_of(one.framework),
+            "level": one.level,
+            "level_title": LEVELS[one.level],
+            "dataset": one.dataset,
+            "version": unit.version,
+            "path": f"{TEMPLATES}/{unit.template.path.relative_to(unit.root)}" if is_usable else "",
+            "refused": "" if is_usable else f"The kernel {one.kernel!r} is not offered here.",
+        }
+
     def _folder(self, path: str) -> Path:
         """The folder of a copy; of a file in it, the one that it is in."""
         place = self._place(path)
@@ -74,25 +106,6 @@ class Gallery:
 
     def _shown(self, place: Path) -> str:
         return str(place.relative_to(self.home))
-
-
-def _card(unit: Unit, kernels: Collection[str] | None) -> Answer:
-    one = unit.template
-    is_usable = is_offered(unit, kernels)
-    return {
-        "name": unit.name,
-        "title": one.title,
-        "summary": one.summary,
-        "framework": one.framework,
-        "kernel": one.kernel,
-        "gpus": one.gpus,
-        "minutes_cpu": one.minutes_cpu,
-        "minutes_gpu": one.minutes_gpu,
-        "dataset": one.dataset,
-        "version": unit.version,
-        "path": f"{TEMPLATES}/{unit.template.path.relative_to(unit.root)}" if is_usable else "",
-        "refused": "" if is_usable else f"The kernel {one.kernel!r} is not offered here.",
-    }
 
 
 class _GalleryHandler(APIHandler):

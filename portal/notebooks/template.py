@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,18 @@ class Template:
     minutes_gpu: int | None = None
     level: int = 2
     files: Sequence[str] = ()
+
+
+def mark_of(framework: str) -> str:
+    """Two letters that stand for a framework in its card's picture: ``TF``, ``Ke``."""
+    capitals = re.sub(r"[^A-Z]", "", framework.partition(" ")[0])
+    return capitals[:2] if len(capitals) > 1 else framework[:2]
+
+
+def needs_of(gpus: int, minutes_cpu: int) -> str:
+    """``1 GPU or two cores, about 5 minutes``; the time is that on two cores."""
+    wanted = {0: "", 1: "1 GPU or "}.get(gpus, f"{gpus} GPUs or ")
+    return f"{wanted}two cores, about {minutes_cpu} minute{'s' if minutes_cpu != 1 else ''}"
 
 
 def read(path: Path) -> Template | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from portal.notebooks.catalogue import templates
 from portal.notebooks.style import LEVELS
-from portal.notebooks.template import Template
+from portal.notebooks.template import Template, mark_of, needs_of
 
 TEMPLATES = "templates"  # where the catalogue is in a person's files
 
@@ -38,15 +37,13 @@ class Card:
 
     @property
     def mark(self) -> str:
-        """Two letters that stand for the framework: ``TF``, ``Ke``."""
-        capitals = re.sub(r"[^A-Z]", "", self.framework.partition(" ")[0])
-        return capitals[:2] if len(capitals) > 1 else self.framework[:2]
+        """Two letters that stand for the framework."""
+        return mark_of(self.framework)
 
     @property
     def needs(self) -> str:
-        """``1 GPU or two cores, about 5 minutes``; the time is that on two cores."""
-        gpus = {0: "", 1: "1 GPU or "}.get(self.gpus, f"{self.gpus} GPUs or ")
-        return f"{gpus}two cores, about {self.minutes} minute{'s' if self.minutes != 1 else ''}"
+        """What it makes use of, and how long a run takes."""
+        return needs_of(self.gpus, self.minutes)
 
 
 def read(folders: Sequence[Path], kernels: Collection[str]) -> tuple[Card, ...]:

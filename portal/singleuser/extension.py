@@ -20,6 +20,7 @@ from tornado.web import authenticated
 
 from portal.gallery.pages import CatalogueHandler, CopyHandler, Gallery
 from portal.gallery.shelf import TEMPLATES
+from portal.lessons import lesson_gpus
 from portal.session_settings import SessionSettings
 from portal.singleuser.sockets import LOOK_EVERY_S, OpenSockets, login_of_hub
 from portal.tensorboard.boards import Boards
@@ -136,7 +137,8 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
     base = web_app.settings["base_url"]
     board = url_path_join(base, r"tensorboard/([0-9a-f]{16})(/.*)")
     facts = session_facts(settings, os.environ)
-    gallery = {"gallery": Gallery(folders.home, tuple(map(Path, settings.template_folders)))}
+    places = tuple(map(Path, settings.template_folders))
+    gallery = {"gallery": Gallery(folders.home, places, lesson_gpus.given(os.environ))}
     web_app.add_handlers(
         ".*$",
         [

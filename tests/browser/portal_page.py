@@ -44,13 +44,13 @@ def refusal(page: Page) -> str:
     return alert.inner_text()
 
 
-def assert_accessible(page: Page, name: str) -> None:
-    """No serious or critical fault in the eyes of axe, in the light and in the dark theme."""
+def assert_accessible(page: Page, name: str, part: str = "") -> None:
+    """No serious or critical fault in the eyes of axe, in the light and in the dark theme; of a page, or its part."""
     assert AXE.is_file(), f"{AXE} is missing; `make test` installs it"
     for scheme in ("dark", "light"):
         page.emulate_media(color_scheme=scheme)
         page.add_script_tag(path=AXE)
-        found = page.evaluate("axe.run().then(result => result.violations)")
+        found = page.evaluate("part => axe.run(part || document).then(result => result.violations)", part)
         faults = [f for f in found if f["impact"] in ("serious", "critical")]
         words = [f"{f['id']}: {f['help']}: {[node['html'] for node in f['nodes']]}" for f in faults]
         assert not words, f"{name}, {scheme}: " + "\n".join(words)

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.lessons import ran, write
+from portal.gallery.pages import Gallery
+from tests.lessons import lesson, ran, write
 from tests.session.session_server import TOKEN, Server
 
 
@@ -39,8 +40,25 @@ def test_the_catalogue_says_which_templates_can_be_used_here(server: Server) -> 
     assert list(found) == ["mxnet/old", "tensorflow/first"]
     assert found["tensorflow/first"]["path"] == "templates/tensorflow/first.ipynb"
     assert found["tensorflow/first"]["title"] == "A lesson"
+    assert {key: found["tensorflow/first"][key] for key in ("needs", "fits", "mark", "level", "level_title")} == {
+        "needs": "1 GPU or two cores, about 1 minute",
+        "fits": False,
+        "mark": "TF",
+        "level": 2,
+        "level_title": "In depth",
+    }
     assert found["mxnet/old"]["path"] == ""
     assert found["mxnet/old"]["refused"] == "The kernel 'mxnet' is not offered here."
+
+
+@pytest.mark.parametrize(("gpus", "fits"), [(None, [True, False]), (0, [True, False]), (1, [True, True])])
+def test_a_template_fits_a_session_that_has_the_gpus_it_makes_use_of(
+    tmp_path: Path, gpus: int | None, fits: list[bool]
+) -> None:
+    write(tmp_path / "a/cores.ipynb", lesson("1", gpus=0))
+    write(tmp_path / "b/one_gpu.ipynb", lesson("1", gpus=1))
+    found = Gallery(tmp_path, (tmp_path,), gpus).catalogue(None)["templates"]
+    assert [one["fits"] for one in found] == fits
 
 
 def test_a_copy_is_made_changed_compared_and_brought_up_to_date(server: Server, projects: Path) -> None:

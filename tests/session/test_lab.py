@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.portal_page import assert_accessible
 from tests.session.session_server import Server
 
 Picture = Callable[[Page, str], None]
@@ -106,10 +107,43 @@ def test_a_folder_has_tensorboard_in_its_context_menu(page: Page, server: Server
     expect_scalars(new_tab(page, entry))
 
 
-def test_the_templates_tile_shows_the_templates(page: Page, server: Server) -> None:
+def test_the_templates_tile_opens_the_gallery(page: Page, server: Server, picture: Picture) -> None:
     open_lab(page, server)
     tile(page, "Notebook Templates").click()
-    expect(item(page, "tensorflow")).to_be_visible()
+    cards = page.locator("[data-template]")
+    expect(cards).to_have_count(1)
+    expect(page.get_by_role("status").filter(has_text="templat")).to_have_text(
+        "1 template. 1 more: their kernels are not offered here."
+    )
+    expect(cards).to_contain_text("Made for 1 GPU; runs here with what there is")
+    expect(cards).to_contain_text("1 GPU or two cores, about 1 minute")
+    assert_accessible(page, "gallery", ".dsportal-Gallery")
+    page.get_by_label("Words").fill("first lesson")
+    expect(cards).to_have_count(1)
+    page.get_by_label("Words").fill("first nothing")
+    expect(cards).to_have_count(0)
+    picture(page, "nothing-found")
+    page.get_by_label("Words").fill("")
+    page.get_by_label("Framework").select_option("TensorFlow")
+    page.get_by_role("button", name="New Copy… A lesson, TensorFlow").click()
+    expect(page.get_by_label("In which folder of yours?")).to_be_focused()
+    page.get_by_role("button", name="Cancel").click()
+    picture(page, "gallery")
+
+    page.get_by_role("button", name="Open A lesson, TensorFlow").click()
+    expect(page.get_by_role("tab", name="first.ipynb")).to_be_visible()
+    tile_again = page.get_by_role("tab", name="Templates")
+    expect(tile_again).to_have_count(1)
+
+
+def test_the_gallery_is_there_again_after_a_reload(page: Page, server: Server) -> None:
+    open_lab(page, server)
+    tile(page, "Notebook Templates").click()
+    expect(page.locator("[data-template]")).to_have_count(1)
+    page.wait_for_timeout(2_000)  # the Lab writes its layout a second after a change
+    page.goto(f"{server.url}lab")
+    expect(page.get_by_role("tab", name="Templates")).to_be_visible()
+    expect(page.locator("[data-template]")).to_have_count(1)
 
 
 def test_who_opens_a_template_is_offered_a_copy_that_is_compared_updated_and_reset(

@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "lessons": set(),  # copies of it lie beside notebooks, and run in the kernels' own Pythons
     "notebooks": {"pure", "lessons"},
     "gallery": {"pure", "notebooks"},
-    "singleuser": {"pure", "launcher", "tensorboard", "homes", "gallery"},  # launcher: the names of its files
+    "singleuser": {"pure", "launcher", "tensorboard", "homes", "gallery", "lessons"},  # launcher: its files' names
     "administration": {"pure"},
     "guard": {"pure"},
     "showcase": {"pure", "notebooks"},

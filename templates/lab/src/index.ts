@@ -1,4 +1,4 @@
-import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { CommandToolbarButton, ICommandPalette, IToolbarWidgetRegistry } from '@jupyterlab/apputils';
 import { PageConfig, URLExt } from '@jupyterlab/coreutils';
 import { type FileBrowser, IDefaultFileBrowser, IFileBrowserFactory } from '@jupyterlab/filebrowser';
@@ -85,7 +85,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
     IToolbarWidgetRegistry,
     ILauncher,
     IMainMenu,
-    ICommandPalette
+    ICommandPalette,
+    ILayoutRestorer
   ],
   activate: (
     app: JupyterFrontEnd,
@@ -94,11 +95,12 @@ const plugin: JupyterFrontEndPlugin<void> = {
     toolbars: IToolbarWidgetRegistry | null,
     launcher: ILauncher | null,
     menu: IMainMenu | null,
-    palette: ICommandPalette | null
+    palette: ICommandPalette | null,
+    restorer: ILayoutRestorer | null
   ): void => {
     const browser: Browser = () => browsers?.tracker.currentWidget ?? defaultBrowser;
     addTensorBoardCommands(app, browser);
-    addTemplates(app, browser);
+    addTemplates(app, browser, restorer);
     if (browsers) {
       followSelection(app, browsers);
     }

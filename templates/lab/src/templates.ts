@@ -1,10 +1,11 @@
-import type { JupyterFrontEnd } from '@jupyterlab/application';
-import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
-import { PathExt } from '@jupyterlab/coreutils';
+import type { ILayoutRestorer, JupyterFrontEnd } from '@jupyterlab/application';
+import { Dialog, type MainAreaWidget, Notification, showDialog, WidgetTracker } from '@jupyterlab/apputils';
+import { PageConfig, PathExt } from '@jupyterlab/coreutils';
 import type { FileBrowser } from '@jupyterlab/filebrowser';
 import { copyIcon } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 
+import { galleryTab } from './gallery';
 import { templatesIcon } from './icons';
 import { ask } from './server';
 
@@ -54,10 +55,13 @@ function templateOf(path: string, catalogueFolder: string): string | undefined {
 class Templates {
   private _folder = 'templates';
   private _offered = new Set<string>();
+  private _gallery: MainAreaWidget | undefined;
+  private readonly _tracker = new WidgetTracker<MainAreaWidget>({ namespace: 'dsportal-gallery' });
 
   constructor(
     private readonly _app: JupyterFrontEnd,
-    private readonly _browser: Browser
+    private readonly _browser: Browser,
+    restorer: ILayoutRestorer | null
   ) {
     void catalogue().then(
       found => (this._folder = found),
@@ -65,13 +69,14 @@ class Templates {
     );
     this._addCommands();
     _app.shell.currentChanged?.connect((_, change) => this._offer(change.newValue));
+    void restorer?.restore(this._tracker, { command: TemplateIDs.catalogue, name: () => 'gallery' });
   }
 
   private _addCommands(): void {
     const { commands } = this._app;
     commands.addCommand(TemplateIDs.catalogue, {
       label: 'Notebook Templates',
-      caption: 'Show the notebooks that come with the portal',
+      caption: 'Show the notebooks that come with the portal and with this cluster',
       icon: templatesIcon,
       isEnabled: () => this._browser() !== null,
       execute: () => told(() => this._show())
@@ -117,13 +122,29 @@ class Templates {
     return path?.split('/')[0] === this._folder ? undefined : path;
   }
 
+  /** The gallery; the files of Notebook 7 have no place for it, and show the folder. */
   private async _show(): Promise<void> {
     const browser = this._browser();
-    this._folder = await catalogue();
-    if (browser) {
-      this._app.shell.activateById(browser.id);
-      await browser.model.cd(`/${this._folder}`);
+    if (PageConfig.getOption('notebookPage')) {
+      this._folder = await catalogue();
+      await browser?.model.cd(`/${this._folder}`);
+      return;
     }
+    if (!this._gallery || this._gallery.isDisposed) {
+      this._gallery = galleryTab({
+        open: card => void told(() => this._open(card.path)),
+        copy: card => void told(() => this._make(card.name))
+      });
+      await this._tracker.add(this._gallery);
+    }
+    if (!this._gallery.isAttached) {
+      this._app.shell.add(this._gallery, 'main');
+    }
+    this._app.shell.activateById(this._gallery.id);
+  }
+
+  private async _open(path: string): Promise<void> {
+    await this._app.commands.execute('filebrowser:open-path', { path });
   }
 
   /** Who opens a template is offered a copy, once: what is done in the catalogue is not saved. */
@@ -147,7 +168,7 @@ class Templates {
     const given = await askForFolder(template, this._projects());
     if (given !== undefined) {
       const made = await ask<{ path: string }>('templates', {}, { template, folder: given });
-      await this._app.commands.execute('filebrowser:open-path', { path: made.path });
+      await this._open(made.path);
     }
   }
 
@@ -191,8 +212,8 @@ class Templates {
 }
 
 /** Adds the commands, and the offer. */
-export function addTemplates(app: JupyterFrontEnd, browser: Browser): void {
-  new Templates(app, browser);
+export function addTemplates(app: JupyterFrontEnd, browser: Browser, restorer: ILayoutRestorer | null): void {
+  new Templates(app, browser, restorer);
 }
 
 /** The folder that a person wants a copy in; undefined when there is to be none. */
