@@ -52,7 +52,7 @@ class Environment:
 NEWER = ("3.11", "3.12", "3.13")  # whose wheels the lock holds too: the hashes were tried
 PYTORCH_CUDA = Environment("pytorch", "2.13", 2715, 5160, first_run=False, recipe="pytorch-cuda")
 ENVIRONMENTS = {
-    "python3": Environment("python3", "3.11", 60, 360, pythons=(*NEWER, "3.14")),
+    "python3": Environment("python3", "3.11", 110, 545, pythons=(*NEWER, "3.14")),
     "tensorflow": Environment("tensorflow", "2.21", 340, 1800, pythons=NEWER),
     "pytorch": Environment("pytorch", "2.13", 265, 1260, first_run=False, otherwise=PYTORCH_CUDA),
     "jax": Environment("jax", "0.10", 200, 920, first_run=False),

@@ -73,7 +73,7 @@ def test_the_cuda_toolkit_names_its_folders_whether_or_not_they_exist() -> None:
         ("shared/jax", "jax, keras, tensorboard.summary"),
         ("shared/mxnet", "mxnet, tensorboard.summary"),
         ("shared/inference", "openvino, nncf, onnxruntime, tf2onnx, keras"),
-        ("shared/python", "numpy, pandas, matplotlib"),
+        ("shared/python", "numpy, pandas, matplotlib, polars"),
     ],
 )
 def test_an_environment_has_what_its_module_says(module: str, imports: str) -> None:
