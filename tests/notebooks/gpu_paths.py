@@ -12,6 +12,7 @@ GPU_PATHS = {
     "cluster/checkpoint_resume": READ,
     "cluster/know_your_node": EMULATED,
     "cluster/sweep": READ,
+    "data/bigger_than_memory": NONE,
     "horovod/mnist": READ,
     "horovod/pytorch_mnist": READ,
     "horovod/resnet50": READ,
