@@ -212,6 +212,7 @@ def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
     return {
         "ServerApp": {
             "root_dir": str(files_of(settings)),
+            "contents_manager_class": "portal.singleuser.own_files.OwnFiles",
             "kernel_manager_class": "portal.kernels.manager.PortalKernelManager",
             "kernel_spec_manager_class": "portal.kernels.manager.PortalKernelSpecManager",
             "kernel_websocket_connection_class": "portal.kernels.connection.PortalKernelConnection",
@@ -231,7 +232,7 @@ def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
         },
         "ContentsManager": {
             "allow_hidden": False,
-            "checkpoints_class": "portal.singleuser.checkpoints.OwnCheckpoints",
+            "checkpoints_class": "portal.singleuser.own_files.OwnCheckpoints",
         },
         "TerminalManager": {"cull_inactive_timeout": 0},
     }

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from portal.gallery.units import find
 from tests.inside import SITE_FILE, VENV_BIN, eventually, home, jobs_of, sh
 from tests.notebooks.table import PART, PARTS, record
 
@@ -159,25 +160,30 @@ def program(folder: Path, name: str, text: str) -> str:
 
 
 def changed(template: str, folder: Path, old: str, new: str) -> Path:
-    """A copy of a template in ``folder`` with one line of it changed, and of the modules beside it."""
-    for module in (TEMPLATES / f"{template}.ipynb").parent.glob("*.py"):
-        shutil.copy(module, folder)
-    notebook = json.loads((TEMPLATES / f"{template}.ipynb").read_bytes())
+    """A template in ``folder`` with one line of it changed, and all that belongs to it."""
+    path = copied(template, folder).rename(folder / "changed.ipynb")
+    notebook = json.loads(path.read_bytes())
     lines = [line for cell in notebook["cells"] for line in cell["source"]]
     assert sum(old in line for line in lines) == 1, old
     for cell in notebook["cells"]:
         cell["source"] = [line.replace(old, new) for line in cell["source"]]
-    path = folder / "changed.ipynb"
     path.write_text(json.dumps(notebook))
     return path
 
 
 def changed_module(template: str, module: str, folder: Path, old: str, new: str) -> Path:
-    """A copy of a template and of the modules beside it in ``folder``, with one place of a module changed."""
-    original = TEMPLATES / f"{template}.ipynb"
-    for source in (original, *original.parent.glob("*.py")):
-        shutil.copy(source, folder)
+    """A template in ``folder``, and all that belongs to it, with one place of a module changed."""
+    path = copied(template, folder)
     text = (folder / module).read_text()
     assert text.count(old) == 1, old
     (folder / module).write_text(text.replace(old, new))
-    return folder / original.name
+    return path
+
+
+def copied(template: str, folder: Path) -> Path:
+    """The notebook of a template in ``folder``, with what a person's copy of it has."""
+    unit = find((TEMPLATES,))[template]
+    for name, content in unit.contents.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder / unit.notebook

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -71,6 +72,16 @@ def asked(lab: Page, method: str, path: str) -> str:
     return str(lab.evaluate(ask, [method, path]))
 
 
+def saved(lab: Page, path: str, model: dict[str, Any]) -> tuple[int, str]:
+    """The status and the text that her session answers when she saves."""
+    ask = """async ([path, model]) => {
+        const answer = await fetch(`/user/alice/api/contents/${path}`, {method: "PUT", body: JSON.stringify(model),
+            headers: {"X-XSRFToken": /_xsrf=([^;]+)/.exec(document.cookie)[1]}})
+        return [answer.status, await answer.text()]}"""
+    status, text = lab.evaluate(ask, [path, model])
+    return int(status), str(text)
+
+
 def states(lab: Page) -> list[str]:
     """The states of her kernels."""
     return [kernel["execution_state"] for kernel in json.loads(asked(lab, "GET", "kernels"))]
@@ -130,3 +141,29 @@ def test_opening_a_file_writes_through_no_link_that_somebody_left_beside_it(alic
     tab.close()
 
     assert not hers.exists()
+
+
+def test_saving_a_notebook_writes_through_no_link_that_somebody_left_beside_it(alice: tuple[Page, str]) -> None:
+    page, _ = alice
+    hers, linked = home("alice") / "hers.txt", home("alice") / "linked.txt"
+    for file in (hers, linked):
+        sh("rm", "-f", str(file))
+        sh("sh", "-c", f"echo hers > {file}", user="alice")
+    sh("rm", "-rf", str(THEIRS))
+    sh("mkdir", str(THEIRS), user="bob")
+    sh("chmod", "777", str(THEIRS), user="bob")
+    put("lesson.ipynb", notebook("python3", "python"))
+    sh("chmod", "666", str(THEIRS / "lesson.ipynb"))
+    sh("ln", "-s", str(hers), str(THEIRS / ".~lesson.ipynb"), user="bob")
+    sh("ln", "-s", str(linked), str(THEIRS / "linked.txt"), user="bob")
+    path = f"isilon/{THEIRS.name}"
+    changed = json.loads(notebook("python3", "python"))
+    changed["metadata"]["mine"] = 1
+
+    status, _ = saved(page, f"{path}/lesson.ipynb", {"type": "notebook", "format": "json", "content": changed})
+    refused, words = saved(page, f"{path}/linked.txt", {"type": "file", "format": "text", "content": "bob"})
+
+    assert status in (200, 201)
+    assert json.loads((THEIRS / "lesson.ipynb").read_text())["metadata"]["mine"] == 1
+    assert (refused, "is a link that somebody else made" in words) == (403, True)
+    assert [file.read_text() for file in (hers, linked)] == ["hers\n", "hers\n"]

@@ -1,0 +1,222 @@
+"""A file's place, held: whoever can change a folder on the way does not choose which of the person's files is written.
+
+Standard library only. In a folder of a project, or of a colleague, others can put a link where a file or a folder was.
+So the way is walked folder by folder, each held by its descriptor; a link is followed where nobody else can have put
+it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from io import TextIOWrapper
+from pathlib import Path, PurePath
+from typing import IO, BinaryIO
+
+ROOT = 0
+THEIRS = "is somebody else's link, in a folder that others can change"
+LINKS_MAX = 40  # as many as Linux follows
+LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+TO_WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a pipe does not keep us
+TO_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class LinkOfOthers(PermissionError):
+    """On the way to a file is a link that somebody else may have put there."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a file is, or will be.
+
+    Attributes:
+        folder: a descriptor of its folder, for ``dir_fd``; it can be neither read nor written by itself.
+        name: its name there. It was no link; who opens it says ``O_NOFOLLOW``.
+        is_private: nobody but the person and root can change that folder, or one on the way.
+    """
+
+    folder: int
+    name: str
+    is_private: bool
+
+    @contextmanager
+    def written(self, *, append: bool = False) -> Iterator[BinaryIO]:
+        """The file, open to be written anew, or further; where that fails, it is as it was before.
+
+        Raises:
+            OSError: it is a link, is no regular file, or cannot be written.
+        """
+        kept = None if append else self._kept()
+        try:
+            descriptor = self._opened(TO_WRITE | os.O_CREAT | (os.O_APPEND * append))
+            try:
+                size = _regular(descriptor, self.name).st_size if append else 0
+                try:
+                    os.ftruncate(descriptor, size)
+                    with os.fdopen(os.dup(descriptor), "wb") as file:
+                        yield file
+                        file.flush()
+                        os.fsync(descriptor)
+                except BaseException:
+                    _put_back(descriptor, size, kept)
+                    raise
+            finally:
+                os.close(descriptor)
+        finally:
+            if kept:
+                kept.close()
+                with suppress(OSError):
+                    os.unlink(kept.name, dir_fd=self.folder)
+
+    def _opened(self, flags: int) -> int:
+        try:
+            return os.open(self.name, flags, 0o666, dir_fd=self.folder)
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # it was put there a moment ago
+                raise LinkOfOthers(errno.EACCES, THEIRS, self.name) from error
+            raise
+
+    def _kept(self) -> IO[bytes] | None:
+        """A copy of what is there, beside it: a full disk is noticed before a byte is lost, and a kill loses none."""
+        try:
+            descriptor = self._opened(TO_READ)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(descriptor, "rb") as there:
+            _regular(descriptor, self.name)
+            name = f".~{self.name}.{secrets.token_hex(4)}"
+            kept = open(name, "w+b", opener=lambda path, _: os.open(path, NEW, 0o600, dir_fd=self.folder))  # noqa: SIM115
+            try:
+                shutil.copyfileobj(there, kept)
+                kept.flush()
+            except OSError:
+                kept.close()
+                os.unlink(name, dir_fd=self.folder)
+                raise
+        return kept
+
+
+def _regular(descriptor: int, name: str) -> os.stat_result:
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        raise PermissionError(errno.EACCES, "is no regular file", name)
+    return found
+
+
+def _put_back(descriptor: int, size: int, kept: IO[bytes] | None) -> None:
+    """Make a file as it was: as long as before, or with what was kept of it."""
+    os.ftruncate(descriptor, size)
+    if kept:
+        kept.seek(0)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        while part := kept.read(1 << 20):
+            os.write(descriptor, part)
+
+
+def as_text(file: BinaryIO, encoding: str) -> TextIOWrapper:
+    """A file of bytes as one of text, with the ends of lines that are given."""
+    return TextIOWrapper(file, encoding=encoding, newline="\n", write_through=True)
+
+
+@contextmanager
+def held(path: Path) -> Iterator[Place]:
+    """The place at a path, links on the way followed.
+
+    Arguments:
+        path: absolute; its last part need not be there.
+
+    Raises:
+        LinkOfOthers: a link on the way, or the file itself, is somebody else's, in a folder that others can change.
+        OSError: a folder on the way is not there.
+    """
+    walk = _Walk()
+    try:
+        yield walk.to(path)
+    finally:
+        walk.close()
+
+
+class _Walk:
+    def __init__(self) -> None:
+        self._here = os.open("/", LOOK | os.O_DIRECTORY)
+        self._is_private = _is_private(os.fstat(self._here))
+
+    def to(self, path: Path) -> Place:
+        todo, links, name = _parts(path), 0, "."
+        while todo:
+            name = todo.pop(0)
+            if todo and self._entered(name):
+                continue
+            links += 1
+            target = self._target(name, links)
+            if target is None:
+                if todo:
+                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
+                break
+            todo = _parts(target) + todo
+        return Place(self._here, name, self._is_private)
+
+    def _entered(self, name: str) -> bool:
+        """Go into a folder; False where it is none, or a link."""
+        try:
+            self._go(os.open(name, LOOK | os.O_DIRECTORY, dir_fd=self._here))
+        except OSError as error:
+            if error.errno in (errno.ENOTDIR, errno.ELOOP):
+                return False
+            raise
+        self._is_private = self._is_private and _is_private(os.fstat(self._here))
+        return True
+
+    def _target(self, name: str, links: int) -> Path | None:
+        """Where a link leads, from here on; None where there is no link."""
+        try:
+            found = os.open(name, LOOK, dir_fd=self._here)
+        except FileNotFoundError:
+            return None
+        try:
+            kind = os.fstat(found)
+            if not stat.S_ISLNK(kind.st_mode):
+                return None
+            if links > LINKS_MAX:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
+            if kind.st_uid not in (ROOT, os.geteuid()) and not _is_private(os.fstat(self._here)):
+                raise LinkOfOthers(errno.EACCES, THEIRS, name)
+            target = Path(os.readlink("", dir_fd=found))
+        finally:
+            os.close(found)
+        if target.is_absolute():
+            self._go(os.open("/", LOOK | os.O_DIRECTORY))
+        return target
+
+    def _go(self, descriptor: int) -> None:
+        os.close(self._here)
+        self._here = descriptor
+
+    def close(self) -> None:
+        os.close(self._here)
+
+
+def _parts(path: PurePath) -> list[str]:
+    return [part for part in path.parts if part != path.root]  # ".." stays: it is that of a folder that is held
+
+
+def _is_private(folder: os.stat_result) -> bool:
+    """Nobody but the person and root puts something there."""
+    return folder.st_uid in (ROOT, os.geteuid()) and not folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def checked(path: Path) -> None:
+    """Refuse a path with a link of others on the way.
+
+    Raises:
+        LinkOfOthers: as :func:`held` says.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError), held(path):
+        pass

@@ -1,0 +1,138 @@
+"""Files in folders that others can change: which links are followed, and what is left where a write fails."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from portal.homes import held_place
+from portal.homes.held_place import LinkOfOthers, checked, held
+
+SOMEBODY_ELSE = 4_000_000  # no account of this machine
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """A folder that everybody can change."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o777)
+    return folder
+
+
+@pytest.fixture
+def others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies there is of others: whoever asks is somebody else."""
+    monkeypatch.setattr(held_place, "ROOT", SOMEBODY_ELSE)
+    monkeypatch.setattr("os.geteuid", lambda: SOMEBODY_ELSE)
+
+
+def test_a_link_of_ones_own_is_followed_wherever_it_lies(shared: Path, tmp_path: Path) -> None:
+    (tmp_path / "far/deep").mkdir(parents=True)
+    (shared / "far").symlink_to("../far")
+    (shared / "far/deep/again").symlink_to(tmp_path / "far")
+    with held(shared / "far/deep/again/file") as place, place.written() as file:
+        file.write(b"words")
+    assert (tmp_path / "far/file").read_bytes() == b"words"
+    assert not place.is_private
+
+
+@pytest.mark.parametrize("path", ["file", "folder/file", "folder/../own"])
+def test_a_link_of_others_is_not_followed(shared: Path, tmp_path: Path, others: None, path: str) -> None:
+    (tmp_path / "hers").mkdir()
+    (tmp_path / "hers/file").write_text("hers")
+    (shared / "file").symlink_to(tmp_path / "hers/file")
+    (shared / "folder").symlink_to(tmp_path / "hers")
+    with pytest.raises(LinkOfOthers) as refused:
+        checked(shared / path)
+    assert refused.value.filename == path.partition("/")[0]
+
+
+def test_a_link_that_is_put_there_in_the_last_moment_is_not_followed(shared: Path, tmp_path: Path) -> None:
+    hers = tmp_path / "hers"
+    hers.write_text("hers")
+    with held(shared / "file") as place:
+        (shared / "file").symlink_to(hers)
+        for append in (True, False):
+            with pytest.raises(LinkOfOthers), place.written(append=append) as file:
+                file.write(b"theirs")
+    assert hers.read_text() == "hers"
+
+
+def test_a_folder_that_is_moved_away_in_the_last_moment_is_still_the_one(shared: Path, tmp_path: Path) -> None:
+    (shared / "folder").mkdir()
+    (tmp_path / "hers").mkdir()
+    with held(shared / "folder/file") as place:
+        (shared / "folder").rename(shared / "moved")
+        (shared / "folder").symlink_to(tmp_path / "hers")
+        with place.written() as file:
+            file.write(b"words")
+    assert (shared / "moved/file").read_bytes() == b"words"
+    assert not list((tmp_path / "hers").iterdir())
+
+
+@pytest.mark.parametrize("before", [b"before", None])
+@pytest.mark.parametrize("append", [True, False])
+def test_a_write_that_fails_leaves_what_was_there(shared: Path, before: bytes | None, append: bool) -> None:
+    if before:
+        (shared / "file").write_bytes(before)
+    with pytest.raises(ZeroDivisionError), held(shared / "file") as place, place.written(append=append) as file:
+        file.write(b"x" * 3_000_000)
+        1 / 0  # noqa: B018
+    found = {path.name: path.read_bytes() for path in shared.iterdir()}
+    assert found == {"file": before or b""}
+
+
+def test_who_is_killed_meanwhile_has_what_was_there_beside_the_file(shared: Path) -> None:
+    (shared / "file").write_bytes(b"before")
+    (shared / ".~file").symlink_to(shared / "somewhere")
+    child = os.fork()
+    if not child:
+        with held(shared / "file") as place, place.written():
+            os.kill(os.getpid(), 9)
+    os.waitpid(child, 0)
+    (kept,) = shared.glob(".~file.*")
+    assert kept.read_bytes() == b"before"
+    assert not (shared / "somewhere").exists()
+
+
+def test_a_file_keeps_its_mode_and_is_the_same_file(shared: Path) -> None:
+    (shared / "file").write_bytes(b"before and long")
+    (shared / "file").chmod(0o664)
+    before = (shared / "file").stat()
+    with held(shared / "file") as place, place.written() as file:
+        file.write(b"after")
+    after = (shared / "file").stat()
+    assert (after.st_ino, stat.S_IMODE(after.st_mode), after.st_size) == (before.st_ino, 0o664, 5)
+
+
+def test_a_pipe_is_refused_and_nobody_waits_for_it(shared: Path) -> None:
+    os.mkfifo(shared / "pipe")
+    with pytest.raises(OSError), held(shared / "pipe") as place, place.written():
+        pass
+
+
+def test_links_in_a_circle_end(shared: Path) -> None:
+    (shared / "a").symlink_to("b")
+    (shared / "b").symlink_to("a")
+    with pytest.raises(OSError, match="Too many levels"), held(shared / "a/file"):
+        pass
+
+
+def test_a_file_on_the_way_is_no_folder(shared: Path) -> None:
+    (shared / "file").touch()
+    with pytest.raises(NotADirectoryError), held(shared / "file/other"):
+        pass
+
+
+def test_a_folder_that_may_only_be_passed_is_passed(shared: Path) -> None:
+    (shared / "passed").mkdir()
+    (shared / "passed/inner").mkdir()
+    (shared / "passed").chmod(0o311)
+    with held(shared / "passed/inner/file") as place, place.written() as file:
+        file.write(b"words")
+    (shared / "passed").chmod(0o755)
+    assert (shared / "passed/inner/file").read_bytes() == b"words"

@@ -1,0 +1,120 @@
+"""What JupyterLab saves, uploads, renames, deletes and puts back, in a folder that others can change."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tornado.web import HTTPError
+
+from portal.homes import held_place
+from portal.singleuser.own_files import OwnCheckpoints, OwnFiles
+
+NOTEBOOK: dict[str, Any] = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+SOMEBODY_ELSE = 4_000_000
+
+
+class Lab:
+    """A home with a folder that others can change."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.shared = home / "shared"
+        self.shared.mkdir()
+        self.shared.chmod(0o777)
+        self.hers = home / "hers.txt"
+        self.hers.write_text("hers")
+        self.files: Any = OwnFiles(root_dir=str(home), checkpoints_class=OwnCheckpoints, delete_to_trash=False)
+
+    async def save(self, name: str, text: str, **model: Any) -> None:
+        """Save a file of text, as JupyterLab does."""
+        await self.files.save({"type": "file", "format": "text", "content": text, **model}, f"shared/{name}")
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return Lab(tmp_path)
+
+
+@pytest.fixture
+def others(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The links in the shared folder are of somebody else."""
+    (lab.shared / "link.txt").symlink_to(lab.hers)
+    (lab.home / "hers").mkdir()
+    (lab.home / "hers/file.txt").write_text("hers")
+    (lab.shared / "folder").symlink_to(lab.home / "hers")
+    monkeypatch.setattr(held_place, "ROOT", SOMEBODY_ELSE)
+    monkeypatch.setattr("os.geteuid", lambda: SOMEBODY_ELSE)
+
+
+async def test_what_lies_beside_a_notebook_is_not_written_through(lab: Lab) -> None:
+    await lab.files.save({"type": "notebook", "format": "json", "content": NOTEBOOK}, "shared/lesson.ipynb")
+    (lab.shared / ".~lesson.ipynb").symlink_to(lab.hers)
+    changed = {**NOTEBOOK, "metadata": {"mine": 1}}
+    await lab.files.save({"type": "notebook", "format": "json", "content": changed}, "shared/lesson.ipynb")
+    assert lab.hers.read_text() == "hers"
+    assert (await lab.files.get("shared/lesson.ipynb"))["content"]["metadata"]["mine"] == 1
+    assert {path.name for path in lab.shared.iterdir()} == {".~lesson.ipynb", "lesson.ipynb"}
+
+
+async def test_text_is_saved_with_its_ends_of_lines(lab: Lab) -> None:
+    await lab.save("train.py", "a\nü\r\n")
+    assert (lab.shared / "train.py").read_bytes() == "a\nü\r\n".encode()
+
+
+async def test_a_save_that_fails_leaves_what_was_there(lab: Lab) -> None:
+    await lab.save("notes.txt", "before")
+    with pytest.raises(ZeroDivisionError), lab.files.atomic_writing(str(lab.shared / "notes.txt")) as file:
+        file.write("after")
+        1 / 0  # noqa: B018
+    assert (lab.shared / "notes.txt").read_text() == "before"
+
+
+async def test_an_upload_in_parts_arrives(lab: Lab) -> None:
+    for number, part in ((1, b"one "), (2, b"two "), (-1, b"three")):
+        await lab.save("up.bin", base64.b64encode(part).decode(), format="base64", chunk=number)
+    assert (lab.shared / "up.bin").read_bytes() == b"one two three"
+    with pytest.raises(HTTPError, match="Encoding error"):
+        await lab.save("up.bin", "é", format="base64", chunk=2)
+
+
+async def test_a_checkpoint_is_put_back(lab: Lab) -> None:
+    await lab.save("notes.txt", "before")
+    await lab.files.create_checkpoint("shared/notes.txt")
+    await lab.save("notes.txt", "after")
+    (lab.shared / ".~notes.txt").symlink_to(lab.hers)
+    await lab.files.restore_checkpoint("checkpoint", "shared/notes.txt")
+    assert (lab.shared / "notes.txt").read_text() == "before"
+    assert lab.hers.read_text() == "hers"
+
+
+@pytest.mark.parametrize(
+    ("act", "arguments"),
+    [
+        ("save", ({"type": "file", "format": "text", "content": "theirs"}, "shared/link.txt")),
+        ("save", ({"type": "file", "format": "text", "content": "theirs"}, "shared/folder/file.txt")),
+        ("save", ({"type": "file", "format": "text", "content": "theirs", "chunk": 2}, "shared/link.txt")),
+        ("save", ({"type": "directory"}, "shared/folder/new")),
+        ("rename_file", ("shared/folder/file.txt", "shared/mine.txt")),
+        ("rename_file", ("hers.txt", "shared/folder/other.txt")),
+        ("delete_file", ("shared/folder/file.txt",)),
+    ],
+)
+async def test_links_of_others_are_refused_in_plain_words(
+    lab: Lab, others: None, act: str, arguments: tuple[Any, ...]
+) -> None:
+    with pytest.raises(HTTPError) as refused:
+        await getattr(lab.files, act)(*arguments)
+    assert refused.value.status_code == 403
+    assert "is a link that somebody else made, in a folder that others can change" in str(refused.value)
+    assert {path.name: path.read_text() for path in (lab.home / "hers").iterdir()} == {"file.txt": "hers"}
+    assert lab.hers.read_text() == "hers"
+
+
+async def test_a_link_itself_can_be_renamed_and_deleted(lab: Lab, others: None) -> None:
+    await lab.files.rename_file("shared/link.txt", "shared/renamed.txt")
+    await lab.files.delete_file("shared/renamed.txt")
+    assert lab.hers.read_text() == "hers"
