@@ -50,11 +50,11 @@ class Environment:
 
 
 NEWER = ("3.11", "3.12", "3.13")  # whose wheels the lock holds too: the hashes were tried
-PYTORCH_CUDA = Environment("pytorch", "2.13", 2715, 5160, first_run=False, recipe="pytorch-cuda")
+PYTORCH_CUDA = Environment("pytorch", "2.13", 2745, 5360, first_run=False, recipe="pytorch-cuda")
 ENVIRONMENTS = {
     "python3": Environment("python3", "3.11", 110, 545, pythons=(*NEWER, "3.14")),
     "tensorflow": Environment("tensorflow", "2.21", 340, 1800, pythons=NEWER),
-    "pytorch": Environment("pytorch", "2.13", 265, 1260, first_run=False, otherwise=PYTORCH_CUDA),
+    "pytorch": Environment("pytorch", "2.13", 295, 1460, first_run=False, otherwise=PYTORCH_CUDA),
     "jax": Environment("jax", "0.10", 200, 920, first_run=False),
     "mxnet": Environment("mxnet", "1.9", 100, 400, first_run=False),
     "inference": Environment("inference", "1.0", 150, 530, first_run=False, upon="tensorflow"),
@@ -62,8 +62,8 @@ ENVIRONMENTS = {
 # With NVIDIA's libraries, for nodes with GPUs: environments and modules of their own, beside those for CPUs.
 FOR_GPUS = {
     "tensorflow-gpu": Environment("tensorflow-gpu", "2.21", 3400, 6600, first_run=False),
-    "pytorch-gpu": Environment("pytorch-gpu", "2.13", 2715, 5160, first_run=False, recipe="pytorch-cuda"),
-    "pytorch-gpu-cuda126": Environment("pytorch-gpu", "2.7", 3000, 6600, first_run=False, recipe="pytorch-cuda126"),
+    "pytorch-gpu": Environment("pytorch-gpu", "2.13", 2745, 5360, first_run=False, recipe="pytorch-cuda"),
+    "pytorch-gpu-cuda126": Environment("pytorch-gpu", "2.7", 3030, 6800, first_run=False, recipe="pytorch-cuda126"),
     "jax-gpu": Environment("jax-gpu", "0.10", 2600, 5400, first_run=False),
     "inference-gpu": Environment("inference-gpu", "1.0", 1650, 2900, first_run=False, upon="tensorflow-gpu"),
 }

@@ -69,7 +69,7 @@ def test_the_cuda_toolkit_names_its_folders_whether_or_not_they_exist() -> None:
     ("module", "imports"),
     [
         ("shared/tensorflow", "tensorflow, keras"),
-        ("shared/pytorch", "torch, torch.utils.tensorboard, h5py, keras"),
+        ("shared/pytorch", "torch, torch.utils.tensorboard, h5py, keras, transformers, peft"),
         ("shared/jax", "jax, keras, tensorboard.summary"),
         ("shared/mxnet", "mxnet, tensorboard.summary"),
         ("shared/inference", "openvino, nncf, onnxruntime, tf2onnx, keras"),
