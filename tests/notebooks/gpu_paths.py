@@ -20,6 +20,7 @@ GPU_PATHS = {
     "inference/server": NONE,
     "kernels/container": READ,
     "kernels/own_environment": NONE,
+    "llm/finetune_and_serve": READ,
     "mxnet/mnist": NONE,
     "pytorch/ddp": READ,
     "pytorch/mnist": READ,
