@@ -72,10 +72,19 @@ _ENDS = {
 
 @dataclass(frozen=True)
 class View:
-    """One line of progress: how far (percent), and what happens."""
+    """One line of progress: how far (percent), and what happens.
+
+    ``is_last`` is what a page is told that gives way to newer ones: it looks again later.
+    """
 
     percent: int
     text: str
+    is_last: bool = False
+
+    @property
+    def event(self) -> dict[str, object]:
+        """What JupyterHub hands on to the page."""
+        return {"progress": self.percent, "message": self.text} | ({"later": True} if self.is_last else {})
 
 
 def submitted(request: SessionRequest, site: Site) -> str:
@@ -122,6 +131,12 @@ def view(
     return View(60, f"Job {job.id} runs on {job.node or 'its node'}; JupyterLab starts.")
 
 
+def gives_way(shown: View, most: int) -> View:
+    """What the oldest page of a start is told when more than ``most`` follow it; what happens stays as it was shown."""
+    return View(shown.percent, f"This start is followed in more than {most} windows; this one {_LATER}", is_last=True)
+
+
+_LATER = "looks again by itself in half a minute. The session is not concerned."
 _TELL = "Tell your administrator; the command “portal doctor” names all such nodes."
 _PAUSED = ("SUSPENDED", "STOPPED")
 _REQUEUED = "Slurm has put the session's job back into the queue; it continues by itself, with new kernels."

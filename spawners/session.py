@@ -33,7 +33,7 @@ from portal.slurm.submission import Submission
 from portal.slurm.watched_job import WatchedJob
 from spawners import messages, timings
 from spawners.announcements import ServerAddress
-from spawners.startup import FirstAnswer, Startup
+from spawners.startup import FirstAnswer, Pages, Startup
 
 
 class Session:
@@ -67,6 +67,7 @@ class Session:
         self.log = log
         self.state = SessionState()
         self.watched = WatchedJob(cluster)
+        self.pages = Pages(cluster)
         self.address = ServerAddress(self, moved)
         self._save = save
         self._resumable: SessionState | None = None

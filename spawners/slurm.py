@@ -230,7 +230,7 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
         if self._request:
             yield {"progress": 5, "message": f"Asked for: {messages.submitted(self._request, self.site)}."}
         async for shown in progress(self.session, lambda: self._unresolved):
-            yield {"progress": shown.percent, "message": shown.text}
+            yield shown.event
 
     @property
     def session_facts(self) -> dict[str, object]:

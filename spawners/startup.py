@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NoReturn, Protocol
 from urllib.parse import urlsplit
 
 from jupyterhub.utils import wait_for_http_server
+from tornado import web
 
 from portal.errors import SessionEnded
 from portal.hub.certificates import own_context
@@ -58,19 +60,51 @@ async def progress(session: WatchedSession, unresolved: Callable[[], str]) -> As
     Arguments:
         session: that starts.
         unresolved: the name of its node, while this host cannot resolve it.
+
+    Raises:
+        web.Finish: newer pages follow the start. (Were there only no more words, JupyterHub would keep the request open
+            until the start is over: apihandlers/users.py, 6.1.)
     """
-    outlook = QueueOutlook(session.cluster, timings.MAINTENANCE_WITHIN)
     began = session.cluster.now()
     last = None
-    while True:
-        watched = session.watched
-        known = NOTHING_KNOWN if watched.stale_s else await outlook.of(watched.job)
-        for_s = session.cluster.now() - began
-        shown = messages.view(watched.job, watched.stale_s, known, unresolved(), watched_for_s=for_s)
-        if shown != last:
-            yield shown
-        last = shown
-        await asyncio.sleep(timings.LIVELY_EVERY_S)
+    with session.pages.followed() as gives_way:
+        while True:
+            watched = session.watched
+            known = NOTHING_KNOWN if watched.stale_s else await session.pages.outlook.of(watched.job)
+            for_s = session.cluster.now() - began
+            shown = messages.view(watched.job, watched.stale_s, known, unresolved(), watched_for_s=for_s)
+            if gives_way.done():
+                yield messages.gives_way(shown, timings.FOLLOWED_AT_ONCE)
+                raise web.Finish
+            if shown != last:
+                yield shown
+            last = shown
+            await asyncio.wait([gives_way], timeout=timings.LIVELY_EVERY_S)
+
+
+class Pages:
+    """The pages that follow one session's start: they share their looks at the queue, and are so many at a time.
+
+    A page that was closed may count until its words change, for JupyterHub notices it only then. So a new page is never
+    refused: the oldest gives way.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.outlook = QueueOutlook(cluster, timings.MAINTENANCE_WITHIN)
+        self._followed: list[asyncio.Future[None]] = []
+
+    @contextlib.contextmanager
+    def followed(self) -> Iterator[asyncio.Future[None]]:
+        """One page more; what it is given is done when it has to give way."""
+        gives_way: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._followed.append(gives_way)
+        if len(self._followed) > timings.FOLLOWED_AT_ONCE:
+            self._followed.pop(0).set_result(None)
+        try:
+            yield gives_way
+        finally:
+            if gives_way in self._followed:
+                self._followed.remove(gives_way)
 
 
 class WatchedSession(Protocol):
@@ -78,6 +112,7 @@ class WatchedSession(Protocol):
 
     cluster: Cluster
     watched: WatchedJob
+    pages: Pages
 
 
 class StartingSession(Protocol):

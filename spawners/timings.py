@@ -15,6 +15,8 @@ LIVELY_FOR_S = 20.0  # how long "something has happened" lasts: most starts are 
 NODE_EVERY_S = 0.25  # while the port is known and Slurm's snapshot does not show the node yet
 NODE_MAX_AGE_S = 0.2  # of the snapshot in that moment
 
+FOLLOWED_AT_ONCE = 8  # pages of one start that are told what happens; the oldest gives way to a newer one
+
 # The end of a session.
 POLL_MAX_AGE_S = 30.0  # the hub watches all sessions together every 12 s; one session's poll takes what is there
 ENDING_EVERY_S = 1.0  # after the server has announced its end: Slurm hears of it a moment later

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from portal.slurm import forecast
 from portal.slurm.cluster import Cluster
 from portal.slurm.jobs import Job, Phase
+from portal.slurm.nodes import Node, Reservation
 from portal.slurm.snapshot import NEVER
+
+KEPT_S = 1.0  # pages look every second: all those of one session share a look
 
 
 @dataclass(frozen=True)
@@ -29,13 +33,16 @@ NOTHING_KNOWN = Outlook()
 
 
 class QueueOutlook:
-    """The outlook of one session; its place in the queue is counted once for each snapshot."""
+    """The outlook of one session, for whoever asks in the same second; its place is counted once for each snapshot."""
 
     def __init__(self, cluster: Cluster, maintenance_within: timedelta) -> None:
         self._cluster = cluster
         self._maintenance_within = maintenance_within
         self._counted_at = NEVER
         self._position = 0
+        self._made = NOTHING_KNOWN
+        self._made_of: Job | None = None
+        self._made_at = NEVER
 
     async def of(self, job: Job | None) -> Outlook:
         """What is known of the wait of ``job``; nothing of one that does not wait."""
@@ -43,8 +50,16 @@ class QueueOutlook:
             return NOTHING_KNOWN
         nodes = (await self._cluster.nodes()).nodes
         reservations = (await self._cluster.partitions()).reservations.values()
-        free = forecast.free(nodes.values(), job.partition) if nodes else None
-        there = [node.name for node in nodes.values() if job.partition in node.partitions]
+        now = self._cluster.now()  # from here on nothing waits: who asks at the same time finds what the first has made
+        if job != self._made_of or now - self._made_at >= KEPT_S:
+            self._made = self._outlook(job, nodes.values(), reservations)
+            self._made_of = job
+            self._made_at = now
+        return self._made
+
+    def _outlook(self, job: Job, nodes: Collection[Node], reservations: Iterable[Reservation]) -> Outlook:
+        free = forecast.free(nodes, job.partition) if nodes else None
+        there = [node.name for node in nodes if job.partition in node.partitions]
         coming = forecast.next_maintenance(reservations, datetime.now(UTC), self._maintenance_within, there or None)
         return Outlook(
             position=self._position_of(job),

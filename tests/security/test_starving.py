@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from portal.launcher import ENVIRONMENT_FILE, LOG_FILE, SESSIONS
+from spawners.timings import FOLLOWED_AT_ONCE
 from tests.hub.conftest import PORT, URL, Hub, Person, hub, people
 from tests.inside import eventually, has_no_job, home, jobs_of, sh
 
@@ -200,6 +201,37 @@ def test_who_opens_connections_to_the_hub_again_and_again_keeps_nobody_from_star
             sh("pkill", "-KILL", "-u", "bob", "-f", "create_connection", check=False)
 
     assert held < 800, held
+
+
+@pytest.fixture
+def full_partition() -> Iterator[None]:
+    """Somebody else has all GPUs of sxm2: the next job waits in the queue."""
+    taken = ("sbatch", "--parsable", "--partition=sxm2", "--nodes=3", "--gres=gpu:4", "--time=10", "--wrap=sleep 600")
+    sh(*taken, "--chdir=/", "--output=/dev/null", user="grace")
+    eventually(lambda: "R" in sh("squeue", "--noheader", "--user=grace", "--format=%t").split(), "the job runs")
+    yield
+    sh("scancel", "--user=grace")
+    eventually(partial(has_no_job, "grace"), "no job is left")
+
+
+def test_of_many_windows_that_follow_one_start_the_newest_are_told_what_happens_and_nobody_else_waits(
+    people: dict[str, Person], full_partition: None
+) -> None:
+    alice, bob = people["alice"], people["bob"]
+    windows = 60
+    assert alice.spawn(gpus="1", partition="sxm2").status_code == 200
+    assert any("waits" in words for words in alice.progress())
+
+    with ThreadPoolExecutor(windows) as pool:
+        following = [pool.submit(lambda: list(alice.progress())) for _ in range(windows)]
+        eventually(lambda: sum(one.done() for one in following) >= windows - FOLLOWED_AT_ONCE, "the oldest give way")
+        took = max(page_s(bob) for _ in range(5))
+        assert sum(not one.done() for one in following) == FOLLOWED_AT_ONCE
+        alice.stop()  # which ends the others
+    gave_way = ["followed in more than" in one.result()[-1] for one in following]
+
+    assert sum(gave_way) == windows - FOLLOWED_AT_ONCE
+    assert took < OTHERS_WITHIN_S
 
 
 def page_s(person: Person) -> float:

@@ -10,6 +10,7 @@
   const status = document.getElementById("stop-status");
   const headers = { "X-XSRFToken": window.jhdata.xsrf_token };
   const lookAgainMs = 3000;
+  const giveWayMs = 30000;
   let following = null;
 
   function element(tag, name, text) {
@@ -93,6 +94,7 @@
     if (!answer.ok) return "reload";
     for await (const event of events(answer.body)) {
       if (take(event)) return "over";
+      if (event.later) return "later"; // newer windows follow this start
     }
     return "again";
   }
@@ -102,12 +104,12 @@
     const { signal } = following;
     const outcome = await read(signal).catch(() => "again");
     if (signal.aborted || outcome === "over") return;
-    say("The portal does not answer at the moment; this page goes on trying.");
+    if (outcome !== "later") say("The portal does not answer at the moment; this page goes on trying.");
     window.setTimeout(() => {
       if (signal.aborted) return;
       if (outcome === "reload") window.location.reload();
       else follow();
-    }, lookAgainMs);
+    }, outcome === "later" ? giveWayMs : lookAgainMs);
   }
 
   // The stream is left first: of a start that is interrupted it says "ready" (JupyterHub 6.1.1).
