@@ -1,7 +1,8 @@
 """How an administrator enters somebody's session: with a reason that the person reads, for an hour, and not in secret.
 
 It is off unless the site sets ``portal.admin_access``. Access is JupyterHub's own sharing of this one server; it is
-taken back after an hour, and with the session. Before it is given, it is in the hub's log and on the person's page.
+taken back after an hour, with the session, and with the role of who has entered. Before it is given, it is in the hub's
+log and on the person's page.
 """
 
 from __future__ import annotations
@@ -156,14 +157,19 @@ def take_back(db: Any, share: Any) -> None:
         db.expire(one, ["shared_with_me", "shares"] if isinstance(one, orm.User) else ["shares"])
 
 
-def take_back_over(db: Any) -> list[str]:
-    """Take back the access whose hour or session is over; answers what, for the log."""
+def take_back_over(db: Any, is_on: bool = True) -> list[str]:
+    """Take back the access whose hour, session or right is over; answers what, for the log.
+
+    Arguments:
+        db: JupyterHub's database session.
+        is_on: whether the site lets administrators enter: what it let before a restart ends with the setting.
+    """
     share = orm.Share
     spawner = orm.Spawner
     of_before = share.created_at < spawner.started
     is_over = or_(share.expires_at < utcnow(with_tz=False), spawner.started.is_(None), of_before)
-    found = db.query(share).join(spawner, share.spawner_id == spawner.id)
-    over = found.filter(share.expires_at.is_not(None), is_over).all()
+    ours = db.query(share, is_over).join(spawner, share.spawner_id == spawner.id).filter(share.expires_at.is_not(None))
+    over = [one for one, over in ours.all() if over or not (is_on and one.user and has_role(one.user))]
     said = [f"{one.user.name if one.user else 'nobody'}, session of {one.owner.name}" for one in over]
     for one in over:
         take_back(db, one)

@@ -235,7 +235,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         )
 
     async def _take_back_entries(self) -> None:
-        for said in enter.take_back_over(self.db):
+        for said in enter.take_back_over(self.db, self.tornado_settings.get(enter.SETTING, False)):
             self.log.info("The access of an administrator was taken back: %s", said)
 
     async def _end_sessions(self, person: Any) -> None:

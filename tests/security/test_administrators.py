@@ -8,7 +8,7 @@ import secrets
 import shutil
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
@@ -23,8 +23,10 @@ from tornado.websocket import websocket_connect
 
 from portal.launcher import SESSIONS
 from tests.browser.portal_page import assert_accessible, log_in_as, picture
+from tests.directory.slapd import GROUPS, PEOPLE
 from tests.hub.conftest import Hub, Person
 from tests.inside import eventually, has_no_job, home, jobs_of, sh
+from tests.security.test_leaving import of_the_cluster
 
 FOLDER = Path("/cluster/test-administrators")
 PORT = 18600
@@ -38,6 +40,8 @@ c.JupyterHub.load_roles.append({{"name": "watcher", "services": ["watcher"], "sc
 """
 REASON = "The disk of alice is full; looking for the file that grows."
 ENTER = "/hub/dsportal/enter/alice"
+LEFT_S = 60.0  # and so long at most after the directory has another administrator; web sockets 5 s more
+ADMINS = f"cn=portal-admins,{GROUPS}"
 BELIEVED_S = 35.0  # an access that has ended is one for so long at most: hub 5 s, session 25 s, open web sockets 5 s
 
 
@@ -118,6 +122,15 @@ def enter(person: Person, reason: str) -> httpx.Response:
     """Send the form with the reason."""
     person.http.get(ENTER)
     return person.http.post(ENTER, params={"_xsrf": person.xsrf}, data={"reason": reason})
+
+
+def go_in(person: Person, reason: str) -> httpx.Response:
+    """Enter, and let the session know who enters where JupyterHub asks about that."""
+    answer = enter(person, reason)
+    if "oauth" in str(answer.url):
+        form = dict(re.findall(r'<input[^>]*name="(_xsrf|scopes)"[^>]*value="([^"]*)"', answer.text))
+        answer = person.http.post(str(answer.url), data=form | {"_xsrf": person.xsrf})
+    return answer
 
 
 def is_inside(person: Person) -> bool:
@@ -283,10 +296,7 @@ def test_a_forged_request_enters_nothing(carol: Person) -> None:
 def test_who_enters_is_in_the_log_and_on_the_persons_page_also_after_the_hub_came_back(
     hub: Hub, carol: Person, alice: Person
 ) -> None:
-    answer = enter(carol, f"{REASON} <b>&")
-    if "oauth" in str(answer.url):  # JupyterHub asks whether the session may know who enters
-        form = dict(re.findall(r'<input[^>]*name="(_xsrf|scopes)"[^>]*value="([^"]*)"', answer.text))
-        answer = carol.http.post(str(answer.url), data=form | {"_xsrf": carol.xsrf})
+    answer = go_in(carol, f"{REASON} <b>&")
 
     assert is_inside(carol), answer.text[-3000:]
     (line,) = [line for line in hub.log().splitlines() if "enters the session" in line]
@@ -298,13 +308,13 @@ def test_who_enters_is_in_the_log_and_on_the_persons_page_also_after_the_hub_cam
     assert is_inside(carol)
 
 
-async def listen(person: Person, opened: threading.Event) -> None:
+async def listen(person: Person, opened: threading.Event, within_s: float = BELIEVED_S) -> None:
     """Hold a web socket of Alice's session open, until it is closed there."""
     page = person.http.build_request("GET", "/user/alice/api/events/subscribe")
     url = str(page.url).replace("http://", "ws://")
     connection = await websocket_connect(HTTPRequest(url, headers={"Cookie": page.headers["Cookie"]}))
     opened.set()
-    async with asyncio.timeout(BELIEVED_S):
+    async with asyncio.timeout(within_s):
         while await connection.read_message() is not None:
             pass
     connection.close()
@@ -325,10 +335,46 @@ def test_access_ends_with_its_hour_also_for_what_is_open(hub: Hub, carol: Person
     assert is_inside(alice)
 
 
+@pytest.fixture
+def leave() -> Iterator[Callable[[], None]]:
+    """Carol's place among the administrators is dave's: the group needs a member. Afterwards it is hers again."""
+
+    def administers(name: str) -> None:
+        of_the_cluster(ADMINS, "changetype: modify", "replace: member", f"member: uid={name},{PEOPLE}")
+
+    yield partial(administers, "dave")
+    administers("carol")
+
+
+def test_access_ends_with_the_role_also_for_what_is_open(
+    hub: Hub, carol: Person, alice: Person, leave: Callable[[], None]
+) -> None:
+    """Who has left the group is still one of the portal's people. The next test needs her role again."""
+    carol.http.get("/hub/again")
+    carol.http.post("/hub/again", params={"_xsrf": carol.xsrf}, data={"password": "carol-demo"})
+    go_in(carol, REASON)
+    eventually(lambda: is_inside(carol), "she is inside", within_s=BELIEVED_S)
+    before = hub.log().count("The access of an administrator was taken back: carol, session of alice")
+    opened = threading.Event()
+    with ThreadPoolExecutor(1) as threads:
+        socket = threads.submit(asyncio.run, listen(carol, opened, LEFT_S + 5))
+        assert opened.wait(10)
+
+        leave()
+
+        eventually(lambda: not is_inside(carol), "the access is taken back", within_s=LEFT_S)
+        socket.result(LEFT_S)
+    assert hub.log().count("The access of an administrator was taken back: carol, session of alice") == before + 1
+    assert carol.http.get("/hub/home").status_code == 200
+    assert carol.http.get(ENTER).status_code == 404
+    assert is_inside(alice)
+
+
 def test_access_ends_with_the_session_and_a_script_is_not_asked_for_a_password(
     hub: Hub, carol: Person, alice: Person
 ) -> None:
     """The hub comes back once more after carol has given her password; her token stops the session all the same."""
+    eventually(lambda: carol.api("GET", "/users").status_code == 200, "she administers again", within_s=LEFT_S)
     carol.http.get("/hub/again")
     carol.http.post("/hub/again", params={"_xsrf": carol.xsrf}, data={"password": "carol-demo"})
     token = carol.api("POST", "/users/carol/tokens", json={}).json()["token"]

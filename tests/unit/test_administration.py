@@ -154,6 +154,37 @@ def test_access_ends_with_the_session_and_not_with_the_next_one(db: Session, sta
     assert not may_enter(db, "carol")
 
 
+def test_access_ends_with_the_role_and_nobody_elses_with_it(db: Session) -> None:
+    admins = orm.Group.find(db, "portal-admins")
+    db.add(orm.User(name="dave", groups=[admins]))
+    db.commit()
+    for name in ("carol", "dave"):
+        enter.grant(db, session(db), person(db, name))
+
+    person(db, "carol").groups.remove(admins)
+    db.commit()
+
+    assert enter.take_back_over(db) == ["carol, session of alice"]
+    assert not may_enter(db, "carol")
+    assert may_enter(db, "dave")
+
+
+def test_access_ends_where_the_site_allows_no_entering_any_more(db: Session) -> None:
+    enter.grant(db, session(db), person(db, "carol"))
+
+    assert enter.take_back_over(db, is_on=False) == ["carol, session of alice"]
+    assert not may_enter(db, "carol")
+
+
+def test_what_the_owner_shares_is_not_ours_to_take_back_from_who_has_no_role(db: Session) -> None:
+    db.add(orm.User(name="bob"))
+    db.commit()
+    orm.Share.grant(db, session(db), person(db, "bob"))
+
+    assert enter.take_back_over(db, is_on=False) == []
+    assert may_enter(db, "bob")
+
+
 def test_who_enters_again_has_another_hour(db: Session) -> None:
     enter.grant(db, session(db), person(db, "carol"))
     (share,) = db.query(orm.Share)
