@@ -1,7 +1,7 @@
 """Files in folders of people: no link is followed, and a file is written whole or not at all.
 
 A folder is held by its descriptor, so that others who can write beside it (in a project that people share) cannot put a
-link in its place between two steps. Standard library only: a session begins with it.
+link in its place between two steps. Nothing but the standard library: a session begins with it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from portal.notebooks import files
+
 READ_MAX = 64 * 2**20
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 A_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-TO_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC  # a pipe does not keep us
+TO_READ = files.TO_READ | os.O_NOFOLLOW
 
 
 class HeldFolder:
@@ -52,13 +54,7 @@ class HeldFolder:
                 descriptor = os.open(last, TO_READ, dir_fd=folder)
         except FileNotFoundError:
             return None
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError(errno.EINVAL, "is no regular file", name)
-            content = file.read(READ_MAX + 1)
-        if len(content) > READ_MAX:
-            raise OSError(errno.EFBIG, f"is longer than {READ_MAX // 2**20} MiB", name)
-        return content
+        return files.content_of(descriptor, READ_MAX, name)
 
     def write(self, name: str, content: bytes, mode: int | None = None, keep_as: str = "") -> None:
         """Put a whole file there; a full disk leaves what was there, and no half file.

@@ -16,7 +16,8 @@ from pathlib import Path, PurePosixPath
 
 from portal.gallery import copies
 from portal.gallery.files import HeldFolder, real_folder
-from portal.gallery.units import Unit, find
+from portal.gallery.units import FILE_MAX, Unit, find
+from portal.notebooks.files import read_file
 
 TEMPLATES = "templates"
 KEPT = "templates-kept"
@@ -66,9 +67,9 @@ def fill(
 def _wanted(folders: Sequence[Path], units: Sequence[Unit]) -> dict[str, bytes]:
     """What is to lie in the home, by its place there. Where two folders have one file, the first counts."""
     found = {}
-    readme = next((folder / README for folder in folders if (folder / README).is_file()), None)
-    if readme:
-        found[f"{TEMPLATES}/{README}"] = readme.read_bytes()
+    for folder in reversed(folders):
+        with contextlib.suppress(OSError):  # there is none, or none that anybody would read
+            found[f"{TEMPLATES}/{README}"] = read_file(folder / README, FILE_MAX)
     for unit in units:
         for place, name in _places(unit).items():
             found.setdefault(place, unit.contents[name])

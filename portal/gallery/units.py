@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,11 +18,13 @@ from itertools import islice
 from pathlib import Path
 
 from portal.gallery import sources
+from portal.notebooks.files import NOTEBOOK_MAX, read_file
 from portal.notebooks.template import Template, read
 
 FILE_MAX = 4 * 2**20
 UNIT_MAX = 16 * 2**20  # a session reads it at its start: more than that belongs to the storage
 FILES_MAX = 200  # of one template
+UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError)  # or no notebook
 LEFT_OUT = {"__pycache__", "README.md"}
 PROGRAMS = {".py", ".r", ".R", ".sh"}
 _IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
@@ -53,7 +56,7 @@ class Unit:
     @cached_property
     def contents(self) -> dict[str, bytes]:
         """What is in the files, as it is now."""
-        return {name: path.read_bytes() for name, path in self.files.items()}
+        return {name: read_file(path, UNIT_MAX) for name, path in self.files.items()}
 
     def copied(self, links: str) -> dict[str, bytes]:
         """What is in the files of a copy from which the catalogue is at ``links`` (:func:`sources.relinked`)."""
@@ -78,7 +81,7 @@ def find(folders: Sequence[Path]) -> dict[str, Unit]:
         for path in listing.notebooks:
             template = read(path)
             if template and template.name not in found:
-                with contextlib.suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
+                with contextlib.suppress(*UNREADABLE):
                     unit = Unit(template, folder, listing.files(template))
                     if unit.contents:  # all of it can be read
                         found[unit.name] = unit
@@ -95,10 +98,12 @@ class Listing:
         for folder in sorted(_folders(root)):
             with contextlib.suppress(OSError):
                 shown = sorted(one for one in folder.iterdir() if not one.name.startswith("."))
-                self.notebooks += [one for one in shown if one.suffix == sources.NOTEBOOK and _is_small(one)]
+                notebooks = (one for one in shown if one.suffix == sources.NOTEBOOK)
+                self.notebooks += [one for one in notebooks if _is_file(one, NOTEBOOK_MAX)]
                 others = [one for one in shown if one.suffix != sources.NOTEBOOK and one.name not in LEFT_OUT]
                 self._beside[folder] = others
-                self._modules = {one.stem: one for one in others if one.suffix == ".py"} | self._modules
+                modules = (one for one in others if one.suffix == ".py")
+                self._modules = {one.stem: one for one in modules if _is_file(one)} | self._modules
 
     def files(self, template: Template) -> dict[str, Path]:
         """What belongs to a template, by the names in a copy.
@@ -108,7 +113,7 @@ class Listing:
         """
         folder = template.path.parent
         found = {template.path.name: template.path}
-        for name in template.files:
+        for name in template.files[:FILES_MAX]:
             found.update(islice(_whole(folder / name, folder), FILES_MAX))
         waiting = list(found.values())
         while waiting and len(found) <= FILES_MAX:
@@ -124,7 +129,7 @@ class Listing:
         is_notebook = file.suffix == sources.NOTEBOOK
         if not is_notebook and file.suffix not in PROGRAMS:
             return
-        content = file.read_bytes()
+        content = read_file(file, UNIT_MAX)
         text = sources.code(file.name, content)
         beside = self._beside[folder]
         for other in beside:
@@ -144,7 +149,7 @@ def _is_named(other: Path, text: str) -> bool:
         return other.stem in text
     if other.name not in text:
         return False
-    return other.is_file() or bool(re.search(rf"""(?<![\w.]){re.escape(other.name)}["'/]""", text))
+    return _is_file(other) or bool(re.search(rf"""(?<![\w.]){re.escape(other.name)}["'/]""", text))
 
 
 def _within(files: Iterable[tuple[str, Path]], most: int) -> Iterator[tuple[str, Path]]:
@@ -158,20 +163,32 @@ def _within(files: Iterable[tuple[str, Path]], most: int) -> Iterator[tuple[str,
 
 def _folders(root: Path) -> Iterator[Path]:
     with contextlib.suppress(OSError):
-        yield from (folder for folder in root.iterdir() if not folder.name.startswith(".") and folder.is_dir())
+        yield from (folder for folder in root.iterdir() if not folder.name.startswith(".") and _is_folder(folder))
 
 
-def _is_small(file: Path) -> bool:
-    return file.is_file() and file.stat().st_size <= FILE_MAX
+def _is_folder(place: Path) -> bool:
+    try:
+        return place.is_dir()
+    except OSError:  # a link to where this person may not look
+        return False
+
+
+def _is_file(place: Path, most: int = FILE_MAX) -> bool:
+    """Whether it is a regular file of at most so many bytes."""
+    try:
+        found = place.stat()
+    except OSError:  # as above
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_size <= most
 
 
 def _whole(place: Path, folder: Path) -> Iterator[tuple[str, Path]]:
     """A file, or all files of a folder, below ``folder``; hidden and long ones, and links to folders, are left out."""
     if not place.is_relative_to(folder) or ".." in place.parts:
         return
-    if place.is_dir() and not place.is_symlink():
+    if _is_folder(place) and not place.is_symlink():
         inner = (one for one in sorted(place.iterdir()) if not one.name.startswith(".") and one.name not in LEFT_OUT)
         for one in inner:
             yield from _whole(one, folder)
-    elif _is_small(place):
+    elif _is_file(place):
         yield str(place.relative_to(folder)), place

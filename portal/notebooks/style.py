@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from portal.lessons import SHARED
+from portal.notebooks.files import NOTEBOOK_MAX, read_file
 from portal.notebooks.links import link_faults, text_of
 
 # What a template says of itself, in its notebook metadata under "dsportal": the key and its kind.
@@ -27,6 +28,7 @@ CARD: dict[str, type] = {
 OPTIONAL: dict[str, type] = {"minutes_gpu": int, "level": int}  # minutes_gpu: where somebody has measured it
 LEVELS = {1: "First steps", 2: "In depth", 3: "On many processes and nodes"}  # of the way through the templates
 FILES = "files"  # left out where the cells name all that a copy needs
+TEXT_MAX = 1000  # characters of a text on a card
 
 
 def check(path: Path, kernels: Collection[str] | None = None) -> list[str]:
@@ -37,17 +39,44 @@ def check(path: Path, kernels: Collection[str] | None = None) -> list[str]:
     import nbformat
 
     try:
-        notebook = json.loads(path.read_bytes())
+        notebook = json.loads(read_file(path, NOTEBOOK_MAX))
         # Ids first: nbformat invents the ones that are missing, and says nothing that a person could use.
         if faults := list(_id_faults(notebook)):
             return faults
         nbformat.validate(notebook)
-    except (OSError, ValueError, TypeError, LookupError, nbformat.ValidationError) as error:
+    except (OSError, ValueError, TypeError, LookupError, RecursionError, nbformat.ValidationError) as error:
         return [f"not a notebook: {str(error).splitlines()[0]}"]
     rules = (_title_faults, _parameter_faults, _output_faults, _card_faults)
     found = [fault for rule in rules for fault in rule(notebook)]
     found += _file_faults(notebook, path)
     return [*found, *_kernel_faults(notebook, kernels), *link_faults(notebook, path)]
+
+
+def is_card(card: Mapping[str, Any]) -> bool:
+    """Whether the values of a card are what its readers, the hub among them, take them for."""
+    kinds = CARD | {key: kind for key, kind in OPTIONAL.items() if key in card}
+    is_sound = all(_is_of_kind(card.get(key), kind) for key, kind in kinds.items())
+    return is_sound and card.get("level", min(LEVELS)) in LEVELS and _are_names(card.get(FILES, []))
+
+
+def _is_of_kind(value: object, kind: type) -> bool:
+    # isinstance would take True for a whole number
+    return type(value) is kind and (not isinstance(value, str) or is_shown(value))
+
+
+def is_shown(text: str) -> bool:
+    """Whether a page can show a text: it is short, and without halves of letters, which UTF-8 does not have."""
+    return len(text) <= TEXT_MAX and not re.search("[\ud800-\udfff]", text)
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def card_of(notebook: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The card of a notebook; an empty one where it has none."""
+    card = notebook["metadata"].get("dsportal", {})
+    return card if isinstance(card, Mapping) else {}
 
 
 def module_faults(folder: Path) -> list[str]:
@@ -68,6 +97,8 @@ def titles(notebook: Mapping[str, Any]) -> list[str]:
 
 def _title_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
     found = len(titles(notebook))
+    if not all(is_shown(title) for title in titles(notebook)):
+        yield f"the title is longer than {TEXT_MAX} characters, or has some that UTF-8 does not have"
     if found != 1:
         yield f"{found} titles (lines that start with '# '); there must be one"
     cells = notebook["cells"]
@@ -130,16 +161,17 @@ def _id_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _card_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
-    card = notebook["metadata"].get("dsportal", {})
+    card = card_of(notebook)
     spec = notebook["metadata"].get("kernelspec", {})
     kinds = CARD | {key: kind for key, kind in OPTIONAL.items() if key in card}
     for key in sorted(set(card) - set(kinds) - {FILES}):
         known = ", ".join([*CARD, *OPTIONAL, FILES])
         yield f"the card (metadata.dsportal) has the unknown key {key!r}; there are {known}"
     for key, kind in kinds.items():
-        if type(card.get(key)) is not kind or card[key] == "":
-            yield f"the card (metadata.dsportal) needs {key!r}, {'a text' if kind is str else 'a whole number'}"
-    if card.get("level", min(LEVELS)) not in LEVELS:
+        if not _is_of_kind(card.get(key), kind) or card[key] == "":
+            wanted = f"a text of at most {TEXT_MAX} characters" if kind is str else "a whole number"
+            yield f"the card (metadata.dsportal) needs {key!r}, {wanted}"
+    if card.get("level", min(LEVELS)) not in list(LEVELS):
         levels = ", ".join(f"{number} ({words})" for number, words in LEVELS.items())
         yield f"the card's level is {card['level']!r}; there are {levels}"
     if not spec.get("language"):
@@ -149,8 +181,8 @@ def _card_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _file_faults(notebook: Mapping[str, Any], path: Path) -> Iterator[str]:
-    names = notebook["metadata"].get("dsportal", {}).get(FILES, [])
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+    names = card_of(notebook).get(FILES, [])
+    if not _are_names(names):
         yield f"the card's {FILES!r} is {names!r}: a list of the names of files and folders beside the notebook"
         return
     for name in names:
@@ -161,6 +193,6 @@ def _file_faults(notebook: Mapping[str, Any], path: Path) -> Iterator[str]:
 
 
 def _kernel_faults(notebook: Mapping[str, Any], kernels: Collection[str] | None) -> Iterator[str]:
-    name = notebook["metadata"].get("dsportal", {}).get("kernel")
-    if name and kernels is not None and name not in kernels:
+    name = card_of(notebook).get("kernel")
+    if isinstance(name, str) and name and kernels is not None and name not in kernels:
         yield f"there is no kernel {name!r}; there are {', '.join(sorted(kernels)) or 'none'}"

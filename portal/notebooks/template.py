@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from portal.notebooks.style import LEVELS, titles
+from portal.notebooks.files import NOTEBOOK_MAX, read_file
+from portal.notebooks.style import is_card, is_shown, titles
 
 
 @dataclass(frozen=True)
@@ -51,16 +52,9 @@ def needs_of(gpus: int, minutes_cpu: int) -> str:
 def read(path: Path) -> Template | None:
     """The template in a file; None when it cannot be read, or has no card."""
     try:
-        notebook = json.loads(path.read_bytes())
+        notebook = json.loads(read_file(path, NOTEBOOK_MAX))
         card = notebook["metadata"]["dsportal"]
-        title = titles(notebook)[0]
-        found = Template(name=f"{path.parent.name}/{path.stem}", path=path, title=title, **card)
-        return found if _is_sound(found) else None
+        found = Template(name=f"{path.parent.name}/{path.stem}", path=path, title=titles(notebook)[0], **card)
+        return found if is_card(card) and is_shown(found.name) and is_shown(found.title) else None
     except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
-
-
-def _is_sound(one: Template) -> bool:
-    """Whether the values that decide something are of their kinds; ``check`` looks at all of them."""
-    is_listed = isinstance(one.files, list | tuple) and all(isinstance(name, str) for name in one.files)
-    return is_listed and isinstance(one.kernel, str) and one.level in LEVELS

@@ -7,6 +7,7 @@ form decides. It is a page without a script.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from urllib.parse import quote, urlencode, urlsplit
@@ -24,6 +25,7 @@ LONGEST = 200  # characters of what is looked for
 SILENT = "The folder of the templates does not answer now. Sessions start as ever, from My Server."
 
 Cards = tuple[Card, ...]
+log = logging.getLogger(__name__)
 
 
 class Showcase:
@@ -42,6 +44,7 @@ class Showcase:
         self._cards: Cards | None = None
         self._read_at = 0.0
         self._reading: asyncio.Task[Cards] | None = None
+        self._told = ""  # what the log was told last, so that each look does not tell it again
 
     async def cards(self) -> Cards | None:
         """The cards; None where the folders do not answer and nothing was read before."""
@@ -53,10 +56,25 @@ class Showcase:
         if self._reading and self._reading.done():
             done = self._reading
             self._reading = None
-            if done.exception() is None:
-                self._cards = done.result()
-                self._read_at = time.monotonic()
+            self._take(done)
+        elif self._reading:
+            self._tell(f"they do not answer within {self._waits_s:g} s")
         return self._cards
+
+    def _take(self, done: asyncio.Task[Cards]) -> None:
+        """Keep what was read, or say why there is nothing."""
+        if error := done.exception():
+            self._tell(f"{type(error).__name__}: {error}")
+            return
+        self._cards = done.result()
+        self._read_at = time.monotonic()
+        self._told = ""
+
+    def _tell(self, words: str) -> None:
+        if words != self._told:
+            shown = "The page has no templates" if self._cards is None else "What was read before is shown"
+            log.warning("The folders of templates cannot be read: %s. %s", words, shown)
+        self._told = words
 
 
 class TemplatesHandler(BaseHandler):  # type: ignore[misc]

@@ -140,6 +140,34 @@ def test_a_spoiled_notebook_is_left_out_and_harms_no_other(content: str, shelf: 
     assert set(catalogue(shelf)) == {"tf/first", "tf/second"}
 
 
+def test_a_pipe_a_device_or_a_long_file_in_the_place_of_a_module_keeps_nobody_waiting(shelf: Path) -> None:
+    common = shelf / "base/common.py"
+    common.unlink()
+    os.mkfifo(common)
+    assert set(first(shelf).files) == {"first.ipynb", "helper.py", "numbers.csv"}
+    common.unlink()
+    common.symlink_to("/dev/zero")
+    assert set(first(shelf).files) == {"first.ipynb", "helper.py", "numbers.csv"}
+    common.unlink()
+    write(common, " " * (units.FILE_MAX + 1))
+    assert set(first(shelf).files) == {"first.ipynb", "helper.py", "numbers.csv"}
+
+
+def test_a_spoiled_notebook_that_a_card_names_harms_no_other_template(shelf: Path) -> None:
+    write(shelf / "tf/deep.ipynb", "[" * 100_000)
+    write(shelf / "tf/third.ipynb", lesson("1", files=["deep.ipynb"]))
+    assert {"tf/first", "tf/second"} <= set(catalogue(shelf))
+
+
+def test_a_folder_in_the_place_of_a_file_of_a_copy_is_told_and_leaves_nothing_open(copied: Path) -> None:
+    (copied / "helper.py").unlink()
+    (copied / "helper.py").mkdir()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with held(copied) as folder, pytest.raises(OSError, match="is no regular file"):
+        folder.read("helper.py")
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
 def test_the_portals_own_templates_bring_every_module_that_they_import() -> None:
     found = catalogue(ROOT / "notebooks")
     assert len(found) == len(list((ROOT / "notebooks").glob("*/*.ipynb")))

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from portal.gallery import shelf
+from portal.gallery import shelf, units
 from portal.gallery.copies import STAMP
 from portal.gallery.files import HeldFolder
+from portal.notebooks.files import read_file
 from portal.session_settings import SessionSettings, StorageFolder
 from portal.singleuser.home import MANIFEST, notes_of, prepare_home, preparing
 from tests.lessons import lesson, ran, write
@@ -287,14 +288,13 @@ def test_a_module_that_cannot_be_read_hides_its_own_lesson_alone(
 ) -> None:
     write(ours / "own/start.ipynb", lesson("import closed"))
     write(ours / "own/closed.py", "")
-    read_bytes = Path.read_bytes
 
-    def read(path: Path) -> bytes:
+    def read(path: Path, most: int) -> bytes:
         if path.name == "closed.py":
             raise PermissionError(errno.EACCES, "no", str(path))
-        return read_bytes(path)
+        return read_file(path, most)
 
-    monkeypatch.setattr(Path, "read_bytes", read)
+    monkeypatch.setattr(units, "read_file", read)
     assert prepare_home(home, [ours], []) == []
     assert shown(home) == "version 1"
     assert not (home / "templates/own").exists()

@@ -16,6 +16,7 @@ import pytest
 from portal.lessons import SHARED
 from portal.notebooks import catalogue, run, style
 from portal.notebooks.catalogue import main_check
+from portal.notebooks.files import NOTEBOOK_MAX
 from portal.notebooks.style import parameters
 
 ROOT = Path(__file__).parents[2]
@@ -203,6 +204,12 @@ SPOILERS: dict[str, tuple[Callable[[Notebook], object], str]] = {
     "a card with an empty text": (lambda n: n["metadata"]["dsportal"].update(summary=""), "needs 'summary'"),
     "a card with a wrong kind": (lambda n: n["metadata"]["dsportal"].update(gpus="1"), "'gpus', a whole number"),
     "a card with an unknown key": (lambda n: n["metadata"]["dsportal"].update(gpu=1), "unknown key 'gpu'"),
+    "a card with a yes for a number": (lambda n: n["metadata"]["dsportal"].update(gpus=True), "'gpus', a whole number"),
+    "a card with a list for a level": (lambda n: n["metadata"]["dsportal"].update(level=[1]), "card's level is [1]"),
+    "a card with a list for a kernel": (lambda n: n["metadata"]["dsportal"].update(kernel=["x"]), "'kernel', a text"),
+    "a card with half a letter": (lambda n: n["metadata"]["dsportal"].update(summary="\ud800"), "'summary', a text"),
+    "a card that is a list": (lambda n: n["metadata"].update(dsportal=[1]), "needs 'framework'"),
+    "a long title": (lambda n: n["cells"][0].update(source=f"# {'x' * 1001}\n\nIt."), "the title is longer than 1000"),
     "no card": (lambda n: n["metadata"].pop("dsportal"), "needs 'framework'"),
     "another kernel": (lambda n: n["metadata"]["kernelspec"].update(name="python3"), "is 'python3'"),
     "no language": (lambda n: n["metadata"]["kernelspec"].pop("language"), "has no language"),
@@ -293,3 +300,19 @@ def test_the_parameters_of_an_r_notebook_are_known_by_name(good: Notebook, tmp_p
     written(good, tmp_path / "a" / "lesson.ipynb")
     assert run.main_run([tmp_path], "a/lesson", "", ["epoch=1"], "") == 1
     assert "no parameter 'epoch'; it has batch.size, epochs. Did you mean epochs?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("put", [os.mkfifo, lambda place: place.symlink_to("/dev/zero"), Path.mkdir])
+def test_what_is_no_file_is_a_fault_and_keeps_no_check_waiting(put: Callable[[Path], None], tmp_path: Path) -> None:
+    place = tmp_path / "tensorflow/lesson.ipynb"
+    place.parent.mkdir()
+    put(place)
+    assert "is no regular file" in style.check(place)[0]
+
+
+def test_a_notebook_that_is_too_long_is_a_fault(tmp_path: Path) -> None:
+    with (tmp_path / "lesson.ipynb").open("wb") as file:
+        file.truncate(NOTEBOOK_MAX + 1)
+    assert "is longer than 16 MiB" in style.check(tmp_path / "lesson.ipynb")[0]
+    (tmp_path / "deep.ipynb").write_text("[" * 100_000)
+    assert style.check(tmp_path / "deep.ipynb")[0].startswith("not a notebook")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,83 @@ def test_what_is_offered_is_shown_and_of_two_with_one_name_the_first(tmp_path: P
     assert [card.needs for card in found] == ["1 GPU or two cores, about 2 minutes", "two cores, about 1 minute"]
     assert len(cards.read([ours, site], [])) == 3, "where no kernel is known nothing is hidden"
     assert cards.read([tmp_path / "none"], []) == ()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"framework": 5},
+        {"framework": None},
+        {"framework": ["PyTorch"]},
+        {"kernel": {}},
+        {"gpus": [1]},
+        {"gpus": True},
+        {"gpus": 0.5},
+        {"minutes_cpu": "2"},
+        {"minutes_gpu": None},
+        {"dataset": 7},
+        {"summary": None},
+        {"summary": "\ud800"},  # half a letter, which no page can hold
+        {"summary": "long " * 1000},
+        {"level": True},
+        {"level": [1]},
+        {"level": 4},
+        {"files": "data"},
+        {"files": [1]},
+    ],
+    ids=lambda wrong: str(wrong)[:40],
+)
+def test_a_card_whose_values_are_of_other_kinds_is_left_out_and_harms_no_other(
+    wrong: dict[str, Any], tmp_path: Path
+) -> None:
+    template(tmp_path, "pytorch/good")
+    template(tmp_path, "pytorch/wrong", **wrong)
+
+    found = cards.read([tmp_path], [])
+
+    assert [card.name for card in found] == ["pytorch/good"]
+
+
+def test_a_name_or_a_title_that_no_page_can_hold_is_left_out(tmp_path: Path) -> None:
+    template(tmp_path, "pytorch/good")
+    template(tmp_path, "pytorch/\udcff")
+    template(tmp_path, "pytorch/long")
+    long = json.loads((tmp_path / "pytorch/long.ipynb").read_bytes())
+    long["cells"][0]["source"] = f"# {'long ' * 1000}"
+    (tmp_path / "pytorch/long.ipynb").write_text(json.dumps(long))
+
+    assert [card.name for card in cards.read([tmp_path], [])] == ["pytorch/good"]
+
+
+def pipe(place: Path) -> None:
+    os.mkfifo(place)
+
+
+def endless(place: Path) -> None:
+    place.symlink_to("/dev/zero")
+
+
+def huge(place: Path) -> None:
+    with place.open("wb") as file:
+        file.truncate(200 * 2**30)  # no more than its length is on the disk
+
+
+@pytest.mark.parametrize("put", [pipe, endless, huge, Path.mkdir])
+def test_what_is_no_notebook_of_usual_length_is_left_out_and_keeps_nobody_waiting(
+    put: Callable[[Path], None], tmp_path: Path
+) -> None:
+    template(tmp_path, "pytorch/good")
+    put(tmp_path / "pytorch/another.ipynb")
+
+    assert [card.name for card in cards.read([tmp_path], [])] == ["pytorch/good"]
+
+
+def test_a_notebook_with_pictures_in_its_text_is_shown(tmp_path: Path) -> None:
+    template(tmp_path, "pytorch/good", summary="Pictures.")
+    place = tmp_path / "pytorch/good.ipynb"
+    place.write_text(place.read_text() + " " * 10 * 2**20)
+
+    assert [card.name for card in cards.read([tmp_path], [])] == ["pytorch/good"]
 
 
 @pytest.mark.parametrize(
@@ -114,3 +193,40 @@ async def test_what_was_read_before_is_shown_while_a_folder_cannot_be_read() -> 
     assert first
     assert await showcase.cards() == first
     assert await showcase.cards() == ()
+
+
+async def test_folders_that_cannot_be_read_are_told_once_until_the_words_change(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    answers: list[Any] = ["stale file handle"] * 3 + ["permission denied", (), "permission denied"]
+
+    def read() -> tuple[Card, ...]:
+        answer = answers.pop(0)
+        if isinstance(answer, str):
+            raise OSError(answer)
+        return tuple(answer)
+
+    showcase = Showcase(read, fresh_s=0)
+    while answers:
+        await showcase.cards()
+
+    said = [record.getMessage() for record in caplog.records if record.name == "portal.showcase.page"]
+    assert [("stale" in line, "permission" in line) for line in said] == [(True, False), (False, True), (False, True)]
+    assert ["What was read before is shown" in line for line in said] == [False, False, True]
+
+
+async def test_folders_that_do_not_answer_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    goes_on = threading.Event()
+
+    def read() -> tuple[Card, ...]:
+        goes_on.wait(20)
+        return ()
+
+    showcase = Showcase(read, waits_s=0.01)
+    for _ in range(3):
+        assert await showcase.cards() is None
+    goes_on.set()
+    showcase._waits_s = 20
+    assert await showcase.cards() == ()
+
+    assert len([record for record in caplog.records if "do not answer" in record.getMessage()]) == 1
