@@ -54,7 +54,10 @@ class HeldFolder:
                 descriptor = os.open(last, TO_READ, dir_fd=folder)
         except FileNotFoundError:
             return None
-        return files.content_of(descriptor, READ_MAX, name)
+        try:
+            return files.content_of(descriptor, READ_MAX, name)
+        finally:
+            os.close(descriptor)
 
     def write(self, name: str, content: bytes, mode: int | None = None, keep_as: str = "") -> None:
         """Put a whole file there; a full disk leaves what was there, and no half file.

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from portal.gallery import copies
 from portal.gallery.files import HeldFolder, real_folder
 from portal.gallery.units import FILE_MAX, Unit, find
-from portal.notebooks.files import read_file
+from portal.notebooks.files import read_file, real_roots
 
 TEMPLATES = "templates"
 KEPT = "templates-kept"
@@ -67,9 +67,10 @@ def fill(
 def _wanted(folders: Sequence[Path], units: Sequence[Unit]) -> dict[str, bytes]:
     """What is to lie in the home, by its place there. Where two folders have one file, the first counts."""
     found = {}
+    roots = real_roots(folders)
     for folder in reversed(folders):
         with contextlib.suppress(OSError):  # there is none, or none that anybody would read
-            found[f"{TEMPLATES}/{README}"] = read_file(folder / README, FILE_MAX)
+            found[f"{TEMPLATES}/{README}"] = read_file(folder / README, FILE_MAX, roots)
     for unit in units:
         for place, name in _places(unit).items():
             found.setdefault(place, unit.contents[name])

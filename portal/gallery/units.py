@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from portal.gallery import sources
-from portal.notebooks.files import NOTEBOOK_MAX, read_file
+from portal.notebooks.files import NOTEBOOK_MAX, is_below, read_file, real_roots
 from portal.notebooks.template import Template, read
 
 FILE_MAX = 4 * 2**20
@@ -36,11 +36,13 @@ class Unit:
 
     Attributes:
         root: the folder of templates that it is in.
+        roots: where all folders of templates really are: a link that leads elsewhere is not followed.
         files: each file by its name in a copy; the notebook is the first.
     """
 
     template: Template
     root: Path
+    roots: Sequence[Path]
     files: Mapping[str, Path]
 
     @property
@@ -56,7 +58,7 @@ class Unit:
     @cached_property
     def contents(self) -> dict[str, bytes]:
         """What is in the files, as it is now."""
-        return {name: read_file(path, UNIT_MAX) for name, path in self.files.items()}
+        return {name: read_file(path, UNIT_MAX, self.roots) for name, path in self.files.items()}
 
     def copied(self, links: str) -> dict[str, bytes]:
         """What is in the files of a copy from which the catalogue is at ``links`` (:func:`sources.relinked`)."""
@@ -73,16 +75,18 @@ class Unit:
 def find(folders: Sequence[Path]) -> dict[str, Unit]:
     """The templates of all folders, by name; where two have the same, the first folder's counts.
 
-    One that cannot be read is left out; ``portal notebooks check`` says why.
+    One that cannot be read is left out; ``portal notebooks check`` says why. So is what leads out of all folders: it
+    would be read with the rights of this person, and may be the person's own.
     """
+    roots = real_roots(folders)
     found: dict[str, Unit] = {}
     for folder in folders:
-        listing = Listing(folder)
+        listing = Listing(folder, roots)
         for path in listing.notebooks:
-            template = read(path)
+            template = read(path, roots)
             if template and template.name not in found:
                 with contextlib.suppress(*UNREADABLE):
-                    unit = Unit(template, folder, listing.files(template))
+                    unit = Unit(template, folder, roots, listing.files(template))
                     if unit.contents:  # all of it can be read
                         found[unit.name] = unit
     return dict(sorted(found.items()))
@@ -91,19 +95,20 @@ def find(folders: Sequence[Path]) -> dict[str, Unit]:
 class Listing:
     """What is in a folder of templates; each of its folders is read once, for it may be on a file server."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, roots: Sequence[Path]) -> None:
+        self._roots = roots
         self._beside: dict[Path, list[Path]] = {}
         self._modules: dict[str, Path] = {}
         self.notebooks: list[Path] = []
-        for folder in sorted(_folders(root)):
+        for folder in sorted(self._folders(root)):
             with contextlib.suppress(OSError):
                 shown = sorted(one for one in folder.iterdir() if not one.name.startswith("."))
                 notebooks = (one for one in shown if one.suffix == sources.NOTEBOOK)
-                self.notebooks += [one for one in notebooks if _is_file(one, NOTEBOOK_MAX)]
+                self.notebooks += [one for one in notebooks if self._is_file(one, NOTEBOOK_MAX)]
                 others = [one for one in shown if one.suffix != sources.NOTEBOOK and one.name not in LEFT_OUT]
                 self._beside[folder] = others
                 modules = (one for one in others if one.suffix == ".py")
-                self._modules = {one.stem: one for one in modules if _is_file(one)} | self._modules
+                self._modules = {one.stem: one for one in modules if self._is_file(one)} | self._modules
 
     def files(self, template: Template) -> dict[str, Path]:
         """What belongs to a template, by the names in a copy.
@@ -114,7 +119,7 @@ class Listing:
         folder = template.path.parent
         found = {template.path.name: template.path}
         for name in template.files[:FILES_MAX]:
-            found.update(islice(_whole(folder / name, folder), FILES_MAX))
+            found.update(islice(self._whole(folder / name, folder), FILES_MAX))
         waiting = list(found.values())
         while waiting and len(found) <= FILES_MAX:
             file = waiting.pop()
@@ -129,18 +134,38 @@ class Listing:
         is_notebook = file.suffix == sources.NOTEBOOK
         if not is_notebook and file.suffix not in PROGRAMS:
             return
-        content = read_file(file, UNIT_MAX)
+        content = read_file(file, UNIT_MAX, self._roots)
         text = sources.code(file.name, content)
         beside = self._beside[folder]
         for other in beside:
             if _is_named(other, text):
-                yield from _whole(other, folder)
+                yield from self._whole(other, folder)
         own = {other.stem for other in beside if other.suffix == ".py"}
         for module in set(_IMPORT.findall(text)) & self._modules.keys() - own:
             yield f"{module}.py", self._modules[module]
         for link in sources.links(content) if is_notebook else ():
             if not link.endswith(sources.NOTEBOOK) and not link.startswith(("/", "..")):
-                yield from _whole(folder / link, folder)
+                yield from self._whole(folder / link, folder)
+
+    def _folders(self, root: Path) -> Iterator[Path]:
+        with contextlib.suppress(OSError):
+            shown = (folder for folder in root.iterdir() if not folder.name.startswith("."))
+            yield from (folder for folder in shown if _is_folder(folder) and is_below(folder, self._roots))
+
+    def _is_file(self, place: Path, most: int = FILE_MAX) -> bool:
+        """Whether it is a regular file of the templates, of at most so many bytes."""
+        return _is_small(place, most) and is_below(place, self._roots)
+
+    def _whole(self, place: Path, folder: Path) -> Iterator[tuple[str, Path]]:
+        """A file, or all files of a folder, below ``folder``; hidden and long ones, links to folders are left out."""
+        if not place.is_relative_to(folder) or ".." in place.parts:
+            return
+        if _is_folder(place) and not place.is_symlink():
+            shown = (one for one in sorted(place.iterdir()) if not one.name.startswith("."))
+            for one in (one for one in shown if one.name not in LEFT_OUT):
+                yield from self._whole(one, folder)
+        elif self._is_file(place):
+            yield str(place.relative_to(folder)), place
 
 
 def _is_named(other: Path, text: str) -> bool:
@@ -149,7 +174,7 @@ def _is_named(other: Path, text: str) -> bool:
         return other.stem in text
     if other.name not in text:
         return False
-    return _is_file(other) or bool(re.search(rf"""(?<![\w.]){re.escape(other.name)}["'/]""", text))
+    return _is_small(other, FILE_MAX) or bool(re.search(rf"""(?<![\w.]){re.escape(other.name)}["'/]""", text))
 
 
 def _within(files: Iterable[tuple[str, Path]], most: int) -> Iterator[tuple[str, Path]]:
@@ -161,11 +186,6 @@ def _within(files: Iterable[tuple[str, Path]], most: int) -> Iterator[tuple[str,
         yield name, path
 
 
-def _folders(root: Path) -> Iterator[Path]:
-    with contextlib.suppress(OSError):
-        yield from (folder for folder in root.iterdir() if not folder.name.startswith(".") and _is_folder(folder))
-
-
 def _is_folder(place: Path) -> bool:
     try:
         return place.is_dir()
@@ -173,22 +193,9 @@ def _is_folder(place: Path) -> bool:
         return False
 
 
-def _is_file(place: Path, most: int = FILE_MAX) -> bool:
-    """Whether it is a regular file of at most so many bytes."""
+def _is_small(place: Path, most: int) -> bool:
     try:
         found = place.stat()
     except OSError:  # as above
         return False
     return stat.S_ISREG(found.st_mode) and found.st_size <= most
-
-
-def _whole(place: Path, folder: Path) -> Iterator[tuple[str, Path]]:
-    """A file, or all files of a folder, below ``folder``; hidden and long ones, and links to folders, are left out."""
-    if not place.is_relative_to(folder) or ".." in place.parts:
-        return
-    if _is_folder(place) and not place.is_symlink():
-        inner = (one for one in sorted(place.iterdir()) if not one.name.startswith(".") and one.name not in LEFT_OUT)
-        for one in inner:
-            yield from _whole(one, folder)
-    elif _is_file(place):
-        yield str(place.relative_to(folder)), place

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from portal.errors import PortalError
 from portal.notebooks import new
+from portal.notebooks.files import is_below, real_roots
 from portal.notebooks.new import Kernelspec
 from portal.notebooks.style import check, module_faults
 from portal.notebooks.table import table
@@ -26,9 +27,14 @@ class NotebookFailed(PortalError):
     reason = "notebook"
 
 
-def templates(folder: Path) -> tuple[Template, ...]:
-    """The templates below ``folder``, by name. One that cannot be read is left out; ``check`` says why."""
-    found = (read(path) for path in sorted(folder.glob("*/*.ipynb")) if not path.name.startswith("."))
+def templates(folder: Path, beside: Sequence[Path] = ()) -> tuple[Template, ...]:
+    """The templates below ``folder``, by name. One that cannot be read is left out; ``check`` says why.
+
+    Arguments:
+        beside: other folders of templates, into which a link may lead as well.
+    """
+    roots = real_roots([folder, *beside])
+    found = (read(path, roots) for path in sorted(folder.glob("*/*.ipynb")) if not path.name.startswith("."))
     return tuple(template for template in found if template)
 
 
@@ -64,7 +70,7 @@ def kernels_of(site: Site) -> dict[str, Kernelspec]:
 
 def main_list(folders: Sequence[Path]) -> int:
     """Print the catalogue, as wide as the terminal is; of two templates of one name the first folder's."""
-    found = {one.name: one for folder in reversed(folders) for one in templates(folder)}
+    found = {one.name: one for folder in reversed(folders) for one in templates(folder, folders)}
     print(table([found[name] for name in sorted(found)], shutil.get_terminal_size((120, 24)).columns))
     return 0
 
@@ -86,7 +92,9 @@ def main_check(
 
 
 def _hidden(folders: Sequence[Path], path: Path) -> Iterator[str]:
-    """A template that nobody sees, because an earlier folder has one of its name."""
+    """A template that nobody sees: it is elsewhere, or an earlier folder has one of its name."""
+    if not is_below(path, real_roots(folders)):
+        yield "it leads out of the folders of templates, and is not shown: put the file itself there"
     counts = path_of(folders, _name(path))
     if counts != path:
         yield f"{path} is not shown: {counts} has the same name. Give it another one"

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from portal.notebooks.files import NOTEBOOK_MAX, read_file
+
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}")
 
 
@@ -46,11 +48,15 @@ def _no_file(name: str, anchor: str, path: Path) -> str:
         return f"leads to no file: there is no {place.relative_to(folder)}"
     if not anchor:
         return ""
-    if place.suffix == ".ipynb":
-        return _no_heading(headings(json.loads(place.read_bytes())), anchor)
-    if place.suffix == ".md":
-        return _no_heading(_anchors(place.read_text()), anchor)
-    return "has an anchor, but only notebooks and Markdown files have headings"
+    if place.suffix not in (".ipynb", ".md"):
+        return "has an anchor, but only notebooks and Markdown files have headings"
+    try:
+        content = read_file(place, NOTEBOOK_MAX)
+        is_notebook = place.suffix == ".ipynb"
+        known = headings(json.loads(content)) if is_notebook else _anchors(content.decode())
+    except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
+        return f"has an anchor, but its file cannot be read: {error}"
+    return _no_heading(known, anchor)
 
 
 def _no_heading(known: list[str], anchor: str) -> str:

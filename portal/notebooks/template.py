@@ -49,10 +49,10 @@ def needs_of(gpus: int, minutes_cpu: int) -> str:
     return f"{wanted}two cores, about {minutes_cpu} minute{'s' if minutes_cpu != 1 else ''}"
 
 
-def read(path: Path) -> Template | None:
-    """The template in a file; None when it cannot be read, or has no card."""
+def read(path: Path, roots: Sequence[Path]) -> Template | None:
+    """The template in a file; None when it cannot be read, has no card, or is not really below ``roots``."""
     try:
-        notebook = json.loads(read_file(path, NOTEBOOK_MAX))
+        notebook = json.loads(read_file(path, NOTEBOOK_MAX, roots))
         card = notebook["metadata"]["dsportal"]
         found = Template(name=f"{path.parent.name}/{path.stem}", path=path, title=titles(notebook)[0], **card)
         return found if is_card(card) and is_shown(found.name) and is_shown(found.title) else None

@@ -58,7 +58,7 @@ def read(folders: Sequence[Path], kernels: Collection[str]) -> tuple[Card, ...]:
     offered = {kernel.lower() for kernel in kernels}
     found: dict[str, Template] = {}
     for folder in folders:
-        for one in templates(folder):
+        for one in templates(folder, folders):
             found.setdefault(one.name, one)
     return tuple(_card(one) for one in found.values() if not offered or one.kernel.lower() in offered)
 

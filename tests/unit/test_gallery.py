@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -166,6 +167,69 @@ def test_a_folder_in_the_place_of_a_file_of_a_copy_is_told_and_leaves_nothing_op
     with held(copied) as folder, pytest.raises(OSError, match="is no regular file"):
         folder.read("helper.py")
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> Path:
+    """What belongs to the person whose session looks, and to nobody else."""
+    folder = tmp_path / "home/private"
+    write(folder / "key.csv", "secret")
+    write(folder / "first.ipynb", lesson("print('secret')"))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("place", "target"),
+    [
+        ("tf/numbers.csv", "key.csv"),
+        ("tf/helper.py", "key.csv"),
+        ("base/common.py", "key.csv"),
+        ("tf/data/1.csv", "key.csv"),
+        ("tf/inner", ""),
+        ("tf/first.ipynb", "first.ipynb"),
+        ("private", ""),
+    ],
+)
+def test_a_link_that_leads_out_of_the_templates_brings_nothing(
+    place: str, target: str, shelf: Path, private: Path
+) -> None:
+    write(shelf / "tf/data/2.csv", "2")
+    write(shelf / "tf/third.ipynb", lesson("import helper", files=["data", "numbers.csv", "inner/key.csv"]))
+    (shelf / place).unlink(missing_ok=True)
+    (shelf / place).symlink_to(private / target)
+
+    found = catalogue(shelf)
+
+    assert {"tf/second", "tf/third"} <= set(found), "the others are there"
+    assert not [name for unit in found.values() for name, content in unit.contents.items() if b"secret" in content]
+    assert "data/2.csv" in found["tf/third"].files
+
+
+def test_links_within_the_folders_of_templates_bring_what_they_lead_to(shelf: Path, tmp_path: Path) -> None:
+    """A site may have a whole folder behind a link, a framework's other name, or a file that two of them have."""
+    (shelf / "tf2").symlink_to("tf")
+    (shelf / "tf/numbers.csv").rename(shelf / "base/numbers.csv")
+    (shelf / "tf/numbers.csv").symlink_to("../base/numbers.csv")
+    write(tmp_path / "site/own/start.ipynb", lesson("1"))
+    (tmp_path / "site/tf3").symlink_to(shelf / "tf")
+    (tmp_path / "linked").symlink_to("shelf")
+
+    found = catalogue(tmp_path / "linked", tmp_path / "site")
+
+    assert list(found) == [f"{folder}/{name}" for folder in ("own", "tf", "tf2", "tf3") for name in NAMES[folder]]
+    assert set(found["tf/first"].files) == {"first.ipynb", "helper.py", "numbers.csv", "common.py"}
+    assert "numbers.csv" in found["tf3/first"].files
+
+
+NAMES = {"own": ["start"]} | {folder: ["first", "second"] for folder in ("tf", "tf2", "tf3")}
+
+
+def test_a_file_that_becomes_such_a_link_before_it_is_read_is_not_read(shelf: Path, private: Path) -> None:
+    listed = dataclasses.replace(first(shelf))  # nothing of it is read yet
+    (shelf / "tf/numbers.csv").unlink()
+    (shelf / "tf/numbers.csv").symlink_to(private / "key.csv")
+    with pytest.raises(OSError, match="leads out of the folders of templates"):
+        _ = listed.contents
 
 
 def test_the_portals_own_templates_bring_every_module_that_they_import() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -283,16 +284,31 @@ def test_a_card_that_is_spoiled_spoils_nothing_else(card: dict[str, Any], home: 
     assert shown(home) == "version 1"
 
 
+def test_nothing_of_the_persons_comes_into_the_catalogue_by_a_link_of_somebody_elses(home: Path, ours: Path) -> None:
+    key = write(home / ".ssh/key", "secret")
+    (ours / "README.md").unlink()
+    (ours / "README.md").symlink_to(key)
+    (ours / "tensorflow/key.csv").symlink_to("/proc/self/cwd/.ssh/key")
+    write(ours / "tensorflow/start.ipynb", lesson("open('key.csv')"))
+
+    with contextlib.chdir(home):
+        assert prepare_home(home, [ours], []) == []
+
+    assert shown(home) == "version 1"
+    assert (home / "templates/tensorflow/start.ipynb").exists()
+    assert not [file for file in (home / "templates").rglob("*") if file.is_file() and "secret" in file.read_text()]
+
+
 def test_a_module_that_cannot_be_read_hides_its_own_lesson_alone(
     home: Path, ours: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(ours / "own/start.ipynb", lesson("import closed"))
     write(ours / "own/closed.py", "")
 
-    def read(path: Path, most: int) -> bytes:
+    def read(path: Path, *limits: Any) -> bytes:
         if path.name == "closed.py":
             raise PermissionError(errno.EACCES, "no", str(path))
-        return read_file(path, most)
+        return read_file(path, *limits)
 
     monkeypatch.setattr(units, "read_file", read)
     assert prepare_home(home, [ours], []) == []

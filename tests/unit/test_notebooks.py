@@ -316,3 +316,24 @@ def test_a_notebook_that_is_too_long_is_a_fault(tmp_path: Path) -> None:
     assert "is longer than 16 MiB" in style.check(tmp_path / "lesson.ipynb")[0]
     (tmp_path / "deep.ipynb").write_text("[" * 100_000)
     assert style.check(tmp_path / "deep.ipynb")[0].startswith("not a notebook")
+
+
+def test_a_template_behind_a_link_that_leads_out_is_a_fault(
+    good: Notebook, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(good, tmp_path / "templates/a/fine.ipynb")
+    (tmp_path / "templates/a/linked.ipynb").symlink_to(written(good, tmp_path / "elsewhere/linked.ipynb"))
+    assert main_check([tmp_path / "templates"]) == 1
+    said = capsys.readouterr().out
+    assert "a/linked: it leads out of the folders of templates, and is not shown" in said
+    assert "a/fine" not in said
+
+
+@pytest.mark.parametrize("put", [os.mkfifo, lambda place: place.write_text("no JSON"), lambda place: place.mkdir()])
+def test_a_link_to_a_heading_of_what_cannot_be_read_is_a_fault(
+    put: Callable[[Path], None], good: Notebook, tmp_path: Path
+) -> None:
+    (tmp_path / "templates/tensorflow").mkdir(parents=True)
+    put(tmp_path / "templates/tensorflow/other.ipynb")
+    good["cells"][0]["source"] = "# A lesson\n\nMore in [the next](other.ipynb#there)."
+    assert "its file cannot be read" in faults(good, tmp_path)

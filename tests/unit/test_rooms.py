@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "hub": {"pure", "databases", "slurm", "limits", "administration", "guard", "proxy", "notebooks", "showcase"},
     "directory": {"pure", "hub"},  # hub: the certificates that are trusted
     "login": {"pure", "slurm", "hub", "administration", "directory"},
-    "doctor": {"pure", "launcher", "databases", "slurm", "hub", "login", "directory", "kernels", "gpus"},
+    "doctor": {"pure", "launcher", "databases", "slurm", "hub", "login", "directory", "kernels", "gpus", "notebooks"},
     "testing": {"pure", "slurm", "homes", "launcher"},
     "gpus": {"pure", "slurm", "kernels", "lessons"},
     "commands": {"pure", "databases", "hub", "login", "kernels", "gpus", "notebooks", "gallery"},

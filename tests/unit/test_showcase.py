@@ -118,6 +118,18 @@ def test_what_is_no_notebook_of_usual_length_is_left_out_and_keeps_nobody_waitin
     assert [card.name for card in cards.read([tmp_path], [])] == ["pytorch/good"]
 
 
+def test_a_notebook_behind_a_link_is_shown_where_it_is_in_one_of_the_folders(tmp_path: Path) -> None:
+    ours, site = tmp_path / "ours", tmp_path / "site"
+    template(ours, "pytorch/good")
+    template(site, "own/good")
+    template(tmp_path / "elsewhere", "own/other")
+    (site / "pytorch").symlink_to(ours / "pytorch")
+    (site / "own/other.ipynb").symlink_to(tmp_path / "elsewhere/own/other.ipynb")
+    (site / "elsewhere").symlink_to(tmp_path / "elsewhere/own")
+
+    assert [card.name for card in cards.read([site, ours], [])] == ["own/good", "pytorch/good"]
+
+
 def test_a_notebook_with_pictures_in_its_text_is_shown(tmp_path: Path) -> None:
     template(tmp_path, "pytorch/good", summary="Pictures.")
     place = tmp_path / "pytorch/good.ipynb"
