@@ -52,6 +52,7 @@ class SessionWatch:
         said: what the log was told last of a job that could not be ended.
         polls: the spawners, by their id(), that are just being asked about.
         settling: the people whose lost jobs are just being ended.
+        turns: the number of the job that was asked about last, of each person with lost jobs.
     """
 
     cluster: Cluster
@@ -62,6 +63,7 @@ class SessionWatch:
     said: dict[str, str] = field(default_factory=dict)
     polls: dict[int, asyncio.Future[None]] = field(default_factory=dict)
     settling: dict[str, asyncio.Future[None]] = field(default_factory=dict)
+    turns: dict[str, int] = field(default_factory=dict)
     few: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SETTLE_AT_ONCE))
 
     async def for_ever(self, every_s: float, name: str, work: Callable[[], Awaitable[None]]) -> None:
@@ -110,15 +112,19 @@ class SessionWatch:
                 lost.setdefault(job.user, []).append(job)
         for gone in self.said.keys() - {job.id for job in jobs}:
             del self.said[gone]
+        for person in self.turns.keys() - lost.keys():
+            del self.turns[person]
         for person, theirs in lost.items():
             if person not in self.settling:
-                self.settling[person] = asyncio.ensure_future(self._settle_person(person, theirs[:SETTLED_PER_PERSON]))
+                few = in_turn(theirs, self.turns.get(person, 0))
+                self.settling[person] = asyncio.ensure_future(self._settle_person(person, few))
         if self.settling:
             await asyncio.wait(self.settling.values(), timeout=SETTLE_WAIT_S)
 
     async def _settle_person(self, person: str, jobs: Iterable[SessionJob]) -> None:
         try:
             for job in jobs:
+                self.turns[person] = int(job.id)
                 await self._settle(job)
             for key in [key for key, owner in self.cluster.unfinished.items() if owner == person]:
                 await self.cluster.clean_up(person, key)
@@ -140,3 +146,8 @@ class SessionWatch:
             if self.said.get(job.id) != said:  # not every minute the same
                 self.log.warning("%s", said)
             self.said[job.id] = said
+
+
+def in_turn(jobs: Iterable[SessionJob], last: int) -> list[SessionJob]:
+    """The few that are next, by their numbers, after the one that was asked about last: each has its turn."""
+    return sorted(jobs, key=lambda job: (int(job.id) <= last, int(job.id)))[:SETTLED_PER_PERSON]

@@ -164,15 +164,19 @@ class SessionJob:
 
 
 def sessions_command() -> tuple[str, ...]:
-    """List waiting and running jobs with their names."""
-    return ("squeue", "--noheader", "--all", "--format=%i|%u|%j")
+    """List waiting and running jobs with their names, each cut to what a session's has (squeue(1), ``%.25j``).
+
+    So no name has room for a line that looks like another job's session.
+    """
+    width = len(JOB_NAME_PREFIX) + KEY_LENGTH
+    return ("squeue", "--noheader", "--all", f"--format=%i|%u|%.{width}j")
 
 
 def parse_sessions(stdout: str, key_prefix: str) -> list[SessionJob]:
     """What looks like sessions whose key begins with ``key_prefix``.
 
-    A job's name is its owner's text and may hold newlines, so a line here is only a hint: ask
-    :func:`show_job_command` before anything is done to the job.
+    A job's name is its owner's text, may hold newlines, and may go on where it was cut off. So a line here is only a
+    hint: ask :func:`show_job_command` before anything is done to the job.
     """
     if not re.fullmatch(r"[0-9a-f]{6}", key_prefix):
         raise ValueError(f"a hub's number is six hexadecimal digits, not {key_prefix!r}")

@@ -117,7 +117,7 @@ async def test_a_job_with_a_key_is_listed_and_is_nobody_elses(slurm: Stage, key:
 
     (found,) = await slurm.cluster.sessions(key[:6])
 
-    assert (found.id, found.user, found.key) == (job_id, "alice", key)
+    assert (found.id, found.user, found.key) == (job_id, "alice", key), "the whole name is listed"
     assert await slurm.cluster.confirmed(found)
     assert not await slurm.cluster.confirmed(replace(found, user="bob"))
     assert not await slurm.cluster.confirmed(replace(found, key="f" * 16))

@@ -266,7 +266,9 @@ def test_nobodys_job_is_taken_for_somebody_elses_session_whatever_its_name_says(
     )
     bobs = sh(*submit, user="bob").strip()
     forged = f"dsportal-{hub_id}{1:010x} UserId=alice({home('alice').stat().st_uid}) x"
-    sh("scontrol", "update", f"JobId={bobs}", f"JobName={forged}\n{bobs}|alice|dsportal-{hub_id}{1:010x}", user="bob")
+    lines = [f"{number}|alice|dsportal-{hub_id}{number:010x}" for number in range(1, 16)]  # more than one look takes
+    name = "\n".join([forged, f"{bobs}|alice|dsportal-{hub_id}{1:010x}", *lines])
+    sh("scontrol", "update", f"JobId={bobs}", f"JobName={name}", user="bob")
 
     for number in (2, 3):  # one after the other: then it has looked at all of the first time
         sh(*submit, f"--job-name=dsportal-{hub_id}{number:010x}", user="alice")

@@ -19,9 +19,12 @@ from portal.slurm.jobs import (
     parse_ping,
     parse_sessions,
     parse_squeue,
+    sessions_command,
     squeue_command,
 )
+from tests.unit.recorded import VERSIONS, case
 
+KEY = "abc1230000000001"
 RUNNING = "7|RUNNING|sxm2|alice|gpu02|2026-11-21T09:00:00|2026-11-21T09:00:01|2026-11-21T17:00:01|4294901750|None|="
 WAITING = "8|PENDING|sxm2|bob||2026-11-21T09:00:00|N/A|N/A|0|ReqNodeNotAvail, UnavailableNodes:gpu01|="
 
@@ -174,6 +177,24 @@ def test_sessions_are_told_by_their_key_and_believed_only_with_slurmctlds_own_wo
     with pytest.raises(ValueError, match="six hexadecimal"):
         parse_sessions(listing, "")
     assert not is_session(f"JobId=7 JobName=x\n{shown}", job)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_column_with_a_width_is_cut_to_it(version: str) -> None:
+    """squeue's own columns (%.8j: the name) on jobs with longer names: so lines in a name are cut off."""
+    first, *lines = case(version, "squeue-all").stdout.splitlines()
+
+    begin = first.index("NAME") - 4
+    cut = {line[begin : begin + 8].strip() for line in lines if line[:begin].strip()}
+    assert {"completi", "from-scr", "p-depend"} <= cut
+
+
+def test_no_name_in_the_list_of_sessions_has_room_for_a_line_of_another_job() -> None:
+    (columns,) = [word for word in sessions_command() if word.startswith("--format=")]
+    width = len(f"dsportal-{KEY}")
+
+    assert columns == f"--format=%i|%u|%.{width}j"
+    assert len(f"\n1|a|dsportal-{KEY}") > width
 
 
 @pytest.mark.parametrize("name", ["x\n7|alice|training", "a b", "", "dsportal-ffffffffffffffff"])

@@ -142,6 +142,44 @@ async def test_one_person_with_any_number_of_jobs_called_like_sessions_costs_a_f
     assert sum([bool(await cluster.ended(str(number))) for number in range(1, 101)]) == SETTLED_PER_PERSON
 
 
+async def test_lines_in_the_name_of_somebodys_job_keep_nobody_elses_lost_job_from_being_ended(hub: Any) -> None:
+    slurm = FakeSlurm()
+    cluster = Cluster("/opt/portal-launch", run=slurm, clock=slurm.clock, pause=slurm.pause)
+    lines = "\n".join(f"{number}|alice|dsportal-{HUB}{number:010x}" for number in range(900, 920))
+    slurm.take("mallory", {"job-name": f"x\n{lines}\ny", "partition": "sxm2"})
+    lost = slurm.take("alice", {"job-name": f"dsportal-{LOST}", "partition": "sxm2"})
+    slurm.asked.clear()
+
+    await watch_of(hub, cluster).settle()
+
+    assert await cluster.ended(lost.id)
+    assert await cluster.ended("1") is None
+    assert [command[-1] for command in slurm.asked if "show" in command][:1] == [lost.id], "nothing else looks like one"
+
+
+async def test_every_job_that_looks_like_a_session_has_its_turn(hub: Any) -> None:
+    """The names of alice's other jobs only begin like those of sessions: slurmctld says so of each, at each look."""
+    slurm = FakeSlurm()
+    cluster = Cluster("/opt/portal-launch", run=slurm, clock=slurm.clock, pause=slurm.pause)
+    alike = [
+        slurm.take("alice", {"job-name": f"dsportal-{HUB}{n:010x}x", "partition": "sxm2"}).id for n in range(50, 70)
+    ]
+    lost = slurm.take("alice", {"job-name": f"dsportal-{LOST}", "partition": "sxm2"}).id
+    watch = watch_of(hub, cluster)
+    looks = []
+
+    for _ in range(4):
+        slurm.asked.clear()
+        await watch.settle()
+        looks.append([command[-1] for command in slurm.asked if "show" in command])
+
+    eight = SETTLED_PER_PERSON
+    assert looks[:2] == [alike[:eight], alike[eight : 2 * eight]]
+    assert looks[2] == [*alike[2 * eight :], lost, *alike[:3]], "then from the beginning"
+    assert looks[3] == alike[3 : 3 + eight]
+    assert await cluster.ended(lost)
+
+
 @pytest.mark.parametrize("silent", [["alice"] * 10, [f"p{number}" for number in range(10)]])
 async def test_homes_that_are_silent_keep_no_other_session_from_being_cleaned_up(
     monkeypatch: pytest.MonkeyPatch, silent: list[str]
