@@ -5,33 +5,31 @@ One JSON object on standard input, one on standard output. Three verbs:
 - ``submit``: writes the session's environment into a file that only the person can read, then runs ``sbatch``
   with options out of a fixed list, each as root's own settings file says (:mod:`portal.launch_rules`), and the portal's
   constant batch script. Answers the job id.
-- ``finish``: runs ``scancel`` for the session's job, removes the environment file and answers the last lines
-  of the session's log. Finishing twice, or a job that is gone, is no fault.
+- ``finish``: runs ``squeue`` and ``scancel`` for the session's job, removes the environment file and answers the last
+  lines of the session's log. Finishing twice, or a job that is gone, is no fault.
 - ``look``: answers where the person's private folder is, which is made and written into, or why it cannot be.
 
-It runs with the person's own rights and gives nobody more than ``sbatch`` and ``scancel`` already give them; it
-is narrow so that the hub's account can start the portal's sessions for people and nothing else. It never takes
-a command, a script or a path from its input.
+It runs with the person's own rights and gives nobody more than ``sbatch``, ``squeue`` and ``scancel`` already give
+them; it is narrow so that the hub's account can start the portal's sessions for people and nothing else. It never
+takes a command, a script or a path from its input.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import pwd
 import re
 import signal
-import stat
 import subprocess
 import sys
 from collections.abc import Container, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from portal import launch_rules
-from portal.homes import private_folder, session_logs
+from portal.homes import private_folder, regular_file, session_logs
 
 SESSIONS = f"{private_folder.IN_HOME}/{private_folder.SESSIONS}"  # unless [session] private_folder says otherwise
 ENVIRONMENT_FILE = "environment.json"
@@ -74,10 +72,14 @@ class LookRequest(NamedTuple):
 
 
 class FinishRequest(NamedTuple):
-    """A checked ``finish``: the session's key, and the id of its job, ``""`` where none is known."""
+    """A checked ``finish``: the session's key, the id of its job, and when that was submitted, in seconds since 1970.
+
+    The id is ``""`` and the time 0 where none is known.
+    """
 
     key: str
     job_id: str
+    submitted: int = 0
 
 
 def main() -> int:
@@ -114,7 +116,10 @@ def parse_request(request: Any, own_options: Container[str] = ()) -> SubmitReque
         options = _options(request.get("options"), own_options, key)
         return SubmitRequest(key, options, _environment(request.get("environment")))
     job_id = request.get("job_id", "")
-    return FinishRequest(key, _matching(_JOB_ID, job_id, "job_id") if job_id else "")
+    submitted = request.get("submitted", 0)
+    if type(submitted) is not int or submitted < 0:
+        raise RequestRefused("submitted is a number of seconds")
+    return FinishRequest(key, _matching(_JOB_ID, job_id, "job_id") if job_id else "", submitted)
 
 
 def handle(request: Any) -> dict[str, object]:
@@ -131,7 +136,7 @@ def handle(request: Any) -> dict[str, object]:
         return _look(form)
     if not isinstance(checked, SubmitRequest):
         folder = private_folder.of_session(form, _home(), checked.key)
-        return _finish(folder, checked.job_id, environment)
+        return _finish(folder, checked, environment)
     if fault := launch_rules.fault(checked.options, settings, environment["USER"]):
         raise RequestRefused(fault)
     private = private_folder.of_person(form, _home())
@@ -165,19 +170,36 @@ def _submit(folder: Path, request: SubmitRequest, environment: dict[str, str]) -
     return {"ok": True, "job_id": done.stdout.strip().partition(";")[0]}
 
 
-def _finish(folder: Path, job_id: str, environment: dict[str, str]) -> dict[str, object]:
+def _finish(folder: Path, request: FinishRequest, environment: dict[str, str]) -> dict[str, object]:
     """``scancel`` of a job that is gone exits 0 or names it on stderr; both are fine.
 
-    With the name beside the number a job of the person that has this number by now is left alone.
+    A job of the person that has this number by now is left alone: it is cancelled by its name beside the number, or as
+    the very submission that the hub knew as the session's, since its owner may have given it another name.
     """
     message = ""
-    if job_id:
-        done = _slurm(["scancel", f"--name=dsportal-{folder.name}", job_id], environment)
+    if request.job_id:
+        known = request.submitted and is_submission(_shown(request.job_id, environment), os.getuid(), request)
+        by_name = [] if known else [f"--name=dsportal-{request.key}"]
+        done = _slurm(["scancel", *by_name, request.job_id], environment)
         message = done.stderr.strip() if done.returncode else ""
     with contextlib.suppress(OSError):  # a home that cannot be written does not undo the scancel
         _remove_environment(folder)
     gone = not message or "Invalid job id" in message
-    return {"ok": gone, "message": message, "log": _tail(folder / LOG_FILE)}
+    return {"ok": gone, "message": message, "log": regular_file.tail(folder / LOG_FILE, LOG_TAIL_BYTES)}
+
+
+def _shown(job_id: str, environment: dict[str, str]) -> str:
+    return _slurm(show_command(job_id), {**environment, "SLURM_TIME_FORMAT": "%s"}).stdout
+
+
+def show_command(job_id: str) -> list[str]:
+    """Ask whose a job is, and when it was submitted: no text of its owner's."""
+    return ["squeue", "--noheader", "--all", f"--jobs={job_id}", "--format=%U|%V"]
+
+
+def is_submission(shown: str, uid: int, request: FinishRequest) -> bool:
+    """Whether ``squeue`` shows the very job that was submitted then, by this account."""
+    return shown.strip() == f"{uid}|{request.submitted}"
 
 
 def is_unavailable(message: str) -> bool:
@@ -194,30 +216,6 @@ def _write_private(path: Path, text: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
-
-
-def open_regular(path: Path) -> IO[bytes]:
-    """A file in a home, for reading: whatever the person put there, nobody waits for it and no link is followed.
-
-    Raises:
-        OSError: there is none, or it is no regular file.
-    """
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY  # a pipe or a lease does not keep us
-    descriptor = os.open(path, flags)
-    file = os.fdopen(descriptor, "rb")
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        file.close()
-        raise OSError(errno.EINVAL, "is no regular file", str(path))
-    return file
-
-
-def _tail(log: Path) -> str:
-    try:
-        with open_regular(log) as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_TAIL_BYTES))
-            return file.read(LOG_TAIL_BYTES).decode(errors="replace")
-    except OSError:
-        return ""
 
 
 def _slurm(argv: Sequence[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:

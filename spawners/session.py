@@ -281,7 +281,7 @@ class Session:
         A Slurm that does not answer is only logged: the job ends at its time limit.
         """
         try:
-            return await self.cluster.finish(self.person, self.state.key, self.state.job_id)
+            return await self.cluster.finish(self.person, self.state.key, self.state.job_id, self.watched.submitted)
         except SlurmUnavailable as error:
             self.log.error(
                 "The job %s of %s could not be cancelled: %s", self.state.job_id, self.log_name, error.detail

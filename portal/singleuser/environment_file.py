@@ -7,7 +7,8 @@ import os
 import stat
 from pathlib import Path
 
-from portal.launcher import ENVIRONMENT_FILE, open_regular
+from portal.homes.regular_file import open_regular
+from portal.launcher import ENVIRONMENT_FILE
 
 SIZE_MAX = 2**20
 OTHERS = stat.S_IRWXG | stat.S_IRWXO

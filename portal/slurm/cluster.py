@@ -120,13 +120,9 @@ class Cluster:
             SubmitRefused: with sbatch's own message.
             SlurmUnavailable: no answer; the job may have been accepted (see :meth:`find`).
         """
-        request = {
-            "verb": "submit",
-            "key": submission.key,
-            "options": list(submission.options),
-            "environment": dict(submission.environment),
-        }
-        answer = await self._launcher.call(username, request)
+        environment = dict(submission.environment)
+        request = {"verb": "submit", "key": submission.key, "options": list(submission.options)}
+        answer = await self._launcher.call(username, {**request, "environment": environment})
         message = str(answer.get("message") or "no reason was given")
         if answer.get("ok"):
             if re.fullmatch(r"[0-9]{1,12}", str(answer.get("job_id"))):
@@ -160,15 +156,18 @@ class Cluster:
                 await self.pause(LOST_ANSWER_EVERY_S)
             raise
 
-    async def finish(self, username: str, key: str, job_id: str = "") -> str:
+    async def finish(self, username: str, key: str, job_id: str = "", submitted: int = 0) -> str:
         """End a session's job, remove its secrets, and answer the last lines of its log.
+
+        ``submitted``, in seconds since 1970, tells the job where its owner has given it another name.
 
         Raises:
             SlurmUnavailable: it is not known whether the job was cancelled.
         """
         remember(self.unfinished, key, username)
         try:
-            answer = await self._launcher.call(username, {"verb": "finish", "key": key, "job_id": job_id})
+            request = {"verb": "finish", "key": key, "job_id": job_id, "submitted": submitted}
+            answer = await self._launcher.call(username, request)
         except AccountGone:
             self.unfinished.pop(key, None)
             return await self._cancel_as_hub(username, key, job_id)

@@ -253,7 +253,10 @@ class FakeSlurm:
     def _finish(self, user: str, request: launcher.FinishRequest) -> dict[str, object]:
         message = ""
         if request.job_id:
-            message = self._scancel(user, request.job_id, f"dsportal-{request.key}").stderr.strip()
+            shown = output.with_epochs(self._slurm(tuple(launcher.show_command(request.job_id)), 10).stdout)
+            is_known = launcher.is_submission(shown, int(output.uid(user)), request)
+            name = self.jobs[request.job_id].name if is_known else f"dsportal-{request.key}"
+            message = self._scancel(user, request.job_id, name).stderr.strip()
         self.environments.pop(request.key, None)
         return {"ok": not message, "message": message, "log": self.logs.get(request.key, "")}
 

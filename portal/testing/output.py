@@ -33,6 +33,7 @@ def queue_line(job: FakeJob, status: Status, columns: str, now: datetime) -> str
         "T": status.state,
         "P": job.partition.name,
         "u": job.user,
+        "U": uid(job.user),
         "N": job.node(status),
         "V": _moment(job.when(status.submitted_s), "N/A"),
         "S": _moment(starts, "N/A"),

@@ -111,6 +111,20 @@ async def test_nobody_ends_somebody_elses_job(slurm: Stage, key: str) -> None:
     assert await slurm.cluster.ended(job_id) is None
 
 
+async def test_a_job_is_known_by_its_submission_too_and_a_number_alone_ends_nothing(slurm: Stage, key: str) -> None:
+    job_id = await slurm.start("runs", key)
+    await slurm.reaches(job_id, Phase.RUNNING)
+    submitted_at = slurm.cluster.last_queue.jobs[job_id].submitted_at
+    assert submitted_at is not None
+    other = "f" * 16  # as for a job that its owner has called otherwise
+
+    await slurm.cluster.finish("alice", other, job_id, int(submitted_at.timestamp()) - 60)
+    assert await slurm.cluster.ended(job_id) is None
+    await slurm.cluster.finish("alice", other, job_id, int(submitted_at.timestamp()))
+
+    await slurm.reaches(job_id, Phase.ENDED)
+
+
 async def test_a_job_with_a_key_is_listed_and_is_nobody_elses(slurm: Stage, key: str) -> None:
     job_id = await slurm.start("runs", key)
     await slurm.reaches(job_id, Phase.RUNNING)

@@ -208,8 +208,8 @@ async def test_sudo_speaks_plain_english_whatever_the_hub_speaks(monkeypatch: py
 async def test_finishing_answers_the_last_lines_of_the_log() -> None:
     slurm = ScriptedSlurm(sudo=good('{"ok": true, "log": "last words"}'))
 
-    assert await cluster(slurm).finish("alice", "0" * 16, "7") == "last words"
-    assert json.loads(slurm.stdin[0]) == {"verb": "finish", "key": "0" * 16, "job_id": "7"}
+    assert await cluster(slurm).finish("alice", "0" * 16, "7", 1766000000) == "last words"
+    assert json.loads(slurm.stdin[0]) == {"verb": "finish", "key": "0" * 16, "job_id": "7", "submitted": 1766000000}
 
 
 FAILED = "JobId=7 JobName=dsportal-0 UserId=alice(20001) JobState=FAILED Reason=None ExitCode=3:0"

@@ -63,6 +63,32 @@ def test_finish_cancels_removes_the_secret_and_answers_the_log(slurm: list[list[
     assert launcher.handle({"verb": "finish", "key": KEY, "job_id": ""})["ok"]
 
 
+@pytest.mark.parametrize(
+    ("shown", "by_name"),
+    [("{uid}|1766000000", []), ("{uid}|1766000001", ["name"]), ("1|1766000000", ["name"]), ("", ["name"])],
+    ids=["the very job", "submitted later", "somebody else's", "none"],
+)
+def test_finish_knows_the_job_by_its_submission_where_the_owner_calls_it_otherwise(
+    monkeypatch: pytest.MonkeyPatch, slurm: list[list[str]], shown: str, by_name: list[str]
+) -> None:
+    answers = {"squeue": shown.format(uid=os.getuid()), "scancel": ""}
+    environments = []
+
+    def run(argv: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        slurm.append(list(argv))
+        environments.append(environment)
+        return subprocess.CompletedProcess(argv, 0, answers[argv[0]] + "\n", "")
+
+    monkeypatch.setattr(launcher, "_slurm", run)
+
+    assert launcher.handle({"verb": "finish", "key": KEY, "job_id": "42", "submitted": 1766000000})["ok"]
+
+    asked, cancelled = slurm
+    assert asked == ["squeue", "--noheader", "--all", "--jobs=42", "--format=%U|%V"]
+    assert environments[0]["SLURM_TIME_FORMAT"] == "%s"
+    assert cancelled == ["scancel", *(f"--{name}=dsportal-{KEY}" for name in by_name), "42"]
+
+
 def test_a_refused_job_leaves_no_secret(
     monkeypatch: pytest.MonkeyPatch, slurm: list[list[str]], tmp_path: Path
 ) -> None:
@@ -191,6 +217,9 @@ def test_links_and_files_that_are_called_like_a_session_stop_no_start_and_go_in_
         {"verb": "finish", "key": KEY, "job_id": "42 43"},
         {"verb": "finish", "key": KEY, "job_id": "--user=root"},
         {"verb": "finish", "key": KEY, "job_id": 42},
+        {"verb": "finish", "key": KEY, "job_id": "42", "submitted": "1766000000"},
+        {"verb": "finish", "key": KEY, "job_id": "42", "submitted": True},
+        {"verb": "finish", "key": KEY, "job_id": "42", "submitted": -1},
     ],
 )
 def test_what_is_not_a_session_is_refused_before_anything_happens(

@@ -57,7 +57,7 @@ ONLY_IN = {  # an outside thing, and the one place that owns it
 STARTS_PROCESSES = {  # and why it does so itself
     "portal/slurm/runner.py": "the place where the hub starts a process",
     "portal/proxy/proxy_process.py": "becomes the proxy, which outlives the hub",
-    "portal/launcher.py": "sbatch and scancel, as the person, with the standard library alone",
+    "portal/launcher.py": "sbatch, squeue and scancel, as the person, with the standard library alone",
     "portal/kernels/specs.py": "asks an interpreter whether it has a kernel, for `portal kernels sync`",
     "portal/gpus/frameworks.py": "asks a kernel's Python what it sees, for `portal kernels test` and the doctor",
     "portal/gpus/job.py": "sbatch, as the person who types `portal kernels test --partition`",

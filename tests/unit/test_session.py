@@ -653,6 +653,16 @@ async def test_a_stop_leaves_a_job_of_another_name_alone(story: Story, slurm: Fa
     assert slurm.status(own).state == "RUNNING"
 
 
+async def test_a_stop_ends_the_sessions_job_whatever_its_owner_calls_it_by_now(story: Story, slurm: FakeSlurm) -> None:
+    await story.runs()
+    job = slurm.jobs[story.session.state.job_id]
+    job.options = {**job.options, "job-name": "training"}
+
+    await story.session.stop()
+
+    assert slurm.status(job).state == "CANCELLED"
+
+
 async def test_a_wrong_number_from_sbatch_is_not_believed(story: Story, slurm: FakeSlurm) -> None:
     other = slurm.take("alice", {"job-name": "training", "partition": "sxm2"})
     slurm.outage = SbatchSays(other.id)
