@@ -39,6 +39,15 @@ def put(name: str, text: str) -> None:
     sh("chown", "bob", str(THEIRS / name))
 
 
+def put_lesson(kernel: str, language: str) -> None:
+    """Bob leaves a notebook in a new folder; alice has kernels of her own."""
+    for folder, user in ((THEIRS, "bob"), (TAKEN, "alice")):
+        sh("rm", "-rf", str(folder))
+        sh("mkdir", str(folder), user=user)
+    put_own_kernels()
+    put("lesson.ipynb", notebook(kernel, language))
+
+
 PYTHON = f"import os\nopen('{TAKEN}/python', 'w').close()\n"
 R = f"writeLines('', '{TAKEN}/R')\n"
 
@@ -87,6 +96,28 @@ def states(lab: Page) -> list[str]:
     return [kernel["execution_state"] for kernel in json.loads(asked(lab, "GET", "kernels"))]
 
 
+def completed(lab: Page, kernel: str, code: str) -> list[str]:
+    """What a kernel offers behind some code, asked as JupyterLab does when somebody presses Tab."""
+    ask = """([kernel, code]) => new Promise((done, failed) => {
+        const origin = location.origin.replace(/^http/, "ws");
+        const socket = new WebSocket(`${origin}/user/alice/api/kernels/${kernel}/channels?session_id=tab`);
+        const header = {msg_id: "tab", msg_type: "complete_request", username: "", session: "tab",
+            date: new Date().toISOString(), version: "5.3"};
+        const content = {code, cursor_pos: code.length};
+        const message = {channel: "shell", header, parent_header: {}, metadata: {}, content, buffers: []};
+        socket.onopen = () => socket.send(JSON.stringify(message));
+        socket.onerror = () => failed(new Error("the web socket failed"));
+        socket.onmessage = event => {
+            const told = JSON.parse(event.data);
+            if (told.header.msg_type === "complete_reply") {
+                socket.close();
+                done(told.content.matches);
+            }
+        };
+    })"""
+    return list(lab.evaluate(ask, [kernel, code]))
+
+
 def kernels_ended(lab: Page) -> bool:
     """End her kernels; true when none is left."""
     for kernel in json.loads(asked(lab, "GET", "kernels")):
@@ -108,11 +139,7 @@ def test_opening_a_notebook_runs_nothing_that_somebody_left_beside_it(
     alice: tuple[Page, str], kernel: str, language: str, file: str, text: str
 ) -> None:
     page, session = alice
-    for folder, user in ((THEIRS, "bob"), (TAKEN, "alice")):
-        sh("rm", "-rf", str(folder))
-        sh("mkdir", str(folder), user=user)
-    put_own_kernels()
-    put("lesson.ipynb", notebook(kernel, language))
+    put_lesson(kernel, language)
     put(file, text)
 
     tab = page.context.new_page()
@@ -121,6 +148,26 @@ def test_opening_a_notebook_runs_nothing_that_somebody_left_beside_it(
     eventually(lambda: kernels_ended(page), "the kernel is gone")
     tab.close()
 
+    assert ran() == []
+
+
+@pytest.mark.parametrize("kernel", ["python3", "own-shell"])
+def test_a_completion_runs_nothing_that_somebody_left_beside_the_notebook(alice: tuple[Page, str], kernel: str) -> None:
+    """IPython imports jedi at the first Tab, and jedi looks for packages that an environment may not have."""
+    page, session = alice
+    put_lesson(kernel, "python")
+    for name in ("jedi", "parso", "colorama", "numpydoc"):
+        put(f"{name}.py", PYTHON)
+
+    tab = page.context.new_page()
+    tab.goto(f"{session}/lab/tree/isilon/{THEIRS.name}/lesson.ipynb")
+    eventually(lambda: "idle" in states(page), "the kernel is there", within_s=60)
+    (one,) = json.loads(asked(page, "GET", "kernels"))
+    offered = completed(page, one["id"], "impo")
+    eventually(lambda: kernels_ended(page), "the kernel is gone")
+    tab.close()
+
+    assert "import" in offered
     assert ran() == []
 
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import ast
+import os
+import pkgutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.connect import write_connection_file
 
 from portal.kernels import r_start
 from portal.kernels.python_start import FIRST, LAUNCHER, NAMED, by_file, is_by_name, prepared, without_folder
@@ -170,3 +177,95 @@ def test_the_debugger_is_there_only_where_the_site_wants_it(tmp_path: Path, want
     assert run(AVAILABLE, env) == str(wanted)
     if not wanted:
         assert run(START, env) == "False"
+
+
+DEADLINE_S = 60
+NOT_INSTALLED = {"colorama", "ctags", "numpydoc"}  # what jedi would like to have, and looks for at the first Tab
+
+
+def completed(client: BlockingKernelClient, code: str) -> list[str]:
+    """What a kernel offers at the first Tab behind some code."""
+    reply = client.complete(code, len(code), reply=True, timeout=DEADLINE_S)
+    return list(reply["content"]["matches"])
+
+
+REQUESTS: dict[str, Callable[[BlockingKernelClient], object]] = {
+    "a completion": lambda client: completed(client, "impo"),
+    "one of a module's names": lambda client: completed(client, "from os import p"),
+    "one of what lies there": lambda client: completed(client, "from named_by_a_cell import "),
+    "help": lambda client: client.inspect("print", 3, reply=True, timeout=DEADLINE_S),
+    "the history": lambda client: client.history(hist_access_type="tail", n=9, reply=True, timeout=DEADLINE_S),
+    "the widgets": lambda client: client.comm_info(reply=True, timeout=DEADLINE_S),
+}
+
+
+@contextmanager
+def kernel(beside: Path, tmp_path: Path, path: str) -> Iterator[BlockingKernelClient]:
+    """A kernel of this Python, started as a session starts it, in the folder ``beside``."""
+    (tmp_path / "run").mkdir(mode=0o700)
+    file = tmp_path / "run/kernel.json"
+    write_connection_file(str(file), transport="ipc", ip=str(tmp_path / "run/k"))
+    settings = {"HOME": str(tmp_path), "IPYTHONDIR": str(tmp_path / "ipython"), "PYTHONPATH": path}
+    env = prepared(dict(os.environ) | settings, tmp_path / "run", debugger=False)
+    command = by_file([sys.executable, "-m", "ipykernel_launcher", "-f", str(file)], tmp_path / "run")
+    process = subprocess.Popen(command, env=env, cwd=beside, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    client = BlockingKernelClient(connection_file=str(file))
+    client.load_connection_file()
+    client.start_channels()
+    try:
+        client.wait_for_ready(timeout=DEADLINE_S)
+        yield client
+    finally:
+        client.stop_channels()
+        process.kill()
+        process.wait()
+
+
+def printed(client: BlockingKernelClient, code: str) -> str:
+    """What a cell prints."""
+    texts: list[str] = []
+
+    def take(message: dict[str, Any]) -> None:
+        texts.append(message["content"].get("text", ""))
+
+    client.execute_interactive(code, timeout=DEADLINE_S, output_hook=take)
+    return "".join(texts).strip()
+
+
+WANTED = {"jedi", "named_by_a_cell", *NOT_INSTALLED}
+PACKAGES = {module.name for module in pkgutil.iter_modules()} | WANTED
+
+
+@pytest.mark.parametrize(("path", "names"), [("", PACKAGES | set(sys.stdlib_module_names)), (":", WANTED)])
+def test_where_others_may_have_left_files_tab_and_help_run_none_of_them(
+    tmp_path: Path, path: str, names: set[str]
+) -> None:
+    """And a lesson there imports what lies beside it, behind what its Python has."""
+    beside, ran = tmp_path / "beside", tmp_path / "ran"
+    beside.mkdir()
+    for name in names:
+        (beside / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write('{name} ')\n")
+    (beside / "lesson_words.py").write_text("words = 'beside'")
+    beside.chmod(0o777)
+
+    with kernel(beside, tmp_path, path) as client:
+        for asked, request in REQUESTS.items():
+            request(client)
+            assert not ran.exists(), asked
+        assert "import" in completed(client, "impo")
+        assert printed(client, "import lesson_words; print(lesson_words.words)") == "beside"
+        assert printed(client, "import jedi; print('site-packages' in jedi.__file__)") == "True"
+        assert not ran.exists()
+        printed(client, "import named_by_a_cell")
+        assert ran.read_text().split() == ["named_by_a_cell"], "what a cell imports it gets, as before"
+
+
+def test_in_a_folder_of_the_persons_own_what_lies_beside_a_notebook_is_found_where_ipython_has_it(
+    tmp_path: Path,
+) -> None:
+    beside = tmp_path / "beside"
+    beside.mkdir(mode=0o755)
+    (beside / "jedi.py").write_text("words = 'beside'")
+
+    with kernel(beside, tmp_path, "") as client:
+        assert printed(client, "import jedi; print(jedi.words)") == "beside"

@@ -1,19 +1,22 @@
 """Comes before every Python kernel of a session, in whatever environment: the kernel then opens no port on its node.
 
 Python imports the first ``sitecustomize`` that it finds, and this one is first (:mod:`portal.kernels.python_start`);
-the environment's own follows. Two modules of ipykernel (4 to 7) are changed when they are imported:
+the environment's own follows. Modules of ipykernel (4 to 7) are changed when they are imported:
 
 - ``iostream`` takes what forked processes print at a TCP port. Here that is a socket beside the kernel's other ones,
   where those are files; a kernel whose channels are TCP stays as it is.
 - ``debugger`` listens for whoever comes first on the node. Here it does not start, unless the site wants it.
 
 And nothing is imported out of a notebook's folder where others may have left files, before the kernel has begun:
-IPython looks there when its own parts are imported; a kernel without IPython does not.
+IPython looks there when its own parts are imported; a kernel without IPython does not. Nor is it later, for a
+completion or a help text: IPython imports what makes them at the first Tab. Cells import what lies there, behind what
+the environment has.
 
 The kernel's own Python runs it, so it is written in what Python 3.6 knows. What goes wrong is told, and the kernel
 starts all the same.
 """
 
+import _thread
 import importlib
 import os
 import sys
@@ -151,13 +154,63 @@ def with_folder_last(module: Any) -> None:
     init_code = app.init_code
 
     def both(self: Any) -> Any:
-        for folder in BESIDE:
-            sys.path_importer_cache.pop(folder, None)
+        sys.path_importer_cache.update((folder, _beside(folder)) for folder in BESIDE)
         init_path(self)
+        _put_last()
         return init_code(self)
 
     app.init_path = lambda self: None
     app.init_code = both
+
+
+def _put_last() -> None:
+    """Let what the environment has be found first, where others may have left files of the same names."""
+    is_own = _is_own(os.curdir)
+    last = [folder for folder in sys.path if folder in BESIDE or (folder == "" and not is_own)]
+    sys.path[:] = [folder for folder in sys.path if folder not in last] + last
+
+
+def _beside(folder: str) -> Any:
+    """Finds the modules of a folder for cells, and none for what :func:`asked_quietly` names."""
+    from importlib import machinery
+
+    class Beside(machinery.FileFinder):
+        def find_spec(self, fullname: str, target: Any = None) -> Any:
+            return None if _thread.get_ident() in QUIET else super().find_spec(fullname, target)
+
+    return Beside(
+        folder,
+        (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES),
+        (machinery.SourceFileLoader, machinery.SOURCE_SUFFIXES),
+        (machinery.SourcelessFileLoader, machinery.BYTECODE_SUFFIXES),
+    )
+
+
+def asked_quietly(module: Any) -> None:
+    """Let ``ipykernel.ipkernel`` answer what is asked while somebody types without a look into those folders.
+
+    What makes a completion also looks for packages that the environment does not have, such as jedi for colorama.
+    """
+    kernel = module.IPythonKernel
+    for name in ("do_complete", "do_inspect", "do_is_complete", "do_history"):
+        setattr(kernel, name, _quiet(getattr(kernel, name)))
+
+
+def _quiet(method: Any) -> Any:
+    import functools
+
+    @functools.wraps(method)
+    def asked(*arguments: Any, **named: Any) -> Any:
+        thread = _thread.get_ident()
+        if thread in QUIET:
+            return method(*arguments, **named)
+        QUIET.add(thread)
+        try:
+            return method(*arguments, **named)
+        finally:
+            QUIET.discard(thread)
+
+    return asked
 
 
 def _leave_environment() -> None:
@@ -185,9 +238,11 @@ WANTS_DEBUGGER = DEBUGGER in os.environ
 CHANGES = {
     "ipykernel.iostream": without_port,
     "ipykernel.debugger": without_debugger,
+    "ipykernel.ipkernel": asked_quietly,
     "IPython.core.shellapp": with_folder_last,
 }
 BESIDE: Any = ()
+QUIET: Any = set()  # the threads that look into no such folder now
 if __name__ == "sitecustomize":
     sys.meta_path.insert(0, Changer())
     BESIDE = _folders_beside()
