@@ -7,8 +7,9 @@ log and on the person's page.
 
 from __future__ import annotations
 
+import asyncio
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -27,6 +28,7 @@ from portal.session_state import SessionState
 SETTING = "dsportal_admin_access"  # its key in JupyterHub's settings
 LASTS = timedelta(hours=1)
 TAKEN_BACK_EVERY_S = 4.0  # and a session's server believes for 25 s what the hub has said
+GROUPS_WITHIN_S = 0.5  # a directory that is slower is heard in the next look: hours end all the same
 LONGEST_REASON = 500
 TOLD_FOR = timedelta(days=30)
 UNTOLD = (
@@ -155,6 +157,29 @@ def take_back(db: Any, share: Any) -> None:
     db.commit()
     for one in touched:
         db.expire(one, ["shared_with_me", "shares"] if isinstance(one, orm.User) else ["shares"])
+
+
+async def follow_groups(db: Any, users: Any, standings: Callable[[list[str]], Awaitable[Any]]) -> None:
+    """Give those who have entered the groups that the directory says now, whether they ask the hub anything or not.
+
+    JupyterHub does so when they ask; a session that asks for them believes for a while what it has heard.
+
+    Arguments:
+        db: JupyterHub's database session.
+        users: the hub's people, by their rows.
+        standings: what is known of some people, by their names; it may wait for the directory.
+    """
+    ours = db.query(orm.Share).filter(orm.Share.expires_at.is_not(None)).all()
+    inside = {share.user.name: share.user for share in ours if share.user}
+    if not inside:
+        return
+    asked = asyncio.ensure_future(standings(sorted(inside)))
+    await asyncio.wait([asked], timeout=GROUPS_WITHIN_S)
+    if not asked.done() or asked.exception():
+        return
+    for name, known in asked.result().items():
+        if known.groups is not None and not known.left:
+            users[inside[name]].sync_groups(sorted(known.groups))
 
 
 def take_back_over(db: Any, is_on: bool = True) -> list[str]:

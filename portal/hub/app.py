@@ -235,6 +235,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         )
 
     async def _take_back_entries(self) -> None:
+        if hasattr(self.authenticator, "standings"):  # a site may have set another authenticator
+            await enter.follow_groups(self.db, self.users, self.authenticator.standings)
         for said in enter.take_back_over(self.db, self.tornado_settings.get(enter.SETTING, False)):
             self.log.info("The access of an administrator was taken back: %s", said)
 

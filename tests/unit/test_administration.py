@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from jupyterhub import orm, roles
 from jupyterhub.apihandlers import default_handlers
 from jupyterhub.scopes import expand_scopes, get_scopes_for, scope_definitions
+from jupyterhub.user import UserDict
 from jupyterhub.utils import utcnow
 from sqlalchemy.orm import Session
 from traitlets.config import Config
@@ -19,6 +21,7 @@ from portal.administration import again, enter, role
 from portal.hub.app import PortalHub
 from portal.login.auth import LDAPAuthenticator
 from portal.session_state import SessionState, Visit
+from portal.site import Standing
 from spawners import messages
 from tests.unit.test_session_environment import spawner_with
 
@@ -167,6 +170,45 @@ def test_access_ends_with_the_role_and_nobody_elses_with_it(db: Session) -> None
     assert enter.take_back_over(db) == ["carol, session of alice"]
     assert not may_enter(db, "carol")
     assert may_enter(db, "dave")
+
+
+async def test_who_has_entered_has_the_groups_that_the_directory_says_whether_they_ask_the_hub_or_not(
+    db: Session,
+) -> None:
+    users = UserDict(db_factory=lambda: db, settings={})
+    asked: list[list[str]] = []
+    said = {"carol": Standing(groups=frozenset({"portal-admins"}))}
+
+    async def standings(names: Collection[str]) -> Mapping[str, Standing]:
+        asked.append(sorted(names))
+        return said
+
+    await enter.follow_groups(db, users, standings)
+    assert asked == [], "nobody is inside"
+    enter.grant(db, session(db), person(db, "carol"))
+    await enter.follow_groups(db, users, standings)
+    assert (asked, enter.take_back_over(db)) == ([["carol"]], [])
+
+    for standing in (Standing(), Standing(left="locked", groups=frozenset())):  # nothing is known; others end the login
+        said["carol"] = standing
+        await enter.follow_groups(db, users, standings)
+        assert enter.take_back_over(db) == []
+    said["carol"] = Standing(groups=frozenset({"jupyter"}))
+    await enter.follow_groups(db, users, standings)
+
+    assert enter.take_back_over(db) == ["carol, session of alice"]
+
+
+async def test_a_directory_that_is_silent_keeps_no_access_from_its_end(
+    db: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(enter, "GROUPS_WITHIN_S", 0.01)
+    enter.grant(db, session(db), person(db, "carol"))
+
+    async with asyncio.timeout(5):
+        await enter.follow_groups(db, {}, lambda names: asyncio.Event().wait())
+
+    assert may_enter(db, "carol")
 
 
 def test_access_ends_where_the_site_allows_no_entering_any_more(db: Session) -> None:
