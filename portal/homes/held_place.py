@@ -33,7 +33,7 @@ class LinkOfOthers(PermissionError):
 
 
 @dataclass(frozen=True)
-class Place:
+class FilePlace:
     """Where a file is, or will be.
 
     Attributes:
@@ -126,7 +126,7 @@ def as_text(file: BinaryIO, encoding: str) -> TextIOWrapper:
 
 
 @contextmanager
-def held(path: Path) -> Iterator[Place]:
+def held(path: Path) -> Iterator[FilePlace]:
     """The place at a path, links on the way followed.
 
     Arguments:
@@ -148,8 +148,10 @@ class _Walk:
         self._here = os.open("/", LOOK | os.O_DIRECTORY)
         self._is_private = _is_private(os.fstat(self._here))
 
-    def to(self, path: Path) -> Place:
-        todo, links, name = _parts(path), 0, "."
+    def to(self, path: Path) -> FilePlace:
+        todo = _parts(path)
+        links = 0
+        name = "."
         while todo:
             name = todo.pop(0)
             if todo and self._entered(name):
@@ -161,7 +163,7 @@ class _Walk:
                     raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
                 break
             todo = _parts(target) + todo
-        return Place(self._here, name, self._is_private)
+        return FilePlace(self._here, name, self._is_private)
 
     def _entered(self, name: str) -> bool:
         """Go into a folder; False where it is none, or a link."""
