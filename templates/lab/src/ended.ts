@@ -95,7 +95,7 @@ class SessionEnd {
     this._endSilence();
     this._setConnected(false);
     const start = Dialog.okButton({ label: 'Start Again', actions: ['start'] });
-    const why = Dialog.createButton({ label: 'See Why', actions: ['why'] });
+    const why = Dialog.cancelButton({ label: 'See Why', actions: ['why'] });
     const stay = Dialog.cancelButton({ label: 'Stay Here' });
     this._dialog = new Dialog({
       title: 'This session has ended',
