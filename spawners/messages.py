@@ -277,7 +277,7 @@ def facts(request: SessionRequest, site: Site, job_id: str, job: Job | None) -> 
         is_running = job.phase is Phase.RUNNING  # of a job that waits, Slurm's start is a forecast
         times = {"started_at": job.starts_at if is_running else None, "ends_at": time_limit(job)}
         shown = {name: time.astimezone().isoformat() for name, time in times.items() if time}
-        known |= {"node": job.node, "state": view(job).text, **shown}
+        known |= {"node": job.node, "state": view(job).text, "waits": job.phase is Phase.WAITING, **shown}
         if is_running and job.starts_at and job.ends_at:  # an administrator may have changed it
             known["hours"] = _hours(job.ends_at - job.starts_at)
     return known

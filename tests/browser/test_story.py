@@ -125,9 +125,9 @@ def test_a_session_with_one_gpu_waits_in_the_queue_and_the_page_says_so(page: Pa
 def test_the_server_page_knows_of_the_waiting_session(page: Page) -> None:
     page.get_by_role("link", name="My Server").click()
 
-    expect(page.get_by_role("heading", name="Starting")).to_be_visible()
-    picture(page, "07-server-page-starting")
-    page.get_by_role("button", name="See how it starts").click()
+    expect(page.get_by_role("heading", name="Waiting in the queue")).to_be_visible()
+    picture(page, "07-server-page-waiting")
+    page.get_by_role("button", name="See how it waits").click()
     expect(page.get_by_role("heading", name="Your session is starting")).to_be_visible()
 
 

@@ -44,5 +44,13 @@ def test_the_page_tells_the_place_in_the_queue_and_what_is_free(page: Page) -> N
     picture(page, "waiting")
     assert_accessible(page, "the waiting page")
 
+    page.goto("/hub/home")
+    expect(page.get_by_role("heading", name="Waiting in the queue")).to_be_visible()
+    expect(page.locator(".dsp-server")).to_contain_text("waits")
+    expect(page.get_by_text("Started", exact=True)).to_have_count(0)
+    assert_accessible(page, "the server page while the session waits")
+    picture(page, "waiting-server-page")
+
+    page.get_by_role("button", name="See how it waits").click()
     page.get_by_role("button", name="Cancel").click()
     eventually(lambda: not jobs_of("alice"), "the job is gone", within_s=30)

@@ -73,6 +73,8 @@ def test_the_start_that_slurm_expects_is_not_told_as_a_start(site: Site) -> None
     later = replace(WAITING, starts_at=datetime(2026, 11, 21, 14, 20).astimezone())
 
     assert "started_at" not in messages.facts(SessionRequest(), site, "8", later)
+    assert messages.facts(SessionRequest(), site, "8", later)["waits"]
+    assert not messages.facts(SessionRequest(), site, "8", replace(later, state="RUNNING"))["waits"]
 
 
 def test_a_reason_without_words_is_shown_as_slurm_calls_it() -> None:
