@@ -79,6 +79,7 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
 }
 
 .dsportal-Gallery-search select.jp-mod-styled {
+  appearance: auto;
   flex: 0 1 200px;
   width: auto;
 }
