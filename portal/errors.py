@@ -76,12 +76,14 @@ class AccountGone(SlurmUnavailable):
     """The person has no account on this host, or none any more, so nothing can be done as that person."""
 
     reason = "account_gone"
+    why = "the account {} is gone"
 
 
 class ActingRefused(SlurmUnavailable):
     """sudo does not let the hub act as the person: nothing was begun, and trying again changes nothing."""
 
     reason = "acting_refused"
+    why = "sudo does not let the hub act as {}"
 
 
 class SubmitRefused(SlurmError):

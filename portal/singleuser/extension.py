@@ -24,7 +24,7 @@ from portal.lessons import lesson_gpus
 from portal.session_settings import SessionSettings
 from portal.singleuser.sockets import LOOK_EVERY_S, OpenSockets, login_of_hub
 from portal.tensorboard.boards import Boards
-from portal.tensorboard.error_page import from_elsewhere, is_from_elsewhere, page
+from portal.tensorboard.error_page import from_elsewhere, is_own_click, page
 from portal.tensorboard.folders import FolderRefused, Folders
 
 PROVISIONER = "dsportal-module"
@@ -43,7 +43,7 @@ class OpenHandler(JupyterHandler):
     @authenticated
     def get(self) -> None:
         """Redirect to the board of the folder, or say on a plain page what is wrong with it."""
-        if is_from_elsewhere(self.request):
+        if not is_own_click(self.request):
             self.set_status(403)
             self.finish(from_elsewhere(self.request, self.base_url))
             return

@@ -168,32 +168,32 @@ class Cluster:
         try:
             request = {"verb": "finish", "key": key, "job_id": job_id, "submitted": submitted}
             answer = await self._launcher.call(username, request)
-        except AccountGone:
-            self.unfinished.pop(key, None)
-            return await self._cancel_as_hub(username, key, job_id)
+        except (AccountGone, ActingRefused) as error:
+            if isinstance(error, AccountGone):  # sudo's refusal may be taken back
+                self.unfinished.pop(key, None)
+            return await self._cancel_as_hub(username, key, job_id, error) if job_id else ""
         if not answer.get("ok"):
             raise SlurmUnavailable("The session's job could not be cancelled.", detail=str(answer.get("message")))
         self.unfinished.pop(key, None)
         return str(answer.get("log", ""))
 
-    async def _cancel_as_hub(self, username: str, key: str, job_id: str) -> str:
-        """End the job of somebody whose account is gone: nobody can act as that person any more.
+    async def _cancel_as_hub(self, username: str, key: str, job_id: str, error: AccountGone | ActingRefused) -> str:
+        """End the job of somebody as whom nobody can act any more: without an account, or out of sudo's group.
 
         Slurm lets the hub's account do it where that is an operator (``sacctmgr … adminlevel=operator``).
 
         Raises:
             SlurmUnavailable: it is not, or Slurm does not answer.
         """
-        if not job_id:
-            return ""
         try:
             done = await self._ask(("scancel", f"--name={job_name(key)}", job_id))
-        except RunError as error:
-            raise SlurmUnavailable("Slurm does not answer.", detail=str(error)) from error
+        except RunError as failed:
+            raise SlurmUnavailable("Slurm does not answer.", detail=str(failed)) from failed
         if done.returncode and "Invalid job id" not in done.stderr:
-            why = f"the account {username} is gone, and as this account: {done.stderr.strip()[:300]}"
+            why = f"{error.why.format(username)}, and as this account: {done.stderr.strip()[:300]}"
             raise SlurmUnavailable("The session's job could not be cancelled.", detail=why)
-        log.warning("The account %s is gone; its job %s was cancelled as this account", username, job_id)
+        log.warning("%s; its job %s was cancelled as this account", error.why.format(username), job_id)
+        self.unfinished.pop(key, None)
         return ""
 
     async def clean_up(self, username: str, key: str) -> None:

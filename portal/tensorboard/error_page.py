@@ -47,6 +47,11 @@ def is_from_elsewhere(request: Any) -> bool:
     return request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none")
 
 
+def is_own_click(request: Any) -> bool:
+    """Whether a person goes to a page: no other origin leads there, and no picture or script of a page asks for it."""
+    return not is_from_elsewhere(request) and request.headers.get("Sec-Fetch-Dest", "document") == "document"
+
+
 def from_elsewhere(request: Any, home: str) -> str:
     """The page for such a request: only the person's own click opens a board."""
     return page(LED_HERE, LED_HERE_ADVICE, home, again=request.uri if request.method == "GET" else "")

@@ -1,12 +1,14 @@
 """Whose profiles the page *Profile* shows: the person's own, below the board's folder, and nobody else's.
 
 Its plug-in (xprof 2.24) takes a place from the address that a browser asks for, runs what the files there say as a part
-of the page, and writes beside them, through links too. So a folder that somebody else can change is not for it.
+of the page, and writes beside them, through links too. So a folder that somebody else can change is not for it. It does
+not fetch profiles from programs at ports of a node: they may be anybody's, and whose files those are is not seen later.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,10 @@ from portal.homes.own_folder import is_own
 WORDS = (
     "The page Profile shows profiles that you alone can change, below the folder of this TensorBoard. {place} {fault}. "
     "Copy the profile into a folder of your own (cp -rL), or keep others from writing there (chmod go-w)."
+)
+CAPTURE = (
+    "Profiles are not captured from here: at a port of a node anybody may listen. Write them where the training runs, "
+    "as the template tensorflow/tensorboard does (the callback's profile_batch), with jax.profiler or torch.profiler."
 )
 
 
@@ -38,7 +44,7 @@ def fault(place: Path, folder: Path) -> str:
 
 
 def show_own_alone(folder: str) -> None:
-    """From now on xprof, where it is installed, looks at no other profile."""
+    """From now on xprof, where it is installed, looks at no other profile, and captures none."""
     try:
         from xprof.profile_plugin import ProfilePlugin
     except ImportError:
@@ -54,6 +60,13 @@ def show_own_alone(folder: str) -> None:
             said = f"cannot be read ({error.strerror})"
         if said:
             raise Forbidden(WORDS.format(place=place, fault=said))
-        return place
+        return str(Path(place).resolve()) if place else place  # what was looked at, whatever a link says by then
 
     ProfilePlugin._run_dir = found
+    ProfilePlugin.capture_route = _refused
+    ProfilePlugin.capture_route_impl = _refused
+
+
+def _refused(_: Any, environ: Any, start_response: Any) -> Iterable[bytes]:
+    """Answers a request to capture a profile, as WSGI has it (PEP 3333)."""
+    return Forbidden(CAPTURE)(environ, start_response)

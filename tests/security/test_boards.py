@@ -138,3 +138,28 @@ def test_a_link_on_somebody_elses_page_opens_no_board(alice: tuple[Page, str]) -
     expect(tab.get_by_role("heading", name="Another page has led you here")).to_be_visible()
     tab.get_by_role("link", name="Open it").click()
     expect(tab).to_have_title(re.compile("TensorBoard"))
+
+
+def test_a_picture_in_a_page_opens_no_board(alice: tuple[Page, str]) -> None:
+    page, session = alice
+    address = f"{session}/tensorboard/open?path={SHARED}/logs"
+
+    with page.expect_response(lambda response: "tensorboard/open" in response.url) as answer:
+        page.evaluate("address => { new Image().src = address }", address)
+
+    assert answer.value.status == 403
+
+
+def test_no_profile_is_captured_from_a_port(alice: tuple[Page, str]) -> None:
+    page, session = alice
+    logs = home("alice") / "captured"
+    sh("mkdir", "-p", str(logs), user="alice")
+    tab = opened(page, session, logs)
+    board = hashlib.sha256(str(logs.resolve()).encode()).hexdigest()[:16]
+
+    answer = tab.goto(
+        f"{session}/tensorboard/{board}/data/plugin/profile/capture_profile?service_addr=127.0.0.1:1&duration=1"
+    )
+
+    assert answer is not None
+    assert (answer.status, "anybody may listen" in answer.text(), list(logs.iterdir())) == (403, True, [])

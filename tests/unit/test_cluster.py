@@ -205,6 +205,25 @@ async def test_sudo_speaks_plain_english_whatever_the_hub_speaks(monkeypatch: py
     assert env["LC_ALL"] == "C"
 
 
+async def test_the_job_of_somebody_whom_sudo_refuses_is_ended_by_the_hub_or_tried_again() -> None:
+    refused = Result(1, "", "Sorry, user portal is not allowed to execute 'portal-launch' as root on head.\n")
+    slurm = ScriptedSlurm(sudo=refused, scancel=Result(1, "", "scancel: error: Access/permission denied\n"))
+    ours = cluster(slurm)
+
+    with pytest.raises(SlurmUnavailable) as failed:
+        await ours.finish("root", "0" * 16, "7")
+    assert "sudo does not let the hub act as root, and as this account: scancel: error" in failed.value.detail
+    assert ours.unfinished
+    slurm = ScriptedSlurm(sudo=refused, scancel=good(""))
+    ours = cluster(slurm)
+    await ours.finish("root", "0" * 16, "7")
+
+    assert [command for command in slurm.ran if command[0] == "scancel"] == [
+        ("scancel", f"--name=dsportal-{'0' * 16}", "7")
+    ]
+    assert not ours.unfinished
+
+
 async def test_finishing_answers_the_last_lines_of_the_log() -> None:
     slurm = ScriptedSlurm(sudo=good('{"ok": true, "log": "last words"}'))
 

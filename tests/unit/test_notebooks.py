@@ -18,6 +18,7 @@ from portal.notebooks import catalogue, run, style
 from portal.notebooks.catalogue import main_check
 from portal.notebooks.files import NOTEBOOK_MAX
 from portal.notebooks.style import parameters
+from portal.notebooks.template import Template
 
 ROOT = Path(__file__).parents[2]
 Notebook = dict[str, Any]
@@ -337,3 +338,10 @@ def test_a_link_to_a_heading_of_what_cannot_be_read_is_a_fault(
     put(tmp_path / "templates/tensorflow/other.ipynb")
     good["cells"][0]["source"] = "# A lesson\n\nMore in [the next](other.ipynb#there)."
     assert "its file cannot be read" in faults(good, tmp_path)
+
+
+@pytest.mark.parametrize("template", catalogue.templates(ROOT / "notebooks"), ids=lambda template: template.name)
+def test_no_lesson_keeps_torchruns_notes_at_a_port_of_the_node(template: Template) -> None:
+    cells = json.loads(template.path.read_bytes())["cells"]
+    code = "".join(line for cell in cells if cell["cell_type"] == "code" for line in cell["source"])
+    assert "--standalone" not in code, "whoever reaches that port can have programs run: store_type=file is a file"
