@@ -87,7 +87,7 @@ def settle(tree: Path) -> None:
     for source, target in COPIES.items():
         shutil.copyfile(tree / source, tree / target)
     library = str(next((tree / "usr/lib").glob("python3.*")).relative_to(tree))
-    command = ["chroot", str(tree), "/usr/bin/python3", "-m", "compileall", "-q", f"/{library}"]
+    command = ["chroot", str(tree), "/usr/bin/python3", "-I", "-m", "compileall", "-q", f"/{library}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise DemoError(f"the Python of {tree.name} does not run: {(done.stdout + done.stderr).strip()[-300:]}")

@@ -248,7 +248,7 @@ def pip_command(given: str) -> tuple[str, ...]:
         return (sys.executable, f"{given}/pip")
     tried = [given] if given else [sys.executable, "/usr/bin/python3"]
     for python in tried:
-        command = (python, "-m", "pip")
+        command = (python, "-I", "-m", "pip")  # -m alone takes a pip.py of the folder that this is called in
         if shutil.which(python) and not subprocess.run([*command, "--version"], capture_output=True).returncode:
             return command
     raise BuildError(f"{' and '.join(tried)} have no pip: give --pip an interpreter that has it, or a pip wheel")

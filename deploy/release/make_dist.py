@@ -95,7 +95,7 @@ def fill(folder: Path, pythons: Sequence[str]) -> None:
         gather(LOCKS / f"{name}.lock", pythons, folder / "wheels")
         shutil.copyfile(LOCKS / f"{name}.lock", folder / f"{name}.lock")
     gather(LOCKS / "pip.lock", [f"3.{sys.version_info.minor}"], folder)
-    hatch = [str(VENV / "bin" / "python"), "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    hatch = [str(VENV / "bin" / "python"), "-I", "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     portal_venv.call(hatch)
     shutil.copytree(VENV / "share/dsportal/proxy/node_modules", folder / "proxy/node_modules", symlinks=True)
     (folder / "site").mkdir()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -155,6 +157,32 @@ def test_without_any_pip_the_words_say_what_to_install(tmp_path: Path, monkeypat
 def test_the_version_of_a_pip_is_read_and_one_that_does_not_run_has_none(tmp_path: Path) -> None:
     assert own_pip.version((stand_in(tmp_path, "pip 24.1.2 from /x (python 3.13)"),)) == (24, 1)
     assert own_pip.version((stand_in(tmp_path, "AttributeError: ImpImporter", 1),)) == (0, 0)
+
+
+@pytest.mark.parametrize("given", ["", sys.executable])
+def test_a_pip_that_lies_in_the_callers_folder_is_not_run(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = tmp_path / "ran"
+    (tmp_path / "pip.py").write_text(f"open({str(ran)!r}, 'w').close()\nprint('pip 99.1 from here (python 3.11)')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    with contextlib.suppress(BuildError):  # a machine need not have one
+        own_pip.version(wheels.pip_command(given))
+
+    assert not ran.exists()
+
+
+def test_no_command_of_the_checkout_runs_a_module_out_of_the_callers_folder() -> None:
+    """``-m`` looks there first; ``-I`` does not."""
+    files = [file for room in ("deploy", "portal", "spawners") for file in (ROOT / room).rglob("*.py")]
+    by_name = re.compile(r"""["']-m["'], ["'](?:pip|venv|compileall|hatchling|ensurepip|build)["']""")
+    found = {file.name: by_name.findall(file.read_text()) for file in files}
+    alone = re.compile(rf"""["']-I["'], {by_name.pattern}""")
+
+    assert sum(map(len, found.values())) >= 5
+    assert [file.name for file in files if len(found[file.name]) != len(alone.findall(file.read_text()))] == []
 
 
 def test_xprof_alone_is_left_out_where_it_has_no_wheels() -> None:
