@@ -19,11 +19,11 @@ from pathlib import Path
 
 from portal.gallery import sources
 from portal.notebooks.files import NOTEBOOK_MAX, is_below, read_file, real_roots
-from portal.notebooks.template import Template, read
+from portal.notebooks.look import NAMES_MAX, Look
+from portal.notebooks.template import FILES_MAX, Template
 
 FILE_MAX = 4 * 2**20
 UNIT_MAX = 16 * 2**20  # a session reads it at its start: more than that belongs to the storage
-FILES_MAX = 200  # of one template
 UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError)  # or no notebook
 LEFT_OUT = {"__pycache__", "README.md"}
 PROGRAMS = {".py", ".r", ".R", ".sh"}
@@ -82,9 +82,8 @@ def find(folders: Sequence[Path]) -> dict[str, Unit]:
     found: dict[str, Unit] = {}
     for folder in folders:
         listing = Listing(folder, roots)
-        for path in listing.notebooks:
-            template = read(path, roots)
-            if template and template.name not in found:
+        for template in Look(roots).templates(listing.notebooks):
+            if template.name not in found:
                 with contextlib.suppress(*UNREADABLE):
                     unit = Unit(template, folder, roots, listing.files(template))
                     if unit.contents:  # all of it can be read
@@ -102,7 +101,7 @@ class Listing:
         self.notebooks: list[Path] = []
         for folder in sorted(self._folders(root)):
             with contextlib.suppress(OSError):
-                shown = sorted(one for one in folder.iterdir() if not one.name.startswith("."))
+                shown = sorted(one for one in islice(folder.iterdir(), NAMES_MAX) if not one.name.startswith("."))
                 notebooks = (one for one in shown if one.suffix == sources.NOTEBOOK)
                 self.notebooks += [one for one in notebooks if self._is_file(one, NOTEBOOK_MAX)]
                 others = [one for one in shown if one.suffix != sources.NOTEBOOK and one.name not in LEFT_OUT]

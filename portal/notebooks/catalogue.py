@@ -14,10 +14,11 @@ from pathlib import Path
 from portal.errors import PortalError
 from portal.notebooks import new
 from portal.notebooks.files import is_below, real_roots
+from portal.notebooks.look import Look, notebooks
 from portal.notebooks.new import Kernelspec
 from portal.notebooks.style import check, module_faults
 from portal.notebooks.table import table
-from portal.notebooks.template import Template, read
+from portal.notebooks.template import Template
 from portal.site import Site
 
 
@@ -28,14 +29,12 @@ class NotebookFailed(PortalError):
 
 
 def templates(folder: Path, beside: Sequence[Path] = ()) -> tuple[Template, ...]:
-    """The templates below ``folder``, by name. One that cannot be read is left out; ``check`` says why.
+    """The templates below ``folder``, by name. One that cannot be read, or is over, is left out; ``check`` says why.
 
     Arguments:
         beside: other folders of templates, into which a link may lead as well.
     """
-    roots = real_roots([folder, *beside])
-    found = (read(path, roots) for path in sorted(folder.glob("*/*.ipynb")) if not path.name.startswith("."))
-    return tuple(template for template in found if template)
+    return tuple(Look(real_roots([folder, *beside])).templates(notebooks(folder)))
 
 
 def path_of(folders: Sequence[Path], name: str) -> Path:
@@ -84,7 +83,12 @@ def main_check(
     except NotebookFailed as error:
         print(error.message, file=sys.stderr)
         return 1
-    faults = [f"{_name(path)}: {fault}" for path in paths for fault in (*_hidden(folders, path), *check(path, kernels))]
+    over = _over(folders)
+    faults = [
+        f"{_name(path)}: {fault}"
+        for path in paths
+        for fault in (*_hidden(folders, path), *over.get(path, ()), *check(path, kernels))
+    ]
     for beside in sorted({path.parent for path in paths}):
         faults += [f"{beside.name}: {fault}" for fault in module_faults(beside)]
     print("\n".join(faults) or f"{len(paths)} checked, no fault")
@@ -98,6 +102,16 @@ def _hidden(folders: Sequence[Path], path: Path) -> Iterator[str]:
     counts = path_of(folders, _name(path))
     if counts != path:
         yield f"{path} is not shown: {counts} has the same name. Give it another one"
+
+
+def _over(folders: Sequence[Path]) -> dict[Path, list[str]]:
+    """The templates that nobody sees because their folder has too much, each with what is too much."""
+    found: dict[Path, list[str]] = {}
+    for folder in folders:
+        look = Look(real_roots(folders))
+        tuple(look.templates(notebooks(folder)))
+        found |= {path: [words] for path, words in look.over.items()}
+    return found
 
 
 def main_new(folder: Path, name: str, kernel: str, title: str, kernels: Mapping[str, Kernelspec]) -> int:

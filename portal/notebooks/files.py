@@ -9,10 +9,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-NOTEBOOK_MAX = 16 * 2**20  # bytes; pictures in its text make a notebook some MiB long
+NOTEBOOK_MAX = 4 * 2**20  # bytes; pictures in its text make a notebook some MiB long
 TO_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a pipe does not keep us
 
 
@@ -44,12 +45,19 @@ def read_file(path: Path, most: int, roots: Sequence[Path] | None = None) -> byt
     Raises:
         OSError: it is no regular file, is too long, is elsewhere, or cannot be read.
     """
+    with opened(path, roots) as descriptor:
+        return content_of(descriptor, most, str(path))
+
+
+@contextmanager
+def opened(path: Path, roots: Sequence[Path] | None = None) -> Iterator[int]:
+    """The descriptor of what is at ``path``; arguments and errors as above."""
     descriptor = os.open(path, TO_READ)
     try:
         # What is open is asked for its place, for a link may have another target by now: /proc/PID/fd in proc(5).
         if roots is not None and not _is_in(Path(f"/proc/self/fd/{descriptor}").readlink(), roots):
             raise OSError(errno.EPERM, "leads out of the folders of templates", str(path))
-        return content_of(descriptor, most, str(path))
+        yield descriptor
     finally:
         os.close(descriptor)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from portal.notebooks.files import NOTEBOOK_MAX, read_file
-from portal.notebooks.style import is_card, is_shown, titles
+from portal.notebooks.style import TEXT_MAX, is_card, is_shown, titles
+
+FILES_MAX = 200  # of one template
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,15 @@ def needs_of(gpus: int, minutes_cpu: int) -> str:
     return f"{wanted}two cores, about {minutes_cpu} minute{'s' if minutes_cpu != 1 else ''}"
 
 
-def read(path: Path, roots: Sequence[Path]) -> Template | None:
-    """The template in a file; None when it cannot be read, has no card, or is not really below ``roots``."""
+def parsed(content: bytes, path: Path) -> Template | None:
+    """The template that a notebook's content is; None when it is no notebook, or its card is none that can be shown."""
     try:
-        notebook = json.loads(read_file(path, NOTEBOOK_MAX, roots))
+        notebook = json.loads(content)
         card = notebook["metadata"]["dsportal"]
         found = Template(name=f"{path.parent.name}/{path.stem}", path=path, title=titles(notebook)[0], **card)
-        return found if is_card(card) and is_shown(found.name) and is_shown(found.title) else None
-    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        if not is_card(card) or not is_shown(found.title):
+            return None
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
+    # Cards are kept while others are read: a list of a million names would be, too.
+    return replace(found, files=[name for name in found.files[:FILES_MAX] if len(name) <= TEXT_MAX])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from portal.lessons import SHARED
-from portal.notebooks import catalogue, run, style
+from portal.notebooks import catalogue, look, run, style
 from portal.notebooks.catalogue import main_check
 from portal.notebooks.files import NOTEBOOK_MAX
 from portal.notebooks.style import parameters
@@ -314,9 +314,23 @@ def test_what_is_no_file_is_a_fault_and_keeps_no_check_waiting(put: Callable[[Pa
 def test_a_notebook_that_is_too_long_is_a_fault(tmp_path: Path) -> None:
     with (tmp_path / "lesson.ipynb").open("wb") as file:
         file.truncate(NOTEBOOK_MAX + 1)
-    assert "is longer than 16 MiB" in style.check(tmp_path / "lesson.ipynb")[0]
+    assert "is longer than 4 MiB" in style.check(tmp_path / "lesson.ipynb")[0]
     (tmp_path / "deep.ipynb").write_text("[" * 100_000)
     assert style.check(tmp_path / "deep.ipynb")[0].startswith("not a notebook")
+
+
+def test_what_is_over_the_bounds_of_a_folder_is_named(
+    good: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a/one", "a/three", "a/two"):
+        written(good, tmp_path / f"{name}.ipynb")
+    monkeypatch.setattr(look, "NOTEBOOKS_MAX", 2)
+    assert main_check([tmp_path]) == 1
+    assert capsys.readouterr().out.splitlines() == [f"a/two: {look.TOO_MANY}"]
+
+    monkeypatch.setattr(look, "BYTES_MAX", (tmp_path / "a/one.ipynb").stat().st_size)
+    assert main_check([tmp_path]) == 1
+    assert capsys.readouterr().out.splitlines() == [f"a/three: {look.TOO_MUCH}", f"a/two: {look.TOO_MANY}"]
 
 
 def test_a_template_behind_a_link_that_leads_out_is_a_fault(

@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from portal.notebooks import look
+from portal.notebooks.catalogue import templates
+from portal.notebooks.template import FILES_MAX
 from portal.showcase import cards
 from portal.showcase.cards import Card
 from portal.showcase.page import Showcase
@@ -133,9 +136,62 @@ def test_a_notebook_behind_a_link_is_shown_where_it_is_in_one_of_the_folders(tmp
 def test_a_notebook_with_pictures_in_its_text_is_shown(tmp_path: Path) -> None:
     template(tmp_path, "pytorch/good", summary="Pictures.")
     place = tmp_path / "pytorch/good.ipynb"
-    place.write_text(place.read_text() + " " * 10 * 2**20)
+    place.write_text(place.read_text() + " " * 3 * 2**20)
 
     assert [card.name for card in cards.read([tmp_path], [])] == ["pytorch/good"]
+
+
+def test_a_look_at_a_folder_has_an_end_whatever_lies_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hundred names of one long file are read as one; of a folder, so many bytes and so many notebooks."""
+    site, other = tmp_path / "site", tmp_path / "other"
+    template(site, "a/linked")
+    linked = site / "a/linked.ipynb"
+    linked.write_text(linked.read_text() + " " * 3 * 2**20)
+    for number in range(200):
+        (site / f"a/one{number:03}.ipynb").symlink_to(linked)
+    for number in range(12):
+        template(site, f"b/long{number:02}")
+        with (site / f"b/long{number:02}.ipynb").open("a") as file:
+            file.write(" " * 3 * 2**20)
+    for number in range(400):
+        template(site, f"c/small{number:03}")
+    template(site, "d/over", summary="x" * 900)
+    (site / "d/over.ipynb").write_text(" " * (4 * 2**20) + (site / "d/over.ipynb").read_text())
+    template(other, "z/other")
+    parsed: list[int] = []
+    loads = json.loads
+    monkeypatch.setattr(json, "loads", lambda text: parsed.append(len(text)) or loads(text))
+
+    found = [card.name for card in cards.read([site, other], [])]
+
+    assert sum(parsed) <= look.BYTES_MAX + 2**20
+    assert max(parsed) <= 4 * 2**20
+    assert len(found) <= look.NOTEBOOKS_MAX + 1
+    assert [len([name for name in found if name.startswith(f"{framework}/")]) for framework in "abcdz"] == [
+        201,  # however many names the file has
+        9,  # of twelve
+        500 - 201 - 12,
+        0,
+        1,  # another folder has bounds of its own
+    ]
+
+
+def test_a_card_keeps_no_endless_list_of_files(tmp_path: Path) -> None:
+    template(tmp_path, "a/one", files=[f"{number}" for number in range(100_000)])
+
+    (found,) = templates(tmp_path)
+
+    assert len(found.files) == FILES_MAX
+
+
+def test_a_folder_with_names_without_end_is_looked_at_for_some_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(look, "NAMES_MAX", 20)
+    for number in range(30):
+        template(tmp_path, f"a/one{number}")
+
+    assert len(cards.read([tmp_path], [])) == 20
 
 
 @pytest.mark.parametrize(
