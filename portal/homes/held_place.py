@@ -38,7 +38,7 @@ class FilePlace:
 
     Attributes:
         folder: a descriptor of its folder, for ``dir_fd``; it can be neither read nor written by itself.
-        name: its name there. It was no link; who opens it says ``O_NOFOLLOW``.
+        name: its name there. It was no link, if links were followed; who opens it says ``O_NOFOLLOW``.
         is_private: nobody but the person and root can change that folder, or one on the way.
     """
 
@@ -126,11 +126,12 @@ def as_text(file: BinaryIO, encoding: str) -> TextIOWrapper:
 
 
 @contextmanager
-def held(path: Path) -> Iterator[FilePlace]:
+def held(path: Path, *, follow: bool = True) -> Iterator[FilePlace]:
     """The place at a path, links on the way followed.
 
     Arguments:
         path: absolute; its last part need not be there.
+        follow: False where a link at the end is meant itself, as for who renames or deletes it.
 
     Raises:
         LinkOfOthers: a link on the way, or the file itself, is somebody else's, in a folder that others can change.
@@ -138,7 +139,7 @@ def held(path: Path) -> Iterator[FilePlace]:
     """
     walk = _Walk()
     try:
-        yield walk.to(path)
+        yield walk.to(path, follow)
     finally:
         walk.close()
 
@@ -148,7 +149,7 @@ class _Walk:
         self._here = os.open("/", LOOK | os.O_DIRECTORY)
         self._is_private = _is_private(os.fstat(self._here))
 
-    def to(self, path: Path) -> FilePlace:
+    def to(self, path: Path, follow: bool) -> FilePlace:
         todo = _parts(path)
         links = 0
         name = "."
@@ -156,6 +157,10 @@ class _Walk:
             name = todo.pop(0)
             if todo and self._entered(name):
                 continue
+            if not todo and not follow:
+                if name == "..":  # who deletes it would delete what the way leads through
+                    raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), name)
+                break
             links += 1
             target = self._target(name, links)
             if target is None:
@@ -188,7 +193,7 @@ class _Walk:
                 return None
             if links > LINKS_MAX:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
-            if kind.st_uid not in (ROOT, os.geteuid()) and not _is_private(os.fstat(self._here)):
+            if is_of_others(kind) and not _is_private(os.fstat(self._here)):
                 raise LinkOfOthers(errno.EACCES, THEIRS, name)
             target = Path(os.readlink("", dir_fd=found))
         finally:
@@ -211,14 +216,9 @@ def _parts(path: PurePath) -> list[str]:
 
 def _is_private(folder: os.stat_result) -> bool:
     """Nobody but the person and root puts something there."""
-    return folder.st_uid in (ROOT, os.geteuid()) and not folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return not is_of_others(folder) and not folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def checked(path: Path) -> None:
-    """Refuse a path with a link of others on the way.
-
-    Raises:
-        LinkOfOthers: as :func:`held` says.
-    """
-    with suppress(FileNotFoundError, NotADirectoryError), held(path):
-        pass
+def is_of_others(found: os.stat_result) -> bool:
+    """Whether a file belongs neither to the person nor to root."""
+    return found.st_uid not in (ROOT, os.geteuid())

@@ -7,24 +7,33 @@ they would choose which of the person's files is overwritten. Here nothing goes 
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from anyio.to_thread import run_sync
+from jupyter_core.paths import is_hidden
 from jupyter_server.services.contents.filecheckpoints import AsyncFileCheckpoints
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 from tornado.web import HTTPError
 
-from portal.homes.held_place import LinkOfOthers, as_text, checked, held
+from portal.homes.held_files import copy_folder, delete, has_home_trash, look, move, trash
+from portal.homes.held_place import LinkOfOthers, as_text, held
 from portal.homes.own_folder import is_own
 
 FOLDER = ".local/share/dsportal/checkpoints"
 THEIR_LINK = "{} is a link that somebody else made, in a folder that others can change. Open what it leads to itself."
+FAR_AWAY = (
+    "{} and {} are on different file systems, and others can change one of the two folders. "
+    "Copy it, then delete it where it was."
+)
+NAMES_MAX = 5
 
 
 class OwnFiles(AsyncLargeFileManager):
@@ -67,28 +76,90 @@ class OwnFiles(AsyncLargeFileManager):
             await run_sync(file.write, data)
 
     async def _save_directory(self, os_path: str, model: Any, path: str = "") -> None:
-        self._check(Path(os_path))
-        await super()._save_directory(os_path, model, path)  # type: ignore[no-untyped-call]
+        with self.perm_to_403(os_path), self._refusing(), held(Path(os_path)) as place:
+            if place.is_private:
+                return await super()._save_directory(os_path, model, path)  # type: ignore[no-any-return, no-untyped-call]
+            self._refuse_hidden("create", os_path)
+            try:
+                os.mkdir(place.name, dir_fd=place.folder)
+            except FileExistsError:
+                if not stat.S_ISDIR(look(place).st_mode):
+                    raise HTTPError(400, f"Not a directory: {path}") from None
 
     async def rename_file(self, old_path: str, new_path: str) -> None:
         """Rename a file."""
-        self._check(self._folder_of(old_path))
-        self._check(self._folder_of(new_path))
-        await super().rename_file(old_path, new_path)  # type: ignore[no-untyped-call]
+        old = self._place_of(old_path)
+        new = self._place_of(new_path)
+        if old == new:
+            return
+        with self._answering(old_path), held(old, follow=False) as source, held(new, follow=False) as target:
+            if source.is_private and target.is_private:
+                await super().rename_file(old_path, new_path)  # type: ignore[no-untyped-call]
+                return
+            self._refuse_hidden("rename", str(old), str(new))
+            try:
+                await run_sync(move, source, target)
+            except FileExistsError as error:
+                raise HTTPError(409, f"File already exists: {new_path}") from error
+            except OSError as error:
+                if error.errno == errno.EXDEV:
+                    raise HTTPError(400, FAR_AWAY.format(old_path, new_path)) from error
+                raise
 
     async def delete_file(self, path: str) -> None:
-        """Delete a file."""
-        self._check(self._folder_of(path))
-        await super().delete_file(path)  # type: ignore[no-untyped-call]
+        """Delete a file: into the trash of the home, if it is on the same file system; else for good."""
+        os_path = self._place_of(path)
+        with self._answering(path), held(os_path, follow=False) as place:
+            is_trashed = self.delete_to_trash and has_home_trash(place)
+            if place.is_private and is_trashed == self.delete_to_trash:
+                await super().delete_file(path)  # type: ignore[no-untyped-call]
+                return
+            self._refuse_hidden("delete", str(os_path))
+            if is_trashed:
+                try:
+                    await run_sync(trash, place, os_path)
+                    return
+                except OSError as error:
+                    if error.errno != errno.EXDEV:  # one file system, mounted twice
+                        raise
+            if not (self.delete_to_trash or self.always_delete_dir) and stat.S_ISDIR(look(place).st_mode):
+                checkpoints = getattr(self.checkpoints, "checkpoint_dir", "")
+                if any(entry.name != checkpoints for entry in os_path.iterdir()):
+                    raise HTTPError(400, f"Directory {path} not empty")
+            await run_sync(delete, place)
 
-    def _folder_of(self, path: str) -> Path:
-        """Where a file is; a link itself may go, wherever it leads."""
+    async def _copy_dir(self, from_path: str, to_path_original: str, to_name: str, to_path: str) -> dict[str, Any]:
+        source = self._place_of(from_path)
+        target = self._place_of(to_path)
+        try:
+            with self._refusing(), held(source) as there, held(target, follow=False) as place:
+                await run_sync(copy_folder, there, place)
+        except shutil.Error as error:
+            names = ", ".join(error.args[0][:NAMES_MAX])
+            raise HTTPError(400, f"The copy '{to_path}' is there, without: {names}") from error
+        except OSError as error:
+            raise HTTPError(400, f"Can't copy '{from_path}' to '{to_path}': {error.strerror}") from error
+        model: dict[str, Any] = await self.get(to_path, content=False)  # type: ignore[no-untyped-call]
+        return model
+
+    def _place_of(self, path: str) -> Path:
         os_path: Callable[..., str] = self._get_os_path
-        return Path(os_path(path.strip("/"))).parent
+        return Path(os_path(path.strip("/")))
 
-    def _check(self, place: Path) -> None:
-        with self.perm_to_403(str(place)), self._refusing():
-            checked(place)
+    def _refuse_hidden(self, act: str, *os_paths: str) -> None:
+        if not self.allow_hidden and any(is_hidden(os_path, self.root_dir) for os_path in os_paths):
+            raise HTTPError(400, f"Cannot {act} hidden file or directory {os_paths[0]!r}")
+
+    @contextmanager
+    def _answering(self, path: str) -> Iterator[None]:
+        """JupyterLab's own answers to what goes wrong."""
+        try:
+            with self.perm_to_403(str(self._place_of(path))), self._refusing():
+                yield
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise HTTPError(404, f"File or directory does not exist: {path}") from error
+        except OSError as error:
+            raise HTTPError(400, f"{path}: {error.strerror}") from error
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from portal.homes import held_place
-from portal.homes.held_place import LinkOfOthers, checked, held
+from portal.homes.held_place import LinkOfOthers, held
 
 SOMEBODY_ELSE = 4_000_000  # no account of this machine
 
@@ -46,9 +46,17 @@ def test_a_link_of_others_is_not_followed(shared: Path, tmp_path: Path, others: 
     (tmp_path / "hers/file").write_text("hers")
     (shared / "file").symlink_to(tmp_path / "hers/file")
     (shared / "folder").symlink_to(tmp_path / "hers")
-    with pytest.raises(LinkOfOthers) as refused:
-        checked(shared / path)
+    with pytest.raises(LinkOfOthers) as refused, held(shared / path):
+        pass
     assert refused.value.filename == path.partition("/")[0]
+
+
+def test_a_link_at_the_end_can_be_meant_itself(shared: Path, others: None) -> None:
+    (shared / "file").symlink_to("elsewhere")
+    with held(shared / "file", follow=False) as place:
+        assert os.readlink(place.name, dir_fd=place.folder) == "elsewhere"
+    with pytest.raises(OSError, match="Invalid argument"), held(shared / "..", follow=False):
+        pass
 
 
 def test_a_link_that_is_put_there_in_the_last_moment_is_not_followed(shared: Path, tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ def others(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     (lab.home / "hers").mkdir()
     (lab.home / "hers/file.txt").write_text("hers")
     (lab.shared / "folder").symlink_to(lab.home / "hers")
+    (lab.shared / "theirs").mkdir()
     monkeypatch.setattr(held_place, "ROOT", SOMEBODY_ELSE)
     monkeypatch.setattr("os.geteuid", lambda: SOMEBODY_ELSE)
 
@@ -101,6 +102,8 @@ async def test_a_checkpoint_is_put_back(lab: Lab) -> None:
         ("rename_file", ("shared/folder/file.txt", "shared/mine.txt")),
         ("rename_file", ("hers.txt", "shared/folder/other.txt")),
         ("delete_file", ("shared/folder/file.txt",)),
+        ("copy", ("shared/theirs", "shared/folder")),
+        ("copy", ("shared/folder", "shared/theirs")),
     ],
 )
 async def test_links_of_others_are_refused_in_plain_words(

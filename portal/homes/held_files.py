@@ -1,0 +1,192 @@
+"""Move, delete and copy files in places that are held, where others can exchange a folder at any moment.
+
+Standard library only. Everything is done by the descriptor of a folder and a name in it, and no link is followed: a
+path that was looked at before may lead elsewhere by now.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import shutil
+import stat
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path, PurePath
+from urllib.parse import quote
+
+from portal.homes.held_place import LOOK, NEW, THEIRS, TO_READ, FilePlace, LinkOfOthers, held, is_of_others
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def look(place: FilePlace) -> os.stat_result:
+    """What lies at a place, a link itself.
+
+    Raises:
+        FileNotFoundError: nothing lies there.
+    """
+    return os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+
+
+def move(source: FilePlace, target: FilePlace) -> None:
+    """Rename a file or a folder.
+
+    Raises:
+        FileExistsError: something else lies at the target.
+        OSError: with ``EXDEV``: the places are on different file systems.
+    """
+    there = look(source)
+    with suppress(FileNotFoundError):
+        if not os.path.samestat(there, look(target)):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target.name)
+    os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
+
+
+def delete(place: FilePlace) -> None:
+    """Delete a file, or a folder with what is in it, for good.
+
+    Raises:
+        OSError: with ``EBUSY``: another file system is mounted there.
+    """
+    found = look(place)
+    if not stat.S_ISDIR(found.st_mode):
+        os.unlink(place.name, dir_fd=place.folder)
+        return
+    if found.st_dev != os.fstat(place.folder).st_dev:  # the folder would stay, and all that is in it would be gone
+        raise OSError(errno.EBUSY, "another file system is mounted there", place.name)
+    shutil.rmtree(place.name, dir_fd=place.folder)
+
+
+def has_home_trash(place: FilePlace) -> bool:
+    """Whether what lies at a place goes into the trash of the home.
+
+    A trash elsewhere is at the top of its file system, where others can make one for the person and choose where it
+    leads (freedesktop.org, Trash specification 1.0: ``$topdir/.Trash-$uid``).
+    """
+    return look(place).st_dev == Path.home().stat().st_dev
+
+
+def trash(place: FilePlace, path: Path) -> None:
+    """Put a file or a folder into the trash of the home, as the Trash specification 1.0 says.
+
+    Arguments:
+        path: where it was, absolute, for who puts it back.
+
+    Raises:
+        OSError: with ``EXDEV``: the trash is on another file system.
+    """
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
+    for folder in ("files", "info"):
+        (data / "Trash" / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    note = f"[Trash Info]\nPath={quote(os.fsencode(path))}\nDeletionDate={datetime.now():%Y-%m-%dT%H:%M:%S}\n"
+    files_held, info_held = (held(data / "Trash" / folder / path.name, follow=False) for folder in ("files", "info"))
+    with files_held as files, info_held as info:
+        for number in itertools.count():
+            name = path.stem + (f" {number}" if number else "") + path.suffix
+            with suppress(FileExistsError):
+                noted = os.open(f"{name}.trashinfo", NEW, 0o600, dir_fd=info.folder)
+                try:
+                    with os.fdopen(noted, "w") as file:
+                        file.write(note)
+                    move(place, FilePlace(files.folder, name, files.is_private))
+                except OSError:
+                    os.unlink(f"{name}.trashinfo", dir_fd=info.folder)
+                    raise
+                return
+
+
+def copy_folder(source: FilePlace, target: FilePlace) -> None:
+    """Copy a folder, its links as links.
+
+    A link that somebody else made is left out if it leads out of its folder: the copy would be the person's own link,
+    which is followed wherever others move it.
+
+    Permissions, attributes and times are those of what is copied, as ``shutil.copytree`` has it; but a program that
+    runs as its owner does not become one that runs as the person.
+
+    Raises:
+        shutil.Error: not everything could be copied; its argument is a list of names and reasons.
+        OSError: the target is there, or cannot be made.
+    """
+    from_folder = os.open(source.name, FOLDER, dir_fd=source.folder)
+    try:
+        failed = _copy_into(from_folder, target.name, target.folder, made=None)
+    finally:
+        os.close(from_folder)
+    if failed:
+        raise shutil.Error(failed)
+
+
+def _copy_into(source: int, name: str, parent: int, made: os.stat_result | None) -> list[str]:
+    """Make a folder anew, with what is in another one.
+
+    Arguments:
+        made: the whole copy, which is passed by where it lies in what is copied.
+    """
+    found = os.fstat(source)
+    os.mkdir(name, 0o700, dir_fd=parent)
+    target = os.open(name, FOLDER, dir_fd=parent)
+    failed: list[str] = []
+    try:
+        made = made or os.fstat(target)
+        for entry in os.listdir(source):
+            try:
+                failed += _copy_entry(source, entry, target, made)
+            except OSError as error:
+                failed.append(f"{entry} ({error.strerror})")
+        _copy_attributes(source, target, stat.S_IMODE(found.st_mode) & ~stat.S_ISUID)
+    finally:
+        os.close(target)
+    return failed
+
+
+def _copy_entry(source: int, name: str, target: int, made: os.stat_result) -> list[str]:
+    if stat.S_ISLNK(os.stat(name, dir_fd=source, follow_symlinks=False).st_mode):
+        _copy_link(source, name, target)
+        return []
+    descriptor = os.open(name, TO_READ, dir_fd=source)
+    try:
+        found = os.fstat(descriptor)
+        if stat.S_ISDIR(found.st_mode):
+            if os.path.samestat(found, made):
+                return []
+            return [f"{name}/{failed}" for failed in _copy_into(descriptor, name, target, made)]
+        if not stat.S_ISREG(found.st_mode):
+            raise PermissionError(errno.EACCES, "is no regular file", name)
+        _copy_file(descriptor, found, name, target)
+    finally:
+        os.close(descriptor)
+    return []
+
+
+def _copy_link(source: int, name: str, target: int) -> None:
+    link = os.open(name, LOOK, dir_fd=source)
+    try:
+        leads_to = PurePath(os.readlink("", dir_fd=link))
+        if is_of_others(os.fstat(link)) and (leads_to.is_absolute() or ".." in leads_to.parts):
+            raise LinkOfOthers(errno.EACCES, THEIRS, name)
+    finally:
+        os.close(link)
+    os.symlink(leads_to, name, dir_fd=target)
+
+
+def _copy_file(source: int, found: os.stat_result, name: str, target: int) -> None:
+    with (
+        os.fdopen(os.dup(source), "rb") as there,
+        os.fdopen(os.open(name, NEW, 0o600, dir_fd=target), "wb") as copy,
+    ):
+        shutil.copyfileobj(there, copy)
+        copy.flush()
+        _copy_attributes(source, copy.fileno(), stat.S_IMODE(found.st_mode) & 0o777)
+
+
+def _copy_attributes(source: int, target: int, mode: int) -> None:
+    with suppress(OSError):  # a file system without them
+        for name in os.listxattr(source):  # access lists are among them: without those the mode says something else
+            with suppress(OSError):
+                os.setxattr(target, name, os.getxattr(source, name))
+    found = os.fstat(source)
+    os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
+    os.fchmod(target, mode)
