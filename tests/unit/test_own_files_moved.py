@@ -179,7 +179,8 @@ async def test_a_new_folder_is_made_once(lab: Lab) -> None:
 
 
 async def test_a_folder_is_copied_with_what_is_in_it(lab: Lab) -> None:
-    (lab.folder / "deep").mkdir(mode=0o750)
+    (lab.folder / "deep").mkdir()
+    (lab.folder / "deep").chmod(0o750)
     program = lab.folder / "deep/program"
     program.write_text("#!")
     os.utime(program, (1_000_000, 1_000_000))
