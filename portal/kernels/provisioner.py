@@ -16,7 +16,7 @@ from traitlets import Bool
 
 from portal.errors import KernelError
 from portal.homes.own_folder import is_own
-from portal.kernels import python_start, r_start
+from portal.kernels import other_starts, python_start
 from portal.kernels.delta import Environment
 from portal.kernels.modules import clean
 from portal.kernels.run_kernel import Launch
@@ -59,11 +59,17 @@ class ModuleProvisioner(LocalProvisioner):
         """
         language = self.kernel_spec.language.lower()
         place = folder or str(Path.cwd())
-        if not is_own(place):
+        is_elsewhere = not is_own(place)
+        if is_elsewhere:
             env = python_start.without_folder(env)
         if language == "r":
-            command, env = r_start.prepared(command, env, place)
-        if language != "python" and not python_start.is_by_name(command):
+            command, env = other_starts.prepared_r(command, env, place)
+        if language == "julia":
+            command, env = other_starts.prepared_julia(command, env, place)
+        # Elsewhere a kernel of any other language may be a Python behind words that nobody knows (sage --python -m).
+        # R and Julia are none, and would hand the folder on to Pythons that a cell starts.
+        may_be_python = is_elsewhere and language not in ("r", "julia")
+        if language != "python" and not may_be_python and not python_start.is_by_name(command):
             return {"cmd": command, "env": env}
         manager: Any = self.parent
         runtime = Path(manager.connection_file).parent

@@ -15,8 +15,11 @@ from typing import Any
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.connect import write_connection_file
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import KernelManager
 
-from portal.kernels import r_start
+from portal.kernels import other_starts
+from portal.kernels.provisioner import ModuleProvisioner
 from portal.kernels.python_start import FIRST, LAUNCHER, NAMED, by_file, is_by_name, prepared, without_folder
 
 SHOW = "import os, sys; print(os.environ.get('PYTHONPATH'), 'startup' in str(sys.path), getattr(sys, 'own', None))"
@@ -128,12 +131,112 @@ def test_elsewhere_no_list_of_folders_names_the_one_that_a_kernel_is_started_in(
 def test_r_reads_the_files_of_the_home_in_a_folder_that_others_can_change(tmp_path: Path) -> None:
     command = ["/usr/bin/R", "--slave", "-e", "IRkernel::main()"]
     tmp_path.chmod(0o755)
-    assert r_start.prepared(command, {"HOME": "/home/alice"}, str(tmp_path)) == (command, {"HOME": "/home/alice"})
+    assert other_starts.prepared_r(command, {"HOME": "/home/alice"}, str(tmp_path)) == (
+        command,
+        {"HOME": "/home/alice"},
+    )
 
     tmp_path.chmod(0o777)
-    started, env = r_start.prepared(command, {"HOME": "/home/alice", "R_ENVIRON_USER": "/set"}, str(tmp_path))
+    started, env = other_starts.prepared_r(command, {"HOME": "/home/alice", "R_ENVIRON_USER": "/set"}, str(tmp_path))
     assert started == ["/usr/bin/R", "--no-restore-data", "--slave", "-e", "IRkernel::main()"]
     assert (env["R_PROFILE_USER"], env["R_ENVIRON_USER"]) == ("/home/alice/.Rprofile", "/set")
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        ["conda", "run", "-n", "own", "R"],
+        ["conda", "run", "-n", "R", "--no-capture-output", "R"],
+        ["docker", "run", "-e", "A=1", "r-base", "R"],
+        ["apptainer", "exec", "/images/r.sif", "/usr/bin/R"],
+        ["python", "-m", "nb_conda_kernels.runner", "/opt/conda", "/opt/conda/envs/r", "R"],
+    ],
+)
+def test_r_behind_another_program_restores_nothing_of_such_a_folder_either(tmp_path: Path, before: list[str]) -> None:
+    tmp_path.chmod(0o777)
+    started, _ = other_starts.prepared_r([*before, "--slave", "-e", "R"], {"HOME": "/home/alice"}, str(tmp_path))
+    assert started == [*before, "--no-restore-data", "--slave", "-e", "R"]
+    other = ["/opt/start-r", "--slave"]
+    assert other_starts.prepared_r(other, {}, str(tmp_path))[0] == other
+
+
+@pytest.mark.parametrize(
+    "before", [["julia"], ["julia", "-i"], ["conda", "run", "/opt/julia/bin/julia", "--threads=2"]]
+)
+@pytest.mark.parametrize("project", [["--project=@."], ["--project"], ["--project=."], ["--project=sub"]])
+def test_julia_takes_no_project_out_of_a_folder_that_others_can_change(
+    tmp_path: Path, before: list[str], project: list[str]
+) -> None:
+    after = ["/opt/IJulia/kernel.jl", "{connection_file}", "--project=@."]
+    env = {"JULIA_PROJECT": "@.", "HOME": "/home/alice"}
+    tmp_path.chmod(0o755)
+    assert other_starts.prepared_julia([*before, *project, *after], env, str(tmp_path)) == (
+        [*before, *project, *after],
+        env,
+    )
+
+    tmp_path.chmod(0o777)
+    started, left = other_starts.prepared_julia([*before, *project, *after], env, str(tmp_path))
+    assert started == [*before, *after], "what stands behind the program is the program's own"
+    assert left == {"HOME": "/home/alice"}
+
+
+@pytest.mark.parametrize("project", ["--project=/home/alice/own", "--project=@v1.11", "--project=@work"])
+def test_a_project_of_julia_that_is_elsewhere_stays(tmp_path: Path, project: str) -> None:
+    tmp_path.chmod(0o777)
+    command, env = ["julia", project, "kernel.jl"], {"JULIA_PROJECT": project.removeprefix("--project=")}
+    assert other_starts.prepared_julia(command, env, str(tmp_path)) == (command, env)
+
+
+def started_by_a_session(command: list[str], language: str, folder: Path, tmp_path: Path) -> dict[str, Any]:
+    """Command and environment of a kernel, as the provisioner of a session makes them."""
+    (tmp_path / "run").mkdir(mode=0o700)
+    manager = KernelManager(connection_file=str(tmp_path / "run/kernel.json"))
+    provisioner = ModuleProvisioner(parent=manager, kernel_spec=KernelSpec(argv=command, language=language))
+    return provisioner._private(command, {"HOME": "/home/alice"}, str(folder))
+
+
+@pytest.mark.parametrize(
+    ("language", "mode", "is_guarded"),
+    [
+        ("python", 0o777, True),
+        ("python", 0o755, True),
+        ("sage", 0o777, True),
+        ("sage", 0o755, False),
+        ("R", 0o777, False),
+        ("julia", 0o777, False),
+    ],
+)
+def test_whatever_starts_a_kernel_in_a_folder_of_others_its_python_looks_elsewhere_first(
+    tmp_path: Path, language: str, mode: int, is_guarded: bool
+) -> None:
+    """``sage --python -m`` is a Python that no word of the command names; R and Julia are none."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    folder.chmod(mode)
+    command = ["sage", "--python", "-m", "sage.repl.ipython_kernel", "-f", "x"]
+
+    made = started_by_a_session(command, language, folder, tmp_path)
+
+    assert made["cmd"] == command
+    assert made["env"].get("PYTHONPATH") == (f"{tmp_path}/run/startup" if is_guarded else None)
+
+
+def test_a_launcher_of_any_name_finds_no_module_beside_the_notebook(tmp_path: Path) -> None:
+    packages, beside = tmp_path / "packages", tmp_path / "beside"
+    for place in (packages, beside):
+        place.mkdir()
+        (place / "some_kernel.py").write_text(f"print({place.name!r})")
+    beside.chmod(0o777)
+    sage = tmp_path / "sage"
+    sage.write_text(f'#!/bin/sh\nshift\nexec {sys.executable} "$@"\n')
+    sage.chmod(0o755)
+
+    made = started_by_a_session([str(sage), "--python", "-m", "some_kernel"], "sage", beside, tmp_path)
+    env = made["env"] | {"PYTHONPATH": f"{made['env']['PYTHONPATH']}:{packages}"}
+    done = subprocess.run(made["cmd"], env=env, cwd=beside, capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "packages"
 
 
 def test_the_folder_is_first_and_what_was_there_follows(tmp_path: Path) -> None:

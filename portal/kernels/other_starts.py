@@ -1,0 +1,65 @@
+"""How R and Julia start for a kernel in a folder that others can change: nothing of what lies there is run or read.
+
+R reads ``.Rprofile``, ``.Renviron`` and ``.RData`` of the folder that it is started in. In a folder of one's own that
+is as everywhere; elsewhere the files of the person's home take their place.
+
+Julia's project says what packages are, and ``--project=@.``, as IJulia writes it into its kernelspec, means that folder
+or one above it. Elsewhere than in a folder of one's own the person's own project counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from portal.homes.own_folder import is_own
+from portal.kernels.delta import Environment
+
+R = "R"  # the program
+CODE = ("-e", "--args")  # what follows is for R to run
+PROJECT = "--project"
+PROJECT_VARIABLE = "JULIA_PROJECT"
+
+
+def prepared_r(command: Sequence[str], env: Environment, folder: str) -> tuple[list[str], Environment]:
+    """The command and environment of an R kernel that is started in ``folder``."""
+    if is_own(folder):
+        return list(command), env
+    home = env.get("HOME", "")
+    files = {"R_PROFILE_USER": f"{home}/.Rprofile", "R_ENVIRON_USER": f"{home}/.Renviron"}
+    behind = _behind_r(command)
+    restored = [*command[:behind], "--no-restore-data", *command[behind:]] if behind else list(command)
+    return restored, files | env
+
+
+def _behind_r(command: Sequence[str]) -> int:
+    """Where R's options begin, 0: no R; what starts R may have such a word, too (``conda run -n R R``)."""
+    named = [number for number, word in enumerate(command, start=1) if Path(word).name == R]
+    first = min(named, default=0)
+    code = next((number for number in range(first, len(command)) if command[number] in CODE), len(command))
+    return max((number for number in named if number <= code), default=0)
+
+
+def prepared_julia(command: Sequence[str], env: Environment, folder: str) -> tuple[list[str], Environment]:
+    """The command and environment of a Julia kernel that is started in ``folder``."""
+    if is_own(folder):
+        return list(command), env
+    end = _program_file_at(command)
+    options = [word for word in command[:end] if not _is_from_there(word)]
+    kept = {name: value for name, value in env.items() if name != PROJECT_VARIABLE or not _leads_there(value)}
+    return [*options, *command[end:]], kept
+
+
+def _program_file_at(command: Sequence[str]) -> int:
+    """Where the file stands that Julia runs; what is behind it is that file's own."""
+    return next((number for number, word in enumerate(command) if word.endswith(".jl")), len(command))
+
+
+def _is_from_there(word: str) -> bool:
+    option, _, place = word.partition("=")
+    return option == PROJECT and _leads_there(place)
+
+
+def _leads_there(place: str) -> bool:
+    """Whether a project is looked for in or above the present folder: ``""`` is ``@.``, and ``@name`` is none such."""
+    return place in ("", "@.") or not (place.startswith("@") or Path(place).is_absolute())
