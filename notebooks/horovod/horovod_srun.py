@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import socket
 import sys
 import time
@@ -188,9 +189,9 @@ def _sends_from() -> list[str]:
 
 
 def announce(meeting: Path, text: str) -> None:
-    """Write the file in one go: nobody reads half of it."""
-    beside = meeting.with_name(f"{meeting.name}.new")
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+    """Write the file in one go: nobody reads half of it; and anew, for others may have left a link of its name."""
+    beside = meeting.with_name(f"{meeting.name}.{secrets.token_hex(8)}")
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
         file.write(text)
     beside.rename(meeting)
 
@@ -204,13 +205,23 @@ def wait_for(meeting: Path, within_s: float = MEETING_S) -> tuple[str, str]:
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         list(meeting.parent.iterdir())  # makes NFS look again
-        if meeting.is_file():
-            host, port = meeting.read_text().split()
+        if text := own_text(meeting):
+            host, port = text.split()
             return host, port
         time.sleep(0.1)
     raise LaunchError(
         f"rank 0 did not write {meeting} within {within_s:g} s: has it ended, or is this folder not on all nodes?"
     )
+
+
+def own_text(meeting: Path) -> str:
+    """What this person has written there; '' where nothing lies, or a file or a link of somebody else."""
+    try:
+        descriptor = os.open(meeting, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    with os.fdopen(descriptor) as file:
+        return file.read() if os.fstat(descriptor).st_uid == os.getuid() else ""
 
 
 def clean(variables: Mapping[str, str] = os.environ, folder: Path | None = None) -> None:

@@ -8,6 +8,7 @@ log and on the person's page.
 from __future__ import annotations
 
 import asyncio
+import logging
 import unicodedata
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -25,6 +26,7 @@ from portal.administration import again
 from portal.administration.role import has_role
 from portal.session_state import SessionState
 
+log = logging.getLogger(__name__)
 SETTING = "dsportal_admin_access"  # its key in JupyterHub's settings
 LASTS = timedelta(hours=1)
 TAKEN_BACK_EVERY_S = 4.0  # and a session's server believes for 25 s what the hub has said
@@ -175,7 +177,10 @@ async def follow_groups(db: Any, users: Any, standings: Callable[[list[str]], Aw
         return
     asked = asyncio.ensure_future(standings(sorted(inside)))
     await asyncio.wait([asked], timeout=GROUPS_WITHIN_S)
-    if not asked.done() or asked.exception():
+    if not asked.done():
+        return
+    if error := asked.exception():  # hours end all the same
+        log.error("What the directory says of those who have entered is not known: %s", error)
         return
     for name, known in asked.result().items():
         if known.groups is not None and not known.left:

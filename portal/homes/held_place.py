@@ -19,6 +19,8 @@ from io import TextIOWrapper
 from pathlib import Path, PurePath
 from typing import IO, BinaryIO
 
+from portal.homes.own_folder import is_own
+
 ROOT = 0
 THEIRS = "is somebody else's link, in a folder that others can change"
 LINKS_MAX = 40  # as many as Linux follows
@@ -39,7 +41,7 @@ class FilePlace:
     Attributes:
         folder: a descriptor of its folder, for ``dir_fd``; it can be neither read nor written by itself.
         name: its name there. It was no link, if links were followed; who opens it says ``O_NOFOLLOW``.
-        is_private: nobody but the person and root can change that folder, or one on the way.
+        is_private: nobody but the person and root can change that folder, or exchange one on the way.
     """
 
     folder: int
@@ -54,10 +56,12 @@ class FilePlace:
             OSError: it is a link, is no regular file, or cannot be written.
         """
         kept = None if append else self._kept()
+        is_whole = True
         try:
             descriptor = self._opened(TO_WRITE | os.O_CREAT | (os.O_APPEND * append))
             try:
-                size = _regular(descriptor, self.name).st_size if append else 0
+                found = _regular(descriptor, self.name)
+                size = found.st_size if append else 0
                 try:
                     os.ftruncate(descriptor, size)
                     with os.fdopen(os.dup(descriptor), "wb") as file:
@@ -65,13 +69,16 @@ class FilePlace:
                         file.flush()
                         os.fsync(descriptor)
                 except BaseException:
+                    is_whole = False
                     _put_back(descriptor, size, kept)
+                    is_whole = True
                     raise
             finally:
                 os.close(descriptor)
         finally:
             if kept:
                 kept.close()
+            if kept and is_whole:  # else it is all that there is
                 with suppress(OSError):
                     os.unlink(kept.name, dir_fd=self.folder)
 
@@ -116,8 +123,8 @@ def _put_back(descriptor: int, size: int, kept: IO[bytes] | None) -> None:
     if kept:
         kept.seek(0)
         os.lseek(descriptor, 0, os.SEEK_SET)
-        while part := kept.read(1 << 20):
-            os.write(descriptor, part)
+        with open(descriptor, "wb", closefd=False) as file:
+            shutil.copyfileobj(kept, file)
 
 
 def as_text(file: BinaryIO, encoding: str) -> TextIOWrapper:
@@ -147,7 +154,7 @@ def held(path: Path, *, follow: bool = True) -> Iterator[FilePlace]:
 class _Walk:
     def __init__(self) -> None:
         self._here = os.open("/", LOOK | os.O_DIRECTORY)
-        self._is_private = _is_private(os.fstat(self._here))
+        self._is_sure = True  # nobody else can have put there what the way led through
 
     def to(self, path: Path, follow: bool) -> FilePlace:
         todo = _parts(path)
@@ -168,18 +175,28 @@ class _Walk:
                     raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
                 break
             todo = _parts(target) + todo
-        return FilePlace(self._here, name, self._is_private)
+        return FilePlace(self._here, name, self._is_sure and _is_private(os.fstat(self._here)))
 
     def _entered(self, name: str) -> bool:
         """Go into a folder; False where it is none, or a link."""
         try:
-            self._go(os.open(name, LOOK | os.O_DIRECTORY, dir_fd=self._here))
+            inner = os.open(name, LOOK | os.O_DIRECTORY, dir_fd=self._here)
         except OSError as error:
             if error.errno in (errno.ENOTDIR, errno.ELOOP):
                 return False
             raise
-        self._is_private = self._is_private and _is_private(os.fstat(self._here))
+        self._pass(os.fstat(inner))
+        self._go(inner)
         return True
+
+    def _pass(self, found: os.stat_result) -> None:
+        """Note whether others may have put there what the way leads through next.
+
+        In a sticky folder, as /tmp is, they cannot exchange what belongs to the person or root.
+        """
+        here = os.fstat(self._here)
+        stays = here.st_mode & stat.S_ISVTX and not is_of_others(here) and not is_of_others(found)
+        self._is_sure = self._is_sure and bool(stays or _is_private(here))
 
     def _target(self, name: str, links: int) -> Path | None:
         """Where a link leads, from here on; None where there is no link."""
@@ -195,6 +212,7 @@ class _Walk:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
             if is_of_others(kind) and not _is_private(os.fstat(self._here)):
                 raise LinkOfOthers(errno.EACCES, THEIRS, name)
+            self._pass(kind)
             target = Path(os.readlink("", dir_fd=found))
         finally:
             os.close(found)
@@ -222,3 +240,12 @@ def _is_private(folder: os.stat_result) -> bool:
 def is_of_others(found: os.stat_result) -> bool:
     """Whether a file belongs neither to the person nor to root."""
     return found.st_uid not in (ROOT, os.geteuid())
+
+
+def is_own_all_the_way(folder: str | Path) -> bool:
+    """Whether a folder is the person's own, nobody else can change it, and nobody can put another one in its place."""
+    try:
+        with held(Path(folder).absolute() / "file", follow=False) as place:
+            return place.is_private and is_own(folder)
+    except OSError:
+        return False

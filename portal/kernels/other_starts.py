@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from portal.homes.own_folder import is_own
+from portal.homes.held_place import is_own_all_the_way
 from portal.kernels.delta import Environment
 
 R = "R"  # the program
@@ -23,7 +23,7 @@ PROJECT_VARIABLE = "JULIA_PROJECT"
 
 def prepared_r(command: Sequence[str], env: Environment, folder: str) -> tuple[list[str], Environment]:
     """The command and environment of an R kernel that is started in ``folder``."""
-    if is_own(folder):
+    if is_own_all_the_way(folder):
         return list(command), env
     home = env.get("HOME", "")
     files = {"R_PROFILE_USER": f"{home}/.Rprofile", "R_ENVIRON_USER": f"{home}/.Renviron"}
@@ -42,7 +42,7 @@ def _behind_r(command: Sequence[str]) -> int:
 
 def prepared_julia(command: Sequence[str], env: Environment, folder: str) -> tuple[list[str], Environment]:
     """The command and environment of a Julia kernel that is started in ``folder``."""
-    if is_own(folder):
+    if is_own_all_the_way(folder):
         return list(command), env
     end = _program_file_at(command)
     options = [word for word in command[:end] if not _is_from_there(word)]

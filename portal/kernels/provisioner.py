@@ -15,7 +15,7 @@ from tornado.web import HTTPError
 from traitlets import Bool
 
 from portal.errors import KernelError
-from portal.homes.own_folder import is_own
+from portal.homes.held_place import is_own_all_the_way
 from portal.kernels import other_starts, python_start
 from portal.kernels.delta import Environment
 from portal.kernels.modules import clean
@@ -59,7 +59,7 @@ class ModuleProvisioner(LocalProvisioner):
         """
         language = self.kernel_spec.language.lower()
         place = folder or str(Path.cwd())
-        is_elsewhere = not is_own(place)
+        is_elsewhere = not is_own_all_the_way(place)
         if is_elsewhere:
             env = python_start.without_folder(env)
         if language == "r":

@@ -24,8 +24,7 @@ from jupyter_server.services.contents.largefilemanager import AsyncLargeFileMana
 from tornado.web import HTTPError
 
 from portal.homes.held_files import copy_folder, delete, has_home_trash, look, move, trash
-from portal.homes.held_place import LinkOfOthers, as_text, held
-from portal.homes.own_folder import is_own
+from portal.homes.held_place import LinkOfOthers, as_text, held, is_own_all_the_way
 
 FOLDER = ".local/share/dsportal/checkpoints"
 THEIR_LINK = "{} is a link that somebody else made, in a folder that others can change. Open what it leads to itself."
@@ -128,6 +127,13 @@ class OwnFiles(AsyncLargeFileManager):
                     raise HTTPError(400, f"Directory {path} not empty")
             await run_sync(delete, place)
 
+    async def copy(self, from_path: str, to_path: str | None = None) -> dict[str, Any]:
+        """Copy a file or a folder; not what somebody else's link leads to."""
+        with self._answering(from_path), held(self._place_of(from_path)):
+            pass
+        copied: dict[str, Any] = await super().copy(from_path, to_path)  # type: ignore[no-untyped-call]
+        return copied
+
     async def _copy_dir(self, from_path: str, to_path_original: str, to_name: str, to_path: str) -> dict[str, Any]:
         source = self._place_of(from_path)
         target = self._place_of(to_path)
@@ -188,7 +194,7 @@ class OwnCheckpoints(AsyncFileCheckpoints):
         beside = file.parent / self.checkpoint_dir
         name = f"{file.stem}-{checkpoint_id}{file.suffix}"
         is_link = beside.is_symlink() or (beside / name).is_symlink()
-        if is_own(file.parent) and os.access(file.parent, os.W_OK) and not is_link:
+        if is_own_all_the_way(file.parent) and os.access(file.parent, os.W_OK) and not is_link:
             return usual(checkpoint_id, path)
         folder = Path.home() / FOLDER / hashlib.sha256(os.fsencode(file.parent)).hexdigest()[:32]
         with self.perm_to_403():

@@ -14,7 +14,7 @@ from typing import Any
 
 from werkzeug.exceptions import Forbidden
 
-from portal.homes.own_folder import is_own
+from portal.homes.held_place import is_own_all_the_way
 
 WORDS = (
     "The page Profile shows profiles that you alone can change, below the folder of this TensorBoard. {place} {fault}. "
@@ -36,9 +36,8 @@ def fault(place: Path, folder: Path) -> str:
     real = place.resolve()
     if not real.is_relative_to(folder):
         return "lies elsewhere"
-    for part in [one for one in (real, *real.parents) if one.is_relative_to(folder)]:
-        if not is_own(part):
-            return "can be changed by others"
+    if not is_own_all_the_way(real):
+        return "can be changed by others"
     with os.scandir(real) as entries:
         return "holds a link" if any(entry.is_symlink() for entry in entries) else ""
 

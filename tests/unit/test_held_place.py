@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from portal.homes import held_place
-from portal.homes.held_place import LinkOfOthers, held
+from portal.homes.held_place import LinkOfOthers, held, is_own_all_the_way
 
 SOMEBODY_ELSE = 4_000_000  # no account of this machine
 
@@ -144,3 +145,36 @@ def test_a_folder_that_may_only_be_passed_is_passed(shared: Path) -> None:
         file.write(b"words")
     (shared / "passed").chmod(0o755)
     assert (shared / "passed/inner/file").read_bytes() == b"words"
+
+
+def test_where_what_was_there_cannot_be_put_back_its_copy_stays(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (shared / "file").write_bytes(b"before")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(held_place, "_put_back", full)
+    with pytest.raises(OSError, match="No space left"), held(shared / "file") as place, place.written() as file:
+        file.write(b"after")
+        1 / 0  # noqa: B018
+    (kept,) = shared.glob(".~file.*")
+    assert kept.read_bytes() == b"before"
+
+
+@pytest.mark.parametrize(("mode", "is_own"), [(0o755, True), (0o1777, True), (0o777, False), (0o775, False)])
+def test_a_folder_is_ones_own_where_nobody_can_put_another_in_its_place(
+    tmp_path: Path, mode: int, is_own: bool
+) -> None:
+    (tmp_path / "team/mine/deep").mkdir(parents=True)
+    (tmp_path / "team").chmod(mode)
+    assert is_own_all_the_way(tmp_path / "team/mine/deep") == is_own
+    (tmp_path / "by-link").symlink_to("team/mine")
+    assert is_own_all_the_way(tmp_path / "by-link/deep") == is_own
+    assert not is_own_all_the_way(tmp_path / "none")
+
+
+def test_a_folder_that_a_link_in_a_shared_one_leads_to_is_not_ones_own_there(shared: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (shared / "mine").symlink_to(tmp_path / "mine")
+    assert is_own_all_the_way(tmp_path / "mine")
+    assert not is_own_all_the_way(shared / "mine")

@@ -105,6 +105,21 @@ def test_a_rank_reads_where_rank_0_is(srun: ModuleType, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_somebody_else_left_in_the_folder_is_neither_written_through_nor_believed(
+    srun: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hers = tmp_path / "thesis.tex"
+    hers.write_text("hers")
+    meeting = tmp_path / ".horovod-7.0.0"
+    meeting.symlink_to(hers)
+    (tmp_path / ".horovod-7.0.0.new").symlink_to(hers)
+    assert srun.own_text(meeting) == ""
+    srun.announce(meeting, "10.0.0.1 4242")
+    assert (hers.read_text(), srun.own_text(meeting)) == ("hers", "10.0.0.1 4242")
+    monkeypatch.setattr(srun.os, "getuid", lambda: 4_000_000)
+    assert srun.own_text(meeting) == ""
+
+
 def test_a_rank_0_that_never_comes_is_not_waited_for_without_end(srun: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(srun.LaunchError, match=r"rank 0 did not write .*\.horovod within 0 s"):
         srun.wait_for(tmp_path / ".horovod", within_s=0)

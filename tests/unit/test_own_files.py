@@ -121,3 +121,30 @@ async def test_a_link_itself_can_be_renamed_and_deleted(lab: Lab, others: None) 
     await lab.files.rename_file("shared/link.txt", "shared/renamed.txt")
     await lab.files.delete_file("shared/renamed.txt")
     assert lab.hers.read_text() == "hers"
+
+
+async def test_a_file_that_somebody_elses_link_leads_to_is_not_duplicated(lab: Lab, others: None) -> None:
+    with pytest.raises(HTTPError, match="is a link that somebody else made"):
+        await lab.files.copy("shared/link.txt")
+    assert [path.name for path in lab.shared.iterdir() if "Copy" in path.name] == []
+
+
+async def test_a_file_of_ones_own_is_duplicated(lab: Lab) -> None:
+    await lab.save("notes.txt", "mine")
+    assert (await lab.files.copy("shared/notes.txt"))["name"] == "notes-Copy1.txt"
+    assert (lab.shared / "notes-Copy1.txt").read_text() == "mine"
+
+
+async def test_checkpoints_of_a_folder_that_others_can_exchange_are_in_the_home(lab: Lab) -> None:
+    (lab.shared / "mine").mkdir(0o755)
+    await lab.save("mine/notes.txt", "before")
+    await lab.files.create_checkpoint("shared/mine/notes.txt")
+    assert [path.name for path in (lab.shared / "mine").iterdir()] == ["notes.txt"]
+    (kept,) = (lab.home / ".local/share/dsportal/checkpoints").rglob("notes-checkpoint.txt")
+    assert kept.read_text() == "before"
+
+
+async def test_checkpoints_of_ones_own_folder_lie_where_jupyter_has_them(lab: Lab) -> None:
+    await lab.files.save({"type": "file", "format": "text", "content": "before"}, "mine.txt")
+    await lab.files.create_checkpoint("mine.txt")
+    assert (lab.home / ".ipynb_checkpoints/mine-checkpoint.txt").read_text() == "before"

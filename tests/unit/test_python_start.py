@@ -140,6 +140,9 @@ def test_r_reads_the_files_of_the_home_in_a_folder_that_others_can_change(tmp_pa
     started, env = other_starts.prepared_r(command, {"HOME": "/home/alice", "R_ENVIRON_USER": "/set"}, str(tmp_path))
     assert started == ["/usr/bin/R", "--no-restore-data", "--slave", "-e", "IRkernel::main()"]
     assert (env["R_PROFILE_USER"], env["R_ENVIRON_USER"]) == ("/home/alice/.Rprofile", "/set")
+    own = tmp_path / "own"  # others may put another folder in its place
+    own.mkdir(0o755)
+    assert other_starts.prepared_r(command, {}, str(own))[0] == started
 
 
 @pytest.mark.parametrize(
