@@ -62,5 +62,6 @@ def _restore(arguments: argparse.Namespace) -> int:
 
 
 def _check_ended(folder: Path) -> None:
+    state_place.check_account(folder)
     if state_place.runs(folder):
         raise PortalError(f"A portal runs on {folder}: end it first (systemctl stop dsportal, or portal down).")

@@ -10,9 +10,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pwd
 import re
 import secrets
+import shlex
 import shutil
+import sys
 from pathlib import Path
 
 from portal.errors import PortalError, SiteError
@@ -53,9 +56,30 @@ def check(folder: Path) -> None:
 
     Raises:
         StateElsewhere: with the two ways out.
+        PortalError: it is another account's (:func:`check_account`).
     """
+    check_account(folder)
     if words := fault(folder):
         raise StateElsewhere(f"{words}. Nothing was changed.\n{WAYS_OUT}")
+
+
+def check_account(folder: Path) -> None:
+    """Root does nothing in a folder of another account, which could lead it elsewhere.
+
+    Raises:
+        PortalError: with the command that says which account it is.
+    """
+    if os.geteuid() != 0 or not folder.exists() or folder.stat().st_uid == 0:
+        return
+    number = folder.stat().st_uid
+    try:
+        owner = pwd.getpwuid(number).pw_name
+    except KeyError:
+        owner = f"#{number}"
+    command = " ".join([f"runuser --pty -u {owner} --", *map(shlex.quote, sys.argv)])
+    raise PortalError(
+        f"{folder} belongs to {owner}, and this is root. Nothing was changed. Run it as {owner}:\n  {command}"
+    )
 
 
 def number(folder: Path) -> str:
@@ -82,6 +106,7 @@ def adopt(folder: Path) -> str:
     Raises:
         StateElsewhere: the other one still runs on this host.
     """
+    check_account(folder)
     was = (folder / PLACE).read_text().strip() if (folder / PLACE).exists() else ""
     host, _, path = was.partition(":")
     if was != here(folder) and host == os.uname().nodename and runs(Path(path)):
@@ -99,6 +124,7 @@ def separate(folder: Path, db_url: str) -> int:
     Raises:
         StateElsewhere: the folder is no copy: its portal would lose its sessions.
     """
+    check_account(folder)
     if (folder / PLACE).exists() and not fault(folder):
         raise StateElsewhere(f"{folder} is where its portal was: it is no copy, and nothing was changed.")
     forgotten = _forget_sessions(db_url)

@@ -22,7 +22,7 @@ from portal.gallery.pages import CatalogueHandler, CopyHandler, Gallery
 from portal.gallery.shelf import TEMPLATES
 from portal.lessons import lesson_gpus
 from portal.session_settings import SessionSettings
-from portal.singleuser.sockets import LOOK_EVERY_S, OpenSockets, login_of_hub
+from portal.singleuser.logins import LOOK_EVERY_S, OpenSockets, login_of_hub
 from portal.tensorboard.boards import Boards
 from portal.tensorboard.error_page import from_elsewhere, is_own_click, page
 from portal.tensorboard.folders import FolderRefused, Folders

@@ -127,6 +127,13 @@ class OwnFiles(AsyncLargeFileManager):
                     raise HTTPError(400, f"Directory {path} not empty")
             await run_sync(delete, place)
 
+    async def get(self, path: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """What a file or a folder holds; a notebook without the class that it wants to be exported by."""
+        model: dict[str, Any] = await super().get(path, *args, **kwargs)  # type: ignore[no-untyped-call]
+        if model["type"] == "notebook" and isinstance(model["content"], dict):
+            _without_class(model["content"].get("metadata"))
+        return model
+
     async def copy(self, from_path: str, to_path: str | None = None) -> dict[str, Any]:
         """Copy a file or a folder; not what somebody else's link leads to."""
         with self._answering(from_path), held(self._place_of(from_path)):
@@ -145,7 +152,7 @@ class OwnFiles(AsyncLargeFileManager):
             raise HTTPError(400, f"The copy '{to_path}' is there, without: {names}") from error
         except OSError as error:
             raise HTTPError(400, f"Can't copy '{from_path}' to '{to_path}': {error.strerror}") from error
-        model: dict[str, Any] = await self.get(to_path, content=False)  # type: ignore[no-untyped-call]
+        model: dict[str, Any] = await self.get(to_path, content=False)
         return model
 
     def _place_of(self, path: str) -> Path:
@@ -173,6 +180,13 @@ class OwnFiles(AsyncLargeFileManager):
             yield
         except LinkOfOthers as error:
             raise HTTPError(403, THEIR_LINK.format(error.filename)) from error
+
+
+def _without_class(metadata: object) -> None:
+    """Exporters have plain names; nbconvert would import a dotted one, whatever it leads to."""
+    language = metadata.get("language_info") if isinstance(metadata, dict) else None
+    if isinstance(language, dict) and "." in str(language.get("nbconvert_exporter", "")):
+        del language["nbconvert_exporter"]
 
 
 class OwnCheckpoints(AsyncFileCheckpoints):

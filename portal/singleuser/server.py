@@ -238,6 +238,14 @@ def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
     }
 
 
+def limit_strangers(app: Any) -> None:
+    """Bound what reaches this server from whoever is not known yet."""
+    from portal.singleuser.logins import guard_bodies
+
+    Handshakes().watch(app.http_server)
+    guard_bodies(app.http_server, app.web_app, getattr(app.identity_provider, "hub_auth", None))
+
+
 def serve(
     listener: socket.socket, settings: SessionSettings, home: Future[list[str]], ending: Ending, *, quick: bool
 ) -> None:
@@ -269,7 +277,7 @@ def serve(
                 print(f"[portal] {note}", flush=True)
 
         def _bind_http_server_tcp(self) -> bool:
-            Handshakes().watch(self.http_server)
+            limit_strangers(self)
             self.http_server.add_socket(listener)
             if quick:
                 quick_start.settle()

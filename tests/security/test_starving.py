@@ -98,7 +98,11 @@ def test_a_lost_job_is_ended_in_time_although_somebody_has_many_that_look_like_o
 
 def memory_mib(hub: Hub) -> int:
     """What the hub's process holds."""
-    pid = (hub.folder / "state" / "hub.pid").read_text().strip()
+    return memory_of_mib((hub.folder / "state" / "hub.pid").read_text().strip())
+
+
+def memory_of_mib(pid: str) -> int:
+    """What a process holds."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) // 1024
 
@@ -145,6 +149,33 @@ def test_stalled_forms_are_cut_and_hold_little_memory(hub: Hub) -> None:
         connection.settimeout(30)
         with connection:
             assert was_cut(connection)
+
+
+def test_who_has_no_login_to_a_session_does_not_fill_its_memory_and_who_has_saves_much(
+    people: dict[str, Person],
+) -> None:
+    alice = people["alice"]
+    alice.start(gpus="0")
+    (server,) = sh("pgrep", "-u", "alice", "-f", "portal.singleuser.server").split()
+    contents = "/user/alice/api/contents/much.txt"
+    before = memory_of_mib(server)
+
+    def upload_without_login(_: int) -> int:
+        with httpx.Client(base_url=URL, trust_env=False, timeout=60) as stranger:
+            return stranger.put(contents, content=b"x" * BIG).status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        statuses = set(pool.map(upload_without_login, range(8)))
+    after = memory_of_mib(server)
+    cookie = next(one for one in alice.http.cookies.jar if one.name == "_xsrf" and one.path.startswith("/user/alice"))
+    much = {"type": "file", "format": "text", "content": "y" * 5 * 2**20}
+    saved = alice.http.put(contents, json=much, headers={"X-XSRFToken": cookie.value or ""})
+
+    print(f"her server: {before} MiB, {after} MiB after 8 × {BIG // 2**20} MiB without a login")
+    assert statuses == {403}
+    assert after - before < 30
+    assert saved.status_code in (200, 201), saved.text
+    assert (home("alice") / "much.txt").stat().st_size == 5 * 2**20
 
 
 def was_cut(connection: socket.socket) -> bool:

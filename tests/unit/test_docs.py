@@ -52,6 +52,24 @@ def rows(text: str) -> dict[str, list[str]]:
     return found
 
 
+# -- lines that root types ------------------------------------------------------------------------------
+
+BECOMES = re.compile(r"\b(?:runuser|su|sudo) [^\n`|]*")
+OF_ROOT = [*PAGES, ROOT / "deploy" / "release" / "install"]
+
+
+@pytest.mark.parametrize("page", OF_ROOT, ids=name)
+def test_no_line_gives_the_portals_account_roots_own_terminal(page: Path) -> None:
+    """What runs on a terminal can type into it: ``--pty`` (runuser(1)) gives it another."""
+    lines = [line for line in BECOMES.findall(page.read_text()) if re.search(r"\bportal (-- |-c )", line)]
+
+    assert [line for line in lines if not line.startswith("runuser --pty -u portal -- ")] == []
+
+
+def test_the_lines_that_root_types_are_found() -> None:
+    assert sum("runuser --pty -u portal" in page.read_text() for page in OF_ROOT) > 5
+
+
 # -- settings -------------------------------------------------------------------------------------------
 
 

@@ -134,3 +134,29 @@ def test_a_portal_that_is_at_home_is_not_separated_by_mistake(first: Path) -> No
     with pytest.raises(StateElsewhere, match="it is no copy, and nothing was changed"):
         separate(first, f"sqlite:///{first / database.FILE}")
     assert rows(first) == before
+
+
+@pytest.mark.parametrize("act", ["adopt", "separate", "down", "proxy", "upgrade"])
+def test_root_does_nothing_in_a_folder_of_another_account(
+    first: Path, act: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = first.with_name("elsewhere.txt")
+    elsewhere.write_text("root's own")
+    (first / "hub_place.new").symlink_to(elsewhere)
+    (first / database.FILE).chmod(0o600)
+    site = site_of(first)
+    account = first.stat().st_uid or 4_000_000
+    if os.geteuid() == 0:
+        os.chown(first, account, -1)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    verbs = {"adopt": ["state", "adopt"], "separate": ["state", "separate"], "upgrade": ["database", "upgrade"]}
+    argv = [*verbs.get(act, [act]), "--site", str(site)]
+    monkeypatch.setattr("sys.argv", ["/opt/dsportal/bin/portal", *argv])
+
+    assert cli.main(argv) == 1
+
+    said = capsys.readouterr().err
+    assert f"{first} belongs to" in said
+    assert "runuser --pty -u " in said
+    assert f"-- /opt/dsportal/bin/portal {' '.join(argv)}" in said
+    assert elsewhere.read_text() == "root's own"

@@ -76,6 +76,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.write_line(f"{len(passed) - len(seen)} pass as they are, {len(seen)} differ as listed")
 
 
+@pytest.fixture
+def no_patience(app: HubOnFakeSlurm) -> Iterator[None]:
+    """JupyterHub's own waits 0.1 s, in which a session of FakeSlurm is sometimes ready; this one does not wait."""
+    with mock.patch.dict(app.tornado_settings, {"slow_spawn_timeout": 0, "slow_stop_timeout": 0}):
+        yield
+
+
 @pytest.fixture(scope="module", autouse=True)
 def servers() -> Iterator[None]:
     """A hub that has ended leaves no server behind."""

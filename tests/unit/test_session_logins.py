@@ -12,7 +12,7 @@ from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.websocket import WebSocketClientConnection, WebSocketHandler, websocket_connect
 
-from portal.singleuser.sockets import GONE, WHY, OpenSockets, login_of_hub
+from portal.singleuser.logins import GONE, WHY, OpenSockets, login_of_hub
 
 
 class Echo(WebSocketHandler):

@@ -1,0 +1,165 @@
+"""What hangs on the login with which a request came, apart from its answer.
+
+Web sockets end with it: an open terminal would outlive a logout, and a changed password. And only who has one may send
+much: a server of Jupyter holds what comes, up to 512 MiB, in memory before it asks who sends it.
+
+The hub is asked as for any other request, and through the same cache. A hub that does not answer ends no web socket.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any
+from weakref import WeakSet
+
+from tornado.httpclient import HTTPClientError
+from tornado.httputil import (
+    HTTPHeaders,
+    HTTPMessageDelegate,
+    HTTPServerConnectionDelegate,
+    HTTPServerRequest,
+    RequestStartLine,
+    ResponseStartLine,
+)
+from tornado.web import Application, HTTPError, RequestHandler
+from tornado.websocket import WebSocketHandler
+
+LOOK_EVERY_S = 5.0
+GONE = 4001  # a number of our own (RFC 6455 §7.4.2)
+WHY = "this login has ended"
+SMALL_BODY = 2**16  # bytes that are read from whoever sends them
+SMALL_WITHIN_S = 20.0
+NO_LOGIN = "There is no login to this session behind this request: it was not read. Log in again, and send it again."
+NO_HUB = "The portal does not answer, so this session does not know who sent this: it was not read. Send it again soon."
+
+Login = Callable[[Any], Awaitable[bool]]
+
+
+class OpenSockets:
+    """The open web sockets of this session.
+
+    Args:
+        is_login: whether the login with which a request came goes on; raises when the hub does not answer.
+    """
+
+    def __init__(self, is_login: Login) -> None:
+        self._is_login = is_login
+        self._sockets: WeakSet[WebSocketHandler] = WeakSet()
+
+    def watch(self) -> None:
+        """From now on notice every web socket that is opened in this process, whatever opens it."""
+        opened = WebSocketHandler.get_websocket_protocol
+
+        def noticed(handler: WebSocketHandler) -> Any:
+            self._sockets.add(handler)
+            return opened(handler)
+
+        WebSocketHandler.get_websocket_protocol = noticed  # type: ignore[method-assign, assignment]
+
+    async def look(self) -> None:
+        """Close those whose login has ended."""
+        for handler in [one for one in self._sockets if one.ws_connection is not None]:
+            try:
+                goes_on = await self._is_login(handler)
+            except (HTTPError, HTTPClientError, OSError):
+                continue
+            if not goes_on and handler.ws_connection is not None:
+                handler.close(GONE, WHY)
+
+
+def login_of_hub(hub_auth: Any) -> Login:
+    """Whether the token with which a request came still opens this session (HubOAuth of JupyterHub 6.1)."""
+
+    async def is_login(handler: Any) -> bool:
+        token = hub_auth.get_token(handler)
+        session_id = hub_auth.get_session_id(handler)
+        found = await hub_auth.user_for_token(token, session_id=session_id, sync=False) if token else None
+        return bool(found and hub_auth.check_scopes(hub_auth.access_scopes, found))
+
+    return is_login
+
+
+def guard_bodies(server: Any, application: Application, hub_auth: Any) -> None:
+    """From now on a session's HTTP server reads :data:`SMALL_BODY` from strangers, and more from its logins alone.
+
+    Arguments:
+        hub_auth: JupyterHub's; ``None`` where no hub gave the login, and nothing changes.
+    """
+    if hub_auth is not None:
+        server.request_callback = Bodies(application, login_of_hub(hub_auth))
+
+
+class Bodies(HTTPServerConnectionDelegate):
+    """The application, behind a question for the login of who sends much.
+
+    Args:
+        is_login: as of :class:`OpenSockets`.
+    """
+
+    def __init__(self, application: Application, is_login: Login) -> None:
+        self.application = application
+        self.is_login = is_login
+
+    def start_request(self, server_conn: object, request_conn: Any) -> HTTPMessageDelegate:
+        """One request begins."""
+        return Body(self, self.application.start_request(server_conn, request_conn), request_conn)
+
+    def on_close(self, server_conn: object) -> None:
+        """A connection has ended."""
+        self.application.on_close(server_conn)
+
+
+class Body(HTTPMessageDelegate):
+    """One request while it is read; one that is refused is read to its end, for so long, and kept nowhere."""
+
+    def __init__(self, bodies: Bodies, message: HTTPMessageDelegate, connection: Any) -> None:
+        self._bodies = bodies
+        self._message = message
+        self._connection = connection
+        self._refusal: tuple[HTTPStatus, str] | None = None
+
+    def headers_received(
+        self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
+    ) -> Awaitable[None] | None:
+        """Ask about the login of a body that is not small."""
+        stated = headers.get("Content-Length", "0")
+        if "Transfer-Encoding" in headers or not stated.isdecimal() or int(stated) > SMALL_BODY:
+            return self._ask(start_line, headers)
+        self._connection.set_body_timeout(SMALL_WITHIN_S)
+        self._connection.set_max_body_size(SMALL_BODY)
+        return self._message.headers_received(start_line, headers)
+
+    async def _ask(self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders) -> None:
+        request = HTTPServerRequest(connection=self._connection, start_line=start_line, headers=headers)  # type: ignore[arg-type]
+        try:
+            is_login = await self._bodies.is_login(RequestHandler(self._bodies.application, request))
+        except (HTTPError, HTTPClientError, OSError):
+            self._refusal = (HTTPStatus.SERVICE_UNAVAILABLE, NO_HUB)
+        else:
+            self._refusal = None if is_login else (HTTPStatus.FORBIDDEN, NO_LOGIN)
+        if self._refusal:
+            self._connection.set_body_timeout(SMALL_WITHIN_S)
+        elif received := self._message.headers_received(start_line, headers):
+            await received
+
+    def data_received(self, chunk: bytes) -> Awaitable[None] | None:
+        """A part of the body."""
+        return None if self._refusal else self._message.data_received(chunk)
+
+    def finish(self) -> None:
+        """All of it is there."""
+        if self._refusal is None:
+            self._message.finish()
+            return
+        status, words = self._refusal
+        body = json.dumps({"message": words}).encode()
+        headers = HTTPHeaders({"Content-Type": "application/json", "Content-Length": str(len(body))})
+        self._connection.write_headers(ResponseStartLine("HTTP/1.1", status, status.phrase), headers, body)
+        self._connection.finish()
+
+    def on_connection_close(self) -> None:
+        """It never came, or not in time."""
+        if self._refusal is None:
+            self._message.on_connection_close()

@@ -1,0 +1,150 @@
+"""A session's server keeps nothing big of whoever has no login to it, and answers in words."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from jupyterhub.services.auth import HubOAuth
+from tornado.httpserver import HTTPServer
+from tornado.testing import bind_unused_port
+from tornado.web import Application, HTTPError, RequestHandler
+
+from portal.singleuser import logins
+from portal.singleuser.logins import NO_HUB, NO_LOGIN, SMALL_BODY, Body, guard_bodies
+
+TOKEN = "hers"
+
+
+class Size(RequestHandler):
+    """Answers how much it was given."""
+
+    def post(self) -> None:
+        self.write(str(len(self.request.body)))
+
+
+class HubAuth(HubOAuth):  # type: ignore[misc]
+    """JupyterHub's own, but for the call of the hub."""
+
+    is_silent = False
+
+    async def _check_hub_authorization(self, url: str, api_token: str, **_: Any) -> dict[str, Any] | None:
+        if self.is_silent:
+            raise HTTPError(500, "Failed to connect to Hub API")
+        return {"name": "alice", "scopes": ["access:servers"]} if api_token == TOKEN else None
+
+
+@pytest.fixture
+def hub_auth() -> HubAuth:
+    return HubAuth(
+        api_token="own",
+        api_url="http://127.0.0.1:1/hub/api",
+        oauth_client_id="jupyterhub-user-alice",
+        access_scopes={"access:servers"},
+        base_url="/user/alice/",
+    )
+
+
+@pytest.fixture
+async def port(hub_auth: HubAuth) -> AsyncIterator[int]:
+    application = Application([("/", Size)], cookie_secret="secret")
+    server = HTTPServer(application, max_body_size=2**25)
+    guard_bodies(server, application, hub_auth)
+    sock, port = bind_unused_port()
+    server.add_socket(sock)
+    yield port
+    server.stop()
+    await server.close_all_connections()
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How much of the bodies reached a handler."""
+    sizes: list[int] = []
+    received = Body.data_received
+
+    def counted(self: Body, chunk: bytes) -> Any:
+        if self._refusal is None:
+            sizes.append(len(chunk))
+        return received(self, chunk)
+
+    monkeypatch.setattr(Body, "data_received", counted)
+    return sizes
+
+
+async def post(port: int, body: bytes, *headers: str) -> tuple[int, str]:
+    """The status and the text of the answer; 0 when the connection was cut. Its length is stated if no header does."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    if not any(line.startswith(("Transfer-Encoding", "Content-Length")) for line in headers):
+        headers += (f"Content-Length: {len(body)}",)
+    writer.write("\r\n".join(("POST / HTTP/1.1", "Host: x", "Connection: close", *headers)).encode())
+    writer.write(b"\r\n\r\n" + body)
+    try:
+        answer = (await asyncio.wait_for(reader.read(), 10)).decode()
+    except ConnectionResetError:
+        answer = ""
+    writer.close()
+    head, _, text = answer.partition("\r\n\r\n")
+    return int(head.split()[1]) if head else 0, text
+
+
+def chunked(body: bytes) -> bytes:
+    """A body in one part of which the head tells no length."""
+    return f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
+
+
+BIG = b"x" * (SMALL_BODY + 1)
+
+
+async def test_a_small_body_is_read_from_anybody(port: int) -> None:
+    assert await post(port, BIG[1:]) == (200, str(SMALL_BODY))
+
+
+@pytest.mark.parametrize("token", ["", "Authorization: token another", "Cookie: jupyterhub-user-alice=hers"])
+@pytest.mark.parametrize("size", [SMALL_BODY + 1, 2**24])
+async def test_a_big_body_without_a_login_is_kept_nowhere(port: int, kept: list[int], token: str, size: int) -> None:
+    status, text = await post(port, b"x" * size, *filter(None, [token]))
+
+    assert (status, json.loads(text)) == (403, {"message": NO_LOGIN})
+    assert sum(kept) == 0
+
+
+async def test_a_body_without_a_length_counts_as_big(port: int, kept: list[int]) -> None:
+    status, _ = await post(port, chunked(BIG), "Transfer-Encoding: chunked")
+
+    assert (status, sum(kept)) == (403, 0)
+
+
+@pytest.mark.parametrize("length", ["+9999999", "-1", "9" * 30, "1_000_000", "0x99999"])
+async def test_a_length_that_is_no_number_is_no_way_around(port: int, kept: list[int], length: str) -> None:
+    status, _ = await post(port, BIG, f"Content-Length: {length}")
+
+    assert status in (0, 400, 403)
+    assert sum(kept) == 0
+
+
+async def test_who_is_logged_in_sends_much(port: int) -> None:
+    hers = f"Authorization: token {TOKEN}"
+
+    assert await post(port, BIG * 20, hers) == (200, str(len(BIG) * 20))
+    assert await post(port, chunked(BIG), "Transfer-Encoding: chunked", hers) == (200, str(len(BIG)))
+
+
+async def test_a_hub_that_is_silent_is_said(port: int, hub_auth: HubAuth, kept: list[int]) -> None:
+    hub_auth.is_silent = True
+
+    status, text = await post(port, BIG, f"Authorization: token {TOKEN}")
+
+    assert (status, json.loads(text), sum(kept)) == (503, {"message": NO_HUB}, 0)
+
+
+@pytest.mark.parametrize("size", [SMALL_BODY, SMALL_BODY + 1])
+async def test_who_never_sends_the_rest_is_cut_off(port: int, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(logins, "SMALL_WITHIN_S", 0.2)
+
+    status, _ = await post(port, b"x", f"Content-Length: {size}")
+
+    assert status == 0
