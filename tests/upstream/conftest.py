@@ -21,7 +21,7 @@ with (
 ):
     from jupyterhub.tests import mocking, test_api, test_spawner  # noqa: F401  imported while ours are in their places
     from jupyterhub.tests.conftest import *  # noqa: F403
-mocking.SlowSpawner.delay = 2  # what is to be seen meanwhile is seen in two seconds as well as in five
+mocking.SlowSpawner.delay = 4  # of 5 s, what is to be seen meanwhile is seen on a busy machine too
 
 INI = Path(__file__).with_name("pytest.ini")
 THEIRS = ("test_api.py", "test_spawner.py")
@@ -78,8 +78,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture
 def no_patience(app: HubOnFakeSlurm) -> Iterator[None]:
-    """JupyterHub's own waits 0.1 s, in which a session of FakeSlurm is sometimes ready; this one does not wait."""
-    with mock.patch.dict(app.tornado_settings, {"slow_spawn_timeout": 0, "slow_stop_timeout": 0}):
+    """JupyterHub's own waits 0.1 s for a start: on a busy machine it has not begun by then, and on a quiet one
+    FakeSlurm's is over. Here it always has begun, and is not over.
+    """
+    timeouts = {"slow_spawn_timeout": 0.3, "slow_stop_timeout": 0.1}
+    with mock.patch.dict(app.tornado_settings, timeouts), mock.patch.object(SpawnerOnFakeSlurm, "takes_s", 1.0):
         yield
 
 

@@ -7,6 +7,7 @@ portal's then, and not one line of JupyterHub's tests is copied or changed.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import subprocess
 from pathlib import Path
@@ -102,6 +103,8 @@ class SpawnerOnFakeSlurm(SlurmSessionSpawner):
     Its server is a process of this machine, so it has the ``proc`` and the ``pid`` that the tests look for.
     """
 
+    takes_s = 0.0  # so much longer than FakeSlurm a start takes
+
     @default("site_file")
     def _example(self) -> str:
         return str(SITE_FILE)
@@ -131,6 +134,7 @@ class SpawnerOnFakeSlurm(SlurmSessionSpawner):
             self.api_token = new_token()
             self.hub = hub_of_one(self)
         parts = urlsplit(await super().start())
+        await asyncio.sleep(self.takes_s)
         return parts.hostname, parts.port
 
 
