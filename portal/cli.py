@@ -199,8 +199,8 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _bench(arguments: argparse.Namespace) -> int:
-    """Become the benches of the checkout that this is, or that the command runs in."""
-    places = [place for start in (Path.cwd(), Path(sys.prefix)) for place in (start, *start.parents)]
+    """Become the benches of the checkout whose environment this is; what lies where it is called is not looked at."""
+    places = (Path(sys.prefix), *Path(sys.prefix).parents)
     checkout = next((place for place in places if (place / BENCHES).is_file()), None)
     if checkout is None:
         raise PortalError(

@@ -42,11 +42,26 @@ class FilePlace:
         folder: a descriptor of its folder, for ``dir_fd``; it can be neither read nor written by itself.
         name: its name there. It was no link, if links were followed; who opens it says ``O_NOFOLLOW``.
         is_private: nobody but the person and root can change that folder, or exchange one on the way.
+        through: the person's own link that the last part was, in a folder where others may have put it in that place.
     """
 
     folder: int
     name: str
     is_private: bool
+    through: str = ""
+
+    @contextmanager
+    def read(self) -> Iterator[int]:
+        """A descriptor of the file, to read it, whatever others put in its place meanwhile.
+
+        Raises:
+            OSError: it is a link, or cannot be read.
+        """
+        descriptor = self._opened(TO_READ)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     @contextmanager
     def written(self, *, append: bool = False) -> Iterator[BinaryIO]:
@@ -55,6 +70,8 @@ class FilePlace:
         Raises:
             OSError: it is a link, is no regular file, or cannot be written.
         """
+        if self.through:
+            raise LinkOfOthers(errno.EACCES, THEIRS, self.through)
         kept = None if append else self._kept()
         is_whole = True
         try:
@@ -155,6 +172,7 @@ class _Walk:
     def __init__(self) -> None:
         self._here = os.open("/", LOOK | os.O_DIRECTORY)
         self._is_sure = True  # nobody else can have put there what the way led through
+        self._through = ""
 
     def to(self, path: Path, follow: bool) -> FilePlace:
         todo = _parts(path)
@@ -174,8 +192,10 @@ class _Walk:
                 if todo:
                     raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
                 break
+            if not todo and not self._is_sure:
+                self._through = name
             todo = _parts(target) + todo
-        return FilePlace(self._here, name, self._is_sure and _is_private(os.fstat(self._here)))
+        return FilePlace(self._here, name, self._is_sure and _is_private(os.fstat(self._here)), self._through)
 
     def _entered(self, name: str) -> bool:
         """Go into a folder; False where it is none, or a link."""

@@ -14,7 +14,7 @@ import re
 import stat
 from pathlib import Path
 
-from portal.homes.own_folder import is_own
+from portal.homes.held_place import is_own_all_the_way
 
 ROOT = 0
 IN_HOME = ".local/share/dsportal"
@@ -53,7 +53,7 @@ def of_session(form: str, home: str, key: str) -> Path:
     if not form:
         return in_home
     folder = path_of(form, pwd.getpwuid(os.getuid()).pw_name, os.getuid()) / SESSIONS / key
-    return folder if is_own(folder) else in_home
+    return folder if is_own_all_the_way(folder) else in_home
 
 
 def write_and_remove(folder: Path) -> None:

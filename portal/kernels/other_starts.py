@@ -1,15 +1,18 @@
-"""How R and Julia start for a kernel in a folder that others can change: nothing of what lies there is run or read.
+"""How R, Julia and Ruby start for a kernel in a folder that others can change: nothing that lies there is run or read.
 
 R reads ``.Rprofile``, ``.Renviron`` and ``.RData`` of the folder that it is started in. In a folder of one's own that
 is as everywhere; elsewhere the files of the person's home take their place.
 
 Julia's project says what packages are, and ``--project=@.``, as IJulia writes it into its kernelspec, means that folder
 or one above it. Elsewhere than in a folder of one's own the person's own project counts.
+
+Ruby's IRB reads ``.irbrc`` of that folder unless ``IRBRC`` names another one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from portal.homes.held_place import is_own_all_the_way
@@ -63,3 +66,17 @@ def _is_from_there(word: str) -> bool:
 def _leads_there(place: str) -> bool:
     """Whether a project is looked for in or above the present folder: ``""`` is ``@.``, and ``@name`` is none such."""
     return place in ("", "@.") or not (place.startswith("@") or Path(place).is_absolute())
+
+
+def prepared_ruby(command: Sequence[str], env: Environment, folder: str) -> tuple[list[str], Environment]:
+    """The command and environment of a Ruby kernel that is started in ``folder``."""
+    own = Path(env.get("HOME", "/"), ".irbrc")
+    elsewhere = {} if is_own_all_the_way(folder) else {"IRBRC": str(own) if own.is_file() else os.devnull}
+    return list(command), elsewhere | env
+
+
+PREPARED: dict[str, Callable[[Sequence[str], Environment, str], tuple[list[str], Environment]]] = {
+    "r": prepared_r,
+    "julia": prepared_julia,
+    "ruby": prepared_ruby,
+}

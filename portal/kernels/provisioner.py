@@ -62,13 +62,12 @@ class ModuleProvisioner(LocalProvisioner):
         is_elsewhere = not is_own_all_the_way(place)
         if is_elsewhere:
             env = python_start.without_folder(env)
-        if language == "r":
-            command, env = other_starts.prepared_r(command, env, place)
-        if language == "julia":
-            command, env = other_starts.prepared_julia(command, env, place)
+        prepare = other_starts.PREPARED.get(language)
+        if prepare:
+            command, env = prepare(command, env, place)
         # Elsewhere a kernel of any other language may be a Python behind words that nobody knows (sage --python -m).
-        # R and Julia are none, and would hand the folder on to Pythons that a cell starts.
-        may_be_python = is_elsewhere and language not in ("r", "julia")
+        # R, Julia and Ruby are none, and would hand the folder on to Pythons that a cell starts.
+        may_be_python = is_elsewhere and not prepare
         if language != "python" and not may_be_python and not python_start.is_by_name(command):
             return {"cmd": command, "env": env}
         manager: Any = self.parent

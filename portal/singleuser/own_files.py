@@ -12,10 +12,12 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import IO, Any
+from types import MappingProxyType
+from typing import IO, Any, BinaryIO
 
 from anyio.to_thread import run_sync
 from jupyter_core.paths import is_hidden
@@ -27,12 +29,18 @@ from portal.homes.held_files import copy_folder, delete, has_home_trash, look, m
 from portal.homes.held_place import LinkOfOthers, as_text, held, is_own_all_the_way
 
 FOLDER = ".local/share/dsportal/checkpoints"
-THEIR_LINK = "{} is a link that somebody else made, in a folder that others can change. Open what it leads to itself."
+THEIR_LINK = (
+    "{} is a link that somebody else made, or may have put there, in a folder that others can change. "
+    "Open what it leads to itself."
+)
 FAR_AWAY = (
     "{} and {} are on different file systems, and others can change one of the two folders. "
     "Copy it, then delete it where it was."
 )
 NAMES_MAX = 5
+CHECKPOINT = "checkpoint"  # Jupyter keeps one of each file
+TO_FOLLOW = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+COPIED: ContextVar[Mapping[str, str]] = ContextVar("COPIED", default=MappingProxyType({}))  # where it is read instead
 
 
 class OwnFiles(AsyncLargeFileManager):
@@ -136,10 +144,18 @@ class OwnFiles(AsyncLargeFileManager):
 
     async def copy(self, from_path: str, to_path: str | None = None) -> dict[str, Any]:
         """Copy a file or a folder; not what somebody else's link leads to."""
-        with self._answering(from_path), held(self._place_of(from_path)):
-            pass
-        copied: dict[str, Any] = await super().copy(from_path, to_path)  # type: ignore[no-untyped-call]
+        os_path = self._place_of(from_path)
+        with self._answering(from_path), held(os_path) as source, source.read() as descriptor:
+            before = COPIED.set({str(os_path): f"/proc/self/fd/{descriptor}"})
+            try:
+                copied: dict[str, Any] = await super().copy(from_path, to_path)  # type: ignore[no-untyped-call]
+            finally:
+                COPIED.reset(before)
         return copied
+
+    async def _read_file(self, os_path: str, *args: Any, **kwargs: Any) -> Any:
+        """What is copied is read from what was held."""
+        return await super()._read_file(COPIED.get().get(os_path, os_path), *args, **kwargs)
 
     async def _copy_dir(self, from_path: str, to_path_original: str, to_name: str, to_path: str) -> dict[str, Any]:
         source = self._place_of(from_path)
@@ -200,17 +216,43 @@ class OwnCheckpoints(AsyncFileCheckpoints):
         ):
             await run_sync(shutil.copyfileobj, kept, file)
 
+    async def create_checkpoint(self, contents_mgr: Any, path: str) -> dict[str, Any]:
+        """Keep a file as it is now, under the name of what was really read."""
+        with self.perm_to_403(), _opened(contents_mgr._get_os_path(path.strip("/"))) as file:
+            place = self._place_of(_really(file), CHECKPOINT)
+            with place.open("wb") as kept:
+                await run_sync(shutil.copyfileobj, file, kept)
+            found = os.fstat(file.fileno())
+            os.utime(place, ns=(found.st_atime_ns, found.st_mtime_ns))
+        model: dict[str, Any] = await self.checkpoint_model(CHECKPOINT, str(place))
+        return model
+
     def checkpoint_path(self, checkpoint_id: str, path: str) -> str:
-        """The file of a checkpoint."""
+        """The file of a checkpoint: of what a link leads to, for who may exchange the link gets nothing of that."""
         os_path: Callable[..., str] = self._get_os_path
-        usual: Callable[..., str] = super().checkpoint_path
-        file = Path(os_path(path=path.strip("/")))
-        beside = file.parent / self.checkpoint_dir
+        return str(self._place_of(Path(os.path.realpath(os_path(path=path.strip("/")))), checkpoint_id))
+
+    def _place_of(self, file: Path, checkpoint_id: str) -> Path:
         name = f"{file.stem}-{checkpoint_id}{file.suffix}"
+        beside = file.parent / self.checkpoint_dir
         is_link = beside.is_symlink() or (beside / name).is_symlink()
-        if is_own_all_the_way(file.parent) and os.access(file.parent, os.W_OK) and not is_link:
-            return usual(checkpoint_id, path)
-        folder = Path.home() / FOLDER / hashlib.sha256(os.fsencode(file.parent)).hexdigest()[:32]
+        is_beside = is_own_all_the_way(file.parent) and os.access(file.parent, os.W_OK) and not is_link
+        apart = Path.home() / FOLDER / hashlib.sha256(os.fsencode(file.parent)).hexdigest()[:32]
+        folder = beside if is_beside else apart
         with self.perm_to_403():
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return str(folder / name)
+            folder.mkdir(mode=0o777 if is_beside else 0o700, parents=True, exist_ok=True)
+        return folder / name
+
+
+@contextmanager
+def _opened(os_path: str) -> Iterator[BinaryIO]:
+    """A regular file, to be read, whatever takes its place meanwhile."""
+    with open(os_path, "rb", opener=lambda path, _: os.open(path, TO_FOLLOW)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise HTTPError(400, f"{os_path} is no regular file")
+        yield file
+
+
+def _really(file: BinaryIO) -> Path:
+    """The path of what is open (proc(5), /proc/pid/fd)."""
+    return Path(f"/proc/self/fd/{file.fileno()}").readlink()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests.inside import eventually, home, sh
 from tests.security.conftest import in_session
@@ -214,3 +214,63 @@ def test_saving_a_notebook_writes_through_no_link_that_somebody_left_beside_it(a
     assert json.loads((THEIRS / "lesson.ipynb").read_text())["metadata"]["mine"] == 1
     assert (refused, "is a link that somebody else made" in words) == (403, True)
     assert [file.read_text() for file in (hers, linked)] == ["hers\n", "hers\n"]
+
+
+# A chart whose tooltip is a script, laid over the whole page: whoever moves the mouse would run it.
+CHART = {
+    "$schema": "https://vega.github.io/schema/vega/v5.json",
+    "width": 900,
+    "height": 600,
+    "marks": [
+        {
+            "type": "rect",
+            "encode": {
+                "enter": {
+                    "fill": {"value": "#fff"},
+                    "width": {"value": 900},
+                    "height": {"value": 600},
+                    "tooltip": {"signal": "{image: 'x\" onerror=\"document.title = `taken`'}"},
+                }
+            },
+        }
+    ],
+}
+OVER_ALL = {"defaultStyle": ".vega-embed{position:fixed;inset:0;z-index:99999;opacity:0}", "renderer": "svg"}
+
+
+def test_a_chart_in_somebodys_notebook_or_file_is_not_drawn(alice: tuple[Page, str]) -> None:
+    page, session = alice
+    mime = "application/vnd.vega.v5+json"
+    lesson = json.loads(notebook("python3", "python"))
+    output = {
+        "output_type": "display_data",
+        "data": {mime: CHART, "text/plain": ["the chart of bob"]},
+        "metadata": {mime: {"embed_options": OVER_ALL}},
+    }
+    cell = {
+        "cell_type": "code",
+        "execution_count": 1,
+        "id": "chart",
+        "metadata": {},
+        "outputs": [output],
+        "source": "1",
+    }
+    lesson["cells"] = [cell]
+    put_lesson("python3", "python")
+    put("chart.ipynb", json.dumps(lesson))
+    put("chart.vg", json.dumps(CHART | {"usermeta": {"embedOptions": OVER_ALL}}))
+    tab = page.context.new_page()
+
+    tab.goto(f"{session}/lab/tree/isilon/{THEIRS.name}/chart.ipynb?reset")
+    expect(tab.get_by_text("the chart of bob")).to_be_visible(timeout=60_000)
+    tab.mouse.move(300, 300)
+    tab.mouse.move(500, 400)
+    assert tab.locator(".vega-embed").count() == 0
+
+    tab.goto(f"{session}/lab/tree/isilon/{THEIRS.name}/chart.vg")
+    expect(tab.get_by_role("tab", name="chart.vg")).to_be_visible(timeout=60_000)
+    tab.mouse.move(300, 300)
+    tab.mouse.move(500, 400)
+    assert tab.locator(".vega-embed").count() == 0
+    assert "taken" not in tab.title()
+    tab.close()

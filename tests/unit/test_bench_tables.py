@@ -144,8 +144,7 @@ def test_portal_bench_becomes_the_checkouts_benches_with_the_same_words(
 ) -> None:
     (tmp_path / "tests/bench").mkdir(parents=True)
     (tmp_path / cli.BENCHES).touch()
-    (tmp_path / "below").mkdir()
-    monkeypatch.chdir(tmp_path / "below")
+    monkeypatch.setattr("sys.prefix", str(tmp_path / ".venv"))
 
     with pytest.raises(SystemExit):
         cli.main(["bench", *words])
@@ -156,6 +155,8 @@ def test_portal_bench_becomes_the_checkouts_benches_with_the_same_words(
 def test_the_checkout_of_the_environment_is_found_from_everywhere(
     became: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "tests/bench").mkdir(parents=True)  # somebody has left it where the command is called
+    (tmp_path / cli.BENCHES).touch()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.prefix", str(ROOT / ".venv"))
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 from tornado.web import HTTPError
 
 from portal.homes import held_place
+from portal.singleuser import own_files
 from portal.singleuser.own_files import OwnCheckpoints, OwnFiles
 
 NOTEBOOK: dict[str, Any] = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
@@ -113,7 +116,9 @@ async def test_links_of_others_are_refused_in_plain_words(
     with pytest.raises(HTTPError) as refused:
         await getattr(lab.files, act)(*arguments)
     assert refused.value.status_code == 403
-    assert "is a link that somebody else made, in a folder that others can change" in str(refused.value)
+    assert "is a link that somebody else made, or may have put there, in a folder that others can change" in str(
+        refused.value
+    )
     assert {path.name: path.read_text() for path in (lab.home / "hers").iterdir()} == {"file.txt": "hers"}
     assert lab.hers.read_text() == "hers"
 
@@ -170,3 +175,79 @@ async def test_metadata_of_any_shape_is_opened(lab: Lab, metadata: dict[str, Any
 
     assert (await lab.files.get("shared/odd.ipynb"))["content"]["metadata"] == metadata
     assert (await lab.files.get("shared/odd.ipynb", content=False))["content"] is None
+
+
+async def test_a_link_of_ones_own_that_others_may_have_moved_is_not_written_through(lab: Lab) -> None:
+    (lab.home / "thesis.csv").write_text("months")
+    (lab.shared / "latest.csv").symlink_to(lab.home / "thesis.csv")
+    await lab.save("notes.txt", "mine")
+    (lab.shared / "latest.csv").rename(lab.shared / "notes.txt")  # as everybody may who can change that folder
+
+    with pytest.raises(HTTPError, match="may have put there"):
+        await lab.save("notes.txt", "theirs")
+
+    assert (lab.home / "thesis.csv").read_text() == "months"
+
+
+async def test_a_link_in_a_folder_of_ones_own_is_written_through(lab: Lab) -> None:
+    (lab.home / "link.txt").symlink_to(lab.hers)
+
+    await lab.files.save({"type": "file", "format": "text", "content": "new"}, "link.txt")
+
+    assert lab.hers.read_text() == "new"
+    assert (lab.home / "link.txt").is_symlink()
+
+
+async def test_a_checkpoint_of_what_a_link_leads_to_is_not_put_back_into_what_took_its_place(lab: Lab) -> None:
+    (lab.shared / "data.txt").symlink_to(lab.hers)
+    assert await lab.files.create_checkpoint("shared/data.txt")
+    assert await lab.files.list_checkpoints("shared/data.txt")
+    (lab.shared / "data.txt").unlink()
+    (lab.shared / "data.txt").write_text("theirs")
+
+    assert await lab.files.list_checkpoints("shared/data.txt") == []
+    with pytest.raises((HTTPError, FileNotFoundError)):
+        await lab.files.restore_checkpoint("checkpoint", "shared/data.txt")
+    assert (lab.shared / "data.txt").read_text() == "theirs"
+
+
+async def test_a_checkpoint_is_kept_under_the_name_of_what_was_read(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    await lab.save("data.txt", "mine")
+    opened = own_files._opened
+
+    def exchanged(os_path: str) -> Any:
+        Path(os_path).unlink()
+        Path(os_path).symlink_to(lab.hers)
+        return opened(os_path)
+
+    monkeypatch.setattr(own_files, "_opened", exchanged)
+    await lab.files.create_checkpoint("shared/data.txt")
+    (lab.shared / "data.txt").unlink()
+    (lab.shared / "data.txt").write_text("theirs")
+
+    assert await lab.files.list_checkpoints("shared/data.txt") == []
+
+
+async def test_a_duplicate_has_what_was_held_whatever_takes_its_place(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await lab.save("data.txt", "mine")
+    get = AsyncLargeFileManager.get
+
+    async def exchanged(self: Any, path: str, *args: Any, **kwargs: Any) -> Any:
+        if path == "shared/data.txt" and not (lab.shared / path).is_symlink():
+            (lab.shared / "data.txt").unlink()
+            (lab.shared / "data.txt").symlink_to(lab.hers)
+        return await get(self, path, *args, **kwargs)
+
+    monkeypatch.setattr(AsyncLargeFileManager, "get", exchanged)
+    await lab.files.copy("shared/data.txt")
+
+    assert (lab.shared / "data-Copy1.txt").read_text() == "mine"
+
+
+async def test_a_pipe_has_no_checkpoint_and_keeps_nobody_waiting(lab: Lab) -> None:
+    os.mkfifo(lab.shared / "pipe")
+
+    with pytest.raises(HTTPError, match="no regular file"):
+        await lab.files.create_checkpoint("shared/pipe")

@@ -208,6 +208,26 @@ def test_a_session_in_the_home_is_finished_there_whatever_somebody_put_in_the_ne
     assert not (session / launcher.ENVIRONMENT_FILE).exists()
 
 
+def test_a_link_that_somebody_put_in_the_new_place_leads_to_no_folder_of_the_persons_own(
+    scratch: Path, submitted: Callable[..., dict[str, object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launcher, "_home", lambda: str(scratch))
+    session = scratch / launcher.SESSIONS / KEY
+    project = scratch / "project"
+    for folder, words in ((session, "in the home"), (project, "my own notes")):
+        folder.mkdir(parents=True)
+        (folder / launcher.ENVIRONMENT_FILE).touch()
+        (folder / launcher.LOG_FILE).write_text(words)
+    theirs = scratch / ME.pw_name / ".dsportal" / "sessions"
+    theirs.mkdir(parents=True)
+    theirs.chmod(0o777)
+    (theirs / KEY).symlink_to(project)
+
+    assert submitted("finish", job_id="42")["log"] == "in the home"
+    assert (project / launcher.ENVIRONMENT_FILE).exists()
+    assert not (session / launcher.ENVIRONMENT_FILE).exists()
+
+
 def test_without_the_setting_a_request_names_no_folder_either(
     tmp_path: Path, submitted: Callable[..., dict[str, object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -375,3 +375,18 @@ def test_in_a_folder_of_the_persons_own_what_lies_beside_a_notebook_is_found_whe
 
     with kernel(beside, tmp_path, "") as client:
         assert printed(client, "import jedi; print(jedi.words)") == "beside"
+
+
+@pytest.mark.parametrize(("folder", "has_own"), [("own", False), ("shared", False), ("shared", True)])
+def test_ruby_reads_no_file_of_a_folder_that_others_can_change(tmp_path: Path, folder: str, has_own: bool) -> None:
+    (tmp_path / "own").mkdir(0o700)
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    if has_own:
+        (tmp_path / ".irbrc").touch()
+
+    command, env = other_starts.PREPARED["ruby"](["iruby", "kernel"], {"HOME": str(tmp_path)}, str(tmp_path / folder))
+
+    assert command == ["iruby", "kernel"]
+    named = {} if folder == "own" else {"IRBRC": f"{tmp_path}/.irbrc" if has_own else os.devnull}
+    assert env == {"HOME": str(tmp_path)} | named
