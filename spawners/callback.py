@@ -14,6 +14,7 @@ from jupyterhub.apihandlers import APIHandler, default_handlers
 from jupyterhub.metrics import prometheus_log_method
 from tornado import web
 
+from portal.assets.offered import HEADER
 from portal.session_state import Announcement
 
 LOWEST_PORT = 1024
@@ -95,6 +96,7 @@ class ReadyHandler(CallbackHandler):
         except ValueError as error:
             raise web.HTTPError(400, str(error)) from error
         spawner = self.spawner()
+        self.set_header(HEADER, self.settings.get("template_vars", {}).get("lab_key", ""))
         runs = spawner.ready
         if not await spawner.announce_port(announcement):
             raise web.HTTPError(409, "this session is not starting")

@@ -21,6 +21,9 @@ from jupyterhub.handlers.static import CacheControlStaticFilesHandler
 
 from portal import data
 from portal.administration import enter, role
+from portal.assets.files import LabAssets
+from portal.assets.handler import LabAssetHandler
+from portal.assets.offered import ADDRESS
 from portal.databases import server
 from portal.errors import SiteError
 from portal.hub import database, needed, state_place, variables
@@ -134,6 +137,9 @@ def _pages(c: Any, site: Site, *, local: bool) -> None:
     }
     c.JupyterHub.logo_file = str(templates / "static" / "logo.svg")
     _route(r"/dsportal/static/(.*)", CacheControlStaticFilesHandler, path=str(templates / "static"))
+    assets = LabAssets()
+    c.JupyterHub.template_vars["lab_key"] = assets.key
+    _route(rf"/{ADDRESS}/([0-9a-f]{{16}})/([^/]+)", LabAssetHandler, assets=assets)
     folders = (data.folder("notebooks"), *map(Path, site.notebooks.folders))
     own = {"python3"} if local else set()  # the portal's own Python, as a kernel
     showcase = Showcase(lambda: cards.read(folders, own | kernels_of(site).keys()))

@@ -26,6 +26,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from portal import data
+from portal.assets.offered import HEADER, hubs_lab
 from portal.session_settings import ANNOUNCE_EVERY, TLS, SessionSettings
 from portal.singleuser import environment_file, quick_start, spare_home
 from portal.singleuser.handshakes import Handshakes
@@ -178,7 +179,9 @@ def post(name: str, body: Mapping[str, object], timeout_s: float) -> int:
     connection = connect(hub.scheme, hub.netloc, timeout_s)
     try:
         connection.request("POST", f"{hub.path.rstrip('/')}/dsportal/{name}", json.dumps(body), headers)
-        return int(connection.getresponse().status)
+        answer = connection.getresponse()
+        hubs_lab.key = answer.headers.get(HEADER, "")
+        return int(answer.status)
     finally:
         connection.close()
 
@@ -238,10 +241,12 @@ def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
     }
 
 
-def limit_strangers(app: Any) -> None:
-    """Bound what reaches this server from whoever is not known yet."""
+def complete(app: Any) -> None:
+    """The last touches to a server that is about to listen: what strangers may send, and where its page loads from."""
+    from portal.assets import lab_page
     from portal.singleuser.logins import guard_bodies
 
+    lab_page.install(app.web_app, os.environ)
     Handshakes().watch(app.http_server)
     guard_bodies(app.http_server, app.web_app, getattr(app.identity_provider, "hub_auth", None))
 
@@ -277,7 +282,7 @@ def serve(
                 print(f"[portal] {note}", flush=True)
 
         def _bind_http_server_tcp(self) -> bool:
-            limit_strangers(self)
+            complete(self)
             self.http_server.add_socket(listener)
             if quick:
                 quick_start.settle()

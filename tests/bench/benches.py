@@ -59,6 +59,7 @@ class Bench:
     rows: tuple[Row, ...]
     part: Part | None = None
     only_help: str = "ours: leave out the stock parts"
+    packages: tuple[str, ...] = ()  # groups of Debian packages beside the cluster's own
 
 
 BENCHES = (
@@ -106,6 +107,26 @@ BENCHES = (
             Row("bare_s", "bare sbatch jupyter-lab, s"),
             Row("ratio", "ratio to bare", at_most=0.6),
         ),
+    ),
+    Bench(
+        "browser",
+        "in Chromium, from the click on Start to a drawn launcher and to the first cell's output",
+        (Option("runs", 3, "rounds; each starts four sessions of either portal"),),
+        (
+            Row("launcher_cold_loopback_s", "launcher drawn, empty cache, s after the click"),
+            Row("launcher_warm_loopback_s", "the same with a full cache, s"),
+            Row("cell_cold_loopback_s", "first cell's output, empty cache, s"),
+            Row("cell_warm_loopback_s", "the same with a full cache, s"),
+            Row("launcher_cold_slow_s", "10 Mbit/s and 20 ms: launcher, empty cache, s"),
+            Row("launcher_warm_slow_s", "the same with a full cache, s"),
+            Row("cell_cold_slow_s", "10 Mbit/s and 20 ms: first cell's output, empty cache, s"),
+            Row("cell_warm_slow_s", "the same with a full cache, s"),
+            Row("wire_cold_slow_kb", "over the wire since before the login, empty cache, kB", at_most=1500),
+            Row("wire_warm_slow_kb", "the same with a full cache, kB"),
+            Row("ratio_loopback", "launcher with an empty cache, ratio to stock", at_most=0.5),
+            Row("ratio_slow", "the same at 10 Mbit/s and 20 ms", at_most=0.35),
+        ),
+        packages=("browser",),
     ),
     Bench(
         "storm",

@@ -14,12 +14,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
 from deploy.demo.parent_death import ended_by
 from deploy.run_module import CHECKOUT
+from tests.bench.benches import bench_of
 from tests.bench.result_table import table
 
 DEMO = CHECKOUT / "deploy/demo/demo"
@@ -35,7 +36,7 @@ def run(name: str, options: Mapping[str, int | str], *, as_json: bool) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupted)
     try:
-        with cluster() as is_up:
+        with cluster(bench_of(name).packages) as is_up:
             text = measured(name, options) if is_up else ""
     except KeyboardInterrupt:
         return 130
@@ -62,12 +63,12 @@ def interrupted(number: int, frame: FrameType | None) -> None:
 
 
 @contextlib.contextmanager
-def cluster() -> Iterator[bool]:
+def cluster(packages: Sequence[str] = ()) -> Iterator[bool]:
     """A fresh cluster, ended afterwards; also when this process is killed. False when it did not start."""
     if (STATE / "cluster").exists():
         demo("clean", "--live")
     offer_environments()
-    supervisor = start_cluster()
+    supervisor = start_cluster(packages)
     try:
         while supervisor.poll() is None and demo("status", quiet=True) == RUNS_NOT:
             time.sleep(0.2)
@@ -80,10 +81,11 @@ def cluster() -> Iterator[bool]:
         demo("clean", "--live", quiet=True)
 
 
-def start_cluster() -> subprocess.Popen[bytes]:
+def start_cluster(packages: Sequence[str] = ()) -> subprocess.Popen[bytes]:
     """The supervisor of a cluster without a hub; it ends when this process does, even by ``kill -9``."""
+    wanted = [word for group in packages for word in ("--with", group)]
     return subprocess.Popen(
-        [str(DEMO), "run", "--no-hub"], env=environment(), cwd=CHECKOUT, stdout=sys.stderr,
+        [str(DEMO), "run", "--no-hub", *wanted], env=environment(), cwd=CHECKOUT, stdout=sys.stderr,
         start_new_session=True,  # Ctrl-C reaches it only through us, when nothing is measured any more
         preexec_fn=ended_by(os.getpid()),
     )  # fmt: skip

@@ -6,13 +6,14 @@ import json
 import sys
 from argparse import Namespace
 
-from tests.bench import cluster_setup, queries, restart, spawn, storm
+from tests.bench import browser, cluster_setup, queries, restart, spawn, storm
 from tests.bench.compared_hubs import cores
 from tests.bench.training import comparison
 
 MEASURES = {
     "queries": queries.run,
     "spawn": spawn.run,
+    "browser": browser.run,
     "storm": storm.run,
     "restart": restart.run,
     "training": comparison.run,

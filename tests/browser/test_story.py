@@ -141,6 +141,20 @@ def test_when_there_is_room_the_page_follows_into_jupyterlab(page: Page, full_pa
     picture(page, "08-jupyterlab")
 
 
+def test_jupyterlabs_files_come_from_the_hubs_host_as_the_pages_before_fetched_them(page: Page, address: str) -> None:
+    loaded = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
+    labs = [url for url in loaded if re.search(r"/static/lab/|/dsportal/lab/", url)]
+    begins = re.compile(re.escape(f"{address}/hub/dsportal/lab/") + "[0-9a-f]{16}/")
+
+    assert [url for url in labs if not begins.match(url)] == []
+    folder = begins.match(labs[0])
+    assert folder
+    first = page.request.get(f"{folder[0]}first.json").json()
+    names = {begins.sub("", url) for url in labs}
+    assert names <= set(first)
+    assert len(names) > len(first) / 2
+
+
 def entry(page: Page, name: str) -> Locator:
     """An entry of the file browser."""
     return page.locator(".jp-DirListing-item", has=page.get_by_text(name, exact=True))

@@ -20,6 +20,7 @@ TOP = {
     "server": "singleuser",  # the old name, for jobs that an earlier version submitted
 }
 PURE_FOLDERS = {"settings"}
+PAGES_OF_HUB = {"notebooks", "showcase", "assets"}
 MAY_IMPORT = {
     "pure": set(),
     "homes": set(),
@@ -31,13 +32,15 @@ MAY_IMPORT = {
     "lessons": set(),  # copies of it lie beside notebooks, and run in the kernels' own Pythons
     "notebooks": {"pure", "lessons"},
     "gallery": {"pure", "notebooks"},
-    "singleuser": {"pure", "launcher", "tensorboard", "homes", "gallery", "lessons"},  # launcher: its files' names
+    # launcher: its files' names
+    "singleuser": {"pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets"},
     "administration": {"pure"},
     "guard": {"pure"},
+    "assets": set(),
     "showcase": {"pure", "notebooks"},
     "proxy": {"pure"},
     "databases": {"pure"},
-    "hub": {"pure", "databases", "slurm", "limits", "administration", "guard", "proxy", "notebooks", "showcase"},
+    "hub": {"pure", "databases", "slurm", "limits", "administration", "guard", "proxy", *PAGES_OF_HUB},
     "directory": {"pure", "hub"},  # hub: the certificates that are trusted
     "login": {"pure", "slurm", "hub", "administration", "directory"},
     "doctor": {"pure", "launcher", "databases", "slurm", "hub", "login", "directory", "kernels", "gpus", "notebooks"},
@@ -45,7 +48,7 @@ MAY_IMPORT = {
     "gpus": {"pure", "slurm", "kernels", "lessons"},
     "commands": {"pure", "databases", "hub", "login", "kernels", "gpus", "notebooks", "gallery"},
     "cli": {"pure", "commands", "hub", "proxy", "singleuser", "notebooks", "doctor"},
-    "spawners": {"pure", "slurm", "limits", "hub"},
+    "spawners": {"pure", "slurm", "limits", "hub", "assets"},
 }
 ONLY_IN = {  # an outside thing, and the one place that owns it
     "ldap3": {"portal/directory/conversation.py", "portal/directory/searches.py", "portal/directory/dns.py"},

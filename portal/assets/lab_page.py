@@ -1,0 +1,47 @@
+"""A session's side: its Lab loads JupyterLab's files from the hub's host where the hub has the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tornado.web import GZipContentEncoding
+
+from portal.assets.files import FOLDER, key_of
+from portal.assets.offered import ADDRESS, hubs_lab
+
+PACKED = ("lab/api/", "lab/extensions/", "lsp/")  # below the session's own path: long, and the same for everybody
+
+
+class SmallerAnswers(GZipContentEncoding):
+    """Packs what JupyterLab asks a session for when it starts, and nothing else that a session answers."""
+
+    def __init__(self, request: Any, base_url: str) -> None:
+        super().__init__(request)
+        below = request.path.removeprefix(base_url)
+        self._gzipping = self._gzipping and below != request.path and below.startswith(PACKED)
+
+
+def install(web_app: Any, environ: Mapping[str, str], folder: Path = FOLDER) -> None:
+    """Have the pages of a session's application load from the hub's host what the hub has."""
+    base_url = web_app.settings["base_url"]
+    web_app.add_transform(partial(SmallerAnswers, base_url=base_url))
+    own_key = key_of(folder)
+    if not own_key or "JUPYTERHUB_BASE_URL" not in environ:
+        return
+    hub = f"{environ.get('JUPYTERHUB_HOST', '')}{environ['JUPYTERHUB_BASE_URL']}hub"
+    own = f"{base_url}static/lab"
+    stock = web_app.settings.get("page_config_hook")
+    web_app.settings["page_config_hook"] = partial(_page_config, stock, own, own_key, f"{hub}/{ADDRESS}/{own_key}")
+
+
+def _page_config(
+    stock: Callable[..., dict[str, Any]] | None, own: str, own_key: str, hubs: str, handler: Any, config: dict[str, Any]
+) -> dict[str, Any]:
+    """What a page tells JupyterLab; Notebook 7 has files of its own, which are not meant."""
+    told = stock(handler, config) if stock else config
+    if told.get("fullStaticUrl") in (own, hubs):
+        told["fullStaticUrl"] = hubs if hubs_lab.key == own_key else own
+    return told

@@ -1,0 +1,25 @@
+// While a person logs in, chooses and waits: the files that JupyterLab begins with come into the browser's cache.
+"use strict";
+
+const LAB_FILES_AT_ONCE = 3;
+const labFolder = document.currentScript.dataset.folder;
+
+async function fetchLabFiles() {
+  const connection = navigator.connection;
+  if (connection && connection.saveData) return;
+  const list = await fetch(`${labFolder}first.json`, { priority: "low" });
+  if (!list.ok) return;
+  const names = await list.json();
+  const fetchNext = async () => {
+    while (names.length) {
+      const answer = await fetch(labFolder + names.shift(), { priority: "low", cache: "force-cache" });
+      await answer.arrayBuffer(); // a body that nobody reads may not be kept
+    }
+  };
+  await Promise.all(Array.from({ length: LAB_FILES_AT_ONCE }, fetchNext));
+}
+
+window.addEventListener("load", () => {
+  const whenIdle = window.requestIdleCallback || ((work) => setTimeout(work, 200));
+  whenIdle(() => fetchLabFiles().catch(() => {})); // JupyterLab fetches itself what is missing
+});

@@ -1,0 +1,201 @@
+"""JupyterLab's files from the hub's host: the right ones, packed, to whoever asks; a page that knows where they are."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tornado.httpclient import AsyncHTTPClient, HTTPClientError
+from tornado.httpserver import HTTPServer
+from tornado.testing import bind_unused_port
+from tornado.web import Application, RequestHandler
+
+from portal.assets import lab_page
+from portal.assets.files import FIRST, FOLDER, LabAssets, key_of
+from portal.assets.handler import LabAssetHandler
+from portal.assets.offered import hubs_lab
+
+HASH = "0123456789abcdef"
+MAIN = f"main.{HASH}.js"
+HUB = "http://portal.example.org"
+OF_A_SESSION = {"JUPYTERHUB_HOST": HUB, "JUPYTERHUB_BASE_URL": "/portal/"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "static"
+    made.mkdir()
+    (made / "index.html").write_text(f"<script src={MAIN}>")
+    (made / MAIN).write_text("let lab;" * 500)
+    (made / f"9999.{HASH}.js").write_text("rarely")
+    (made / "font.woff2").write_bytes(bytes(range(256)) * 10)
+    return made
+
+
+class World:
+    """A hub that serves the files of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.assets = LabAssets(folder)
+        rule = (r"/hub/dsportal/lab/([0-9a-f]{16})/([^/]+)", LabAssetHandler, {"assets": self.assets})
+        self.server = HTTPServer(Application([rule]))
+        sock, self.port = bind_unused_port()
+        self.server.add_socket(sock)
+
+    async def get(self, name: str, key: str = "", **headers: str) -> Any:
+        url = f"http://127.0.0.1:{self.port}/hub/dsportal/lab/{key or self.assets.key}/{name}"
+        return await AsyncHTTPClient().fetch(url, headers=headers, decompress_response=False)
+
+    async def status(self, name: str, key: str = "") -> int:
+        try:
+            return int((await self.get(name, key)).code)
+        except HTTPClientError as error:
+            return error.code
+
+
+@pytest.fixture
+async def world(folder: Path) -> Any:
+    made = World(folder)
+    yield made
+    made.server.stop()
+    await made.server.close_all_connections()
+
+
+async def test_a_file_comes_packed_and_for_ever_to_pages_of_other_hosts(world: World, folder: Path) -> None:
+    packed = await world.get(f"{MAIN}?v={HASH}", **{"Accept-Encoding": "gzip, br"})
+    plain = await world.get(MAIN)
+
+    assert gzip.decompress(packed.body) == plain.body == (folder / MAIN).read_bytes()
+    assert len(packed.body) < len(plain.body) / 4
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert "Content-Encoding" not in plain.headers
+    for answer in (packed, plain):
+        assert answer.headers["Content-Type"].partition(";")[0] in ("text/javascript", "application/javascript")
+        assert "immutable" in answer.headers["Cache-Control"]
+        assert answer.headers["Vary"] == "Accept-Encoding"
+        assert answer.headers["Cross-Origin-Resource-Policy"] == "cross-origin"
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+        assert "Set-Cookie" not in answer.headers
+
+
+async def test_a_font_is_sent_as_it_is(world: World, folder: Path) -> None:
+    font = await world.get("font.woff2", **{"Accept-Encoding": "gzip"})
+
+    assert font.body == (folder / "font.woff2").read_bytes()
+    assert "Content-Encoding" not in font.headers
+
+
+@pytest.mark.parametrize("name", ["absent.js", "index.html", "..%2fsecret.js", "%2e%2e", ".", "%00", "a" * 300])
+async def test_nothing_else_is_served(world: World, name: str) -> None:
+    assert await world.status(name) == 404
+
+
+async def test_another_jupyterlab_is_not_found_and_not_kept(world: World) -> None:
+    assert await world.status(MAIN, "f" * 16) == 404
+
+
+async def test_a_file_that_is_gone_meanwhile_is_not_found_and_found_again_later(world: World, folder: Path) -> None:
+    text = (folder / MAIN).read_bytes()
+    (folder / MAIN).unlink()
+    assert await world.status(MAIN) == 404
+    (folder / MAIN).write_bytes(text)
+    assert await world.status(MAIN) == 200
+
+
+async def test_the_list_names_what_every_lab_begins_with(world: World) -> None:
+    answer = await world.get("first.json")
+
+    assert json.loads(answer.body) == [f"{MAIN}?v={HASH}"]
+    await world.assets.prepare()
+
+
+def test_every_part_of_the_list_is_one_of_the_installed_jupyterlab() -> None:
+    named = [name.partition(".")[0] for name in LabAssets(FOLDER).first()]
+
+    assert sorted(named) == sorted(FIRST)
+
+
+def test_a_key_is_of_exactly_these_files(folder: Path, tmp_path: Path) -> None:
+    before = key_of(folder)
+    (folder / MAIN).rename(folder / "main.fedcba9876543210.js")
+
+    assert before != key_of(folder)
+    assert len(before) == 16
+    assert key_of(tmp_path / "absent") == ""
+    assert LabAssets(tmp_path / "absent").first() == []
+
+
+@pytest.fixture
+def said() -> Iterator[Any]:
+    """What the hub has said to this session, which forgets it afterwards."""
+    yield hubs_lab
+    hubs_lab.key = ""
+
+
+def page(application: Application, own: str = "/portal/user/alice/static/lab") -> str:
+    """Where a page of a session loads JupyterLab's files from."""
+    hook = application.settings["page_config_hook"]
+    return str(hook(None, {"fullStaticUrl": own})["fullStaticUrl"])
+
+
+def session(folder: Path, environ: dict[str, str]) -> Application:
+    """A session's application with JupyterHub's own hook."""
+    application = Application(base_url="/portal/user/alice/", page_config_hook=lambda _, config: {**config, "hub": 1})
+    lab_page.install(application, environ, folder)
+    return application
+
+
+def test_the_page_of_a_session_loads_from_the_hub_what_the_hub_has(folder: Path, said: Any) -> None:
+    application = session(folder, OF_A_SESSION)
+    own = "/portal/user/alice/static/lab"
+    hubs = f"{HUB}/portal/hub/dsportal/lab/{key_of(folder)}"
+
+    assert page(application) == own  # the hub has said nothing yet
+    said.key = key_of(folder)
+    assert page(application) == hubs
+    assert page(application, hubs) == hubs  # jupyterlab_server keeps what a page was told
+    assert page(application, "/portal/user/alice/static/notebook") == "/portal/user/alice/static/notebook"
+    said.key = "f" * 16  # the hub has another version now
+    assert page(application, hubs) == own
+
+
+def test_without_a_hub_nothing_is_changed(folder: Path, said: Any) -> None:
+    said.key = key_of(folder)
+
+    assert page(session(folder, {})) == "/portal/user/alice/static/lab"
+
+
+class Answer(RequestHandler):
+    """The same long text at every address."""
+
+    def get(self) -> None:
+        self.set_header("Content-Type", "application/json")
+        self.write("x" * 5000)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_packed"),
+    [
+        ("lab/api/settings", True),
+        ("lab/extensions/x/remoteEntry.js", True),
+        ("files/big.csv", False),
+        ("api/contents/x", False),
+        ("lab", False),
+    ],
+)
+async def test_a_session_packs_what_jupyterlab_starts_with_alone(folder: Path, path: str, is_packed: bool) -> None:
+    application = session(folder, OF_A_SESSION)
+    application.add_handlers(".*", [(".*", Answer)])
+    server = HTTPServer(application)
+    sock, port = bind_unused_port()
+    server.add_socket(sock)
+
+    url = f"http://127.0.0.1:{port}/portal/user/alice/{path}"
+    answer = await AsyncHTTPClient().fetch(url, headers={"Accept-Encoding": "gzip"}, decompress_response=False)
+
+    assert ("Content-Encoding" in answer.headers) == is_packed
+    server.stop()
