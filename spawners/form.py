@@ -5,14 +5,16 @@ Pure functions. What is allowed is decided by :func:`portal.request.checked`, ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from portal.data import folder
 from portal.errors import RequestError
+from portal.forecasts.form_outlook import FormOutlook
 from portal.limits import choices
 from portal.request import SessionRequest, fields_of
 from portal.settings.session_tables import PartitionTable
@@ -58,34 +60,53 @@ class PartitionChoice:
 
 
 def render(
-    site: Site, identity: Identity, saved: SessionRequest | None = None, error: RequestError | None = None
+    site: Site,
+    identity: Identity,
+    saved: SessionRequest | None = None,
+    error: RequestError | None = None,
+    outlook: FormOutlook | None = None,
+    opens: str = "",
 ) -> str:
-    """The fields of the form as HTML, with ``saved`` chosen and ``error`` shown at its field.
+    """The fields of the form as HTML, with ``saved`` chosen, ``error`` shown at its field, and what is known of now.
 
-    What ``saved`` holds and the site no longer offers falls back to the default, field by field.
+    What ``saved`` holds and the site no longer offers falls back to the default, field by field. ``opens`` is where the
+    session shall open, which a link to the same form keeps.
     """
-    offered = site.offered_to(identity)
+    to_person = site.offered_to(identity)
     known = fields_of(site, identity)
-    chosen = _offered(saved or SessionRequest(), site, offered)
-    are_alike = all(len(_shares(site, offered, gpus)) <= 1 for gpus in (0, 1))
+    chosen = offered(saved or SessionRequest(), site, to_person)
+    are_alike = all(len(_shares(site, to_person, gpus)) <= 1 for gpus in (0, 1))
     return _template().render(
         site=site,
-        gpus=list(_gpu_choices(site, offered, chosen)),
-        partitions=[_partition_choice(site, partition, chosen, are_alike) for partition in offered],
+        gpus=list(_gpu_choices(site, to_person, chosen)),
+        partitions=[_partition_choice(site, partition, chosen, are_alike) for partition in to_person],
         hours=chosen.hours if error is None or error.field != "hours" else _short(error.given),
-        numbers=list(choices.numbers(site, offered, chosen, known, error)),
-        selects=list(choices.selects(site, offered, chosen, known)),
-        hours_max=max((site.hours_max(partition) for partition in offered), default=site.session.hours_max),
+        numbers=list(choices.numbers(site, to_person, chosen, known, error)),
+        selects=list(choices.selects(site, to_person, chosen, known)),
+        hours_max=max((site.hours_max(partition) for partition in to_person), default=site.session.hours_max),
+        outlook=outlook,
+        fewer_link=fewer_link(chosen, outlook.fewer, opens) if outlook and outlook.fewer else "",
         error=error,
         given=_short(error.given) if error else "",
     )
 
 
-def _offered(request: SessionRequest, site: Site, offered: Sequence[PartitionTable]) -> SessionRequest:
+def fewer_link(chosen: SessionRequest, gpus: int, opens: str = "") -> str:
+    """The address of the form, from itself, with fewer GPUs filled in and all other choices as they are."""
+    return f"?{query(replace(chosen, gpus=gpus).as_options(), opens)}"
+
+
+def query(choices_made: Mapping[str, object], opens: str = "") -> str:
+    """The choices of a link, and where the session opens: ``opt-partition=gpu&opt-gpus=2&next=/user/...``."""
+    made = {f"opt-{key}": str(value) for key, value in choices_made.items()}
+    return urlencode(made | ({"next": opens} if opens else {}))
+
+
+def offered(request: SessionRequest, site: Site, to_person: Sequence[PartitionTable]) -> SessionRequest:
     """``request`` moved, field by field, to what this person may have."""
-    if not offered:
+    if not to_person:
         return request
-    partition = next((p for p in offered if p.name == request.partition), offered[0])
+    partition = next((p for p in to_person if p.name == request.partition), to_person[0])
     hours_max = site.hours_max(partition)
     hours = request.hours if 1 <= request.hours <= hours_max else min(site.session.hours_default, hours_max)
     kind = request.gpu if request.gpu in partition.kinds else ""

@@ -20,17 +20,19 @@ from traitlets import Unicode, default
 from traitlets.config import Config
 
 from portal import data
-from portal.errors import PortalError, RequestError, SessionEnded
+from portal.errors import PortalError, SessionEnded
 from portal.hub.certificates import SessionCertificates, names_of
 from portal.hub.context import HubContext, context_of
-from portal.request import WORDS_OF_A_LINK, SessionRequest, checked
+from portal.request import SessionRequest
 from portal.session_settings import SessionSettings, check_variables, environment
 from portal.session_state import Announcement, SessionState, Visit
-from portal.site import Identity, Site, load
+from portal.site import Site, load
 from portal.slurm.cluster import Cluster
 from portal.slurm.snapshot import QueueSnapshot
 from portal.slurm.submission import new_key, submission
-from spawners import callback, form, messages, options, timings
+from spawners import callback, messages, options, timings
+from spawners.choosing import handlers
+from spawners.choosing.offer import Offer
 from spawners.errors import StartRefused
 from spawners.session import Session
 from spawners.startup import first_answer, progress
@@ -44,14 +46,14 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
     site_file = Unicode("/etc/dsportal/site.toml", help="The settings file of the site.").tag(config=True)
 
     _request: SessionRequest | None = None  # what the session that runs, or is being started, was asked for
-    _refused: tuple[RequestError | None, SessionRequest | None] = (None, None)  # for the form that is shown next
     _ending: asyncio.Future[None] | None = None
     _unresolved = ""  # the node, while this host cannot resolve its name
 
     @staticmethod
     def add_handlers() -> None:
-        """Put the addresses at which sessions announce themselves where JupyterHub finds them."""
+        """Put our addresses where JupyterHub finds them: those of sessions, and those of the form."""
         callback.install()
+        handlers.install()
 
     @classmethod
     def check_settings(cls, config: Config) -> None:
@@ -87,43 +89,22 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
 
     # -- what a person chooses --------------------------------------------------------------------------
 
+    @cached_property
+    def offer(self) -> Offer:
+        """What this person may choose, and what is known of each choice."""
+        return Offer(self)
+
     async def get_options_form(self) -> str:
         """The form's fields: what was refused just now, or else the last choices."""
-        error, entered = self._refused
-        self._refused = (None, None)
-        saved = entered or options.remembered(self.orm_spawner.user_options or {})
-        identity, site = await self._offer()
-        return form.render(site, identity, saved=saved, error=error)
-
-    async def _offer(self) -> tuple[Identity, Site]:
-        identity = options.identity_of(self.user, self.site)
-        return identity, await self.context.limits.site_of(self.site, identity)
+        return await self.offer.form()
 
     @default("options_from_form")
     def _options_from_form(self) -> Callable[[Mapping[str, list[str]]], Awaitable[dict[str, object]]]:
-        return self.options_of_form
-
-    def options_of_form(self, form_data: Mapping[str, list[str]]) -> Awaitable[dict[str, object]]:
-        """Options out of the form; what is not allowed is answered with 400 and the reason at its field."""
-        entered = options.entered(form_data)
-        try:
-            return self._options_of(options.from_form(form_data), entered)
-        except RequestError as error:
-            raise self._refusal(error, entered) from error
-
-    async def _options_of(self, given: Mapping[str, object], entered: SessionRequest) -> dict[str, object]:
-        self._refused = (None, entered)
-        return (await self._checked(given, entered))[0].as_options()
-
-    def _refusal(self, error: RequestError, entered: SessionRequest | None) -> StartRefused:
-        if entered:  # the form is shown next
-            self._refused = (error, entered)
-        return StartRefused(error)
+        return self.offer.of_form
 
     async def options_from_query(self, query_data: Mapping[str, list[str]]) -> dict[str, object]:
         """A link never starts anything: the form is shown instead, with the link's choices."""
-        await self.options_of_form(query_data)
-        raise StartRefused(PortalError(WORDS_OF_A_LINK), status_code=200)
+        return await self.offer.of_query(query_data)
 
     @default("apply_user_options")
     def _apply_user_options(self) -> Callable[[Any, Mapping[str, object]], Awaitable[None]]:
@@ -132,14 +113,7 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
     async def _check_options(self, _spawner: Any, given: Mapping[str, object]) -> None:
         """The check behind every door, before start() makes it once more. A resumed session was checked before."""
         if not self.session.can_resume:
-            await self._checked(given)
-
-    async def _checked(self, given: Mapping[str, object], entered: Any = None) -> tuple[SessionRequest, Site]:
-        identity, site = await self._offer()
-        try:
-            return checked(given, site, identity), site
-        except RequestError as error:
-            raise self._refusal(error, entered) from error
+            await self.offer.checked(given)
 
     # -- from the start to the end ----------------------------------------------------------------------
 
@@ -151,7 +125,7 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
             if await self.session.resume():
                 self.api_token = self.session.state.token
             else:
-                self._request, site = await self._checked(given)
+                self._request, site = await self.offer.checked(given)
                 key = new_key(self.context.hub_id)
                 job = submission(self._request, site, key, await self._environment())
                 await self.session.submit(job, self.api_token, tls=self.internal_ssl)

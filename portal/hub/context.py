@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy.orm import object_session
 
 from portal.errors import PortalError
+from portal.forecasts.shared_look import SharedLook
 from portal.limits.slurm_limits import SlurmLimits
 from portal.session_state import SessionState, TokenSeal
 from portal.slurm.cluster import Cluster
@@ -43,6 +44,11 @@ class HubContext:
     def limits(self) -> SlurmLimits:
         """What Slurm lets people have."""
         return SlurmLimits(self.slurm)
+
+    @cached_property
+    def look(self) -> SharedLook:
+        """The one picture of the cluster for all forms that are open."""
+        return SharedLook(self.slurm)
 
     @property
     def slurm(self) -> Cluster:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from portal.limits.associations import (
     Association,
@@ -17,7 +18,7 @@ from portal.limits.person import Known, site_of
 from portal.site import Identity, Site
 from portal.slurm.cluster import Cluster
 from portal.slurm.runner import groups_of
-from portal.slurm.snapshot import NEVER, SnapshotCache, in_thread
+from portal.slurm.snapshot import NEVER, Snapshot, SnapshotCache, in_thread
 
 WITHIN_S = 1.0  # for each question; it goes on without whoever asked, and who comes later finds the answer
 ASSOCIATIONS_MAX_AGE_S = 600.0
@@ -33,13 +34,12 @@ class SlurmLimits:
         self._associations = SnapshotCache(
             self._query, AssociationsSnapshot(), cluster.now, "Slurm's accounting (accounts and QOS of people)"
         )
+        self._silent: set[type[Snapshot]] = set()  # what did not come in time when it was asked for last
         self._groups: dict[str, tuple[float, frozenset[str]]] = {}
 
     async def site_of(self, site: Site, identity: Identity) -> Site:
         """The site as this person has it: :func:`portal.limits.person.site_of`. It never raises, and waits shortly."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(WITHIN_S):
-                await self._cluster.partitions()
+        await self._wait_for(self._cluster.partitions, self._cluster.last_partitions)
         known = Known(partitions=self._cluster.last_partitions.partitions)
         names = {one.name for one in site.offered_to(identity)}
         found = [one for name, one in known.partitions.items() if name in names]
@@ -55,6 +55,18 @@ class SlurmLimits:
             ),
         )
 
+    async def _wait_for(self, ask: Callable[[], Awaitable[Snapshot]], last: Snapshot) -> None:
+        """Ask for what is too old. An old answer is better than waiting, and one that never came keeps one waiting."""
+        kind = type(last)
+        is_waited_for = last.taken_at == NEVER and kind not in self._silent
+        try:
+            async with asyncio.timeout(WITHIN_S if is_waited_for else 0):
+                await ask()
+        except TimeoutError:
+            self._silent.add(kind)
+        else:
+            self._silent.discard(kind)
+
     async def _groups_of(self, person: str) -> frozenset[str] | None:
         kept = self._groups.get(person)
         if kept and self._cluster.now() - kept[0] < GROUPS_MAX_AGE_S:
@@ -68,10 +80,7 @@ class SlurmLimits:
         return found
 
     async def _associations_of(self, person: str) -> tuple[Association, ...]:
-        within_s = WITHIN_S if self._associations.last.taken_at == NEVER else 0  # an old answer is better than waiting
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                await self._associations.get(ASSOCIATIONS_MAX_AGE_S)
+        await self._wait_for(partial(self._associations.get, ASSOCIATIONS_MAX_AGE_S), self._associations.last)
         return self._associations.last.of.get(person, ())
 
     async def _query(self) -> AssociationsSnapshot:

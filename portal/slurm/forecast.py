@@ -22,6 +22,8 @@ _REASONS_WITHOUT_PLACE = {
     "DependencyNeverSatisfied",
     "BeginTime",
 }
+# The same page: limits of a person, an account or an array; what such a job does not take others may have.
+_LIMITS = ("QOS", "Assoc", "JobArrayTaskLimit")
 
 
 def position(job: Job, jobs: Iterable[Job]) -> int:
@@ -43,6 +45,11 @@ def _is_waiting(job: Job) -> bool:
 
 def _has_place(job: Job) -> bool:
     return _is_waiting(job) and job.priority > 0 and job.reason not in _REASONS_WITHOUT_PLACE
+
+
+def is_in_line(job: Job) -> bool:
+    """Whether a job that waits may take what is free; not one that waits for a limit of its own person, or is held."""
+    return _has_place(job) and not job.reason.startswith(_LIMITS)
 
 
 def _rank(job: Job) -> tuple[int, int, str]:
@@ -69,12 +76,12 @@ def free(nodes: Iterable[Node], partition: str) -> Free:
     usable = list(_usable(nodes, partition))
     gpus = Counter[str]()
     for node in usable:
-        gpus.update(_gpus(node))
+        gpus.update(free_gpus(node))
     return Free(
         gpus=dict(gpus),
         cores=sum(node.cores_free for node in usable),
         memory_mib=sum(node.memory_free_mib for node in usable),
-        gpus_on_one_node=max((sum(_gpus(node).values()) for node in usable), default=0),
+        gpus_on_one_node=max((sum(free_gpus(node).values()) for node in usable), default=0),
     )
 
 
@@ -82,7 +89,7 @@ def _usable(nodes: Iterable[Node], partition: str) -> Iterator[Node]:
     return (node for node in nodes if node.is_usable and partition in node.partitions)
 
 
-def _gpus(node: Node) -> Mapping[str, int]:
+def free_gpus(node: Node) -> Mapping[str, int]:
     """The free GPUs of a node by kind: none when no core or no memory is free for them."""
     if node.cores_free and node.memory_free_mib:
         return node.gpus_free

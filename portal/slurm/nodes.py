@@ -16,6 +16,7 @@ from portal.slurm.scontrol import Record, readable, records
 
 # scontrol(1), NODE STATES. A state that is not here, such as one of a later Slurm, makes a node not usable.
 _USABLE = {"IDLE", "MIXED", "ALLOCATED", "COMPLETING", "PLANNED", "CLOUD", "DYNAMIC_NORM"}
+_OF_A_RESERVATION = {"RESERVED", "MAINTENANCE", "MAINT"}
 # sinfo(1), NODE STATE CODES: some versions write these signs behind a state instead of a state of its own.
 _SIGNS = {
     "*": "NOT_RESPONDING",
@@ -49,6 +50,11 @@ class Node:
     def is_usable(self) -> bool:
         """Jobs can start here now: not down, draining, failing, reserved, in maintenance, silent or without power."""
         return self.states <= _USABLE
+
+    @property
+    def is_only_reserved(self) -> bool:
+        """Nothing but a reservation keeps jobs from starting here now."""
+        return not self.is_usable and self.states - _OF_A_RESERVATION <= _USABLE
 
     @property
     def cores_free(self) -> int:

@@ -16,6 +16,7 @@ from portal.slurm.nodes import Node, Partition, Reservation
 log = logging.getLogger(__name__)
 NEVER = float("-inf")
 T = TypeVar("T")
+A = TypeVar("A")
 _THREADS = ThreadPoolExecutor(2, thread_name_prefix="slurm")
 
 
@@ -110,6 +111,6 @@ class SnapshotCache(Generic[S]):
             log.warning("%s answers again", self._what)
 
 
-async def in_thread(parse: Callable[[str], T], listing: str) -> T:
+async def in_thread(work: Callable[[A], T], given: A) -> T:
     """Read a listing in a thread of our own: those of the event loop may all wait for the address of some node."""
-    return await asyncio.get_running_loop().run_in_executor(_THREADS, parse, listing)
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, work, given)

@@ -49,6 +49,7 @@ def short_partition() -> Iterator[None]:
 def start(page: Page, gpus: int) -> None:
     """Start a session with the form."""
     page.goto(f"/hub/spawn/{PERSON}")
+    page.get_by_label("Hours", exact=True).fill("8")  # the form may have put fewer there, which Slurm takes
     page.get_by_role("radio", name=re.compile(f"^{gpus} GPU")).check()
     page.get_by_role("button", name="Start").click()
 

@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "launcher": {"homes"},
     "slurm": {"pure"},
     "limits": {"pure", "slurm"},
+    "forecasts": {"pure", "slurm"},
     "kernels": {"pure", "homes"},
     "tensorboard": {"pure", "homes"},
     "lessons": set(),  # copies of it lie beside notebooks, and run in the kernels' own Pythons
@@ -40,7 +41,7 @@ MAY_IMPORT = {
     "showcase": {"pure", "notebooks"},
     "proxy": {"pure"},
     "databases": {"pure"},
-    "hub": {"pure", "databases", "slurm", "limits", "administration", "guard", "proxy", *PAGES_OF_HUB},
+    "hub": {*("pure", "databases", "slurm", "limits", "forecasts", "administration", "guard", "proxy"), *PAGES_OF_HUB},
     "directory": {"pure", "hub"},  # hub: the certificates that are trusted
     "login": {"pure", "slurm", "hub", "administration", "directory"},
     "doctor": {"pure", "launcher", "databases", "slurm", "hub", "login", "directory", "kernels", "gpus", "notebooks"},
@@ -48,7 +49,7 @@ MAY_IMPORT = {
     "gpus": {"pure", "slurm", "kernels", "lessons"},
     "commands": {"pure", "databases", "hub", "login", "kernels", "gpus", "notebooks", "gallery"},
     "cli": {"pure", "commands", "hub", "proxy", "singleuser", "notebooks", "doctor"},
-    "spawners": {"pure", "slurm", "limits", "hub", "assets"},
+    "spawners": {"pure", "slurm", "limits", "forecasts", "hub", "assets"},
 }
 ONLY_IN = {  # an outside thing, and the one place that owns it
     "ldap3": {"portal/directory/conversation.py", "portal/directory/searches.py", "portal/directory/dns.py"},

@@ -12,7 +12,8 @@ function localTime(element) {
 
 function sayBusy(form) {
   const button = form.querySelector("button[type=submit]");
-  form.addEventListener("submit", () => {
+  form.addEventListener("submit", (event) => {
+    if (event.submitter?.hasAttribute("formaction")) return; // another button, for something else
     button.disabled = true;
     button.dataset.label = button.textContent;
     button.textContent = form.dataset.busy;

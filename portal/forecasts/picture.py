@@ -1,0 +1,117 @@
+"""One picture of the cluster for all who look at a form: what the three snapshots say, counted once. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from portal.forecasts.places import Ask, NodePlace, gpus_of, places_of
+from portal.forecasts.starts import Opening, Start, StartState, openings, start
+from portal.slurm.forecast import free_gpus, is_in_line
+from portal.slurm.jobs import Job
+from portal.slurm.nodes import Node, Partition
+from portal.slurm.snapshot import NEVER, NodesSnapshot, PartitionsSnapshot, QueueSnapshot
+
+STALE_S = 120.0  # what is older is not known any more
+COUNTED_AT_MOST = 500  # different sessions: more than any form shows
+Gpus = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The cluster at one moment, by partition.
+
+    Attributes:
+        taken_at: of the older one of queue and nodes, on the clock of the queries; never, before all three were there.
+        made_at: the time of day.
+        is_silent: Slurm did not answer the last query.
+        gpus: those of nodes on which jobs can start, by kind; ``gpus_free`` of these without a job.
+        ahead: the jobs in line for the same nodes.
+    """
+
+    taken_at: float
+    made_at: datetime
+    is_silent: bool
+    places: Mapping[str, tuple[NodePlace, ...]]
+    gpus: Mapping[str, Gpus]
+    gpus_free: Mapping[str, Gpus]
+    ahead: Mapping[str, int]
+    partitions: Mapping[str, Partition]
+    _openings: dict[tuple[str, Ask], tuple[bool, tuple[Opening, ...]]] = field(default_factory=dict, compare=False)
+
+    def is_known(self, clock: float) -> bool:
+        """Whether what it shows may be told as what is now."""
+        return not self.is_silent and clock - self.taken_at <= STALE_S
+
+    def free(self, partition: str, gres: str) -> tuple[int, int] | None:
+        """How many GPUs of a name of ``--gres`` are free, and of how many; ``None`` = not known."""
+        if partition not in self.places or gres.startswith("shard"):
+            return None
+        return gpus_of(self.gpus_free[partition], gres), gpus_of(self.gpus[partition], gres)
+
+    def start(self, partition: str, ask: Ask, hours: int, now: datetime) -> Start:
+        """When a session would start in a partition."""
+        slurms = self.partitions.get(partition)
+        if slurms and not slurms.is_up:
+            return Start(StartState.CLOSED)
+        if partition not in self.places or (ask.gpus and ask.gres.startswith("shard")):
+            return Start(StartState.UNKNOWN)
+        if slurms and slurms.time_limit_min is not None and hours * 60 > slurms.time_limit_min:
+            return Start(StartState.TOO_LONG)
+        is_held, rooms = self._rooms(partition, ask)
+        return start(rooms, is_held=is_held, hours=hours, ahead=self.ahead.get(partition, 0), now=now)
+
+    def count_as(self, before: Picture) -> None:
+        """Count what an earlier picture was asked for, before anybody waits for it."""
+        for partition, ask in list(before._openings)[:COUNTED_AT_MOST]:
+            if partition in self.places:
+                self._rooms(partition, ask)
+
+    def _rooms(self, partition: str, ask: Ask) -> tuple[bool, tuple[Opening, ...]]:
+        """Counted once for all who ask for the same."""
+        key = (partition, ask)
+        if key not in self._openings:
+            places = self.places[partition]
+            is_held = any(place.holds(ask) for place in places)
+            self._openings[key] = is_held, openings(places, ask, self.made_at)
+        return self._openings[key]
+
+
+def picture(queue: QueueSnapshot, nodes: NodesSnapshot, partitions: PartitionsSnapshot, now: datetime) -> Picture:
+    """The picture that these snapshots make."""
+    gpus: dict[str, Counter[str]] = {}
+    gpus_free: dict[str, Counter[str]] = {}
+    for node in nodes.nodes.values():
+        for name in node.partitions:
+            all_of = gpus.setdefault(name, Counter())
+            free_of = gpus_free.setdefault(name, Counter())
+            if node.is_usable:
+                all_of.update(node.gpus)
+                free_of.update(free_gpus(node))
+    reservations = partitions.reservations.values()
+    return Picture(
+        taken_at=NEVER if partitions.taken_at == NEVER else min(queue.taken_at, nodes.taken_at),
+        made_at=now,
+        is_silent=bool(queue.error or nodes.error or partitions.error),
+        places=places_of(nodes.nodes.values(), queue.jobs.values(), reservations, now),
+        gpus={name: tuple(sorted(counts.items())) for name, counts in gpus.items()},
+        gpus_free={name: tuple(sorted(counts.items())) for name, counts in gpus_free.items()},
+        ahead=_ahead(nodes.nodes.values(), queue.jobs.values()),
+        partitions=partitions.partitions,
+    )
+
+
+NOTHING = Picture(NEVER, datetime.min, False, {}, {}, {}, {}, {})
+
+
+def _ahead(nodes: Iterable[Node], jobs: Iterable[Job]) -> Mapping[str, int]:
+    """How many jobs are in line for nodes of each partition: those of other partitions on the same nodes as well."""
+    lines = Counter(job.partition for job in jobs if is_in_line(job))
+    waiting = [(set(text.split(",")), count) for text, count in lines.items()]
+    rivals: dict[str, set[str]] = {}
+    for together in {node.partitions for node in nodes}:
+        for name in together:
+            rivals.setdefault(name, set()).update(together)
+    return {name: sum(count for named, count in waiting if named & others) for name, others in rivals.items()}

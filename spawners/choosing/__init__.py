@@ -1,0 +1,1 @@
+"""What one person may choose of a session, and what is known of each choice."""

@@ -1,0 +1,129 @@
+"""What one person is offered: the form, the check behind every door, and what is known of each choice now."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol
+
+from portal.errors import PortalError, RequestError
+from portal.forecasts.form_outlook import FormOutlook, form_outlook
+from portal.forecasts.shared_look import SharedLook
+from portal.hub.context import HubContext
+from portal.request import WORDS_OF_A_LINK, SessionRequest, checked
+from portal.site import Identity, Site
+from spawners import form, options
+from spawners.errors import StartRefused
+
+
+class OfferingSpawner(Protocol):
+    """A spawner as far as the choices of its person go."""
+
+    user: Any
+    orm_spawner: Any
+
+    @property
+    def site(self) -> Site:
+        """The site's settings."""
+
+    @property
+    def context(self) -> HubContext:
+        """What the hub's spawners share."""
+
+
+async def outlook_of(
+    look: SharedLook, site: Site, settings: Site, identity: Identity, request: SessionRequest
+) -> FormOutlook:
+    """What is known of each choice now, worked out beside the event loop; ``site`` is as this person has it."""
+    work = partial(form_outlook, site, settings, site.offered_to(identity), request)
+    return await look.work(lambda of: work(of, look.clock(), look.now()))
+
+
+class Offer:
+    """What one person is offered by the site and by Slurm."""
+
+    def __init__(self, spawner: OfferingSpawner) -> None:
+        self._spawner = spawner
+        self._refused: tuple[RequestError | None, SessionRequest | None] = (None, None)  # for the form shown next
+
+    async def form(self) -> str:
+        """The form's fields: what was refused just now, or a link's choices, or else the last ones.
+
+        Hours that nobody has just typed end before a maintenance, and are no more than Slurm takes.
+        """
+        error, entered = self._refused
+        self._refused = (None, None)
+        identity, site = await self._site()
+        request = form.offered(entered or self._last(), site, site.offered_to(identity))
+        outlook = await self._outlook(site, identity, request)
+        limit = outlook.limits.get(request.partition)
+        if entered is None and limit and 0 < limit.wise < request.hours:
+            request = replace(request, hours=limit.wise)
+            outlook = await self._outlook(site, identity, request)
+        return form.render(site, identity, saved=request, error=error, outlook=outlook, opens=self._opens())
+
+    def _opens(self) -> str:
+        """Where the session shall open, by the request that shows the form now; JupyterHub hands it to its spawner."""
+        handler = getattr(self._spawner, "handler", None)
+        return "" if handler is None or handler._finished else str(handler.get_argument("next", ""))
+
+    def _last(self) -> SessionRequest:
+        return options.remembered(self._spawner.orm_spawner.user_options or {})
+
+    async def _site(self) -> tuple[Identity, Site]:
+        settings = self._spawner.site
+        identity = options.identity_of(self._spawner.user, settings)
+        return identity, await self._spawner.context.limits.site_of(settings, identity)
+
+    async def outlook(self, given: Mapping[str, str]) -> FormOutlook:
+        """What is known of each choice now, with these choices; what is not offered falls back."""
+        identity, site = await self._site()
+        request = form.offered(options.remembered(given), site, site.offered_to(identity))
+        return await self._outlook(site, identity, request)
+
+    async def _outlook(self, site: Site, identity: Identity, request: SessionRequest) -> FormOutlook:
+        return await outlook_of(self._spawner.context.look, site, self._spawner.site, identity, request)
+
+    def of_form(self, form_data: Mapping[str, list[str]]) -> Awaitable[dict[str, object]]:
+        """Options out of the form; what is not allowed is answered with 400 and the reason at its field."""
+        entered = options.entered(form_data)
+        try:
+            return self._options_of(options.from_form(form_data), entered)
+        except RequestError as error:
+            raise self._refusal(error, entered) from error
+
+    async def _options_of(self, given: Mapping[str, object], entered: SessionRequest) -> dict[str, object]:
+        self._refused = (None, entered)
+        return (await self.checked(given, entered))[0].as_options()
+
+    def _refusal(self, error: RequestError, entered: SessionRequest | None) -> StartRefused:
+        if entered:  # the form is shown next
+            self._refused = (error, entered)
+        return StartRefused(error)
+
+    async def of_query(self, query_data: Mapping[str, list[str]]) -> dict[str, object]:
+        """A link never starts anything: the form is shown instead, with the link's choices."""
+        await self.of_form(query_data)
+        raise StartRefused(PortalError(WORDS_OF_A_LINK), status_code=200)
+
+    async def checked(self, given: Mapping[str, object], entered: Any = None) -> tuple[SessionRequest, Site]:
+        """The one check behind every door.
+
+        Raises:
+            StartRefused: with the field, the value given, and what is allowed.
+        """
+        identity, site = await self._site()
+        try:
+            return checked(given, site, identity), site
+        except RequestError as error:
+            raise self._refusal(error, entered) from error
+
+    async def link(self, form_data: Mapping[str, list[str]]) -> dict[str, object]:
+        """The choices of a form that was sent, for a link; the form that is shown next is as it would be without.
+
+        Raises:
+            RequestError: what is not allowed.
+        """
+        identity, site = await self._site()
+        return checked(options.from_form(form_data), site, identity).as_options()
