@@ -74,17 +74,20 @@ _ENDS = {
 class View:
     """One line of progress: how far (percent), and what happens.
 
-    ``is_last`` is what a page is told that gives way to newer ones: it looks again later.
+    ``is_last`` is what a page is told that gives way to newer ones: it looks again later. ``heard`` is the text
+    without what changes all the time (seconds, free GPUs, forecasts): what a screen reader says when it changes.
     """
 
     percent: int
     text: str
     is_last: bool = False
+    heard: str = ""
 
     @property
     def event(self) -> dict[str, object]:
         """What JupyterHub hands on to the page."""
-        return {"progress": self.percent, "message": self.text} | ({"later": True} if self.is_last else {})
+        said: dict[str, object] = {"progress": self.percent, "message": self.text, "heard": self.heard or self.text}
+        return said | ({"later": True} if self.is_last else {})
 
 
 def submitted(request: SessionRequest, site: Site) -> str:
@@ -116,12 +119,13 @@ def view(
     """What happens now to a session that is starting; ``watched_for_s`` is how long somebody has looked on."""
     if stale_s > 0:
         how_long = f" for {stale_s:.0f} s" if math.isfinite(stale_s) else ""
-        return View(20, f"Slurm has not answered{how_long}; the session keeps its place.")
+        text = f"Slurm has not answered{how_long}; the session keeps its place."
+        return View(20, text, heard="Slurm does not answer; the session keeps its place.")
     if job is None:
         is_slow = watched_for_s > HANDED_OVER_WITHIN_S
         return View(10, _HANDED_OVER_SLOWLY if is_slow else "The job is handed to Slurm.")
     if job.phase is Phase.WAITING and job.state != "CONFIGURING":
-        return View(20, _waiting(job, outlook))
+        return _waiting(job, outlook)
     if job.phase is Phase.ENDED:
         return View(90, "The job has ended; its last words are being read.")
     if job.state in _PAUSED:
@@ -145,26 +149,33 @@ _SUSPENDED = "an administrator or Slurm has paused it. Nothing is lost; it conti
 _EARLIER = "earlier if other jobs end before their limit."  # Slurm reckons with time limits
 
 
-def _waiting(job: Job, outlook: Outlook) -> str:
+def _waiting(job: Job, outlook: Outlook) -> View:
     reason, _, details = job.reason.partition(",")  # "ReqNodeNotAvail, UnavailableNodes:gn[01-02]"
     never = _NEVER.get(reason)
     text = _REASONS.get(reason, f"Slurm's reason: {job.reason}" if job.reason else "Slurm is looking for a place")
     if job.reason.startswith(_NEVER_BEGINS):
-        return f"Job {job.id} waits: {job.reason}. {_WILL_NOT_START}"
+        return View(20, f"Job {job.id} waits: {job.reason}. {_WILL_NOT_START}")
     if never:
-        return f"Job {job.id} waits: {never} (Slurm's reason: {reason}). {_WILL_NOT_START}"
+        return View(20, f"Job {job.id} waits: {never} (Slurm's reason: {reason}). {_WILL_NOT_START}")
     named = f" ({details.strip()})" if details and reason in _REASONS else ""
     start = (
         f"Slurm expects it to start at {_when(job.starts_at, job)}, {_EARLIER}" if job.starts_at and _later(job) else ""
     )
-    return " ".join(filter(None, [f"Job {job.id} waits: {text}{named}.", start, *_outlook(job, reason, outlook)]))
+    waits = f"Job {job.id} waits: {text}{named}."
+    place = _place(reason, outlook)
+    words = filter(None, [waits, start, place, *_outlook(job, reason, outlook)])
+    return View(20, " ".join(words), heard=f"{waits} {place}".strip())
+
+
+def _place(reason: str, outlook: Outlook) -> str:
+    if not outlook.position or reason not in _IN_LINE:
+        return ""
+    ahead = outlook.position - 1
+    few = {0: "It is the next in its partition.", 1: "1 job is ahead of it."}
+    return few.get(ahead, f"{ahead} jobs are ahead of it.")
 
 
 def _outlook(job: Job, reason: str, outlook: Outlook) -> Iterator[str]:
-    if outlook.position and reason in _IN_LINE:
-        ahead = outlook.position - 1
-        few = {0: "It is the next in its partition.", 1: "1 job is ahead of it."}
-        yield few.get(ahead, f"{ahead} jobs are ahead of it.")
     if outlook.gpus_free is not None and reason in _IN_LINE:
         free = f"Free GPUs now: {outlook.gpus_free}, at most {outlook.gpus_on_one_node} on one node."
         yield free if outlook.gpus_free else "No GPU is free now."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Any
@@ -15,11 +16,15 @@ from tornado.httputil import (
 )
 from tornado.iostream import StreamClosedError
 
+from portal.guard.failures import in_plain_text, new_id
+
 BODY_MAX = 2**20
 BIG_BODY = 2**14
 BIG_AT_ONCE = 32  # requests with more than BIG_BODY: what the hub holds of them is bounded
 BODY_WITHIN_S = 20.0
 HEADERS_WITHIN_S = 60.0  # and how long a connection may be idle
+WORDS_FOLLOW = "Content-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\nContent-Length: "
+log = logging.getLogger(__name__)
 
 
 def limit(server: Any) -> None:
@@ -63,19 +68,23 @@ class Reading(HTTPMessageDelegate):
         stated = headers.get("Content-Length", "0")
         length = int(stated) if stated.isdecimal() else 0
         if length > BODY_MAX:
-            return self._refuse("413 Content Too Large", "Connection: close")
+            return self._refuse(413, "Content Too Large", "")
         if length > BIG_BODY or "Transfer-Encoding" in headers:
             if self._intake.big >= BIG_AT_ONCE:
-                return self._refuse("503 Service Unavailable", "Connection: close\r\nRetry-After: 5")
+                return self._refuse(503, "Service Unavailable", "Retry-After: 5\r\n")
             self._intake.big += 1
             self._is_counted = True
         received: Awaitable[None] | None = self._message.headers_received(start_line, headers)
         return received
 
-    async def _refuse(self, status: str, headers: str) -> None:
+    async def _refuse(self, status: int, name: str, headers: str) -> None:
         stream = self._connection.detach()
+        failure_id = new_id()
+        log.warning("Failure %s: %s before it was read", failure_id, status)
+        words = in_plain_text(status, failure_id).encode()
+        head = f"HTTP/1.1 {status} {name}\r\nConnection: close\r\n{headers}{WORDS_FOLLOW}{len(words)}\r\n\r\n"
         with suppress(StreamClosedError):
-            await stream.write(f"HTTP/1.1 {status}\r\n{headers}\r\nContent-Length: 0\r\n\r\n".encode())
+            await stream.write(head.encode() + words)
         stream.close()
 
     def data_received(self, chunk: bytes) -> Awaitable[None] | None:

@@ -15,11 +15,16 @@ from urllib.parse import urlsplit
 
 from jinja2.ext import Extension
 from jupyterhub.apihandlers import APIHandler
+from jupyterhub.apihandlers.users import SpawnProgressAPIHandler
 from jupyterhub.handlers import base, metrics, pages
+from jupyterhub.handlers.static import CacheControlStaticFilesHandler
 from jupyterhub.utils import get_browser_protocol, url_path_join
 from sqlalchemy.exc import InterfaceError, OperationalError, PendingRollbackError, SQLAlchemyError
 from tornado import web
 from tornado.httputil import HTTPHeaders
+
+from portal.guard import silences
+from portal.guard.told import Told, ToldCall, ToldFile, ToldPage, ToldProgress
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 ALWAYS = {
@@ -96,7 +101,7 @@ def _refused(status: int, words: str) -> web.HTTPError:
     return refused
 
 
-class Guarded:
+class Guarded(Told):
     """Before one of JupyterHub's handlers: see :func:`check`."""
 
     request: Any
@@ -161,7 +166,15 @@ class Guarded:
         super()._resolve_roles_and_scopes()  # type: ignore[misc]
 
 
-class GuardedPage(Guarded):
+class GuardedCall(ToldCall, Guarded):
+    """Before a handler of the REST API."""
+
+
+class GuardedProgress(ToldProgress, GuardedCall):
+    """Before the events of a start."""
+
+
+class GuardedPage(ToldPage, Guarded):
     """Before a handler of pages: their scripts are the templates' own, and no script reads them."""
 
     @property
@@ -194,7 +207,7 @@ class GuardedPage(Guarded):
         names["csp_nonce"] = self.csp_nonce
         if self.request.headers.get("Sec-Fetch-Dest") == "empty":
             names |= {"xsrf": "", "xsrf_token": ""}
-        return super().render_template(name, **names)  # type: ignore[misc]
+        return super().render_template(name, **names)
 
 
 def _led_to(settings: Mapping[str, Any]) -> Iterator[str]:
@@ -213,16 +226,26 @@ def stand_before(hub: Any) -> None:
     made: dict[type, type] = {}
 
     def guarded(handler: type) -> type:
-        if not issubclass(handler, base.BaseHandler) or issubclass(handler, Guarded):
+        if issubclass(handler, Told):
             return handler
-        before = Guarded if issubclass(handler, APIHandler) else GuardedPage
+        if issubclass(handler, SpawnProgressAPIHandler):
+            before: type = GuardedProgress
+        elif issubclass(handler, base.BaseHandler):
+            before = GuardedCall if issubclass(handler, APIHandler) else GuardedPage
+        elif issubclass(handler, web.StaticFileHandler):
+            before = ToldFile
+        else:
+            return handler
         return made.setdefault(handler, type(handler.__name__, (before, handler), {"__module__": handler.__module__}))
 
     hub.handlers = [(rule[0], guarded(rule[1]), *rule[2:]) for rule in hub.handlers]
 
 
-def mark_scripts(hub: Any) -> None:
-    """Have the templates of a hub give their own scripts the nonce of each answer."""
+def look_after_pages(hub: Any) -> None:
+    """Have the templates of a hub give their scripts the nonce of each answer, and know what is silent."""
+    silences.show(hub)
+    files = type("FilesHandler", (ToldFile, CacheControlStaticFilesHandler), {"__module__": __name__})
+    hub.tornado_settings.setdefault("static_handler_class", files)
     options = hub.jinja_environment_options
     hub.jinja_environment_options = {**options, "extensions": [*options.get("extensions", ()), Nonces]}
 

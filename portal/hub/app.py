@@ -79,7 +79,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         """Hand it to them, and to who reads their rows."""
         self.tornado_settings[SETTING] = self.context
         self.db.info[SETTING] = self.context
-        pages.mark_scripts(self)
+        pages.look_after_pages(self)
         super().init_tornado_settings()
 
     def init_db(self) -> None:

@@ -26,6 +26,7 @@ from portal.assets.handler import LabAssetHandler
 from portal.assets.offered import ADDRESS
 from portal.databases import server
 from portal.errors import SiteError
+from portal.guard import silences
 from portal.hub import database, needed, state_place, variables
 from portal.hub.context import RESUMER
 from portal.notebooks.catalogue import kernels_of
@@ -140,6 +141,7 @@ def _pages(c: Any, site: Site, *, local: bool) -> None:
     assets = LabAssets()
     c.JupyterHub.template_vars["lab_key"] = assets.key
     _route(rf"/{ADDRESS}/([0-9a-f]{{16}})/([^/]+)", LabAssetHandler, assets=assets)
+    _route(silences.ROUTE, silences.SilencesHandler)
     folders = (data.folder("notebooks"), *map(Path, site.notebooks.folders))
     own = {"python3"} if local else set()  # the portal's own Python, as a kernel
     showcase = Showcase(lambda: cards.read(folders, own | kernels_of(site).keys()))

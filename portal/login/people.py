@@ -50,6 +50,7 @@ class People:
         self._few_at_once = asyncio.Semaphore(ARRIVALS_AT_ONCE)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="people")
         self.silent = ""  # the source's words while it does not answer
+        self._silent_since = 0.0
 
     async def standings(self, names: Collection[str]) -> dict[str, Standing]:
         """What is known of these people; those of whom nothing is known are not in it. It waits for the source."""
@@ -114,10 +115,10 @@ class People:
         try:
             found = await asyncio.get_running_loop().run_in_executor(self._threads, self._look, names)
         except PortalError as error:
-            self._is_silent(error.detail)
+            self._is_silent(error.detail, began)
         except Exception as error:  # whatever it is, it is no word about anybody
             self._log.exception("The question who may use the portal failed")
-            self.silent = str(error) or type(error).__name__
+            self._is_silent(str(error) or type(error).__name__, began)
         else:
             self._is_back()
         for name in names:
@@ -125,9 +126,15 @@ class People:
                 self._asked_at[name] = began
                 self._known |= {name: found[name]} if name in found else {}
 
-    def _is_silent(self, why: str) -> None:
+    @property
+    def silent_s(self) -> float:
+        """How long the source has not answered, in seconds, since the first question that it left; 0 while it does."""
+        return max(self._clock() - self._silent_since, 0.001) if self.silent else 0.0
+
+    def _is_silent(self, why: str, since: float) -> None:
         if not self.silent:  # the next reason is often another one: a server that refused is a server that is silent
             self._log.warning("Nobody says who may use the portal; everybody stays who was there. %s", why)
+            self._silent_since = since
         self.silent = why
 
     def _is_back(self) -> None:

@@ -16,7 +16,7 @@ from portal.slurm import accounting, jobs, nodes, times
 from portal.slurm.accounting import FORGOTTEN, JobEnd
 from portal.slurm.jobs import SessionJob
 from portal.slurm.runner import Result, RunError, Runner, run
-from portal.slurm.snapshot import NodesSnapshot, PartitionsSnapshot, QueueSnapshot, SnapshotCache, in_thread
+from portal.slurm.snapshot import NodesSnapshot, PartitionsSnapshot, QueueSnapshot, Silence, SnapshotCache, in_thread
 from portal.slurm.submission import LauncherAsPerson, Submission, Turns, job_name, remember
 
 log = logging.getLogger(__name__)
@@ -42,6 +42,7 @@ class Cluster:
 
     Attributes:
         unfinished: the person of each session whose secrets may lie in a home still, by its key.
+        silence: since when Slurm does not answer.
         clean_ups: the turns of the people whose sessions are finished while nobody waits for it.
     """
 
@@ -56,6 +57,7 @@ class Cluster:
         self._launcher = LauncherAsPerson(launcher, run)
         self._run = run
         self._clock = clock
+        self.silence = Silence(clock)
         self._queue = SnapshotCache(self._query_queue, QueueSnapshot(), clock, "Slurm")
         self._nodes = SnapshotCache(self._query_nodes, NodesSnapshot(), clock, "Slurm (nodes)")
         self._partitions = SnapshotCache(self._query_partitions, PartitionsSnapshot(), clock, "Slurm (partitions)")
@@ -89,28 +91,27 @@ class Cluster:
         """The last snapshot of the partitions, without a new query."""
         return self._partitions.last
 
-    async def answer(self, command: tuple[str, ...]) -> str:
-        """The output of a query that others make; anything but a clean answer raises ``SlurmUnavailable``."""
-        return await self._query(command)
-
     async def _query_queue(self) -> QueueSnapshot:
-        listing = await self._query(jobs.squeue_command())
+        return await self.silence.noted(self._read_queue())
+
+    async def _read_queue(self) -> QueueSnapshot:
+        listing = await self.answer(jobs.squeue_command())
         found = await in_thread(jobs.parse_squeue, listing)  # 10,000 jobs are 50 ms of work
         if not found:
             await self._check_controller()
         return QueueSnapshot(jobs=found)
 
     async def _check_controller(self) -> None:
-        if not jobs.parse_ping(await self._query(jobs.ping_command())):
+        if not jobs.parse_ping(await self.answer(jobs.ping_command())):
             raise SlurmUnavailable("Slurm shows an empty queue, but its controller is not up.")
 
     async def _query_nodes(self) -> NodesSnapshot:
-        listing = await self._query(nodes.nodes_command())
+        listing = await self.answer(nodes.nodes_command())
         return NodesSnapshot(nodes=await in_thread(nodes.parse_nodes, listing))
 
     async def _query_partitions(self) -> PartitionsSnapshot:
-        partitions = nodes.parse_partitions(await self._query(nodes.partitions_command()))
-        reservations = nodes.parse_reservations(await self._query(nodes.reservations_command()))
+        partitions = nodes.parse_partitions(await self.answer(nodes.partitions_command()))
+        reservations = nodes.parse_reservations(await self.answer(nodes.reservations_command()))
         return PartitionsSnapshot(partitions=partitions, reservations=reservations)
 
     async def submit(self, username: str, submission: Submission) -> str:
@@ -210,18 +211,18 @@ class Cluster:
         Raises:
             SlurmUnavailable: it is not known; "no such job" is believed only of a controller that is up.
         """
-        found = jobs.parse_find(await self._query(jobs.find_command(key)), person)
+        found = jobs.parse_find(await self.answer(jobs.find_command(key)), person)
         if not found:
             await self._check_controller()
         return found
 
     async def sessions(self, key_prefix: str) -> list[SessionJob]:
         """What looks like waiting and running sessions of one hub; confirm each before anything is done to it."""
-        return jobs.parse_sessions(await self._query(jobs.sessions_command()), key_prefix)
+        return jobs.parse_sessions(await self.silence.noted(self.answer(jobs.sessions_command())), key_prefix)
 
     async def confirmed(self, job: SessionJob) -> bool:
         """True when slurmctld itself says that this is a session's job of this person."""
-        return jobs.is_session(await self._query(jobs.show_job_command(job.id)), job)
+        return jobs.is_session(await self.answer(jobs.show_job_command(job.id)), job)
 
     async def identify(self, job: SessionJob) -> bool | None:
         """Whether the job of this number is this session's, by slurmctld's word; ``None`` = it does not say."""
@@ -235,7 +236,7 @@ class Cluster:
         """What slurmctld says of one job; ``""`` when it does not answer, or knows no such job."""
         try:
             async with self._job_queries:
-                return await self._query(jobs.show_job_command(job_id))
+                return await self.answer(jobs.show_job_command(job_id))
         except SlurmUnavailable:
             return ""
 
@@ -284,8 +285,8 @@ class Cluster:
                 await self.pause(ACCOUNTING_WAIT_S)
         return end
 
-    async def _query(self, command: tuple[str, ...]) -> str:
-        """The output of a query; anything but a clean answer is no answer."""
+    async def answer(self, command: tuple[str, ...]) -> str:
+        """The output of a query; anything but a clean answer is no answer, and raises ``SlurmUnavailable``."""
         try:
             done = await self._ask(command)
         except RunError as error:

@@ -1,4 +1,4 @@
-"""One query for all sessions: single flight, with a time, an age, and the error of the last query."""
+"""One query for all sessions: single flight, with a time, an age, and the error of the last query; and a silence."""
 
 from __future__ import annotations
 
@@ -55,6 +55,40 @@ class PartitionsSnapshot(Snapshot):
 
     partitions: Mapping[str, Partition] = field(default_factory=dict)
     reservations: Mapping[str, Reservation] = field(default_factory=dict)
+
+
+class Silence:
+    """Since when Slurm does not answer what is asked again and again, whoever needs it: nothing is asked for this.
+
+    Args:
+        clock: seconds, never going back.
+
+    Attributes:
+        since: on that clock, the beginning of the first question that had no answer; ``None`` while Slurm answers.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.since: float | None = None
+        self._clock = clock
+        self._heard = NEVER  # the beginning of the last question that was answered
+
+    async def noted(self, question: Awaitable[T]) -> T:
+        """The answer to a question; an older one that fails after it says nothing."""
+        asked_at = self._clock()
+        try:
+            answer = await question
+        except SlurmUnavailable:
+            if self.since is None and asked_at >= self._heard:
+                self.since = asked_at
+            raise
+        self._heard = max(self._heard, asked_at)
+        self.since = None
+        return answer
+
+    @property
+    def for_s(self) -> float:
+        """How long it has lasted, in seconds; 0 while Slurm answers."""
+        return 0.0 if self.since is None else max(self._clock() - self.since, 0.001)
 
 
 S = TypeVar("S", bound=Snapshot)

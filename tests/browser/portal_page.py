@@ -44,16 +44,76 @@ def refusal(page: Page) -> str:
     return alert.inner_text()
 
 
-def assert_accessible(page: Page, name: str, part: str = "") -> None:
-    """No serious or critical fault in the eyes of axe, in the light and in the dark theme; of a page, or its part."""
+def assert_accessible(page: Page, name: str, part: str = "", *, is_strict: bool = False) -> None:
+    """No serious or critical fault in the eyes of axe, in the light and in the dark theme; of a page, or its part.
+
+    ``is_strict``: nor a smaller one.
+    """
     assert AXE.is_file(), f"{AXE} is missing; `make test` installs it"
     for scheme in ("dark", "light"):
         page.emulate_media(color_scheme=scheme)
         page.evaluate(AXE.read_text())  # a script tag fails when axe's own styles break the page's policy meanwhile
         found = page.evaluate("part => axe.run(part || document).then(result => result.violations)", part)
-        faults = [f for f in found if f["impact"] in ("serious", "critical")]
+        faults = [f for f in found if is_strict or f["impact"] in ("serious", "critical")]
         words = [f"{f['id']}: {f['help']}: {[node['html'] for node in f['nodes']]}" for f in faults]
         assert not words, f"{name}, {scheme}: " + "\n".join(words)
+
+
+WIDTHS = (320, 1280)
+# What the Tab key must reach: every control that can be seen and used; of radio buttons the one that is chosen.
+# And how each looks at rest: its outline and its shadow, or its label's where it is drawn by that.
+CONTROLS = """() => {
+  const all = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']";
+  const isStop = (one) => one.checkVisibility({ visibilityProperty: true }) && !one.disabled && one.tabIndex >= 0
+    && !(one.type === "radio" && !one.checked && document.querySelector(`input[name="${one.name}"]:checked`));
+  window.lookOf = (one) => {
+    const { opacity } = getComputedStyle(one);
+    const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(opacity === "0" ? one.nextElementSibling : one);
+    return [outlineStyle, outlineStyle === "none" ? "" : outlineWidth, boxShadow].join(" ");
+  };
+  document.activeElement.blur();
+  window.controls = [...document.querySelectorAll(all)].filter(isStop);
+  window.atRest = new Map(window.controls.map((one) => [one, window.lookOf(one)]));
+  window.reached = new Set();
+  return window.controls.length;
+}"""
+# Where the focus is now: "" on no control, "seen" where that one looks otherwise than at rest.
+FOCUSED = """() => {
+  const one = document.activeElement;
+  window.reached.add(one);
+  if (!window.atRest.has(one)) return "";
+  return window.lookOf(one) === window.atRest.get(one) ? one.outerHTML.slice(0, 200) : "seen";
+}"""
+MISSED = "() => window.controls.filter((one) => !window.reached.has(one)).map((one) => one.outerHTML.slice(0, 200))"
+TOO_WIDE = "() => document.documentElement.scrollWidth > document.documentElement.clientWidth"
+
+
+def assert_for_the_keyboard(page: Page, name: str) -> None:
+    """The Tab key reaches every control of a page, and whoever uses it sees where they are."""
+    count = page.evaluate(CONTROLS)
+    assert count, f"{name}: a page without a control leads nowhere"
+    for _ in range(count + 2):  # the last Tab may leave the page
+        page.keyboard.press("Tab")
+        seen = page.evaluate(FOCUSED)
+        assert seen in ("", "seen"), f"{name}: nobody sees that the focus is on {seen}"
+    assert page.evaluate(MISSED) == [], f"{name}: the Tab key does not get there"
+
+
+def assert_for_everybody(page: Page, name: str) -> None:
+    """axe finds nothing at all on a page, the keyboard gets everywhere, and nothing is wider than a telephone."""
+    usual = page.viewport_size
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 860})
+        menu = page.get_by_role("button", name="Toggle navigation")
+        if menu.is_visible() and menu.get_attribute("aria-expanded") == "false":
+            menu.press("Enter")
+            page.locator("#thenavbar.show").wait_for()
+        assert_accessible(page, f"{name}, {width} px", is_strict=True)
+        assert not page.evaluate(TOO_WIDE), f"{name}: wider than {width} px"
+        assert_for_the_keyboard(page, f"{name}, {width} px")
+        picture(page, f"{name}-{width}".replace(" ", "-"))
+    if usual:
+        page.set_viewport_size(usual)
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,21 @@ def test_a_held_job_has_words_and_no_expected_start(reason: str, words: str) -> 
     assert "expects" not in messages.view(held).text
 
 
+def test_what_a_screen_reader_says_changes_with_state_place_and_reason_alone() -> None:
+    early = datetime(2026, 11, 21, 14, 20).astimezone()
+    few = Outlook(position=2, gpus_free=0, gpus_on_one_node=0)
+    free = Outlook(position=2, gpus_free=8, gpus_on_one_node=4)
+
+    heard = messages.view(WAITING, outlook=few).event["heard"]
+    again = messages.view(replace(WAITING, starts_at=early), outlook=free).event
+
+    assert again["heard"] == heard == "Job 8 waits: all fitting GPUs, cores or memory are in use. 1 job is ahead of it."
+    assert again["message"] != heard
+    assert messages.view(WAITING, outlook=Outlook(position=1)).event["heard"] != heard
+    assert messages.view(WAITING, stale_s=12).event["heard"] == messages.view(WAITING, stale_s=14).event["heard"]
+    assert messages.view(None).event["heard"] == messages.view(None).text
+
+
 def test_a_reason_of_slurm_that_has_a_comma_is_shown_whole() -> None:
     reason = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
 

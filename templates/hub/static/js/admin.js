@@ -28,6 +28,17 @@
     return answer;
   };
 
+  // JupyterHub's button (6.1) that unfolds a person shows an arrow, and has no name.
+  function nameArrows() {
+    const arrows = "button[data-testid$='-collapse-button']:not([aria-label])";
+    for (const arrow of page.querySelectorAll(arrows)) {
+      arrow.setAttribute("aria-label", `More of ${arrow.dataset.testid.replace(/-collapse-button$/, "")}`);
+    }
+  }
+
+  new MutationObserver(nameArrows).observe(page, { childList: true, subtree: true });
+  nameArrows();
+
   // JupyterHub's own "Access Server" leads into the session; here the way is through the page that asks for the reason.
   document.addEventListener("click", (event) => {
     const link = event.target.closest("a");

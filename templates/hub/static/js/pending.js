@@ -6,11 +6,13 @@
   const message = document.getElementById("progress-message");
   const bar = document.getElementById("progress-bar");
   const log = document.getElementById("progress-log");
+  const heard = document.getElementById("pending-heard");
   const cancel = document.getElementById("stop-server-btn");
   const status = document.getElementById("stop-status");
   const headers = { "X-XSRFToken": window.jhdata.xsrf_token };
   const lookAgainMs = 3000;
   const giveWayMs = 30000;
+  const remembered = 200; // lines of what happened
   let following = null;
 
   function element(tag, name, text) {
@@ -20,8 +22,9 @@
     return made;
   }
 
-  // The first line says what happens; further lines are Slurm's own words or the end of a log.
-  function say(text) {
+  // The first line says what happens; further lines are Slurm's own words or the end of a log. What is heard, and kept
+  // in the list, is the same without what changes each second.
+  function say(text, short) {
     const [first, ...others] = text.trim().split("\n");
     const parts = [element("p", "dsp-words", first)];
     if (others.join("").trim()) {
@@ -32,7 +35,14 @@
       parts.push(details);
     }
     message.replaceChildren(...parts);
-    remember(first);
+    hear(short || first);
+  }
+
+  // Written only when it is new: a screen reader says it then.
+  function hear(line) {
+    if (heard.textContent === line) return;
+    heard.textContent = line;
+    remember(line);
   }
 
   function remember(line) {
@@ -40,6 +50,7 @@
     const entry = document.createElement("li");
     entry.append(element("time", "", new Date().toLocaleTimeString()), element("span", "", line));
     log.append(entry);
+    if (log.childElementCount > remembered) log.firstElementChild.remove();
   }
 
   function advance(percent) {
@@ -51,26 +62,43 @@
     document.getElementById("pending-title").textContent = title;
     document.getElementById("pending-hint").hidden = true;
     document.getElementById("pending-options").hidden = false;
-    document.title = title;
     cancel.hidden = true;
     status.textContent = "";
-    say(text);
+    say(text, `${title}. ${text.trim().split("\n")[0]}`);
+    window.dspTell.over(title, text.trim().split("\n")[0]);
   }
 
-  function failed(text) {
+  function failed({ message: text, turn, advice, id }) {
+    const reason = text.replace(/^Spawn failed(: )?/, "").trim();
     bar.classList.add("bg-danger");
-    over("The session did not start", text.replace(/^Spawn failed: /, ""));
+    over("The session did not start", reason || "The hub gave no reason; its log has it.");
+    if (!id) return;
+    const whose = element("p", "dsp-turn", ` ${advice}`);
+    whose.prepend(element("strong", "", turn));
+    const number = element("p", "dsp-failure-id", "Id of this answer, in the hub’s log too: ");
+    number.append(element("code", "", id));
+    message.append(whose, number);
+  }
+
+  // A tab that nobody looks at says by its title and icon that it is ready, and opens JupyterLab when somebody does.
+  function ready() {
+    say("JupyterLab is ready.");
+    window.dspTell.ready("Ready: your session");
+    if (document.visibilityState === "visible") {
+      window.location.reload();
+      return;
+    }
+    document.addEventListener("visibilitychange", () => window.location.reload(), { once: true });
   }
 
   function take(event) {
     if (event.progress !== undefined) advance(event.progress);
     if (event.ready) {
-      say("JupyterLab is ready.");
-      window.location.reload();
+      ready();
     } else if (event.failed) {
-      failed(event.message);
+      failed(event);
     } else if (event.message) {
-      say(event.message);
+      say(event.message, event.heard);
     }
     return Boolean(event.ready || event.failed);
   }

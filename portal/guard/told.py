@@ -1,0 +1,189 @@
+"""What stands before each handler of the hub so that no failure is without words, and none without a line in the log.
+
+The words are those of :mod:`portal.guard.failures`; :func:`portal.guard.pages.stand_before` puts this in front.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from jupyterhub.apihandlers import APIHandler
+from jupyterhub.handlers.pages import ProxyErrorHandler
+from tornado import web
+
+from portal.guard.failures import (
+    LONGEST_MESSAGE,
+    SESSION_SILENT,
+    completed,
+    failure_of,
+    in_plain_text,
+    new_id,
+    plain,
+    start_failure,
+)
+
+LONGEST_PATH = 200  # characters of an address in the log
+log = logging.getLogger(__name__)
+
+
+class Told:
+    """Before a handler: the log knows each of its failures by the id that the answer has."""
+
+    request: Any
+    failure_id = ""
+
+    def tell(self, status: int, error: BaseException | None = None, words: str = "") -> str:
+        """Have a line of the log name this answer, unless one does; answers the id.
+
+        Arguments:
+            error: what was raised, if anything was.
+            words: what it is about, where nothing was raised.
+        """
+        if not self.failure_id:
+            self.failure_id = new_id()
+            where = (self.failure_id, status, self.request.method, self.request.path[:LONGEST_PATH])
+            if error is None or isinstance(error, web.HTTPError):
+                said = error.get_message() if isinstance(error, web.HTTPError) else words
+                log.warning("Failure %s: %s %s %s: %s", *where, (said or "")[:LONGEST_MESSAGE])
+            else:
+                trace = (type(error), error, error.__traceback__)
+                log.error("Failure %s: %s %s %s", *where, exc_info=trace)
+        return self.failure_id
+
+    def log_exception(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """Log what a handler has raised, with the path alone: its query may hold a secret."""
+        status = error.status_code if isinstance(error, web.HTTPError) else 500
+        if self.failure_id or error is None or (isinstance(self, APIHandler) and status < 500):
+            super().log_exception(kind, error, trace)  # type: ignore[misc]
+        else:
+            self.tell(status, error)
+
+
+class ToldCall(Told):
+    """Before a handler of the REST API: no failure is without a message, and the hub's own has the id in its JSON."""
+
+    _failing = 0
+
+    def write_error(self, status_code: int, **told: Any) -> None:
+        """JupyterHub's JSON, completed."""
+        self._failing = status_code
+        if status_code >= 500:
+            self.tell(status_code, raised(told))
+        super().write_error(status_code, **told)  # type: ignore[misc]
+
+    def write(self, chunk: Any) -> None:
+        """Write; what a failure says is completed."""
+        super().write(completed(chunk, self._failing, self.failure_id) if self._failing else chunk)  # type: ignore[misc]
+
+
+class ToldProgress(ToldCall):
+    """Before the events of a start: the one that tells its failure says all that a page of a failure does."""
+
+    find_user: Callable[[str], Any]
+    path_args: list[str]
+
+    async def send_event(self, event: dict[str, Any]) -> None:
+        """Send one; JupyterHub (6.1) puts whatever was raised into its message."""
+        error = self._of_start() if event.get("failed") else None
+        if error is not None:
+            status = error.status_code if isinstance(error, web.HTTPError) else 500
+            failure = start_failure(status, str(getattr(error, "reason", "")))
+            told = {"turn": failure.turn, "advice": failure.advice, "id": self.tell(status, error)}
+            event = {**event, "message": f"Spawn failed: {said_by(error) or failure.happened}", **told}
+        await super().send_event(event)  # type: ignore[misc]
+
+    def _of_start(self) -> BaseException | None:
+        name, *server = self.path_args
+        user = self.find_user(name)
+        return _of_last_start(user.spawners[server[0] if server else ""]) if user else None
+
+
+class ToldFile(Told):
+    """Before what sends files: plain words for who has mistyped an address."""
+
+    set_header: Callable[[str, str], None]
+    write: Callable[[str], None]
+
+    def write_error(self, status_code: int, **told: Any) -> None:
+        """Words instead of a number."""
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.write(in_plain_text(status_code, self.tell(status_code, raised(told))))
+
+
+class ToldPage(Told):
+    """Before a handler of pages: whatever tells a failure has its words and its id."""
+
+    set_header: Callable[[str, str], None]
+    set_status: Callable[[int], None]
+    get_status: Callable[[], int]
+    write: Callable[[str], None]
+
+    def write_error(self, status_code: int, **told: Any) -> None:
+        """The page of the failure; plain words where that page cannot be made, with the database away for one."""
+        failure_id = self.tell(status_code, raised(told))
+        try:
+            super().write_error(status_code, **told)  # type: ignore[misc]
+        except Exception:
+            log.exception("Failure %s: its page could not be made", failure_id)
+            self.set_header("Content-Type", "text/plain; charset=utf-8")
+            self.write(in_plain_text(status_code, failure_id))
+
+    def render_template(self, name: str, **names: Any) -> Any:
+        """Render one of JupyterHub's pages; one that tells a failure gets what there is to say."""
+        if "status_code" in names:
+            names |= self._of_failure(names)
+        elif name == "not_running.html" and names.get("failed"):
+            names |= self._of_start(self.get_status(), names.get("exception"))
+        elif name == "spawn.html" and names.get("error_message"):
+            names |= self._of_refusal(names)
+        return super().render_template(name, **names)  # type: ignore[misc]
+
+    def _of_failure(self, names: Mapping[str, Any]) -> dict[str, Any]:
+        status = names["status_code"]
+        message = plain(str(names.get("message") or ""))
+        if not isinstance(self, ProxyErrorHandler):
+            return {"failure": failure_of(status), "failure_id": self.tell(status), "message": message}
+        asked = urlsplit(self.get_query_argument("url", "")).path[:LONGEST_PATH]
+        failure_id = self.tell(status, words=f"the proxy asks for this page, for who asked for {asked}")
+        failure = SESSION_SILENT if status == 503 else failure_of(status)
+        return {"failure": failure, "failure_id": failure_id, "message_html": ""}
+
+    def _of_start(self, status: int, error: BaseException | None) -> dict[str, Any]:
+        failure = start_failure(status, str(getattr(error, "reason", "")))
+        return {"failure": failure, "failure_id": self.tell(status, error), "failed_message": said_by(error)}
+
+    def _of_refusal(self, names: Mapping[str, Any]) -> dict[str, Any]:
+        """The form once more: what is the person's own to mend stands at its field, and is no failure."""
+        refused = sys.exc_info()[1]  # JupyterHub (6.1, SpawnHandler) makes this page while it handles the refusal
+        if self.get_status() < 500 and (refused is None or isinstance(refused, web.HTTPError)):
+            return {}
+        if hasattr(refused, "jupyterhub_message"):  # other words for 500 are JupyterHub's own, for what was no answer
+            return self._of_start(self.get_status(), refused)
+        self.set_status(500)
+        of_start = self._of_start(500, _of_last_start(names.get("spawner")) or refused)
+        return {**of_start, "error_message": of_start["failure"].happened}
+
+
+def _of_last_start(spawner: Any) -> BaseException | None:
+    """What ended a start: JupyterHub hides it behind an error of its own."""
+    start = getattr(spawner, "_spawn_future", None)
+    if start is None or not start.done() or start.cancelled():
+        return None
+    error: BaseException | None = start.exception()
+    return error
+
+
+def said_by(error: BaseException | None) -> str:
+    """What an error says to the person; a fault of the hub says nothing."""
+    words = error.get_message() if isinstance(error, web.HTTPError) else ""
+    return str(getattr(error, "jupyterhub_message", words) or "")
+
+
+def raised(told: Mapping[str, Any]) -> BaseException | None:
+    """The exception among what Tornado tells ``write_error``."""
+    found: BaseException | None = (told.get("exc_info") or (None, None))[1]
+    return found

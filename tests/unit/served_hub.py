@@ -1,0 +1,118 @@
+"""A whole hub that serves its pages on a port of this machine, on FakeSlurm and without a proxy, and a browser for it.
+
+Its handlers, templates, login and database are the real ones; its spawners are the portal's own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import httpx
+from jupyterhub import orm
+from jupyterhub.authenticators.shared import SharedPasswordAuthenticator
+from tornado.httpserver import HTTPServer
+from tornado.testing import bind_unused_port
+from traitlets.config import Config
+
+from portal.guard import intake
+from portal.hub import config
+from portal.hub.app import PortalHub
+from portal.hub.context import HubContext
+from portal.site import Site
+from portal.slurm.cluster import Cluster
+from portal.testing.fake_slurm import FakeSlurm
+from spawners import form
+from spawners.slurm import SlurmSessionSpawner
+from tests.unit.conftest import EXAMPLE
+
+CHECKOUT = Path(__file__).parents[2]
+HUB_ID = "abcdef"
+PASSWORD = "right for everybody"
+
+
+@dataclass
+class ServedHub:
+    """A hub, where it is, and its Slurm."""
+
+    hub: PortalHub
+    url: str
+    slurm: FakeSlurm
+    cluster: Cluster
+    clients: list[httpx.AsyncClient] = field(default_factory=list)
+
+    async def browser(self, name: str = "") -> httpx.AsyncClient:
+        """A browser; that of a person who has logged in, where there is a name."""
+        client = httpx.AsyncClient(base_url=self.url, follow_redirects=True, headers={"Accept": "text/html"})
+        self.clients.append(client)
+        if name:
+            await client.get("/hub/login")
+            fields = {"username": name, "password": PASSWORD, "_xsrf": client.cookies["_xsrf"]}
+            assert (await client.post("/hub/login", data=fields)).status_code == 200
+        return client
+
+    def token(self, name: str) -> str:
+        """A token of somebody who has logged in before."""
+        token: str = orm.User.find(self.hub.db, name).new_api_token()
+        return token
+
+
+@asynccontextmanager
+async def served_hub(
+    folder: Path, prepare: Callable[[PortalHub], None] = lambda hub: None, **settings: Any
+) -> AsyncIterator[ServedHub]:
+    """Serve a hub; ``prepare`` gets it before it knows its handlers, ``settings`` are more of JupyterHub's."""
+    listener, port = bind_unused_port()
+    slurm = FakeSlurm()
+    cluster = Cluster("/opt/dsportal/bin/portal-launch", run=slurm, clock=slurm.clock, pause=slurm.pause)
+    with _files_of_this_checkout():
+        hub = PortalHub(config=_settings(folder, port), hub_id=HUB_ID, **settings)
+        hub.context = HubContext(HUB_ID, cluster)
+        prepare(hub)
+        await hub.initialize([])
+        server = HTTPServer(hub.tornado_application, xheaders=True)
+        server.add_socket(listener)
+        intake.limit(server)
+        served = ServedHub(hub, f"http://127.0.0.1:{port}", slurm, cluster)
+        try:
+            yield served
+        finally:
+            for client in served.clients:
+                await client.aclose()
+            server.stop()
+            await server.close_all_connections()
+            hub.db.close()
+            logging.getLogger("portal").parent = logging.getLogger()
+
+
+@contextmanager
+def _files_of_this_checkout() -> Iterator[None]:
+    """An installation may lie beside the Python that runs the tests."""
+
+    def folder(name: str) -> Path:
+        return CHECKOUT / name
+
+    form._template.cache_clear()
+    with mock.patch("portal.data.folder", folder), mock.patch("spawners.form.folder", folder):
+        yield
+    form._template.cache_clear()
+
+
+def _settings(folder: Path, port: int) -> Config:
+    c = Config()
+    config._pages(c, Site(), local=False)
+    c.JupyterHub.authenticator_class = SharedPasswordAuthenticator
+    c.SharedPasswordAuthenticator.user_password = PASSWORD
+    c.Authenticator.allow_all = True
+    c.JupyterHub.spawner_class = SlurmSessionSpawner
+    c.SlurmSessionSpawner.site_file = str(EXAMPLE)
+    c.JupyterHub.db_url = f"sqlite:///{folder}/hub.sqlite"
+    c.JupyterHub.cookie_secret_file = f"{folder}/cookie_secret"
+    c.JupyterHub.bind_url = c.JupyterHub.hub_bind_url = f"http://127.0.0.1:{port}"
+    c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 1}
+    return c
