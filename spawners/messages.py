@@ -231,6 +231,13 @@ def ended(end: JobEnd, log_tail: str | None = None) -> str:
     return f"{text} {how}.{advice}"
 
 
+def stopped(who: str = "", person: str = "") -> str:
+    """Why a session ended that somebody stopped in the portal, or, by nobody's name, the portal itself."""
+    if not who:
+        return "The portal stopped the session."
+    return "You stopped the session." if who == person else f"The session was stopped by {who}."
+
+
 def _hours(time: timedelta) -> float:
     """Whole hours where it is as good as whole, else to a tenth."""
     hours = round(time.total_seconds() / 3600, 1)
@@ -273,9 +280,8 @@ def entries(known: Sequence[Visit]) -> list[str]:
 
 
 def _entry(who: str, at: datetime, reason: str) -> str:
-    is_today = at.date() == datetime.now(UTC).astimezone().date()
-    when = f"at {at:%H:%M %Z}" if is_today else f"on {at:%Y-%m-%d} at {at:%H:%M %Z}"
-    return f"{who}, an administrator, entered your session {when}: {reason}"
+    day = "" if at.date() == datetime.now(UTC).astimezone().date() else f"on {at:%Y-%m-%d} "
+    return f"{who}, an administrator, entered your session {day}at {at:%H:%M %Z}: {reason}"
 
 
 def facts(request: SessionRequest, site: Site, job_id: str, job: Job | None) -> dict[str, object]:

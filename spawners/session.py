@@ -33,6 +33,7 @@ from portal.slurm.submission import Submission
 from portal.slurm.watched_job import WatchedJob
 from spawners import messages, timings
 from spawners.announcements import ServerAddress
+from spawners.ends.ending import SessionEnding, Tell
 from spawners.startup import FirstAnswer, Pages, Startup
 
 
@@ -47,6 +48,7 @@ class Session:
         log: the hub's log.
         log_name: what the log calls it; the person's name when it is empty.
         moved: is told the new node and port of a session whose job Slurm has started again.
+        ended: is told how each session ended, and again with its log.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Session:
         *,
         log_name: str = "",
         moved: Callable[[str, int], None] = lambda node, port: None,
+        ended: Tell = lambda ended: None,
     ) -> None:
         self.cluster = cluster
         self.site = site
@@ -70,10 +73,11 @@ class Session:
         self.pages = Pages(cluster)
         self.address = ServerAddress(self, moved)
         self._save = save
+        self.ending = SessionEnding(self, ended)
         self._resumable: SessionState | None = None
         self._submission: asyncio.Future[str] | None = None
         self._exit_status: int | None = None  # of a job that has ended: JupyterHub asks three times
-        self._clean_up: asyncio.Future[None] | None = None
+        self._clean_up: asyncio.Future[str] | None = None
         self.is_resumed = False
 
     # -- state ------------------------------------------------------------------------------------------
@@ -92,6 +96,7 @@ class Session:
         self.address.stop_following()
         self.state = SessionState(last_end=self.state.last_end, entries=self.state.entries)
         self.watched = WatchedJob(self.cluster)
+        self.ending = self.ending.of_next()
         self._submission = None
         self._exit_status = None
 
@@ -193,8 +198,9 @@ class Session:
         return None if end == FORGOTTEN and await self._has_other_number(ours) else end
 
     def note_end(self, reason: str) -> None:
-        """Keep why it ended, for the server page."""
+        """Keep why it ended: for the server page, and with the sessions that have ended."""
         self.state = replace(self.state, last_end=reason)
+        self.ending.is_over(reason)
 
     # -- the end ----------------------------------------------------------------------------------------
 
@@ -222,7 +228,7 @@ class Session:
         self.note_end(messages.ended(end))
         self.log.info("The session %s ended: %s", self.log_name, self.state.last_end)
         # Its secrets are removed, once and few at a time: JupyterHub does not call stop() for what has ended.
-        self._clean_up = asyncio.ensure_future(self.cluster.clean_up(self.person, self.state.key))
+        self._clean_up = asyncio.ensure_future(self.ending.wrote(self.cluster.clean_up(self.person, self.state.key)))
         return self._exit_status
 
     async def _has_other_number(self, ours: SessionJob) -> bool:
@@ -262,11 +268,14 @@ class Session:
         self.address.stop_following()
         if not self.state.key:
             return
+        ending = self.ending
+        ending.stops(messages.stopped())
         if self._submission and not self.state.job_id:
             with contextlib.suppress(PortalError):
                 self.state = replace(self.state, job_id=await self._submission)
         asked_at = self.cluster.now()
         await self.finish()
+        ending.is_over()
         while self.state.job_id and not now and self.cluster.now() - asked_at < timings.STOP_WITHIN_S:
             queue = await self.cluster.queue(timings.LIVELY_EVERY_S / 2)
             job = queue.jobs.get(self.state.job_id)
@@ -276,14 +285,10 @@ class Session:
             await self.cluster.pause(timings.LIVELY_EVERY_S / 2)
 
     async def finish(self) -> str:
-        """Cancel and clean up; answers the last lines of the log.
-
-        A Slurm that does not answer is only logged: the job ends at its time limit.
-        """
+        """Cancel and clean up; answers the log's last lines. A silent Slurm is only logged: the job has its limit."""
+        ours = self.ours
         try:
-            return await self.cluster.finish(self.person, self.state.key, self.state.job_id, self.watched.submitted)
+            return await self.ending.wrote(self.cluster.finish(ours.user, ours.key, ours.id, self.watched.submitted))
         except SlurmUnavailable as error:
-            self.log.error(
-                "The job %s of %s could not be cancelled: %s", self.state.job_id, self.log_name, error.detail
-            )
+            self.log.error("The job %s of %s could not be cancelled: %s", ours.id, self.log_name, error.detail)
             return ""

@@ -33,6 +33,7 @@ from portal.slurm.submission import new_key, submission
 from spawners import callback, messages, options, timings
 from spawners.choosing import handlers
 from spawners.choosing.offer import Offer
+from spawners.ends.recorded import RecordedEnds
 from spawners.errors import StartRefused
 from spawners.session import Session
 from spawners.startup import first_answer, progress
@@ -40,7 +41,7 @@ from spawners.startup import first_answer, progress
 site_of = functools.cache(load)  # the settings, read once
 
 
-class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # type: ignore[misc]
+class SlurmSessionSpawner(SessionCertificates, RecordedEnds, batchspawner.SlurmSpawner):  # type: ignore[misc]
     """Starts a person's JupyterLab as a Slurm job, through portal-launch."""
 
     site_file = Unicode("/etc/dsportal/site.toml", help="The settings file of the site.").tag(config=True)
@@ -83,9 +84,8 @@ class SlurmSessionSpawner(SessionCertificates, batchspawner.SlurmSpawner):  # ty
     @cached_property
     def session(self) -> Session:
         """The session of this person."""
-        return Session(
-            self.cluster, self.site, self.user.name, self._save, self.log, log_name=self._log_name, moved=self._moved
-        )
+        told = {"log_name": self._log_name, "moved": self._moved, "ended": self.record_end}
+        return Session(self.cluster, self.site, self.user.name, self._save, self.log, **told)
 
     # -- what a person chooses --------------------------------------------------------------------------
 

@@ -14,8 +14,17 @@ from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from portal.databases import ended_sessions
+
 OPEN_FOR_S = 0.1  # the next question gets a connection that was tried before
 LOG = logging.getLogger(__name__)
+
+
+def prepare(session: Session) -> None:
+    """What the hub's session needs before its first question."""
+    if session.get_bind().dialect.name != "sqlite":
+        look_after(session)
+    ended_sessions.prepare(session)
 
 
 def look_after(session: Session) -> None:

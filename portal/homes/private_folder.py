@@ -14,8 +14,6 @@ import re
 import stat
 from pathlib import Path
 
-from portal.homes.held_place import is_own_all_the_way
-
 ROOT = 0
 IN_HOME = ".local/share/dsportal"
 SESSIONS = "sessions"  # a folder for each, in the private folder
@@ -52,6 +50,8 @@ def of_session(form: str, home: str, key: str) -> Path:
     in_home = Path(home, IN_HOME, SESSIONS, key)
     if not form:
         return in_home
+    from portal.homes.held_place import is_own_all_the_way  # most sites do not need it
+
     folder = path_of(form, pwd.getpwuid(os.getuid()).pw_name, os.getuid()) / SESSIONS / key
     return folder if is_own_all_the_way(folder) else in_home
 

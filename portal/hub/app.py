@@ -83,10 +83,9 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         super().init_tornado_settings()
 
     def init_db(self) -> None:
-        """Open the database; a server's connection may break at any time."""
+        """Open the database; it has the portal's own table, too, and a server's connection may break at any time."""
         super().init_db()
-        if self.db.get_bind().dialect.name != "sqlite":
-            connections.look_after(self.db)
+        connections.prepare(self.db)
 
     def init_internal_ssl(self) -> None:
         """Keys and certificates between hub, proxy and sessions: none that names another host, or ends soon."""

@@ -27,6 +27,7 @@ from portal.assets.offered import ADDRESS
 from portal.databases import server
 from portal.errors import SiteError
 from portal.guard import silences
+from portal.history import pages as ended
 from portal.hub import database, needed, state_place, variables
 from portal.hub.context import RESUMER
 from portal.notebooks.catalogue import kernels_of
@@ -146,6 +147,8 @@ def _pages(c: Any, site: Site, *, local: bool) -> None:
     own = {"python3"} if local else set()  # the portal's own Python, as a kernel
     showcase = Showcase(lambda: cards.read(folders, own | kernels_of(site).keys()))
     _route(ROUTE, TemplatesHandler, showcase=showcase, has_options=not local)
+    for address, handler in ended.HANDLERS:  # in the places of JupyterHub's own
+        _route(address, handler)
 
 
 def _route(address: str, handler: Any, **given: object) -> None:

@@ -41,6 +41,7 @@ class SessionTable(Table):
     start_timeout_min: Positive = 10  # from the job's start on its node, never counted while it waits
     private_folder: PrivateFolder = ""  # where sessions keep what is private; "" = in the home
     when_person_leaves: Literal["stop", "keep"] = "stop"  # what becomes of the session of who may not use it any more
+    history_days: Annotated[int, Field(ge=0, le=3650)] = 30  # how long a person reads of sessions that have ended
 
 
 class GpuTable(Table):

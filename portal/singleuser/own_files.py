@@ -153,7 +153,7 @@ class OwnFiles(AsyncLargeFileManager):
                 COPIED.reset(before)
         return copied
 
-    async def _read_file(self, os_path: str, *args: Any, **kwargs: Any) -> Any:
+    async def _read_file(self, os_path: str, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         """What is copied is read from what was held."""
         return await super()._read_file(COPIED.get().get(os_path, os_path), *args, **kwargs)
 
@@ -224,7 +224,7 @@ class OwnCheckpoints(AsyncFileCheckpoints):
                 await run_sync(shutil.copyfileobj, file, kept)
             found = os.fstat(file.fileno())
             os.utime(place, ns=(found.st_atime_ns, found.st_mtime_ns))
-        model: dict[str, Any] = await self.checkpoint_model(CHECKPOINT, str(place))
+        model: dict[str, Any] = await self.checkpoint_model(CHECKPOINT, str(place))  # type: ignore[no-untyped-call]
         return model
 
     def checkpoint_path(self, checkpoint_id: str, path: str) -> str:

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
+from portal.slurm import times
 from portal.slurm.jobs import SLUID, Phase, SessionJob, identify, owner, phase_of
 from portal.slurm.runner import name_of, uid_of
+
+
+@dataclass(frozen=True)
+class JobTimes:
+    """Where a job ran, and when: in seconds since 1970 on slurmctld's clock, 0 where it does not say."""
+
+    node: str = ""
+    submitted: int = 0
+    started: int = 0
+    ended: int = 0
 
 
 @dataclass(frozen=True)
@@ -14,13 +26,15 @@ class JobEnd:
     """How a job ended: its final state, and exit code and signal as Slurm gives them ("1:0").
 
     ``cancelled_by`` is the number of the account that cancelled it (only accounting knows it), ``reason`` is Slurm's
-    own ("OutOfMemory", "RaisedSignal:11(Segmentation fault)"; only slurmctld knows it).
+    own ("OutOfMemory", "RaisedSignal:11(Segmentation fault)"; only slurmctld knows it). ``times`` say when, not how:
+    two ends that differ in nothing else are the same.
     """
 
     state: str
     exit_code: str = ""
     cancelled_by: str = ""
     reason: str = ""
+    times: JobTimes = field(default=JobTimes(), compare=False)
 
 
 FORGOTTEN = JobEnd("FORGOTTEN")  # no state of Slurm's: it has given the job's number to another job
@@ -31,6 +45,10 @@ _SHOWN = re.compile(
     rf"JobId=\d+ (?:\w+=\S* )*?JobName=\S* {SLUID}UserId=\S+ "
     r"(?:.*? )??JobState=([A-Z_]+) Reason=(\S*) (?:.*? )??ExitCode=(\d+:\d+)"
 )
+_T = f"({times.PATTERN})"
+_TIMES = re.compile(rf".*? SubmitTime={_T} (?:.*? )??StartTime={_T} EndTime={_T} ")
+_NODE = re.compile(r" NodeList=(\S+)")
+_ACCOUNTED = re.compile(r"([A-Z_]+)(?: by (\S+))?\|(\d+:\d+)(?:\|([^|\n]*)\|([^|\n]*)\|([^|\n]*)\|([^|\n]*))?")
 
 
 def parse_show_job(stdout: str) -> JobEnd | None:
@@ -39,7 +57,28 @@ def parse_show_job(stdout: str) -> JobEnd | None:
     if not shown or phase_of(shown[1]) is not Phase.ENDED:
         return None
     reason = "" if shown[2] == "None" else shown[2].replace("_", " ")
-    return JobEnd(shown[1], shown[3], reason=reason)
+    rest = stdout[shown.end() :]
+    moments = _TIMES.match(rest)
+    node = _NODE.search(rest)
+    return JobEnd(
+        shown[1], shown[3], reason=reason, times=_times(moments.groups() if moments else (), node and node[1])
+    )
+
+
+def _times(moments: Sequence[str | None], node: str | None) -> JobTimes:
+    """Submission, start and end; of a job that got no node Slurm calls the end its start, too."""
+    submitted, started, ended = (_seconds(moment or "") for moment in moments or ("", "", ""))
+    if not node or " " in node or node == "(null)":
+        return JobTimes("", submitted, 0, ended)
+    return JobTimes(node, submitted, started, ended)
+
+
+def _seconds(moment: str) -> int:
+    try:
+        found = times.read_if_any(moment)
+    except ValueError:
+        return 0
+    return int(found.timestamp()) if found else 0
 
 
 def sacct_command(job_id: str) -> tuple[str, ...]:
@@ -50,16 +89,16 @@ def sacct_command(job_id: str) -> tuple[str, ...]:
         "--parsable2",
         "--allocations",
         f"--jobs={job_id}",
-        "--format=State,ExitCode",
+        "--format=State,ExitCode,Submit,Start,End,NodeList",
     )
 
 
 def parse_sacct(stdout: str) -> JobEnd | None:
     """How the job ended; ``None`` when accounting does not know an end, or its answer cannot be read."""
-    found = re.fullmatch(r"([A-Z_]+)(?: by (\S+))?\|(\d+:\d+)", stdout.strip())
+    found = _ACCOUNTED.fullmatch(stdout.strip())
     if not found or phase_of(found[1]) is not Phase.ENDED:
         return None
-    return JobEnd(found[1], found[3], cancelled_by=found[2] or "")
+    return JobEnd(found[1], found[3], found[2] or "", times=_times(found.groups()[3:6], found[7]))
 
 
 async def with_name(end: JobEnd) -> JobEnd:

@@ -22,8 +22,7 @@ from portal.slurm.submission import LauncherAsPerson, Submission, Turns, job_nam
 log = logging.getLogger(__name__)
 
 QUERY_TIMEOUT_S = 15
-JOB_QUERIES_AT_ONCE = 4  # a thousand sessions that end together are queried a few at a time
-CLEAN_UPS_AT_ONCE = 4
+JOB_QUERIES_AT_ONCE = CLEAN_UPS_AT_ONCE = 4  # a thousand sessions that end together are queried a few at a time
 ACCOUNTING_TRIES = 3  # accounting hears of an end a moment after slurmctld
 ACCOUNTING_WAIT_S = 1
 PARTITIONS_MAX_AGE_S = 300  # partitions and reservations seldom change
@@ -197,13 +196,14 @@ class Cluster:
         self.unfinished.pop(key, None)
         return ""
 
-    async def clean_up(self, username: str, key: str) -> None:
-        """Remove the secrets of a session whose job has ended, in the person's turn, so that nobody waits for them."""
+    async def clean_up(self, username: str, key: str) -> str:
+        """After a session's end remove its secrets, in the person's turn; answers the last lines of its log."""
         async with self.clean_ups.of(username):
             try:
-                await self.finish(username, key)
+                return await self.finish(username, key)
             except SlurmUnavailable as error:
                 log.error("The session %s of %s could not be cleaned up: %s", key, username, error.detail)
+        return ""
 
     async def find(self, person: str, key: str) -> str:
         """The id of the person's job that carries ``key``, or ``""``: after a lost answer of sbatch.

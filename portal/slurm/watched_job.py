@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from portal.session_state import Place
-from portal.slurm.accounting import JobEnd
+from portal.slurm.accounting import FORGOTTEN, JobEnd
 from portal.slurm.cluster import Cluster
 from portal.slurm.jobs import Job, Phase, SessionJob
 from portal.slurm.snapshot import NEVER, QueueSnapshot
@@ -25,11 +25,13 @@ class WatchedJob:
         stale_s: how long Slurm has been silent; 0 while it answers.
         read_at: when the last good snapshot was taken.
         changed_at: when something last happened to the job.
+        ended: how it ended, as soon as Slurm says so.
         may_have_ended: a good snapshot from after the submission shows the job as ended, or does not show it.
     """
 
     def __init__(self, cluster: Cluster, submitted: int = 0) -> None:
         self.job: Job | None = None
+        self.ended: JobEnd | None = None
         self.submitted = submitted
         self.stale_s = 0.0
         self.read_at = NEVER
@@ -84,7 +86,9 @@ class WatchedJob:
         """How the job ended: asked of Slurm for this very job; ``None`` while Slurm does not say that it has."""
         if not self.may_have_ended:
             return None
-        return await self._cluster.ended(ours.id, self._was_seen, ours)
+        found = await self._cluster.ended(ours.id, self._was_seen, ours)
+        self.ended = None if found == FORGOTTEN else found
+        return found
 
 
 def _seconds(moment: datetime | None) -> int:

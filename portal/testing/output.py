@@ -145,14 +145,22 @@ def show_job(job: FakeJob, status: Status, now: datetime) -> str:
     )
 
 
-def accounted(status: Status) -> str:
-    """``sacct --format=State,ExitCode``: it has who cancelled, and no signal of Slurm's own (recorded: sacct-PX)."""
+def accounted(job: FakeJob, status: Status, columns: Sequence[str]) -> str:
+    """One line of ``sacct --parsable2``: it has who cancelled, and no signal of Slurm's own (recorded: sacct-PX)."""
     state = status.state if status.accounted is None else status.accounted
     if not state:
         return ""
     by = f" by {status.cancelled_by}" if status.cancelled_by else ""
-    code = "0:0" if state in ("CANCELLED", "TIMEOUT", "PREEMPTED") else status.exit_code
-    return f"{state}{by}|{code}\n"
+    starts, ends = times(job, status)
+    texts = {
+        "State": f"{state}{by}",
+        "ExitCode": "0:0" if state in ("CANCELLED", "TIMEOUT", "PREEMPTED") else status.exit_code,
+        "Submit": _moment(job.when(status.submitted_s), "Unknown"),
+        "Start": _moment(starts, "Unknown"),
+        "End": _moment(ends, "Unknown"),
+        "NodeList": job.node(status) or "None assigned",
+    }
+    return "|".join(texts[column] for column in columns) + "\n"
 
 
 def show_config(now: datetime, settings: Mapping[str, str]) -> str:

@@ -122,6 +122,8 @@ def _show_config(cluster: QueriedCluster, _: str) -> str:
 
 
 def sacct(cluster: QueriedCluster, command: tuple[str, ...]) -> Result:
-    """State and exit code as accounting has them: of jobs that share an id, the last one."""
-    job = cluster.jobs.get(by_name(command[1:]).get("--jobs", ""))
-    return Result(0, output.accounted(cluster.status(job)) if job else "", "")
+    """What accounting has of a job, in the columns that are asked for: of jobs that share an id, the last one."""
+    options = by_name(command[1:])
+    job = cluster.jobs.get(options.get("--jobs", ""))
+    columns = options.get("--format", "State,ExitCode").split(",")
+    return Result(0, output.accounted(job, cluster.status(job), columns) if job else "", "")

@@ -1,0 +1,135 @@
+"""The portal's own table in JupyterHub's database: the sessions that have ended, a text of JSON each.
+
+Beside what a record is looked for by, the table has one column: a version of the portal that keeps more of a session
+changes the text and never the table, so that no upgrade and no way back has anything to do here. JupyterHub's own
+upgrades do not know the table and leave it alone; the copies of a database have it (:mod:`portal.databases.copies`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    delete,
+    event,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+KEPT_PER_PERSON = 50
+REMOVED_EVERY_S = 3600.0  # who only looks has old records removed as often
+DAY_S = 86_400
+IS_THERE = "dsportal_ended_sessions"  # in the info of a session whose database has the table
+REMOVED_AT = "dsportal_ended_removed_at"
+LOG = logging.getLogger(__name__)
+TABLE = Table(
+    "dsportal_ended_sessions",
+    MetaData(),
+    Column("session_key", String(32), primary_key=True),
+    Column("user_id", Integer, nullable=False),  # no foreign key: JupyterHub's upgrades need not know of us
+    Column("ended_at", BigInteger, nullable=False),
+    Column("record", Text, nullable=False),
+    Index("ix_dsportal_ended_sessions_user", "user_id", "ended_at"),
+    Index("ix_dsportal_ended_sessions_ended", "ended_at"),
+)
+
+
+def prepare(db: Session) -> None:
+    """Make the table where it is missing. Without it the hub starts, and the log says what it does not keep."""
+    try:
+        TABLE.create(db.get_bind(), checkfirst=True)
+    except SQLAlchemyError as error:
+        LOG.error("Sessions that end are not kept: the database makes no table %s: %s", TABLE.name, error)
+        return
+    db.info[IS_THERE] = True
+    event.listen(db, "before_flush", _forget_deleted)
+
+
+def _forget_deleted(db: Session, *_: object) -> None:
+    """Who is deleted takes the records along: the number may be somebody else's later."""
+    from jupyterhub import orm
+
+    for person in db.deleted:
+        if isinstance(person, orm.User):
+            db.execute(delete(TABLE).where(TABLE.c.user_id == person.id))
+
+
+def keep(db: Session, user_id: int, session_key: str, ended_at: int, record: str, days: int) -> None:
+    """Keep the record of a session: one of each. Of one that is there already nothing but its log is completed.
+
+    Raises:
+        SQLAlchemyError: it is not kept.
+    """
+    if not db.info.get(IS_THERE):
+        return
+    try:
+        before = db.execute(select(TABLE.c.record).where(TABLE.c.session_key == session_key)).scalar()
+        if before is not None:
+            _complete(db, session_key, before, record)
+        elif days:
+            row = {"session_key": session_key, "user_id": user_id, "ended_at": ended_at, "record": record}
+            db.execute(insert(TABLE).values(**row))
+        _remove(db, user_id, days)
+        db.commit()
+    except SQLAlchemyError:
+        db.rollback()
+        raise
+
+
+def _complete(db: Session, session_key: str, before: str, record: str) -> None:
+    known = json.loads(before)
+    log = json.loads(record).get("log")
+    if log and not known.get("log"):
+        text = json.dumps({**known, "log": log})
+        db.execute(update(TABLE).where(TABLE.c.session_key == session_key).values(record=text))
+
+
+def _remove(db: Session, user_id: int, days: int) -> None:
+    """What is too old, whoever's it is, and of this person what is too much."""
+    db.execute(delete(TABLE).where(TABLE.c.ended_at < _oldest(days)))
+    newest = select(TABLE.c.session_key).where(TABLE.c.user_id == user_id)
+    newest = (
+        newest.order_by(TABLE.c.ended_at.desc(), TABLE.c.session_key).offset(KEPT_PER_PERSON).limit(KEPT_PER_PERSON)
+    )
+    if many := list(db.execute(newest).scalars()):
+        db.execute(delete(TABLE).where(TABLE.c.session_key.in_(many)))
+    db.info[REMOVED_AT] = time.monotonic()
+
+
+def of_person(db: Session, user_id: int, days: int) -> list[str]:
+    """The records of one person, the newest first.
+
+    Raises:
+        SQLAlchemyError: they cannot be read.
+    """
+    if not db.info.get(IS_THERE):
+        return []
+    try:
+        if time.monotonic() - db.info.get(REMOVED_AT, float("-inf")) > REMOVED_EVERY_S:
+            _remove(db, user_id, days)
+            db.commit()
+        theirs: Any = select(TABLE.c.record).where(TABLE.c.user_id == user_id, TABLE.c.ended_at >= _oldest(days))
+        newest = theirs.order_by(TABLE.c.ended_at.desc(), TABLE.c.session_key).limit(KEPT_PER_PERSON)
+        return list(db.execute(newest).scalars())
+    except SQLAlchemyError:
+        db.rollback()
+        raise
+
+
+def _oldest(days: int) -> int:
+    """The end of the oldest session that is kept."""
+    return int(time.time()) - days * DAY_S if days else int(time.time()) + DAY_S

@@ -1,0 +1,1 @@
+"""The sessions that have ended: what is kept of each, what helps, and where a person reads it."""

@@ -1,0 +1,74 @@
+"""The sessions that have ended on the home page and in the REST API, and who stopped one that runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jupyterhub.apihandlers import APIHandler
+from jupyterhub.apihandlers.users import UserServerAPIHandler
+from jupyterhub.handlers.pages import HomeHandler
+from sqlalchemy.exc import SQLAlchemyError
+from tornado import web
+
+NO_DATABASE = "The sessions that have ended cannot be read now: the hub's database does not answer."
+NOT_ALLOWED = "Your sessions are read with a login, or with a token that has the scope read:servers."
+
+
+class HomePage(HomeHandler):  # type: ignore[misc]
+    """The home page, with the sessions that have ended."""
+
+    def render_template(self, name: str, sync: bool = False, **given: Any) -> Any:
+        """The page itself waits for their list; pages of errors have none."""
+        if sync or name != "home.html":
+            return super().render_template(name, sync, **given)
+        return self._with_ended(name, given)
+
+    async def _with_ended(self, name: str, given: dict[str, Any]) -> str:
+        """Rows, ``None`` where they cannot be read; of a site's own spawner, and of the local mode, there are none."""
+        spawner = self.current_user.spawner
+        ended: list[object] | None = []
+        if hasattr(spawner, "ended_rows"):
+            try:
+                ended = await spawner.ended_rows()
+            except SQLAlchemyError as error:
+                self.log.error("%s %s", NO_DATABASE, error)
+                ended = None
+        page: str = await super().render_template(name, False, ended_sessions=ended, **given)
+        return page
+
+
+class EndedSessionsHandler(APIHandler):  # type: ignore[misc]
+    """``GET /hub/api/dsportal/sessions``: the sessions of whoever asks that have ended."""
+
+    async def get(self) -> None:
+        """Theirs alone: 403 for a token that may not read them, 503 while the database does not answer."""
+        person = self.current_user
+        if getattr(person, "kind", "") != "user" or not self.has_scope(f"read:servers!user={person.name}"):
+            raise web.HTTPError(403, NOT_ALLOWED)
+        spawner = person.spawner
+        try:
+            found = spawner.ended_records() if hasattr(spawner, "ended_records") else []
+        except SQLAlchemyError as error:
+            self.log.error("%s %s", NO_DATABASE, error)
+            raise web.HTTPError(503, NO_DATABASE) from error
+        self.set_header("Content-Type", "application/json")
+        self.write({"sessions": [one.as_json() for one in found]})
+
+
+class StoppedByHandler(UserServerAPIHandler):  # type: ignore[misc]
+    """JupyterHub's own, and the record of a session that is stopped says by whom."""
+
+    async def stop_single_user(self, user: Any, server_name: str = "") -> Any:
+        """Stop it; JupyterHub comes here when who asks may do so."""
+        spawner = user.spawners.get(server_name)
+        if hasattr(spawner, "note_stop"):
+            spawner.note_stop(self.current_user.name)
+        return await super().stop_single_user(user, server_name)
+
+
+HANDLERS = (
+    (r"/home", HomePage),
+    (r"/api/dsportal/sessions", EndedSessionsHandler),
+    (r"/api/users/([^/]+)/server", StoppedByHandler),
+    (r"/api/users/([^/]+)/servers/([^/]*)", StoppedByHandler),
+)

@@ -1,0 +1,1 @@
+"""How sessions end, as the hub keeps it."""

@@ -1,0 +1,102 @@
+"""The sessions that have ended: the server page says why, and leads to the form with the same choices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.portal_page import assert_accessible, jobs_of, log_in_as, picture
+from tests.inside import eventually, has_no_job, sh
+
+PERSON = "heidi"
+LAB_DEADLINE_MS = 90_000
+TIME_LIMIT_WITHIN_S = 150  # Slurm counts whole minutes, and looks twice in each
+
+broken_step = ""  # the name of the first step that failed; conftest.py fills it in
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    yield
+    sh("scancel", f"--user={PERSON}")
+    eventually(lambda: has_no_job(PERSON), "no job is left", within_s=60)
+
+
+def start(page: Page, hours: int) -> int:
+    """Start a session without a GPU, and answer the number of its job."""
+    page.goto(f"/hub/spawn?opt-gpus=0&opt-hours={hours}")
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_url(re.compile(rf"/user/{PERSON}/lab"), timeout=LAB_DEADLINE_MS)
+    page.goto("about:blank")  # what JupyterLab says of an end has a test of its own
+    [job] = jobs_of(PERSON)
+    return job.id
+
+
+def newest(page: Page, words: str, within_s: float = 40) -> Locator:
+    """The session that ended last, as the server page shows it, when it says so."""
+
+    def says() -> bool:
+        page.goto("/hub/home")
+        shown = page.locator(".dsp-ended-row")
+        return shown.count() > 0 and words in shown.first.inner_text()
+
+    eventually(says, f"the newest session that has ended says {words!r}", within_s=within_s)
+    return page.locator(".dsp-ended-row").first
+
+
+def test_a_session_that_an_administrator_cancelled_is_listed_with_its_reason_and_its_job(page: Page) -> None:
+    log_in_as(page, PERSON)
+    job_id = start(page, hours=3)
+
+    sh("scancel", str(job_id))
+
+    row = newest(page, "The session was cancelled by root.")
+    expect(row).to_contain_text("3 h in")
+    row.locator("summary").click()
+    expect(row.get_by_role("definition").filter(has_text=str(job_id))).to_be_visible()
+    assert_accessible(page, "the sessions that have ended")
+    picture(page, "60-ended-sessions")
+
+
+def test_start_again_leads_to_the_form_with_the_same_choices_and_starts_nothing(page: Page) -> None:
+    page.locator(".dsp-ended-row").first.get_by_role("button", name="Start again").click()
+
+    expect(page.get_by_role("heading", name="Start a session")).to_be_visible()
+    expect(page.get_by_role("radio", name=re.compile("^0 GPUs"))).to_be_checked()
+    expect(page.get_by_label("Hours", exact=True)).to_have_value("3")
+    assert not jobs_of(PERSON)
+    picture(page, "61-start-again-filled-in")
+
+
+def test_a_session_whose_time_was_over_is_listed_above_it(page: Page) -> None:
+    job_id = start(page, hours=2)
+
+    sh("scontrol", "update", f"JobId={job_id}", "TimeLimit=1")
+
+    row = newest(page, "The session used up its hours.", within_s=TIME_LIMIT_WITHIN_S)
+    expect(row).to_contain_text("2 h in")
+    expect(row.get_by_role("button")).to_have_count(1)  # not its two hours were too few: an administrator cut them
+    expect(page.locator(".dsp-ended-row").nth(1)).to_contain_text("The session was cancelled by root.")
+
+
+def test_one_that_the_person_stops_says_so_and_while_it_runs_no_other_is_started(page: Page) -> None:
+    start(page, hours=1)
+    page.goto("/hub/home")
+    expect(page.get_by_role("button", name="Start again")).to_have_count(0)
+    page.get_by_role("button", name="Stop My Server").click()
+    eventually(lambda: has_no_job(PERSON), "the job is gone", within_s=60)
+
+    newest(page, "You stopped the session.")
+
+    answer = page.evaluate(
+        """() => fetch("/hub/api/dsportal/sessions", { headers: { "X-XSRFToken": window.jhdata.xsrf_token } })
+            .then(answer => answer.json())"""
+    )
+    assert [one["reason"] for one in answer["sessions"]][:3] == [
+        "You stopped the session.",
+        "The session used up its hours.",
+        "The session was cancelled by root.",
+    ]
