@@ -129,6 +129,12 @@ class Guarded(Told):
             attributes["secure"] = True
         super().set_cookie(name, value, *arguments, **attributes)  # type: ignore[misc]
 
+    def _log(self) -> None:
+        """What the proxy could not lead to a session is logged without that address, which may hold a token."""
+        if isinstance(self, pages.ProxyErrorHandler):
+            self.request.uri = self.request.path
+        super()._log()  # type: ignore[misc]
+
     def prepare(self) -> Awaitable[None]:
         """Refuse what must not come here, then do as JupyterHub does."""
         prefix = self.settings["base_url"]

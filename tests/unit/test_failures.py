@@ -134,6 +134,8 @@ async def test_the_proxys_page_names_what_was_asked_for_in_the_log(
     assert "restarting it" not in answer.text
     assert f"Failure {id_of(answer.text)}: 503" in caplog.text
     assert "who asked for /user/alice/lab\n" in caplog.text
+    assert "GET /hub/error/503 (" in caplog.text
+    assert "hush" not in caplog.text
 
 
 async def test_a_form_that_was_open_too_long_says_so(served: ServedHub) -> None:
