@@ -56,7 +56,7 @@ def test_a_session_that_an_administrator_cancelled_is_listed_with_its_reason_and
     row = newest(page, "The session was cancelled by root.")
     expect(row).to_contain_text("3 h in")
     row.locator("summary").click()
-    expect(row.get_by_role("definition").filter(has_text=str(job_id))).to_be_visible()
+    expect(row.locator("dd").get_by_text(str(job_id), exact=True)).to_be_visible()
     assert_accessible(page, "the sessions that have ended")
     picture(page, "60-ended-sessions")
 

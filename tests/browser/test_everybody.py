@@ -58,7 +58,7 @@ def test_the_login_page(page: Page) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "heading"),
+    ("place", "heading"),
     [
         ("home", "My Server"),
         ("spawn", "Start a session"),
@@ -71,10 +71,10 @@ def test_the_login_page(page: Page) -> None:
         (f"user/{PERSON}/lab", "My Server is not running"),
     ],
 )
-def test_a_page_of_the_hub(page: Page, address: str, heading: str) -> None:
-    page.goto(f"/hub/{address}")
+def test_a_page_of_the_hub(page: Page, place: str, heading: str) -> None:
+    page.goto(f"/hub/{place}")
     expect(page.get_by_role("heading", level=1)).to_contain_text(heading)
-    assert_for_everybody(page, f"everybody {address.replace('/', ' ')}")
+    assert_for_everybody(page, f"everybody {place.replace('/', ' ')}")
 
 
 def test_a_token_is_made_and_revoked_by_keyboard_alone(page: Page) -> None:
