@@ -156,7 +156,7 @@ def test_an_administrator_sees_everybody_and_their_sessions(carol: Person) -> No
 
 def test_the_administration_page_shows_sessions_and_no_button_that_cannot_work(page: Page) -> None:
     page.goto("/hub/admin")
-    expect(page.get_by_role("row", name=re.compile("^alice"))).to_be_visible()
+    expect(page.get_by_role("row", name=re.compile(r"\balice\b"))).to_be_visible()
     picture(page, "administration")
 
     expect(page.get_by_role("button", name="Stop Server")).to_have_count(1)
@@ -167,7 +167,7 @@ def test_the_administration_page_shows_sessions_and_no_button_that_cannot_work(p
     expect(page.get_by_text("portal-admins")).to_be_visible()
     picture(page, "administration-groups")
     page.goto("/hub/admin")
-    page.get_by_role("row", name=re.compile("^alice")).get_by_role("button", name="Edit User").click()
+    page.get_by_role("row", name=re.compile(r"\balice\b")).get_by_role("button", name="Edit User").click()
     expect(page.get_by_role("button", name="Delete user")).to_be_visible()
     picture(page, "administration-person")
     page.goto("/hub/admin")
