@@ -21,7 +21,7 @@ REMOVED = "[removed]"
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _SECRETS = re.compile(
-    r"(?i)((?:token|passw(?:or)?d|secret|api[_-]?key|authorization|cookie)\w*[\"']?\s*[:=]\s*[\"']?"
+    r"(?i)((?:token|passw(?:or)?d|secret|api[_-]?key|authorization|cookie)\w{0,40}[\"']?\s*[:=]\s*[\"']?"
     r"(?:(?:token|bearer|basic)\s+)?)[^\s\"'&,;]+"
 )
 

@@ -220,9 +220,10 @@ class OwnCheckpoints(AsyncFileCheckpoints):
         """Keep a file as it is now, under the name of what was really read."""
         with self.perm_to_403(), _opened(contents_mgr._get_os_path(path.strip("/"))) as file:
             place = self._place_of(_really(file), CHECKPOINT)
-            with place.open("wb") as kept:
-                await run_sync(shutil.copyfileobj, file, kept)
             found = os.fstat(file.fileno())
+            with open(place, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as kept:  # noqa: ASYNC230
+                os.fchmod(kept.fileno(), stat.S_IMODE(found.st_mode) & 0o777)
+                await run_sync(shutil.copyfileobj, file, kept)
             os.utime(place, ns=(found.st_atime_ns, found.st_mtime_ns))
         model: dict[str, Any] = await self.checkpoint_model(CHECKPOINT, str(place))  # type: ignore[no-untyped-call]
         return model

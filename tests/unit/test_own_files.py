@@ -251,3 +251,14 @@ async def test_a_pipe_has_no_checkpoint_and_keeps_nobody_waiting(lab: Lab) -> No
 
     with pytest.raises(HTTPError, match="no regular file"):
         await lab.files.create_checkpoint("shared/pipe")
+
+
+@pytest.mark.parametrize("folder", ["", "shared/"])
+async def test_a_checkpoint_is_as_private_as_its_file(lab: Lab, folder: str) -> None:
+    file = lab.home / folder / "key.txt"
+    file.write_text("mine")
+    for mode in (0o600, 0o644, 0o600):
+        file.chmod(mode)
+        await lab.files.create_checkpoint(f"{folder}key.txt")
+        (kept,) = lab.home.rglob("key-checkpoint.txt")
+        assert kept.stat().st_mode & 0o777 == mode
