@@ -215,13 +215,16 @@ def wait_for(meeting: Path, within_s: float = MEETING_S) -> tuple[str, str]:
 
 
 def own_text(meeting: Path) -> str:
-    """What this person has written there; '' where nothing lies, or a file or a link of somebody else."""
+    """What this person has written there; '' where nothing lies, or a folder, or a file or a link of somebody else."""
     try:
-        descriptor = os.open(meeting, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(meeting, opener=_of_nobody_else) as file:
+            return file.read() if os.fstat(file.fileno()).st_uid == os.getuid() else ""
     except OSError:
         return ""
-    with os.fdopen(descriptor) as file:
-        return file.read() if os.fstat(descriptor).st_uid == os.getuid() else ""
+
+
+def _of_nobody_else(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def clean(variables: Mapping[str, str] = os.environ, folder: Path | None = None) -> None:

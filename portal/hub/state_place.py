@@ -69,13 +69,19 @@ def check_account(folder: Path) -> None:
     Raises:
         PortalError: with the command that says which account it is.
     """
-    if os.geteuid() != 0 or not folder.exists() or folder.stat().st_uid == 0:
+    if os.geteuid() != 0 or not folder.exists():
         return
     number = folder.stat().st_uid
+    if number == 0:
+        return
     try:
         owner = pwd.getpwuid(number).pw_name
     except KeyError:
-        owner = f"#{number}"
+        raise PortalError(
+            f"{folder} belongs to the account number {number}, which has no name on this host, and this is root. "
+            "Nothing was changed. Bring that account back, or give the portal's account a folder of its own "
+            "and restore a backup there (docs/howto/backup.md)"
+        ) from None
     command = " ".join([f"runuser --pty -u {owner} --", *map(shlex.quote, sys.argv)])
     raise PortalError(
         f"{folder} belongs to {owner}, and this is root. Nothing was changed. Run it as {owner}:\n  {command}"

@@ -7,6 +7,8 @@ import contextlib
 from dataclasses import replace
 from typing import Any
 
+from sqlalchemy import inspect
+
 from portal.databases import ended_sessions as store
 from portal.history.record import EndedSession
 from portal.history.rows import Row, rows
@@ -44,8 +46,13 @@ class RecordedEnds:
         raise NotImplementedError
 
     def record_end(self, ended: EndedSession) -> None:
-        """Keep it. Whatever fails here is in the log, and the end goes its way."""
+        """Keep it. Whatever fails here is in the log, and the end goes its way.
+
+        Of somebody who was deleted meanwhile nothing is kept: the number may be another person's by now.
+        """
         try:
+            if not inspect(self.user.orm_user).persistent:
+                return
             asked = self._request or options.remembered(self.user_options or {})
             request = asked.fill(self.site, options.identity_of(self.user, self.site))
             cores, memory_mib = request.share(self.site)

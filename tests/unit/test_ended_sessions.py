@@ -214,6 +214,21 @@ async def test_a_hub_that_was_killed_right_after_an_end_keeps_no_second_record(d
     assert record.reason == "The session used up its hours."
 
 
+async def test_a_log_that_comes_after_its_person_was_deleted_is_nobodys(db: Any) -> None:
+    carols = spawner_of(db, "carol")
+    number = carols.user.id
+    carols.session.note_end("It ended.")
+    db.delete(carols.user.orm_user)
+    db.commit()
+    db.add(orm.User(name="dave", id=number))
+    db.commit()
+
+    await carols.session.ending.wrote(asyncio.sleep(0, "what she did"))
+    carols.record_end(EndedSession("another", NOW))
+
+    assert db.execute(select(func.count()).select_from(store.TABLE)).scalar() == 0
+
+
 async def test_nothing_secret_is_in_a_record(db: Any, alice: Any) -> None:
     log = "GET /x?y=its-own-0123456789\ntoken=s3cret&x\n'Authorization': 'Bearer s3cret'"
     log += "\nJUPYTERHUB_API_TOKEN=s3cret\nMY_PASSWORD: s3cret"

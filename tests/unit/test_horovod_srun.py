@@ -118,6 +118,9 @@ def test_what_somebody_else_left_in_the_folder_is_neither_written_through_nor_be
     assert (hers.read_text(), srun.own_text(meeting)) == ("hers", "10.0.0.1 4242")
     monkeypatch.setattr(srun.os, "getuid", lambda: 4_000_000)
     assert srun.own_text(meeting) == ""
+    monkeypatch.undo()
+    (tmp_path / "folder").mkdir()
+    assert srun.own_text(tmp_path / "folder") == ""
 
 
 def test_a_rank_0_that_never_comes_is_not_waited_for_without_end(srun: ModuleType, tmp_path: Path) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from jupyterhub import orm
 
 from portal import cli
+from portal.errors import PortalError
 from portal.hub import database
-from portal.hub.state_place import StateElsewhere, adopt, check, fault, number, separate
+from portal.hub.state_place import StateElsewhere, adopt, check, check_account, fault, number, separate
 
 
 @pytest.fixture
@@ -145,9 +148,9 @@ def test_root_does_nothing_in_a_folder_of_another_account(
     (first / "hub_place.new").symlink_to(elsewhere)
     (first / database.FILE).chmod(0o600)
     site = site_of(first)
-    account = first.stat().st_uid or 4_000_000
+    own = pwd.getpwuid(first.stat().st_uid or pwd.getpwnam("nobody").pw_uid)
     if os.geteuid() == 0:
-        os.chown(first, account, -1)
+        os.chown(first, own.pw_uid, -1)
     monkeypatch.setattr("os.geteuid", lambda: 0)
     verbs = {"adopt": ["state", "adopt"], "separate": ["state", "separate"], "upgrade": ["database", "upgrade"]}
     argv = [*verbs.get(act, [act]), "--site", str(site)]
@@ -156,7 +159,15 @@ def test_root_does_nothing_in_a_folder_of_another_account(
     assert cli.main(argv) == 1
 
     said = capsys.readouterr().err
-    assert f"{first} belongs to" in said
-    assert "runuser --pty -u " in said
-    assert f"-- /opt/dsportal/bin/portal {' '.join(argv)}" in said
+    assert f"{first} belongs to {own.pw_name}, and this is root" in said
+    assert f"runuser --pty -u {own.pw_name} -- /opt/dsportal/bin/portal {' '.join(argv)}" in said
     assert elsewhere.read_text() == "root's own"
+
+
+def test_root_is_told_of_a_folder_whose_account_has_no_name(first: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("pwd.getpwuid", lambda number: {}[number])
+    monkeypatch.setattr(Path, "stat", lambda *_, **__: Mock(st_uid=4_000_000))
+
+    with pytest.raises(PortalError, match=r"account number 4000000, which has no name .* portal.s account"):
+        check_account(first)
