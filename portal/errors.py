@@ -23,6 +23,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
+def printable(text: str) -> str:
+    """A text for a terminal: what others chose, such as the name of a file, may hold letters that steer it."""
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text)
+
+
 class PortalError(Exception):
     """An error with three readers: ``message`` for people, ``reason`` for metrics, ``detail`` for the log."""
 

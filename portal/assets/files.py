@@ -77,6 +77,10 @@ class LabAssets:
             self._kept.pop(name, None)
             return None
 
+    def unpacked(self, name: str) -> Path:
+        """A file that :meth:`read` has found, for who takes no gzip."""
+        return self._folder / name
+
     async def prepare(self) -> None:
         """Pack what every Lab begins with, one file after the other, before somebody asks."""
         for name in self.first():
@@ -90,8 +94,3 @@ def _packed(file: Path) -> Asset:
     if not is_text or len(body) < PACKED_FROM:
         return Asset(body, False, media_type)
     return Asset(gzip.compress(body, 9, mtime=0), True, media_type)
-
-
-def unpacked(asset: Asset) -> bytes:
-    """The file itself, for who takes no gzip."""
-    return gzip.decompress(asset.body) if asset.is_packed else asset.body

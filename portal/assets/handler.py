@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+from io import BytesIO
+from typing import Any, BinaryIO
 
+from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError, RequestHandler
 
-from portal.assets.files import LIST, LabAssets, unpacked
+from portal.assets.files import LIST, LabAssets
 
+PIECE = 64 * 1024
+WITHIN_S = 30.0  # for any file, and as long as it takes at the slowest
+SLOWEST = 16 * 1024  # bytes a second
 FOR_EVER = "public, max-age=31536000, immutable"
 LIST_FOR = "no-cache"
 
@@ -40,11 +47,28 @@ class LabAssetHandler(RequestHandler):
         self.set_header("Content-Type", asset.media_type)
         self.set_header("Cache-Control", FOR_EVER)
         self.set_header("Vary", "Accept-Encoding")
-        if asset.is_packed and "gzip" in self.request.headers.get("Accept-Encoding", ""):
+        takes_gzip = "gzip" in self.request.headers.get("Accept-Encoding", "")
+        if asset.is_packed and takes_gzip:
             self.set_header("Content-Encoding", "gzip")
-            self.finish(asset.body)
-        else:
-            self.finish(await asyncio.to_thread(unpacked, asset))
+        if takes_gzip or not asset.is_packed:
+            await self._send(BytesIO(asset.body), len(asset.body))
+            return
+        with self.assets.unpacked(name).open("rb") as file:
+            await self._send(file, os.fstat(file.fileno()).st_size)
+
+    async def _send(self, file: BinaryIO, size: int) -> None:
+        """Send it piece by piece: who reads slowly costs the hub one piece, and not for ever."""
+        self.set_header("Content-Length", size)
+        try:
+            async with asyncio.timeout(WITHIN_S + size / SLOWEST):
+                while piece := await asyncio.to_thread(file.read, PIECE):
+                    self.write(piece)
+                    await self.flush()
+        except TimeoutError:
+            connection: Any = self.request.connection
+            connection.close()
+        except StreamClosedError:
+            pass  # the browser has gone
 
     def write_error(self, status_code: int, **_: object) -> None:
         """No page: nobody looks at it."""

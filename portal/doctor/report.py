@@ -23,7 +23,7 @@ from portal.doctor import (
     site_checks,
 )
 from portal.doctor.check import Check
-from portal.errors import PortalError, SiteError
+from portal.errors import PortalError, SiteError, printable
 from portal.site import Site, load
 from portal.slurm.runner import RunError, Runner, run
 
@@ -133,10 +133,10 @@ def lines(found: Sequence[Check], colour: bool = False) -> Iterator[str]:
         mark = f"{check.result:<8}"
         if colour:
             mark = f"{_COLOURS[check.result]}{mark}{_PLAIN}"
-        first, *below = check.found.splitlines() or [""]
+        first, *below = printable(check.found).splitlines() or [""]
         yield f"{mark} {check.what:<{width}}  {first}"
         if check.result != "ok":
-            below += check.repair.splitlines()
+            below += printable(check.repair).splitlines()
         yield from (f"{'':11}{line}" for line in below)
     counts = (f"{sum(check.result == result for check in found)} {result}" for result in _COLOURS)
     yield f"{len(found)} checks: {', '.join(counts)}"

@@ -10,7 +10,7 @@ import logging
 import sys
 from collections.abc import Callable
 
-from portal.errors import DirectoryError, DirectoryUnavailable, PortalError
+from portal.errors import DirectoryError, DirectoryUnavailable, PortalError, printable
 from portal.login.accounts import ServiceAccount, check_standing
 from portal.login.directory import Directory, Tell
 from portal.login.system_accounts import check_account, spelling_on_host
@@ -102,7 +102,7 @@ def _teller(print_line: Callable[[str], None]) -> Tell:
 
     def tell(what: str, found: str) -> None:
         nonlocal last
-        shown = "".join(letter if letter.isprintable() else "?" for letter in found)  # people write their own entries
+        shown = printable(found)  # people write their own entries
         print_line(f"  {what if what != last else '':<{_WIDTH}}{shown}")
         last = what
 

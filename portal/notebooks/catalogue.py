@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from portal.errors import PortalError
+from portal.errors import PortalError, printable
 from portal.notebooks import new
 from portal.notebooks.files import is_below, real_roots
 from portal.notebooks.look import Look, notebooks
@@ -70,7 +70,7 @@ def kernels_of(site: Site) -> dict[str, Kernelspec]:
 def main_list(folders: Sequence[Path]) -> int:
     """Print the catalogue, as wide as the terminal is; of two templates of one name the first folder's."""
     found = {one.name: one for folder in reversed(folders) for one in templates(folder, folders)}
-    print(table([found[name] for name in sorted(found)], shutil.get_terminal_size((120, 24)).columns))
+    print(printable(table([found[name] for name in sorted(found)], shutil.get_terminal_size((120, 24)).columns)))
     return 0
 
 
@@ -81,7 +81,7 @@ def main_check(
     try:
         paths = [path_of(folders, name) for name in names] or _notebooks(folders)
     except NotebookFailed as error:
-        print(error.message, file=sys.stderr)
+        print(printable(error.message), file=sys.stderr)
         return 1
     over = _over(folders)
     faults = [
@@ -91,7 +91,7 @@ def main_check(
     ]
     for beside in sorted({path.parent for path in paths}):
         faults += [f"{beside.name}: {fault}" for fault in module_faults(beside)]
-    print("\n".join(faults) or f"{len(paths)} checked, no fault")
+    print(printable("\n".join(faults)) or f"{len(paths)} checked, no fault")
     return 1 if faults else 0
 
 

@@ -19,6 +19,7 @@ from portal.notebooks.style import parameters
 from portal.site import load
 
 Log = Callable[[str], None]
+PROVISIONER = "dsportal-module"  # as in a session
 
 
 def run(
@@ -39,13 +40,17 @@ def run(
     Raises:
         NotebookFailed: a parameter or the kernel is unknown, or a cell failed; then ``output`` holds everything
             up to there.
+
+    The kernel starts as one of a session does: of a folder that others can change it imports nothing by itself.
     """
     import papermill
     from jupyter_client.kernelspec import NoSuchKernel
+    from jupyter_client.provisioning.factory import KernelProvisionerFactory
     from papermill.exceptions import PapermillExecutionError
 
     logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of every parameter that is not Python's
     _check_parameters(path, parameters)
+    KernelProvisionerFactory.instance().default_provisioner_name = PROVISIONER
     with tempfile.TemporaryDirectory(prefix="dsportal-") as private:
         try:
             papermill.execute_notebook(

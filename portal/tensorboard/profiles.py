@@ -8,6 +8,7 @@ not fetch profiles from programs at ports of a node: they may be anybody's, and 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,19 @@ def fault(place: Path, folder: Path) -> str:
     if not is_own_all_the_way(real):
         return "can be changed by others"
     with os.scandir(real) as entries:
-        return "holds a link" if any(entry.is_symlink() for entry in entries) else ""
+        faults = (_fault_of(entry) for entry in entries)
+        return next(filter(None, faults), "")
+
+
+def _fault_of(entry: os.DirEntry[str]) -> str:
+    """Why a file of a profile is not the person's own."""
+    found = entry.stat(follow_symlinks=False)
+    if stat.S_ISLNK(found.st_mode):
+        return "holds a link"
+    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"holds {entry.name!r}, which can be changed by others"
+    is_known = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
+    return "" if is_known else f"holds {entry.name!r}, which is no file"
 
 
 def show_own_alone(folder: str) -> None:

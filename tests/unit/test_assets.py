@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
+import secrets
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 
-from portal.assets import lab_page
+from portal.assets import handler, lab_page
 from portal.assets.files import FIRST, FOLDER, LabAssets, key_of
 from portal.assets.handler import LabAssetHandler
 from portal.assets.offered import hubs_lab
@@ -87,6 +90,35 @@ async def test_a_font_is_sent_as_it_is(world: World, folder: Path) -> None:
 
     assert font.body == (folder / "font.woff2").read_bytes()
     assert "Content-Encoding" not in font.headers
+
+
+@pytest.mark.parametrize("header", ["", "Accept-Encoding: gzip\r\n"])
+async def test_who_asks_and_does_not_read_costs_one_piece_and_is_cut_off(
+    world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, header: str
+) -> None:
+    size = 30_000_000
+    (folder / MAIN).write_bytes(secrets.token_bytes(size))  # it packs to nothing smaller
+    monkeypatch.setattr(handler, "WITHIN_S", 0.5)
+    monkeypatch.setattr(handler, "SLOWEST", 1e9)
+    pieces: list[int] = []
+    write = RequestHandler.write
+    is_over = asyncio.Event()
+
+    def noted(self: RequestHandler, piece: bytes) -> None:
+        pieces.append(len(piece))
+        write(self, piece)
+
+    monkeypatch.setattr(RequestHandler, "write", noted)
+    monkeypatch.setattr(LabAssetHandler, "on_finish", lambda _: is_over.set())
+
+    with socket.create_connection(("127.0.0.1", world.port)) as client:
+        client.sendall(f"GET /hub/dsportal/lab/{world.assets.key}/{MAIN} HTTP/1.1\r\nHost: x\r\n{header}\r\n".encode())
+        await asyncio.wait_for(is_over.wait(), 60)
+        read = await asyncio.to_thread(lambda: sum(map(len, iter(lambda: client.recv(65536), b""))))
+
+    assert max(pieces) <= handler.PIECE
+    assert sum(pieces) < size / 2, "what the kernels of both sides hold"
+    assert read < size / 2
 
 
 @pytest.mark.parametrize("name", ["absent.js", "index.html", "..%2fsecret.js", "%2e%2e", ".", "%00", "a" * 300])

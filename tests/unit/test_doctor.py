@@ -142,6 +142,16 @@ def test_every_line_is_aligned_and_only_what_is_not_ok_has_a_repair_below_it() -
     ]
 
 
+def test_what_others_chose_does_not_steer_the_terminal() -> None:
+    found = [Check("files", "warning", "x\x1b]0;title\x07\x1b[2J.py leads out", "Remove\nx\x1b[2J\x9b2J")]
+
+    assert list(report.lines(found))[:3] == [
+        "warning  files  x?]0;title??[2J.py leads out",
+        "           Remove",
+        "           x?[2J?2J",
+    ]
+
+
 def test_marks_have_colours_on_a_terminal_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -47,6 +47,25 @@ def test_on_a_compute_node_without_the_settings_file_the_kernels_of_the_session_
     assert "".join(cells[-1]["outputs"][0]["text"]) == "42\n"
 
 
+@pytest.mark.parametrize("others", ["may write there", "may rename it"])
+def test_in_a_folder_of_others_the_kernel_is_not_one_that_somebody_left_there(
+    lesson: Path, kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: str
+) -> None:
+    project = tmp_path / "project"
+    place = project / "own"
+    place.mkdir(parents=True)
+    ran = tmp_path / "ran"
+    for name in ("ipykernel_launcher", "ipykernel", "traitlets", "json"):
+        (place / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write('{name} ')\n")
+    (project if others == "may rename it" else place).chmod(0o777)
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(cli, "DEFAULT_SITE", str(tmp_path / "no/site.toml"))
+
+    assert cli.main(["notebooks", "run", "maths/add", "--folder", str(lesson), "--set", "a=41"]) == 0
+
+    assert not ran.exists()
+
+
 def test_a_settings_file_that_is_named_must_be_there(
     lesson: Path, kernels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

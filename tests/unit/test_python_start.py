@@ -366,6 +366,47 @@ def test_where_others_may_have_left_files_tab_and_help_run_none_of_them(
         assert ran.read_text().split() == ["named_by_a_cell"], "what a cell imports it gets, as before"
 
 
+def test_a_folder_that_others_can_put_another_in_place_of_is_none_of_ones_own(tmp_path: Path) -> None:
+    """And a place where a cell goes later is looked at like the one where the notebook lies."""
+    shared, ran = tmp_path / "shared", tmp_path / "ran"
+    own, later = shared / "own", tmp_path / "later"
+    for folder in (own, later):
+        folder.mkdir(parents=True)
+        for name in WANTED:
+            (folder / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write('{name} ')\n")
+    shared.chmod(0o777)
+    later.chmod(0o777)
+
+    with kernel(own, tmp_path, "") as client:
+        for asked, request in REQUESTS.items():
+            request(client)
+            assert not ran.exists(), asked
+        assert printed(client, "import sys; print(sys.path[-1] == '')") == "True"
+        moved = shared / "moved"
+        own.rename(moved)  # as another member of the project may
+        for asked, request in REQUESTS.items():
+            request(client)
+            assert not ran.exists(), f"{asked}, after it was moved"
+        printed(client, f"import os; os.chdir({str(later)!r})")
+        for asked, request in REQUESTS.items():
+            request(client)
+            assert not ran.exists(), f"{asked}, in a folder where it went later"
+        assert "import" in completed(client, "impo")
+
+
+@pytest.mark.parametrize(("mode", "is_first"), [(0o1777, True), (0o777, False), (0o775, False), (0o755, True)])
+def test_a_folder_is_ones_own_where_nobody_can_rename_it(tmp_path: Path, mode: int, is_first: bool) -> None:
+    own = tmp_path / "shared" / "own"
+    own.mkdir(parents=True)
+    (own / "named_by_a_cell.py").touch()
+    own.parent.chmod(mode)
+    (tmp_path / "link").symlink_to(own)
+
+    with kernel(tmp_path / "link", tmp_path, "") as client:
+        assert printed(client, "import sys; print(sys.path.index('') == len(sys.path) - 1)") == str(not is_first)
+        printed(client, "import named_by_a_cell")
+
+
 def test_in_a_folder_of_the_persons_own_what_lies_beside_a_notebook_is_found_where_ipython_has_it(
     tmp_path: Path,
 ) -> None:

@@ -19,6 +19,7 @@ starts all the same.
 import _thread
 import importlib
 import os
+import stat
 import sys
 from typing import Any
 
@@ -44,18 +45,36 @@ def _folders_beside() -> Any:
     """
     parts = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     from_there = {os.path.abspath(part) for part in parts if not os.path.isabs(part)}  # noqa: PTH100, PTH117  as light
-    named = set(parts) | (set(sys.path) - from_there)
+    NAMED.update(folder for folder in set(parts) | (set(sys.path) - from_there) if os.path.isabs(folder))  # noqa: PTH117
     beside = {os.path.abspath("")} | from_there  # noqa: PTH100  as above
-    return {folder for folder in beside - named if not _is_own(folder)}
+    return {folder for folder in beside - NAMED if not _is_own(folder)}
 
 
 def _is_own(folder: str) -> bool:
-    """As :mod:`portal.homes.own_folder`, which the kernel's Python does not have."""
+    """As ``is_own_all_the_way`` of :mod:`portal.homes.held_place`, which the kernel's Python does not have.
+
+    Nobody else can change the folder, or put another one in its place, or in that of one on the way.
+    """
     try:
         found = os.stat(folder)  # noqa: PTH116  as above
+        is_private = found.st_uid == os.geteuid() and not found.st_mode & 0o022
+        ways = {os.path.abspath(folder), os.path.realpath(folder)}  # noqa: PTH100  as above
+        return is_private and all(_stays(way) for way in ways)
     except OSError:
         return False
-    return found.st_uid == os.geteuid() and not found.st_mode & 0o022
+
+
+def _stays(path: str) -> bool:
+    """Whether nobody else can rename a part of a path: in a sticky folder one's own stays."""
+    while True:
+        found = os.lstat(path)
+        is_open = not stat.S_ISLNK(found.st_mode) and found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX
+        if is_open or found.st_uid not in (0, os.geteuid()):
+            return False
+        above = os.path.dirname(path)  # noqa: PTH120  as above
+        if above == path:
+            return True
+        path = above
 
 
 class Changer:
@@ -155,6 +174,7 @@ def with_folder_last(module: Any) -> None:
 
     def both(self: Any) -> Any:
         sys.path_importer_cache.update((folder, _beside(folder)) for folder in BESIDE)
+        sys.path_hooks.insert(0, _hook)
         init_path(self)
         _put_last()
         return init_code(self)
@@ -168,6 +188,17 @@ def _put_last() -> None:
     is_own = _is_own(os.curdir)
     last = [folder for folder in sys.path if folder in BESIDE or (folder == "" and not is_own)]
     sys.path[:] = [folder for folder in sys.path if folder not in last] + last
+
+
+def _hook(folder: str) -> Any:
+    """What finds the modules of a folder that somebody else can change: where a kernel goes later, too.
+
+    What the environment names, and the folders of packages there, are for the other hooks.
+    """
+    is_named = any(folder == named or folder.startswith(named.rstrip(os.sep) + os.sep) for named in NAMED)
+    if is_named or not os.path.isdir(folder) or _is_own(folder):  # noqa: PTH112  as above
+        raise ImportError(folder, path=folder)
+    return _beside(folder)
 
 
 def _beside(folder: str) -> Any:
@@ -241,6 +272,7 @@ CHANGES = {
     "ipykernel.ipkernel": asked_quietly,
     "IPython.core.shellapp": with_folder_last,
 }
+NAMED: Any = set()  # the folders of the environment
 BESIDE: Any = ()
 QUIET: Any = set()  # the threads that look into no such folder now
 if __name__ == "sitecustomize":
