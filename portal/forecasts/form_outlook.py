@@ -84,6 +84,7 @@ class FormOutlook:
         chosen: when what is chosen would start.
         fewer: a smaller number of GPUs that would start now, where what is chosen would wait; 0 = none.
         limits: by partition.
+        is_late: nothing was counted in time; an open page looks again by itself.
     """
 
     age_s: int | None
@@ -94,11 +95,12 @@ class FormOutlook:
     chosen: Start
     fewer: int
     limits: Mapping[str, HoursLimit]
+    is_late: bool = False
 
     @property
     def as_of(self) -> str:
         """How old the picture is, in words."""
-        return words.as_of(self.age_s, self.is_known, self.is_silent)
+        return words.LATE if self.is_late else words.as_of(self.age_s, self.is_known, self.is_silent)
 
     @property
     def choice(self) -> Text:

@@ -15,7 +15,8 @@ from portal.slurm.nodes import Node, Partition
 from portal.slurm.snapshot import NEVER, NodesSnapshot, PartitionsSnapshot, QueueSnapshot
 
 STALE_S = 120.0  # what is older is not known any more
-COUNTED_AT_MOST = 500  # different sessions: more than any form shows
+COUNTED_AT_MOST = 50  # different sessions: those that were asked for most often
+KEPT_AT_MOST = 500  # what is asked for beside is counted each time
 Gpus = tuple[tuple[str, int], ...]
 
 
@@ -40,6 +41,7 @@ class Picture:
     ahead: Mapping[str, int]
     partitions: Mapping[str, Partition]
     _openings: dict[tuple[str, Ask], tuple[bool, tuple[Opening, ...]]] = field(default_factory=dict, compare=False)
+    _asked: Counter[tuple[str, Ask]] = field(default_factory=Counter, compare=False)
 
     def is_known(self, clock: float) -> bool:
         """Whether what it shows may be told as what is now."""
@@ -65,18 +67,27 @@ class Picture:
 
     def count_as(self, before: Picture) -> None:
         """Count what an earlier picture was asked for, before anybody waits for it."""
-        for partition, ask in list(before._openings)[:COUNTED_AT_MOST]:
+        for partition, ask in before.most_asked():
             if partition in self.places:
                 self._rooms(partition, ask)
+        self._asked.clear()
+
+    def most_asked(self) -> list[tuple[str, Ask]]:
+        """What most looks at this picture asked for: one person who asks for very much does not push out the others."""
+        return [key for key, _ in Counter(dict(self._asked)).most_common(COUNTED_AT_MOST)]
 
     def _rooms(self, partition: str, ask: Ask) -> tuple[bool, tuple[Opening, ...]]:
         """Counted once for all who ask for the same."""
         key = (partition, ask)
-        if key not in self._openings:
+        known = self._openings.get(key)
+        if known is None:
             places = self.places[partition]
-            is_held = any(place.holds(ask) for place in places)
-            self._openings[key] = is_held, openings(places, ask, self.made_at)
-        return self._openings[key]
+            known = any(place.holds(ask) for place in places), openings(places, ask, self.made_at)
+            if len(self._openings) < KEPT_AT_MOST:
+                self._openings[key] = known
+        if key in self._openings:
+            self._asked[key] += 1
+        return known
 
 
 def picture(queue: QueueSnapshot, nodes: NodesSnapshot, partitions: PartitionsSnapshot, now: datetime) -> Picture:

@@ -10,10 +10,12 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from portal.forecasts.picture import NOTHING, Picture, picture
+from portal.forecasts.turns import LookTurns
 from portal.slurm.cluster import Cluster
 from portal.slurm.snapshot import NEVER, NodesSnapshot, PartitionsSnapshot, QueueSnapshot, in_thread
 
 WITHIN_S = 0.06  # a form waits so long for a picture; then it is shown without, and looks again by itself
+FORM_WITHIN_S = 0.25  # and so long, in all, for what is worked out of it
 FRESH_S = 5.0
 STILL_SHOWN_S = 30.0  # a picture younger than this is shown while the next one is made: nobody waits for that
 QUEUE_MAX_AGE_S = 10.0
@@ -36,10 +38,16 @@ class SharedLook:
         cluster: where the snapshots come from.
         now: the time of day, with its zone; a seam for tests.
         within_s: how long a form waits for the picture.
+
+    Attributes:
+        form_within_s: how long a form waits in all; then it is shown without, and looks again by itself.
+        turns: who has something worked out now.
     """
 
     def __init__(self, cluster: Cluster, now: Callable[[], datetime] = _now, within_s: float = WITHIN_S) -> None:
         self.now = now
+        self.form_within_s = within_s + FORM_WITHIN_S
+        self.turns = LookTurns()
         self._cluster = cluster
         self._within_s = within_s
         self._last = NOTHING
@@ -60,7 +68,10 @@ class SharedLook:
         return self._last
 
     async def work(self, on: Callable[[Picture], T]) -> T:
-        """Work something out of the last picture, in a thread where no long listing is in the way."""
+        """Work something out of the last picture, in a thread where no long listing is in the way.
+
+        What is cancelled before it has begun is not begun. One who asks has a turn meanwhile (:attr:`turns`).
+        """
         return await asyncio.get_running_loop().run_in_executor(_THREAD, on, await self.picture())
 
     async def _make(self) -> None:

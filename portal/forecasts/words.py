@@ -10,6 +10,7 @@ from portal.forecasts.starts import Start, StartState
 from portal.request import SessionRequest
 
 Text = tuple[str | datetime, ...]
+LATE = "Not counted in time: it comes in a moment, or when the page is loaded again."
 
 _ALONE = {
     StartState.NOW: "starts now",

@@ -15,6 +15,7 @@ from jupyterhub.utils import get_browser_protocol, url_path_join
 from tornado import web
 
 from portal.errors import RequestError
+from portal.forecasts import turns
 from spawners import form
 from spawners.choosing.offer import Offer
 
@@ -40,15 +41,26 @@ class OutlookHandler(APIHandler):  # type: ignore[misc]
 
     @needs_scope("servers")  # type: ignore[untyped-decorator]
     async def get(self, user_name: str) -> None:
-        """Answer with the picture that all forms share; choices in the address are those of the form."""
+        """Answer with the picture that all forms share; choices in the address are those of the form.
+
+        One look at a time for whoever asks, so that nobody keeps the others waiting: beside it 429, at once.
+        """
         given = {key: values[-1].decode()[:LONGEST] for key, values in self.request.query_arguments.items() if values}
-        outlook = await offer_of(self, user_name).outlook(given)
+        try:
+            outlook = await offer_of(self, user_name).outlook(
+                given, f"{self.current_user.kind} {self.current_user.name}"
+            )
+        except turns.LookBusyError as error:
+            self.set_status(429)
+            self.set_header("Retry-After", str(turns.AGAIN_AFTER_S))
+            self.finish(json.dumps({"status": 429, "message": str(error)}))
+            return
         link = form.fewer_link(outlook.request, outlook.fewer) if outlook.fewer else ""
         self.finish(json.dumps(outlook.as_json() | {"fewer_link": link}))
 
     def _log(self) -> None:
         """What an open page asks again and again is counted and not logged: of a thousand the log would be full."""
-        if self.get_status() == 200:
+        if self.get_status() in (200, 429):
             prometheus_log_method(self)
         else:
             super()._log()

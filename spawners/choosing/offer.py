@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -9,7 +10,9 @@ from typing import Any, Protocol
 
 from portal.errors import PortalError, RequestError
 from portal.forecasts.form_outlook import FormOutlook, form_outlook
+from portal.forecasts.picture import NOTHING
 from portal.forecasts.shared_look import SharedLook
+from portal.forecasts.turns import LookBusyError
 from portal.hub.context import HubContext
 from portal.request import WORDS_OF_A_LINK, SessionRequest, checked
 from portal.site import Identity, Site
@@ -56,12 +59,31 @@ class Offer:
         self._refused = (None, None)
         identity, site = await self._site()
         request = form.offered(entered or self._last(), site, site.offered_to(identity))
+        outlook = await self._outlook_in_time(site, identity, request, is_typed=entered is not None)
+        return form.render(site, identity, saved=outlook.request, error=error, outlook=outlook, opens=self._opens())
+
+    async def _outlook_in_time(
+        self, site: Site, identity: Identity, request: SessionRequest, *, is_typed: bool
+    ) -> FormOutlook:
+        """The outlook of a form, or after a short while one without a picture: the open page looks again by itself."""
+        look = self._spawner.context.look
+        try:
+            with look.turns.taken("form", identity.name):
+                async with asyncio.timeout(look.form_within_s):
+                    return await self._wise_outlook(site, identity, request, is_typed=is_typed)
+        except (LookBusyError, TimeoutError):
+            offered = site.offered_to(identity)
+            made = form_outlook(site, self._spawner.site, offered, request, NOTHING, look.clock(), look.now())
+            return replace(made, is_late=True)
+
+    async def _wise_outlook(
+        self, site: Site, identity: Identity, request: SessionRequest, *, is_typed: bool
+    ) -> FormOutlook:
         outlook = await self._outlook(site, identity, request)
         limit = outlook.limits.get(request.partition)
-        if entered is None and limit and 0 < limit.wise < request.hours:
-            request = replace(request, hours=limit.wise)
-            outlook = await self._outlook(site, identity, request)
-        return form.render(site, identity, saved=request, error=error, outlook=outlook, opens=self._opens())
+        if is_typed or not limit or not 0 < limit.wise < request.hours:
+            return outlook
+        return await self._outlook(site, identity, replace(request, hours=limit.wise))
 
     def _opens(self) -> str:
         """Where the session shall open, by the request that shows the form now; JupyterHub hands it to its spawner."""
@@ -76,11 +98,16 @@ class Offer:
         identity = options.identity_of(self._spawner.user, settings)
         return identity, await self._spawner.context.limits.site_of(settings, identity)
 
-    async def outlook(self, given: Mapping[str, str]) -> FormOutlook:
-        """What is known of each choice now, with these choices; what is not offered falls back."""
-        identity, site = await self._site()
-        request = form.offered(options.remembered(given), site, site.offered_to(identity))
-        return await self._outlook(site, identity, request)
+    async def outlook(self, given: Mapping[str, str], who: str = "") -> FormOutlook:
+        """What is known of each choice now, with these choices; what is not offered falls back.
+
+        Raises:
+            LookBusyError: ``who`` asks has another look under way.
+        """
+        with self._spawner.context.look.turns.taken("outlook", who):
+            identity, site = await self._site()
+            request = form.offered(options.remembered(given), site, site.offered_to(identity))
+            return await self._outlook(site, identity, request)
 
     async def _outlook(self, site: Site, identity: Identity, request: SessionRequest) -> FormOutlook:
         return await outlook_of(self._spawner.context.look, site, self._spawner.site, identity, request)

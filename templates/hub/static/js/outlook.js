@@ -92,6 +92,7 @@
     const signal = AbortSignal.any([asking.signal, AbortSignal.timeout(withinMs)]);
     const headers = { "X-XSRFToken": window.jhdata.xsrf_token };
     const answer = await fetch(`${form.dataset.outlook}?${choices()}`, { headers, signal });
+    if (answer.status === 429) return { againMs: 1000 * (Number(answer.headers.get("Retry-After")) || 1) };
     if (!answer.ok) throw new Error(answer.statusText);
     return answer.json();
   }
@@ -103,8 +104,12 @@
     try {
       const outlook = await ask();
       failures = 0;
-      show(outlook, outlook.fewer_link);
-      if (outlook.age_s === null) next = soonMs;
+      if (outlook.againMs) {
+        next = outlook.againMs; // another tab looks in this moment: what is shown stays
+      } else {
+        show(outlook, outlook.fewer_link);
+        if (outlook.age_s === null) next = soonMs;
+      }
     } catch (error) {
       if (error.name === "AbortError") return; // a newer look is under way
       failures += 1;
