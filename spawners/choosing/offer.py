@@ -61,11 +61,11 @@ class Offer:
         self._refused = (None, None)
         identity, site = await self._site()
         request = form.offered(entered or self._last(), site, site.offered_to(identity))
-        outlook = await self._outlook_in_time(site, identity, request, is_typed=entered is not None)
+        outlook = await self.outlook_in_time(site, identity, request, is_typed=entered is not None)
         self.told.note(outlook, site)
         return form.render(site, identity, saved=outlook.request, error=error, outlook=outlook, opens=self._opens())
 
-    async def _outlook_in_time(
+    async def outlook_in_time(
         self, site: Site, identity: Identity, request: SessionRequest, *, is_typed: bool
     ) -> FormOutlook:
         """The outlook of a form, or after a short while one without a picture: the open page looks again by itself."""
