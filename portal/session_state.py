@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -42,6 +42,25 @@ class Visit:
 
 
 @dataclass(frozen=True)
+class Foretold:
+    """What was said of a start that has not come yet. Times are in seconds since 1970; 0 where none was said.
+
+    Attributes:
+        state: what the form said, as :class:`portal.forecasts.starts.StartState`; ``at`` is its moment.
+        told_at: when it said so.
+        slurm_at: the start that Slurm itself planned first, once the job was in its queue; ``slurm_told_at`` is when.
+        submitted_at: when the job was submitted, on this host's clock.
+    """
+
+    state: str
+    at: int
+    told_at: int
+    submitted_at: int = 0
+    slurm_at: int = 0
+    slurm_told_at: int = 0
+
+
+@dataclass(frozen=True)
 class SessionState:
     """One session; an empty one is no session.
 
@@ -57,6 +76,7 @@ class SessionState:
             with this number and another time is asked for its name before it is taken for ours.
         tls: whether its server speaks TLS with the hub and the proxy; ``None`` where a version before 0.2.0 started it.
         last_end: why the session before this one ended, for the server page.
+        foretold: what was said of its start, until that is compared with the start itself.
         entries: who entered it, for the server page; they are kept when it has ended, until the next one.
     """
 
@@ -71,6 +91,7 @@ class SessionState:
     tls: bool | None = None
     last_end: str = ""
     entries: tuple[Visit, ...] = ()
+    foretold: Foretold | None = None
 
     @property
     def is_waiting(self) -> bool:
@@ -92,6 +113,8 @@ class SessionState:
             state["run"] = [self.place.node, self.place.started]
         if self.tls is not None:
             state["tls"] = self.tls
+        if self.foretold:
+            state["foretold"] = list(astuple(self.foretold))
         counts = {"restarts": self.restarts, "submitted": self.submitted}
         return {**state, "key": self.key, "token": self.token, "port": self.port, **counts}
 
@@ -110,6 +133,7 @@ class SessionState:
             tls=state.get("tls"),
             last_end=state.get("last_end", ""),
             entries=tuple(Visit(*entry) for entry in state.get("entered", ())),
+            foretold=Foretold(*state["foretold"]) if state.get("foretold") else None,
         )
 
 

@@ -33,6 +33,7 @@ from portal.slurm.submission import Submission
 from portal.slurm.watched_job import WatchedJob
 from spawners import messages, timings
 from spawners.announcements import ServerAddress
+from spawners.choosing.plans import with_plan
 from spawners.ends.ending import SessionEnding, Tell
 from spawners.startup import FirstAnswer, Pages, Startup
 
@@ -186,7 +187,10 @@ class Session:
 
     async def query(self, max_age_s: float) -> Job | None:
         """Our job in the shared snapshot; ``None`` while it is not known there."""
-        return await self.watched.query(self.ours, max_age_s)
+        job = await self.watched.query(self.ours, max_age_s)
+        if foretold := with_plan(self.state.foretold, job):
+            self.keep(foretold=foretold)
+        return job
 
     async def end(self) -> JobEnd | None:
         """How our job ended; ``None`` while Slurm does not say that it has.

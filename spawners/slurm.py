@@ -21,6 +21,7 @@ from traitlets.config import Config
 
 from portal import data
 from portal.errors import PortalError, SessionEnded
+from portal.history.record import EndedSession
 from portal.hub.certificates import SessionCertificates, names_of
 from portal.hub.context import HubContext, context_of
 from portal.request import SessionRequest
@@ -32,6 +33,7 @@ from portal.slurm.snapshot import QueueSnapshot
 from portal.slurm.submission import new_key, submission
 from spawners import callback, messages, options, timings
 from spawners.choosing import handlers
+from spawners.choosing.foretold import ComparedForecasts
 from spawners.choosing.offer import Offer
 from spawners.ends.recorded import RecordedEnds
 from spawners.errors import StartRefused
@@ -41,7 +43,12 @@ from spawners.startup import first_answer, progress
 site_of = functools.cache(load)  # the settings, read once
 
 
-class SlurmSessionSpawner(SessionCertificates, RecordedEnds, batchspawner.SlurmSpawner):  # type: ignore[misc]
+class SlurmSessionSpawner(
+    SessionCertificates,
+    RecordedEnds,
+    ComparedForecasts,
+    batchspawner.SlurmSpawner,  # type: ignore[misc]
+):
     """Starts a person's JupyterLab as a Slurm job, through portal-launch."""
 
     site_file = Unicode("/etc/dsportal/site.toml", help="The settings file of the site.").tag(config=True)
@@ -84,8 +91,12 @@ class SlurmSessionSpawner(SessionCertificates, RecordedEnds, batchspawner.SlurmS
     @cached_property
     def session(self) -> Session:
         """The session of this person."""
-        told = {"log_name": self._log_name, "moved": self._moved, "ended": self.record_end}
+        told = {"log_name": self._log_name, "moved": self._moved, "ended": self._ended}
         return Session(self.cluster, self.site, self.user.name, self._save, self.log, **told)
+
+    def _ended(self, ended: EndedSession) -> None:
+        self.compare_end(ended)
+        self.record_end(ended)
 
     # -- what a person chooses --------------------------------------------------------------------------
 
@@ -128,8 +139,13 @@ class SlurmSessionSpawner(SessionCertificates, RecordedEnds, batchspawner.SlurmS
                 self._request, site = await self.offer.checked(given)
                 key = new_key(self.context.hub_id)
                 job = submission(self._request, site, key, await self._environment())
+                foretold = self.offer.told.of(self._request, site)
                 await self.session.submit(job, self.api_token, tls=self.internal_ssl)
-            return self._url(*await self.session.wait_until_ready(self._first_answer))
+                if foretold:
+                    self.session.keep(foretold=foretold)
+            node, port = await self.session.wait_until_ready(self._first_answer)
+            self.compare_start()
+            return self._url(node, port)
         except SessionEnded as error:
             raise StartRefused(error, status_code=502, lines=error.log) from error
         except PortalError as error:

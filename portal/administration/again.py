@@ -20,6 +20,7 @@ from jupyterhub.utils import url_path_join
 from tornado import web
 from tornado.httputil import url_concat
 
+from portal.administration.figures import forecast_figures
 from portal.errors import DirectoryError
 
 FOR_TOKENS_S = 600.0
@@ -147,7 +148,12 @@ class FreshTokenPage(TokenPageHandler):  # type: ignore[misc]
 
 
 class FreshAdminPage(AdminHandler):  # type: ignore[misc]
-    """The page of administrators."""
+    """The page of administrators, with how good forecasts were."""
+
+    def render_template(self, name: str, sync: bool = False, **given: Any) -> Any:
+        """JupyterHub's page, and below it the portal's figures; pages of errors have none."""
+        figures = {} if sync or name != "admin.html" else {"forecasts": forecast_figures(self.db)}
+        return super().render_template(name, sync, **given, **figures)
 
     async def get(self) -> None:
         """The page, or first the password."""

@@ -14,7 +14,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from portal.databases import ended_sessions
+from portal.databases import ended_sessions, forecasts_told
 
 OPEN_FOR_S = 0.1  # the next question gets a connection that was tried before
 LOG = logging.getLogger(__name__)
@@ -25,6 +25,7 @@ def prepare(session: Session) -> None:
     if session.get_bind().dialect.name != "sqlite":
         look_after(session)
     ended_sessions.prepare(session)
+    forecasts_told.prepare(session)
 
 
 def look_after(session: Session) -> None:

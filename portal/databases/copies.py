@@ -67,13 +67,14 @@ def restore(site: Site, copy: str) -> int:
     """
     from jupyterhub import orm
 
-    from portal.databases.ended_sessions import TABLE
+    from portal.databases import ended_sessions, forecasts_told
 
     with server.opened(site) as engine:
         with engine.connect() as db:
             _check_copy(site, db, copy)
         _empty(engine)
-        TABLE.create(engine)
+        for table in (ended_sessions.TABLE, forecasts_told.TABLE):
+            table.create(engine)
         session = orm.new_session_factory(server.url_of(site), **server.engine_options(site))()
         session.close()
         session.get_bind().dispose()
@@ -126,10 +127,10 @@ def _fill(db: Connection, copy: str) -> None:
     from sqlalchemy import column, func, inspect, select
     from sqlalchemy import table as named
 
-    from portal.databases.ended_sessions import TABLE
+    from portal.databases import ended_sessions, forecasts_told
 
     there = set(inspect(db).get_table_names())
-    for table in (*orm.Base.metadata.sorted_tables, TABLE):
+    for table in (*orm.Base.metadata.sorted_tables, ended_sessions.TABLE, forecasts_told.TABLE):
         if f"{copy}_{table.name}" not in there:
             continue
         columns = [one.name for one in table.columns]

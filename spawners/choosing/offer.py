@@ -17,6 +17,7 @@ from portal.hub.context import HubContext
 from portal.request import WORDS_OF_A_LINK, SessionRequest, checked
 from portal.site import Identity, Site
 from spawners import form, options
+from spawners.choosing.foretold import LastTold
 from spawners.errors import StartRefused
 
 
@@ -47,6 +48,7 @@ class Offer:
     """What one person is offered by the site and by Slurm."""
 
     def __init__(self, spawner: OfferingSpawner) -> None:
+        self.told = LastTold()
         self._spawner = spawner
         self._refused: tuple[RequestError | None, SessionRequest | None] = (None, None)  # for the form shown next
 
@@ -59,10 +61,11 @@ class Offer:
         self._refused = (None, None)
         identity, site = await self._site()
         request = form.offered(entered or self._last(), site, site.offered_to(identity))
-        outlook = await self._outlook_in_time(site, identity, request, is_typed=entered is not None)
+        outlook = await self.outlook_in_time(site, identity, request, is_typed=entered is not None)
+        self.told.note(outlook, site)
         return form.render(site, identity, saved=outlook.request, error=error, outlook=outlook, opens=self._opens())
 
-    async def _outlook_in_time(
+    async def outlook_in_time(
         self, site: Site, identity: Identity, request: SessionRequest, *, is_typed: bool
     ) -> FormOutlook:
         """The outlook of a form, or after a short while one without a picture: the open page looks again by itself."""
@@ -107,7 +110,10 @@ class Offer:
         with self._spawner.context.look.turns.taken("outlook", who):
             identity, site = await self._site()
             request = form.offered(options.remembered(given), site, site.offered_to(identity))
-            return await self._outlook(site, identity, request)
+            outlook = await self._outlook(site, identity, request)
+        if who == f"user {identity.name}":
+            self.told.note(outlook, site)
+        return outlook
 
     async def _outlook(self, site: Site, identity: Identity, request: SessionRequest) -> FormOutlook:
         return await outlook_of(self._spawner.context.look, site, self._spawner.site, identity, request)

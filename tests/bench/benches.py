@@ -51,7 +51,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Bench:
-    """One bench: its words, its options, the rows of its table, and one more part where there is one."""
+    """One bench: its words, its options, the rows of its table, and one more part where there is one.
+
+    ``beside`` is what stands beside ours; one that ``needs_cluster`` runs as root in a private cluster.
+    """
 
     name: str
     help: str
@@ -60,6 +63,8 @@ class Bench:
     part: Part | None = None
     only_help: str = "ours: leave out the stock parts"
     packages: tuple[str, ...] = ()  # groups of Debian packages beside the cluster's own
+    needs_cluster: bool = True
+    beside: str = "stock"
 
 
 BENCHES = (
@@ -161,6 +166,54 @@ BENCHES = (
             Row("routes", "sessions in the proxy"),
             Row("sessions_kept", "sessions that run on"),
         ),
+    ),
+    Bench(
+        "form",
+        "the form of the instance options with a long queue and many nodes, and while Slurm hangs; no cluster",
+        (
+            Option("jobs", 10_000, "jobs in the queue, half of them waiting"),
+            Option("nodes", 1000, "nodes"),
+            Option("forms", 60, "forms, one after the other", least=4),
+        ),
+        (
+            Row("fresh_ms", "a form while listings are read, median, ms", at_most=150),
+            Row("fresh_most_ms", "the slowest of them, ms"),
+            Row("first_ms", "the first form of a hub, which waits for its picture, ms"),
+            Row("without", "of these all, came without a picture: counted too late"),
+            Row("slurm_hangs_ms", "a form while Slurm hangs, median, ms", at_most=150),
+            Row("slurm_hangs_most_ms", "the slowest of them, ms"),
+            Row("bytes", "bytes of its fields"),
+            Row("loop_blocked_ms", "longest time that the hub's loop was blocked, ms"),
+        ),
+        only_help="ours: leave out the stock form",
+        needs_cluster=False,
+    ),
+    Bench(
+        "forecasts",
+        "how far off forecasts are on generated days of contention, beside Slurm's kind of estimate; no cluster",
+        (
+            Option("sessions", 1000, "sessions that are asked for in a day"),
+            Option("days", 1, "days, each with the next seed"),
+            Option("seed", 1, "the first seed"),
+        ),
+        (
+            Row("starts", "sessions that started"),
+            Row("waited", "of these, waited more than a minute"),
+            Row("count", "a moment was named for"),
+            Row("median_min", "how far off, median, min"),
+            Row("p90_min", "90 of 100 within, min"),
+            Row("count_waited", "a moment was named, and the session waited"),
+            Row("median_waited_min", "how far off, median, min"),
+            Row("p90_waited_min", "90 of 100 within, min"),
+            Row("count_both", "the same starts: waited, and both named a moment"),
+            Row("median_both_min", "how far off, median, min"),
+            Row("p90_both_min", "90 of 100 within, min"),
+            Row("now", "told that they start now"),
+            Row("now_held_percent", "of these, started within a minute, %"),
+        ),
+        only_help="ours: leave out Slurm's estimate",
+        needs_cluster=False,
+        beside="Slurm",
     ),
     Bench(
         "training",

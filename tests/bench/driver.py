@@ -20,6 +20,7 @@ from types import FrameType
 
 from deploy.demo.parent_death import ended_by
 from deploy.run_module import CHECKOUT
+from tests.bench import measure_here
 from tests.bench.benches import bench_of
 from tests.bench.result_table import table
 
@@ -30,6 +31,8 @@ RUNS_NOT = 3  # the exit status of `demo status` when no demo runs
 
 def run(name: str, options: Mapping[str, int | str], *, as_json: bool) -> int:
     """Measure and print; 0 when it could be measured, 130 after Ctrl-C."""
+    if not bench_of(name).needs_cluster:
+        return shown(measure_here.measured(name, options), as_json=as_json)
     if reason := why_not("only" in options):
         print(f"portal bench: {reason}", file=sys.stderr)
         return 1
@@ -42,6 +45,11 @@ def run(name: str, options: Mapping[str, int | str], *, as_json: bool) -> int:
         return 130
     if not text:  # the reason stands on standard error already
         return 1
+    return shown(text, as_json=as_json)
+
+
+def shown(text: str, *, as_json: bool) -> int:
+    """Print the figures; 0."""
     print(text if as_json else table(json.loads(text)))
     return 0
 

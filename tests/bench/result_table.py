@@ -17,7 +17,7 @@ def table(figures: Mapping[str, Any]) -> str:
     ours = figures["ours"]
     stock = figures["stock"]
     rows = [row for row in bench.rows if row.key in ours or "only" not in figures["options"]]
-    lines: list[Line] = [("", "ours", "stock", "aim", "")]
+    lines: list[Line] = [("", "ours", bench.beside, "aim", "")]
     lines += [_line(row, ours, stock) for row in rows]
     if bench.part and figures[bench.part.key]:
         lines += [("", "", "", "", ""), (bench.part.title, "", "", "", "")]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.browser.portal_page import assert_accessible, log_in_as, picture, submit_as
 from tests.inside import eventually, jobs_of, sh
@@ -50,6 +50,28 @@ def test_an_empty_cluster_is_told_as_one(page: Page) -> None:
     expect(page.locator("#outlook-choice")).to_contain_text("4 GPUs for 8 h in sxm2: starts now.")
     assert_accessible(page, "the form with what is free")
     picture(page, "40-free-now")
+
+
+def test_a_look_beside_another_one_shows_no_error_and_comes_a_second_later(page: Page) -> None:
+    log_in_as(page, "alice")
+    page.goto("/hub/spawn")
+    expect(page.locator("#outlook-as-of")).to_contain_text("As of")
+    asked: list[int] = []
+
+    def answer(route: Route) -> None:
+        asked.append(len(asked))
+        if len(asked) > 2:
+            route.continue_()
+        else:  # as of a person who has another tab
+            route.fulfill(status=429, headers={"Retry-After": "1"}, body="{}")
+
+    page.route("**/api/dsportal/outlook/**", answer)
+    choose(page, "3 GPUs")
+
+    told = "3 GPUs for 8 h in sxm2: starts now."
+    expect(page.locator("#outlook-choice")).to_contain_text(told, timeout=10_000)  # after a fault it waits for 20 s
+    expect(page.locator("#outlook-as-of")).to_contain_text("As of")
+    assert len(asked) > 2
 
 
 def test_a_choice_that_would_wait_names_a_smaller_one_that_would_not(page: Page) -> None:

@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "gallery": {"pure", "notebooks"},
     # launcher: its files' names
     "singleuser": {"pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets"},
-    "administration": {"pure"},
+    "administration": {"pure", "databases", "forecasts"},
     "guard": {"pure"},
     "assets": set(),
     "showcase": {"pure", "notebooks"},
