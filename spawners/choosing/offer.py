@@ -11,6 +11,7 @@ from portal.errors import PortalError, RequestError
 from portal.forecasts.form_outlook import FormOutlook, form_outlook
 from portal.forecasts.shared_look import SharedLook
 from portal.hub.context import HubContext
+from portal.options.schema import Schema, schema
 from portal.request import WORDS_OF_A_LINK, SessionRequest, checked
 from portal.site import Identity, Site
 from spawners import form, options
@@ -81,6 +82,11 @@ class Offer:
         identity, site = await self._site()
         request = form.offered(options.remembered(given), site, site.offered_to(identity))
         return await self._outlook(site, identity, request)
+
+    async def schema(self) -> Schema:
+        """What this person may choose, for programs."""
+        identity, site = await self._site()
+        return schema(site, identity)
 
     async def _outlook(self, site: Site, identity: Identity, request: SessionRequest) -> FormOutlook:
         return await outlook_of(self._spawner.context.look, site, self._spawner.site, identity, request)
