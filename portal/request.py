@@ -8,39 +8,99 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 
 from portal.errors import RequestError
-from portal.settings.session_tables import CHOICES, PartitionTable
+from portal.options.declared import Option, Shape, declared, options_of
+from portal.settings.session_tables import PartitionTable
 from portal.site import Identity, Site
 
-NUMBERS = ("gpus", "hours", "cores", "memory_gb")
-MAY_BE_EMPTY = ("cores", "memory_gb")  # in the form: what comes by itself
 WORDS_OF_A_LINK = "These are the choices of the link that you followed: check them, then press Start."
 USUAL = "-"  # in place of a choice: whatever is the usual one where the session goes; no name of Slurm's begins so
 
 
+def _listed(label: str, meaning: str, hint: str) -> Option:
+    return Option(Shape.LISTED, label, meaning, hint)
+
+
 @dataclass(frozen=True)
 class SessionRequest:
-    """One session as a person asks for it; cores and memory follow from the GPUs.
+    """One session as a person asks for it: the one declaration of its options, in the order of the form.
 
-    Attributes:
-        gpu: the kind of GPU, where the partition has several; ``""`` = its first.
-        cores: of a session without a GPU, where they may be chosen; 0 = what comes by itself. ``memory_gb`` likewise.
-        account: as Slurm calls it, where there is a choice; ``None`` = the first. ``qos`` and the others likewise.
+    Where nothing is said, a number is 0 (cores and memory then follow from the GPUs), a name ``""``, and what a site
+    lists ``None``: the first one.
     """
 
-    partition: str = ""
-    gpus: int = 1
-    hours: int = 0
-    gpu: str = ""
-    cores: int = 0
-    memory_gb: int = 0
-    account: str | None = None
-    qos: str | None = None
-    reservation: str | None = None
-    constraint: str | None = None
-    licenses: str | None = None
+    partition: str = declared(
+        "", Option(Shape.NAME, "Partition", "the Slurm partition; the first that is offered when it is left out")
+    )
+    gpus: int = declared(
+        1,
+        Option(
+            Shape.NUMBER,
+            "GPUs",
+            "how many GPUs; 1 when it is left out",
+            "All on one node; CPU cores and memory come with them.",
+            within=lambda site, partition, kind, _: (0, site.gpus_max(partition, site.kind(partition, kind))),
+        ),
+    )
+    hours: int = declared(
+        0,
+        Option(
+            Shape.NUMBER,
+            "Hours",
+            "after how many hours the session ends at the latest; the site's default when it is left out",
+            "The session ends when you stop it, at the latest after this time. The limit of each partition is below.",
+            unit="hours",
+            within=lambda site, partition, *_: (1, site.hours_max(partition)),
+        ),
+    )
+    gpu: str = declared(
+        "",
+        Option(
+            Shape.NAME,
+            "Kind of GPU",
+            "the kind of GPU, where a partition has several",
+            "Which GPUs of the partition.",
+            names=lambda partition: partition.kinds,
+            is_choice=lambda partition: len(partition.kinds) > 1,
+        ),
+    )
+    cores: int = declared(
+        0,
+        Option(
+            Shape.NUMBER,
+            "CPU cores without a GPU",
+            "CPU cores of a session without a GPU, where they may be chosen; 0 is what comes by itself",
+            unit="cores",
+            within=lambda site, partition, kind, gpus: (0, 0 if gpus else partition.cores_max or 0),
+            is_choice=lambda partition: bool(partition.cores_max),
+            usual=lambda site, partition: site.cores(0, partition),
+        ),
+    )
+    memory_gb: int = declared(
+        0,
+        Option(
+            Shape.NUMBER,
+            "Memory without a GPU",
+            "memory of a session without a GPU in GB, where it may be chosen; 0 is what comes by itself",
+            unit="GB",
+            within=lambda site, partition, kind, gpus: (0, 0 if gpus else partition.memory_gb_max or 0),
+            is_choice=lambda partition: bool(partition.memory_gb_max),
+            usual=lambda site, partition: site.memory_mib(0, partition) // 1024,
+        ),
+    )
+    account: str | None = declared(None, _listed("Account", "Slurm's account", "Slurm counts the session against it."))
+    qos: str | None = declared(
+        None, _listed("QOS", "the QOS", "Its limits and its priority, as your site has set them.")
+    )
+    reservation: str | None = declared(
+        None, _listed("Reservation", "the reservation", "Nodes that are kept for a group or a course.")
+    )
+    constraint: str | None = declared(
+        None, _listed("Nodes", "the features that the node must have", "What the node must have.")
+    )
+    licenses: str | None = declared(None, _listed("Licences", "the licences", "The session waits until one is free."))
 
     @classmethod
     def from_options(cls, options: Mapping[str, object]) -> SessionRequest:
@@ -49,14 +109,15 @@ class SessionRequest:
         Raises:
             RequestError: an unknown key, or a value of the wrong kind.
         """
-        known = [field.name for field in fields(cls)]
         for key in options:
-            if key not in known:
-                raise RequestError("options", key, f"only the keys {', '.join(known)}")
-        numbers = {key: _number(key, options[key]) for key in NUMBERS if key in options}
-        texts = {key: _text(key, options[key]) for key in ("partition", "gpu", *CHOICES) if key in options}
-        texts = {key: text for key, text in texts.items() if text != USUAL}
-        return cls(**numbers, **texts)  # type: ignore[arg-type]
+            if key not in OPTIONS:
+                raise RequestError("options", key, f"only the keys {', '.join(OPTIONS)}")
+        read: dict[str, object] = {}
+        for name, option in OPTIONS.items():
+            if name in options:
+                found = (_number if option.shape is Shape.NUMBER else _text)(option, options[name])
+                read |= {} if found == USUAL else {name: found}
+        return cls(**read)  # type: ignore[arg-type]
 
     def fill(self, site: Site, identity: Identity) -> SessionRequest:
         """The same request with the site's defaults where the person said nothing."""
@@ -73,29 +134,29 @@ class SessionRequest:
             names = ", ".join(offered) or "none (ask your administrator)"
             raise RequestError("partition", self.partition, f"one of {names}")
         partition = offered[self.partition]
-        if self.gpu and self.gpu not in partition.kinds:
-            raise RequestError("gpu", self.gpu, f"one of {', '.join(partition.kinds)}" if partition.kinds else "none")
-        _in_range("gpus", self.gpus, 0, site.gpus_max(partition, site.kind(partition, self.gpu)))
-        _in_range("hours", self.hours, 1, site.hours_max(partition))
-        self._check_share(partition)
-        for key in CHOICES:
-            self._check_choice(key, partition.offers(key))
+        for option in OPTIONS.values():
+            if option.shape is Shape.NUMBER:
+                self._check_number(option, site, partition)
+            elif option.name != "partition":
+                self._check_name(option, option.names(partition))
 
-    def _check_share(self, partition: PartitionTable) -> None:
+    def _check_number(self, option: Option, site: Site, partition: PartitionTable) -> None:
         """Cores and memory are chosen for sessions without a GPU alone, and where the site says how many."""
-        for key, most in (("cores", partition.cores_max), ("memory_gb", partition.memory_gb_max)):
-            given = getattr(self, key)
-            if given and (self.gpus or most is None):
-                why = "they come with the GPUs" if self.gpus else f"they are fixed in {partition.name}"
-                raise RequestError(key, given, f"nothing: {why}")
-            if given:
-                _in_range(key, given, 1, most or 0)
+        given = getattr(self, option.name)
+        lowest, highest = option.within(site, partition, self.gpu, self.gpus)
+        if option.usual and given and not highest:
+            why = "they come with the GPUs" if self.gpus else f"they are fixed in {partition.name}"
+            raise RequestError(option.name, given, f"nothing: {why}")
+        if not lowest <= given <= highest:
+            least = 1 if option.usual else lowest
+            allowed = f"a whole number from {least} to {highest}" if highest > least else str(least)
+            raise RequestError(option.name, given, allowed)
 
-    def _check_choice(self, key: str, offered: tuple[str, ...]) -> None:
-        given = getattr(self, key)
-        if given is not None and given not in (offered or ("",)):
+    def _check_name(self, option: Option, offered: tuple[str, ...]) -> None:
+        given = getattr(self, option.name)
+        if given != option.default and given not in (offered or ("",)):
             names = ", ".join(name or "none" for name in offered) or f"nothing: {self.partition} has no choice of it"
-            raise RequestError(key, given, f"one of {names}" if offered else names)
+            raise RequestError(option.name, given, f"one of {names}" if offered else names)
 
     def chosen(self, key: str, partition: PartitionTable) -> str:
         """What ``sbatch`` is told for one of the choices: the person's, or the site's first; ``""`` is nothing."""
@@ -111,22 +172,26 @@ class SessionRequest:
 
     def as_options(self) -> dict[str, object]:
         """The request as plain JSON values, to be kept with the session: what was chosen, and nothing of the rest."""
-        always = ("partition", "gpus", "hours")
-        return {key: value for key, value in asdict(self).items() if key in always or value not in (None, "", 0)} | {
-            key: "" for key in CHOICES if getattr(self, key) == ""
-        }
+        kept = {}
+        for name, value in asdict(self).items():
+            is_said = value is not None if OPTIONS[name].shape is Shape.LISTED else bool(value)
+            if is_said or OPTIONS[name].is_choice is None:
+                kept[name] = value
+        return kept
+
+
+OPTIONS = options_of(SessionRequest)  # by name
+CHOICES = tuple(name for name, option in OPTIONS.items() if option.shape is Shape.LISTED)  # keys of [[partition]], too
 
 
 def fields_of(site: Site, identity: Identity) -> tuple[str, ...]:
-    """The fields that this person has to choose from on this site: the three that all have, and those with a choice."""
+    """The fields that this person has to choose from on this site: those that all have, and those with a choice."""
     offered = site.offered_to(identity)
-    has_choice = {
-        "gpu": any(len(p.kinds) > 1 for p in offered),
-        "cores": any(p.cores_max for p in offered),
-        "memory_gb": any(p.memory_gb_max for p in offered),
-        **{key: any(isinstance(getattr(p, key), tuple) for p in offered) for key in CHOICES},  # also a list of one
-    }
-    return ("partition", "gpus", "hours", *(key for key, is_there in has_choice.items() if is_there))
+    return tuple(
+        name
+        for name, option in OPTIONS.items()
+        if option.is_choice is None or any(option.is_choice(partition) for partition in offered)
+    )
 
 
 def checked(options: Mapping[str, object], site: Site, identity: Identity) -> SessionRequest:
@@ -147,24 +212,20 @@ def checked(options: Mapping[str, object], site: Site, identity: Identity) -> Se
     return request
 
 
-def _number(field: str, value: object) -> int:
-    """A whole number out of JSON or a form; ``True``, ``1.5``, ``"1\\n"`` and ``"٣"`` are none."""
+def _number(option: Option, value: object) -> int:
+    """A whole number out of JSON or a form; ``True``, ``1.5``, ``"1\\n"`` and ``"٣"`` are none. JSON's 1.0 is one."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,9}", value):
         return int(value)
-    if value == "" and field in MAY_BE_EMPTY:
+    if value == "" and option.usual:
         return 0
-    raise RequestError(field, value, "a whole number")
+    raise RequestError(option.name, value, "a whole number")
 
 
-def _text(field: str, value: object) -> str:
+def _text(option: Option, value: object) -> str:
     if not isinstance(value, str):
-        raise RequestError(field, value, "a name, as text")
+        raise RequestError(option.name, value, "a name, as text")
     return value
-
-
-def _in_range(field: str, value: int, lowest: int, highest: int) -> None:
-    if not lowest <= value <= highest:
-        allowed = f"a whole number from {lowest} to {highest}" if highest > lowest else str(lowest)
-        raise RequestError(field, value, allowed)

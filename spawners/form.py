@@ -16,7 +16,7 @@ from portal.data import folder
 from portal.errors import RequestError
 from portal.forecasts.form_outlook import FormOutlook
 from portal.limits import choices
-from portal.request import SessionRequest, fields_of
+from portal.request import OPTIONS, SessionRequest, fields_of
 from portal.settings.session_tables import PartitionTable
 from portal.site import Identity, Site
 
@@ -78,6 +78,7 @@ def render(
     are_alike = all(len(_shares(site, to_person, gpus)) <= 1 for gpus in (0, 1))
     return _template().render(
         site=site,
+        told=OPTIONS,
         gpus=list(_gpu_choices(site, to_person, chosen)),
         partitions=[_partition_choice(site, partition, chosen, are_alike) for partition in to_person],
         hours=chosen.hours if error is None or error.field != "hours" else _short(error.given),
@@ -112,7 +113,7 @@ def offered(request: SessionRequest, site: Site, to_person: Sequence[PartitionTa
     kind = request.gpu if request.gpu in partition.kinds else ""
     gpus = min(max(request.gpus, 0), site.gpus_max(partition, site.kind(partition, kind)))
     own = replace(request, partition=partition.name, gpus=gpus, hours=hours, gpu=kind)
-    return choices.still_offered(own, partition)
+    return choices.still_offered(own, site, partition)
 
 
 def _shares(site: Site, offered: Sequence[PartitionTable], gpus: int) -> set[tuple[int, int]]:

@@ -6,14 +6,13 @@ Pure functions; the check itself is :func:`portal.request.checked`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from portal.errors import RequestError
-from portal.request import SessionRequest
+from portal.request import OPTIONS, SessionRequest
 from portal.site import Identity, Site
 
-FIELDS = tuple(field.name for field in fields(SessionRequest))
 _XSRF = "_xsrf"  # JupyterHub's own; some clients send it in the body instead of the address
 
 
@@ -34,8 +33,8 @@ def from_form(form_data: Mapping[str, Sequence[object]]) -> dict[str, object]:
 
 
 def _only(name: str, values: Sequence[object]) -> object:
-    if name not in FIELDS:
-        raise RequestError("options", name, f"only the fields {', '.join(FIELDS)}")
+    if name not in OPTIONS:
+        raise RequestError("options", name, f"only the fields {', '.join(OPTIONS)}")
     if len(values) != 1:
         raise RequestError(name, list(values), "one value")
     return values[0]

@@ -6,18 +6,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from portal.errors import RequestError
-from portal.request import USUAL, SessionRequest
-from portal.settings.session_tables import CHOICES, PartitionTable
+from portal.options.declared import Option, Shape
+from portal.request import OPTIONS, USUAL, SessionRequest
+from portal.settings.session_tables import PartitionTable
 from portal.site import Site
-
-_LABELS = {
-    "gpu": ("Kind of GPU", "Which GPUs of the partition."),
-    "account": ("Account", "Slurm counts the session against it."),
-    "qos": ("QOS", "Its limits and its priority, as your site has set them."),
-    "reservation": ("Reservation", "Nodes that are kept for a group or a course."),
-    "constraint": ("Nodes", "What the node must have."),
-    "licenses": ("Licences", "The session waits until one is free."),
-}
 
 
 @dataclass(frozen=True)
@@ -51,15 +43,18 @@ class NumberField:
     value: str
 
 
-def still_offered(request: SessionRequest, partition: PartitionTable) -> SessionRequest:
+def still_offered(request: SessionRequest, site: Site, partition: PartitionTable) -> SessionRequest:
     """``request`` without the choices that its partition does not have any more."""
     changed: dict[str, object] = {}
-    for key, most in (("cores", partition.cores_max), ("memory_gb", partition.memory_gb_max)):
-        if request.gpus or not 0 <= getattr(request, key) <= (most or 0):
-            changed[key] = 0
-    for key in CHOICES:
-        if getattr(request, key) not in partition.offers(key):
-            changed[key] = None
+    for name, option in OPTIONS.items():
+        given = getattr(request, name)
+        if option.usual:
+            lowest, highest = option.within(site, partition, request.gpu, request.gpus)
+            is_offered = lowest <= given <= highest
+        else:
+            is_offered = option.is_choice is None or given in option.names(partition)
+        if not is_offered:
+            changed[name] = option.default
     return replace(request, **changed)  # type: ignore[arg-type]
 
 
@@ -71,33 +66,31 @@ def numbers(
     error: RequestError | None,
 ) -> Iterator[NumberField]:
     """Cores and memory of a session without a GPU, where they may be chosen."""
-    usual_cores = {str(site.cores(0, one)) for one in offered}
-    usual_gb = {str(site.memory_mib(0, one) // 1024) for one in offered}
-    for name, label, unit, usual in (
-        ("cores", "CPU cores without a GPU", "cores", usual_cores),
-        ("memory_gb", "Memory without a GPU", "GB", usual_gb),
-    ):
-        if name in known:
-            most = max(getattr(one, f"{name}_max") or 0 for one in offered)
+    for name, option in OPTIONS.items():
+        if option.usual and name in known:
+            usual = sorted({option.usual(site, one) for one in offered})
+            most = max(option.within(site, one, "", 0)[1] for one in offered)
             given = str(error.given)[:40] if error and error.field == name else str(getattr(chosen, name) or "")
-            yield NumberField(name, label, unit, most, " or ".join(sorted(usual, key=int)), given)
+            yield NumberField(name, option.label, option.unit, most, " or ".join(map(str, usual)), given)
 
 
 def selects(
     site: Site, offered: Sequence[PartitionTable], chosen: SessionRequest, known: Collection[str]
 ) -> Iterator[Select]:
     """The lists of choices: only what this person has to choose from somewhere."""
-    for name, (label, hint) in _LABELS.items():
-        found = tuple(_choices(name, site, offered, chosen)) if name in known else ()
+    for name, option in OPTIONS.items():
+        is_list = option.shape is not Shape.NUMBER and option.is_choice is not None
+        found = tuple(_choices(option, site, offered, chosen)) if is_list and name in known else ()
         if len(found) > 1:
-            yield Select(name, label, hint, found)
+            yield Select(name, option.label, option.hint, found)
 
 
-def _choices(name: str, site: Site, offered: Sequence[PartitionTable], chosen: SessionRequest) -> Iterator[Choice]:
+def _choices(option: Option, site: Site, offered: Sequence[PartitionTable], chosen: SessionRequest) -> Iterator[Choice]:
     """What may be chosen in any partition, each with the partitions that have it where not all do."""
-    lists = {one.name: one.kinds if name == "gpu" else one.offers(name) for one in offered}
+    lists = {one.name: option.names(one) for one in offered}
     lists = {partition: values if len(values) > 1 else () for partition, values in lists.items()}
-    current = getattr(chosen, name) if name in CHOICES else chosen.gpu or None
+    given = getattr(chosen, option.name)
+    current = None if given == option.default else given
     are_alike = len(set(lists.values())) == 1
     if not are_alike:
         yield Choice(USUAL, "as usual in the partition", current is None)
@@ -106,7 +99,7 @@ def _choices(name: str, site: Site, offered: Sequence[PartitionTable], chosen: S
     for value in dict.fromkeys(value for values in lists.values() for value in values):
         there = [partition for partition, values in lists.items() if value in values]
         where = "" if len(there) == len(lists) else f" (in {', '.join(there)})"
-        shown = site.gpu(value).title if name == "gpu" else value
+        shown = site.gpu(value).title if option.name == "gpu" else value
         yield Choice(value, f"{shown or 'none'}{where}", value == current)
 
 

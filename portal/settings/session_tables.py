@@ -79,9 +79,6 @@ class RuleTable(Table):
         return {key: value for key, value in self if key not in ("groups", "people") and value is not None}
 
 
-CHOICES = ("account", "qos", "reservation", "constraint", "licenses")  # one text is fixed, a list is a choice
-
-
 class PartitionTable(Table):
     """``[[partition]]``: a Slurm partition that the portal offers."""
 
@@ -114,7 +111,7 @@ class PartitionTable(Table):
         return tuple(filter(None, (self.gpu,) if isinstance(self.gpu, str) else self.gpu))
 
     def offers(self, key: str) -> tuple[str, ...]:
-        """What may be chosen for one of :data:`CHOICES`, the default first; one that is alone is fixed."""
+        """What may be chosen for one of ``portal.request.CHOICES``, the default first; one that is alone is fixed."""
         value: Texts = getattr(self, key)
         return (value,) if value and isinstance(value, str) else tuple(value)
 

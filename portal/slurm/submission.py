@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from portal.errors import AccountGone, ActingRefused, SlurmUnavailable
-from portal.request import SessionRequest
-from portal.settings.session_tables import CHOICES, PartitionTable
+from portal.request import CHOICES, SessionRequest
+from portal.settings.session_tables import PartitionTable
 from portal.site import Site
 from portal.slurm.runner import Result, RunError, Runner, is_account
 

@@ -66,6 +66,17 @@ class OutlookHandler(APIHandler):  # type: ignore[misc]
             super()._log()
 
 
+class OptionsHandler(APIHandler):  # type: ignore[misc]
+    """``GET /hub/api/dsportal/options/NAME``: what a person may choose, as a JSON schema."""
+
+    @needs_scope("servers")  # type: ignore[untyped-decorator]
+    async def get(self, user_name: str) -> None:
+        """The schema of the options that start a session."""
+        told = await offer_of(self, user_name).schema()
+        self.set_header("Content-Type", "application/schema+json")
+        self.finish(json.dumps(told))
+
+
 class LinkHandler(BaseHandler):  # type: ignore[misc]
     """``POST /hub/dsportal/link/NAME``: the choices of a form as a link. Nothing is started or kept."""
 
@@ -102,6 +113,7 @@ def install() -> None:
     """Put the addresses where JupyterHub finds them; doing it twice changes nothing."""
     for known, route in (
         (api_handlers, (r"/api/dsportal/outlook/([^/]+)", OutlookHandler)),
+        (api_handlers, (r"/api/dsportal/options/([^/]+)", OptionsHandler)),
         (page_handlers, (r"/dsportal/link/([^/]+)", LinkHandler)),
     ):
         if route not in known:

@@ -14,6 +14,7 @@ from portal.forecasts.picture import NOTHING
 from portal.forecasts.shared_look import SharedLook
 from portal.forecasts.turns import LookBusyError
 from portal.hub.context import HubContext
+from portal.options.schema import Schema, schema
 from portal.request import WORDS_OF_A_LINK, SessionRequest, checked
 from portal.site import Identity, Site
 from spawners import form, options
@@ -114,6 +115,11 @@ class Offer:
         if who == f"user {identity.name}":
             self.told.note(outlook, site)
         return outlook
+
+    async def schema(self) -> Schema:
+        """What this person may choose, for programs."""
+        identity, site = await self._site()
+        return schema(site, identity)
 
     async def _outlook(self, site: Site, identity: Identity, request: SessionRequest) -> FormOutlook:
         return await outlook_of(self._spawner.context.look, site, self._spawner.site, identity, request)

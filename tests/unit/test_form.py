@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from portal.errors import RequestError
-from portal.request import SessionRequest, checked
+from portal.request import OPTIONS, SessionRequest, checked
 from portal.site import Identity, Site, parse
 from spawners import form, options
 
@@ -231,7 +231,7 @@ def test_a_field_is_there_only_where_there_is_a_choice(site: Site, rich: Site, a
     rich_names = {attrs.get("name") for tag, attrs in show(rich, alice).tags if tag in ("input", "select")}
 
     assert names == {"gpus", "hours", "partition"}
-    assert rich_names == set(options.FIELDS)
+    assert rich_names == set(OPTIONS)
 
 
 def test_an_untouched_form_with_every_field_can_be_sent_and_changes_nothing(rich: Site, alice: Identity) -> None:

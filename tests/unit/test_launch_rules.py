@@ -17,8 +17,8 @@ import pytest
 from portal import launch_rules, launcher
 from portal.doctor import launch_checks
 from portal.errors import PortalError
-from portal.request import SessionRequest, checked
-from portal.settings.session_tables import CHOICES, SessionTable
+from portal.request import CHOICES, SessionRequest, checked
+from portal.settings.session_tables import SessionTable
 from portal.site import Identity, Site, parse
 from portal.slurm.submission import submission
 
