@@ -33,6 +33,7 @@ from portal.slurm.submission import new_key, submission
 from spawners import callback, messages, options, timings
 from spawners.choosing import handlers
 from spawners.choosing.offer import Offer
+from spawners.choosing.several import NamedSession
 from spawners.ends.recorded import RecordedEnds
 from spawners.errors import StartRefused
 from spawners.session import Session
@@ -41,7 +42,7 @@ from spawners.startup import first_answer, progress
 site_of = functools.cache(load)  # the settings, read once
 
 
-class SlurmSessionSpawner(SessionCertificates, RecordedEnds, batchspawner.SlurmSpawner):  # type: ignore[misc]
+class SlurmSessionSpawner(NamedSession, SessionCertificates, RecordedEnds, batchspawner.SlurmSpawner):  # type: ignore[misc]
     """Starts a person's JupyterLab as a Slurm job, through portal-launch."""
 
     site_file = Unicode("/etc/dsportal/site.toml", help="The settings file of the site.").tag(config=True)
@@ -113,6 +114,7 @@ class SlurmSessionSpawner(SessionCertificates, RecordedEnds, batchspawner.SlurmS
     async def _check_options(self, _spawner: Any, given: Mapping[str, object]) -> None:
         """The check behind every door, before start() makes it once more. A resumed session was checked before."""
         if not self.session.can_resume:
+            self.several.check_room(self.name)
             await self.offer.checked(given)
 
     # -- from the start to the end ----------------------------------------------------------------------

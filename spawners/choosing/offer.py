@@ -14,6 +14,7 @@ from portal.hub.context import HubContext
 from portal.request import WORDS_OF_A_LINK, SessionRequest, checked
 from portal.site import Identity, Site
 from spawners import form, options
+from spawners.choosing.several import SeveralSessions
 from spawners.errors import StartRefused
 
 
@@ -22,6 +23,8 @@ class OfferingSpawner(Protocol):
 
     user: Any
     orm_spawner: Any
+    name: str
+    several: SeveralSessions
 
     @property
     def site(self) -> Site:
@@ -95,6 +98,7 @@ class Offer:
 
     async def _options_of(self, given: Mapping[str, object], entered: SessionRequest) -> dict[str, object]:
         self._refused = (None, entered)
+        self._spawner.several.check_room(self._spawner.name)
         return (await self.checked(given, entered))[0].as_options()
 
     def _refusal(self, error: RequestError, entered: SessionRequest | None) -> StartRefused:
