@@ -57,6 +57,7 @@ class SessionState:
             with this number and another time is asked for its name before it is taken for ours.
         tls: whether its server speaks TLS with the hub and the proxy; ``None`` where a version before 0.2.0 started it.
         last_end: why the session before this one ended, for the server page.
+        next_key: of a job that is just being submitted to take the place of this one; a hub that starts forgets it.
         entries: who entered it, for the server page; they are kept when it has ended, until the next one.
     """
 
@@ -70,12 +71,18 @@ class SessionState:
     submitted: int = 0
     tls: bool | None = None
     last_end: str = ""
+    next_key: str = ""
     entries: tuple[Visit, ...] = ()
 
     @property
     def is_waiting(self) -> bool:
         """True for a session whose job was asked for, and whose server has not answered."""
         return bool(self.key) and not self.port
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys of all jobs that are this session's."""
+        return set(filter(None, (self.key, self.next_key)))
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, under the keys of versions before; :class:`TokenSeal` closes the token that is saved."""
@@ -92,6 +99,8 @@ class SessionState:
             state["run"] = [self.place.node, self.place.started]
         if self.tls is not None:
             state["tls"] = self.tls
+        if self.next_key:
+            state["next_key"] = self.next_key
         counts = {"restarts": self.restarts, "submitted": self.submitted}
         return {**state, "key": self.key, "token": self.token, "port": self.port, **counts}
 
@@ -109,6 +118,7 @@ class SessionState:
             submitted=state.get("submitted", 0),
             tls=state.get("tls"),
             last_end=state.get("last_end", ""),
+            next_key=state.get("next_key", ""),
             entries=tuple(Visit(*entry) for entry in state.get("entered", ())),
         )
 

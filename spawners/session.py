@@ -87,7 +87,7 @@ class Session:
 
         JupyterHub clears a spawner before each start, so what is to be resumed is kept apart.
         """
-        self.state = state
+        self.state = state = replace(state, next_key="")
         self.watched = WatchedJob(self.cluster, state.submitted)
         self._resumable = state if state.is_waiting else None
 
@@ -186,7 +186,9 @@ class Session:
 
     async def query(self, max_age_s: float) -> Job | None:
         """Our job in the shared snapshot; ``None`` while it is not known there."""
-        return await self.watched.query(self.ours, max_age_s)
+        ours = self.ours
+        job = await self.watched.query(ours, max_age_s)
+        return job if self.ours == ours else None  # another job may have taken its place
 
     async def end(self) -> JobEnd | None:
         """How our job ended; ``None`` while Slurm does not say that it has.
@@ -195,6 +197,8 @@ class Session:
         """
         ours = self.ours
         end = await self.watched.end(ours)
+        if self.ours != ours:
+            return None
         return None if end == FORGOTTEN and await self._has_other_number(ours) else end
 
     def note_end(self, reason: str) -> None:

@@ -29,9 +29,10 @@ from portal.session_state import Announcement, SessionState, Visit
 from portal.site import Site, load
 from portal.slurm.cluster import Cluster
 from portal.slurm.snapshot import QueueSnapshot
-from portal.slurm.submission import new_key, submission
+from portal.slurm.submission import Submission, new_key, submission
 from spawners import callback, messages, options, timings
 from spawners.choosing import handlers
+from spawners.choosing.change import ChangedRequests
 from spawners.choosing.offer import Offer
 from spawners.choosing.several import NamedSession
 from spawners.ends.recorded import RecordedEnds
@@ -42,13 +43,14 @@ from spawners.startup import first_answer, progress
 site_of = functools.cache(load)  # the settings, read once
 
 
-class SlurmSessionSpawner(NamedSession, SessionCertificates, RecordedEnds, batchspawner.SlurmSpawner):  # type: ignore[misc]
+class SlurmSessionSpawner(NamedSession, ChangedRequests, SessionCertificates, RecordedEnds, batchspawner.SlurmSpawner):  # type: ignore[misc]
     """Starts a person's JupyterLab as a Slurm job, through portal-launch."""
 
     site_file = Unicode("/etc/dsportal/site.toml", help="The settings file of the site.").tag(config=True)
 
     _request: SessionRequest | None = None  # what the session that runs, or is being started, was asked for
     _ending: asyncio.Future[None] | None = None
+    _partition = ""  # for whose nodes a certificate is made
     _unresolved = ""  # the node, while this host cannot resolve its name
 
     @staticmethod
@@ -128,14 +130,17 @@ class SlurmSessionSpawner(NamedSession, SessionCertificates, RecordedEnds, batch
                 self.api_token = self.session.state.token
             else:
                 self._request, site = await self.offer.checked(given)
-                key = new_key(self.context.hub_id)
-                job = submission(self._request, site, key, await self._environment())
+                job = await self.prepared(self._request, site)
                 await self.session.submit(job, self.api_token, tls=self.internal_ssl)
             return self._url(*await self.session.wait_until_ready(self._first_answer))
         except SessionEnded as error:
             raise StartRefused(error, status_code=502, lines=error.log) from error
         except PortalError as error:
             raise StartRefused(error, status_code=503) from error
+
+    async def prepared(self, request: SessionRequest, site: Site) -> Submission:
+        """The job of a request that was checked."""
+        return submission(request, site, new_key(self.context.hub_id), await self._environment(request.partition))
 
     async def _first_answer(self, node: str, port: int) -> None:
         await first_answer(self._url(node, port), self.user.settings, functools.partial(setattr, self, "_unresolved"))
@@ -172,7 +177,7 @@ class SlurmSessionSpawner(NamedSession, SessionCertificates, RecordedEnds, batch
 
     async def announce_port(self, announcement: Announcement) -> bool:
         """Take the port of the session's server; ``False`` when none is expected."""
-        return await self.session.address.announce(announcement)
+        return not self.change.is_going and await self.session.address.announce(announcement)
 
     def announce_end(self) -> None:
         """The session ends: Slurm is asked every second for a moment; the hub's watch comes later."""
@@ -229,8 +234,9 @@ class SlurmSessionSpawner(NamedSession, SessionCertificates, RecordedEnds, batch
 
     # -- the session's environment ----------------------------------------------------------------------
 
-    async def _environment(self) -> dict[str, str]:
+    async def _environment(self, partition: str) -> dict[str, str]:
         """JupyterHub's own variables, and what the session must know of the site."""
+        self._partition = partition
         check_variables(self.environment)  # a hook, or a group of JupyterHub's, may have set more
         settings = SessionSettings.of(self.site, notebooks=str(data.folder("notebooks")))
         return environment(
@@ -243,7 +249,7 @@ class SlurmSessionSpawner(NamedSession, SessionCertificates, RecordedEnds, batch
 
     async def node_names(self) -> list[str]:
         """Every name that the session may have: Slurm has not chosen its node yet."""
-        partition = options.remembered(self.user_options or {}).partition
+        partition = self._partition or options.remembered(self.user_options or {}).partition
         return names_of(await self.cluster.nodes(timings.NAMES_MAX_AGE_S), partition)
 
     # -- state ------------------------------------------------------------------------------------------

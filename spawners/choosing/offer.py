@@ -106,6 +106,10 @@ class Offer:
             self._refused = (error, entered)
         return StartRefused(error)
 
+    def fill_in(self, given: Mapping[str, str]) -> None:
+        """The form that is shown next has these choices, as far as they are offered."""
+        self._refused = (None, options.remembered((self._spawner.orm_spawner.user_options or {}) | dict(given)))
+
     async def of_query(self, query_data: Mapping[str, list[str]]) -> dict[str, object]:
         """A link never starts anything: the form is shown instead, with the link's choices."""
         await self.of_form(query_data)

@@ -62,6 +62,7 @@
     document.getElementById("pending-title").textContent = title;
     document.getElementById("pending-hint").hidden = true;
     document.getElementById("pending-options").hidden = false;
+    document.getElementById("pending-change")?.remove();
     cancel.hidden = true;
     status.textContent = "";
     say(text, `${title}. ${text.trim().split("\n")[0]}`);
