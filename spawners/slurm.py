@@ -115,6 +115,7 @@ class SlurmSessionSpawner(NamedSession, ChangedRequests, SessionCertificates, Re
 
     async def _check_options(self, _spawner: Any, given: Mapping[str, object]) -> None:
         """The check behind every door, before start() makes it once more. A resumed session was checked before."""
+        self.ended_key = ""
         if not self.session.can_resume:
             self.several.check_room(self.name)
             await self.offer.checked(given)

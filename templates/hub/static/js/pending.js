@@ -69,10 +69,15 @@
     window.dspTell.over(title, text.trim().split("\n")[0]);
   }
 
-  function failed({ message: text, turn, advice, id }) {
+  function failed({ message: text, turn, advice, id, record: key }) {
     const reason = text.replace(/^Spawn failed(: )?/, "").trim();
     bar.classList.add("bg-danger");
     over("The session did not start", reason || "The hub gave no reason; its log has it.");
+    if (key) {
+      const record = document.getElementById("pending-record");
+      record.href += `#ended-${key}`;
+      record.hidden = false;
+    }
     if (!id) return;
     const whose = element("p", "dsp-turn", ` ${advice}`);
     whose.prepend(element("strong", "", turn));
