@@ -77,6 +77,7 @@ class SessionState:
         tls: whether its server speaks TLS with the hub and the proxy; ``None`` where a version before 0.2.0 started it.
         last_end: why the session before this one ended, for the server page.
         foretold: what was said of its start, until that is compared with the start itself.
+        next_key: of a job that is just being submitted to take the place of this one; a hub that starts forgets it.
         entries: who entered it, for the server page; they are kept when it has ended, until the next one.
     """
 
@@ -90,6 +91,7 @@ class SessionState:
     submitted: int = 0
     tls: bool | None = None
     last_end: str = ""
+    next_key: str = ""
     entries: tuple[Visit, ...] = ()
     foretold: Foretold | None = None
 
@@ -97,6 +99,11 @@ class SessionState:
     def is_waiting(self) -> bool:
         """True for a session whose job was asked for, and whose server has not answered."""
         return bool(self.key) and not self.port
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys of all jobs that are this session's."""
+        return set(filter(None, (self.key, self.next_key)))
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, under the keys of versions before; :class:`TokenSeal` closes the token that is saved."""
@@ -115,6 +122,8 @@ class SessionState:
             state["tls"] = self.tls
         if self.foretold:
             state["foretold"] = list(astuple(self.foretold))
+        if self.next_key:
+            state["next_key"] = self.next_key
         counts = {"restarts": self.restarts, "submitted": self.submitted}
         return {**state, "key": self.key, "token": self.token, "port": self.port, **counts}
 
@@ -132,6 +141,7 @@ class SessionState:
             submitted=state.get("submitted", 0),
             tls=state.get("tls"),
             last_end=state.get("last_end", ""),
+            next_key=state.get("next_key", ""),
             entries=tuple(Visit(*entry) for entry in state.get("entered", ())),
             foretold=Foretold(*state["foretold"]) if state.get("foretold") else None,
         )

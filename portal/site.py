@@ -77,9 +77,19 @@ class Site(Table):
 
     @property
     def groups_of_partitions(self) -> tuple[str, ...]:
-        """The groups that partitions are kept for, as the settings name them."""
+        """The groups that partitions, or rules of sessions, are for, as the settings name them."""
         parts = [(p.groups, *(rule.groups for rule in p.rule)) for p in self.partitions]
-        return tuple(group for part in parts for groups in part for group in groups)
+        return (*(group for part in parts for groups in part for group in groups), *self.session.rule_groups)
+
+    @property
+    def has_several_sessions(self) -> bool:
+        """Whether anybody may have more than one session at a time."""
+        return max(self.session.sessions_max, *(rule.sessions_max for rule in self.session.rule), 1) > 1
+
+    def sessions_max(self, identity: Identity) -> int:
+        """How many sessions this person may have at a time."""
+        rules = (rule for rule in self.session.rule if rule.fits(identity.name, identity.groups))
+        return next((rule.sessions_max for rule in rules), self.session.sessions_max)
 
     def partition(self, name: str) -> PartitionTable:
         """The partition called ``name``; raises ``KeyError`` when the site has none."""
@@ -182,6 +192,9 @@ def _contradictions(site: Site) -> Iterator[str]:
         for number, rule in enumerate(partition.rule, start=1):
             if not rule.groups and not rule.people:
                 yield f"partition[{position}].rule[{number}]: it fits nobody; allowed: groups or people that it is for"
+    for number, session_rule in enumerate(site.session.rule, start=1):
+        if not session_rule.groups and not session_rule.people:
+            yield f"session.rule[{number}]: it fits nobody; allowed: groups or people that it is for"
     if site.session.hours_default > site.session.hours_max:
         allowed = f"1 to session.hours_max ({site.session.hours_max})"
         yield f"session.hours_default: {site.session.hours_default} is not possible; allowed: {allowed}"

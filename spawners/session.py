@@ -88,7 +88,7 @@ class Session:
 
         JupyterHub clears a spawner before each start, so what is to be resumed is kept apart.
         """
-        self.state = state
+        self.state = state = replace(state, next_key="")
         self.watched = WatchedJob(self.cluster, state.submitted)
         self._resumable = state if state.is_waiting else None
 
@@ -187,10 +187,12 @@ class Session:
 
     async def query(self, max_age_s: float) -> Job | None:
         """Our job in the shared snapshot; ``None`` while it is not known there."""
-        job = await self.watched.query(self.ours, max_age_s)
-        if foretold := with_plan(self.state.foretold, job):
+        ours = self.ours
+        job = await self.watched.query(ours, max_age_s)
+        is_ours = self.ours == ours  # another job may have taken its place
+        if is_ours and (foretold := with_plan(self.state.foretold, job)):
             self.keep(foretold=foretold)
-        return job
+        return job if is_ours else None
 
     async def end(self) -> JobEnd | None:
         """How our job ended; ``None`` while Slurm does not say that it has.
@@ -199,7 +201,8 @@ class Session:
         """
         ours = self.ours
         end = await self.watched.end(ours)
-        return None if end == FORGOTTEN and await self._has_other_number(ours) else end
+        is_theirs = end == FORGOTTEN and self.ours == ours and await self._has_other_number(ours)
+        return None if is_theirs or self.ours != ours else end
 
     def note_end(self, reason: str) -> None:
         """Keep why it ended: for the server page, and with the sessions that have ended."""
@@ -223,9 +226,8 @@ class Session:
         end = await watched.end(ours)
         if self.state.key != ours.key:
             return None  # it was stopped meanwhile: nothing is said of it, and nothing of the next one
-        if end == FORGOTTEN and await self._has_other_number(ours):
-            return None
-        if end is None or self._exit_status is not None:
+        is_theirs = end == FORGOTTEN and await self._has_other_number(ours)
+        if end is None or is_theirs or self._exit_status is not None:
             return self._exit_status
         self._exit_status = 0 if end.state == "COMPLETED" else 1
         self.address.stop_following()

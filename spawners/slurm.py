@@ -30,11 +30,13 @@ from portal.session_state import Announcement, SessionState, Visit
 from portal.site import Site, load
 from portal.slurm.cluster import Cluster
 from portal.slurm.snapshot import QueueSnapshot
-from portal.slurm.submission import new_key, submission
+from portal.slurm.submission import Submission, new_key, submission
 from spawners import callback, messages, options, timings
 from spawners.choosing import handlers
+from spawners.choosing.change import ChangedRequests
 from spawners.choosing.foretold import ComparedForecasts
 from spawners.choosing.offer import Offer
+from spawners.choosing.several import NamedSession
 from spawners.ends.recorded import RecordedEnds
 from spawners.errors import StartRefused
 from spawners.session import Session
@@ -44,6 +46,8 @@ site_of = functools.cache(load)  # the settings, read once
 
 
 class SlurmSessionSpawner(
+    NamedSession,
+    ChangedRequests,
     SessionCertificates,
     RecordedEnds,
     ComparedForecasts,
@@ -55,6 +59,7 @@ class SlurmSessionSpawner(
 
     _request: SessionRequest | None = None  # what the session that runs, or is being started, was asked for
     _ending: asyncio.Future[None] | None = None
+    _partition = ""  # for whose nodes a certificate is made
     _unresolved = ""  # the node, while this host cannot resolve its name
 
     @staticmethod
@@ -123,7 +128,9 @@ class SlurmSessionSpawner(
 
     async def _check_options(self, _spawner: Any, given: Mapping[str, object]) -> None:
         """The check behind every door, before start() makes it once more. A resumed session was checked before."""
+        self.ended_key = ""
         if not self.session.can_resume:
+            self.several.check_room(self.name)
             await self.offer.checked(given)
 
     # -- from the start to the end ----------------------------------------------------------------------
@@ -137,12 +144,10 @@ class SlurmSessionSpawner(
                 self.api_token = self.session.state.token
             else:
                 self._request, site = await self.offer.checked(given)
-                key = new_key(self.context.hub_id)
-                job = submission(self._request, site, key, await self._environment())
+                job = await self.prepared(self._request, site)
                 foretold = self.offer.told.of(self._request, site)
                 await self.session.submit(job, self.api_token, tls=self.internal_ssl)
-                if foretold:
-                    self.session.keep(foretold=foretold)
+                self.session.keep(foretold=foretold)
             node, port = await self.session.wait_until_ready(self._first_answer)
             self.compare_start()
             return self._url(node, port)
@@ -150,6 +155,10 @@ class SlurmSessionSpawner(
             raise StartRefused(error, status_code=502, lines=error.log) from error
         except PortalError as error:
             raise StartRefused(error, status_code=503) from error
+
+    async def prepared(self, request: SessionRequest, site: Site) -> Submission:
+        """The job of a request that was checked."""
+        return submission(request, site, new_key(self.context.hub_id), await self._environment(request.partition))
 
     async def _first_answer(self, node: str, port: int) -> None:
         await first_answer(self._url(node, port), self.user.settings, functools.partial(setattr, self, "_unresolved"))
@@ -186,7 +195,7 @@ class SlurmSessionSpawner(
 
     async def announce_port(self, announcement: Announcement) -> bool:
         """Take the port of the session's server; ``False`` when none is expected."""
-        return await self.session.address.announce(announcement)
+        return not self.change.is_going and await self.session.address.announce(announcement)
 
     def announce_end(self) -> None:
         """The session ends: Slurm is asked every second for a moment; the hub's watch comes later."""
@@ -243,8 +252,9 @@ class SlurmSessionSpawner(
 
     # -- the session's environment ----------------------------------------------------------------------
 
-    async def _environment(self) -> dict[str, str]:
+    async def _environment(self, partition: str) -> dict[str, str]:
         """JupyterHub's own variables, and what the session must know of the site."""
+        self._partition = partition
         check_variables(self.environment)  # a hook, or a group of JupyterHub's, may have set more
         settings = SessionSettings.of(self.site, notebooks=str(data.folder("notebooks")))
         return environment(
@@ -257,7 +267,7 @@ class SlurmSessionSpawner(
 
     async def node_names(self) -> list[str]:
         """Every name that the session may have: Slurm has not chosen its node yet."""
-        partition = options.remembered(self.user_options or {}).partition
+        partition = self._partition or options.remembered(self.user_options or {}).partition
         return names_of(await self.cluster.nodes(timings.NAMES_MAX_AGE_S), partition)
 
     # -- state ------------------------------------------------------------------------------------------

@@ -58,25 +58,25 @@ def read_reason(text: str) -> str:
 
 
 class EnterHandler(BaseHandler):  # type: ignore[misc]
-    """``/hub/dsportal/enter/NAME``: asks for the reason, and leads into the session."""
+    """``/hub/dsportal/enter/NAME[/SESSION]``: asks for the reason, and leads into the session."""
 
     def initialize(self, address_of: Callable[[Any], str]) -> None:
         """Take what says which address a request comes from."""
         self._address_of = address_of
 
     @web.authenticated
-    async def get(self, name: str) -> None:
+    async def get(self, name: str, server: str = "") -> None:
         """Ask for the reason."""
-        spawner = self._spawner(name)
+        spawner = self._spawner(name, server)
         if again.is_fresh(self, again.FOR_ADMINISTRATORS_S):
             await self._show(spawner)
         else:
             again.ask(self)
 
     @web.authenticated
-    async def post(self, name: str) -> None:
+    async def post(self, name: str, server: str = "") -> None:
         """Enter: note it, tell it, then give access."""
-        spawner = self._spawner(name)
+        spawner = self._spawner(name, server)
         again.check(self)
         try:
             reason = read_reason(self.get_body_argument("reason", "", strip=False))
@@ -89,9 +89,9 @@ class EnterHandler(BaseHandler):  # type: ignore[misc]
         self.log.warning("%s, an administrator, enters the session of %s from %s: %s", who.name, name, where, reason)
         spawner.note_entry(who.name, reason)
         grant(self.db, spawner.orm_spawner, who.orm_user)
-        self.redirect(spawner.user.url)
+        self.redirect(spawner.user.server_url(server))
 
-    def _spawner(self, name: str) -> Any:
+    def _spawner(self, name: str, server: str) -> Any:
         """The spawner of a session that runs and may be entered.
 
         Raises:
@@ -102,7 +102,7 @@ class EnterHandler(BaseHandler):  # type: ignore[misc]
         if not self.settings.get(SETTING, False):
             raise again.Refused(404, OFF)
         user = self.find_user(name)
-        spawner = user.spawners.get("") if user else None
+        spawner = user.spawners.get(server or "") if user else None
         if user == self.current_user or spawner is None or not spawner.ready or not hasattr(spawner, "note_entry"):
             raise again.Refused(409, f"There is no session of {name[:64]} that runs and could be entered.")
         return spawner
@@ -125,8 +125,8 @@ class DeletingHandler(UserAPIHandler):  # type: ignore[misc]
             again.Refused: 409, with until when it stays.
         """
         user = self.find_user(user_name)
-        spawner = user.orm_spawners.get("") if user else None
-        known = SessionState.from_json(spawner.state or {}).entries if spawner else ()
+        rows = user.orm_user._orm_spawners if user else ()
+        known = [entry for row in rows for entry in SessionState.from_json(row.state or {}).entries]
         since = (utcnow() - TOLD_FOR).timestamp()
         if untold := [entry.who for entry in known if entry.at > since]:
             raise again.Refused(409, UNTOLD.format(name=user_name, who=untold[-1], days=TOLD_FOR.days))

@@ -93,13 +93,18 @@ class ToldProgress(ToldCall):
             status = error.status_code if isinstance(error, web.HTTPError) else 500
             failure = start_failure(status, str(getattr(error, "reason", "")))
             told = {"turn": failure.turn, "advice": failure.advice, "id": self.tell(status, error)}
+            if key := getattr(self._spawner(), "ended_key", ""):
+                told["record"] = key
             event = {**event, "message": f"Spawn failed: {said_by(error) or failure.happened}", **told}
         await super().send_event(event)  # type: ignore[misc]
 
     def _of_start(self) -> BaseException | None:
+        return _of_last_start(self._spawner())
+
+    def _spawner(self) -> Any:
         name, *server = self.path_args
         user = self.find_user(name)
-        return _of_last_start(user.spawners[server[0] if server else ""]) if user else None
+        return user.spawners[server[0] if server else ""] if user else None
 
 
 class ToldFile(Told):

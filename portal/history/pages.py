@@ -7,18 +7,37 @@ from typing import Any
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.apihandlers.users import UserServerAPIHandler
 from jupyterhub.handlers.pages import HomeHandler
+from jupyterhub.utils import url_path_join
 from sqlalchemy.exc import SQLAlchemyError
 from tornado import web
+
+from portal.sessions import live, names
+from portal.sessions.requests import NamedRequests
 
 NO_DATABASE = "The sessions that have ended cannot be read now: the hub's database does not answer."
 NOT_ALLOWED = "Your sessions are read with a login, or with a token that has the scope read:servers."
 
 
 class HomePage(HomeHandler):  # type: ignore[misc]
-    """The home page, with the sessions that have ended."""
+    """The home page, with the sessions that have ended; with all that go on, where there may be several."""
+
+    _fault = ""
+
+    @web.authenticated
+    async def get(self) -> None:
+        """The page; with the name of a new session, its form."""
+        several = getattr(self.current_user.spawner, "several", None)
+        name = self.get_query_argument("name", None)
+        if name is not None and several is not None and live.may_name(several):
+            self._fault = several.fault_of(name) or several.no_room(name)
+            if not self._fault:
+                self.redirect(url_path_join(self.hub.base_url, "spawn", self.current_user.escaped_name, name))
+                return
+            self.set_status(400)
+        await super().get()
 
     def render_template(self, name: str, sync: bool = False, **given: Any) -> Any:
-        """The page itself waits for their list; pages of errors have none."""
+        """The page itself waits for the list of ended ones; pages of errors have none."""
         if sync or name != "home.html":
             return super().render_template(name, sync, **given)
         return self._with_ended(name, given)
@@ -33,7 +52,11 @@ class HomePage(HomeHandler):  # type: ignore[misc]
             except SQLAlchemyError as error:
                 self.log.error("%s %s", NO_DATABASE, error)
                 ended = None
-        page: str = await super().render_template(name, False, ended_sessions=ended, **given)
+        several = getattr(spawner, "several", None)
+        if several is not None and several.is_own_rule:
+            given["allow_named_servers"] = False  # JupyterHub's own page of them is not shown
+        shown = live.shown(self.current_user, self._fault, self.get_query_argument("name", "")[: names.LONGEST])
+        page: str = await super().render_template(name, False, ended_sessions=ended, several=shown, **given)
         return page
 
 
@@ -55,7 +78,7 @@ class EndedSessionsHandler(APIHandler):  # type: ignore[misc]
         self.write({"sessions": [one.as_json() for one in found]})
 
 
-class StoppedByHandler(UserServerAPIHandler):  # type: ignore[misc]
+class StoppedByHandler(NamedRequests, UserServerAPIHandler):  # type: ignore[misc]
     """JupyterHub's own, and the record of a session that is stopped says by whom."""
 
     async def stop_single_user(self, user: Any, server_name: str = "") -> Any:

@@ -16,11 +16,13 @@ class Row:
     """One session that has ended. Times are ISO 8601 with their zone, ``""`` where they are not known.
 
     Attributes:
+        key: the session's own; the page has the row at ``#ended-KEY``.
         asked: what was asked for, in a few words.
         facts: what more is known, each with its name.
         again: the query of a link to the form with the same choices; ``more_query`` is that of the cure.
     """
 
+    key: str
     asked: str
     name: str
     reason: str
@@ -46,6 +48,7 @@ def rows(ended: Iterable[EndedSession], site: Site, identity: Identity) -> list[
 def _row(one: EndedSession, offer: Offered) -> Row:
     cure = cure_of(one, offer)
     return Row(
+        key=one.key,
         asked=_asked(one, offer.site),
         name=one.name,
         reason=one.reason,

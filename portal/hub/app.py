@@ -289,7 +289,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         self.db.flush()
         ours = text("SELECT state FROM spawners WHERE state LIKE :ours")
         rows = self.db.execute(ours, {"ours": f"%{self.hub_id}%"})
-        return {SessionState.from_json(json.loads(state)).key for (state,) in rows}
+        return set().union(*(SessionState.from_json(json.loads(state)).keys for (state,) in rows))
 
 
 def _detach(row: Any) -> tuple[str, str, dict[str, object]]:

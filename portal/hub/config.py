@@ -34,6 +34,7 @@ from portal.notebooks.catalogue import kernels_of
 from portal.proxy import proxy_process
 from portal.request import WORDS_OF_A_LINK
 from portal.session_state import TokenSeal
+from portal.sessions import requests
 from portal.settings.groups import label
 from portal.showcase import cards
 from portal.showcase.page import ROUTE, Showcase, TemplatesHandler
@@ -147,7 +148,7 @@ def _pages(c: Any, site: Site, *, local: bool) -> None:
     own = {"python3"} if local else set()  # the portal's own Python, as a kernel
     showcase = Showcase(lambda: cards.read(folders, own | kernels_of(site).keys()))
     _route(ROUTE, TemplatesHandler, showcase=showcase, has_options=not local)
-    for address, handler in ended.HANDLERS:  # in the places of JupyterHub's own
+    for address, handler in (*ended.HANDLERS, *requests.HANDLERS):  # in the places of JupyterHub's own
         _route(address, handler)
 
 
@@ -254,6 +255,7 @@ def _sessions(c: Any, site: Site) -> None:
     c.JupyterHub.token_expires_in_max_seconds = site.portal.token_days_max * 86400
     c.JupyterHub.concurrent_spawn_limit = 0  # a session that waits in the queue must not keep others from starting
     c.JupyterHub.redirect_to_server = False  # after the login comes the server page
+    c.JupyterHub.allow_named_servers = site.has_several_sessions  # how many: spawners/choosing/several.py
     c.Spawner.default_url = "/lab"
     c.Spawner.disable_user_config = True  # a person's files configure their kernels, not the server
     # Its token lies in the home: who has read it there enters no session with it, JupyterHub's own opens this one.

@@ -16,6 +16,7 @@ from typing import Any
 from jupyterhub import orm
 from jupyterhub.handlers import default_handlers
 from jupyterhub.handlers.login import LogoutHandler
+from jupyterhub.utils import url_path_join
 from sqlalchemy import text
 from tornado.httputil import HTTPServerRequest
 
@@ -85,7 +86,7 @@ class EndingLogoutHandler(LogoutHandler):  # type: ignore[misc]
     def _clear_session_cookies(self, user: Any) -> None:
         """The cookies of the person's sessions, which the browser holds for their paths."""
         for spawner in user.spawners.values():
-            self.clear_cookie(spawner.oauth_client_id, path=user.base_url)
+            self.clear_cookie(spawner.oauth_client_id, path=url_path_join(user.base_url, spawner.name, "/"))
 
 
 def is_trustworthy(request: HTTPServerRequest) -> bool:

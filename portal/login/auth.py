@@ -152,7 +152,7 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
 
     def get_handlers(self, app: Any) -> list[Any]:
         """The login page, what asks for the password again, and how an administrator enters a session."""
-        enters = (r"/dsportal/enter/([^/]+)", EnterHandler, {"address_of": self._address})
+        enters = (r"/dsportal/enter/([^/]+)(?:/([^/]+))?", EnterHandler, {"address_of": self._address})
         deletes = (r"/api/users/([^/]+)", DeletingHandler)
         return [("/login", ExactLoginHandler), *again.HANDLERS, enters, deletes]
 

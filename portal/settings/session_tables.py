@@ -26,6 +26,25 @@ from portal.settings.values import (
     Texts,
 )
 
+MOST_SESSIONS = 20  # of one person at a time
+
+
+class ForSome(Table):
+    """What is for some people: a rule of a table."""
+
+    groups: tuple[Group, ...] = ()
+    people: tuple[Name, ...] = ()
+
+    def fits(self, person: str, groups: frozenset[str]) -> bool:
+        """Whether this rule is for somebody: by name, or by one of the groups."""
+        return person in self.people or bool(groups & labels(self.groups))
+
+
+class SessionRuleTable(ForSome):
+    """``[[session.rule]]``: what is otherwise for some people; the first rule that fits somebody counts."""
+
+    sessions_max: Annotated[int, Field(ge=1, le=MOST_SESSIONS)]
+
 
 class SessionTable(Table):
     """``[session]``: what a session gets. Memory in GB as Slurm counts it (1 GB = 1024 MiB)."""
@@ -42,6 +61,13 @@ class SessionTable(Table):
     private_folder: PrivateFolder = ""  # where sessions keep what is private; "" = in the home
     when_person_leaves: Literal["stop", "keep"] = "stop"  # what becomes of the session of who may not use it any more
     history_days: Annotated[int, Field(ge=0, le=3650)] = 30  # how long a person reads of sessions that have ended
+    sessions_max: Annotated[int, Field(ge=1, le=MOST_SESSIONS)] = 1  # of one person at a time
+    rule: tuple[SessionRuleTable, ...] = ()
+
+    @property
+    def rule_groups(self) -> tuple[str, ...]:
+        """The groups that rules are for, as the settings name them."""
+        return tuple(group for rule in self.rule for group in rule.groups)
 
 
 class GpuTable(Table):
@@ -55,11 +81,9 @@ class GpuTable(Table):
     memory_gb_per_gpu: Positive | None = None
 
 
-class RuleTable(Table):
+class RuleTable(ForSome):
     """``[[partition.rule]]``: what is otherwise for some people; the first rule that fits somebody counts."""
 
-    groups: tuple[Group, ...] = ()
-    people: tuple[Name, ...] = ()
     gpus_max: Count | None = None
     hours_max: Hours | None = None
     cores_max: Positive | None = None
@@ -69,10 +93,6 @@ class RuleTable(Table):
     reservation: Reservations | None = None
     constraint: Constraints | None = None
     licenses: Licenses | None = None
-
-    def fits(self, person: str, groups: frozenset[str]) -> bool:
-        """Whether this rule is for somebody: by name, or by one of the groups."""
-        return person in self.people or bool(groups & labels(self.groups))
 
     def changes(self) -> dict[str, object]:
         """The keys that this rule sets."""

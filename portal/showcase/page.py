@@ -97,7 +97,7 @@ class TemplatesHandler(BaseHandler):  # type: ignore[misc]
         framework = chosen if chosen in known else ""
         found = matching(cards or (), words, framework)
         links = {card.name: self._link(card) for card in found}
-        is_running = bool(self.current_user.spawner.ready)
+        is_running = self._running is not None
         shown = {
             "levels": levels(found),
             "links": links,
@@ -109,10 +109,16 @@ class TemplatesHandler(BaseHandler):  # type: ignore[misc]
         silent = SILENT if cards is None else ""
         self.finish(await self.render_template("templates.html", is_running=is_running, silent=silent, **shown))
 
+    @property
+    def _running(self) -> str | None:
+        """The name of a session that runs, of several the one without a name; None where none does."""
+        return min((name for name, one in self.current_user.spawners.items() if one.ready), default=None)
+
     def _link(self, card: Card) -> str:
         """Where a card leads: into the session that runs, or to the form with what the template makes use of."""
-        place = url_path_join(self.current_user.server_url(), "lab", "tree", quote(card.place))
-        if self.current_user.spawner.ready:
+        running = self._running
+        place = url_path_join(self.current_user.server_url(running or ""), "lab", "tree", quote(card.place))
+        if running is not None:
             return str(place)
         place = urlsplit(place).path  # the hub leads to the person's own address by itself
         options = {"opt-gpus": card.gpus} if self._has_options else {}

@@ -14,10 +14,13 @@ from jupyterhub.scopes import needs_scope
 from jupyterhub.utils import get_browser_protocol, url_path_join
 from tornado import web
 
-from portal.errors import RequestError
+from portal.errors import RequestError, SlurmUnavailable
 from portal.forecasts import turns
+from portal.sessions.requests import NamedRequests
 from spawners import form
+from spawners.choosing.change import PLACE_IS_LOST
 from spawners.choosing.offer import Offer
+from spawners.errors import StartRefused
 
 LONGEST = 100  # characters of one choice
 LONGEST_PLACE = 1000  # of where a session opens
@@ -109,12 +112,86 @@ class LinkHandler(BaseHandler):  # type: ignore[misc]
         self.finish(await self.render_template("link.html", address=address, fault=words))
 
 
+class ChangeHandler(NamedRequests, BaseHandler):  # type: ignore[misc]
+    """``/hub/dsportal/change/NAME[/SESSION]``: the form of a session that waits, filled in with what it waits for."""
+
+    @web.authenticated
+    def get(self, user_name: str, server_name: str = "") -> Any:
+        """Show the form; of a session that does not wait, where it is now."""
+        return self._get(user_name=user_name, server_name=server_name or "")
+
+    @needs_scope("servers")  # type: ignore[untyped-decorator]
+    async def _get(self, user_name: str, server_name: str) -> None:
+        spawner = self._spawner(user_name, server_name)
+        try:
+            waits = await spawner.change.is_possible()
+        except SlurmUnavailable as error:
+            raise web.HTTPError(503, error.message) from error
+        opt = {key: values[-1].decode()[:LONGEST] for key, values in self.request.query_arguments.items() if values}
+        if chosen := {key.removeprefix("opt-"): value for key, value in opt.items() if key.startswith("opt-")}:
+            spawner.offer.fill_in(chosen)
+        if waits:
+            self.finish(await self._form(spawner))
+        else:
+            self.redirect(self._where(spawner))
+
+    @web.authenticated
+    def post(self, user_name: str, server_name: str = "") -> Any:
+        """Change the request, and lead to the waiting page; otherwise the form, or why there is nothing to change."""
+        return self._post(user_name=user_name, server_name=server_name or "")
+
+    @needs_scope("servers")  # type: ignore[untyped-decorator]
+    async def _post(self, user_name: str, server_name: str) -> None:
+        spawner = self._spawner(user_name, server_name)
+        if spawner.change.is_going:  # a double click
+            self.redirect(self._where(spawner))
+            return
+        given = {key: [value.decode() for value in values] for key, values in self.request.body_arguments.items()}
+        try:
+            await spawner.change_request(given)
+        except StartRefused as error:
+            if error.status_code == 409:
+                raise web.HTTPError(409, error.jupyterhub_message) from error
+            self.set_status(error.status_code)
+            self.finish(await self._form(spawner, error.jupyterhub_message))
+            return
+        self.redirect(self._where(spawner))
+
+    def _spawner(self, user_name: str, server_name: str) -> Any:
+        user = self.find_user(user_name)
+        spawner = user.spawners.get(server_name) if user else None
+        if spawner is None or not hasattr(spawner, "change_request"):
+            raise web.HTTPError(404)
+        return spawner
+
+    def _where(self, spawner: Any) -> str:
+        """The waiting page, which leads on when the session runs; where none is starting, the home page."""
+        if not spawner.pending:
+            return str(url_path_join(self.hub.base_url, "home"))
+        return str(url_path_join(self.hub.base_url, "spawn-pending", spawner.user.escaped_name, spawner.name))
+
+    async def _form(self, spawner: Any, words: str = "") -> str:
+        page: str = await self.render_template(
+            "spawn.html",
+            for_user=spawner.user,
+            spawner_options_form=await spawner.get_options_form(),
+            error_message=words,
+            url=self.request.path,
+            spawner=spawner,
+            changes=PLACE_IS_LOST,
+            waiting_page=self._where(spawner),
+        )
+        return page
+
+
 def install() -> None:
     """Put the addresses where JupyterHub finds them; doing it twice changes nothing."""
     for known, route in (
         (api_handlers, (r"/api/dsportal/outlook/([^/]+)", OutlookHandler)),
         (api_handlers, (r"/api/dsportal/options/([^/]+)", OptionsHandler)),
         (page_handlers, (r"/dsportal/link/([^/]+)", LinkHandler)),
+        (page_handlers, (r"/dsportal/change/([^/]+)", ChangeHandler)),
+        (page_handlers, (r"/dsportal/change/([^/]+)/([^/]+)", ChangeHandler)),
     ):
         if route not in known:
             known.append(route)

@@ -19,6 +19,7 @@ from portal.request import WORDS_OF_A_LINK, SessionRequest, checked
 from portal.site import Identity, Site
 from spawners import form, options
 from spawners.choosing.foretold import LastTold
+from spawners.choosing.several import SeveralSessions
 from spawners.errors import StartRefused
 
 
@@ -27,6 +28,8 @@ class OfferingSpawner(Protocol):
 
     user: Any
     orm_spawner: Any
+    name: str
+    several: SeveralSessions
 
     @property
     def site(self) -> Site:
@@ -134,12 +137,17 @@ class Offer:
 
     async def _options_of(self, given: Mapping[str, object], entered: SessionRequest) -> dict[str, object]:
         self._refused = (None, entered)
+        self._spawner.several.check_room(self._spawner.name)
         return (await self.checked(given, entered))[0].as_options()
 
     def _refusal(self, error: RequestError, entered: SessionRequest | None) -> StartRefused:
         if entered:  # the form is shown next
             self._refused = (error, entered)
         return StartRefused(error)
+
+    def fill_in(self, given: Mapping[str, str]) -> None:
+        """The form that is shown next has these choices, as far as they are offered."""
+        self._refused = (None, options.remembered((self._spawner.orm_spawner.user_options or {}) | dict(given)))
 
     async def of_query(self, query_data: Mapping[str, list[str]]) -> dict[str, object]:
         """A link never starts anything: the form is shown instead, with the link's choices."""

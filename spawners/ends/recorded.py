@@ -29,6 +29,7 @@ class RecordedEnds:
     user_options: Any
     log: Any
     _request: SessionRequest | None  # these the spawner's
+    ended_key = ""  # of the session of the last start, when it has ended and is kept: its row on the home page
 
     @property
     def site(self) -> Site:
@@ -60,6 +61,7 @@ class RecordedEnds:
             record = replace(had, name=self.name).bounded()
             days = self.site.session.history_days
             store.keep(self.user.db, self.user.id, record.key, record.ended_at, record.to_text(), days)
+            self.ended_key = record.key if days else ""
         except Exception:
             self.log.exception("The end of the session %s is not kept: job %s", ended.key, ended.job_id or "none")
 

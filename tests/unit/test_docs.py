@@ -23,7 +23,7 @@ from pydantic.fields import FieldInfo
 import portal
 from portal import cli
 from portal.errors import PortalError
-from portal.settings.session_tables import RuleTable
+from portal.settings.session_tables import RuleTable, SessionRuleTable
 from portal.site import Site, parse
 from tests.bench.__main__ import parser as bench_parser
 
@@ -81,6 +81,7 @@ def tables() -> Iterator[tuple[str, type[BaseModel]]]:
         several = model is not field.annotation and type(None) not in kinds
         shown = field.alias or key
         yield (f"[[{shown}]]" if several else f"[{shown}]"), model
+    yield "[[session.rule]]", SessionRuleTable
     yield "[[partition.rule]]", RuleTable
 
 

@@ -43,10 +43,10 @@
   document.addEventListener("click", (event) => {
     const link = event.target.closest("a");
     const isAccess = link && link.textContent.trim() === "Access Server";
-    const found = isAccess && new URL(link.href).pathname.match(/\/user\/([^/]+)\//);
+    const found = isAccess && new URL(link.href).pathname.match(/\/user\/([^/]+)\/(?:([a-z0-9-]+)\/)?/);
     if (found && page.dataset.enterUrl && found[1] !== encodeURIComponent(window.jhdata.user)) {
       event.preventDefault();
-      window.location.assign(page.dataset.enterUrl + found[1]);
+      window.location.assign(page.dataset.enterUrl + found[1] + (found[2] ? `/${found[2]}` : ""));
     }
   }, true);
 })();

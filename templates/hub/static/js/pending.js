@@ -62,16 +62,22 @@
     document.getElementById("pending-title").textContent = title;
     document.getElementById("pending-hint").hidden = true;
     document.getElementById("pending-options").hidden = false;
+    document.getElementById("pending-change")?.remove();
     cancel.hidden = true;
     status.textContent = "";
     say(text, `${title}. ${text.trim().split("\n")[0]}`);
     window.dspTell.over(title, text.trim().split("\n")[0]);
   }
 
-  function failed({ message: text, turn, advice, id }) {
+  function failed({ message: text, turn, advice, id, record: key }) {
     const reason = text.replace(/^Spawn failed(: )?/, "").trim();
     bar.classList.add("bg-danger");
     over("The session did not start", reason || "The hub gave no reason; its log has it.");
+    if (key) {
+      const record = document.getElementById("pending-record");
+      record.href += `#ended-${key}`;
+      record.hidden = false;
+    }
     if (!id) return;
     const whose = element("p", "dsp-turn", ` ${advice}`);
     whose.prepend(element("strong", "", turn));

@@ -1,0 +1,133 @@
+"""The handlers of JupyterHub that take the name of a session, with the portal's rules for names and numbers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import urlsplit
+
+from jupyterhub.handlers import BaseHandler
+from jupyterhub.handlers.pages import SpawnHandler
+from jupyterhub.scopes import needs_scope
+from jupyterhub.utils import url_path_join
+from tornado import web
+from tornado.httputil import url_concat
+
+
+def is_held(row: Any) -> bool:
+    """Whether a session runs, waits or is being started, by its row in JupyterHub's database."""
+    return row is not None and bool(row.server or (row.state or {}).get("key"))
+
+
+class NamedRequests:
+    """Before a handler that takes the name of a session."""
+
+    path_args: list[str]
+    find_user: Any
+
+    @property
+    def allow_named_servers(self) -> bool:
+        """Where the site lets people have names; and for a session of before, when it does not any more."""
+        return bool(super().allow_named_servers) or self._is_of_before()  # type: ignore[misc]
+
+    def _is_of_before(self) -> bool:
+        name, server = (*self.path_args, "", "")[:2]
+        user = self.find_user(name) if name and server else None
+        return user is not None and is_held(user.orm_spawners.get(server))
+
+    async def _check_named_server_request(
+        self, user: Any, server_name: str, display_name: str, check_limit: bool = True
+    ) -> None:
+        """JupyterHub's own check, after the portal's: the name, and how many sessions this person may have.
+
+        Raises:
+            web.HTTPError: 400 for a name, 409 where there are too many sessions.
+        """
+        several = getattr(user.spawner, "several", None)
+        if several is not None and several.is_offered and not is_held(user.orm_spawners.get(server_name)):
+            if fault := several.fault_of(server_name):
+                raise web.HTTPError(400, fault)
+            if check_limit and (words := several.no_room(server_name)):
+                raise web.HTTPError(409, words)
+            await several.forget_unused(server_name)
+        await super()._check_named_server_request(user, server_name, display_name, check_limit)  # type: ignore[misc]
+
+
+class SpawnPage(NamedRequests, SpawnHandler):  # type: ignore[misc]
+    """The form of the options; where JupyterHub (6.1) shows that of the session without a name, it is the right one."""
+
+    async def _get(self, user_name: str, server_name: str, display_name: str) -> None:
+        """The form; from a place in a session with a name, that of this session."""
+        if not server_name and (named := self._named_in_next(user_name)):
+            query = {name: self.get_query_arguments(name) for name in self.request.query_arguments}
+            pairs = [(name, value) for name, values in query.items() for value in values]
+            self.redirect(url_concat(url_path_join(self.hub.base_url, "spawn", user_name, named), pairs))
+            return
+        await super()._get(user_name=user_name, server_name=server_name, display_name=display_name)
+
+    def _named_in_next(self, user_name: str) -> str:
+        """The session that ``next`` leads to: JupyterLab's *Start Again* knows its place, and not its name."""
+        user = self.find_user(user_name)
+        path = urlsplit(self.get_query_argument("next", "")).path
+        if user is None or not self.allow_named_servers or not path.startswith(user.base_url):
+            return ""
+        named = path.removeprefix(user.base_url).partition("/")[0]
+        return named if named in user.orm_spawners else ""
+
+    async def _render_form(
+        self, for_user: Any, spawner_options_form: str, message: str = "", html_message: str = ""
+    ) -> str:
+        """The page, with the form of the session that is meant."""
+        name = next(iter(self.path_args[1:]), "") or ""
+        spawner = for_user.spawners[name] if name in for_user.orm_spawners else for_user.spawner
+        if name and self.request.method == "POST":  # refused: JupyterHub made the form of the other one
+            spawner_options_form = await spawner.get_options_form()
+        page: str = await self.render_template(
+            "spawn.html",
+            for_user=for_user,
+            auth_state=await for_user.get_auth_state(),
+            spawner_options_form=spawner_options_form,
+            error_message=message,
+            html_error_message=html_message,
+            url=url_concat(self.request.uri, {"_xsrf": self.xsrf_token.decode("ascii")}),
+            spawner=spawner,
+        )
+        return page
+
+
+class StopPage(NamedRequests, BaseHandler):  # type: ignore[misc]
+    """``POST /hub/dsportal/stop/NAME[/SESSION]``: stop a session, for pages without scripts."""
+
+    @web.authenticated
+    async def get(self, user_name: str, server_name: str = "") -> None:
+        """A link stops nothing."""
+        self.redirect(url_path_join(self.hub.base_url, "home"))
+
+    @web.authenticated
+    def post(self, user_name: str, server_name: str = "") -> Any:
+        """Stop it, and show the home page."""
+        return self._post(user_name=user_name, server_name=server_name or "")
+
+    @needs_scope("delete:servers")  # type: ignore[untyped-decorator]
+    async def _post(self, user_name: str, server_name: str) -> None:
+        user = self.find_user(user_name)
+        spawner = user.spawners.get(server_name) if user else None
+        if spawner is None:
+            raise web.HTTPError(404)
+        if hasattr(spawner, "note_stop"):
+            spawner.note_stop(self.current_user.name)
+        if spawner.pending == "spawn" and spawner._spawn_future:
+            spawner._spawn_future.cancel()
+            await asyncio.sleep(1)  # as JupyterHub does (6.1, UserServerAPIHandler)
+        if spawner.active and spawner.pending != "stop":
+            await self.stop_single_user(user, server_name)
+        self.redirect(url_path_join(self.hub.base_url, "home"))
+
+
+HANDLERS = (
+    (r"/spawn", SpawnPage),
+    (r"/spawn/([^/]+)", SpawnPage),
+    (r"/spawn/([^/]+)/([^/]+)", SpawnPage),
+    (r"/dsportal/stop/([^/]+)", StopPage),
+    (r"/dsportal/stop/([^/]+)/([^/]+)", StopPage),
+)

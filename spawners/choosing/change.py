@@ -1,0 +1,182 @@
+"""A request that waits is changed: another job takes its place, and only then the first one is taken back.
+
+Slurm could change some of a job in place, but not within what root's settings file allows. So the place in line is
+lost, and the page says so before. A new request that is refused, by the portal or by Slurm, changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Protocol
+
+from portal.errors import PortalError, SlurmUnavailable, SubmitRefused
+from portal.request import SessionRequest
+from portal.session_state import SessionState
+from portal.site import Site
+from portal.slurm.cluster import Cluster
+from portal.slurm.jobs import Phase, SessionJob
+from portal.slurm.submission import Submission
+from portal.slurm.watched_job import WatchedJob
+from spawners.announcements import ServerAddress
+from spawners.choosing.offer import Offer
+from spawners.errors import StartRefused
+from spawners.session import Session
+
+PLACE_IS_LOST = (
+    "Sending this submits another job and takes back the one that waits: its place in line is lost. "
+    "If the new request is refused, the one that waits goes on waiting."
+)
+NOT_WAITING = "This session does not wait in the queue any more, so nothing was changed. If its job runs, it goes on."
+IS_GOING = "This request is being changed already."
+
+
+class NotChanged(PortalError):
+    """There is nothing that waits and could be changed."""
+
+    reason = "not_waiting"
+
+
+class WaitingSession(Protocol):
+    """What a change needs of its session, :class:`~spawners.session.Session`."""
+
+    cluster: Cluster
+    state: SessionState
+    watched: WatchedJob
+    address: ServerAddress
+    person: str
+    log: logging.Logger
+    log_name: str
+
+    @property
+    def ours(self) -> SessionJob:
+        """Our job."""
+
+    def keep(self, **changes: object) -> None:
+        """Change the state and save it."""
+
+
+class RequestChange:
+    """The changes of one session's request, one at a time.
+
+    Attributes:
+        is_going: while it is not known which of two jobs is the session's: no server of either is believed.
+    """
+
+    def __init__(self, session: WaitingSession) -> None:
+        self.is_going = False
+        self._session = session
+
+    async def is_possible(self) -> bool:
+        """Whether there is a job that waits, by Slurm's word of now.
+
+        Raises:
+            SlurmUnavailable: Slurm does not say.
+        """
+        return bool(self._session.state.job_id) and await self._waits(self._session.ours)
+
+    async def make(self, submission: Submission) -> None:
+        """Put the new job in the place of the one that waits.
+
+        Raises:
+            NotChanged: nothing waits any more, or another change is going on.
+            SubmitRefused: with sbatch's own words; the job that waits goes on waiting.
+            SlurmUnavailable: Slurm does not answer; likewise.
+        """
+        if self.is_going:
+            raise NotChanged(IS_GOING)
+        self.is_going = True
+        before = self._session.ours
+        submitted = self._session.watched.submitted
+        try:
+            await self._replace(before, submission)
+        finally:
+            self.is_going = False
+            if self._session.state.next_key:
+                self._session.keep(next_key="")
+        await self._take_back(before, submitted)
+
+    async def _replace(self, before: SessionJob, submission: Submission) -> None:
+        session = self._session
+        if not await self.is_possible():
+            raise NotChanged(NOT_WAITING)
+        session.keep(next_key=submission.key)  # so that the hub's look for jobs without a session leaves it alone
+        new = SessionJob(await session.cluster.submit_or_find(session.person, submission), before.user, submission.key)
+        try:
+            still_waits = await self._waits(before)
+        except SlurmUnavailable:
+            await self._take_back(new)
+            raise
+        if not still_waits:
+            await self._take_back(new)
+            raise NotChanged(NOT_WAITING)
+        session.watched = WatchedJob(session.cluster)
+        session.keep(key=new.key, job_id=new.id, next_key="", submitted=0, announcement=None, restarts=0, foretold=None)
+        session.address.port.expect()
+        session.watched.accepted()
+        session.log.info("Job %s of %s takes the place of job %s", new.id, session.log_name, before.id)
+
+    async def _waits(self, ours: SessionJob) -> bool:
+        queue = await self._session.cluster.queue(0)
+        if queue.error:
+            raise queue.error
+        job = queue.jobs.get(ours.id)
+        is_ours = self._session.ours == ours and not self._session.state.port  # it may have been stopped meanwhile
+        has_server = bool(self._session.address.port.number)
+        return is_ours and not has_server and job is not None and job.phase is Phase.WAITING
+
+    async def _take_back(self, job: SessionJob, submitted: int = 0) -> None:
+        """Cancel a job that is the session's no more; of a Slurm that is silent the hub's next look does it."""
+        try:
+            await self._session.cluster.finish(job.user, job.key, job.id, submitted)
+        except SlurmUnavailable as error:
+            self._session.log.error("The job %s of %s is not taken back yet: %s", job.id, job.user, error.detail)
+
+
+class ChangedRequests:
+    """What makes a spawner change the request of a session that waits."""
+
+    user: Any  # these are JupyterHub's
+    orm_spawner: Any
+    user_options: Any
+    _request: SessionRequest | None  # these the spawner's
+
+    @property
+    def session(self) -> Session:
+        """The session of this spawner."""
+        raise NotImplementedError
+
+    @property
+    def offer(self) -> Offer:
+        """What this person may choose."""
+        raise NotImplementedError
+
+    async def prepared(self, request: SessionRequest, site: Site) -> Submission:
+        """The job of a request that was checked."""
+        raise NotImplementedError
+
+    @cached_property
+    def change(self) -> RequestChange:
+        """The changes of this session's request."""
+        return RequestChange(self.session)
+
+    async def change_request(self, form_data: Mapping[str, list[str]]) -> None:
+        """Ask for something else while the job waits.
+
+        Raises:
+            StartRefused: the new request is not possible, or nothing waits; what was asked for before goes on.
+        """
+        given = await self.offer.of_form(form_data)
+        request, site = await self.offer.checked(given)
+        try:
+            await self.change.make(await self.prepared(request, site))
+        except NotChanged as error:
+            raise StartRefused(error, status_code=409) from error
+        except SubmitRefused as error:
+            raise StartRefused(error) from error
+        except PortalError as error:
+            raise StartRefused(error, status_code=503) from error
+        self._request = request
+        self.user_options = self.orm_spawner.user_options = given
+        self.user.db.commit()

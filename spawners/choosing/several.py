@@ -1,0 +1,128 @@
+"""The sessions of one person together: how many there may be, and what they are called."""
+
+from __future__ import annotations
+
+import time
+from functools import cached_property
+from typing import Any
+from urllib.parse import quote
+
+from jupyterhub.utils import maybe_future
+
+from portal.errors import PortalError
+from portal.session_state import SessionState
+from portal.sessions import names
+from portal.sessions.requests import is_held
+from portal.site import Site
+from spawners import options
+from spawners.errors import StartRefused
+
+NAMES_KEPT = 20  # of a person; that which was unused for longest goes for a new one
+TOLD_FOR_S = 30 * 86400  # who entered a session is kept with it for so long
+
+
+class SeveralSessions:
+    """The sessions of the person of one spawner."""
+
+    def __init__(self, user: Any, site: Site) -> None:
+        self._user = user
+        self._site = site
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether this site lets anybody have more than one."""
+        return self._site.has_several_sessions
+
+    @property
+    def is_own_rule(self) -> bool:
+        """Whether the number is the portal's to say: a file of ``extra_config`` may have left it to JupyterHub's."""
+        return self.is_offered or not self._user.allow_named_servers
+
+    @property
+    def most(self) -> int:
+        """How many this person may have at the same time."""
+        return self._site.sessions_max(options.identity_of(self._user, self._site))
+
+    @property
+    def held(self) -> list[str]:
+        """The names of those that run, wait or are being started; ``""`` is the one without a name."""
+        return sorted(row.name for row in self._user._orm_spawners if is_held(row))
+
+    @property
+    def known(self) -> list[str]:
+        """The names of all that have a row, those that have ended as well."""
+        return sorted(row.name for row in self._user._orm_spawners)
+
+    def fault_of(self, name: str) -> str:
+        """What is wrong with a name, in words; ``""`` where nothing is."""
+        return names.fault(name)
+
+    def no_room(self, name: str) -> str:
+        """Why no session of this name can be started beside the others, in words; ``""`` where it can."""
+        if not self.is_own_rule:
+            return ""
+        others = [one for one in self.held if one != name]
+        if len(others) < self.most:
+            return ""
+        have = "a session" if len(others) == 1 else f"{len(others)} sessions"
+        called = ", ".join(f"“{one}”" if one else "the one without a name" for one in others)
+        return f"You have {have} already ({called}), and may have {self.most} at a time. Stop one to start another."
+
+    def check_room(self, name: str) -> None:
+        """The one check of the number, behind every door.
+
+        Raises:
+            StartRefused: there is no room for one more.
+        """
+        if words := self.no_room(name):
+            raise StartRefused(PortalError(words), status_code=409)
+
+    async def forget_unused(self, name: str) -> None:
+        """Make room for a new name among those that are known: each form that was looked at has left one."""
+        rows = [row for row in self._user._orm_spawners if row.name]
+        if name in self.known:
+            return
+        since = time.time() - TOLD_FOR_S
+        unused = [row for row in rows if not is_held(row) and not self._is_busy(row.name) and not _told(row, since)]
+        unused.sort(key=lambda row: (row.last_activity is not None, row.last_activity or 0, row.id))
+        for row in unused[: max(0, len(rows) + 1 - NAMES_KEPT)]:
+            await maybe_future(self._user._delete_spawner(self._user.spawners[row.name]))
+            self._user.spawners.pop(row.name, None)
+            self._user.db.delete(row)
+        self._user.db.commit()
+
+    def _is_busy(self, name: str) -> bool:
+        return name in self._user.spawners and bool(self._user.spawners[name].active)
+
+
+def _told(row: Any, since: float) -> bool:
+    """Whether somebody entered this session since then, which its person has to read."""
+    return any(entry.at > since for entry in SessionState.from_json(row.state or {}).entries)
+
+
+class NamedSession:
+    """What a spawner knows of its session's name; before JupyterHub's own."""
+
+    name: str  # these are JupyterHub's
+    user: Any
+
+    def __init__(self, *others: Any, **given: Any) -> None:
+        """Have a client id that is nobody else's.
+
+        JupyterHub's (6.1) for the session ``b`` of the person ``a`` is that of the person ``a-b``. No quoted name has
+        a ``+``, and a cookie's name may.
+        """
+        row = given.get("orm_spawner")
+        if row is not None and row.name:
+            given["oauth_client_id"] = f"jupyterhub-user-{quote(given['user'].name)}+{row.name}"
+        super().__init__(*others, **given)
+
+    @property
+    def site(self) -> Site:
+        """The site's settings."""
+        raise NotImplementedError
+
+    @cached_property
+    def several(self) -> SeveralSessions:
+        """The sessions of this person together."""
+        return SeveralSessions(self.user, self.site)

@@ -1,0 +1,227 @@
+"""A request that waits is changed: what is kept, what is taken back and when, on a served hub."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import AsyncMock
+
+import httpx
+import pytest
+
+from portal.session_state import SessionState
+from portal.testing.behaviours import PendingForever, Runs
+from portal.testing.outages import SbatchRefuses, SlurmSilent
+from tests.unit.served_hub import ServedHub, served_hub
+from tests.unit.test_several_sessions import main_of, start, user_of
+
+CHANGE = "/hub/dsportal/change/alice"
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[ServedHub]:
+    async with served_hub(tmp_path) as hub:
+        hub.hub.proxy.delete_user = AsyncMock()  # there is none
+        yield hub
+
+
+@pytest.fixture
+def slow(served: ServedHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time passes slowly: a job that begins to run does not run out of it before the test has looked."""
+
+    async def pause(_seconds: float) -> None:
+        served.slurm.advance(0.1)
+        await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(served.cluster, "pause", pause)
+
+
+@pytest.fixture
+async def alice(served: ServedHub) -> httpx.AsyncClient:
+    """Alice's browser; her session waits for one GPU and two hours."""
+    browser = await served.browser("alice")
+    await start(served, browser)
+    return browser
+
+
+async def send(hub: ServedHub, browser: httpx.AsyncClient, **fields: str) -> httpx.Response:
+    hub.slurm.next_job(PendingForever())
+    data = {"partition": "sxm2", "gpus": "1", "hours": "2", "_xsrf": browser.cookies["_xsrf"], **fields}
+    return await browser.post(CHANGE, data=data)
+
+
+def states(hub: ServedHub) -> dict[str, str]:
+    """The state of each job, by its number."""
+    return {job.id: status.state for job, status in hub.slurm.known()}
+
+
+async def test_the_form_has_what_waits_and_says_first_that_the_place_is_lost(
+    served: ServedHub, alice: httpx.AsyncClient
+) -> None:
+    waiting = await alice.get("/hub/spawn-pending/alice")
+    page = await alice.get(CHANGE)
+
+    assert f'href="{CHANGE}"' in waiting.text
+    assert "its place in line is lost" in main_of(page)
+    assert 'name="hours" value="2"' in page.text
+    assert f'action="{CHANGE}"' in page.text
+    assert states(served) == {"1": "PENDING"}, "to look changes nothing"
+
+
+async def test_a_smaller_choice_that_would_start_sooner_is_filled_in(
+    served: ServedHub, alice: httpx.AsyncClient
+) -> None:
+    page = await alice.get(CHANGE, params={"opt-gpus": "0"})
+
+    zero = page.text.partition('id="gpus-0"')[2].partition(">")[0]
+    assert zero.split()[-1] == "checked"
+    assert 'name="hours" value="2"' in page.text, "the others stay as they were"
+
+
+async def test_another_job_takes_the_place_and_the_start_goes_on(served: ServedHub, alice: httpx.AsyncClient) -> None:
+    spawner = user_of(served).spawner
+    before = spawner.session.state
+    started = spawner._spawn_future
+
+    answer = await send(served, alice, gpus="2", hours="5")
+
+    assert answer.url.path == "/hub/spawn-pending/alice"
+    assert states(served) == {"1": "CANCELLED", "2": "PENDING"}
+    assert served.slurm.jobs["2"].options["time"] == "300"
+    state = spawner.session.state
+    assert (state.job_id, state.token, state.next_key) == ("2", before.token, "")
+    assert state.key != before.key
+    assert served.hub._held_keys() == {state.key}
+    assert spawner.orm_spawner.user_options == {"partition": "sxm2", "gpus": 2, "hours": 5}
+    for _ in range(20):
+        await asyncio.sleep(0.02)  # the start looks at its job meanwhile
+    assert spawner.pending == "spawn"
+    assert spawner._spawn_future is started
+    assert spawner.ended_records() == [], "no session has ended"
+    assert "5 h" in main_of(await alice.get("/hub/spawn-pending/alice"))
+
+
+async def test_a_request_that_the_site_refuses_leaves_what_waits(served: ServedHub, alice: httpx.AsyncClient) -> None:
+    answer = await send(served, alice, hours="999")
+
+    assert answer.status_code == 400
+    assert "what waits goes on waiting" in main_of(answer)
+    assert "999 is not possible here" in answer.text
+    assert states(served) == {"1": "PENDING"}
+    assert user_of(served).spawner.orm_spawner.user_options["hours"] == 2
+
+
+async def test_a_request_that_slurm_refuses_leaves_what_waits(served: ServedHub, alice: httpx.AsyncClient) -> None:
+    served.slurm.outage = SbatchRefuses()
+
+    answer = await send(served, alice, gpus="2")
+
+    assert answer.status_code == 400
+    assert "Invalid account or account/partition combination" in answer.text
+    assert states(served) == {"1": "PENDING"}
+    spawner = user_of(served).spawner
+    assert (spawner.session.state.job_id, spawner.session.state.next_key) == ("1", "")
+    assert spawner.pending == "spawn"
+
+
+async def test_a_slurm_that_is_silent_leaves_what_waits(served: ServedHub, alice: httpx.AsyncClient) -> None:
+    served.slurm.outage = SlurmSilent()
+
+    answer = await send(served, alice, gpus="2")
+
+    assert answer.status_code == 503
+    assert (await alice.get(CHANGE)).status_code == 503
+    assert user_of(served).spawner.session.state.job_id == "1"
+
+
+async def test_of_a_double_click_one_job_is_left_which_is_the_sessions(
+    served: ServedHub, slow: None, alice: httpx.AsyncClient
+) -> None:
+    answers = await asyncio.gather(*(send(served, alice, gpus="2") for _ in range(2)))
+
+    assert {answer.url.path for answer in answers} == {"/hub/spawn-pending/alice"}
+    alive = [number for number, state in states(served).items() if state != "CANCELLED"]
+    assert alive == [user_of(served).spawner.session.state.job_id]
+
+
+@pytest.mark.parametrize("moment", ["before it is sent", "while the new one is submitted"])
+async def test_a_job_that_starts_meanwhile_goes_on_and_the_page_says_so(
+    served: ServedHub, slow: None, alice: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    def begins() -> None:
+        served.slurm.advance(1)  # no picture of before shows it
+        served.slurm.jobs["1"].behaviour = Runs()
+
+    if moment == "before it is sent":
+        begins()
+    else:
+        submit = served.cluster.submit_or_find
+
+        async def submitting(*given: Any) -> str:
+            begins()
+            return await submit(*given)
+
+        monkeypatch.setattr(served.cluster, "submit_or_find", submitting)
+
+    answer = await send(served, alice, gpus="2")
+
+    assert answer.status_code == 409
+    assert "nothing was changed" in main_of(answer)
+    assert states(served)["1"] == "RUNNING"
+    assert [state for number, state in states(served).items() if number != "1"] in ([], ["CANCELLED"])
+    assert user_of(served).spawner.session.state.job_id == "1"
+    assert user_of(served).spawner.pending == "spawn"
+
+
+async def test_a_session_that_is_stopped_meanwhile_stays_stopped(
+    served: ServedHub, alice: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = served.cluster.submit_or_find
+
+    async def submitting(*given: Any) -> str:
+        headers = {"Authorization": f"token {served.token('alice')}"}
+        await alice.delete("/hub/api/users/alice/server", headers=headers)
+        return await submit(*given)
+
+    monkeypatch.setattr(served.cluster, "submit_or_find", submitting)
+
+    answer = await send(served, alice, gpus="2")
+
+    assert answer.status_code == 409
+    assert set(states(served).values()) == {"CANCELLED"}
+
+
+async def test_no_server_is_believed_while_it_is_not_known_which_job_is_the_sessions(
+    served: ServedHub, alice: httpx.AsyncClient
+) -> None:
+    spawner = user_of(served).spawner
+    spawner.change.is_going = True
+    headers = {"Authorization": f"token {spawner.api_token}"}
+
+    answer = await alice.post("/hub/api/dsportal/ready", headers=headers, json={"port": 40000, "restarts": 0})
+
+    assert answer.status_code == 409
+    assert spawner.session.state.announcement is None
+
+
+async def test_nobody_changes_another_persons_request_and_where_nothing_waits_there_is_no_form(
+    served: ServedHub, alice: httpx.AsyncClient
+) -> None:
+    bob = await served.browser("bob")
+    data = {"partition": "sxm2", "_xsrf": bob.cookies["_xsrf"]}
+
+    assert (await bob.post(CHANGE, data=data)).status_code in (403, 404)
+    assert (await bob.get("/hub/dsportal/change/bob")).url.path == "/hub/home"
+    assert (await bob.get("/hub/dsportal/change/bob/other")).status_code == 404
+    assert states(served) == {"1": "PENDING"}
+
+
+def test_a_hub_that_is_killed_meanwhile_comes_back_with_the_job_that_waited() -> None:
+    state = SessionState("a" * 16, "1", next_key="b" * 16)
+
+    again = SessionState.from_json(state.to_json())
+
+    assert again.keys == {"a" * 16, "b" * 16}, "neither job is taken for nobody's while this hub lives"
+    assert "next_key" not in SessionState("a" * 16, "1").to_json()

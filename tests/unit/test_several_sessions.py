@@ -1,0 +1,372 @@
+"""Several sessions of one person on a served hub: names, the number of them, and what pages and calls make of both."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import AsyncMock
+
+import httpx
+import pytest
+from jupyterhub import orm
+
+from portal.errors import SiteError
+from portal.homes import session_logs
+from portal.session_state import SessionState, Visit
+from portal.sessions import names
+from portal.sessions.requests import is_held
+from portal.site import Identity, parse
+from portal.testing.behaviours import PendingForever
+from spawners import slurm as spawner_module
+from spawners.choosing import several as several_module
+from tests.unit.conftest import EXAMPLE
+from tests.unit.served_hub import ServedHub, served_hub
+
+FIELDS = {"partition": "sxm2", "gpus": "1", "hours": "2"}
+
+
+def with_sessions(folder: Path, text: str, more: str = "") -> str:
+    """A settings file whose [session] has this, too."""
+    file = folder / "site.toml"
+    example = EXAMPLE.read_text().replace("sessions_max = 1 ", f"{text or 'sessions_max = 1'} ", 1)
+    file.write_text(f"{example}{more}")
+    return str(file)
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[ServedHub]:
+    """A hub whose people may have two sessions."""
+    spawner_module.site_of.cache_clear()
+    site = with_sessions(tmp_path, "sessions_max = 2")
+
+    def prepare(hub: Any) -> None:
+        hub.config.SlurmSessionSpawner.site_file = site
+
+    async with served_hub(tmp_path, prepare, allow_named_servers=True) as hub:
+        hub.hub.proxy.delete_user = AsyncMock()  # there is none
+        yield hub
+
+
+async def start(hub: ServedHub, browser: httpx.AsyncClient, name: str = "") -> httpx.Response:
+    """Send the form of a session whose job waits for ever."""
+    hub.slurm.next_job(PendingForever())
+    place = f"/hub/spawn/alice/{name}" if name else "/hub/spawn"
+    data = {**FIELDS, "_xsrf": browser.cookies["_xsrf"]}
+    return await browser.post(place, data=data)
+
+
+def user_of(hub: ServedHub, name: str = "alice") -> Any:
+    return hub.hub.users[orm.User.find(hub.hub.db, name)]
+
+
+async def until_over(hub: ServedHub, *sessions: str) -> None:
+    """Wait until these sessions of Alice are over."""
+    spawners = user_of(hub).spawners
+    async with asyncio.timeout(20):
+        while any(spawners[name].active for name in sessions if name in spawners):  # noqa: ASYNC110  JupyterHub's flags
+            await asyncio.sleep(0.05)
+
+
+def main_of(answer: httpx.Response) -> str:
+    """The words of a page's main part."""
+    main = answer.text.partition("<main")[2].partition("</main>")[0]
+    return " ".join(re.sub("<[^>]*>", " ", main).split())
+
+
+# -- names ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a", "training", "run-2", "x" * 30])
+def test_a_name_that_is_safe_everywhere_is_taken(name: str) -> None:
+    assert names.fault(name) == ""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "A",
+        "1st",
+        "a_b",
+        "a.b",
+        "a--b",
+        "-a",
+        "a-",
+        "x" * 31,
+        "ä",
+        "a b",
+        "a/b",
+        "a\n",
+        "../x",
+        "a%2f",
+        "lab",
+        "api",
+    ],
+)
+def test_another_name_is_refused_with_what_is_allowed(name: str) -> None:
+    assert names.fault(name).endswith((".", "name."))
+
+
+def test_the_name_that_is_suggested_is_not_in_use() -> None:
+    assert names.unused(["", "session-2", "training"]) == "session-3"
+
+
+def test_what_is_left_is_said_in_hours_and_minutes() -> None:
+    now = datetime(2026, 11, 23, 20, 0, tzinfo=UTC)
+
+    assert names.left("2026-11-23T23:20:30+00:00", now) == "3 h 20 min"
+    assert names.left("2026-11-23T21:10:00+01:00", now) == "10 min"
+    assert names.left("", now) == ""
+
+
+# -- the settings ---------------------------------------------------------------------------------------
+
+
+def test_one_session_is_the_default_and_the_first_rule_that_fits_counts() -> None:
+    assert parse({}).sessions_max(Identity("alice")) == 1
+    assert not parse({}).has_several_sessions
+    rules = [{"groups": ["staff"], "sessions_max": 5}, {"people": ["alice"], "sessions_max": 3}]
+    site = parse({"session": {"sessions_max": 2, "rule": rules}})
+
+    assert site.sessions_max(Identity("bob")) == 2
+    assert site.sessions_max(Identity("alice")) == 3
+    assert site.sessions_max(Identity("alice", frozenset({"staff"}))) == 5
+    assert "staff" in site.groups_of_partitions, "so that the directory is asked for it"
+
+
+@pytest.mark.parametrize(
+    "session",
+    [{"sessions_max": 0}, {"sessions_max": 21}, {"rule": [{"sessions_max": 2}]}, {"rule": [{"people": ["a"]}]}],
+)
+def test_a_number_that_is_none_and_a_rule_for_nobody_are_faults(session: dict[str, Any]) -> None:
+    with pytest.raises(SiteError, match="session"):
+        parse({"session": session})
+
+
+# -- the doors ------------------------------------------------------------------------------------------
+
+
+async def test_two_sessions_wait_side_by_side_and_a_third_is_refused_by_form_and_rest(served: ServedHub) -> None:
+    browser = await served.browser("alice")
+    assert "/hub/spawn-pending/alice" in str((await start(served, browser)).url)
+    assert "/hub/spawn-pending/alice/training" in str((await start(served, browser, "training")).url)
+
+    keys = {one.session.state.key for one in user_of(served).spawners.values()}
+    assert len(keys) == 2
+    assert "" not in keys
+    refused = await start(served, browser, "third")
+    assert refused.status_code == 409
+    assert "You have 2 sessions already" in refused.text
+    headers = {"Authorization": f"token {served.token('alice')}"}
+    by_rest = await browser.post("/hub/api/users/alice/servers/third", headers=headers, json={})
+    assert by_rest.status_code == 409
+    assert "may have 2 at a time" in by_rest.json()["message"]
+    assert len(served.slurm.known()) == 2
+
+
+async def test_the_session_without_a_name_counts_like_the_others(served: ServedHub) -> None:
+    browser = await served.browser("alice")
+    for name in ("one", "two"):
+        await start(served, browser, name)
+
+    refused = await start(served, browser)
+
+    assert refused.status_code == 409
+    assert "“one”, “two”" in refused.text
+    assert 'name="gpus"' in refused.text, "the form is still there"
+    assert len(served.slurm.known()) == 2
+
+
+@pytest.mark.parametrize("name", ["lab", "A", "a_b", "x" * 31, "a--b"])
+async def test_a_name_that_is_not_safe_is_refused_at_every_door(served: ServedHub, name: str) -> None:
+    browser = await served.browser("alice")
+    headers = {"Authorization": f"token {served.token('alice')}"}
+
+    assert (await browser.get(f"/hub/spawn/alice/{name}")).status_code == 400
+    assert (await start(served, browser, name)).status_code == 400
+    assert (await browser.get("/hub/home", params={"name": name})).status_code == 400
+    for method in ("POST", "PUT"):
+        answer = await browser.request(method, f"/hub/api/users/alice/servers/{name}", headers=headers, json={})
+        assert answer.status_code == 400
+    assert list(user_of(served).orm_spawners) == [""]
+
+
+async def test_a_refused_form_of_a_named_session_comes_back_with_what_was_typed(served: ServedHub) -> None:
+    browser = await served.browser("alice")
+    data = {**FIELDS, "hours": "999", "_xsrf": browser.cookies["_xsrf"]}
+
+    answer = await browser.post("/hub/spawn/alice/training", data=data)
+
+    assert answer.status_code == 400
+    assert "999 is not possible here" in answer.text
+    assert 'action="/hub/spawn/alice/training"' in answer.text
+
+
+async def test_a_place_in_a_named_session_leads_to_the_form_of_that_session(served: ServedHub) -> None:
+    browser = await served.browser("alice")
+    await browser.get("/hub/spawn/alice/training")
+
+    answer = await browser.get("/hub/spawn/alice", params={"next": "/user/alice/training/lab/tree/a.ipynb"})
+
+    assert answer.url.path == "/hub/spawn/alice/training"
+    assert answer.url.params["next"] == "/user/alice/training/lab/tree/a.ipynb"
+    assert (await browser.get("/hub/spawn/alice", params={"next": "/user/alice/lab"})).url.path == "/hub/spawn/alice"
+
+
+async def test_forms_that_were_only_looked_at_leave_few_names(
+    served: ServedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(several_module, "NAMES_KEPT", 3)
+    browser = await served.browser("alice")
+    await start(served, browser, "waits")
+    entered = SessionState(entries=(Visit("root", int(datetime.now(UTC).timestamp()), "why"),)).to_json()
+    await browser.get("/hub/spawn/alice/entered")
+    user_of(served).orm_spawners["entered"].state = entered
+    served.hub.db.commit()
+
+    for number in range(5):
+        assert (await browser.get(f"/hub/spawn/alice/looked-{number}")).status_code == 200
+
+    assert {"waits", "entered", "looked-4"} <= set(user_of(served).orm_spawners)
+    assert len([name for name in user_of(served).orm_spawners if name]) == 3
+
+
+async def test_no_two_sessions_of_anybody_have_one_client_id(served: ServedHub) -> None:
+    for name in ("alice", "alice-b"):
+        await served.browser(name)
+    of_alice = user_of(served).get_or_create_spawner("b", "b")
+
+    assert of_alice.oauth_client_id != user_of(served, "alice-b").spawner.oauth_client_id
+    assert user_of(served).spawner.oauth_client_id == "jupyterhub-user-alice"
+
+
+# -- the pages ------------------------------------------------------------------------------------------
+
+
+async def test_the_home_page_lists_them_and_stops_one_without_scripts(served: ServedHub) -> None:
+    browser = await served.browser("alice")
+    await start(served, browser)
+    await start(served, browser, "training")
+
+    home = await browser.get("/hub/home")
+
+    assert "Session without a name" in main_of(home)
+    assert "Session “training”" in main_of(home)
+    assert 'href="/hub/spawn-pending/alice/training"' in home.text
+    assert "You have 2 of 2 sessions. Stop one to start another." in main_of(home)
+    ids = re.findall(r'\sid="([^"]+)"', home.text)
+    assert len(ids) == len(set(ids))
+    await browser.post("/hub/dsportal/stop/alice/training", data={"_xsrf": browser.cookies["_xsrf"]})
+    await until_over(served, "training")
+    after = main_of(await browser.get("/hub/home"))
+    assert "Session “training”" not in after.partition("Ended sessions")[0]
+    assert "You stopped the session." in after
+    assert user_of(served).spawner.active, "the other one goes on"
+
+
+async def test_nobody_stops_another_persons_session_and_no_link_stops_any(served: ServedHub) -> None:
+    alice = await served.browser("alice")
+    await start(served, alice, "training")
+    bob = await served.browser("bob")
+
+    answer = await bob.post("/hub/dsportal/stop/alice/training", data={"_xsrf": bob.cookies["_xsrf"]})
+    await alice.get("/hub/dsportal/stop/alice/training")
+
+    assert answer.status_code in (403, 404)
+    assert user_of(served).spawners["training"].active
+
+
+async def test_a_new_one_by_name_leads_to_its_form(served: ServedHub) -> None:
+    browser = await served.browser("alice")
+
+    home = await browser.get("/hub/home")
+    answer = await browser.get("/hub/home", params={"name": "training"})
+
+    assert 'value="session-2"' in home.text
+    assert answer.url.path == "/hub/spawn/alice/training"
+    refused = await browser.get("/hub/home", params={"name": "<b>lab"})
+    assert refused.status_code == 400
+    assert "<b>lab" not in refused.text
+
+
+async def test_all_sessions_of_somebody_who_left_are_stopped(served: ServedHub) -> None:
+    browser = await served.browser("alice")
+    await start(served, browser)
+    await start(served, browser, "training")
+
+    await served.hub._end_sessions(orm.User.find(served.hub.db, "alice"))
+
+    await until_over(served, "", "training")
+    assert all(status.state == "CANCELLED" for _, status in served.slurm.known())
+
+
+async def test_a_session_of_before_can_be_stopped_when_names_are_not_offered_any_more(
+    served: ServedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = await served.browser("alice")
+    await start(served, browser, "training")
+    monkeypatch.setitem(served.hub.tornado_settings, "allow_named_servers", False)
+    served.hub.tornado_application.settings["allow_named_servers"] = False
+    user_of(served).allow_named_servers = False
+    user_of(served).settings["allow_named_servers"] = False
+    headers = {"Authorization": f"token {served.token('alice')}"}
+
+    assert (await browser.post("/hub/api/users/alice/servers/other", headers=headers, json={})).status_code == 400
+    answer = await browser.delete("/hub/api/users/alice/servers/training", headers=headers)
+
+    assert answer.status_code in (202, 204)
+
+
+async def test_where_one_is_allowed_the_page_is_as_before(tmp_path: Path) -> None:
+    async with served_hub(tmp_path) as hub:
+        browser = await hub.browser("alice")
+
+        home = await browser.get("/hub/home")
+
+        assert "session-name" not in home.text
+        assert 'id="server-state"' in home.text
+        assert (await browser.get("/hub/spawn/alice/training")).status_code == 400
+        assert (await browser.get("/hub/home", params={"name": "training"})).url.path == "/hub/home"
+
+
+async def test_who_may_have_one_where_others_may_have_several_sees_the_page_as_before(tmp_path: Path) -> None:
+    spawner_module.site_of.cache_clear()
+    site = with_sessions(tmp_path, "", "\n[[session.rule]]\npeople = ['alice']\nsessions_max = 2\n")
+
+    def prepare(hub: Any) -> None:
+        hub.config.SlurmSessionSpawner.site_file = site
+
+    async with served_hub(tmp_path, prepare, allow_named_servers=True) as hub:
+        bob = await (await hub.browser("bob")).get("/hub/home")
+        alice = await (await hub.browser("alice")).get("/hub/home")
+
+        assert "<h1>My Server</h1>" in bob.text
+        assert "session-name" not in bob.text
+        assert 'id="session-name"' in alice.text
+
+
+def test_the_launcher_keeps_what_has_not_ended(tmp_path: Path) -> None:
+    for number in range(session_logs.KEPT_LOGS + 5):
+        folder = tmp_path / f"{number:016x}"
+        folder.mkdir()
+        if number == 0:
+            (folder / session_logs.ENVIRONMENT_FILE).write_text(json.dumps({}))
+        os.utime(folder, (number, number))
+
+    session_logs.remove_old(tmp_path)
+
+    assert (tmp_path / f"{0:016x}").exists(), "it waits still"
+    assert not (tmp_path / f"{1:016x}").exists()
+
+
+def test_a_row_is_held_by_its_server_or_its_key() -> None:
+    assert not is_held(None)
+    assert not is_held(SimpleNamespace(server=None, state=None))
+    assert is_held(SimpleNamespace(server=None, state={"key": "abc"}))
