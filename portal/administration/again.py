@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from jupyterhub import orm
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.apihandlers.users import UserTokenListAPIHandler
 from jupyterhub.handlers.base import BaseHandler
@@ -26,6 +27,9 @@ from portal.errors import DirectoryError
 FOR_TOKENS_S = 600.0
 FOR_ADMINISTRATORS_S = 900.0
 REMEMBERED = 20_000
+TOKEN_MAX = 8 * 1024  # of JSON
+TOKENS_MAX = 100
+BY_HAND = "jupyterhub"  # whose token it is by JupyterHub: not a session's
 PAGE = "again"
 SAFE = ("GET", "HEAD", "OPTIONS")
 # What somebody may change of other people's with one of these is asked about.
@@ -129,10 +133,19 @@ class AgainHandler(BaseHandler):  # type: ignore[misc]
 class FreshTokensHandler(UserTokenListAPIHandler):  # type: ignore[misc]
     """A token is made by who has given the password not long ago."""
 
+    def get_json_body(self) -> Any:
+        """What it is for, and its scopes, which the hub keeps."""
+        if len(self.request.body) > TOKEN_MAX:
+            raise web.HTTPError(413, f"What a token is for, and its scopes, are at most {TOKEN_MAX} bytes.")
+        return super().get_json_body()
+
     async def post(self, user_name: str) -> None:
-        """Make one."""
+        """Make one; of one person there are so many at a time."""
         if not is_fresh(self, FOR_TOKENS_S):
             raise web.HTTPError(403, "Type your password again for a new token: load the page Token again.")
+        theirs = self.db.query(orm.APIToken).filter(orm.APIToken.user.has(orm.User.name == user_name))
+        if theirs.filter(orm.APIToken.client_id == BY_HAND).count() >= TOKENS_MAX:
+            raise web.HTTPError(409, f"There are {TOKENS_MAX} tokens of {user_name}: revoke some first.")
         await super().post(user_name)
 
 

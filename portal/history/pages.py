@@ -15,6 +15,7 @@ from portal.sessions import live, names
 from portal.sessions.requests import NamedRequests
 
 NO_DATABASE = "The sessions that have ended cannot be read now: the hub's database does not answer."
+OPTIONS_MAX = 8 * 1024  # of JSON
 NOT_ALLOWED = "Your sessions are read with a login, or with a token that has the scope read:servers."
 
 
@@ -79,7 +80,21 @@ class EndedSessionsHandler(APIHandler):  # type: ignore[misc]
 
 
 class StoppedByHandler(NamedRequests, UserServerAPIHandler):  # type: ignore[misc]
-    """JupyterHub's own, and the record of a session that is stopped says by whom."""
+    """JupyterHub's own, and the record of a session that is stopped says by whom. What it keeps and logs is short."""
+
+    def get_json_body(self) -> Any:
+        """What is changed: options, a title."""
+        self._check_length()
+        return super().get_json_body()
+
+    def get_server_json_body(self) -> Any:
+        """What is started."""
+        self._check_length()
+        return super().get_server_json_body()
+
+    def _check_length(self) -> None:
+        if len(self.request.body) > OPTIONS_MAX:
+            raise web.HTTPError(413, f"The options of a session are at most {OPTIONS_MAX} bytes.")
 
     async def stop_single_user(self, user: Any, server_name: str = "") -> Any:
         """Stop it; JupyterHub comes here when who asks may do so."""

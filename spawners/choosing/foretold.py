@@ -11,9 +11,8 @@ from portal.forecasts.compared import ComparedStart
 from portal.forecasts.form_outlook import FormOutlook
 from portal.forecasts.starts import StartState
 from portal.history.record import EndedSession
-from portal.request import SessionRequest
+from portal.request import CHOICES, SessionRequest
 from portal.session_state import Foretold
-from portal.settings.session_tables import CHOICES
 from portal.site import Site
 from spawners.session import Session
 

@@ -186,6 +186,33 @@ def test_plain_http_is_led_to_https(strict_hub: Hub) -> None:
     assert (led.status_code, led.headers["location"]) == (308, f"{strict_hub.url}/hub/login?next=%2Fhub%2Fhome")
 
 
+def test_what_the_hub_would_keep_of_a_person_is_short(askers: dict[str, Person]) -> None:
+    alice = askers["alice"]
+    long = "x" * 500_000
+
+    kept = alice.api("PATCH", "/users/alice/server", json={"user_options": {"partition": long}})
+    started = alice.api("POST", "/users/alice/server", json={"partition": long})
+    named = alice.api("POST", "/users/alice/servers/a", json={"display_name": long})
+    token = alice.api("POST", "/users/alice/tokens", json={"note": long})
+
+    assert [answer.status_code for answer in (kept, started, named, token)] == [413] * 4
+    assert "at most 8192 bytes" in kept.json()["message"]
+
+
+def test_a_person_has_so_many_tokens_at_a_time(askers: dict[str, Person]) -> None:
+    carol = askers["carol"]
+    made = [carol.api("POST", "/users/carol/tokens") for _ in range(101)]
+    first = made[0].json()["id"]
+
+    assert {answer.status_code for answer in made[:-10]} == {201}
+    assert (made[-1].status_code, "revoke some first" in made[-1].json()["message"]) == (409, True)
+    assert carol.api("DELETE", f"/users/carol/tokens/{first}").status_code == 204
+    assert carol.api("POST", "/users/carol/tokens").status_code == 201
+    for token in carol.api("GET", "/users/carol/tokens").json()["api_tokens"]:
+        if token["oauth_client"] == "JupyterHub":
+            carol.api("DELETE", f"/users/carol/tokens/{token['id']}")
+
+
 def test_a_browser_that_was_left_open_makes_no_token_until_the_password_is_given_again(
     strict_hub: Hub, askers: dict[str, Person]
 ) -> None:

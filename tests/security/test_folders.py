@@ -274,3 +274,38 @@ def test_a_chart_in_somebodys_notebook_or_file_is_not_drawn(alice: tuple[Page, s
     assert tab.locator(".vega-embed").count() == 0
     assert "taken" not in tab.title()
     tab.close()
+
+
+COMMAND = "terminal:create-new"
+LINKS = {
+    "a link": f'<a data-commandlinker-command="{COMMAND}" href="#">read on</a>',
+    "a word in it": f'<b data-commandlinker-command="{COMMAND}" data-commandlinker-args="{{}}">read on</b>',
+    "a formula": rf"$\data{{commandlinker-command={COMMAND}}}{{\text{{read on}}}}$",
+    "a formula of MathML": f'<math><mtext data-commandlinker-command="{COMMAND}">read on</mtext></math>',
+    "a formula in display": rf"$$\data{{commandlinker-command={{{COMMAND}}}}}{{\text{{read on}}}}$$",
+    "a drawing": f'<svg><text y="20" data-commandlinker-command="{COMMAND}">read on</text></svg>',
+}
+
+
+@pytest.mark.parametrize("way", LINKS)
+def test_a_click_in_somebodys_text_gives_jupyterlab_no_command(alice: tuple[Page, str], way: str) -> None:
+    page, session = alice
+    lesson = json.loads(notebook("python3", "python"))
+    words_of_bob = f"Words of bob. {LINKS[way]}"
+    lesson["cells"] = [{"cell_type": "markdown", "id": "words", "metadata": {}, "source": words_of_bob}]
+    put_lesson("python3", "python")
+    put("words.ipynb", json.dumps(lesson))
+    put("words.md", words_of_bob)
+    tab = page.context.new_page()
+    for place in ("words.ipynb?reset", "words.md?factory=Markdown%20Preview&reset"):
+        tab.goto(f"{session}/lab/tree/isilon/{THEIRS.name}/{place}")
+        expect(tab.get_by_text("Words of bob.").last).to_be_visible(timeout=60_000)
+        words = tab.get_by_text("read on").last
+        words.wait_for(state="attached", timeout=10_000)
+        tab.wait_for_timeout(1500)  # MathJax draws
+        for element in tab.locator("[data-commandlinker-command]").all():
+            element.dispatch_event("click")
+        tab.get_by_text("read on").last.dispatch_event("click")
+        tab.wait_for_timeout(1500)
+        assert tab.locator(".lm-DockPanel").get_by_role("tab", name="Terminal").count() == 0, place
+    tab.close()
