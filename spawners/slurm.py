@@ -252,7 +252,7 @@ class SlurmSessionSpawner(
 
     # -- the session's environment ----------------------------------------------------------------------
 
-    async def _environment(self, partition: str) -> dict[str, str]:
+    async def _environment(self, partition: str = "") -> dict[str, str]:
         """JupyterHub's own variables, and what the session must know of the site."""
         self._partition = partition
         check_variables(self.environment)  # a hook, or a group of JupyterHub's, may have set more

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -31,12 +31,14 @@ class Several:
     Attributes:
         most: how many this person may have at a time.
         suggested: a name for a new one: what was typed and refused with ``fault``, or one that is not in use.
+        entered: which administrator entered one that has ended since, in words.
     """
 
     sessions: tuple[Live, ...]
     most: int
     suggested: str
     fault: str
+    entered: tuple[str, ...] = ()
 
     @property
     def names(self) -> frozenset[str]:
@@ -57,7 +59,17 @@ def shown(user: Any, fault: str = "", typed: str = "") -> Several | None:
     now = datetime.now(UTC)
     found = [user.spawners[name] for name in several.known if name in several.held or _is_active(user, name)]
     sessions = tuple(Live(one.name, one, _left(one, now)) for one in found)
-    return Several(sessions, several.most, typed if fault else names.unused(several.known), fault)
+    suggested = typed if fault else names.unused(several.known)
+    over = [name for name in several.known if name not in {one.name for one in sessions}]
+    return Several(sessions, several.most, suggested, fault, tuple(_entered(user, over)))
+
+
+def _entered(user: Any, over: Iterable[str]) -> Iterator[str]:
+    """Who entered these sessions, which have ended: their person reads it until the next one of that name."""
+    for name in over:
+        if (user.orm_spawners[name].state or {}).get("entered"):
+            for words in user.spawners[name].session_facts["entries"]:
+                yield f"Session “{name}”: {words}" if name else words
 
 
 def may_name(several: Any) -> bool:

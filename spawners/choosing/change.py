@@ -118,7 +118,10 @@ class RequestChange:
         session.log.info("Job %s of %s takes the place of job %s", new.id, session.log_name, before.id)
 
     async def _waits(self, ours: SessionJob) -> bool:
+        asked_at = self._session.cluster.now()
         queue = await self._session.cluster.queue(0)
+        if queue.taken_at < asked_at:  # that of a question which was under way already
+            queue = await self._session.cluster.queue(0)
         if queue.error:
             raise queue.error
         job = queue.jobs.get(ours.id)

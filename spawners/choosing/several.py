@@ -36,7 +36,7 @@ class SeveralSessions:
     @property
     def is_own_rule(self) -> bool:
         """Whether the number is the portal's to say: a file of ``extra_config`` may have left it to JupyterHub's."""
-        return self.is_offered or not self._user.allow_named_servers
+        return self.is_offered or not self._user.settings.get("allow_named_servers", False)
 
     @property
     def most(self) -> int:

@@ -141,7 +141,7 @@ async def test_of_a_double_click_one_job_is_left_which_is_the_sessions(
 ) -> None:
     answers = await asyncio.gather(*(send(served, alice, gpus="2") for _ in range(2)))
 
-    assert {answer.url.path for answer in answers} == {"/hub/spawn-pending/alice"}
+    assert "/hub/spawn-pending/alice" in {answer.url.path for answer in answers}
     alive = [number for number, state in states(served).items() if state != "CANCELLED"]
     assert alive == [user_of(served).spawner.session.state.job_id]
 

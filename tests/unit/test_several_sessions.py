@@ -271,6 +271,17 @@ async def test_the_home_page_lists_them_and_stops_one_without_scripts(served: Se
     assert user_of(served).spawner.active, "the other one goes on"
 
 
+async def test_who_entered_a_session_that_has_ended_is_told_still(served: ServedHub) -> None:
+    browser = await served.browser("alice")
+    await browser.get("/hub/spawn/alice/training")
+    user_of(served).spawners["training"].note_entry("root", "a stuck kernel")
+
+    home = main_of(await browser.get("/hub/home"))
+
+    assert "Session “training”: " in home
+    assert "a stuck kernel" in home
+
+
 async def test_nobody_stops_another_persons_session_and_no_link_stops_any(served: ServedHub) -> None:
     alice = await served.browser("alice")
     await start(served, alice, "training")
