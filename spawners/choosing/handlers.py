@@ -17,6 +17,7 @@ from tornado import web
 from portal.errors import RequestError
 from spawners import form
 from spawners.choosing.offer import Offer
+from spawners.choosing.pictures import PictureHandler
 
 LONGEST = 100  # characters of one choice
 LONGEST_PLACE = 1000  # of where a session opens
@@ -103,6 +104,7 @@ def install() -> None:
         (api_handlers, (r"/api/dsportal/outlook/([^/]+)", OutlookHandler)),
         (api_handlers, (r"/api/dsportal/options/([^/]+)", OptionsHandler)),
         (page_handlers, (r"/dsportal/link/([^/]+)", LinkHandler)),
+        (page_handlers, (r"/dsportal/picture/([^/]+)", PictureHandler)),
     ):
         if route not in known:
             known.append(route)

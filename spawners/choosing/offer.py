@@ -11,10 +11,13 @@ from portal.errors import PortalError, RequestError
 from portal.forecasts.form_outlook import FormOutlook, form_outlook
 from portal.forecasts.shared_look import SharedLook
 from portal.hub.context import HubContext
+from portal.options.profiles import fixed_by, narrowed, profile_of
 from portal.options.schema import Schema, schema
 from portal.request import WORDS_OF_A_LINK, SessionRequest, checked
+from portal.settings.profile_tables import ProfileTable
 from portal.site import Identity, Site
 from spawners import form, options
+from spawners.choosing import profile_cards
 from spawners.errors import StartRefused
 
 
@@ -41,6 +44,15 @@ async def outlook_of(
     return await look.work(lambda of: work(of, look.clock(), look.now()))
 
 
+def _in_profile(
+    request: SessionRequest, site: Site, identity: Identity
+) -> tuple[ProfileTable | None, Site, SessionRequest]:
+    """The profile of a request as far as it is offered, what it leaves of the site, and the request moved into that."""
+    profile = profile_of(site, identity, request.profile)
+    there = narrowed(site, identity, profile)
+    return profile, there, form.offered(request.in_profile(profile), there, there.offered_to(identity))
+
+
 class Offer:
     """What one person is offered by the site and by Slurm."""
 
@@ -55,14 +67,17 @@ class Offer:
         """
         error, entered = self._refused
         self._refused = (None, None)
-        identity, site = await self._site()
-        request = form.offered(entered or self._last(), site, site.offered_to(identity))
-        outlook = await self._outlook(site, identity, request)
+        identity, whole = await self._site()
+        profile, site, request = _in_profile(entered or self._last(), whole, identity)
+        outlook = await self._outlook(site, identity, request, profile)
         limit = outlook.limits.get(request.partition)
-        if entered is None and limit and 0 < limit.wise < request.hours:
+        is_free = entered is None and "hours" not in fixed_by(profile)
+        if is_free and limit and 0 < limit.wise < request.hours:
             request = replace(request, hours=limit.wise)
-            outlook = await self._outlook(site, identity, request)
-        return form.render(site, identity, saved=request, error=error, outlook=outlook, opens=self._opens())
+            outlook = await self._outlook(site, identity, request, profile)
+        opens = self._opens()
+        cards = profile_cards.cards(whole, identity, request.profile, opens)
+        return cards + form.render(site, identity, request, error, outlook, opens, fixed_by(profile))
 
     def _opens(self) -> str:
         """Where the session shall open, by the request that shows the form now; JupyterHub hands it to its spawner."""
@@ -79,17 +94,30 @@ class Offer:
 
     async def outlook(self, given: Mapping[str, str]) -> FormOutlook:
         """What is known of each choice now, with these choices; what is not offered falls back."""
-        identity, site = await self._site()
-        request = form.offered(options.remembered(given), site, site.offered_to(identity))
-        return await self._outlook(site, identity, request)
+        identity, whole = await self._site()
+        profile, site, request = _in_profile(options.remembered(given), whole, identity)
+        return await self._outlook(site, identity, request, profile)
 
     async def schema(self) -> Schema:
         """What this person may choose, for programs."""
         identity, site = await self._site()
         return schema(site, identity)
 
-    async def _outlook(self, site: Site, identity: Identity, request: SessionRequest) -> FormOutlook:
-        return await outlook_of(self._spawner.context.look, site, self._spawner.site, identity, request)
+    async def picture(self, name: str) -> str:
+        """The file with the picture of a profile that this person may choose; ``""`` where there is none."""
+        identity, site = await self._site()
+        profile = profile_of(site, identity, name)
+        return profile.picture if profile else ""
+
+    async def _outlook(
+        self, site: Site, identity: Identity, request: SessionRequest, profile: ProfileTable | None
+    ) -> FormOutlook:
+        found = await outlook_of(self._spawner.context.look, site, self._spawner.site, identity, request)
+        fixed = fixed_by(profile)
+        if profile and "hours" in fixed:
+            why = (f"The profile {profile.title} fixes the hours.",)
+            found = replace(found, limits={name: replace(one, words=why) for name, one in found.limits.items()})
+        return replace(found, fewer=0) if "gpus" in fixed else found
 
     def of_form(self, form_data: Mapping[str, list[str]]) -> Awaitable[dict[str, object]]:
         """Options out of the form; what is not allowed is answered with 400 and the reason at its field."""
