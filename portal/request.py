@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, replace
 
 from portal.errors import RequestError
 from portal.options.declared import Option, Shape, declared, options_of
+from portal.options.profiles import fixed_by, narrowed, profile_of, profiles_of
+from portal.settings.profile_tables import ProfileTable
 from portal.settings.session_tables import PartitionTable
 from portal.site import Identity, Site
 
@@ -32,7 +34,13 @@ class SessionRequest:
     """
 
     partition: str = declared(
-        "", Option(Shape.NAME, "Partition", "the Slurm partition; the first that is offered when it is left out")
+        "",
+        Option(
+            Shape.NAME,
+            "Partition",
+            "the Slurm partition; the first that is offered when it is left out",
+            is_of_site=True,
+        ),
     )
     gpus: int = declared(
         1,
@@ -101,6 +109,16 @@ class SessionRequest:
         None, _listed("Nodes", "the features that the node must have", "What the node must have.")
     )
     licenses: str | None = declared(None, _listed("Licences", "the licences", "The session waits until one is free."))
+    profile: str = declared(
+        "",
+        Option(
+            Shape.NAME,
+            "Profile",
+            "a profile of the site, which fixes some of the others",
+            is_choice=lambda partition: False,
+            is_of_site=True,
+        ),
+    )
 
     @classmethod
     def from_options(cls, options: Mapping[str, object]) -> SessionRequest:
@@ -137,7 +155,7 @@ class SessionRequest:
         for option in OPTIONS.values():
             if option.shape is Shape.NUMBER:
                 self._check_number(option, site, partition)
-            elif option.name != "partition":
+            elif not option.is_of_site:
                 self._check_name(option, option.names(partition))
 
     def _check_number(self, option: Option, site: Site, partition: PartitionTable) -> None:
@@ -157,6 +175,19 @@ class SessionRequest:
         if given != option.default and given not in (offered or ("",)):
             names = ", ".join(name or "none" for name in offered) or f"nothing: {self.partition} has no choice of it"
             raise RequestError(option.name, given, f"one of {names}" if offered else names)
+
+    def in_profile(self, profile: ProfileTable | None) -> SessionRequest:
+        """The same request with what a profile fixes; without one that is not there any more."""
+        return replace(self, profile=profile.name if profile else "", **fixed_by(profile))  # type: ignore[arg-type]
+
+    def check_fixed(self, given: Mapping[str, object], profile: ProfileTable) -> None:
+        """Raise :class:`RequestError` where ``given`` says otherwise than the profile, instead of nothing."""
+        for key, value in fixed_by(profile).items():
+            option = OPTIONS[key]
+            may_be_unsaid = option.shape is not Shape.NUMBER or option.usual
+            is_unsaid = key not in given or (may_be_unsaid and getattr(self, key) == option.default)
+            if not is_unsaid and getattr(self, key) != value:
+                raise RequestError(key, given[key], f"{value or 'none'}, as the profile {profile.title} fixes it")
 
     def chosen(self, key: str, partition: PartitionTable) -> str:
         """What ``sbatch`` is told for one of the choices: the person's, or the site's first; ``""`` is nothing."""
@@ -190,7 +221,9 @@ def fields_of(site: Site, identity: Identity) -> tuple[str, ...]:
     return tuple(
         name
         for name, option in OPTIONS.items()
-        if option.is_choice is None or any(option.is_choice(partition) for partition in offered)
+        if option.is_choice is None
+        or any(option.is_choice(partition) for partition in offered)
+        or (name == "profile" and profiles_of(site, identity))
     )
 
 
@@ -207,8 +240,15 @@ def checked(options: Mapping[str, object], site: Site, identity: Identity) -> Se
     request = SessionRequest.from_options(options)
     if "hours" in options and request.hours == 0:
         raise RequestError("hours", options["hours"], "a whole number from 1 up")
-    request = request.fill(site, identity)
-    request.check(site, identity)
+    profile = profile_of(site, identity, request.profile)
+    if profile:
+        request.check_fixed(options, profile)
+    elif request.profile:
+        names = ", ".join(one.name for one in profiles_of(site, identity))
+        raise RequestError("profile", request.profile, f"one of {names}")
+    there = narrowed(site, identity, profile)
+    request = request.in_profile(profile).fill(there, identity)
+    request.check(there, identity)
     return request
 
 

@@ -19,6 +19,7 @@ from portal.settings.groups import labels
 from portal.settings.kernel_tables import KernelsTable, KernelTable, NotebooksTable
 from portal.settings.ldap_table import LdapTable
 from portal.settings.portal_tables import ClusterTable, PortalTable
+from portal.settings.profile_tables import ProfileTable
 from portal.settings.session_tables import GpuTable, PartitionTable, RuleTable, SessionTable, StorageTable
 from portal.settings.values import Table
 
@@ -59,6 +60,7 @@ class Site(Table):
     session: SessionTable = SessionTable()
     gpus: tuple[GpuTable, ...] = Field(default=(), alias="gpu")
     partitions: tuple[PartitionTable, ...] = Field(default=(), alias="partition")
+    profiles: tuple[ProfileTable, ...] = Field(default=(), alias="profile")
     storage: tuple[StorageTable, ...] = ()
     kernels: KernelsTable = KernelsTable()
     kernel: tuple[KernelTable, ...] = ()
@@ -180,6 +182,7 @@ def _contradictions(site: Site) -> Iterator[str]:
         ("storage", [s.name for s in site.storage]),
         ("kernel", [k.name for k in site.kernel]),
         ("gpu", [g.name for g in site.gpus]),
+        ("profile", [p.name for p in site.profiles]),
     ):
         for name in sorted({name for name in names if names.count(name) > 1}):
             yield f"{table}: the name '{name}' stands {names.count(name)} times; allowed: once"
@@ -195,6 +198,7 @@ def _contradictions(site: Site) -> Iterator[str]:
     for number, session_rule in enumerate(site.session.rule, start=1):
         if not session_rule.groups and not session_rule.people:
             yield f"session.rule[{number}]: it fits nobody; allowed: groups or people that it is for"
+    yield from _of_profiles(site)
     if site.session.hours_default > site.session.hours_max:
         allowed = f"1 to session.hours_max ({site.session.hours_max})"
         yield f"session.hours_default: {site.session.hours_default} is not possible; allowed: {allowed}"
@@ -214,6 +218,19 @@ def _contradictions(site: Site) -> Iterator[str]:
         yield from site.ldap.contradictions()
     if site.ldap and site.ldap.capitals == "keep" and site.portal.domain:
         yield "ldap.capitals: 'keep' is not possible with portal.domain: host names have no capitals; allowed: 'lower'"
+
+
+def _of_profiles(site: Site) -> Iterator[str]:
+    """What a profile fixes is there, and goes together."""
+    for position, profile in enumerate(site.profiles, start=1):
+        fixed = profile.fixed.values() if profile.fixed else {}
+        for key, known in (("partition", [p.name for p in site.partitions]), ("gpu", [g.name for g in site.gpus])):
+            if key in fixed and fixed[key] not in known:
+                allowed = ", ".join(known) or "none is defined"
+                yield f"profile[{position}].fixed.{key}: {fixed[key]!r} is not there; known: {allowed}"
+        for key in ("cores", "memory_gb"):
+            if key in fixed and fixed.get("gpus") != 0:
+                yield f"profile[{position}].fixed.{key}: it comes with the GPUs; allowed: only with gpus = 0 beside it"
 
 
 def _of_cpu_sessions(site: Site, partition: PartitionTable, key: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ Pure functions. What is allowed is decided by :func:`portal.request.checked`, ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from urllib.parse import urlencode
@@ -66,23 +66,28 @@ def render(
     error: RequestError | None = None,
     outlook: FormOutlook | None = None,
     opens: str = "",
+    fixed: Collection[str] = (),
 ) -> str:
     """The fields of the form as HTML, with ``saved`` chosen, ``error`` shown at its field, and what is known of now.
 
     What ``saved`` holds and the site no longer offers falls back to the default, field by field. ``opens`` is where the
-    session shall open, which a link to the same form keeps.
+    session shall open, which a link to the same form keeps. ``fixed`` are the options that a profile
+    fixes, as ``saved`` has them: of these there is nothing to choose.
     """
     to_person = site.offered_to(identity)
     known = fields_of(site, identity)
     chosen = offered(saved or SessionRequest(), site, to_person)
     are_alike = all(len(_shares(site, to_person, gpus)) <= 1 for gpus in (0, 1))
-    return _template().render(
+    return filled(
+        "options_form.html",
         site=site,
         told=OPTIONS,
-        gpus=list(_gpu_choices(site, to_person, chosen)),
+        fixed=fixed,
+        profile=chosen.profile,
+        gpus=[one for one in _gpu_choices(site, to_person, chosen) if one.checked or "gpus" not in fixed],
         partitions=[_partition_choice(site, partition, chosen, are_alike) for partition in to_person],
-        hours=chosen.hours if error is None or error.field != "hours" else _short(error.given),
-        numbers=list(choices.numbers(site, to_person, chosen, known, error)),
+        hours=_short(error.given) if error and error.field == "hours" and "hours" not in fixed else chosen.hours,
+        numbers=[one for one in choices.numbers(site, to_person, chosen, known, error) if one.name not in fixed],
         selects=list(choices.selects(site, to_person, chosen, known)),
         hours_max=max((site.hours_max(partition) for partition in to_person), default=site.session.hours_max),
         outlook=outlook,
@@ -152,8 +157,13 @@ def _short(given: object) -> str:
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
+def filled(name: str, **values: object) -> str:
+    """A part of the form, with these values in it."""
+    return _template(name).render(**values)
+
+
 @cache
-def _template() -> Template:
+def _template(name: str) -> Template:
     loader = FileSystemLoader(folder("templates") / "hub")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return environment.get_template("options_form.html")
+    return environment.get_template(name)

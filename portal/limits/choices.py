@@ -52,7 +52,7 @@ def still_offered(request: SessionRequest, site: Site, partition: PartitionTable
             lowest, highest = option.within(site, partition, request.gpu, request.gpus)
             is_offered = lowest <= given <= highest
         else:
-            is_offered = option.is_choice is None or given in option.names(partition)
+            is_offered = option.is_choice is None or option.is_of_site or given in option.names(partition)
         if not is_offered:
             changed[name] = option.default
     return replace(request, **changed)  # type: ignore[arg-type]
@@ -79,7 +79,7 @@ def selects(
 ) -> Iterator[Select]:
     """The lists of choices: only what this person has to choose from somewhere."""
     for name, option in OPTIONS.items():
-        is_list = option.shape is not Shape.NUMBER and option.is_choice is not None
+        is_list = option.shape is not Shape.NUMBER and not option.is_of_site
         found = tuple(_choices(option, site, offered, chosen)) if is_list and name in known else ()
         if len(found) > 1:
             yield Select(name, option.label, option.hint, found)

@@ -34,8 +34,9 @@ class Option:
         label: what the form calls it; ``hint`` stands below.
         meaning: what it is, for programs: in the schema and in the reference.
         within: the lowest and the highest number in a partition, by the kind and the number of GPUs.
-        names: what may be named in a partition, the default first; of the partition itself that is the site's to say.
+        names: what may be named in a partition, the default first.
         is_choice: whether a partition lets people choose; ``None`` = everywhere, so that the form always has it.
+        is_of_site: what may be named is not a partition's to say.
         usual: what comes by itself without a GPU, of a number that may be left empty.
         name, default: those of the field; :func:`options_of` fills them in.
     """
@@ -48,6 +49,7 @@ class Option:
     within: Within = lambda site, partition, kind, gpus: (0, 0)
     names: Callable[[PartitionTable], tuple[str, ...]] = lambda partition: ()
     is_choice: Callable[[PartitionTable], bool] | None = None
+    is_of_site: bool = False
     usual: Callable[[Site, PartitionTable], int] | None = None
     name: str = ""
     default: object = None

@@ -20,6 +20,7 @@ from portal.sessions.requests import NamedRequests
 from spawners import form
 from spawners.choosing.change import PLACE_IS_LOST
 from spawners.choosing.offer import Offer
+from spawners.choosing.pictures import PictureHandler
 from spawners.errors import StartRefused
 
 LONGEST = 100  # characters of one choice
@@ -192,6 +193,7 @@ def install() -> None:
         (page_handlers, (r"/dsportal/link/([^/]+)", LinkHandler)),
         (page_handlers, (r"/dsportal/change/([^/]+)", ChangeHandler)),
         (page_handlers, (r"/dsportal/change/([^/]+)/([^/]+)", ChangeHandler)),
+        (page_handlers, (r"/dsportal/picture/([^/]+)", PictureHandler)),
     ):
         if route not in known:
             known.append(route)

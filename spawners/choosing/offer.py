@@ -14,10 +14,13 @@ from portal.forecasts.picture import NOTHING
 from portal.forecasts.shared_look import SharedLook
 from portal.forecasts.turns import LookBusyError
 from portal.hub.context import HubContext
+from portal.options.profiles import fixed_by, narrowed, profile_of
 from portal.options.schema import Schema, schema
 from portal.request import WORDS_OF_A_LINK, SessionRequest, checked
+from portal.settings.profile_tables import ProfileTable
 from portal.site import Identity, Site
 from spawners import form, options
+from spawners.choosing import profile_cards
 from spawners.choosing.foretold import LastTold
 from spawners.choosing.several import SeveralSessions
 from spawners.errors import StartRefused
@@ -48,6 +51,15 @@ async def outlook_of(
     return await look.work(lambda of: work(of, look.clock(), look.now()))
 
 
+def _in_profile(
+    request: SessionRequest, site: Site, identity: Identity
+) -> tuple[ProfileTable | None, Site, SessionRequest]:
+    """The profile of a request as far as it is offered, what it leaves of the site, and the request moved into that."""
+    profile = profile_of(site, identity, request.profile)
+    there = narrowed(site, identity, profile)
+    return profile, there, form.offered(request.in_profile(profile), there, there.offered_to(identity))
+
+
 class Offer:
     """What one person is offered by the site and by Slurm."""
 
@@ -63,34 +75,37 @@ class Offer:
         """
         error, entered = self._refused
         self._refused = (None, None)
-        identity, site = await self._site()
-        request = form.offered(entered or self._last(), site, site.offered_to(identity))
-        outlook = await self.outlook_in_time(site, identity, request, is_typed=entered is not None)
+        identity, whole = await self._site()
+        profile, site, request = _in_profile(entered or self._last(), whole, identity)
+        is_free = entered is None and "hours" not in fixed_by(profile)
+        outlook = await self.outlook_in_time(site, identity, request, profile, is_typed=not is_free)
         self.told.note(outlook, site)
-        return form.render(site, identity, saved=outlook.request, error=error, outlook=outlook, opens=self._opens())
+        opens = self._opens()
+        cards = profile_cards.cards(whole, identity, request.profile, opens)
+        return cards + form.render(site, identity, outlook.request, error, outlook, opens, fixed_by(profile))
 
     async def outlook_in_time(
-        self, site: Site, identity: Identity, request: SessionRequest, *, is_typed: bool
+        self, site: Site, identity: Identity, request: SessionRequest, profile: ProfileTable | None, *, is_typed: bool
     ) -> FormOutlook:
         """The outlook of a form, or after a short while one without a picture: the open page looks again by itself."""
         look = self._spawner.context.look
         try:
             with look.turns.taken("form", identity.name):
                 async with asyncio.timeout(look.form_within_s):
-                    return await self._wise_outlook(site, identity, request, is_typed=is_typed)
+                    return await self._wise_outlook(site, identity, request, profile, is_typed=is_typed)
         except (LookBusyError, TimeoutError):
             offered = site.offered_to(identity)
             made = form_outlook(site, self._spawner.site, offered, request, NOTHING, look.clock(), look.now())
             return replace(made, is_late=True)
 
     async def _wise_outlook(
-        self, site: Site, identity: Identity, request: SessionRequest, *, is_typed: bool
+        self, site: Site, identity: Identity, request: SessionRequest, profile: ProfileTable | None, *, is_typed: bool
     ) -> FormOutlook:
-        outlook = await self._outlook(site, identity, request)
+        outlook = await self._outlook(site, identity, request, profile)
         limit = outlook.limits.get(request.partition)
         if is_typed or not limit or not 0 < limit.wise < request.hours:
             return outlook
-        return await self._outlook(site, identity, replace(request, hours=limit.wise))
+        return await self._outlook(site, identity, replace(request, hours=limit.wise), profile)
 
     def _opens(self) -> str:
         """Where the session shall open, by the request that shows the form now; JupyterHub hands it to its spawner."""
@@ -112,9 +127,9 @@ class Offer:
             LookBusyError: ``who`` asks has another look under way.
         """
         with self._spawner.context.look.turns.taken("outlook", who):
-            identity, site = await self._site()
-            request = form.offered(options.remembered(given), site, site.offered_to(identity))
-            outlook = await self._outlook(site, identity, request)
+            identity, whole = await self._site()
+            profile, site, request = _in_profile(options.remembered(given), whole, identity)
+            outlook = await self._outlook(site, identity, request, profile)
         if who == f"user {identity.name}":
             self.told.note(outlook, site)
         return outlook
@@ -124,8 +139,21 @@ class Offer:
         identity, site = await self._site()
         return schema(site, identity)
 
-    async def _outlook(self, site: Site, identity: Identity, request: SessionRequest) -> FormOutlook:
-        return await outlook_of(self._spawner.context.look, site, self._spawner.site, identity, request)
+    async def picture(self, name: str) -> str:
+        """The file with the picture of a profile that this person may choose; ``""`` where there is none."""
+        identity, site = await self._site()
+        profile = profile_of(site, identity, name)
+        return profile.picture if profile else ""
+
+    async def _outlook(
+        self, site: Site, identity: Identity, request: SessionRequest, profile: ProfileTable | None
+    ) -> FormOutlook:
+        found = await outlook_of(self._spawner.context.look, site, self._spawner.site, identity, request)
+        fixed = fixed_by(profile)
+        if profile and "hours" in fixed:
+            why = (f"The profile {profile.title} fixes the hours.",)
+            found = replace(found, limits={name: replace(one, words=why) for name, one in found.limits.items()})
+        return replace(found, fewer=0) if "gpus" in fixed else found
 
     def of_form(self, form_data: Mapping[str, list[str]]) -> Awaitable[dict[str, object]]:
         """Options out of the form; what is not allowed is answered with 400 and the reason at its field."""

@@ -23,6 +23,7 @@ from pydantic.fields import FieldInfo
 import portal
 from portal import cli
 from portal.errors import PortalError
+from portal.settings.profile_tables import FixedTable
 from portal.settings.session_tables import RuleTable, SessionRuleTable
 from portal.site import Site, parse
 from tests.bench.__main__ import parser as bench_parser
@@ -83,6 +84,7 @@ def tables() -> Iterator[tuple[str, type[BaseModel]]]:
         yield (f"[[{shown}]]" if several else f"[{shown}]"), model
     yield "[[session.rule]]", SessionRuleTable
     yield "[[partition.rule]]", RuleTable
+    yield "[profile.fixed]", FixedTable
 
 
 def default(field: FieldInfo) -> str:

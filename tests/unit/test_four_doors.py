@@ -52,6 +52,16 @@ gpus_max = 0
 cores_max = 16
 memory_gb_max = 64
 
+[[profile]]
+name = "small"
+title = "Small"
+fixed = { partition = "gpu", gpus = 1, account = "ml", hours = 8 }
+
+[[profile]]
+name = "staff"
+title = "Not for everybody"
+groups = ["nobody"]
+
 [[partition]]
 name = "hidden"
 groups = ["nobody"]
@@ -86,6 +96,7 @@ LIKELY: Mapping[str, Sequence[Any]] = {
     "reservation": ("", "class", USUAL),
     "constraint": ("nvlink&hbm", "pcie", USUAL),
     "licenses": ("", "matlab:1", USUAL),
+    "profile": ("small", "", USUAL),
 }
 ENDS = (
     *(";id", "\n", "\r\n#SBATCH --account=vip", "\0", " ", "\t", " --wrap=id", ",hidden", "`id`", "$(id)", "${IFS}id"),
@@ -305,7 +316,9 @@ def assert_is_what_was_asked(options: Sequence[str], given: Mapping[str, Any]) -
     told = {option.removeprefix("--").partition("=")[0]: option.partition("=")[2] for option in options}
     asked = {key: value[0] if isinstance(value, list) else value for key, value in given.items()}
     asked = {key: str(value) for key, value in asked.items() if str(value) not in ("", USUAL)}
-    expected = {
+    if asked.get("profile") == "small":
+        asked |= {"partition": "gpu", "gpus": "1", "account": "ml", "hours": "8"}
+    expected: dict[str, Any] = {
         key: asked[key]
         for key in ("partition", "account", "qos", "reservation", "constraint", "licenses")
         if key in asked

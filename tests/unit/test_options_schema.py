@@ -12,9 +12,11 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from portal.errors import RequestError
+from portal.options import profiles
 from portal.options.declared import Shape
 from portal.options.schema import schema
 from portal.request import CHOICES, OPTIONS, USUAL, checked, fields_of
+from portal.settings.profile_tables import FixedTable
 from portal.settings.session_tables import PartitionTable, RuleTable
 from portal.site import Identity, Site, parse
 from tests.unit.served_hub import ServedHub, served_hub
@@ -46,19 +48,46 @@ SITES = {
 }
 
 
+PROFILES = [
+    {"name": "small", "title": "Small", "fixed": {"partition": "gpu", "gpus": 1, "gpu": "a100", "account": "ml"}},
+    {"name": "cpu", "title": "Much memory", "fixed": {"gpus": 0, "memory_gb": 64}},
+    {"name": "short", "title": "Short", "fixed": {"hours": 2, "reservation": "class"}},
+    {"name": "free", "title": "All free"},
+    {"name": "staff", "title": "Staff", "groups": ["staff"], "fixed": {"partition": "staff"}},
+    {"name": "too-much", "title": "More than there is", "fixed": {"gpus": 9}},
+]
+
+
 def site_of(tables: dict[str, Any], name: str) -> Site:
     tables["gpu"] = [
         {"name": "v100", "title": "V100", "gres": "gpu:v100"},
         {"name": "a100", "title": "A100", "gres": "gpu:a100", "gpus_max": 2},
     ]
-    tables["partition"] = SITES[name]
+    tables["partition"] = SITES[name.removesuffix("-profiles")]
+    tables["profile"] = PROFILES if name.endswith("-profiles") else []
     return parse(tables)
 
 
 def possible(site: Site) -> dict[str, list[object]]:
     """For each option what is near its limits, what another partition has, and what is nonsense."""
     names = [name for partition in site.partitions for key in CHOICES for name in partition.offers(key)]
-    texts = [*names, *(p.name for p in site.partitions), "v100", "a100", USUAL, "", "h100", "x\n", "$(id)"]
+    texts = [
+        *names,
+        *(p.name for p in site.partitions),
+        "v100",
+        "a100",
+        "small",
+        "cpu",
+        "short",
+        "free",
+        "staff",
+        "too-much",
+        USUAL,
+        "",
+        "h100",
+        "x\n",
+        "$(id)",
+    ]
     others = [None, True, [1], {"a": 1}, 1.5, 2.0, float("nan")]
     numbers = [-1, 0, 1, 2, 3, 4, 5, 8, 9, 12, 13, 16, 17, 24, 25, 64, 65, 10**12, "2", "-0", "007", "9" * 10, ""]
     return {name: [*(numbers if name in NUMBERS else texts), *others] for name in OPTIONS} | {"cmd": ["id", 1]}
@@ -90,7 +119,7 @@ def near(told: dict[str, Any], name: str, draw: random.Random) -> object:
 
 
 @pytest.mark.parametrize("person", [Identity("alice"), STAFF], ids=lambda person: person.name)
-@pytest.mark.parametrize("name", SITES)
+@pytest.mark.parametrize("name", [*SITES, "rich-profiles"])
 def test_the_schema_allows_what_the_check_lets_through_and_nothing_else(
     tables: dict[str, Any], name: str, person: Identity
 ) -> None:
@@ -105,7 +134,9 @@ def test_the_schema_allows_what_the_check_lets_through_and_nothing_else(
     for _ in range(800):
         keys = draw.sample(list(told.get("properties", values)), min(3, draw.randrange(5)))
         likely = {key: near(told, key, draw) if draw.random() < 0.8 else draw.choice(values[key]) for key in keys}
-        asked.append(likely | ({"gpus": 0} if draw.random() < 0.5 else {}))
+        if "profile" in told.get("properties", {}) and draw.random() < 0.7:
+            likely["profile"] = near(told, "profile", draw)
+        asked.append(likely | ({"gpus": 0} if draw.random() < 0.3 else {}))
     for given in asked:
         is_good = is_let_through(given, site, person)
         passed += is_good
@@ -133,10 +164,15 @@ def test_the_schema_has_the_fields_of_the_form_with_the_same_labels(tables: dict
     site = site_of(tables, "rich")
     told: Any = schema(site, STAFF)
 
-    assert tuple(told["properties"]) == fields_of(site, STAFF) == tuple(OPTIONS)
-    assert [one["title"] for one in told["properties"].values()] == [option.label for option in OPTIONS.values()]
+    assert tuple(told["properties"]) == fields_of(site, STAFF) == tuple(name for name in OPTIONS if name != "profile")
+    assert [one["title"] for one in told["properties"].values()] == [OPTIONS[name].label for name in told["properties"]]
     assert told["properties"]["partition"]["enum"] == ["gpu", "long", "one", "staff", USUAL]
     assert "staff" not in json.dumps(schema(site, Identity("alice")))
+
+
+def test_what_a_profile_may_fix_are_the_declared_options() -> None:
+    assert tuple(FixedTable.model_fields) == tuple(name for name in OPTIONS if name != "profile")
+    assert profiles.LISTED == CHOICES
 
 
 def test_what_a_site_lists_has_a_key_of_each_declared_name() -> None:

@@ -1,0 +1,56 @@
+"""The site's profiles as cards above the form: links to the same form, so that they work without a script."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from portal.options.profiles import fixed_by, profiles_of
+from portal.request import OPTIONS, USUAL
+from portal.site import Identity, Site
+from spawners import form
+
+
+@dataclass(frozen=True)
+class ProfileCard:
+    """One profile, or none of them."""
+
+    title: str
+    description: str
+    picture: str  # its address, "" = none
+    fixed: str  # in words
+    link: str
+    is_chosen: bool
+
+
+def cards(site: Site, identity: Identity, chosen: str, opens: str = "") -> str:
+    """The cards as HTML; nothing where this person has no profile to choose."""
+    found = profiles_of(site, identity)
+    if not found:
+        return ""
+    hub = f"{site.portal.base_url}hub"
+    made = [
+        ProfileCard(
+            one.title,
+            one.description,
+            f"{hub}/dsportal/picture/{one.name}" if one.picture else "",
+            " · ".join(_words(site, key, value) for key, value in fixed_by(one).items()),
+            f"?{form.query({'profile': one.name}, opens)}",
+            one.name == chosen,
+        )
+        for one in found
+    ]
+    own = ProfileCard(
+        "My own choice", "Every option is free.", "", "", f"?{form.query({'profile': USUAL}, opens)}", not chosen
+    )
+    return form.filled("profile_cards.html", cards=[*made, own])
+
+
+def _words(site: Site, key: str, value: object) -> str:
+    """``1 GPU``, ``4 h``, ``Partition gpu``."""
+    if key == "gpus":
+        return {0: "no GPU", 1: "1 GPU"}.get(int(str(value)), f"{value} GPUs")
+    if key == "hours":
+        return f"{value} h"
+    if key in ("cores", "memory_gb"):
+        return f"{value} {OPTIONS[key].unit}{' memory' if key == 'memory_gb' else ''}"
+    return f"{OPTIONS[key].label}: {site.gpu(str(value)).title if key == 'gpu' else value or 'none'}"

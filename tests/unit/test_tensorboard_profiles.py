@@ -1,0 +1,42 @@
+"""Whose profiles TensorBoard's page *Profile* shows: those that the person alone can change, files included."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from portal.tensorboard.profiles import fault
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Path:
+    """A profile of one's own, with a folder in it."""
+    folder = tmp_path / "logs/plugins/profile/run1"
+    folder.mkdir(parents=True)
+    (folder / "kept").mkdir()
+    (folder / "host.xplane.pb").touch(0o644)
+    return folder
+
+
+def test_ones_own_is_shown(profile: Path, tmp_path: Path) -> None:
+    assert fault(profile, tmp_path) == ""
+
+
+@pytest.mark.parametrize("name", ["host.xplane.pb", "kept"])
+@pytest.mark.parametrize("mode", [0o664, 0o646])
+def test_a_file_or_a_folder_that_others_can_write_is_none_of_ones_own(
+    profile: Path, tmp_path: Path, name: str, mode: int
+) -> None:
+    (profile / name).chmod(mode)
+    assert fault(profile, tmp_path) == f"holds {name!r}, which can be changed by others"
+
+
+def test_a_link_and_what_is_no_file_are_not_followed(profile: Path, tmp_path: Path) -> None:
+    (profile / "a").symlink_to(tmp_path)
+    assert fault(profile, tmp_path) == "holds a link"
+    (profile / "a").unlink()
+    os.mkfifo(profile / "a", 0o600)
+    assert fault(profile, tmp_path) == "holds 'a', which is no file"
+    assert fault(Path("/"), tmp_path) == "lies elsewhere"
