@@ -127,7 +127,7 @@ async def measured(jobs: int, nodes: int, forms: int) -> dict[str, Any]:
 
     async def shown() -> str:
         chosen = form.offered(SessionRequest("p1", 4, 8), settings, settings.offered_to(person))
-        outlook = await offer.outlook_in_time(settings, person, chosen, is_typed=True)
+        outlook = await offer.outlook_in_time(settings, person, chosen, None, is_typed=True)
         without[0] += outlook.is_late
         return form.render(settings, person, saved=chosen, outlook=outlook)
 
