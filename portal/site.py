@@ -7,7 +7,7 @@ tables are in :mod:`portal.settings`; ``deploy/site/site.toml.example`` shows ev
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,14 @@ from portal.settings.kernel_tables import KernelsTable, KernelTable, NotebooksTa
 from portal.settings.ldap_table import LdapTable
 from portal.settings.portal_tables import ClusterTable, PortalTable
 from portal.settings.profile_tables import ProfileTable
-from portal.settings.session_tables import GpuTable, PartitionTable, RuleTable, SessionTable, StorageTable
+from portal.settings.session_tables import (
+    GpuTable,
+    PartitionTable,
+    RuleTable,
+    SessionRuleTable,
+    SessionTable,
+    StorageTable,
+)
 from portal.settings.values import Table
 
 
@@ -192,12 +199,8 @@ def _contradictions(site: Site) -> Iterator[str]:
             known = ", ".join(sorted(kinds)) or "none is defined"
             yield f"partition[{position}].gpu: {unknown!r} is not a [[gpu]]; known: {known}"
         yield from _of_cpu_sessions(site, partition, f"partition[{position}]")
-        for number, rule in enumerate(partition.rule, start=1):
-            if not rule.groups and not rule.people:
-                yield f"partition[{position}].rule[{number}]: it fits nobody; allowed: groups or people that it is for"
-    for number, session_rule in enumerate(site.session.rule, start=1):
-        if not session_rule.groups and not session_rule.people:
-            yield f"session.rule[{number}]: it fits nobody; allowed: groups or people that it is for"
+        yield from _for_nobody(f"partition[{position}]", partition.rule)
+    yield from _for_nobody("session", site.session.rule)
     yield from _of_profiles(site)
     if site.session.hours_default > site.session.hours_max:
         allowed = f"1 to session.hours_max ({site.session.hours_max})"
@@ -218,6 +221,12 @@ def _contradictions(site: Site) -> Iterator[str]:
         yield from site.ldap.contradictions()
     if site.ldap and site.ldap.capitals == "keep" and site.portal.domain:
         yield "ldap.capitals: 'keep' is not possible with portal.domain: host names have no capitals; allowed: 'lower'"
+
+
+def _for_nobody(table: str, rules: Sequence[RuleTable | SessionRuleTable]) -> Iterator[str]:
+    for number, rule in enumerate(rules, start=1):
+        if not rule.groups and not rule.people:
+            yield f"{table}.rule[{number}]: it fits nobody; allowed: groups or people that it is for"
 
 
 def _of_profiles(site: Site) -> Iterator[str]:

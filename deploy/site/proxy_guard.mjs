@@ -1,6 +1,7 @@
 // Loaded into configurable-http-proxy (node --import): what one client may ask of the proxy, and what a session may say.
 // - A connection that does not send its request is closed soon, the oldest first where one address has many.
 // - A request of the hub with a big body is refused before the hub reads any of it; sessions take what they like.
+// - An answer of the hub that its client does not read ends after a while.
 // - A session that never answers holds a part of the connections only, however often its person asks it.
 // - Headers that say where a request comes from are believed only of the proxies that the site names.
 // - A session's answers do not reach over its own place: no wider service worker, no window of the hub's pages.
@@ -11,6 +12,7 @@ import http from "node:http";
 import net from "node:net";
 import { pathToFileURL } from "node:url";
 
+import { SlowAnswers } from "./proxy_answers.mjs";
 import { explainBigHeaders } from "./proxy_headers.mjs";
 
 const DISCARDED_FOR_MS = 5_000;
@@ -83,6 +85,7 @@ class Counter {
 const silent = new Map(); // by client, the oldest first
 const big = new Counter();
 const open = new Counter(); // by client and person
+const slow = new SlowAnswers(settings.taken_within_s ?? 60, settings.slow_per_address ?? 128);
 
 // Until its first whole request: with HTTPS that is longer than Node's own time limits look. Where one address has too
 // many such connections the oldest goes: who asks at once is answered, whatever others at that address do.
@@ -206,8 +209,11 @@ function isOfHub(req) {
   return !(settings.sessions ?? []).some((prefix) => `${path}/`.startsWith(prefix));
 }
 
-function keepInItsPlace(proxyRes, req) {
-  if (isOfHub(req)) return;
+function keepInItsPlace(proxyRes, req, res) {
+  if (isOfHub(req)) {
+    if (res) slow.watch(browserOf(req), proxyRes, req, res);
+    return;
+  }
   for (const name of OVER_ITS_PLACE) delete proxyRes.headers[name];
   const cookies = proxyRes.headers["set-cookie"];
   if (cookies) proxyRes.headers["set-cookie"] = cookies.map((cookie) => closed(cookie, isEncrypted(req)));

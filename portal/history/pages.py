@@ -16,6 +16,8 @@ from portal.sessions.requests import NamedRequests
 
 NO_DATABASE = "The sessions that have ended cannot be read now: the hub's database does not answer."
 OPTIONS_MAX = 8 * 1024  # of JSON
+NESTED_MAX = 50  # objects and lists in it
+CHANGEABLE = {"name", "display_name", "user_options"}
 NOT_ALLOWED = "Your sessions are read with a login, or with a token that has the scope read:servers."
 
 
@@ -95,6 +97,15 @@ class StoppedByHandler(NamedRequests, UserServerAPIHandler):  # type: ignore[mis
     def _check_length(self) -> None:
         if len(self.request.body) > OPTIONS_MAX:
             raise web.HTTPError(413, f"The options of a session are at most {OPTIONS_MAX} bytes.")
+        if sum(map(self.request.body.count, (b"[", b"{"))) > NESTED_MAX:
+            raise web.HTTPError(400, "The options of a session are one JSON object of numbers and texts.")
+
+    async def patch(self, user_name: str, server_name: str = "") -> None:
+        """JupyterHub's own (6.1), which tells a wrong key with a traceback."""
+        body = self.get_json_body()
+        if not isinstance(body, dict) or not CHANGEABLE.issuperset(body):
+            raise web.HTTPError(400, f"What is changed is an object with {', '.join(sorted(CHANGEABLE))} alone.")
+        await super().patch(user_name, server_name)
 
     async def stop_single_user(self, user: Any, server_name: str = "") -> Any:
         """Stop it; JupyterHub comes here when who asks may do so."""

@@ -26,7 +26,7 @@ from portal.assets.handler import LabAssetHandler
 from portal.assets.offered import ADDRESS
 from portal.databases import server
 from portal.errors import SiteError
-from portal.guard import silences
+from portal.guard import gone, silences
 from portal.history import pages as ended
 from portal.hub import database, needed, state_place, variables
 from portal.hub.context import RESUMER
@@ -148,7 +148,7 @@ def _pages(c: Any, site: Site, *, local: bool) -> None:
     own = {"python3"} if local else set()  # the portal's own Python, as a kernel
     showcase = Showcase(lambda: cards.read(folders, own | kernels_of(site).keys()))
     _route(ROUTE, TemplatesHandler, showcase=showcase, has_options=not local)
-    for address, handler in (*ended.HANDLERS, *requests.HANDLERS):  # in the places of JupyterHub's own
+    for address, handler in (*ended.HANDLERS, *requests.HANDLERS, *gone.HANDLERS):  # in the places of JupyterHub's own
         _route(address, handler)
 
 

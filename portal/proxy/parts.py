@@ -13,6 +13,7 @@ from portal import data
 CHECKS = (
     "proxy_domain.mjs",
     "proxy_owner.mjs",
+    "proxy_answers.mjs",
     "proxy_headers.mjs",
     "proxy_guard.mjs",
 )  # without them the proxy does not start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -197,6 +198,25 @@ def test_what_the_hub_would_keep_of_a_person_is_short(askers: dict[str, Person])
 
     assert [answer.status_code for answer in (kept, started, named, token)] == [413] * 4
     assert "at most 8192 bytes" in kept.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("GET", "/authorizations/token", None, 404),
+        ("POST", "/authorizations/token/x", {}, 404),
+        ("GET", "/authorizations/token/x", None, 404),
+        ("PATCH", "/users/alice/server", {"state": {}}, 400),
+        ("PATCH", "/users/alice/server", [], 400),
+        ("PATCH", "/users/alice/server", {"user_options": json.loads("[" * 970 + "]" * 970)}, 400),
+        ("POST", "/users/alice/server", {"gpus": json.loads("[" * 970 + "]" * 970)}, 400),
+    ],
+)
+def test_a_wrong_request_is_refused_without_a_fault(
+    askers: dict[str, Person], method: str, path: str, body: object, status: int
+) -> None:
+    answer = askers["alice"].api(method, path, json=body)
+    assert (answer.status_code, bool(answer.json()["message"])) == (status, True)
 
 
 def test_a_person_has_so_many_tokens_at_a_time(askers: dict[str, Person]) -> None:
