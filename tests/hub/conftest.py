@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -91,6 +94,18 @@ class Hub:
         sh("kill", "-KILL", pid)
         assert self._process is not None
         self._process.wait(timeout=10)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """The hub itself does nothing meanwhile; its proxy does."""
+        pid = int((self.folder / "state" / "hub.pid").read_text())
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            assert self._process is not None
+            for stopped in (self._process.pid, pid):  # runuser stops with its child
+                os.kill(stopped, signal.SIGCONT)
 
     def end(self) -> None:
         """Stop the hub as ``systemctl restart`` does; its proxy lives on."""

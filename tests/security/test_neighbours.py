@@ -22,15 +22,21 @@ FOLDER = Path("/cluster/test-neighbours")
 PORT = 18700
 ON_ONE_NODE = {"gpus": "0", "partition": "sxm2"}
 ASKED_FOR_S = 5.0  # of a browser that asks again and again
-# Runs as the neighbour, with the certificate of a session of theirs or without one; notes what it is told.
+# Runs as the neighbour, with the certificate of a session of theirs or without one: waits for the port, takes it the
+# moment it is free, and notes what it is told.
 LISTEN = """
-import pathlib, socket, ssl, sys
+import pathlib, socket, ssl, sys, time
 folder, port, certificate = pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
 if certificate:
     context.load_cert_chain(certificate)
-listener = socket.create_server(("0.0.0.0", port), reuse_port=False)
-(folder / "listens").touch()
+(folder / "waits").touch()
+while not (folder / "listens").exists():
+    try:
+        listener = socket.create_server(("0.0.0.0", port), reuse_port=False)
+        (folder / "listens").touch()
+    except OSError:
+        time.sleep(0.01)
 while True:
     connection, _ = listener.accept()
     with (folder / "connections").open("a") as file:
@@ -113,17 +119,22 @@ def test_who_takes_the_port_of_a_session_that_died_hears_nothing(
         assert "ANSWERED" not in said_to(node, port, certificate), "a session lets the hub and its proxy in alone"
         assert neighbours["alice"].is_ready()
 
-    kill_server("alice")
     argv = ["runuser", "-u", "bob", "--", "/usr/bin/python3", "-I", "-c", LISTEN, str(place), str(port), certificate]
     listener = subprocess.Popen(argv, cwd="/")
     try:
-        eventually((place / "listens").exists, "the neighbour listens", every_s=0.02)
-        statuses = asked_again_and_again(alice)
+        eventually((place / "waits").exists, "the neighbour waits for the port", every_s=0.02)
+        assert not (place / "listens").exists(), "the port is that of a session that runs"
+        with ThreadPoolExecutor() as pool:
+            with hub.frozen():  # which would take the session's route away, were it the first to hear of its death
+                kill_server("alice")
+                eventually((place / "listens").exists, "the neighbour listens", every_s=0.02)
+                asking = pool.submit(asked_again_and_again, alice)
+                eventually((place / "connections").exists, "the proxy comes")
+            statuses = asking.result()
     finally:
         sh("pkill", "-KILL", "-u", "bob", "-f", str(place), check=False)
         listener.wait()
 
-    assert (place / "connections").exists(), "the proxy did come: else nothing was seen here"
     heard = (place / "heard").read_bytes() if (place / "heard").exists() else b""
     assert b"HTTP" not in heard
     assert b"ookie" not in heard
