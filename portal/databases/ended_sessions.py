@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import (
@@ -35,6 +36,7 @@ REMOVED_EVERY_S = 3600.0  # who only looks has old records removed as often
 DAY_S = 86_400
 IS_THERE = "dsportal_ended_sessions"  # in the info of a session whose database has the table
 REMOVED_AT = "dsportal_ended_removed_at"
+RECEIPT = '"receipt": {'  # stands in the text of a record that has one
 LOG = logging.getLogger(__name__)
 TABLE = Table(
     "dsportal_ended_sessions",
@@ -96,6 +98,43 @@ def _complete(db: Session, session_key: str, before: str, record: str) -> None:
     if log and not known.get("log"):
         text = json.dumps({**known, "log": log})
         db.execute(update(TABLE).where(TABLE.c.session_key == session_key).values(record=text))
+
+
+def without_receipt(db: Session, since: int, most: int) -> list[str]:
+    """The records of sessions that have ended since then and have no receipt, of anybody, the newest ones.
+
+    Raises:
+        SQLAlchemyError: they cannot be read.
+    """
+    if not db.info.get(IS_THERE):
+        return []
+    try:
+        found = select(TABLE.c.record).where(TABLE.c.ended_at >= since, TABLE.c.record.not_like(f"%{RECEIPT}%"))
+        return list(db.execute(found.order_by(TABLE.c.ended_at.desc()).limit(most)).scalars())
+    except SQLAlchemyError:
+        db.rollback()
+        raise
+
+
+def add_receipts(db: Session, receipts: Mapping[str, Mapping[str, object]]) -> None:
+    """Keep with each session, by its key, what it used; one that has a receipt, or is gone, is left as it is.
+
+    Raises:
+        SQLAlchemyError: none is kept.
+    """
+    if not receipts or not db.info.get(IS_THERE):
+        return
+    try:
+        rows = db.execute(select(TABLE.c.session_key, TABLE.c.record).where(TABLE.c.session_key.in_(receipts)))
+        for key, record in rows.all():
+            known = json.loads(record)
+            if not known.get("receipt"):
+                text = json.dumps({**known, "receipt": dict(receipts[key])})
+                db.execute(update(TABLE).where(TABLE.c.session_key == key).values(record=text))
+        db.commit()
+    except SQLAlchemyError:
+        db.rollback()
+        raise
 
 
 def _remove(db: Session, user_id: int, days: int) -> None:

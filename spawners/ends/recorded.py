@@ -62,6 +62,8 @@ class RecordedEnds:
             days = self.site.session.history_days
             store.keep(self.user.db, self.user.id, record.key, record.ended_at, record.to_text(), days)
             self.ended_key = record.key if days else ""
+            if days:
+                self.context.receipts.expect(record)
         except Exception:
             self.log.exception("The end of the session %s is not kept: job %s", ended.key, ended.job_id or "none")
 

@@ -20,7 +20,7 @@ TOP = {
     "server": "singleuser",  # the old name, for jobs that an earlier version submitted
 }
 PURE_FOLDERS = {"settings", "options"}
-PAGES_OF_HUB = {"notebooks", "showcase", "assets", "history", "sessions"}
+PAGES_OF_HUB = {"notebooks", "showcase", "assets", "history", "sessions", "receipts"}
 MAY_IMPORT = {
     "pure": set(),
     "homes": set(),
@@ -43,6 +43,7 @@ MAY_IMPORT = {
     "databases": {"pure"},
     "history": {"pure", "sessions"},
     "sessions": {"pure"},
+    "receipts": {"pure", "databases", "slurm", "history"},
     "hub": {*("pure", "databases", "slurm", "limits", "forecasts", "administration", "guard", "proxy"), *PAGES_OF_HUB},
     "directory": {"pure", "hub"},  # hub: the certificates that are trusted
     "login": {"pure", "slurm", "hub", "administration", "directory"},
