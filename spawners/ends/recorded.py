@@ -10,8 +10,10 @@ from typing import Any
 from sqlalchemy import inspect
 
 from portal.databases import ended_sessions as store
+from portal.databases import usage_by_month
 from portal.history.record import EndedSession
 from portal.history.rows import Row, rows
+from portal.history.usage import MonthUsage
 from portal.hub.context import HubContext
 from portal.request import SessionRequest
 from portal.site import Site
@@ -79,6 +81,15 @@ class RecordedEnds:
         """
         found = store.of_person(self.user.db, self.user.id, self.site.session.history_days)
         return [EndedSession.from_text(text) for text in found]
+
+    def usage(self) -> list[MonthUsage]:
+        """What this person's sessions used, this month and the last one, as far as receipts have come.
+
+        Raises:
+            SQLAlchemyError: it cannot be read.
+        """
+        months = usage_by_month.of_person(self.user.db, self.user.id) if self.site.session.history_days else {}
+        return [MonthUsage.from_text(month, text) for month, text in months.items()]
 
     async def ended_rows(self) -> list[Row]:
         """The same as the home page lists them.

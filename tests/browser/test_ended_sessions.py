@@ -112,5 +112,6 @@ def test_what_a_session_used_stands_with_it_as_soon_as_accounting_says_so(page: 
     expect(receipt).to_contain_text("Core-hours")
     expect(receipt).to_contain_text("Memory")
     expect(receipt).not_to_contain_text("GPU-hours")  # these sessions had none
+    expect(page.get_by_role("region", name="My usage")).to_contain_text("Core-hours")
     assert_accessible(page, "receipts of sessions")
     picture(page, "65-receipts")
