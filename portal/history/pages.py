@@ -7,7 +7,7 @@ from typing import Any
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.apihandlers.users import UserServerAPIHandler
 from jupyterhub.handlers.pages import HomeHandler
-from jupyterhub.utils import url_path_join
+from jupyterhub.utils import maybe_future, url_path_join
 from sqlalchemy.exc import SQLAlchemyError
 from tornado import web
 
@@ -50,7 +50,9 @@ class HomePage(HomeHandler):  # type: ignore[misc]
         spawner = self.current_user.spawner
         ended: list[object] | None = []
         usage: list[object] = []
+        quotas: list[object] = []
         if hasattr(spawner, "ended_rows"):
+            quotas = await spawner.quotas()
             try:
                 ended = await spawner.ended_rows()
                 usage = spawner.usage()
@@ -61,13 +63,13 @@ class HomePage(HomeHandler):  # type: ignore[misc]
         if several is not None and several.is_own_rule:
             given["allow_named_servers"] = False  # JupyterHub's own page of them is not shown
         shown = live.shown(self.current_user, self._fault, self.get_query_argument("name", "")[: names.LONGEST])
-        told = {"ended_sessions": ended, "usage": usage, "several": shown}
+        told = {"ended_sessions": ended, "usage": usage, "quotas": quotas, "several": shown}
         page: str = await super().render_template(name, False, **told, **given)
         return page
 
 
 class OwnRecordsHandler(APIHandler):  # type: ignore[misc]
-    """What the hub's database has of whoever asks."""
+    """What the hub keeps of whoever asks."""
 
     name = ""  # of the list in the answer
     source = ""  # what the person's spawner calls it
@@ -78,7 +80,7 @@ class OwnRecordsHandler(APIHandler):  # type: ignore[misc]
         if getattr(person, "kind", "") != "user" or not self.has_scope(f"read:servers!user={person.name}"):
             raise web.HTTPError(403, NOT_ALLOWED)
         try:
-            found: Any = getattr(person.spawner, self.source, list)()
+            found: Any = await maybe_future(getattr(person.spawner, self.source, list)())
         except SQLAlchemyError as error:
             self.log.error("%s %s", NO_DATABASE, error)
             raise web.HTTPError(503, NO_DATABASE) from error
@@ -98,6 +100,13 @@ class UsageHandler(OwnRecordsHandler):
 
     name = "months"
     source = "usage"
+
+
+class QuotasHandler(OwnRecordsHandler):
+    """``GET /hub/api/dsportal/quotas``: how full their folders are, where the site has a command that says it."""
+
+    name = "folders"
+    source = "quotas"
 
 
 class StoppedByHandler(NamedRequests, UserServerAPIHandler):  # type: ignore[misc]
@@ -138,6 +147,7 @@ HANDLERS = (
     (r"/home", HomePage),
     (r"/api/dsportal/sessions", EndedSessionsHandler),
     (r"/api/dsportal/usage", UsageHandler),
+    (r"/api/dsportal/quotas", QuotasHandler),
     (r"/api/users/([^/]+)/server", StoppedByHandler),
     (r"/api/users/([^/]+)/servers/([^/]*)", StoppedByHandler),
 )

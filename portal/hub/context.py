@@ -13,6 +13,7 @@ from sqlalchemy.orm import object_session
 from portal.errors import PortalError
 from portal.forecasts.shared_look import SharedLook
 from portal.limits.slurm_limits import SlurmLimits
+from portal.quotas.asked import Quotas
 from portal.receipts.book import ReceiptBook
 from portal.session_state import SessionState, TokenSeal
 from portal.slurm.cluster import Cluster
@@ -55,6 +56,11 @@ class HubContext:
     def receipts(self) -> ReceiptBook:
         """What sessions used."""
         return ReceiptBook(self.slurm)
+
+    @cached_property
+    def quotas(self) -> Quotas:
+        """How full people's folders are."""
+        return Quotas()
 
     @property
     def slurm(self) -> Cluster:

@@ -1,4 +1,7 @@
-"""A spawner whose ended sessions stay: each is kept in the hub's database, and told to the person's pages."""
+"""A spawner whose ended sessions stay: each is kept in the hub's database, and told to the person's pages.
+
+With them these show what the sessions used by month, and how full the person's folders are.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from portal.history.record import EndedSession
 from portal.history.rows import Row, rows
 from portal.history.usage import MonthUsage
 from portal.hub.context import HubContext
+from portal.quotas.figures import Quota
 from portal.request import SessionRequest
 from portal.site import Site
 from spawners import messages, options
@@ -90,6 +94,10 @@ class RecordedEnds:
         """
         months = usage_by_month.of_person(self.user.db, self.user.id) if self.site.session.history_days else {}
         return [MonthUsage.from_text(month, text) for month, text in months.items()]
+
+    async def quotas(self) -> tuple[Quota, ...]:
+        """How full this person's folders are, as far as the site's command says it in a moment."""
+        return await self.context.quotas.of(self.site, self.user.name)
 
     async def ended_rows(self) -> list[Row]:
         """The same as the home page lists them.

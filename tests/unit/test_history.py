@@ -381,7 +381,8 @@ async def test_the_home_page_is_there_also_when_the_list_cannot_be_read(
     monkeypatch.setattr(HomeHandler, "render_template", render)
     gone = OperationalError("SELECT 1", {}, OSError("gone"))
     rows_ = AsyncMock(side_effect=gone if fails else None, return_value=["row"])
-    spawner = SimpleNamespace(ended_rows=rows_, usage=Mock(return_value=["month"]))
+    others = {"usage": Mock(return_value=["month"]), "quotas": AsyncMock(return_value=["home"])}
+    spawner = SimpleNamespace(ended_rows=rows_, **others)
     person = SimpleNamespace(name="alice", spawner=spawner)
     handler = asked_by(person, set(), pages.HomePage)
 
@@ -389,6 +390,7 @@ async def test_the_home_page_is_there_also_when_the_list_cannot_be_read(
 
     assert rendered["ended_sessions"] == (None if fails else ["row"])
     assert rendered["usage"] == ([] if fails else ["month"])
+    assert rendered["quotas"] == ["home"]
     assert rendered["url"] == "x"
 
 
