@@ -20,6 +20,7 @@ from portal.settings.kernel_tables import KernelsTable, KernelTable, NotebooksTa
 from portal.settings.ldap_table import LdapTable
 from portal.settings.portal_tables import ClusterTable, PortalTable
 from portal.settings.profile_tables import ProfileTable
+from portal.settings.quota_table import QuotaTable
 from portal.settings.session_tables import (
     GpuTable,
     PartitionTable,
@@ -69,6 +70,7 @@ class Site(Table):
     partitions: tuple[PartitionTable, ...] = Field(default=(), alias="partition")
     profiles: tuple[ProfileTable, ...] = Field(default=(), alias="profile")
     storage: tuple[StorageTable, ...] = ()
+    quota: QuotaTable = QuotaTable()
     kernels: KernelsTable = KernelsTable()
     kernel: tuple[KernelTable, ...] = ()
     notebooks: NotebooksTable = NotebooksTable()

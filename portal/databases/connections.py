@@ -14,7 +14,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from portal.databases import ended_sessions, forecasts_told
+from portal.databases import ended_sessions, forecasts_told, usage_by_month
 
 OPEN_FOR_S = 0.1  # the next question gets a connection that was tried before
 LOG = logging.getLogger(__name__)
@@ -26,6 +26,7 @@ def prepare(session: Session) -> None:
         look_after(session)
     ended_sessions.prepare(session)
     forecasts_told.prepare(session)
+    usage_by_month.prepare(session)
 
 
 def look_after(session: Session) -> None:

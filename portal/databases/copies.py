@@ -67,13 +67,13 @@ def restore(site: Site, copy: str) -> int:
     """
     from jupyterhub import orm
 
-    from portal.databases import ended_sessions, forecasts_told
+    from portal.databases import ended_sessions, forecasts_told, usage_by_month
 
     with server.opened(site) as engine:
         with engine.connect() as db:
             _check_copy(site, db, copy)
         _empty(engine)
-        for table in (ended_sessions.TABLE, forecasts_told.TABLE):
+        for table in (ended_sessions.TABLE, forecasts_told.TABLE, usage_by_month.TABLE):
             table.create(engine)
         session = orm.new_session_factory(server.url_of(site), **server.engine_options(site))()
         session.close()
@@ -127,10 +127,11 @@ def _fill(db: Connection, copy: str) -> None:
     from sqlalchemy import column, func, inspect, select
     from sqlalchemy import table as named
 
-    from portal.databases import ended_sessions, forecasts_told
+    from portal.databases import ended_sessions, forecasts_told, usage_by_month
 
     there = set(inspect(db).get_table_names())
-    for table in (*orm.Base.metadata.sorted_tables, ended_sessions.TABLE, forecasts_told.TABLE):
+    ours = (ended_sessions.TABLE, forecasts_told.TABLE, usage_by_month.TABLE)
+    for table in (*orm.Base.metadata.sorted_tables, *ours):
         if f"{copy}_{table.name}" not in there:
             continue
         columns = [one.name for one in table.columns]

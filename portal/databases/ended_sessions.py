@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import (
@@ -30,11 +31,14 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from portal.databases import usage_by_month
+
 KEPT_PER_PERSON = 50
 REMOVED_EVERY_S = 3600.0  # who only looks has old records removed as often
 DAY_S = 86_400
 IS_THERE = "dsportal_ended_sessions"  # in the info of a session whose database has the table
 REMOVED_AT = "dsportal_ended_removed_at"
+RECEIPT = '"receipt": {'  # stands in the text of a record that has one
 LOG = logging.getLogger(__name__)
 TABLE = Table(
     "dsportal_ended_sessions",
@@ -98,9 +102,57 @@ def _complete(db: Session, session_key: str, before: str, record: str) -> None:
         db.execute(update(TABLE).where(TABLE.c.session_key == session_key).values(record=text))
 
 
+def without_receipt(db: Session, since: int, most: int) -> list[str]:
+    """The records of sessions that have ended since then and have no receipt, of anybody, the newest ones.
+
+    Raises:
+        SQLAlchemyError: they cannot be read.
+    """
+    if not db.info.get(IS_THERE):
+        return []
+    try:
+        found = select(TABLE.c.record).where(TABLE.c.ended_at >= since, TABLE.c.record.not_like(f"%{RECEIPT}%"))
+        return list(db.execute(found.order_by(TABLE.c.ended_at.desc()).limit(most)).scalars())
+    except SQLAlchemyError:
+        db.rollback()
+        raise
+
+
+def add_receipts(db: Session, receipts: Mapping[str, Mapping[str, Any]]) -> None:
+    """Keep with each session, by its key, what it used, and add it to its person's month, both or neither.
+
+    One that has a receipt, or is gone, is left as it is.
+
+    Raises:
+        SQLAlchemyError: none is kept.
+    """
+    if not receipts or not db.info.get(IS_THERE):
+        return
+    try:
+        rows = select(TABLE.c.session_key, TABLE.c.user_id, TABLE.c.ended_at, TABLE.c.record)
+        for key, user_id, ended_at, record in db.execute(rows.where(TABLE.c.session_key.in_(receipts))).all():
+            known = json.loads(record)
+            if not known.get("receipt"):
+                text = json.dumps({**known, "receipt": dict(receipts[key])})
+                db.execute(update(TABLE).where(TABLE.c.session_key == key).values(record=text))
+                if receipts[key]["seconds"]:  # one that never had a node is none
+                    usage_by_month.add(db, user_id, usage_by_month.month_of(ended_at), _usage(receipts[key]))
+        db.commit()
+    except SQLAlchemyError:
+        db.rollback()
+        raise
+
+
+def _usage(receipt: Mapping[str, Any]) -> dict[str, int]:
+    """What one session adds to its person's month."""
+    seconds = receipt["seconds"]
+    return {"sessions": 1, "gpu_s": receipt["gpus"] * seconds, "core_s": receipt["cores"] * seconds}
+
+
 def _remove(db: Session, user_id: int, days: int) -> None:
     """What is too old, whoever's it is, and of this person what is too much."""
     db.execute(delete(TABLE).where(TABLE.c.ended_at < _oldest(days)))
+    usage_by_month.remove_old(db, days)
     newest = select(TABLE.c.session_key).where(TABLE.c.user_id == user_id)
     newest = (
         newest.order_by(TABLE.c.ended_at.desc(), TABLE.c.session_key).offset(KEPT_PER_PERSON).limit(KEPT_PER_PERSON)

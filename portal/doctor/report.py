@@ -20,6 +20,7 @@ from portal.doctor import (
     launch_checks,
     notebook_checks,
     person_checks,
+    quota_checks,
     site_checks,
 )
 from portal.doctor.check import Check
@@ -81,6 +82,7 @@ GROUPS = (
     Group("LDAP", site_checks.ldap, "See the table [ldap] in the settings."),
     Group("module command", site_checks.modules, "Set kernels.module_command, or take the modules out of [[kernel]]."),
     Group("storage", threaded(site_checks.storage), "See [[storage]] in the settings."),
+    Group("quota command", threaded(quota_checks.command), "See quota.command in the settings."),
     Group("templates", threaded(notebook_checks.folders), "See [notebooks] in the settings."),
 )
 

@@ -7,7 +7,7 @@ from typing import Any
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.apihandlers.users import UserServerAPIHandler
 from jupyterhub.handlers.pages import HomeHandler
-from jupyterhub.utils import url_path_join
+from jupyterhub.utils import maybe_future, url_path_join
 from sqlalchemy.exc import SQLAlchemyError
 from tornado import web
 
@@ -49,9 +49,13 @@ class HomePage(HomeHandler):  # type: ignore[misc]
         """Rows, ``None`` where they cannot be read; of a site's own spawner, and of the local mode, there are none."""
         spawner = self.current_user.spawner
         ended: list[object] | None = []
+        usage: list[object] = []
+        quotas: list[object] = []
         if hasattr(spawner, "ended_rows"):
+            quotas = await spawner.quotas()
             try:
                 ended = await spawner.ended_rows()
+                usage = spawner.usage()
             except SQLAlchemyError as error:
                 self.log.error("%s %s", NO_DATABASE, error)
                 ended = None
@@ -59,26 +63,50 @@ class HomePage(HomeHandler):  # type: ignore[misc]
         if several is not None and several.is_own_rule:
             given["allow_named_servers"] = False  # JupyterHub's own page of them is not shown
         shown = live.shown(self.current_user, self._fault, self.get_query_argument("name", "")[: names.LONGEST])
-        page: str = await super().render_template(name, False, ended_sessions=ended, several=shown, **given)
+        told = {"ended_sessions": ended, "usage": usage, "quotas": quotas, "several": shown}
+        page: str = await super().render_template(name, False, **told, **given)
         return page
 
 
-class EndedSessionsHandler(APIHandler):  # type: ignore[misc]
-    """``GET /hub/api/dsportal/sessions``: the sessions of whoever asks that have ended."""
+class OwnRecordsHandler(APIHandler):  # type: ignore[misc]
+    """What the hub keeps of whoever asks."""
+
+    name = ""  # of the list in the answer
+    source = ""  # what the person's spawner calls it
 
     async def get(self) -> None:
         """Theirs alone: 403 for a token that may not read them, 503 while the database does not answer."""
         person = self.current_user
         if getattr(person, "kind", "") != "user" or not self.has_scope(f"read:servers!user={person.name}"):
             raise web.HTTPError(403, NOT_ALLOWED)
-        spawner = person.spawner
         try:
-            found = spawner.ended_records() if hasattr(spawner, "ended_records") else []
+            found: Any = await maybe_future(getattr(person.spawner, self.source, list)())
         except SQLAlchemyError as error:
             self.log.error("%s %s", NO_DATABASE, error)
             raise web.HTTPError(503, NO_DATABASE) from error
         self.set_header("Content-Type", "application/json")
-        self.write({"sessions": [one.as_json() for one in found]})
+        self.write({self.name: [one.as_json() for one in found]})
+
+
+class EndedSessionsHandler(OwnRecordsHandler):
+    """``GET /hub/api/dsportal/sessions``: the sessions of whoever asks that have ended."""
+
+    name = "sessions"
+    source = "ended_records"
+
+
+class UsageHandler(OwnRecordsHandler):
+    """``GET /hub/api/dsportal/usage``: what their sessions used, this month and the last one."""
+
+    name = "months"
+    source = "usage"
+
+
+class QuotasHandler(OwnRecordsHandler):
+    """``GET /hub/api/dsportal/quotas``: how full their folders are, where the site has a command that says it."""
+
+    name = "folders"
+    source = "quotas"
 
 
 class StoppedByHandler(NamedRequests, UserServerAPIHandler):  # type: ignore[misc]
@@ -118,6 +146,8 @@ class StoppedByHandler(NamedRequests, UserServerAPIHandler):  # type: ignore[mis
 HANDLERS = (
     (r"/home", HomePage),
     (r"/api/dsportal/sessions", EndedSessionsHandler),
+    (r"/api/dsportal/usage", UsageHandler),
+    (r"/api/dsportal/quotas", QuotasHandler),
     (r"/api/users/([^/]+)/server", StoppedByHandler),
     (r"/api/users/([^/]+)/servers/([^/]*)", StoppedByHandler),
 )

@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from portal.history.receipt import Receipt
+
 LOG_LINES = 20
 LOG_CHARACTERS = 3000
 LOG_READ = 20_000  # of what is handed over: a text without end is not looked through
@@ -37,6 +39,7 @@ class EndedSession:
         state: Slurm's last word on the job; ``""`` where there was no job, or where the portal did not wait for it.
         reason: why it ended, in words.
         log: its last lines.
+        receipt: what it used; ``None`` until accounting says it, which it may never do.
     """
 
     key: str
@@ -52,6 +55,7 @@ class EndedSession:
     state: str = ""
     reason: str = ""
     log: str = ""
+    receipt: Receipt | None = None
 
     def to_text(self) -> str:
         """JSON in plain ASCII, which every database holds."""
@@ -61,6 +65,7 @@ class EndedSession:
     def from_text(cls, text: str) -> EndedSession:
         """What :meth:`to_text` wrote, in this version, one before it or one after it."""
         saved: dict[str, Any] = json.loads(text)
+        saved["receipt"] = Receipt.from_json(saved.get("receipt"))
         return cls(**{one.name: saved[one.name] for one in fields(cls) if one.name in saved})
 
     def bounded(self) -> EndedSession:
@@ -80,7 +85,8 @@ class EndedSession:
         """What the REST API says of it: the times are ISO 8601 in UTC, and null where they are not known."""
         times = {name: moment(getattr(self, name)) or None for name in ("submitted_at", "started_at", "ended_at")}
         kept = {name: value for name, value in asdict(self).items() if name not in ("key", "job_id")}
-        return {**kept, **times, "job_id": int(self.job_id) if self.job_id.isdecimal() else None}
+        job_id = int(self.job_id) if self.job_id.isdecimal() else None
+        return {**kept, **times, "job_id": job_id, "receipt": self.receipt.as_json() if self.receipt else None}
 
 
 def moment(seconds: int) -> str:

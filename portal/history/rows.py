@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
 from portal.history.cure import Offered, again, cure_of
+from portal.history.receipt import words
 from portal.history.record import EndedSession, moment
 from portal.site import Identity, Site
 
@@ -18,7 +19,7 @@ class Row:
     Attributes:
         key: the session's own; the page has the row at ``#ended-KEY``.
         asked: what was asked for, in a few words.
-        facts: what more is known, each with its name.
+        facts: what more is known, each with its name; ``used`` is its receipt in the same way, empty without one.
         again: the query of a link to the form with the same choices; ``more_query`` is that of the cure.
     """
 
@@ -37,6 +38,7 @@ class Row:
     fact: str = ""
     more: str = ""
     more_query: str = ""
+    used: tuple[tuple[str, str], ...] = ()
 
 
 def rows(ended: Iterable[EndedSession], site: Site, identity: Identity) -> list[Row]:
@@ -63,6 +65,7 @@ def _row(one: EndedSession, offer: Offered) -> Row:
         fact=cure.fact if cure else "",
         more=cure.more if cure else "",
         more_query=link(cure.options) if cure else "",
+        used=tuple(words(one.receipt)) if one.receipt and one.receipt.seconds else (),
     )
 
 

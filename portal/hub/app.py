@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from portal.hub.context import RESUMER, SETTING, HubContext, state_of
 from portal.hub.listener import either_protocol
 from portal.hub.restart import KnownPeople, RunningSessions, bring_back, plain_rows
 from portal.hub.watch import SessionWatch, WatchedSpawner
+from portal.receipts.book import EVERY_S as RECEIPTS_EVERY_S
 from portal.session_state import SessionState, TokenSeal
 from portal.slurm.cluster import Cluster
 
@@ -213,14 +214,15 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         self._background = [asyncio.ensure_future(self._resume(*session)) for session in self._waiting]
         if cluster := self.context.cluster:
             sessions = SessionWatch(cluster, self.hub_id, self._all_spawners, self._held_keys, self.log)
-            watch = sessions.for_ever(self.watch_every_s, "watch", lambda: sessions.watch(self.watch_every_s / 2))
-            settle = sessions.for_ever(self.settle_every_s, "settle", sessions.settle)
-            self._background += [asyncio.ensure_future(work) for work in (watch, settle)]
-            entries = sessions.for_ever(enter.TAKEN_BACK_EVERY_S, "entries", self._take_back_entries)
-            self._background.append(asyncio.ensure_future(entries))
+            works: list[tuple[float, str, Callable[[], Awaitable[None]]]] = [
+                (self.watch_every_s, "watch", lambda: sessions.watch(self.watch_every_s / 2)),
+                (self.settle_every_s, "settle", sessions.settle),
+                (enter.TAKEN_BACK_EVERY_S, "entries", self._take_back_entries),
+                (RECEIPTS_EVERY_S, "receipts", lambda: self.context.receipts.look(self.db)),
+            ]
             if hasattr(self.authenticator, "standings"):  # a site may have set another authenticator
-                people = sessions.for_ever(self.people_every_s, "people", self._leavers().look)
-                self._background.append(asyncio.ensure_future(people))
+                works.append((self.people_every_s, "people", self._leavers().look))
+            self._background += [asyncio.ensure_future(sessions.for_ever(*work)) for work in works]
 
     def _leavers(self) -> logins.Leavers:
         return logins.Leavers(

@@ -13,6 +13,8 @@ from sqlalchemy.orm import object_session
 from portal.errors import PortalError
 from portal.forecasts.shared_look import SharedLook
 from portal.limits.slurm_limits import SlurmLimits
+from portal.quotas.asked import Quotas
+from portal.receipts.book import ReceiptBook
 from portal.session_state import SessionState, TokenSeal
 from portal.slurm.cluster import Cluster
 
@@ -49,6 +51,16 @@ class HubContext:
     def look(self) -> SharedLook:
         """The one picture of the cluster for all forms that are open."""
         return SharedLook(self.slurm)
+
+    @cached_property
+    def receipts(self) -> ReceiptBook:
+        """What sessions used."""
+        return ReceiptBook(self.slurm)
+
+    @cached_property
+    def quotas(self) -> Quotas:
+        """How full people's folders are."""
+        return Quotas()
 
     @property
     def slurm(self) -> Cluster:

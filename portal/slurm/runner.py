@@ -57,6 +57,16 @@ class Runner(Protocol):
         ...
 
 
+class BoundedRunner(Protocol):
+    """The signature of :func:`run_bounded`."""
+
+    def __call__(
+        self, argv: Sequence[str], env: Mapping[str, str], timeout_s: float, most_bytes: int
+    ) -> Awaitable[Result]:
+        """Run ``argv``, as :func:`run_bounded` does."""
+        ...
+
+
 async def run(
     argv: Sequence[str],
     stdin: str = "",
@@ -68,19 +78,7 @@ async def run(
     Raises:
         RunError: it cannot be started, or it did not end within ``timeout_s`` (its process group is killed).
     """
-    try:
-        process = await asyncio.create_subprocess_exec(
-            STARTER_NAME,
-            *argv,
-            executable=STARTER,
-            env=without_choices(os.environ if env is None else env),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise RunError(f"{STARTER} cannot be started: {error.strerror}") from error
+    process = await _started(argv, os.environ if env is None else env)
     try:
         async with asyncio.timeout(timeout_s):
             stdout, stderr = await process.communicate(stdin.encode())
@@ -88,6 +86,81 @@ async def run(
         raise RunError(f"{argv[0]} did not answer within {timeout_s:g} s") from error
     finally:
         await _kill_group(process)
+    return _result(argv, process, stdout, stderr)
+
+
+async def run_bounded(argv: Sequence[str], env: Mapping[str, str], timeout_s: float, most_bytes: int) -> Result:
+    """As :func:`run`, for a program that may print without an end: what is more than ``most_bytes`` ends it.
+
+    Raises:
+        RunError: as there, or it printed more.
+    """
+    process = await _started(argv, env)
+    if process.stdin:
+        process.stdin.close()
+    reads = [asyncio.ensure_future(_read(stream, most_bytes)) for stream in (process.stdout, process.stderr)]
+    try:
+        async with asyncio.timeout(timeout_s):
+            stdout, stderr = await asyncio.gather(*reads)
+            await process.wait()
+    except TimeoutError as error:
+        raise RunError(f"{argv[0]} did not answer within {timeout_s:g} s") from error
+    except OverflowError as error:
+        raise RunError(f"{argv[0]} printed more than {most_bytes} bytes") from error
+    finally:
+        for read in reads:
+            read.cancel()
+        await asyncio.gather(*reads, return_exceptions=True)
+        await _kill_group(process)
+        await _drain(process)
+    return _result(argv, process, stdout, stderr)
+
+
+async def _read(stream: asyncio.StreamReader | None, most_bytes: int) -> bytes:
+    """What comes until the end.
+
+    Raises:
+        OverflowError: it is more than what is allowed.
+    """
+    found = b""
+    while stream and (more := await stream.read(most_bytes + 1)):
+        found += more
+        if len(found) > most_bytes:
+            raise OverflowError
+    return found
+
+
+async def _drain(process: asyncio.subprocess.Process) -> None:
+    """Read away what an ended process has left in its pipes: they would stay open with it."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(2):
+            for stream in (process.stdout, process.stderr):
+                while stream and await stream.read(65_536):
+                    pass
+
+
+async def _started(argv: Sequence[str], env: Mapping[str, str]) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            STARTER_NAME,
+            *argv,
+            executable=STARTER,
+            env=without_choices(env),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise RunError(f"{STARTER} cannot be started: {error.strerror}") from error
+
+
+def _result(argv: Sequence[str], process: asyncio.subprocess.Process, stdout: bytes, stderr: bytes) -> Result:
+    """How it ended.
+
+    Raises:
+        RunError: there was nothing that could be started.
+    """
     done = Result(process.returncode or 0, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
     if done.returncode in NOT_STARTED and done.stderr.startswith(f"{STARTER_NAME}: "):
         raise RunError(f"{argv[0]} cannot be started: {done.stderr.rpartition(': ')[2].strip()}")

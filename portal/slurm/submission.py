@@ -66,9 +66,14 @@ def new_key(hub_id: str) -> str:
     return hub_id + secrets.token_hex((KEY_LENGTH - len(hub_id)) // 2)
 
 
+def is_key(text: str) -> bool:
+    """Whether a text may be a session's key."""
+    return bool(_KEY.match(text))
+
+
 def job_name(key: str) -> str:
     """The job name that carries a session's key, so that a job can be found by it."""
-    if not _KEY.match(key):
+    if not is_key(key):
         raise ValueError(f"a session key is 16 hexadecimal digits, not {key!r}")
     return JOB_NAME_PREFIX + key
 

@@ -43,6 +43,17 @@ class FakeReservation:
     nodes: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Usage:
+    """What a job uses, as accounting has it; of its GPUs nothing where the site does not gather it."""
+
+    cpu_s: float = 0.002
+    memory_kib: int = 388
+    gpu_percent: int | None = None
+    gpu_memory_mib: int | None = None
+    energy_j: int = 0
+
+
 @dataclass
 class FakeJob:
     """One job that was taken; ``options`` are those of sbatch without their dashes."""
@@ -53,6 +64,7 @@ class FakeJob:
     partition: FakePartition
     behaviour: Behaviour
     options: Mapping[str, str] = field(default_factory=dict)
+    usage: Usage = Usage()
     printed: tuple[str, Status, str] | None = None  # its last line of squeue, with the columns and what it showed
 
     @property

@@ -35,9 +35,9 @@ def queue_line(job: FakeJob, status: Status, columns: str, now: datetime) -> str
         "u": job.user,
         "U": uid(job.user),
         "N": job.node(status),
-        "V": _moment(job.when(status.submitted_s), "N/A"),
-        "S": _moment(starts, "N/A"),
-        "e": _moment(ends, "N/A"),
+        "V": moment(job.when(status.submitted_s), "N/A"),
+        "S": moment(starts, "N/A"),
+        "e": moment(ends, "N/A"),
         "r": status.reason,
         "Q": str(_priority(status)),
         "b": f"gres:{job.options['gres']}" if "gres" in job.options else "N/A",
@@ -82,8 +82,9 @@ def _priority(status: Status) -> int:
     return 0 if status.held else 1000
 
 
-def _moment(moment: datetime | None, none: str) -> str:
-    return moment.replace(microsecond=0).isoformat() if moment else none
+def moment(at: datetime | None, none: str) -> str:
+    """A time as Slurm prints it."""
+    return at.replace(microsecond=0).isoformat() if at else none
 
 
 def with_epochs(text: str) -> str:
@@ -126,7 +127,7 @@ def uid(user: str) -> str:
 def show_job(job: FakeJob, status: Status, now: datetime) -> str:
     """``scontrol --oneliner show job``, down to what a reader may want of it."""
     starts, ends = times(job, status)
-    submitted = _moment(job.when(status.submitted_s), "")
+    submitted = moment(job.when(status.submitted_s), "")
     node = job.node(status)
     waits_again = status.state == "PENDING" and status.run > 0
     restarts = status.run if waits_again else max(0, status.run - 1)
@@ -138,40 +139,23 @@ def show_job(job: FakeJob, status: Status, now: datetime) -> str:
         f" Restarts={restarts} BatchFlag=1 Reboot=0"
         f" ExitCode={status.exit_code} RunTime={_long(_elapsed(job, status, now))} TimeLimit={_long(job.limit)}"
         f" TimeMin=N/A SubmitTime={submitted} EligibleTime={'Unknown' if status.held else submitted}"
-        f" StartTime={_moment(starts, 'Unknown')} EndTime={_moment(ends, 'Unknown')} Deadline=N/A"
+        f" StartTime={moment(starts, 'Unknown')} EndTime={moment(ends, 'Unknown')} Deadline=N/A"
         f" Partition={job.partition.name} NodeList={node}{f' BatchHost={node}' if node else ''} NumNodes=1"
-        f" NumCPUs={job.cores} NumTasks=1 CPUs/Task={job.cores} TRES={_tres([job], node=1)}"
+        f" NumCPUs={job.cores} NumTasks=1 CPUs/Task={job.cores} TRES={tres([job], node=1)}"
         f" {gres}\n"
     )
-
-
-def accounted(job: FakeJob, status: Status, columns: Sequence[str]) -> str:
-    """One line of ``sacct --parsable2``: it has who cancelled, and no signal of Slurm's own (recorded: sacct-PX)."""
-    state = status.state if status.accounted is None else status.accounted
-    if not state:
-        return ""
-    by = f" by {status.cancelled_by}" if status.cancelled_by else ""
-    starts, ends = times(job, status)
-    texts = {
-        "State": f"{state}{by}",
-        "ExitCode": "0:0" if state in ("CANCELLED", "TIMEOUT", "PREEMPTED") else status.exit_code,
-        "Submit": _moment(job.when(status.submitted_s), "Unknown"),
-        "Start": _moment(starts, "Unknown"),
-        "End": _moment(ends, "Unknown"),
-        "NodeList": job.node(status) or "None assigned",
-    }
-    return "|".join(texts[column] for column in columns) + "\n"
 
 
 def show_config(now: datetime, settings: Mapping[str, str]) -> str:
     """``scontrol show config``, with a few of its 240 lines."""
     shown = {"ClusterName": "fake", "SLURM_VERSION": "22.05.8", "PrivateData": "none", **settings}
     lines = [f"{name:<23} = {shown[name]}\n" for name in sorted(shown, key=str.lower)]
-    title = f"Configuration data as of {_moment(now, '')}\n"
+    title = f"Configuration data as of {moment(now, '')}\n"
     return title + "".join(lines) + "\nSlurmctld(primary) at head is UP\n"
 
 
-def _tres(jobs: Sequence[FakeJob], node: int = 0) -> str:
+def tres(jobs: Sequence[FakeJob], node: int = 0) -> str:
+    """What jobs have, as Slurm writes it."""
     cores = sum(job.cores for job in jobs)
     memory_mib = sum(job.memory_mib for job in jobs)
     gpus = sum(job.gpus for job in jobs)
@@ -196,7 +180,7 @@ def show_node(name: str, partitions: Iterable[FakePartition], jobs: Sequence[Fak
         f" FreeMem={MEMORY_MIB - memory_mib} Sockets=2 Boards=1 State={state} ThreadsPerCore=1 TmpDisk=0 Weight=1"
         f" Owner=N/A MCS_label=N/A Partitions={','.join(p.name for p in partitions if name in p.nodes)} "
         f" CfgTRES=cpu={CORES},mem={MEMORY_MIB // 1024}G,billing={CORES},gres/gpu={GPUS}"
-        f" AllocTRES={_tres(jobs) if jobs else ''} CapWatts=n/a CurrentWatts=0 AveWatts=0\n"
+        f" AllocTRES={tres(jobs) if jobs else ''} CapWatts=n/a CurrentWatts=0 AveWatts=0\n"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from portal.slurm.jobs import Phase, phase_of
 from portal.slurm.runner import Result
-from portal.testing import output
+from portal.testing import accounted, output
 from portal.testing.behaviours import Status
 from portal.testing.cluster_parts import FakeJob, FakePartition, FakeReservation, by_name
 from portal.testing.outages import no_answer
@@ -122,8 +122,18 @@ def _show_config(cluster: QueriedCluster, _: str) -> str:
 
 
 def sacct(cluster: QueriedCluster, command: tuple[str, ...]) -> Result:
-    """What accounting has of a job, in the columns that are asked for: of jobs that share an id, the last one."""
+    """What accounting has of jobs, in the columns that are asked for: of those that share an id, the last one."""
     options = by_name(command[1:])
-    job = cluster.jobs.get(options.get("--jobs", ""))
     columns = options.get("--format", "State,ExitCode").split(",")
-    return Result(0, output.accounted(job, cluster.status(job), columns) if job else "", "")
+    for column in columns:
+        if column not in accounted.COLUMNS:
+            return Result(1, "", f'sacct: error: Invalid field requested: "{column}"\n')
+    printed = ""
+    for number in options.get("--jobs", "").split(","):
+        job = cluster.jobs.get(number)
+        if job is None or ("--name" in options and job.name not in options["--name"].split(",")):
+            continue
+        printed += accounted.job_line(job, cluster.status(job), columns, cluster.now)
+        if "--allocations" not in options:
+            printed += accounted.step_line(job, cluster.status(job), columns, cluster.now)
+    return Result(0, printed, "")

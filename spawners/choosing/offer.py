@@ -13,6 +13,7 @@ from portal.forecasts.form_outlook import FormOutlook, form_outlook
 from portal.forecasts.picture import NOTHING
 from portal.forecasts.shared_look import SharedLook
 from portal.forecasts.turns import LookBusyError
+from portal.history.record import EndedSession
 from portal.hub.context import HubContext
 from portal.options.profiles import fixed_by, narrowed, profile_of
 from portal.options.schema import Schema, schema
@@ -21,6 +22,7 @@ from portal.settings.profile_tables import ProfileTable
 from portal.site import Identity, Site
 from spawners import form, options
 from spawners.choosing import profile_cards
+from spawners.choosing.advised import advised
 from spawners.choosing.foretold import LastTold
 from spawners.choosing.several import SeveralSessions
 from spawners.errors import StartRefused
@@ -41,6 +43,9 @@ class OfferingSpawner(Protocol):
     @property
     def context(self) -> HubContext:
         """What the hub's spawners share."""
+
+    def ended_records(self) -> list[EndedSession]:
+        """The sessions of this person that have ended, the newest first."""
 
 
 async def outlook_of(
@@ -82,6 +87,7 @@ class Offer:
         self.told.note(outlook, site)
         opens = self._opens()
         cards = profile_cards.cards(whole, identity, request.profile, opens)
+        cards += advised(self._spawner.ended_records, outlook.request, site, identity, opens)
         return cards + form.render(site, identity, outlook.request, error, outlook, opens, fixed_by(profile))
 
     async def outlook_in_time(

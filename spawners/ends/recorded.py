@@ -1,4 +1,7 @@
-"""A spawner whose ended sessions stay: each is kept in the hub's database, and told to the person's pages."""
+"""A spawner whose ended sessions stay: each is kept in the hub's database, and told to the person's pages.
+
+With them these show what the sessions used by month, and how full the person's folders are.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,12 @@ from typing import Any
 from sqlalchemy import inspect
 
 from portal.databases import ended_sessions as store
+from portal.databases import usage_by_month
 from portal.history.record import EndedSession
 from portal.history.rows import Row, rows
+from portal.history.usage import MonthUsage
 from portal.hub.context import HubContext
+from portal.quotas.figures import Quota
 from portal.request import SessionRequest
 from portal.site import Site
 from spawners import messages, options
@@ -62,6 +68,8 @@ class RecordedEnds:
             days = self.site.session.history_days
             store.keep(self.user.db, self.user.id, record.key, record.ended_at, record.to_text(), days)
             self.ended_key = record.key if days else ""
+            if days:
+                self.context.receipts.expect(record)
         except Exception:
             self.log.exception("The end of the session %s is not kept: job %s", ended.key, ended.job_id or "none")
 
@@ -77,6 +85,19 @@ class RecordedEnds:
         """
         found = store.of_person(self.user.db, self.user.id, self.site.session.history_days)
         return [EndedSession.from_text(text) for text in found]
+
+    def usage(self) -> list[MonthUsage]:
+        """What this person's sessions used, this month and the last one, as far as receipts have come.
+
+        Raises:
+            SQLAlchemyError: it cannot be read.
+        """
+        months = usage_by_month.of_person(self.user.db, self.user.id) if self.site.session.history_days else {}
+        return [MonthUsage.from_text(month, text) for month, text in months.items()]
+
+    async def quotas(self) -> tuple[Quota, ...]:
+        """How full this person's folders are, as far as the site's command says it in a moment."""
+        return await self.context.quotas.of(self.site, self.user.name)
 
     async def ended_rows(self) -> list[Row]:
         """The same as the home page lists them.

@@ -105,3 +105,18 @@ def test_one_that_the_person_stops_says_so_and_while_it_runs_no_other_is_started
         "The session used up its hours.",
         "The session was cancelled by root.",
     ]
+
+
+def test_what_a_session_used_stands_with_it_as_soon_as_accounting_says_so(page: Page) -> None:
+    def has_receipt() -> bool:
+        page.goto("/hub/home")
+        return page.locator(".dsp-used").count() > 0
+
+    eventually(has_receipt, "a receipt is shown", within_s=180)
+    receipt = page.locator(".dsp-used").first
+    expect(receipt).to_contain_text("Core-hours")
+    expect(receipt).to_contain_text("Memory")
+    expect(receipt).not_to_contain_text("GPU-hours")  # these sessions had none
+    expect(page.get_by_role("region", name="My usage")).to_contain_text("Core-hours")
+    assert_accessible(page, "receipts of sessions")
+    picture(page, "65-receipts")

@@ -17,6 +17,7 @@ from deploy.demo.people import GROUP_ID
 from portal.doctor.person_checks import person
 from portal.errors import AccountGone, ActingRefused, SlurmUnavailable
 from portal.launcher import ENVIRONMENT_FILE, SESSIONS
+from portal.receipts import accounted
 from portal.request import SessionRequest
 from portal.site import Site
 from portal.slurm.cluster import Cluster
@@ -91,6 +92,23 @@ async def test_a_job_ends_in_accounting_too(cluster: Cluster, site: Site, key: s
 
     command = ("sacct", "-n", "-P", "-X", "-j", job_id, "-o", "State")
     eventually(lambda: "CANCELLED" in sh(*command), "accounting knows the end")
+
+
+async def test_accounting_tells_what_a_session_used(cluster: Cluster, site: Site, key: str) -> None:
+    job_id = await cluster.submit("bob", submission(SessionRequest("sxm2", 1, 1), site, key, environment()))
+    eventually(lambda: "RUNNING" in sh("scontrol", "show", "job", job_id), "the job runs")
+    await cluster.finish("bob", key, job_id)
+    other = {job_id: job_name(key[:-1] + ("0" if key[-1] != "0" else "1"))}
+
+    def told(jobs: dict[str, str]) -> dict[str, accounted.Accounted]:
+        return accounted.parse(sh(*accounted.command(jobs, accounted.COLUMNS)), accounted.COLUMNS)
+
+    mine = {job_id: job_name(key)}
+    eventually(lambda: any(one.is_settled for one in told(mine).values()), "accounting has settled", within_s=60)
+    found = told(mine)[job_id].receipt
+    assert (found.cores, found.memory_mib) == (8, 48 * 1024)
+    assert accounted.with_gpus(told(mine)[job_id], 1).gpus == 1
+    assert told(other) == {}, "a job of this number that has another name is not this session's"
 
 
 async def test_the_job_of_somebody_whose_account_is_gone_is_ended_where_the_hub_is_an_operator(

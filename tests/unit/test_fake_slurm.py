@@ -108,7 +108,7 @@ async def test_every_end_is_the_one_that_was_recorded(
     end = await cluster.ended(job_id)
     assert end is not None
     assert f" ExitCode={end.exit_code} " in shown[0]
-    told = await slurm(("sacct", "--noheader", f"--jobs={job_id}"))
+    told = await slurm(("sacct", "--noheader", "--allocations", f"--jobs={job_id}"))
     assert told.stdout.strip() == "|".join(accounted[0].split("|")[7:9])
 
 

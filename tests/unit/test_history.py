@@ -380,13 +380,17 @@ async def test_the_home_page_is_there_also_when_the_list_cannot_be_read(
 
     monkeypatch.setattr(HomeHandler, "render_template", render)
     gone = OperationalError("SELECT 1", {}, OSError("gone"))
-    spawner = SimpleNamespace(ended_rows=AsyncMock(side_effect=gone if fails else None, return_value=["row"]))
+    rows_ = AsyncMock(side_effect=gone if fails else None, return_value=["row"])
+    others = {"usage": Mock(return_value=["month"]), "quotas": AsyncMock(return_value=["home"])}
+    spawner = SimpleNamespace(ended_rows=rows_, **others)
     person = SimpleNamespace(name="alice", spawner=spawner)
     handler = asked_by(person, set(), pages.HomePage)
 
     assert await handler.render_template("home.html", url="x") == "page"
 
     assert rendered["ended_sessions"] == (None if fails else ["row"])
+    assert rendered["usage"] == ([] if fails else ["month"])
+    assert rendered["quotas"] == ["home"]
     assert rendered["url"] == "x"
 
 

@@ -20,7 +20,7 @@ TOP = {
     "server": "singleuser",  # the old name, for jobs that an earlier version submitted
 }
 PURE_FOLDERS = {"settings", "options"}
-PAGES_OF_HUB = {"notebooks", "showcase", "assets", "history", "sessions"}
+PAGES_OF_HUB = {"notebooks", "showcase", "assets", "history", "sessions", "receipts", "quotas"}
 MAY_IMPORT = {
     "pure": set(),
     "homes": set(),
@@ -43,6 +43,8 @@ MAY_IMPORT = {
     "databases": {"pure"},
     "history": {"pure", "sessions"},
     "sessions": {"pure"},
+    "receipts": {"pure", "databases", "slurm", "history"},
+    "quotas": {"pure", "slurm"},
     "hub": {*("pure", "databases", "slurm", "limits", "forecasts", "administration", "guard", "proxy"), *PAGES_OF_HUB},
     "directory": {"pure", "hub"},  # hub: the certificates that are trusted
     "login": {"pure", "slurm", "hub", "administration", "directory"},
@@ -51,7 +53,7 @@ MAY_IMPORT = {
     "gpus": {"pure", "slurm", "kernels", "lessons"},
     "commands": {"pure", "databases", "hub", "login", "kernels", "gpus", "notebooks", "gallery"},
     "cli": {"pure", "commands", "hub", "proxy", "singleuser", "notebooks", "doctor"},
-    "spawners": {"pure", "databases", "slurm", "limits", "forecasts", "history", "sessions", "hub", "assets"},
+    "spawners": {"pure", "databases", "slurm", "limits", "forecasts", "history", "sessions", "hub", "assets", "quotas"},
 }
 ONLY_IN = {  # an outside thing, and the one place that owns it
     "ldap3": {"portal/directory/conversation.py", "portal/directory/searches.py", "portal/directory/dns.py"},
