@@ -117,6 +117,7 @@ def authenticator(directory: FakeDirectory, tmp_path: Path) -> LDAPAuthenticator
     made.log = logging.getLogger("test.auth")
     made.__dict__["directory"] = directory
     made.__dict__["access"] = Access(LDAP, tmp_path, made.log, look=lambda names: {})
+    made.__dict__["attempts"] = Attempts(lambda: 1000.0)  # stands still: a slow machine changes no wait
     made.account_of = has_account
     made.pause = lambda delay: asyncio.sleep(0)  # refusals are answered late, see below; no test waits for that
     return made
