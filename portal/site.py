@@ -7,7 +7,7 @@ tables are in :mod:`portal.settings`; ``deploy/site/site.toml.example`` shows ev
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,10 +87,17 @@ class Site(Table):
         return self.model_copy(update={"partitions": tuple(partitions)})
 
     @property
-    def groups_of_partitions(self) -> tuple[str, ...]:
-        """The groups that partitions, or rules of sessions, are for, as the settings name them."""
+    def groups_mentioned(self) -> tuple[str, ...]:
+        """The groups that partitions, rules, profiles and kernels are for, as the settings name them."""
         parts = [(p.groups, *(rule.groups for rule in p.rule)) for p in self.partitions]
-        return (*(group for part in parts for groups in part for group in groups), *self.session.rule_groups)
+        others = [*(one.groups for one in self.profiles), *(one.groups for one in self.kernel)]
+        found = [group for part in (*parts, others) for groups in part for group in groups]
+        return (*found, *self.session.rule_groups)
+
+    def kernels_path(self, groups: Collection[str]) -> str:
+        """The folders of kernelspecs that somebody with these groups sees, as ``JUPYTER_PATH`` has them."""
+        shelves = [kernel.shelf for kernel in self.kernel if kernel.shelf and kernel.is_open_to(groups)]
+        return ":".join([self.kernels.folder, *(f"{self.kernels.folder}/{shelf}" for shelf in shelves)])
 
     @property
     def has_several_sessions(self) -> bool:
@@ -204,6 +211,8 @@ def _contradictions(site: Site) -> Iterator[str]:
         yield from _for_nobody(f"partition[{position}]", partition.rule)
     yield from _for_nobody("session", site.session.rule)
     yield from _of_profiles(site)
+    for position, kernel in enumerate(site.kernel, start=1):
+        yield from (f"kernel[{position}].{fault}" for fault in kernel.contradictions())
     if site.session.hours_default > site.session.hours_max:
         allowed = f"1 to session.hours_max ({site.session.hours_max})"
         yield f"session.hours_default: {site.session.hours_default} is not possible; allowed: {allowed}"

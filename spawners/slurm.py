@@ -257,9 +257,8 @@ class SlurmSessionSpawner(
         self._partition = partition
         check_variables(self.environment)  # a hook, or a group of JupyterHub's, may have set more
         settings = SessionSettings.of(self.site, notebooks=str(data.folder("notebooks")))
-        return environment(
-            settings, self.site.kernels.folder, self.get_env(), await self.certificates(), self.environment
-        )
+        kernels = self.site.kernels_path(options.identity_of(self.user, self.site).groups)
+        return environment(settings, kernels, self.get_env(), await self.certificates(), self.environment)
 
     def user_env(self, env: dict[str, str]) -> dict[str, str]:
         """A session finds home and shell on its node: batchspawner would wait here for the name service."""

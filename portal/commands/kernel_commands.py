@@ -1,4 +1,4 @@
-"""``portal kernels``: write the site's kernelspecs, list them, and see whether their frameworks see the GPUs."""
+"""``portal kernels``: write the site's kernelspecs, list and explain them, and see whether frameworks see the GPUs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], default_s
         parser = kernels.add_parser(name, help=text)
         parser.add_argument("--site", default=default_site, help="the settings file (default: %(default)s)")
         parser.set_defaults(command=act)
+    explain = kernels.add_parser("explain", help="what a kernel is made of, how it starts, and whether it would now")
+    explain.add_argument("name", metavar="KERNEL", help="its name, as `portal kernels list` shows it")
+    explain.add_argument("--site", default=default_site, help="the settings file (default: %(default)s)")
+    explain.set_defaults(command=_explain)
     test = kernels.add_parser("test", help="do the frameworks of the kernels see the GPUs that Slurm gave?")
     test.add_argument("names", nargs="*", metavar="KERNEL", help="default: all")
     test.add_argument("--partition", default="", metavar="NAME", help="ask in a job there (default: ask here)")
@@ -25,15 +29,21 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], default_s
 
 
 def _sync(arguments: argparse.Namespace) -> int:
-    from portal.kernels import specs
+    from portal.catalogue import specs
 
     return specs.main_sync(load(arguments.site))
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from portal.kernels import specs
+    from portal.catalogue import specs
 
     return specs.main_list(load(arguments.site))
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    from portal.catalogue import explained
+
+    return explained.main(load(arguments.site), arguments.name)
 
 
 def _test(arguments: argparse.Namespace) -> int:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
+from portal.catalogue.built import kernelspec
+from portal.catalogue.versions import resolved
 from portal.doctor.check import Check
 from portal.errors import KernelError
 from portal.gpus.frameworks import for_cpus_alone, kernel_python
-from portal.kernels import specs
 from portal.settings.session_tables import PartitionTable
 from portal.site import Site
 from portal.slurm.cluster import Cluster
@@ -80,7 +81,7 @@ def kernels(site: Site, partitions: Iterable[str]) -> Check:
     asked = 0
     for kernel in site.kernel:
         try:
-            python = kernel_python(specs.kernelspec(kernel, site))
+            python = kernel_python(kernelspec(resolved(kernel, site)[0].kernel, site))
             built: Mapping[str, str] = python.ask("built") if python else {}
         except KernelError:
             continue  # the line about this kernel says so

@@ -20,10 +20,10 @@ from cryptography import x509
 from traitlets.config import Config
 
 import portal
+from portal.catalogue import specs
 from portal.doctor.check import Check, dated
 from portal.hub import state_place
 from portal.hub.config import addresses
-from portal.kernels import specs
 from portal.site import Site
 from portal.slurm.runner import Result, Runner
 
@@ -277,7 +277,7 @@ def state_folder(folder: Path) -> Check:
 def kernels_folder(folder: Path, site: Site) -> Check:
     """What lies in there is run by people: only its owner may write it, everybody may read it."""
     what = "kernels folder"
-    missing = sorted({kernel.name for kernel in site.kernel} - set(specs.ours(folder)))
+    missing = sorted(kernel.name for kernel in site.kernel if not specs.of_table(kernel, site))
     if missing:
         repair = f"Run `portal kernels sync` as {folder.owner() if folder.is_dir() else 'root'}."
         return Check(what, "failed", f"not in {folder}: {', '.join(missing)}", repair)

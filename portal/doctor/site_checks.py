@@ -8,10 +8,12 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from portal.catalogue import explained
+from portal.catalogue.loaded import session_environ, system_of
+from portal.catalogue.versions import resolved
 from portal.directory.conversation import ServerFault, Servers
 from portal.doctor.check import Check, dated
 from portal.errors import KernelError, SiteError
-from portal.kernels import specs
 from portal.login.accounts import ServiceAccount
 from portal.login.directory import Directory
 from portal.settings.kernel_tables import KernelTable
@@ -254,7 +256,7 @@ async def modules(site: Site, run: Runner) -> list[Check]:
     found = [await asyncio.to_thread(kernel, one, site) for one in site.kernel]
     if not any(one.modules for one in site.kernel):
         return found
-    command = specs.system_of(site).find_command(specs.session_environ(site))
+    command = system_of(site).find_command(session_environ(site))
     return [Check("module command", "ok", command), *found]
 
 
@@ -263,10 +265,12 @@ def kernel(one: KernelTable, site: Site) -> Check:
     what = f"kernel {one.name}"
     loaded = " ".join(one.modules)
     try:
-        specs.kernelspec_files(one, site)
+        faults = [fault for entry in resolved(one, site) if (fault := explained.fault_of(entry, site))]
     except KernelError as error:
+        faults = [error.message]
+    if faults:
         repair = f"`module load {loaded}` in a shell tells more." if loaded else "Install it, or take the kernel out."
-        return Check(what, "failed", error.message, repair)
+        return Check(what, "failed", "\n".join(faults), repair)
     return Check(what, "ok", f"answers with {loaded} loaded" if loaded else "answers")
 
 

@@ -79,6 +79,7 @@ def _specs(folder: str) -> dict[str, dict[str, Any]]:
 
     manager = KernelSpecManager(ensure_native_kernel=False)  # the portal's own Python is no kernel of the site
     if folder:
-        manager.kernel_dirs = [os.path.join(folder, "kernels"), *manager.kernel_dirs]  # noqa: PTH118  texts
+        ours = [os.path.join(one, "kernels") for one in folder.split(os.pathsep)]  # noqa: PTH118  texts
+        manager.kernel_dirs = [*ours, *manager.kernel_dirs]
     found = manager.get_all_specs()
     return {name: found[name]["spec"] for name in sorted(found)}

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from portal.catalogue.loaded import SESSION_PATH
 from portal.errors import KernelError
 from portal.kernels.delta import Environment
 from portal.kernels.modules import clean
 from portal.kernels.run_kernel import Launch, program
-from portal.kernels.specs import SESSION_PATH
 from portal.lessons import SHARED
 
 TIMEOUT_S = 300  # a framework for GPUs is some gigabytes, and may lie on a slow file server
@@ -66,14 +66,19 @@ def kernel_python(spec: Mapping[str, Any], environ: Mapping[str, str] = os.envir
     here = _as_in_a_session(spec.get("env", {}), environ)
     launch = Launch.from_argv(argv)
     command = list(launch.command) if launch else argv
-    named = next((at for start in _STARTS for at in range(len(command)) if command[at : at + 2] == start), 0)
-    if str(spec.get("language", "")).lower() != "python" or not named:
+    if str(spec.get("language", "")).lower() != "python" or not _named(command):
         return None
     if launch:
         command, here = launch.ready(here)
     else:
         command = [program(command[0], here), *command[1:]]
+    named = _named(command)
     return KernelPython(tuple(command[:named]), here | {"PYTHONDONTWRITEBYTECODE": "1"})
+
+
+def _named(command: Sequence[str]) -> int:
+    """Where the words stand that have a Python run ipykernel; 0: nowhere."""
+    return next((at for start in _STARTS for at in range(len(command)) if list(command[at : at + 2]) == start), 0)
 
 
 def _as_in_a_session(own: Mapping[str, str], environ: Mapping[str, str]) -> Environment:

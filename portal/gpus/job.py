@@ -16,6 +16,7 @@ from pathlib import Path
 
 from portal.errors import KernelError, RequestError
 from portal.request import SessionRequest
+from portal.settings.groups import labels
 from portal.site import Site
 from portal.slurm.submission import job_options
 
@@ -47,7 +48,7 @@ def command(site: Site, partition: str, gpus: int, names: Sequence[str], output:
         "--input=/dev/null",
         f"--output={str(output).replace('%', '%%')}",  # % begins a pattern there
         str(Path(sys.prefix, "bin", "portal")),
-        *("kernels", "test", "--folder", site.kernels.folder, "--", *names),
+        *("kernels", "test", "--folder", site.kernels_path(labels(site.groups_mentioned)), "--", *names),
     ]
 
 

@@ -45,7 +45,7 @@ class ModuleProvisioner(LocalProvisioner):
         if launch is None:
             return prepared | self._private(prepared["cmd"], clean(prepared["env"]), prepared.get("cwd"))
         try:
-            command, env = await asyncio.to_thread(launch.ready, prepared["env"])
+            command, env = await asyncio.to_thread(launch.ready, prepared["env"], prepared.get("cwd") or "")
         except KernelError as error:
             message = f"The kernel {launch.name} cannot start: {error.message}"
             self.log.warning("%s\n%s", message, error.detail)

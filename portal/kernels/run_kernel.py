@@ -20,23 +20,28 @@ if __name__ == "__main__":  # behind the standard library: only this package its
 
 from portal.errors import KernelError
 from portal.kernels import module_cache
+from portal.kernels.containers import Container, without_outside
 from portal.kernels.delta import Environment
 from portal.kernels.modules import ModuleSystem, environment
 
+_OF_RUNTIME = ("--container-command",)
+
 
 class Launch(NamedTuple):
-    """How a kernel is started: the modules to load, then the command, found in the PATH they give."""
+    """How a kernel is started: the modules to load, then the command, found in the PATH they give, or in an image."""
 
     name: str
     modules: tuple[str, ...]
     system: ModuleSystem
     command: tuple[str, ...]
+    container: Container = Container()
 
     def argv(self, python: str = sys.executable) -> list[str]:
         """The command line for ``kernel.json``; :meth:`from_argv` reads it."""
         options = [("--name", self.name), ("--module-command", self.system.command)]
         options += [("--module", module) for module in self.modules]
         options += [("--module-path", path) for path in self.system.path]
+        options += self.container.options()
         given = [text for name, value in options if value for text in (name, value)]
         return [python, "-I", "-S", os.path.abspath(__file__), *given, "--", *self.command]
 
@@ -59,17 +64,30 @@ class Launch(NamedTuple):
                 values.setdefault(name, []).append(value)
         module_command = "".join(values.get("--module-command", ()))
         system = ModuleSystem(module_command, tuple(values.get("--module-path", ())))
-        kernel = "".join(values.get("--name", ()))
-        return cls(kernel, tuple(values.get("--module", ())), system, tuple(options[end + 1 :]))
+        kernel, image, runtime = ("".join(values.get(name, ())) for name in ("--name", "--container", *_OF_RUNTIME))
+        container = Container(image, tuple(values.get("--bind", ())), runtime)
+        return cls(kernel, tuple(values.get("--module", ())), system, tuple(options[end + 1 :]), container)
 
-    def ready(self, environ: Mapping[str, str]) -> tuple[list[str], Environment]:
+    def ready(self, environ: Mapping[str, str], folder: str = "") -> tuple[list[str], Environment]:
         """The command with its program's whole path, and the environment to run it in.
 
+        Arguments:
+            folder: where the kernel is started; "" is the present folder.
+
         Raises:
-            KernelError: the modules cannot be loaded, or their PATH does not have the program.
+            KernelError: the modules cannot be loaded, their PATH does not have the program, or there is no container.
         """
         env = environment(self.modules, self.system, environ, module_cache.folder_of(os.environ))
-        return [program(self.command[0], env), *self.command[1:]], env
+        if not self.container.image:
+            return [program(self.command[0], env), *self.command[1:]], env
+        sockets = os.path.dirname(next((self.command[at + 1] for at in _connection_files(self.command)), ""))
+        started = self.container.command(list(self.command), env, os.path.abspath(folder or "."), sockets)
+        return started, without_outside(env)
+
+
+def _connection_files(command: tuple[str, ...]) -> list[int]:
+    """Where a word before the connection file stands; its folder is that of the sockets."""
+    return [at for at, word in enumerate(command[:-1]) if word in ("-f", "--args")]
 
 
 def program(name: str, env: Environment) -> str:

@@ -108,13 +108,13 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
     @cached_property
     def directory(self) -> Directory:
         """The site's LDAP servers."""
-        return Directory(self._settings, self.log, mentioned=self.site.groups_of_partitions)
+        return Directory(self._settings, self.log, mentioned=self.site.groups_mentioned)
 
     @cached_property
     def access(self) -> Access:
         """What is known of those who are logged in."""
         folder = Path(self.site.portal.state_folder)
-        return Access(self._settings, folder, self.log, mentioned=self.site.groups_of_partitions)
+        return Access(self._settings, folder, self.log, mentioned=self.site.groups_mentioned)
 
     @classmethod
     def check_settings(cls, config: Config) -> None:

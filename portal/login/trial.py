@@ -30,7 +30,7 @@ def main(site: Site, name: str, *, with_password: bool, print_line: Callable[[st
     """
     if site.ldap is None:
         raise PortalError("The settings have no table [ldap]: people log in by another authenticator, or not at all.")
-    directory = Directory(site.ldap, _SILENT, mentioned=site.groups_of_partitions, tell=_teller(print_line))
+    directory = Directory(site.ldap, _SILENT, mentioned=site.groups_mentioned, tell=_teller(print_line))
     try:
         if not with_password:
             return _show(directory, name, print_line)
@@ -51,7 +51,7 @@ def _log_in(site: Site, settings: LdapTable, directory: Directory, name: str, te
     _tell_account(identity.name, tell)
     check_account(identity.name, spelling_on_host(identity.name))
     if settings.bind_dn:
-        _look(ServiceAccount(settings, _SILENT, mentioned=site.groups_of_partitions), identity.name, tell)
+        _look(ServiceAccount(settings, _SILENT, mentioned=site.groups_mentioned), identity.name, tell)
     return identity
 
 

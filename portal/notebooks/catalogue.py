@@ -58,7 +58,8 @@ def _name(path: Path) -> str:
 def kernels_of(site: Site) -> dict[str, Kernelspec]:
     """The kernels that exist for a site: those of its settings, and other kernelspecs in its kernels folder."""
     found = {}
-    for file in Path(site.kernels.folder, "kernels").glob("*/kernel.json"):
+    shelves = [site.kernels.folder, *(f"{site.kernels.folder}/{one.shelf}" for one in site.kernel if one.shelf)]
+    for file in (file for shelf in shelves for file in Path(shelf, "kernels").glob("*/kernel.json")):
         try:
             spec = json.loads(file.read_bytes())
             found[file.parent.name] = Kernelspec(file.parent.name, spec["display_name"], spec["language"])

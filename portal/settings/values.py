@@ -86,6 +86,18 @@ def _group(value: str) -> str:
     return value
 
 
+def _image(value: str) -> str:
+    if value and not (PurePosixPath(value).is_absolute() or re.fullmatch(r"[a-z][a-z0-9+.-]*://[^\s]+", value)):
+        raise ValueError("the absolute path of an image, or an address such as docker://tensorflow/tensorflow, or ''")
+    return value
+
+
+def _badge(value: str) -> str:
+    if value and not re.fullmatch(r"[A-Za-z0-9.+ -]{1,6}", value):
+        raise ValueError("1 to 6 letters, digits, '.', '+', '-' and spaces, or ''")
+    return value
+
+
 def _private_folder(value: str) -> str:
     parts = value.split("/")
     form = r"(/[A-Za-z0-9._-]+|/\{(?:user|uid)\})+"  # as portal.homes.private_folder has it; a test holds them together
@@ -182,6 +194,8 @@ OptionalPath = Annotated[str, AfterValidator(_absolute_or_empty)]
 Name = Annotated[str, AfterValidator(_name)]
 OptionalName = Annotated[str, AfterValidator(_optional_name)]
 Group = Annotated[str, AfterValidator(_group)]
+Image = Annotated[str, AfterValidator(_image)]
+Badge = Annotated[str, AfterValidator(_badge)]
 UserDn = Annotated[str, AfterValidator(_user_dn)]
 UserBase = Annotated[str, AfterValidator(_user_base)]
 UserFilter = Annotated[str, AfterValidator(_user_filter)]

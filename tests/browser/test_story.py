@@ -170,7 +170,7 @@ def test_the_launcher_offers_python_r_and_tensorflow_from_its_module(page: Page)
 
     expect(notebooks.filter(has_text=re.compile("^TensorFlow"))).to_be_visible()
     offered = {label.strip() for label in notebooks.all_inner_texts()}
-    assert offered >= {"Python 3", "R", "TensorFlow (module shared/tensorflow)"}
+    assert offered >= {"Python 3", "R", "TensorFlow 2.21"}
 
 
 def test_a_terminal_runs_in_the_job(page: Page) -> None:
@@ -199,10 +199,10 @@ def test_the_tensorflow_template_opens(page: Page) -> None:
     expect(page.get_by_role("tab", name="mnist.ipynb")).to_be_visible()
     expect(page.get_by_role("heading", name="MNIST: train your first image classifier")).to_be_visible()
     expect(page.get_by_text("tensorflow/mnist is a template: you can run it here")).to_be_visible()
-    kernel = page.get_by_role("button", name="TensorFlow (module shared/tensorflow)", exact=True)
+    kernel = page.get_by_role("button", name="TensorFlow 2.21", exact=True)
     expect(kernel).to_be_visible()
     # JupyterLab can lose a kernel that is restarted while it still starts, so a person's pace is kept here.
-    expect(page.get_by_text("TensorFlow (module shared/tensorflow) | Idle")).to_be_visible(timeout=LAB_DEADLINE_MS)
+    expect(page.get_by_text("TensorFlow 2.21 | Idle")).to_be_visible(timeout=LAB_DEADLINE_MS)
     picture(page, "10-template")
 
 

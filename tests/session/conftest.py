@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from portal.catalogue.specs import sync
 from portal.kernels.modules import ModuleSystem
-from portal.kernels.specs import sync
 from portal.singleuser.home import prepare_home
 from portal.site import Site, parse
 from tests.inside import CHROMIUM
@@ -81,7 +81,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, module_system: ModuleSystem) 
         {
             "kernels": kernels,
             "kernel": [
-                kernel | {"name": "tensorflow", "title": "TensorFlow (module shared/tensorflow)"},
+                kernel | {"name": "tensorflow", "title": "TensorFlow"},
                 kernel | {"name": "gone", "title": "Gone", "modules": ("shared/soon-gone",)},
                 {"name": "plain", "title": "Python 3", "python": sys.executable},
             ],

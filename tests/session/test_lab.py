@@ -74,7 +74,7 @@ def test_tensorboard_asks_the_hub_for_nothing(page: Page, server: Server) -> Non
 
 def test_the_launcher_offers_the_kernels_of_the_modules(page: Page, server: Server) -> None:
     open_lab(page, server)
-    expect(tile(page, "TensorFlow (module shared/tensorflow)")).to_be_visible()
+    expect(tile(page, "TensorFlow")).to_be_visible()
     expect(tile(page, "Python 3")).to_be_visible()
 
 

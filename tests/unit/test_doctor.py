@@ -478,16 +478,18 @@ def test_the_state_folder_is_there_and_closed(tmp_path: Path) -> None:
 def test_the_kernels_folder_has_every_kernel_and_nobody_else_can_change_it(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "not in" in host_checks.kernels_folder(tmp_path, site).found
+    site = site.model_copy(update={"kernels": site.kernels.model_copy(update={"folder": str(tmp_path)})})
+    folder = tmp_path / "kernels"
+    assert "not in" in host_checks.kernels_folder(folder, site).found
     for kernel in site.kernel:
-        (tmp_path / kernel.name).mkdir()
-        (tmp_path / kernel.name / "kernel.json").write_text('{"metadata": {"dsportal": {}}}')
+        (folder / kernel.name).mkdir(parents=True)
+        (folder / kernel.name / "kernel.json").write_text('{"metadata": {"dsportal": {}}}')
     monkeypatch.setattr(host_checks, "closed_on_the_way", lambda _: "")  # pytest's own folders are closed
 
     found = {}
     for mode in (0o755, 0o777, 0o700):
-        tmp_path.chmod(mode)
-        found[mode] = host_checks.kernels_folder(tmp_path, site).result
+        folder.chmod(mode)
+        found[mode] = host_checks.kernels_folder(folder, site).result
 
     assert found == {0o755: "ok", 0o777: "failed", 0o700: "failed"}
 

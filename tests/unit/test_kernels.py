@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from portal.catalogue.specs import main_list, main_sync, sync
 from portal.errors import KernelError, SiteError
 from portal.kernels.modules import ModuleSystem
 from portal.kernels.run_kernel import Launch, main, program
-from portal.kernels.specs import main_list, main_sync, sync
 from portal.site import Site, parse
 from tests.unit.module_command import Modules
 

@@ -143,7 +143,7 @@ def test_a_group_is_given_by_its_dn_or_by_its_name(text: str, is_one: bool) -> N
 def test_a_partition_is_kept_for_a_group_that_is_given_by_its_dn() -> None:
     site = parse({"partition": [{"name": "big", "groups": [GROUP]}]})
 
-    assert site.groups_of_partitions == (GROUP,)
+    assert site.groups_mentioned == (GROUP,)
     assert [one.name for one in site.offered_to(Identity("alice", frozenset({GROUP})))] == ["big"]
     assert site.offered_to(Identity("alice", frozenset({"Cluster Users"}))) == ()
 

@@ -138,7 +138,7 @@ def test_one_session_is_the_default_and_the_first_rule_that_fits_counts() -> Non
     assert site.sessions_max(Identity("bob")) == 2
     assert site.sessions_max(Identity("alice")) == 3
     assert site.sessions_max(Identity("alice", frozenset({"staff"}))) == 5
-    assert "staff" in site.groups_of_partitions, "so that the directory is asked for it"
+    assert "staff" in site.groups_mentioned, "so that the directory is asked for it"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,147 @@
+"""The files of one kernelspec: how its kernel is started, and what people see of it.
+
+They are made only after the kernel's modules were really loaded, or its container started, and its Python or R answered.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from portal.catalogue import icons
+from portal.catalogue.loaded import loaded, system_of
+from portal.errors import KernelError
+from portal.kernels.containers import Container, without_outside
+from portal.kernels.delta import Environment
+from portal.kernels.run_kernel import Launch, program
+from portal.settings.kernel_tables import KernelTable
+from portal.site import Site
+
+PROBE_TIMEOUT_S = 60
+MARK = "dsportal"
+_START = {
+    "python": ("-m", "ipykernel_launcher", "-f", "{connection_file}"),
+    "R": ("--slave", "-e", "IRkernel::main()", "--args", "{connection_file}"),
+}
+_PROBE = {
+    "python": ("-c", "import ipykernel; print(ipykernel.__version__)"),
+    "R": ("--slave", "-e", "cat(as.character(packageVersion('IRkernel')))"),
+}
+_MISSING = {
+    "python": "has no ipykernel; install it there: python -m pip install ipykernel",
+    "R": "has no IRkernel; install it there: install.packages('IRkernel')",
+}
+
+
+def kernelspec_files(kernel: KernelTable, site: Site, table: str = "") -> dict[str, bytes]:
+    """The files of one kernelspec, made after its modules were loaded, as in a session, and its interpreter answered.
+
+    Arguments:
+        table: the ``[[kernel]]`` whose pattern stands for it, if one does.
+
+    Raises:
+        KernelError: a module cannot be loaded, or the interpreter is not there or has no kernel.
+    """
+    spec = kernelspec(kernel, site)
+    if table:
+        spec["metadata"][MARK]["table"] = table
+    text = json.dumps(spec, indent=1, ensure_ascii=False) + "\n"
+    return {"kernel.json": text.encode(), "logo-svg.svg": icons.icon(kernel)}
+
+
+def kernelspec(kernel: KernelTable, site: Site) -> dict[str, Any]:
+    """What stands in ``kernel.json``; made, and failing, as :func:`kernelspec_files` says."""
+    env = loaded(kernel, site)
+    start = launch(kernel, site)
+    if not kernel.container:
+        program(start.command[0], env)  # it is there
+    version = "" if kernel.argv else _probe(start, kernel, env)
+    spec: dict[str, Any] = {
+        "argv": _argv(start, kernel, env),
+        "display_name": kernel.title,
+        "language": kernel.language,
+        "interrupt_mode": "signal",
+        "metadata": {"debugger": _has_debugger(kernel, version), MARK: _marks(kernel)},
+    }
+    variables = site.kernels.environment
+    if variables or kernel.environment:  # Jupyter fills in what begins with $ there
+        spec["env"] = {name: value.replace("$", "$$") for name, value in variables.items()} | _activated(kernel)
+    return spec
+
+
+def launch(kernel: KernelTable, site: Site) -> Launch:
+    """How a kernel of the site is started."""
+    command = kernel.argv or (interpreter(kernel), *_START[kernel.language])
+    container = Container(kernel.container, kernel.binds, site.kernels.container_command)
+    return Launch(kernel.name, kernel.modules, system_of(site), command, container)
+
+
+def interpreter(kernel: KernelTable) -> str:
+    """The program that its start line begins with."""
+    if kernel.language == "R":
+        return "R"
+    return f"{kernel.environment}/bin/python" if kernel.environment else kernel.python or "python3"
+
+
+def _argv(start: Launch, kernel: KernelTable, env: Environment) -> list[str]:
+    """Modules and containers are found again at each start: a module's new default version needs no new sync.
+
+    Without them the PATH of a session may be another one, and jupyter_client would take a bare "python3" for its own.
+    """
+    if kernel.modules or kernel.container:
+        return start.argv()
+    return [program(start.command[0], env), *start.command[1:]]
+
+
+def _marks(kernel: KernelTable) -> dict[str, Any]:
+    """What the portal remembers of it in its kernelspec."""
+    more = {"container": kernel.container, "environment": kernel.environment, "badge": kernel.badge}
+    return {"modules": list(kernel.modules)} | {name: text for name, text in more.items() if text}
+
+
+def _activated(kernel: KernelTable) -> dict[str, str]:
+    """The variables that make a virtual or conda environment the one of a kernel's own programs, too."""
+    folder = kernel.environment
+    if not folder:
+        return {}
+    path = {"PATH": f"{folder}/bin:${{PATH}}"}
+    if Path(folder, "conda-meta").is_dir():
+        return path | {"CONDA_PREFIX": folder, "CONDA_DEFAULT_ENV": Path(folder).name}
+    return path | {"VIRTUAL_ENV": folder}
+
+
+def _probe(start: Launch, kernel: KernelTable, env: Environment) -> str:
+    """The version of the kernel package that an interpreter has."""
+    words = [start.command[0], *_PROBE[kernel.language]]
+    path = words[0] if kernel.container else program(words[0], env)
+    if kernel.container:
+        command, quiet = start.container.command(words, env, "/", ""), without_outside(env)
+    else:
+        command, quiet = [path, *words[1:]], dict(env)
+    try:
+        done = subprocess.run(
+            command,
+            env=quiet | {"PYTHONDONTWRITEBYTECODE": "1"},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PROBE_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise KernelError(f"{path} did not answer within {PROBE_TIMEOUT_S} s") from error
+    except OSError as error:
+        raise KernelError(f"{path} cannot be run: {error.strerror}") from error
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or ["no word"]
+        raise KernelError(f"{path} {_MISSING[kernel.language]} (it said: {last[0]})")
+    return done.stdout.strip()
+
+
+def _has_debugger(kernel: KernelTable, version: str) -> bool:
+    """Whether JupyterLab may offer its debugger: ipykernel can do it since version 6."""
+    major = version.partition(".")[0]
+    return kernel.language == "python" and major.isdigit() and int(major) >= 6

@@ -1,0 +1,109 @@
+"""``portal kernels explain NAME``: what a kernel of the site is made of, how it starts, and whether it would now."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from portal.catalogue import specs
+from portal.catalogue.built import kernelspec_files, launch
+from portal.catalogue.loaded import loaded, session_environ, system_of
+from portal.catalogue.versions import KernelEntry, resolved
+from portal.errors import KernelError
+from portal.kernels.delta import Change, difference
+from portal.settings.kernel_tables import KernelTable
+from portal.site import Site
+
+OF_MODULES = ("LOADEDMODULES", "_LMFILES_", "__MODULES_", "_ModuleTable", "LMOD_")  # the module system's own notes
+LONGEST = 160
+
+
+def main(site: Site, name: str) -> int:
+    """Print it; 1 when the kernel would not start.
+
+    Raises:
+        KernelError: the site has no such kernel, or the versions of its pattern cannot be asked for.
+    """
+    entry = find(site, name)
+    for word, text in told(entry, site):
+        print(f"{word:<12} {text}")
+    fault = fault_of(entry, site)
+    print(f"{'now':<12} {f'cannot start: {fault}' if fault else 'it answers'}")
+    return int(bool(fault))
+
+
+def find(site: Site, name: str) -> KernelEntry:
+    """A kernel by its name, that of a version too.
+
+    Raises:
+        KernelError: there is none; the message names those that there are.
+    """
+    known: list[str] = []
+    for kernel in site.kernel:
+        if name != kernel.name and not (kernel.pattern and name.startswith(f"{kernel.name}-")):
+            known.append(kernel.name)
+            continue
+        entries = resolved(kernel, site)
+        known += [entry.kernel.name for entry in entries]
+        if found := next((entry for entry in entries if entry.kernel.name == name), None):
+            return found
+    raise KernelError(f"There is no kernel {name}; there are {', '.join(sorted(known)) or 'none'}.")
+
+
+def told(entry: KernelEntry, site: Site) -> Iterator[tuple[str, str]]:
+    """What there is to say of it, word by word; no program of it is run."""
+    kernel = entry.kernel
+    table = next(one for one in site.kernel if one.name == entry.table)
+    start = launch(kernel, site)
+    yield "name", kernel.name
+    yield "title", kernel.title
+    yield "who sees it", f"members of {', '.join(kernel.groups)}" if kernel.groups else "everybody"
+    yield "modules", " ".join(kernel.modules) or "none"
+    if table.pattern:
+        yield "pattern", f"{table.pattern} of [[kernel]] {table.name}"
+    if kernel.environment:
+        yield "environment", kernel.environment
+    if kernel.container:
+        yield "container", " ".join([kernel.container, *(f"(sees {one})" for one in kernel.binds)])
+    yield "starts", shlex.join(start.command)
+    yield "kernelspec", _written(entry, site)
+    for name, change in sorted(_set_by_modules(kernel, site).items()):
+        yield "sets", shown(name, change)
+
+
+def fault_of(entry: KernelEntry, site: Site) -> str:
+    """Why it would not start here; "" when its interpreter answers."""
+    try:
+        kernelspec_files(entry.kernel, site)
+    except KernelError as error:
+        return error.message
+    return ""
+
+
+def shown(name: str, change: Change) -> str:
+    """What becomes of a variable, in one line."""
+    if change is None:
+        text = f"{name} is taken away"
+    elif isinstance(change, str):
+        text = f"{name}={change}"
+    else:
+        before, after = change
+        text = ", ".join(
+            [*([f"{name} begins with {before}"] if before else []), *([f"{name} ends with {after}"] if after else [])]
+        )
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _written(entry: KernelEntry, site: Site) -> str:
+    target = specs.target_of(entry, site)
+    return str(target) if target in specs.ours(site) else f"{target}, not written: run portal kernels sync"
+
+
+def _set_by_modules(kernel: KernelTable, site: Site) -> dict[str, Change]:
+    """What its modules change in the environment of a session; nothing where they cannot be loaded."""
+    before = system_of(site).base(session_environ(site))
+    try:
+        changes = difference(before, loaded(kernel, site))
+    except KernelError:
+        return {}
+    return {name: change for name, change in changes.items() if not name.startswith(OF_MODULES)}

@@ -1,0 +1,95 @@
+"""The command that starts a kernel inside an image: built at each start, for what a node has differs from node to node.
+
+Apptainer and Singularity (``exec``, their user guide, "bind paths" and "GPU support") and Charliecloud
+(``ch-run(1)``, tried with 0.31). Every start of a kernel in a container imports this; standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from portal.errors import KernelError
+
+RUNTIMES = ("apptainer", "singularity", "ch-run")
+CHARLIECLOUD = "ch-run"
+NVIDIA = "/dev/nvidiactl"  # there is a driver of NVIDIA's on this node
+OF_OUTSIDE = ("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH")  # set by modules for the programs of the node
+
+
+class Container(NamedTuple):
+    """An image, what of the node is seen in it beside the home, and the runtime ("" = the first one in the PATH)."""
+
+    image: str = ""
+    binds: tuple[str, ...] = ()
+    runtime: str = ""
+
+    def options(self) -> list[tuple[str, str]]:
+        """The words for ``kernel.json`` that say it; empty ones are left out there."""
+        return [
+            ("--container", self.image),
+            ("--container-command", self.runtime),
+            *(("--bind", folder) for folder in self.binds),
+        ]
+
+    def find_runtime(self, path: str) -> str:
+        """The whole path of the runtime.
+
+        Raises:
+            KernelError: no runtime is there; the message names what was looked for.
+        """
+        wanted = [self.runtime] if self.runtime else [f"{folder}/{name}" for name in RUNTIMES for folder in _in(path)]
+        found = next((one for one in wanted if os.path.isfile(one) and os.access(one, os.X_OK)), None)
+        if found is None:
+            looked_for = self.runtime or f"{', '.join(RUNTIMES)} in {path}"
+            raise KernelError(
+                f"Nothing on this machine starts containers (looked for {looked_for}). Install Apptainer, name a "
+                "module that has it in the kernel's modules, or set kernels.container_command."
+            )
+        return found
+
+    def command(self, inside: list[str], env: Mapping[str, str], folder: str, sockets: str) -> list[str]:
+        """The command line that runs the words ``inside`` the image.
+
+        Arguments:
+            env: the environment of the kernel, modules loaded.
+            folder: the folder that the kernel is started in, whole.
+            sockets: the folder of the session's sockets; "" where none is needed.
+
+        Raises:
+            KernelError: there is no runtime, or the image is not there.
+        """
+        runtime = self.find_runtime(env.get("PATH", os.defpath))
+        if "://" not in self.image and not os.path.exists(self.image):
+            raise KernelError(f"The image {self.image} is not there, or closed to you.")
+        seen = [*([sockets] if sockets else []), *self.binds]
+        if os.path.basename(runtime) == CHARLIECLOUD:
+            return [
+                runtime,
+                *_home(env),
+                *(f"--bind={one}" for one in seen),
+                f"--cd={folder}",
+                self.image,
+                "--",
+                *inside,
+            ]
+        driver = ["--nv"] if os.path.exists(NVIDIA) else []
+        binds = [word for one in seen for word in ("--bind", one)]
+        return [runtime, "exec", *driver, *binds, "--pwd", folder, self.image, *inside]
+
+
+def without_outside(env: Mapping[str, str]) -> dict[str, str]:
+    """``env`` without what is set for the programs of the node: those of an image are others."""
+    return {name: value for name, value in env.items() if name not in OF_OUTSIDE}
+
+
+def _in(path: str) -> list[str]:
+    return [folder for folder in path.split(":") if folder]
+
+
+def _home(env: Mapping[str, str]) -> list[str]:
+    """Charliecloud makes ``/home/NAME`` itself; any other home has to be in the image as an empty folder."""
+    home = env.get("HOME", "")
+    usual = os.path.join("/home", env.get("USER", ""))
+    return ["--home"] if not home or home == usual else [f"--bind={home}", f"--set-env=HOME={home}"]

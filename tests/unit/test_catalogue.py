@@ -1,0 +1,334 @@
+"""The kernels of a site as its settings list them: patterns, containers, environments, groups, icons."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from defusedxml import minidom
+
+from portal.catalogue import explained, icons, specs, versions
+from portal.errors import KernelError, SiteError
+from portal.kernels import containers
+from portal.kernels.containers import Container
+from portal.kernels.modules import ModuleSystem
+from portal.kernels.run_kernel import Launch
+from portal.settings.kernel_tables import KernelTable
+from portal.site import Site, parse
+from tests.unit.module_command import Modules
+
+TERSE = {
+    "Environment Modules 5.2": "/cm/modulefiles:\nshared/tf/1.15\nshared/tf/2.20(default)\nshared/tf/2.21\n",
+    "Lmod": "/cm/modulefiles:\nshared/tf/\nshared/tf/1.15\nshared/tf/2.20 (D)\nshared/tf/2.21\n",
+    "with words around": "\n/a:\nshared/tf/1.15 <L>\nshared/tf/2.20\nshared/tf/2.21\nnothing more here\n",
+}
+
+
+def kernel(**values: Any) -> KernelTable:
+    return KernelTable(**{"name": "k", "title": "K", **values})
+
+
+@pytest.mark.parametrize("text", TERSE.values(), ids=TERSE)
+def test_the_names_of_modules_are_read_from_every_systems_list(text: str) -> None:
+    assert versions.parse_available(text) == ["shared/tf/1.15", "shared/tf/2.20", "shared/tf/2.21"]
+
+
+def test_versions_are_in_the_order_of_their_numbers() -> None:
+    assert sorted(["a/2.21", "a/2.9", "a/2.9rc1", "a/10"], key=versions.natural) == [
+        "a/2.9",
+        "a/2.9rc1",
+        "a/2.21",
+        "a/10",
+    ]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """A site whose module command lists three versions, and loads the second one where none is named."""
+    modules = Modules(tmp_path)
+    modules.program("python3", "echo 7.4.0")
+    (tmp_path / "list").write_text(TERSE["Environment Modules 5.2"])
+    modules.command.write_text(f"""#!/bin/sh
+case "$*" in
+*avail*) cat {tmp_path}/list >&2 ;;
+*) last=; for last; do :; done
+   case "$last" in */2.20|*/1.15|*/2.21) name=$last ;; *) name=$last/2.20 ;; esac
+   echo "os.environ['PATH'] = '{modules.bin}:/usr/bin'"
+   echo "os.environ['TF'] = '$name'"
+   echo "os.environ['LOADEDMODULES'] = '$name'"
+   echo "_mlstatus = True" ;;
+esac
+""")
+    kernels = {
+        "folder": str(tmp_path / "jupyter"),
+        "module_path": (str(modules.tree),),
+        "module_command": str(modules.command),
+    }
+    return parse({"kernels": kernels, "kernel": ({"name": "tf", "title": "TensorFlow", "modules": ("shared/tf/*",)},)})
+
+
+def with_kernels(site: Site, *kernels: dict[str, Any]) -> Site:
+    return parse({"kernels": site.kernels.model_dump(), "kernel": kernels})
+
+
+def lines(site: Site) -> list[str]:
+    return [str(result) for result in specs.sync(site)]
+
+
+def test_a_pattern_is_a_kernel_for_each_version_and_the_default_one_keeps_the_name(site: Site, tmp_path: Path) -> None:
+    assert lines(site) == ["tf: written", "tf-2.21: written", "tf-1.15: written"]
+    found = {folder.name: spec for folder, spec in specs.ours(site).items()}
+    assert {name: spec["display_name"] for name, spec in found.items()} == {
+        "tf": "TensorFlow 2.20 (default)",
+        "tf-2.21": "TensorFlow 2.21",
+        "tf-1.15": "TensorFlow 1.15",
+    }
+    assert Launch.from_argv(found["tf-1.15"]["argv"]).modules == ("shared/tf/1.15",)  # type: ignore[union-attr]
+    assert lines(site) == ["tf: unchanged", "tf-2.21: unchanged", "tf-1.15: unchanged"]
+
+    (tmp_path / "list").write_text("shared/tf/2.20\nshared/tf/2.21\n")
+    assert lines(site) == ["tf: unchanged", "tf-2.21: unchanged", "tf-1.15: removed"]
+
+
+def test_versions_that_cannot_be_asked_for_keep_their_kernels(site: Site, tmp_path: Path) -> None:
+    lines(site)
+    before = set(specs.ours(site))
+    (tmp_path / "list").write_text("")
+
+    assert lines(site) == ["tf: faulty (no module is called shared/tf/*; allowed are 1 to 30.)"]
+    assert set(specs.ours(site)) == before
+
+
+def test_a_version_that_would_take_the_name_of_another_kernel_is_refused(site: Site) -> None:
+    pattern = {"name": "tf", "title": "TensorFlow", "modules": ("shared/tf/*",)}
+    other = {"name": "tf-2.21", "title": "Mine", "python": "/usr/bin/python3", "argv": ("/bin/sh", "{connection_file}")}
+
+    first, second = lines(with_kernels(site, pattern, other))
+
+    assert "which stands in the settings too" in first
+    assert second == "tf-2.21: written"
+
+
+def test_a_narrower_pattern_whose_default_lies_outside_takes_its_newest_version(site: Site) -> None:
+    narrow = with_kernels(site, {"name": "tf", "title": "TF", "modules": ("shared/tf/1.*",)})
+    assert [one.kernel.title for one in versions.resolved(narrow.kernel[0], narrow)] == ["TF 1.15"]
+
+
+@pytest.mark.parametrize(
+    ("values", "key"),
+    [
+        ({"modules": ("shared/*/2",)}, "modules"),
+        ({"modules": ("*",)}, "modules"),
+        ({"modules": ("shared/tf/*", "shared/x")}, "modules"),
+        ({"container": "/i.sif", "environment": "/opt/env"}, "environment"),
+        ({"environment": "/opt/env", "language": "R"}, "environment"),
+        ({"binds": ("/data",)}, "binds"),
+        ({"container": "i.sif"}, "container"),
+        ({"container": "docker://a b"}, "container"),
+        ({"badge": "<b>"}, "badge"),
+        ({"badge": "longest"}, "badge"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_with_its_key(values: dict[str, Any], key: str) -> None:
+    with pytest.raises(SiteError, match=rf"kernel\[1\]\.{key}"):
+        parse({"kernel": ({"name": "k", "title": "K", **values},)})
+
+
+def test_a_kernel_for_a_group_lies_where_only_its_members_sessions_look(site: Site) -> None:
+    some = with_kernels(
+        site,
+        {"name": "all", "title": "All", "modules": ("shared/tf/2.20",)},
+        {"name": "ours", "title": "Ours", "modules": ("shared/tf/2.20",), "groups": ("staff", "cn=ml,ou=g,dc=x")},
+        {"name": "more", "title": "More", "modules": ("shared/tf/*",), "groups": ("guests",)},
+    )
+    folder = some.kernels.folder
+    lines(some)
+
+    assert some.kernels_path({"users"}) == folder
+    assert some.kernels_path({"staff"}) == some.kernels_path({"cn=ml,ou=g,dc=x"}) == f"{folder}:{folder}/for/ours"
+    assert [path.name for path in Path(folder, "kernels").iterdir()] == ["all"]
+    assert sorted(path.name for path in Path(folder, "for/more/kernels").iterdir()) == [
+        "more",
+        "more-1.15",
+        "more-2.21",
+    ]
+    assert set(some.groups_mentioned) == {"staff", "cn=ml,ou=g,dc=x", "guests"}, "so that the directory is asked"
+
+
+def test_a_kernel_that_becomes_one_of_a_group_leaves_the_folder_of_all(site: Site) -> None:
+    table = {"name": "tf", "title": "TF", "modules": ("shared/tf/2.20",)}
+    lines(with_kernels(site, table))
+    assert lines(with_kernels(site, table | {"groups": ("staff",)})) == ["tf: written", "tf: removed"]
+    assert not list(Path(site.kernels.folder, "kernels").iterdir())
+
+
+def test_the_groups_of_profiles_are_looked_up_too() -> None:
+    """A group that stands in the settings by its DN counts only when the directory was asked for it."""
+    profile = {"name": "p", "title": "P", "groups": ("cn=ml,ou=g,dc=x",)}
+    assert "cn=ml,ou=g,dc=x" in parse({"profile": (profile,)}).groups_mentioned
+
+
+def runtime(folder: Path, name: str) -> str:
+    """A program of this name in a folder of its own; the folder."""
+    (folder / name).mkdir()
+    (folder / name / name).write_text("#!/bin/sh\n")
+    (folder / name / name).chmod(0o755)
+    return str(folder / name)
+
+
+@pytest.mark.parametrize("has_gpu", [True, False])
+@pytest.mark.parametrize("name", ["apptainer", "singularity"])
+def test_apptainer_sees_sockets_folders_and_gpus_of_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, has_gpu: bool
+) -> None:
+    driver = tmp_path / "nvidiactl"
+    monkeypatch.setattr(containers, "NVIDIA", str(driver))
+    if has_gpu:
+        driver.touch()
+    path = runtime(tmp_path, name)
+    box = Container("docker://a/b", ("/data",))
+
+    started = box.command(["python3", "-m", "x"], {"PATH": path}, "/home/a/work", "/tmp/s")
+
+    assert started == [
+        *(f"{path}/{name}", "exec", *(["--nv"] if has_gpu else [])),
+        *("--bind", "/tmp/s", "--bind", "/data", "--pwd", "/home/a/work", "docker://a/b", "python3", "-m", "x"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("home", "words"),
+    [("/home/alice", ["--home"]), ("/work/alice", ["--bind=/work/alice", "--set-env=HOME=/work/alice"])],
+)
+def test_charliecloud_brings_the_home_wherever_it_is(tmp_path: Path, home: str, words: list[str]) -> None:
+    path = runtime(tmp_path, "ch-run")
+    env = {"PATH": path, "HOME": home, "USER": "alice"}
+
+    started = Container(str(tmp_path), ("/data",)).command(["python3"], env, "/w", "/tmp/s")
+
+    binds = ["--bind=/tmp/s", "--bind=/data", "--cd=/w"]
+    assert started == [f"{path}/ch-run", *words, *binds, str(tmp_path), "--", "python3"]
+
+
+def test_a_container_that_cannot_start_says_why_before_anything_is_started(tmp_path: Path) -> None:
+    with pytest.raises(KernelError, match=r"looked for apptainer, singularity, ch-run in /nowhere\)\. Install"):
+        Container("/i.sif").command(["python3"], {"PATH": "/nowhere"}, "/", "")
+    with pytest.raises(KernelError, match=r"The image /i\.sif is not there"):
+        Container("/i.sif").command(["python3"], {"PATH": runtime(tmp_path, "apptainer")}, "/", "")
+
+
+def test_a_containers_start_line_reads_back_as_what_it_was() -> None:
+    box = Container("/i.sif", ("/data", "/scratch"), "/usr/bin/ch-run")
+    launch = Launch("k", ("m",), ModuleSystem(), ("python3", "-f", "{connection_file}"), box)
+    assert Launch.from_argv(launch.argv("/opt/python")) == launch
+
+
+def test_in_a_container_nothing_is_left_of_what_modules_set_for_programs_outside(tmp_path: Path) -> None:
+    path = runtime(tmp_path, "apptainer")
+    environ = {"PATH": path, "PYTHONPATH": "/a", "LD_LIBRARY_PATH": "/b", "PYTHONHOME": "/c", "KEPT": "1"}
+    launch = Launch("k", (), ModuleSystem(), ("python3", "-f", "/tmp/s/kernel.json"), Container("docker://a"))
+
+    command, env = launch.ready(environ, "/w")
+
+    assert command[command.index("--bind") + 1] == "/tmp/s", "the sockets lie beside the connection file"
+    assert env == {"PATH": path, "KEPT": "1"}
+
+
+def test_an_environment_is_a_python_and_its_programs(tmp_path: Path, site: Site) -> None:
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
+    (own,) = (tmp_path / "env/lib").glob("python3*/site-packages")
+    (own / "ipykernel.py").write_text('__version__ = "7.4.0"\n')
+    some = with_kernels(site, {"name": "env", "title": "Env", "environment": str(tmp_path / "env"), "badge": "venv"})
+
+    assert lines(some) == ["env: written"]
+    (spec,) = specs.ours(some).values()
+
+    assert spec["argv"][:3] == [str(tmp_path / "env/bin/python"), "-m", "ipykernel_launcher"]
+    assert spec["env"] == {"PATH": f"{tmp_path}/env/bin:${{PATH}}", "VIRTUAL_ENV": str(tmp_path / "env")}
+    assert spec["metadata"]["dsportal"]["badge"] == "venv"
+    (tmp_path / "env/conda-meta").mkdir()
+    lines(some)
+    (spec,) = specs.ours(some).values()
+    assert spec["env"]["CONDA_PREFIX"] == str(tmp_path / "env")
+
+
+def test_explain_says_what_a_kernel_is_made_of_and_whether_it_would_start(
+    site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines(site)
+    assert explained.main(site, "tf-1.15") == 0
+    told = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
+    assert told["modules"] == "shared/tf/1.15"
+    assert told["pattern"] == "shared/tf/* of [[kernel]] tf"
+    assert told["starts"] == "python3 -m ipykernel_launcher -f '{connection_file}'"
+    assert told["kernelspec"] == f"{site.kernels.folder}/kernels/tf-1.15"
+    assert told["now"] == "it answers"
+
+    Path(tmp_path, "bin/python3").write_text("#!/bin/sh\nexit 1\n")
+    assert explained.main(site, "tf") == 1
+    assert "cannot start:" in capsys.readouterr().out
+    with pytest.raises(KernelError, match=r"There is no kernel x; there are tf\."):
+        explained.main(site, "x")
+    with pytest.raises(KernelError, match=r"There is no kernel tf-9; there are tf, tf-1\.15, tf-2\.21\."):
+        explained.main(site, "tf-9")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (None, "A is taken away"),
+        ("x", "A=x"),
+        (("/b:", ""), "A begins with /b:"),
+        (("", ":/c"), "A ends with :/c"),
+        ("x" * 500, f"A={'x' * 157}…"),
+    ],
+)
+def test_what_modules_set_is_said_in_one_line(change: Any, words: str) -> None:
+    assert explained.shown("A", change) == words
+
+
+@pytest.mark.parametrize(
+    ("values", "letters"),
+    [
+        ({"title": "TensorFlow 2.21"}, "TF"),
+        ({"name": "pytorch-2.7", "title": "Deep things"}, "PT"),
+        ({"title": "Python 3"}, ""),
+        ({"title": "R", "language": "R"}, ""),
+    ],
+)
+def test_a_framework_has_an_icon_of_its_own(values: dict[str, Any], letters: str) -> None:
+    drawn = icons.icon(kernel(**values)).decode()
+    assert minidom.parseString(drawn).documentElement.getAttribute("viewBox") == "0 0 64 64"
+    assert (f">{letters}<" in drawn) if letters else "<text" not in drawn
+
+
+def test_the_letters_of_an_icon_can_be_read() -> None:
+    """Contrast as WCAG 2 has it: 4.5 : 1."""
+
+    def light(part: int) -> float:
+        value = part / 255
+        return value / 12.92 if value <= 0.03928 else ((value + 0.055) / 1.055) ** 2.4
+
+    for letters, colour in icons.FRAMEWORKS.values():
+        red, green, blue = (light(int(colour[at : at + 2], 16)) for at in (1, 3, 5))
+        assert 1.05 / (0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05) >= 4.5, letters
+
+
+def test_a_sites_icon_is_a_picture_and_nothing_that_runs(tmp_path: Path) -> None:
+    file = tmp_path / "icon"
+    file.write_text('<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>')
+    drawn = icons.icon(kernel(icon=str(file), badge="GPU")).decode()
+    assert "<script" not in drawn
+    assert base64.b64encode(file.read_bytes()).decode() in drawn
+    assert ">GPU<" in drawn
+    assert minidom.parseString(drawn).documentElement is not None
+    for content, words in ((b"text", "is no SVG or PNG"), (icons.PNG + bytes(70_000), "of at most 64 KiB")):
+        file.write_bytes(content)
+        with pytest.raises(KernelError, match=words):
+            icons.icon(kernel(icon=str(file)))
+    file.unlink()
+    with pytest.raises(KernelError, match="cannot be read"):
+        icons.icon(kernel(icon=str(file)))
