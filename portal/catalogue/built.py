@@ -1,6 +1,6 @@
 """The files of one kernelspec: how its kernel is started, and what people see of it.
 
-They are made only after the kernel's modules were really loaded, or its container started, and its Python or R answered.
+They are made only after the modules were really loaded, or the container started, and its Python or R answered.
 """
 
 from __future__ import annotations
@@ -117,7 +117,8 @@ def _probe(start: Launch, kernel: KernelTable, env: Environment) -> str:
     words = [start.command[0], *_PROBE[kernel.language]]
     path = words[0] if kernel.container else program(words[0], env)
     if kernel.container:
-        command, quiet = start.container.command(words, env, "/", ""), without_outside(env)
+        quiet = without_outside({name: text for name, text in env.items() if name != "HOME"})  # root's is in no image
+        command = start.container.command(words, quiet, "/", "")
     else:
         command, quiet = [path, *words[1:]], dict(env)
     try:
@@ -137,7 +138,10 @@ def _probe(start: Launch, kernel: KernelTable, env: Environment) -> str:
         raise KernelError(f"{path} cannot be run: {error.strerror}") from error
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or ["no word"]
-        raise KernelError(f"{path} {_MISSING[kernel.language]} (it said: {last[0]})")
+        missing = f"{path} {_MISSING[kernel.language]}"
+        if kernel.container:
+            missing = f"the container {kernel.container} does not start, or in it {missing}"
+        raise KernelError(f"{missing} (it said: {last[0]})")
     return done.stdout.strip()
 
 

@@ -91,5 +91,7 @@ def _in(path: str) -> list[str]:
 def _home(env: Mapping[str, str]) -> list[str]:
     """Charliecloud makes ``/home/NAME`` itself; any other home has to be in the image as an empty folder."""
     home = env.get("HOME", "")
+    if not home:
+        return []
     usual = os.path.join("/home", env.get("USER", ""))
-    return ["--home"] if not home or home == usual else [f"--bind={home}", f"--set-env=HOME={home}"]
+    return ["--home"] if home == usual else [f"--bind={home}", f"--set-env=HOME={home}"]

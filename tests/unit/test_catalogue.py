@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from defusedxml import minidom
+from defusedxml import minidom  # type: ignore[import-untyped]
 
 from portal.catalogue import explained, icons, specs, versions
 from portal.errors import KernelError, SiteError
