@@ -97,6 +97,7 @@ class SpawnPage(NamedRequests, SpawnHandler):  # type: ignore[misc]
             spawner_options_form=spawner_options_form,
             error_message=message,
             html_error_message=html_message,
+            is_told=self.get_status() == 200,
             url=url_concat(self.request.uri, {"_xsrf": self.xsrf_token.decode("ascii")}),
             spawner=spawner,
         )

@@ -19,7 +19,7 @@ from portal.forecasts import turns
 from portal.sessions.requests import NamedRequests
 from spawners import form
 from spawners.choosing.change import PLACE_IS_LOST
-from spawners.choosing.offer import Offer
+from spawners.choosing.offer import CHOICE, Offer
 from spawners.choosing.pictures import PictureHandler
 from spawners.errors import StartRefused
 
@@ -38,6 +38,13 @@ def offer_of(handler: Any, name: str) -> Offer:
     if not isinstance(offer, Offer):
         raise web.HTTPError(404)
     return offer
+
+
+def own_place(handler: Any, name: str, *beginnings: str) -> str:
+    """An address of the portal's own out of a request's query; ``""`` for any that does not begin so."""
+    place: str = handler.get_query_argument(name, "")
+    is_ours = place.startswith(beginnings) and not place.startswith("//") and len(place) <= LONGEST_PLACE
+    return place if is_ours else ""
 
 
 class OutlookHandler(APIHandler):  # type: ignore[misc]
@@ -105,9 +112,7 @@ class LinkHandler(BaseHandler):  # type: ignore[misc]
             self.set_status(400)
             words = error.message
         else:
-            opens = self.get_query_argument("next", "")
-            is_ours = opens.startswith(self.base_url) and not opens.startswith("//") and len(opens) <= LONGEST_PLACE
-            query = form.query(made, opens if is_ours else "")
+            query = form.query(made, own_place(self, "next", self.base_url))
             host = f"{get_browser_protocol(self.request)}://{self.request.host}"
             address = f"{host}{url_path_join(self.hub.base_url, 'spawn')}?{query}"
         self.finish(await self.render_template("link.html", address=address, fault=words))
@@ -129,10 +134,14 @@ class ChangeHandler(NamedRequests, BaseHandler):  # type: ignore[misc]
         except SlurmUnavailable as error:
             raise web.HTTPError(503, error.message) from error
         opt = {key: values[-1].decode()[:LONGEST] for key, values in self.request.query_arguments.items() if values}
-        if chosen := {key.removeprefix("opt-"): value for key, value in opt.items() if key.startswith("opt-")}:
+        chosen = {key.removeprefix("opt-"): value for key, value in opt.items() if key.startswith("opt-")}
+        words = ""
+        if CHOICE in chosen:
+            words = await spawner.offer.fill_in_named(chosen[CHOICE])
+        elif chosen:
             spawner.offer.fill_in(chosen)
         if waits:
-            self.finish(await self._form(spawner))
+            self.finish(await self._form(spawner, words))
         else:
             self.redirect(self._where(spawner))
 
@@ -177,6 +186,7 @@ class ChangeHandler(NamedRequests, BaseHandler):  # type: ignore[misc]
             for_user=spawner.user,
             spawner_options_form=await spawner.get_options_form(),
             error_message=words,
+            is_told=self.get_status() == 200,
             url=self.request.path,
             spawner=spawner,
             changes=PLACE_IS_LOST,
@@ -186,7 +196,7 @@ class ChangeHandler(NamedRequests, BaseHandler):  # type: ignore[misc]
 
 
 def install() -> None:
-    """Put the addresses where JupyterHub finds them; doing it twice changes nothing."""
+    """Put the addresses where JupyterHub finds them."""
     for known, route in (
         (api_handlers, (r"/api/dsportal/outlook/([^/]+)", OutlookHandler)),
         (api_handlers, (r"/api/dsportal/options/([^/]+)", OptionsHandler)),
@@ -195,5 +205,10 @@ def install() -> None:
         (page_handlers, (r"/dsportal/change/([^/]+)/([^/]+)", ChangeHandler)),
         (page_handlers, (r"/dsportal/picture/([^/]+)", PictureHandler)),
     ):
-        if route not in known:
-            known.append(route)
+        add(known, route)
+
+
+def add(known: list[Any], route: tuple[str, type]) -> None:
+    """Put one address where JupyterHub finds it; doing it twice changes nothing."""
+    if route not in known:
+        known.append(route)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from portal.options.profiles import fixed_by, profiles_of
@@ -33,7 +34,7 @@ def cards(site: Site, identity: Identity, chosen: str, opens: str = "") -> str:
             one.title,
             one.description,
             f"{hub}/dsportal/picture/{one.name}" if one.picture else "",
-            " · ".join(_words(site, key, value) for key, value in fixed_by(one).items()),
+            words(site, fixed_by(one)),
             f"?{form.query({'profile': one.name}, opens)}",
             one.name == chosen,
         )
@@ -43,6 +44,11 @@ def cards(site: Site, identity: Identity, chosen: str, opens: str = "") -> str:
         "My own choice", "Every option is free.", "", "", f"?{form.query({'profile': USUAL}, opens)}", not chosen
     )
     return form.filled("profile_cards.html", cards=[*made, own])
+
+
+def words(site: Site, options: Mapping[str, object]) -> str:
+    """Choices of a session in a few words."""
+    return " · ".join(_words(site, key, value) for key, value in options.items())
 
 
 def _words(site: Site, key: str, value: object) -> str:
