@@ -27,14 +27,15 @@ LONGEST = 100  # characters of one choice
 LONGEST_PLACE = 1000  # of where a session opens
 
 
-def offer_of(handler: Any, name: str) -> Offer:
-    """The offer for a person.
+def offer_of(handler: Any, name: str, session: str = "") -> Offer:
+    """The offer for a person, of the session with that name.
 
     Raises:
-        web.HTTPError: 404, there is nobody of that name, or nothing to choose.
+        web.HTTPError: 404, there is nobody of that name, no such session, or nothing to choose.
     """
     user = handler.find_user(name)
-    offer = getattr(user.spawner, "offer", None) if user else None
+    spawner = user.spawners.get(session) if user and session else user and user.spawner
+    offer = getattr(spawner, "offer", None)
     if not isinstance(offer, Offer):
         raise web.HTTPError(404)
     return offer
@@ -48,17 +49,20 @@ def own_place(handler: Any, name: str, *beginnings: str) -> str:
 
 
 class OutlookHandler(APIHandler):  # type: ignore[misc]
-    """``GET /hub/api/dsportal/outlook/NAME``: free GPUs, and when each choice would start. It asks Slurm nothing."""
+    """``GET /hub/api/dsportal/outlook/NAME[/SESSION]``: free GPUs, and when each choice would start.
+
+    It asks Slurm nothing. What a person's page shows is kept as what was said of that session.
+    """
 
     @needs_scope("servers")  # type: ignore[untyped-decorator]
-    async def get(self, user_name: str) -> None:
+    async def get(self, user_name: str, server_name: str = "") -> None:
         """Answer with the picture that all forms share; choices in the address are those of the form.
 
         One look at a time for whoever asks, so that nobody keeps the others waiting: beside it 429, at once.
         """
         given = {key: values[-1].decode()[:LONGEST] for key, values in self.request.query_arguments.items() if values}
         try:
-            outlook = await offer_of(self, user_name).outlook(
+            outlook = await offer_of(self, user_name, server_name).outlook(
                 given, f"{self.current_user.kind} {self.current_user.name}"
             )
         except turns.LookBusyError as error:
@@ -199,6 +203,7 @@ def install() -> None:
     """Put the addresses where JupyterHub finds them."""
     for known, route in (
         (api_handlers, (r"/api/dsportal/outlook/([^/]+)", OutlookHandler)),
+        (api_handlers, (r"/api/dsportal/outlook/([^/]+)/([^/]+)", OutlookHandler)),
         (api_handlers, (r"/api/dsportal/options/([^/]+)", OptionsHandler)),
         (page_handlers, (r"/dsportal/link/([^/]+)", LinkHandler)),
         (page_handlers, (r"/dsportal/change/([^/]+)", ChangeHandler)),
