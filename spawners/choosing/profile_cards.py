@@ -59,4 +59,5 @@ def _words(site: Site, key: str, value: object) -> str:
         return f"{value} h"
     if key in ("cores", "memory_gb"):
         return f"{value} {OPTIONS[key].unit}{' memory' if key == 'memory_gb' else ''}"
-    return f"{OPTIONS[key].label}: {site.gpu(str(value)).title if key == 'gpu' else value or 'none'}"
+    shown = site.gpu(str(value)).title if key == "gpu" else OPTIONS[key].shown(str(value))
+    return f"{OPTIONS[key].label}: {shown}"
