@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 Tables = dict[str, Any]
 ROOT = 0
-CHOICES = ("account", "qos", "reservation", "constraint", "licenses")
+CHOICES = ("account", "qos", "reservation", "constraint", "licenses", "mail_type")
+_KEYS = {key.replace("_", "-"): key for key in CHOICES}  # by the name of sbatch's option
 _PLAIN = frozenset(
     [
         "job-name",
@@ -168,8 +169,8 @@ class _Offer:
         for name, value in self.given.items():
             if name in checks:
                 is_offered = checks[name](value)
-            elif name in CHOICES:
-                is_offered = self._choice(name, value)
+            elif name in _KEYS:
+                is_offered = self._choice(_KEYS[name], value)
             else:
                 is_offered = name in _PLAIN or fixed.get(name) == value
             if not is_offered:
@@ -179,7 +180,7 @@ class _Offer:
     def missing(self, options: Sequence[str]) -> str:
         """What the settings ask of every session here, and this one lacks: left out, it may be more than is offered."""
         partition = self.partition or {}
-        fixed = [name for name in CHOICES if name in partition and all(map(_is_always, self._all(name)))]
+        fixed = [name for name, key in _KEYS.items() if key in partition and all(map(_is_always, self._all(key)))]
         fixed += [name for name in ("comment", "exclusive") if partition.get(name)]
         for name in (*_NEEDED, *fixed):
             if name not in self.given:
@@ -229,8 +230,8 @@ class _Offer:
             return (gb, rest) == (0, 0)
         return rest == 0 and (gb in self._share("memory_gb") or self._may_choose("memory_gb_max", gb))
 
-    def _choice(self, name: str, value: str) -> bool:
-        for offered in self._all(name):
+    def _choice(self, key: str, value: str) -> bool:
+        for offered in self._all(key):
             several = [offered] if isinstance(offered, str) else offered
             if value in several or ("*" in several and _EVERY_NAME.match(value)):
                 return True

@@ -39,10 +39,11 @@ LOG_TAIL_BYTES = 6000
 LIFETIME_S = 58  # a home that hangs must not leave this behind: the hub's account cannot end what sudo started
 
 _OPTION = re.compile(
-    r"--(job-name=dsportal-[0-9a-f]{16}|partition=[A-Za-z0-9._-]+|nodes=1|ntasks=1|cpus-per-task=\d{1,6}|mem=\d{1,9}M"
-    r"|gres=(gpu|shard)(:[A-Za-z0-9._+-]+)?:\d{1,5}|time=\d{1,7}|requeue|open-mode=append|export=ALL"
+    r"--(job-name=dsportal-[0-9a-f]{16}|partition=[A-Za-z0-9._-]+|nodes=1|ntasks=1|cpus-per-task=[1-9]\d{0,5}"
+    r"|mem=(0|[1-9]\d{0,8})M|gres=(gpu|shard)(:[A-Za-z0-9._+-]+)?:[1-9]\d{0,4}|time=[1-9]\d{0,6}|requeue|open-mode=append|export=ALL"
     r"|(account|qos|reservation)=[A-Za-z0-9][A-Za-z0-9._-]{0,63}|exclusive(=user)?|comment=[ -~]{1,200}"
-    r"|constraint=[A-Za-z0-9(\[][A-Za-z0-9._&|*:()\[\],-]{0,199}|licenses=[A-Za-z0-9][A-Za-z0-9._@:,-]{0,199})\Z",
+    r"|constraint=[A-Za-z0-9(\[][A-Za-z0-9._&|*:()\[\],-]{0,199}|licenses=[A-Za-z0-9][A-Za-z0-9._@:,-]{0,199}"
+    r"|mail-type=[A-Z][A-Z0-9_,]{1,80})\Z",
     re.ASCII,
 )
 # Messages of sbatch when it is not the request that is wrong (Slurm 22.05 to 25.11).

@@ -20,9 +20,23 @@ from portal.site import Identity, Site
 WORDS_OF_A_LINK = "These are the choices of the link that you followed: check them, then press Start."
 USUAL = "-"  # in place of a choice: whatever is the usual one where the session goes; no name of Slurm's begins so
 
+_MAIL_WORDS = {
+    "ALL": "whenever something happens",
+    "BEGIN": "when it starts",
+    "END": "when it ends",
+    "FAIL": "when it fails",
+    "REQUEUE": "when it is started again",
+    "TIME_LIMIT": "when its time is over",
+} | {f"TIME_LIMIT_{part}": f"when {part} % of its time are over" for part in (50, 80, 90)}
+
 
 def _listed(label: str, meaning: str, hint: str) -> Option:
     return Option(Shape.LISTED, label, meaning, hint)
+
+
+def _mail_words(value: str) -> str:
+    """``when it starts, when it ends`` for ``BEGIN,END``; sbatch(1), ``--mail-type``."""
+    return ", ".join(_MAIL_WORDS.get(one, one) for one in value.split(",")) if value else "no e-mail"
 
 
 @dataclass(frozen=True)
@@ -109,6 +123,13 @@ class SessionRequest:
         None, _listed("Nodes", "the features that the node must have", "What the node must have.")
     )
     licenses: str | None = declared(None, _listed("Licences", "the licences", "The session waits until one is free."))
+    mail_type: str | None = declared(
+        None,
+        replace(
+            _listed("E-mail", "when Slurm writes an e-mail, as sbatch names it", "Slurm writes to your account."),
+            shown=_mail_words,
+        ),
+    )
     profile: str = declared(
         "",
         Option(

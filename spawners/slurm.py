@@ -32,7 +32,7 @@ from portal.slurm.cluster import Cluster
 from portal.slurm.snapshot import QueueSnapshot
 from portal.slurm.submission import Submission, new_key, submission
 from spawners import callback, messages, options, timings
-from spawners.choosing import handlers
+from spawners.choosing import handlers, named_pages
 from spawners.choosing.change import ChangedRequests
 from spawners.choosing.foretold import ComparedForecasts
 from spawners.choosing.offer import Offer
@@ -65,8 +65,8 @@ class SlurmSessionSpawner(
     @staticmethod
     def add_handlers() -> None:
         """Put our addresses where JupyterHub finds them: those of sessions, and those of the form."""
-        callback.install()
-        handlers.install()
+        for addresses in (callback, handlers, named_pages):
+            addresses.install()
 
     @classmethod
     def check_settings(cls, config: Config) -> None:

@@ -15,9 +15,10 @@ from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
 
-from portal.databases import ended_sessions, forecasts_told, usage_by_month
+from portal.databases import ended_sessions, forecasts_told, named_choices, usage_by_month
 
 OPEN_FOR_S = 0.1  # the next question gets a connection that was tried before
+OWN = (ended_sessions, forecasts_told, usage_by_month, named_choices)  # each with a TABLE of the portal's own
 LOG = logging.getLogger(__name__)
 
 
@@ -58,9 +59,8 @@ def prepare(session: Session) -> None:
     """What the hub's session needs before its first question."""
     if session.get_bind().dialect.name != "sqlite":
         look_after(session)
-    ended_sessions.prepare(session)
-    forecasts_told.prepare(session)
-    usage_by_month.prepare(session)
+    for one in OWN:
+        one.prepare(session)
 
 
 def look_after(session: Session) -> None:

@@ -67,14 +67,14 @@ def restore(site: Site, copy: str) -> int:
     """
     from jupyterhub import orm
 
-    from portal.databases import ended_sessions, forecasts_told, usage_by_month
+    from portal.databases import connections
 
     with server.opened(site) as engine:
         with engine.connect() as db:
             _check_copy(site, db, copy)
         _empty(engine)
-        for table in (ended_sessions.TABLE, forecasts_told.TABLE, usage_by_month.TABLE):
-            table.create(engine)
+        for own in connections.OWN:
+            own.TABLE.create(engine)
         session = orm.new_session_factory(server.url_of(site), **server.engine_options(site))()
         session.close()
         session.get_bind().dispose()
@@ -127,11 +127,10 @@ def _fill(db: Connection, copy: str) -> None:
     from sqlalchemy import column, func, inspect, select
     from sqlalchemy import table as named
 
-    from portal.databases import ended_sessions, forecasts_told, usage_by_month
+    from portal.databases import connections
 
     there = set(inspect(db).get_table_names())
-    ours = (ended_sessions.TABLE, forecasts_told.TABLE, usage_by_month.TABLE)
-    for table in (*orm.Base.metadata.sorted_tables, *ours):
+    for table in (*orm.Base.metadata.sorted_tables, *(own.TABLE for own in connections.OWN)):
         if f"{copy}_{table.name}" not in there:
             continue
         columns = [one.name for one in table.columns]

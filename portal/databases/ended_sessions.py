@@ -23,7 +23,6 @@ from sqlalchemy import (
     Table,
     Text,
     delete,
-    event,
     insert,
     select,
     update,
@@ -31,12 +30,11 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from portal.databases import usage_by_month
+from portal.databases import own_tables, usage_by_month
 
 KEPT_PER_PERSON = 50
 REMOVED_EVERY_S = 3600.0  # who only looks has old records removed as often
 DAY_S = 86_400
-IS_THERE = "dsportal_ended_sessions"  # in the info of a session whose database has the table
 REMOVED_AT = "dsportal_ended_removed_at"
 RECEIPT = '"receipt": {'  # stands in the text of a record that has one
 LOG = logging.getLogger(__name__)
@@ -53,23 +51,8 @@ TABLE = Table(
 
 
 def prepare(db: Session) -> None:
-    """Make the table where it is missing. Without it the hub starts, and the log says what it does not keep."""
-    try:
-        TABLE.create(db.get_bind(), checkfirst=True)
-    except SQLAlchemyError as error:
-        LOG.error("Sessions that end are not kept: the database makes no table %s: %s", TABLE.name, error)
-        return
-    db.info[IS_THERE] = True
-    event.listen(db, "before_flush", _forget_deleted)
-
-
-def _forget_deleted(db: Session, *_: object) -> None:
-    """Who is deleted takes the records along: the number may be somebody else's later."""
-    from jupyterhub import orm
-
-    for person in db.deleted:
-        if isinstance(person, orm.User):
-            db.execute(delete(TABLE).where(TABLE.c.user_id == person.id))
+    """Make the table where it is missing."""
+    own_tables.prepare(db, TABLE, "Sessions that end are not kept", LOG)
 
 
 def keep(db: Session, user_id: int, session_key: str, ended_at: int, record: str, days: int) -> None:
@@ -78,7 +61,7 @@ def keep(db: Session, user_id: int, session_key: str, ended_at: int, record: str
     Raises:
         SQLAlchemyError: it is not kept.
     """
-    if not db.info.get(IS_THERE):
+    if not db.info.get(TABLE.name):
         return
     try:
         before = db.execute(select(TABLE.c.record).where(TABLE.c.session_key == session_key)).scalar()
@@ -108,7 +91,7 @@ def without_receipt(db: Session, since: int, most: int) -> list[str]:
     Raises:
         SQLAlchemyError: they cannot be read.
     """
-    if not db.info.get(IS_THERE):
+    if not db.info.get(TABLE.name):
         return []
     try:
         found = select(TABLE.c.record).where(TABLE.c.ended_at >= since, TABLE.c.record.not_like(f"%{RECEIPT}%"))
@@ -126,7 +109,7 @@ def add_receipts(db: Session, receipts: Mapping[str, Mapping[str, Any]]) -> None
     Raises:
         SQLAlchemyError: none is kept.
     """
-    if not receipts or not db.info.get(IS_THERE):
+    if not receipts or not db.info.get(TABLE.name):
         return
     try:
         rows = select(TABLE.c.session_key, TABLE.c.user_id, TABLE.c.ended_at, TABLE.c.record)
@@ -168,7 +151,7 @@ def of_person(db: Session, user_id: int, days: int) -> list[str]:
     Raises:
         SQLAlchemyError: they cannot be read.
     """
-    if not db.info.get(IS_THERE):
+    if not db.info.get(TABLE.name):
         return []
     try:
         if time.monotonic() - db.info.get(REMOVED_AT, float("-inf")) > REMOVED_EVERY_S:

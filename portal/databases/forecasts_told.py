@@ -13,10 +13,11 @@ from sqlalchemy import BigInteger, Column, Integer, MetaData, Table, Text, delet
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from portal.databases import own_tables
+
 KEPT = 2000
 DAYS = 90
 DAY_S = 86_400
-IS_THERE = "dsportal_forecasts"  # in the info of a session whose database has the table
 LOG = logging.getLogger(__name__)
 TABLE = Table(
     "dsportal_forecasts",
@@ -28,13 +29,8 @@ TABLE = Table(
 
 
 def prepare(db: Session) -> None:
-    """Make the table where it is missing. Without it the hub starts, and the log says what it does not keep."""
-    try:
-        TABLE.create(db.get_bind(), checkfirst=True)
-    except SQLAlchemyError as error:
-        LOG.error("Forecasts are not compared: the database makes no table %s: %s", TABLE.name, error)
-        return
-    db.info[IS_THERE] = True
+    """Make the table where it is missing."""
+    own_tables.prepare(db, TABLE, "Forecasts are not compared", LOG)
 
 
 def keep(db: Session, at: int, record: str) -> None:
@@ -43,7 +39,7 @@ def keep(db: Session, at: int, record: str) -> None:
     Raises:
         SQLAlchemyError: it is not kept.
     """
-    if not db.info.get(IS_THERE):
+    if not db.info.get(TABLE.name):
         return
     try:
         db.execute(insert(TABLE).values(at=at, record=record))
@@ -61,7 +57,7 @@ def newest(db: Session) -> list[str]:
     Raises:
         SQLAlchemyError: they cannot be read.
     """
-    if not db.info.get(IS_THERE):
+    if not db.info.get(TABLE.name):
         return []
     try:
         found = select(TABLE.c.record).where(TABLE.c.at >= _oldest()).order_by(TABLE.c.id.desc()).limit(KEPT)

@@ -12,12 +12,13 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Column, Integer, MetaData, String, Table, Text, delete, event, insert, select, update
+from sqlalchemy import Column, Integer, MetaData, String, Table, Text, delete, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from portal.databases import own_tables
+
 MONTHS_KEPT = 2  # this one and the one before
-IS_THERE = "dsportal_usage"  # in the info of a session whose database has the table
 LOG = logging.getLogger(__name__)
 TABLE = Table(
     "dsportal_usage",
@@ -29,23 +30,8 @@ TABLE = Table(
 
 
 def prepare(db: Session) -> None:
-    """Make the table where it is missing. Without it the hub starts, and the log says what it does not keep."""
-    try:
-        TABLE.create(db.get_bind(), checkfirst=True)
-    except SQLAlchemyError as error:
-        LOG.error("Nobody's usage is kept: the database makes no table %s: %s", TABLE.name, error)
-        return
-    db.info[IS_THERE] = True
-    event.listen(db, "before_flush", _forget_deleted)
-
-
-def _forget_deleted(db: Session, *_: object) -> None:
-    """Who is deleted takes it along: the number may be somebody else's later."""
-    from jupyterhub import orm
-
-    for person in db.deleted:
-        if isinstance(person, orm.User):
-            db.execute(delete(TABLE).where(TABLE.c.user_id == person.id))
+    """Make the table where it is missing."""
+    own_tables.prepare(db, TABLE, "Nobody's usage is kept", LOG)
 
 
 def month_of(seconds: float) -> str:
@@ -66,7 +52,7 @@ def add(db: Session, user_id: int, month: str, figures: Mapping[str, int]) -> No
     Raises:
         SQLAlchemyError: it cannot be added.
     """
-    if not db.info.get(IS_THERE) or month < oldest_month():
+    if not db.info.get(TABLE.name) or month < oldest_month():
         return
     row = (TABLE.c.user_id == user_id) & (TABLE.c.month == month)
     before = db.execute(select(TABLE.c.record).where(row)).scalar()
@@ -84,7 +70,7 @@ def remove_old(db: Session, days: int) -> None:
     Raises:
         SQLAlchemyError: it cannot be removed.
     """
-    if db.info.get(IS_THERE):
+    if db.info.get(TABLE.name):
         db.execute(delete(TABLE).where(TABLE.c.month < oldest_month()) if days else delete(TABLE))
 
 
@@ -94,7 +80,7 @@ def of_person(db: Session, user_id: int) -> dict[str, str]:
     Raises:
         SQLAlchemyError: they cannot be read.
     """
-    if not db.info.get(IS_THERE):
+    if not db.info.get(TABLE.name):
         return {}
     try:
         theirs = select(TABLE.c.month, TABLE.c.record)

@@ -54,6 +54,6 @@ def settings(site: Site) -> list[Check]:
 
 def _needs_it(site: Site) -> bool:
     """Whether the settings have what the launcher takes from root's file alone."""
-    keys = ("account", "qos", "reservation", "constraint", "licenses", "comment", "exclusive", "options", "rule")
+    keys = (*launch_rules.CHOICES, "comment", "exclusive", "options", "rule")
     is_more = any(getattr(one, key) for one in site.partitions for key in keys)
     return is_more or bool(site.cluster.slurm_path or site.cluster.slurm_conf or site.session.private_folder)

@@ -32,7 +32,6 @@ from portal.hub import database, needed, state_place, variables
 from portal.hub.context import RESUMER
 from portal.notebooks.catalogue import kernels_of
 from portal.proxy import proxy_process
-from portal.request import WORDS_OF_A_LINK
 from portal.session_state import TokenSeal
 from portal.sessions import requests
 from portal.settings.groups import label
@@ -135,7 +134,6 @@ def _pages(c: Any, site: Site, *, local: bool) -> None:
         "cluster_name": site.cluster.name,
         "local_mode": local,
         "may_enter": site.portal.admin_access,
-        "words_of_a_link": WORDS_OF_A_LINK,
         "https": bool(site.portal.certificate),
     }
     c.JupyterHub.logo_file = str(templates / "static" / "logo.svg")

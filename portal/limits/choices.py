@@ -99,8 +99,8 @@ def _choices(option: Option, site: Site, offered: Sequence[PartitionTable], chos
     for value in dict.fromkeys(value for values in lists.values() for value in values):
         there = [partition for partition, values in lists.items() if value in values]
         where = "" if len(there) == len(lists) else f" (in {', '.join(there)})"
-        shown = site.gpu(value).title if option.name == "gpu" else value
-        yield Choice(value, f"{shown or 'none'}{where}", value == current)
+        shown = site.gpu(value).title if option.name == "gpu" else option.shown(value)
+        yield Choice(value, f"{shown}{where}", value == current)
 
 
 def share(site: Site, partition: PartitionTable) -> str:

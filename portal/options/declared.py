@@ -38,6 +38,7 @@ class Option:
         is_choice: whether a partition lets people choose; ``None`` = everywhere, so that the form always has it.
         is_of_site: what may be named is not a partition's to say.
         usual: what comes by itself without a GPU, of a number that may be left empty.
+        shown: what the form calls a value that may be named.
         name, default: those of the field; :func:`options_of` fills them in.
     """
 
@@ -51,6 +52,7 @@ class Option:
     is_choice: Callable[[PartitionTable], bool] | None = None
     is_of_site: bool = False
     usual: Callable[[Site, PartitionTable], int] | None = None
+    shown: Callable[[str], str] = lambda value: value or "none"
     name: str = ""
     default: object = None
 

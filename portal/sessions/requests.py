@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -69,6 +70,13 @@ class NamedRequests:
 class SpawnPage(NamedRequests, SpawnHandler):  # type: ignore[misc]
     """The form of the options; where JupyterHub (6.1) shows that of the session without a name, it is the right one."""
 
+    @property
+    def log(self) -> Any:
+        """JupyterHub's, whose lines know whose session it is (:mod:`portal.guard.refusals`)."""
+        asks = getattr(self, "_jupyterhub_user", None)  # JupyterHub's, which logs before it knows her
+        whose = [one for one in self.path_args if one] or [getattr(asks, "name", "nobody")]
+        return logging.LoggerAdapter(super().log, {"who": ":".join(whose)})
+
     async def _get(self, user_name: str, server_name: str, display_name: str) -> None:
         """The form; from a place in a session with a name, that of this session."""
         if not server_name and (named := self._named_in_next(user_name)):
@@ -102,6 +110,7 @@ class SpawnPage(NamedRequests, SpawnHandler):  # type: ignore[misc]
             spawner_options_form=spawner_options_form,
             error_message=message,
             html_error_message=html_message,
+            is_told=self.get_status() == 200,
             url=url_concat(self.request.uri, {"_xsrf": self.xsrf_token.decode("ascii")}),
             spawner=spawner,
         )

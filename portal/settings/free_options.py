@@ -11,6 +11,7 @@ _KEYS = {
     "reservation": "reservation",
     "constraint": "constraint",
     "licenses": "licenses",
+    "mail-type": "mail_type",
     "comment": "comment",
     "exclusive": "exclusive",
     "gres": "[[gpu]] gres",

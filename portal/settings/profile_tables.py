@@ -23,6 +23,7 @@ class FixedTable(Table):
     reservation: str | None = None
     constraint: str | None = None
     licenses: str | None = None
+    mail_type: str | None = None
 
     def values(self) -> dict[str, object]:
         """The options that are fixed, and to what."""

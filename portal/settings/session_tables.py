@@ -18,6 +18,7 @@ from portal.settings.values import (
     Hours,
     Kinds,
     Licenses,
+    MailTypes,
     Name,
     Positive,
     PrivateFolder,
@@ -93,6 +94,7 @@ class RuleTable(ForSome):
     reservation: Reservations | None = None
     constraint: Constraints | None = None
     licenses: Licenses | None = None
+    mail_type: MailTypes | None = None
 
     def changes(self) -> dict[str, object]:
         """The keys that this rule sets."""
@@ -120,6 +122,7 @@ class PartitionTable(Table):
     reservation: Reservations = ""
     constraint: Constraints = ""
     licenses: Licenses = ""
+    mail_type: MailTypes = ""  # when Slurm writes an e-mail
     comment: Comment = ""
     exclusive: Literal["", "node", "user"] = ""
     options: tuple[FreeOption, ...] = ()  # of sbatch, for what has no key here

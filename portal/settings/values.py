@@ -137,6 +137,7 @@ def _url_path(value: str) -> str:
 
 
 _SLURM_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+_MAIL_TYPE = r"(ALL|BEGIN|END|FAIL|REQUEUE|TIME_LIMIT(_(50|80|90))?)"
 _FORMS = {  # what Slurm's names look like: sbatch(1)
     "name": (re.compile(_SLURM_NAME), "a name of letters, digits, '.', '_' and '-'"),
     "kind": (re.compile(r".*"), "the name of a [[gpu]]"),
@@ -145,6 +146,7 @@ _FORMS = {  # what Slurm's names look like: sbatch(1)
         re.compile(rf"{_SLURM_NAME}(@{_SLURM_NAME})?(:\d{{1,6}})?(,{_SLURM_NAME}(@{_SLURM_NAME})?(:\d{{1,6}})?)*"),
         "licences such as 'matlab:1'",
     ),
+    "mail_type": (re.compile(rf"{_MAIL_TYPE}(,{_MAIL_TYPE}){{0,5}}"), "sbatch's --mail-type, such as 'BEGIN,END'"),
 }
 
 
@@ -213,6 +215,7 @@ Accounts = Annotated[Texts, _choices("name", frozenset({"*"}))]
 Reservations = Annotated[Texts, _choices("name", frozenset({""}))]
 Constraints = Annotated[Texts, _choices("constraint", frozenset({""}))]
 Licenses = Annotated[Texts, _choices("licenses", frozenset({""}))]
+MailTypes = Annotated[Texts, _choices("mail_type", frozenset({""}))]
 Comment = Annotated[str, AfterValidator(_comment)]
 FreeOption = Annotated[str, AfterValidator(_option)]
 Port = Annotated[int, Field(ge=1, le=65535)]

@@ -114,7 +114,7 @@ def _as_the_site_says(request: SessionRequest, partition: PartitionTable) -> Ite
     """What a site sets beyond the form of every site: nothing, where its settings file says nothing of it."""
     for name in CHOICES:
         if value := request.chosen(name, partition):
-            yield f"--{name}={value}"
+            yield f"--{name.replace('_', '-')}={value}"
     if partition.comment:
         yield f"--comment={partition.comment}"
     if partition.exclusive:

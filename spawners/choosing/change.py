@@ -7,6 +7,7 @@ lost, and the page says so before. A new request that is refused, by the portal 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Protocol
@@ -29,6 +30,12 @@ PLACE_IS_LOST = (
     "If the new request is refused, the one that waits goes on waiting."
 )
 NOT_WAITING = "This session does not wait in the queue any more, so nothing was changed. If its job runs, it goes on."
+NO_SECOND_JOB = (
+    "Slurm lets you have no more jobs than you have now, and a change needs a second one for a moment: the new job is "
+    "taken before the one that waits is taken back. To have something else, stop what waits, and start it anew."
+)
+# The limits on submitted jobs as sbatch names them (Slurm 22.05, job_state_reason_string in slurm_protocol_defs.c).
+_SUBMIT_LIMIT = re.compile(r"\b(Assoc(Grp|Max)|QOS(Grp|Max)|Max)SubmitJob")
 IS_GOING = "This request is being changed already."
 
 
@@ -177,9 +184,12 @@ class ChangedRequests:
         except NotChanged as error:
             raise StartRefused(error, status_code=409) from error
         except SubmitRefused as error:
+            if _SUBMIT_LIMIT.search(error.message):
+                raise StartRefused(SubmitRefused(NO_SECOND_JOB), lines=error.message) from error
             raise StartRefused(error) from error
         except PortalError as error:
             raise StartRefused(error, status_code=503) from error
+        self.session.keep(foretold=self.offer.told.of(request, site))
         self._request = request
         self.user_options = self.orm_spawner.user_options = given
         self.user.db.commit()

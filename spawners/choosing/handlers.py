@@ -19,7 +19,7 @@ from portal.forecasts import turns
 from portal.sessions.requests import NamedRequests
 from spawners import form
 from spawners.choosing.change import PLACE_IS_LOST
-from spawners.choosing.offer import Offer
+from spawners.choosing.offer import CHOICE, Offer
 from spawners.choosing.pictures import PictureHandler
 from spawners.errors import StartRefused
 
@@ -27,31 +27,42 @@ LONGEST = 100  # characters of one choice
 LONGEST_PLACE = 1000  # of where a session opens
 
 
-def offer_of(handler: Any, name: str) -> Offer:
-    """The offer for a person.
+def offer_of(handler: Any, name: str, session: str = "") -> Offer:
+    """The offer for a person, of the session with that name.
 
     Raises:
-        web.HTTPError: 404, there is nobody of that name, or nothing to choose.
+        web.HTTPError: 404, there is nobody of that name, no such session, or nothing to choose.
     """
     user = handler.find_user(name)
-    offer = getattr(user.spawner, "offer", None) if user else None
+    spawner = user.spawners.get(session) if user and session else user and user.spawner
+    offer = getattr(spawner, "offer", None)
     if not isinstance(offer, Offer):
         raise web.HTTPError(404)
     return offer
 
 
+def own_place(handler: Any, name: str, *beginnings: str) -> str:
+    """An address of the portal's own out of a request's query; ``""`` for any that does not begin so."""
+    place: str = handler.get_query_argument(name, "")
+    is_ours = place.startswith(beginnings) and not place.startswith("//") and len(place) <= LONGEST_PLACE
+    return place if is_ours else ""
+
+
 class OutlookHandler(APIHandler):  # type: ignore[misc]
-    """``GET /hub/api/dsportal/outlook/NAME``: free GPUs, and when each choice would start. It asks Slurm nothing."""
+    """``GET /hub/api/dsportal/outlook/NAME[/SESSION]``: free GPUs, and when each choice would start.
+
+    It asks Slurm nothing. What a person's page shows is kept as what was said of that session.
+    """
 
     @needs_scope("servers")  # type: ignore[untyped-decorator]
-    async def get(self, user_name: str) -> None:
+    async def get(self, user_name: str, server_name: str = "") -> None:
         """Answer with the picture that all forms share; choices in the address are those of the form.
 
         One look at a time for whoever asks, so that nobody keeps the others waiting: beside it 429, at once.
         """
         given = {key: values[-1].decode()[:LONGEST] for key, values in self.request.query_arguments.items() if values}
         try:
-            outlook = await offer_of(self, user_name).outlook(
+            outlook = await offer_of(self, user_name, server_name).outlook(
                 given, f"{self.current_user.kind} {self.current_user.name}"
             )
         except turns.LookBusyError as error:
@@ -105,9 +116,7 @@ class LinkHandler(BaseHandler):  # type: ignore[misc]
             self.set_status(400)
             words = error.message
         else:
-            opens = self.get_query_argument("next", "")
-            is_ours = opens.startswith(self.base_url) and not opens.startswith("//") and len(opens) <= LONGEST_PLACE
-            query = form.query(made, opens if is_ours else "")
+            query = form.query(made, own_place(self, "next", self.base_url))
             host = f"{get_browser_protocol(self.request)}://{self.request.host}"
             address = f"{host}{url_path_join(self.hub.base_url, 'spawn')}?{query}"
         self.finish(await self.render_template("link.html", address=address, fault=words))
@@ -129,10 +138,14 @@ class ChangeHandler(NamedRequests, BaseHandler):  # type: ignore[misc]
         except SlurmUnavailable as error:
             raise web.HTTPError(503, error.message) from error
         opt = {key: values[-1].decode()[:LONGEST] for key, values in self.request.query_arguments.items() if values}
-        if chosen := {key.removeprefix("opt-"): value for key, value in opt.items() if key.startswith("opt-")}:
+        chosen = {key.removeprefix("opt-"): value for key, value in opt.items() if key.startswith("opt-")}
+        words = ""
+        if CHOICE in chosen:
+            words = await spawner.offer.fill_in_named(chosen[CHOICE])
+        elif chosen:
             spawner.offer.fill_in(chosen)
         if waits:
-            self.finish(await self._form(spawner))
+            self.finish(await self._form(spawner, words))
         else:
             self.redirect(self._where(spawner))
 
@@ -177,6 +190,7 @@ class ChangeHandler(NamedRequests, BaseHandler):  # type: ignore[misc]
             for_user=spawner.user,
             spawner_options_form=await spawner.get_options_form(),
             error_message=words,
+            is_told=self.get_status() == 200,
             url=self.request.path,
             spawner=spawner,
             changes=PLACE_IS_LOST,
@@ -186,14 +200,20 @@ class ChangeHandler(NamedRequests, BaseHandler):  # type: ignore[misc]
 
 
 def install() -> None:
-    """Put the addresses where JupyterHub finds them; doing it twice changes nothing."""
+    """Put the addresses where JupyterHub finds them."""
     for known, route in (
         (api_handlers, (r"/api/dsportal/outlook/([^/]+)", OutlookHandler)),
+        (api_handlers, (r"/api/dsportal/outlook/([^/]+)/([^/]+)", OutlookHandler)),
         (api_handlers, (r"/api/dsportal/options/([^/]+)", OptionsHandler)),
         (page_handlers, (r"/dsportal/link/([^/]+)", LinkHandler)),
         (page_handlers, (r"/dsportal/change/([^/]+)", ChangeHandler)),
         (page_handlers, (r"/dsportal/change/([^/]+)/([^/]+)", ChangeHandler)),
         (page_handlers, (r"/dsportal/picture/([^/]+)", PictureHandler)),
     ):
-        if route not in known:
-            known.append(route)
+        add(known, route)
+
+
+def add(known: list[Any], route: tuple[str, type]) -> None:
+    """Put one address where JupyterHub finds it; doing it twice changes nothing."""
+    if route not in known:
+        known.append(route)

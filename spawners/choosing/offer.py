@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
+
+from sqlalchemy.exc import SQLAlchemyError
 
 from portal.errors import PortalError, RequestError
 from portal.forecasts.form_outlook import FormOutlook, form_outlook
@@ -15,6 +18,7 @@ from portal.forecasts.shared_look import SharedLook
 from portal.forecasts.turns import LookBusyError
 from portal.history.record import EndedSession
 from portal.hub.context import HubContext
+from portal.options.named import NameRefused, find
 from portal.options.profiles import fixed_by, narrowed, profile_of
 from portal.options.schema import Schema, schema
 from portal.request import WORDS_OF_A_LINK, SessionRequest, checked
@@ -24,8 +28,12 @@ from spawners import form, options
 from spawners.choosing import profile_cards
 from spawners.choosing.advised import advised
 from spawners.choosing.foretold import LastTold
+from spawners.choosing.named import NO_DATABASE, OwnChoices, links
 from spawners.choosing.several import SeveralSessions
 from spawners.errors import StartRefused
+
+CHOICE = "choice"  # in a link: the name of choices that the person keeps
+LOG = logging.getLogger(__name__)
 
 
 class OfferingSpawner(Protocol):
@@ -70,6 +78,7 @@ class Offer:
 
     def __init__(self, spawner: OfferingSpawner) -> None:
         self.told = LastTold()
+        self.named = OwnChoices(spawner.user, self.as_options)
         self._spawner = spawner
         self._refused: tuple[RequestError | None, SessionRequest | None] = (None, None)  # for the form shown next
 
@@ -87,6 +96,7 @@ class Offer:
         self.told.note(outlook, site)
         opens = self._opens()
         cards = profile_cards.cards(whole, identity, request.profile, opens)
+        cards += links(self.named, whole, identity.name, opens)
         cards += advised(self._spawner.ended_records, outlook.request, site, identity, opens)
         return cards + form.render(site, identity, outlook.request, error, outlook, opens, fixed_by(profile))
 
@@ -183,8 +193,26 @@ class Offer:
         """The form that is shown next has these choices, as far as they are offered."""
         self._refused = (None, options.remembered((self._spawner.orm_spawner.user_options or {}) | dict(given)))
 
+    async def fill_in_named(self, name: str) -> str:
+        """The form that is shown next has the choices that the person keeps under a name; answers words about it."""
+        try:
+            found = find(self.named.kept, name)
+        except NameRefused as error:
+            return error.message
+        except SQLAlchemyError as error:
+            LOG.error("%s %s", NO_DATABASE, error)
+            return NO_DATABASE
+        self._refused = (None, options.remembered(found.options))
+        try:
+            await self.as_options(found.options)
+        except RequestError as error:
+            return f"“{name}” is not possible any more as you kept it; the form has what comes nearest. {error.message}"
+        return f"These are your choices “{name}”: check them, then press Start."
+
     async def of_query(self, query_data: Mapping[str, list[str]]) -> dict[str, object]:
         """A link never starts anything: the form is shown instead, with the link's choices."""
+        if CHOICE in query_data:
+            raise StartRefused(PortalError(await self.fill_in_named(query_data[CHOICE][-1])), status_code=200)
         await self.of_form(query_data)
         raise StartRefused(PortalError(WORDS_OF_A_LINK), status_code=200)
 
@@ -206,5 +234,13 @@ class Offer:
         Raises:
             RequestError: what is not allowed.
         """
+        return await self.as_options(options.from_form(form_data))
+
+    async def as_options(self, given: Mapping[str, object]) -> dict[str, object]:
+        """Choices as they are kept, after the one check.
+
+        Raises:
+            RequestError: what is not allowed.
+        """
         identity, site = await self._site()
-        return checked(options.from_form(form_data), site, identity).as_options()
+        return checked(given, site, identity).as_options()

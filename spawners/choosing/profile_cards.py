@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from portal.options.profiles import fixed_by, profiles_of
@@ -33,7 +34,7 @@ def cards(site: Site, identity: Identity, chosen: str, opens: str = "") -> str:
             one.title,
             one.description,
             f"{hub}/dsportal/picture/{one.name}" if one.picture else "",
-            " · ".join(_words(site, key, value) for key, value in fixed_by(one).items()),
+            words(site, fixed_by(one)),
             f"?{form.query({'profile': one.name}, opens)}",
             one.name == chosen,
         )
@@ -45,6 +46,11 @@ def cards(site: Site, identity: Identity, chosen: str, opens: str = "") -> str:
     return form.filled("profile_cards.html", cards=[*made, own])
 
 
+def words(site: Site, options: Mapping[str, object]) -> str:
+    """Choices of a session in a few words."""
+    return " · ".join(_words(site, key, value) for key, value in options.items())
+
+
 def _words(site: Site, key: str, value: object) -> str:
     """``1 GPU``, ``4 h``, ``Partition gpu``."""
     if key == "gpus":
@@ -53,4 +59,5 @@ def _words(site: Site, key: str, value: object) -> str:
         return f"{value} h"
     if key in ("cores", "memory_gb"):
         return f"{value} {OPTIONS[key].unit}{' memory' if key == 'memory_gb' else ''}"
-    return f"{OPTIONS[key].label}: {site.gpu(str(value)).title if key == 'gpu' else value or 'none'}"
+    shown = site.gpu(str(value)).title if key == "gpu" else OPTIONS[key].shown(str(value))
+    return f"{OPTIONS[key].label}: {shown}"

@@ -25,6 +25,7 @@ TABLES = {
             "reservation": ("", "course-ml"),
             "constraint": ("", "nvlink"),
             "licenses": ("", "matlab:1"),
+            "mail_type": ("", "BEGIN,END"),
         },
         {"name": "cpu", "title": "Without GPUs", "gpus_max": 0, "cores_max": 32, "memory_gb_max": 128},
     ),
@@ -50,7 +51,7 @@ def test_a_form_with_every_field_is_accessible_and_fits_any_screen(page: Page, r
         form.render(rich, Identity(PERSON)),
     )
 
-    for label in ("Kind of GPU", "Account", "QOS", "Reservation", "Nodes", "Licences"):
+    for label in ("Kind of GPU", "Account", "QOS", "Reservation", "Nodes", "Licences", "E-mail"):
         expect(page.get_by_label(label, exact=True)).to_be_visible()
     expect(page.get_by_label("CPU cores without a GPU")).to_have_accessible_description(
         "Up to 32; leave it empty for 2, and with GPUs: they bring their own."

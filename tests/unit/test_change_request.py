@@ -18,6 +18,7 @@ from tests.unit.served_hub import ServedHub, served_hub
 from tests.unit.test_several_sessions import main_of, start, user_of
 
 CHANGE = "/hub/dsportal/change/alice"
+OF_PAGE = {"Sec-Fetch-Site": "same-origin"}  # a script of the hub's own page asks
 
 
 @pytest.fixture
@@ -124,6 +125,41 @@ async def test_a_request_that_slurm_refuses_leaves_what_waits(served: ServedHub,
     spawner = user_of(served).spawner
     assert (spawner.session.state.job_id, spawner.session.state.next_key) == ("1", "")
     assert spawner.pending == "spawn"
+
+
+@pytest.mark.parametrize(
+    "limit",
+    ["AssocMaxSubmitJobLimit", "QOSMaxSubmitJobPerUserLimit", "AssocGrpSubmitJobsLimit", "QOSGrpSubmitJobsLimit"],
+)
+async def test_where_slurm_takes_no_second_job_the_page_says_so_and_what_to_do(
+    served: ServedHub, alice: httpx.AsyncClient, limit: str
+) -> None:
+    policy = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+    served.slurm.outage = SbatchRefuses(f"{policy}\nsbatch: error: {limit}")
+
+    answer = await send(served, alice, gpus="2")
+
+    assert answer.status_code == 400
+    assert "a change needs a second one for a moment" in main_of(answer)
+    assert "stop what waits, and start it anew" in main_of(answer)
+    assert limit in main_of(answer), "Slurm's own words are below"
+    assert states(served) == {"1": "PENDING"}
+
+
+async def test_what_the_form_said_of_the_changed_request_is_compared_with_its_start(
+    served: ServedHub, alice: httpx.AsyncClient
+) -> None:
+    spawner = user_of(served).spawner
+    asked = {"partition": "sxm2", "gpus": "2", "hours": "5"}
+    told = await alice.get("/hub/api/dsportal/outlook/alice", params=asked, headers=OF_PAGE)
+
+    await send(served, alice, gpus="2", hours="5")
+
+    said = spawner.session.state.foretold
+    assert said
+    assert (said.state, said.submitted_at > 0) == (told.json()["choice"]["state"], True)
+    await send(served, alice, gpus="1", hours="7")
+    assert spawner.session.state.foretold is None, "nothing was said of this one"
 
 
 async def test_a_slurm_that_is_silent_leaves_what_waits(served: ServedHub, alice: httpx.AsyncClient) -> None:

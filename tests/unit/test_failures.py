@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jupyterhub import orm
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.handlers.base import BaseHandler
 from tornado import web
@@ -18,6 +19,8 @@ from portal.errors import AccountGone, PortalError, SlurmUnavailable, SubmitRefu
 from portal.guard import failures, intake
 from portal.guard.failures import ADMINISTRATORS, FAILURES, NOBODYS, YOURS
 from portal.hub.app import PortalHub
+from portal.request import WORDS_OF_A_LINK
+from portal.testing.outages import SbatchRefuses, SlurmSilent
 from spawners.errors import StartRefused
 from tests.unit.served_hub import ServedHub, served_hub
 
@@ -353,3 +356,63 @@ def test_no_words_are_missing_and_none_names_a_number() -> None:
         assert failure.turn in (YOURS, ADMINISTRATORS, NOBODYS)
     assert failures.failure_of(507) == FAILURES[500]
     assert failures.failure_of(451) == failures.OTHER
+
+
+# -- what the log says of a refusal ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("how", "what"),
+    [
+        ("form", "hours: 999 is not possible here"),
+        ("link", "hours: 999 is not possible here"),
+        ("right link", WORDS_OF_A_LINK),
+        ("slurm", "Slurm did not accept the session"),
+    ],
+)
+async def test_a_refusal_that_is_the_persons_to_mend_is_one_plain_line_of_the_log(
+    served: ServedHub, caplog: pytest.LogCaptureFixture, how: str, what: str
+) -> None:
+    browser = await served.browser("alice")
+    caplog.clear()
+    if how == "slurm":
+        served.slurm.outage = SbatchRefuses()
+
+    if "link" in how:
+        await browser.get("/hub/spawn", params={"opt-hours": "2" if "right" in how else "999"})
+    else:
+        hours = "999" if how == "form" else "2"
+        await browser.post("/hub/spawn", data={"hours": hours, "_xsrf": browser.cookies["_xsrf"]})
+
+    (line,) = [one for one in caplog.records if one.getMessage().startswith("Not started for alice: ")]
+    assert what in line.getMessage()
+    assert "\n" not in line.getMessage()
+    assert line.levelname == "INFO"
+    assert [one.getMessage() for one in caplog.records if one.exc_info] == []
+
+
+async def test_what_rest_refuses_leaves_no_traceback_in_the_log(
+    served: ServedHub, caplog: pytest.LogCaptureFixture
+) -> None:
+    browser = await served.browser("alice")
+    headers = {"Authorization": f"token {served.token('alice')}"}
+    spawner = served.hub.users[orm.User.find(served.hub.db, "alice")].spawner
+    spawner.log = served.hub.log  # as where one hub is the whole process
+
+    answer = await browser.post("/hub/api/users/alice/server", headers=headers, json={"hours": 999})
+
+    assert answer.status_code == 400
+    assert "user_options for alice: hours: 999 is not possible here" in caplog.text
+    assert [one.getMessage() for one in caplog.records if one.exc_info] == []
+
+
+async def test_a_start_that_is_not_the_persons_fault_keeps_its_traceback(
+    served: ServedHub, caplog: pytest.LogCaptureFixture
+) -> None:
+    browser = await served.browser("alice")
+    served.slurm.outage = SlurmSilent()
+
+    await browser.post("/hub/spawn", data={"hours": "2", "_xsrf": browser.cookies["_xsrf"]})
+
+    traced = [one.exc_info[1] for one in caplog.records if one.exc_info]
+    assert any(isinstance(error, StartRefused) for error in traced)

@@ -10,7 +10,9 @@ import pytest
 from portal.errors import RequestError
 from portal.request import OPTIONS, SessionRequest, checked
 from portal.site import Identity, Site, parse
+from portal.slurm.submission import submission
 from spawners import form, options
+from spawners.choosing import profile_cards
 
 BOB = Identity("bob", frozenset({"jupyter", "hipri"}))
 
@@ -202,6 +204,7 @@ EVERYTHING = {
     "reservation": ["", "class"],
     "constraint": ["nvlink", "pcie"],
     "licenses": ["", "matlab:1"],
+    "mail_type": ["", "BEGIN,END"],
     "cores_max": 16,
     "memory_gb_max": 64,
 }
@@ -241,7 +244,7 @@ def test_an_untouched_form_with_every_field_can_be_sent_and_changes_nothing(rich
     }
     sent = page.sent() | lists | {"cores": [""], "memory_gb": [""]}
 
-    assert set(lists) == {"gpu", "account", "qos", "reservation", "constraint", "licenses"}
+    assert set(lists) == {"gpu", "account", "qos", "reservation", "constraint", "licenses", "mail_type"}
     assert checked(options.from_form(sent), rich, alice) == checked({}, rich, alice)
     assert checked(options.from_form(sent | {"partition": ["long"]}), rich, alice).partition == "long"
 
@@ -304,6 +307,16 @@ def test_a_site_without_choices_knows_no_such_key(site: Site, alice: Identity) -
     for key in ("account", "qos", "gpu", "cores"):
         with pytest.raises(RequestError, match=r"only the keys partition, gpus, hours\."):
             checked({key: "1"}, site, alice)
+
+
+def test_an_e_mail_is_offered_in_words_and_becomes_one_argument(rich: Site, alice: Identity) -> None:
+    page = show(rich, alice)
+    request = checked({"partition": "gpu", "mail_type": "BEGIN,END"}, rich, alice)
+
+    assert "no e-mail (in gpu) when it starts, when it ends (in gpu)" in page.words
+    assert "--mail-type=BEGIN,END" in submission(request, rich, "a" * 16, {}).options
+    assert not [one for one in submission(checked({}, rich, alice), rich, "a" * 16, {}).options if "mail" in one]
+    assert profile_cards.words(rich, {"mail_type": "TIME_LIMIT_90"}) == "E-mail: when 90 % of its time are over"
 
 
 def test_what_is_chosen_no_longer_falls_back(rich: Site, alice: Identity) -> None:

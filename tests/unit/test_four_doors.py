@@ -45,6 +45,7 @@ qos = ["normal", "long"]
 reservation = ["", "class"]
 constraint = ["nvlink&hbm", "pcie"]
 licenses = ["", "matlab:1"]
+mail_type = ["", "BEGIN,END"]
 
 [[partition]]
 name = "cpu"
@@ -83,6 +84,7 @@ MAY_STAND: Mapping[str, set[str]] = {  # of this site, for a person without grou
     "reservation": {"class"},
     "constraint": {"nvlink&hbm", "pcie"},
     "licenses": {"matlab:1"},
+    "mail-type": {"BEGIN,END"},
 }
 LIKELY: Mapping[str, Sequence[Any]] = {
     "partition": ("gpu", "gpu", "cpu", USUAL, ""),
@@ -96,6 +98,7 @@ LIKELY: Mapping[str, Sequence[Any]] = {
     "reservation": ("", "class", USUAL),
     "constraint": ("nvlink&hbm", "pcie", USUAL),
     "licenses": ("", "matlab:1", USUAL),
+    "mail_type": ("", "BEGIN,END", USUAL),
     "profile": ("small", "", USUAL),
 }
 ENDS = (
@@ -323,6 +326,8 @@ def assert_is_what_was_asked(options: Sequence[str], given: Mapping[str, Any]) -
         for key in ("partition", "account", "qos", "reservation", "constraint", "licenses")
         if key in asked
     }
+    if "mail_type" in asked:
+        expected["mail-type"] = asked["mail_type"]
     if "hours" in asked:
         expected["time"] = str(int(float(asked["hours"])) * 60)
     assert {key: told.get(key) for key in expected} == expected

@@ -58,6 +58,7 @@ qos = ["normal", "long"]
 reservation = ["", "class"]
 constraint = "nvlink&a100"
 licenses = "matlab:1"
+mail_type = "FAIL"
 comment = "portal, $(id) `id`"
 exclusive = "user"
 options = ["--switches=1@10:00", "--nice=100"]
@@ -173,6 +174,7 @@ def test_what_a_site_sets_becomes_one_argument_each_and_nothing_of_it_is_a_scrip
         "--qos=long",
         "--constraint=nvlink&a100",
         "--licenses=matlab:1",
+        "--mail-type=FAIL",
         "--comment=portal, $(id) `id`",
         "--exclusive=user",
         "--switches=1@10:00",
@@ -195,6 +197,9 @@ def test_what_a_site_sets_becomes_one_argument_each_and_nothing_of_it_is_a_scrip
         ("--qos=long", "--qos=vip"),
         ("--constraint=nvlink&a100", "--constraint=nvlink"),
         ("--licenses=matlab:1", "--licenses=matlab:9"),
+        ("--mail-type=FAIL", "--mail-type=ALL"),
+        ("--mail-type=FAIL", "--mail_type=FAIL"),
+        ("--nice=100", "--mail-user=boss@example.org"),
         ("--comment=portal, $(id) `id`", "--comment=mine"),
         ("--exclusive=user", "--exclusive"),
         ("--switches=1@10:00", "--switches=2"),

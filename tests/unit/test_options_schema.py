@@ -37,6 +37,7 @@ SITES = {
             "reservation": ["", "class"],
             "constraint": ["nvlink", "pcie"],
             "licenses": ["", "matlab:1"],
+            "mail_type": ["", "BEGIN,END", "FAIL"],
             "cores_max": 16,
             "memory_gb_max": 64,
         },

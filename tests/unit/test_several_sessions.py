@@ -381,3 +381,23 @@ def test_a_row_is_held_by_its_server_or_its_key() -> None:
     assert not is_held(None)
     assert not is_held(SimpleNamespace(server=None, state=None))
     assert is_held(SimpleNamespace(server=None, state={"key": "abc"}))
+
+
+async def test_what_the_form_of_a_named_session_says_is_compared_with_that_sessions_start(served: ServedHub) -> None:
+    browser = await served.browser("alice")
+    form = await browser.get("/hub/spawn/alice/training")
+    assert 'data-outlook="/hub/api/dsportal/outlook/alice/training"' in form.text
+    headers = {"Referer": str(form.url), "Sec-Fetch-Site": "same-origin"}
+
+    told = await browser.get("/hub/api/dsportal/outlook/alice/training", params=FIELDS, headers=headers)
+    unknown = await browser.get("/hub/api/dsportal/outlook/alice/nothing", params=FIELDS, headers=headers)
+    await start(served, browser)
+    await start(served, browser, "training")
+
+    assert told.json()["choice"]["state"] == "now"
+    assert unknown.status_code == 404
+    spawners = user_of(served).spawners
+    said = spawners["training"].session.state.foretold
+    assert said
+    assert said.state == "now"
+    assert spawners[""].session.state.foretold is None, "its own form has said nothing of this"

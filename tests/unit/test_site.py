@@ -121,6 +121,13 @@ def test_a_file_that_is_missing_or_not_toml_is_one_clear_error(tmp_path: Path, t
         ("reservation", ["--x"], "partition[1].reservation: ('--x',) is not possible"),
         ("constraint", "a;id", "partition[1].constraint: 'a;id' is not possible; allowed: features such as"),
         ("licenses", "matlab:x", "partition[1].licenses: 'matlab:x' is not possible; allowed: licences such as"),
+        (
+            "mail_type",
+            "BEGIN;END",
+            "partition[1].mail_type: 'BEGIN;END' is not possible; allowed: sbatch's --mail-type",
+        ),
+        ("mail_type", ["", "begin"], "partition[1].mail_type: ('', 'begin') is not possible"),
+        ("options", ["--mail-type=FAIL"], "for this one there is mail_type"),
         ("comment", "a\nb", "allowed: printable ASCII, at most 200 characters"),
         ("exclusive", "yes", "partition[1].exclusive: 'yes' is not possible"),
         ("cores_max", 1, "partition[1].cores_max: 1 is not possible; allowed: 2 (what comes by itself) or more"),
@@ -171,7 +178,7 @@ def test_options_that_have_no_key_may_stand_in_the_file(tables: dict[str, Any]) 
     kept = (
         "--switches=1@10:00",
         "--nice=100",
-        "--mail-type=END",
+        "--mail-user=root",
         "--mem-bind=local",
         "--gpu-bind=closest",
         "--core-spec=2",

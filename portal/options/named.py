@@ -1,0 +1,114 @@
+"""A person's own named choices: what may be a name, and the list that is kept of one person. Pure.
+
+What is kept were the choices of a session when they were kept. The check behind every door looks at them anew when
+they are used (:func:`portal.request.checked`).
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+
+from portal.errors import PortalError
+
+MOST = 20  # of one person
+LONGEST = 60  # characters of a name
+Options = Mapping[str, object]
+
+
+class NameRefused(PortalError):
+    """A name that named choices cannot have, or that is not among the person's."""
+
+    reason = "choices"
+
+
+@dataclass(frozen=True)
+class NamedChoices:
+    """The choices of a session that a person keeps under a name."""
+
+    name: str
+    options: Options
+
+    def as_json(self) -> dict[str, object]:
+        """What the REST API says of them."""
+        return asdict(self)
+
+
+Kept = tuple[NamedChoices, ...]
+
+
+def name_of(given: str) -> str:
+    """A name as it is kept: without blanks around it, and composed (Unicode's NFC), so that what looks alike is alike.
+
+    Raises:
+        NameRefused: it is empty, too long, or holds what is no letter to see.
+    """
+    name = unicodedata.normalize("NFC", given).strip()
+    if name.isprintable() and 0 < len(name) <= LONGEST:  # what UTF-8 cannot hold (a lone surrogate) is not printable
+        return name
+    shown = repr(given) if len(given) <= LONGEST else f"one of {len(given)} characters"
+    allowed = f"1 to {LONGEST} characters that can be seen, in one line"
+    raise NameRefused(f"{shown} is not possible as a name of choices. Allowed: {allowed}.")
+
+
+def find(kept: Kept, name: str) -> NamedChoices:
+    """The choices of that name.
+
+    Raises:
+        NameRefused: there are none; the message lists those that there are.
+    """
+    found = next((one for one in kept if one.name == name), None)
+    if found:
+        return found
+    known = f"You have: {', '.join(f'“{one.name}”' for one in kept)}." if kept else "You have none yet."
+    shown = name if name.isprintable() and len(name) <= LONGEST else ascii(name[:LONGEST])
+    raise NameRefused(f"You have no choices named “{shown}”. {known}")
+
+
+def with_choices(kept: Kept, given: str, options: Options) -> Kept:
+    """The list with these choices; those of the same name are replaced, in their place.
+
+    Raises:
+        NameRefused: the name is not possible, or there are as many as there may be.
+    """
+    made = NamedChoices(name_of(given), options)
+    if any(one.name == made.name for one in kept):
+        return tuple(made if one.name == made.name else one for one in kept)
+    if len(kept) >= MOST:
+        raise NameRefused(f"You have {MOST} named choices, and may have no more. Remove one, or take its name.")
+    return (*kept, made)
+
+
+def renamed(kept: Kept, name: str, given: str) -> Kept:
+    """The list with another name for one of them.
+
+    Raises:
+        NameRefused: there is none of the old name, or the new one is not possible, or another's.
+    """
+    old = find(kept, name)
+    new = name_of(given)
+    if new != name and any(one.name == new for one in kept):
+        raise NameRefused(f"You have other choices named “{new}” already. Choose another name, or remove those first.")
+    return tuple(replace(one, name=new) if one is old else one for one in kept)
+
+
+def without(kept: Kept, name: str) -> Kept:
+    """The list without one of them.
+
+    Raises:
+        NameRefused: there is none of that name.
+    """
+    gone = find(kept, name)
+    return tuple(one for one in kept if one is not gone)
+
+
+def to_text(kept: Kept) -> str:
+    """The list as the database keeps it."""
+    return json.dumps([one.as_json() for one in kept])
+
+
+def from_text(text: str) -> Kept:
+    """The list out of the database; ``""`` is nobody's yet."""
+    return tuple(NamedChoices(one["name"], one["options"]) for one in json.loads(text or "[]"))
