@@ -21,6 +21,7 @@ SETTINGS = "DSPORTAL_SESSION"  # SessionSettings.to_text()
 ANNOUNCE_EVERY = "DSPORTAL_ANNOUNCE_EVERY_S"  # seconds between two announcements of the same port; for tests
 TLS = "DSPORTAL_TLS"  # the texts of certificate, key and authorities, as one JSON object
 TLS_PARTS = ("keyfile", "certfile", "cafile")  # its keys
+ENDS_AT = "Dsportal-Ends-At"  # in which the hub tells a session its end: seconds since 1970
 KERNELS_PATH = "JUPYTER_PATH"  # Jupyter's own: where kernelspecs are looked for
 DEFAULT_TITLE = "Data Scientist Portal"
 PRIVATE_FOLDER = "DSPORTAL_PRIVATE_FOLDER"  # portal.homes.private_folder: the launcher alone sets it

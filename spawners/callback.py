@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Protocol, TypeGuard
 
 import batchspawner.api  # its import registers the handler that is taken out below
@@ -15,6 +17,7 @@ from jupyterhub.metrics import prometheus_log_method
 from tornado import web
 
 from portal.assets.offered import HEADER
+from portal.session_settings import ENDS_AT
 from portal.session_state import Announcement
 
 LOWEST_PORT = 1024
@@ -39,6 +42,16 @@ def read_announcement(body: object) -> Announcement:
             f'"restarts": <integer from 0 to {MOST_RESTARTS}>}}'
         )
     return Announcement(port, restarts)
+
+
+def end_of(facts: object) -> str:
+    """When a session ends at the latest, as it is told it: in seconds since 1970; ``""`` while that is not known.
+
+    Arguments:
+        facts: what the server page shows of the session.
+    """
+    ends_at = facts.get("ends_at") if isinstance(facts, Mapping) else None
+    return str(int(datetime.fromisoformat(ends_at).timestamp())) if isinstance(ends_at, str) else ""
 
 
 def _is_number(value: object, lowest: int, highest: int) -> TypeGuard[int]:
@@ -106,6 +119,8 @@ class ReadyHandler(CallbackHandler):
             if following.cancelled():
                 raise web.HTTPError(409, "this session was stopped")
             await self.proxy.add_user(self.current_user, spawner.name)
+        if ends_at := end_of(getattr(spawner, "session_facts", None)):
+            self.set_header(ENDS_AT, ends_at)
         self.set_status(204)
 
     def _log(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,8 @@ from portal.gallery.pages import CatalogueHandler, CopyHandler, Gallery
 from portal.gallery.shelf import TEMPLATES
 from portal.lessons import lesson_gpus
 from portal.session_settings import SessionSettings
+from portal.session_usage.end_time import EndTime, end_time
+from portal.session_usage.pages import TimeHandler
 from portal.singleuser.logins import LOOK_EVERY_S, OpenSockets, login_of_hub
 from portal.tensorboard.boards import Boards
 from portal.tensorboard.error_page import from_elsewhere, is_own_click, page
@@ -59,15 +60,15 @@ class OpenHandler(JupyterHandler):
 class SessionFactsHandler(APIHandler):
     """``GET dsportal/api/session``: what the Lab extension needs to know of this session."""
 
-    def initialize(self, facts: Mapping[str, Any]) -> None:
+    def initialize(self, settings: SessionSettings) -> None:
         """Take what is known, and do not count a look at it as activity of the person."""
-        self.facts = facts
+        self.settings_of_session = settings
         self._track_activity = False
 
     @authenticated
     def get(self) -> None:
         """Title, storage folders, end (seconds since 1970, or null) and the folder of the templates."""
-        self.finish(json.dumps(self.facts))
+        self.finish(json.dumps(session_facts(self.settings_of_session, end_time)))
 
 
 class BoardRouter(Router):
@@ -90,13 +91,12 @@ class BoardRouter(Router):
         return delegate
 
 
-def session_facts(settings: SessionSettings, environ: Mapping[str, str]) -> dict[str, Any]:
+def session_facts(settings: SessionSettings, end: EndTime) -> dict[str, Any]:
     """What :class:`SessionFactsHandler` answers."""
-    ends_at = environ.get("SLURM_JOB_END_TIME", "")  # sbatch(1), output environment variables
     return {
         "title": settings.title,
         "storage": [asdict(folder) for folder in settings.storage],
-        "ends_at": int(ends_at) if ends_at.isdigit() else None,
+        "ends_at": end.at,
         "templates": TEMPLATES,
     }
 
@@ -136,14 +136,14 @@ def _close_sockets_of_ended_logins(serverapp: Any) -> None:
 def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSettings) -> None:
     base = web_app.settings["base_url"]
     board = url_path_join(base, r"tensorboard/([0-9a-f]{16})(/.*)")
-    facts = session_facts(settings, os.environ)
     places = tuple(map(Path, settings.template_folders))
     gallery = {"gallery": Gallery(folders.home, places, lesson_gpus.given(os.environ))}
     web_app.add_handlers(
         ".*$",
         [
             (url_path_join(base, "tensorboard/open"), OpenHandler, {"boards": boards, "folders": folders}),
-            (url_path_join(base, "dsportal/api/session"), SessionFactsHandler, {"facts": facts}),
+            (url_path_join(base, "dsportal/api/session"), SessionFactsHandler, {"settings": settings}),
+            (url_path_join(base, "dsportal/api/time"), TimeHandler),
             (url_path_join(base, "dsportal/api/templates"), CatalogueHandler, gallery),
             (url_path_join(base, "dsportal/api/copy"), CopyHandler, gallery),
             Rule(PathMatches(board), BoardRouter(web_app, boards)),

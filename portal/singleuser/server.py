@@ -26,8 +26,8 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from portal import data
-from portal.assets.offered import HEADER, hubs_lab
 from portal.session_settings import ANNOUNCE_EVERY, TLS, SessionSettings
+from portal.session_usage import told
 from portal.singleuser import environment_file, quick_start, spare_home
 from portal.singleuser.handshakes import Handshakes
 from portal.singleuser.home import notes_of, preparing
@@ -180,7 +180,7 @@ def post(name: str, body: Mapping[str, object], timeout_s: float) -> int:
     try:
         connection.request("POST", f"{hub.path.rstrip('/')}/dsportal/{name}", json.dumps(body), headers)
         answer = connection.getresponse()
-        hubs_lab.key = answer.headers.get(HEADER, "")
+        told.take(answer.headers)
         return int(answer.status)
     finally:
         connection.close()

@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -93,12 +94,12 @@ def site(tmp_path_factory: pytest.TempPathFactory, module_system: ModuleSystem) 
 
 
 @pytest.fixture(scope="session")
-def start_server(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Iterator[Callable[[], Server]]:
+def start_server(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Iterator[Callable[..., Server]]:
     """Starts servers; those that are left at the end are ended."""
     started: list[Server] = []
 
-    def start() -> Server:
-        server = launch(tmp_path_factory.mktemp("person"), site)
+    def start(**environment: str) -> Server:
+        server = launch(tmp_path_factory.mktemp("person"), site, **environment)
         started.append(server)
         wait_for("server", lambda: answers(server))
         return server
@@ -111,7 +112,7 @@ def start_server(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Iterat
 
 
 @pytest.fixture(scope="session")
-def server(start_server: Callable[[], Server]) -> Server:
+def server(start_server: Callable[..., Server]) -> Server:
     """One server for all tests that leave it as it was."""
     server = start_server()
     write_scalars(server.home / "logs" / "train")
@@ -135,15 +136,22 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture
-def page(browser: Browser, server: Server) -> Iterator[Page]:
-    """A person's browser window, logged in to the server."""
+@contextmanager
+def window(browser: Browser, server: Server) -> Iterator[Page]:
+    """A person's browser window, logged in to a server."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     context.set_default_timeout(DEADLINE_S * 1000)
     page = context.new_page()
     page.goto(f"{server.url}login?token={TOKEN}")
     yield page
     context.close()
+
+
+@pytest.fixture
+def page(browser: Browser, server: Server) -> Iterator[Page]:
+    """A window on the server of all tests."""
+    with window(browser, server) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -93,8 +93,8 @@ def write_module(file: Path, *lines: str) -> None:
     file.write_text("\n".join(["#%Module1.0", *lines]) + "\n")
 
 
-def launch(folder: Path, site: Site) -> Server:
-    """Start a Jupyter server as a session does, but with a token instead of a hub."""
+def launch(folder: Path, site: Site, **more: str) -> Server:
+    """Start a Jupyter server as a session does, but with a token instead of a hub; ``more`` is of its environment."""
     home, labextensions, log = folder / "home", folder / "labextensions", folder / "server.log"
     home.mkdir()
     labextensions.mkdir()
@@ -105,7 +105,7 @@ def launch(folder: Path, site: Site) -> Server:
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "jupyter_server", f"--config={config}"],
-            env=environment(home, runtime, site),
+            env=environment(home, runtime, site) | more,
             cwd=home,
             stdin=subprocess.DEVNULL,
             stdout=output,

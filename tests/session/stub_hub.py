@@ -21,7 +21,7 @@ class StubHub(ThreadingHTTPServer):
     """Listens on a free port of this machine until it is closed.
 
     ``posts`` holds (path, body, seconds on the monotonic clock) of each POST; ``refuses`` maps the last word of a
-    path to the status that is answered instead.
+    path to the status that is answered instead; ``says`` are headers of its answers to what it takes.
     """
 
     daemon_threads = True
@@ -30,6 +30,7 @@ class StubHub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.posts: list[tuple[str, Any, float]] = []
         self.refuses: dict[str, int] = {}
+        self.says: dict[str, str] = {}
         self.scheme = "https" if tls else "http"
         if tls:
             self.socket = tls.wrap_socket(self.socket, server_side=True)
@@ -91,6 +92,8 @@ class _Handler(BaseHTTPRequestHandler):
         content = b"" if body is None else json.dumps(body).encode()
         self.send_response(status)
         self.send_header("X-JupyterHub-Version", __version__)
+        for name, text in self.server.says.items() if status == 204 else ():
+            self.send_header(name, text)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()

@@ -25,6 +25,7 @@ import pytest
 from certipy import Certipy
 
 from portal import data
+from portal.session_settings import ENDS_AT
 from tests.session.session_server import DEADLINE_S, wait_for
 from tests.session.stub_hub import PERSON, PREFIX, TOKEN, StubHub
 
@@ -47,6 +48,7 @@ ASKED = (
     "api/nbconvert",
     "api/spec.yaml",
     "dsportal/api/session",
+    "dsportal/api/time",
     "files/notes.txt",
     "lab",
     "lab/api/extensions",
@@ -278,6 +280,17 @@ def test_a_session_that_its_person_shuts_down_tells_the_hub_too(start_session: S
     assert session.ask("api/shutdown", "POST")[0] == 200
     assert session.process.wait(DEADLINE_S) == 0
     assert session.hub.bodies("ending") == [{}]
+
+
+def test_a_session_learns_its_end_from_the_hub_and_until_then_from_its_job(start_session: Start) -> None:
+    hub = StubHub()
+    silent = start_session(SLURM_JOB_END_TIME="1700000000")
+    hub.says[ENDS_AT] = "1700003600"
+    told = start_session(hub=hub, SLURM_JOB_END_TIME="1700000000")
+
+    assert json.loads(silent.ask("dsportal/api/time")[1])["ends_at"] == 1700000000
+    wait_for("the hub's end", lambda: json.loads(told.ask("dsportal/api/time")[1])["ends_at"] == 1700003600)
+    assert silent.ask("dsportal/api/time", token="")[0] == 403
 
 
 def test_a_session_that_the_hub_refuses_ends(start_session: Start) -> None:

@@ -33,8 +33,9 @@ MAY_IMPORT = {
     "lessons": set(),  # copies of it lie beside notebooks, and run in the kernels' own Pythons
     "notebooks": {"pure", "lessons"},
     "gallery": {"pure", "notebooks"},
+    "session_usage": {"pure", "assets"},
     # launcher: its files' names
-    "singleuser": {"pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets"},
+    "singleuser": {"pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets", "session_usage"},
     "administration": {"pure", "databases", "forecasts"},
     "catalogue": {"pure", "kernels"},
     "guard": {"pure"},

@@ -14,6 +14,7 @@ from tornado.netutil import bind_sockets, bind_unix_socket
 from tornado.web import Application, RequestHandler
 
 from portal.session_settings import SessionSettings, StorageFolder
+from portal.session_usage.end_time import EndTime
 from portal.singleuser.extension import runtime_folder, session_facts
 from portal.tensorboard.boards import Boards, command, environment
 from portal.tensorboard.error_page import page
@@ -141,13 +142,12 @@ def test_sockets_lie_where_their_path_is_short_enough(tmp_path: Path) -> None:
 
 def test_the_facts_of_a_session() -> None:
     settings = SessionSettings("GPU Portal", storage=(StorageFolder("isilon", "/mnt/isilon"),))
-    assert session_facts(settings, {"SLURM_JOB_END_TIME": "1700000000"}) == {
+    assert session_facts(settings, EndTime({"SLURM_JOB_END_TIME": "1700000000"})) == {
         "title": "GPU Portal",
         "storage": [{"name": "isilon", "path": "/mnt/isilon"}],
         "ends_at": 1700000000,
         "templates": "templates",
     }
-    assert session_facts(SessionSettings(), {"SLURM_JOB_END_TIME": "soon"})["ends_at"] is None
 
 
 class Echo(RequestHandler):

@@ -3,6 +3,9 @@ import { Dialog, Notification } from '@jupyterlab/apputils';
 import { PageConfig, URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
+import { type Documents, IDocuments, wordsOf } from './documents';
+import { clock } from './words';
+
 const SOON_MS = 1000; // between two looks while it is not known what has happened
 const LATER_MS = 10000; // and when the person knows
 const ANSWER_MS = 4000;
@@ -42,6 +45,22 @@ function startAddress(): string {
   return hubAddress('spawn', PageConfig.getOption('hubUser')) + next;
 }
 
+/** What is safe after the end, and what is not. */
+function safety(documents: Documents): string {
+  const { last } = documents;
+  const changed = documents.changed();
+  const sentences = ['What was saved is safe: it is in your files.'];
+  if (last && wordsOf(last)) {
+    sentences.push(`At ${clock(last.at)}, before the end, this page saved what was open. ${wordsOf(last)}`);
+  }
+  sentences.push(
+    changed.length
+      ? `Changes that are not saved are still in this page: stay here to copy them (${changed.join(', ')}).`
+      : 'Nothing that is open in this page has changes that are not saved.'
+  );
+  return sentences.join(' ');
+}
+
 /**
  * Follows whether the session is there, and says over the page when it has ended.
  *
@@ -53,7 +72,10 @@ class SessionEnd {
   private _isTold = false; // that the session has ended
   private _silence = ''; // the notification that nothing answers
 
-  constructor(private readonly _info: JupyterLab.IInfo | null) {}
+  constructor(
+    private readonly _info: JupyterLab.IInfo | null,
+    private readonly _documents: Documents
+  ) {}
 
   /** Open the socket; when it is closed, look why. */
   watch(): void {
@@ -99,9 +121,7 @@ class SessionEnd {
     const stay = Dialog.cancelButton({ label: 'Stay Here' });
     this._dialog = new Dialog({
       title: 'This session has ended',
-      body:
-        'What was saved is safe: it is in your files. What was not saved is still in this page: stay here to copy it. ' +
-        'Kernels and terminals have ended with the session.',
+      body: `${safety(this._documents)} Kernels and terminals have ended with the session.`,
       buttons: hubAddress() ? [stay, why, start] : [stay]
     });
     void this._dialog.launch().then(answer => {
@@ -152,10 +172,11 @@ export const sessionEnd: JupyterFrontEndPlugin<IConnectionLost> = {
   id: 'dsportal-lab:session-end',
   description: 'Says when the session has ended.',
   autoStart: true,
+  requires: [IDocuments],
   optional: [JupyterLab.IInfo],
   provides: IConnectionLost,
-  activate: (_: JupyterFrontEnd, info: JupyterLab.IInfo | null): IConnectionLost => {
-    const end = new SessionEnd(info);
+  activate: (_: JupyterFrontEnd, documents: Documents, info: JupyterLab.IInfo | null): IConnectionLost => {
+    const end = new SessionEnd(info, documents);
     end.watch();
     return () => end.look();
   }

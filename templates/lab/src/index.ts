@@ -5,11 +5,13 @@ import { type FileBrowser, IDefaultFileBrowser, IFileBrowserFactory } from '@jup
 import { ILauncher } from '@jupyterlab/launcher';
 import { IMainMenu } from '@jupyterlab/mainmenu';
 
+import { documents } from './documents';
 import { sessionEnd } from './ended';
 import { currentFolder, likelyFolder, selectedFolder } from './folders';
 import { tensorBoardIcon } from './icons';
 import { keepInNewMenu } from './newmenu';
 import { addTemplates, TemplateIDs } from './templates';
+import { timeLeft } from './timeleft';
 
 namespace CommandIDs {
   export const tensorBoard = 'dsportal:tensorboard';
@@ -119,4 +121,4 @@ const plugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-export default [plugin, sessionEnd];
+export default [plugin, documents, sessionEnd, timeLeft];

@@ -1,0 +1,84 @@
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { Token } from '@lumino/coreutils';
+
+const ANSWER_MS = 10000; // one that asks something first, as after a change on the disk, may take for ever
+
+/** What a document of the page is kept by; of JupyterLab's DocumentRegistry.Context that which is needed here. */
+type Context = {
+  path: string;
+  contentsModel: { writable?: boolean } | null;
+  model: { dirty: boolean };
+  save(): Promise<void>;
+};
+
+/** What became of the documents of this page when they were saved. */
+export type Saving = { at: Date; saved: string[]; failed: { path: string; why: string }[] };
+
+/** The documents that are open in this page. */
+export class Documents {
+  /** What the last saving came to; undefined when there was none. */
+  last: Saving | undefined;
+
+  constructor(private readonly _app: JupyterFrontEnd) {}
+
+  /** The paths of those with changes that are not in their file. */
+  changed(): string[] {
+    return this._changed().map(context => context.path);
+  }
+
+  /** Save what is changed; what needs an answer of the person first is not waited for. */
+  async save(): Promise<Saving> {
+    const saving: Saving = { at: new Date(), saved: [], failed: [] };
+    await Promise.all(
+      this._changed().map(async context => {
+        try {
+          await saved(context);
+          saving.saved.push(context.path);
+        } catch (error) {
+          saving.failed.push({ path: context.path, why: error instanceof Error ? error.message : String(error) });
+        }
+      })
+    );
+    this.last = saving;
+    return saving;
+  }
+
+  private _changed(): Context[] {
+    const widgets = Array.from(this._app.shell.widgets('main')) as { context?: Context }[];
+    const contexts = new Set(widgets.map(widget => widget.context)); // one document may have several views
+    return Array.from(contexts).filter(context => context?.path && context.model?.dirty) as Context[];
+  }
+}
+
+async function saved(context: Context): Promise<void> {
+  if (context.contentsModel?.writable === false) {
+    throw new Error('it may only be read here; save it under another name');
+  }
+  const late = new Promise<never>((_, fail) => {
+    setTimeout(() => fail(new Error('it was not done within 10 s; see whether it asks something')), ANSWER_MS);
+  });
+  await Promise.race([context.save(), late]);
+}
+
+/** What a saving came to, in sentences; '' where there was nothing to do. */
+export function wordsOf(saving: Saving): string {
+  const sentences: string[] = [];
+  if (saving.saved.length) {
+    sentences.push(`Saved: ${saving.saved.join(', ')}.`);
+  }
+  if (saving.failed.length) {
+    sentences.push(`Not saved: ${saving.failed.map(one => `${one.path} (${one.why})`).join(', ')}.`);
+  }
+  return sentences.join(' ');
+}
+
+export const IDocuments = new Token<Documents>('dsportal-lab:IDocuments', 'The documents that are open in the page.');
+
+/** One for all parts of the extension: what was saved before the end is told after it. */
+export const documents: JupyterFrontEndPlugin<Documents> = {
+  id: 'dsportal-lab:documents',
+  description: 'Saves the documents of the page, and knows what was saved.',
+  autoStart: true,
+  provides: IDocuments,
+  activate: (app: JupyterFrontEnd): Documents => new Documents(app)
+};

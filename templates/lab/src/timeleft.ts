@@ -1,0 +1,97 @@
+import { type JupyterFrontEnd, type JupyterFrontEndPlugin, JupyterLab } from '@jupyterlab/application';
+import { Notification } from '@jupyterlab/apputils';
+import { IStatusBar } from '@jupyterlab/statusbar';
+import { Poll } from '@lumino/polling';
+import { Widget } from '@lumino/widgets';
+
+import { type Documents, IDocuments, wordsOf } from './documents';
+import { ask } from './server';
+import { showStatus } from './status';
+import { clock, duration } from './words';
+
+const MARKS_MIN = [30, 5]; // before the end: a warning, and everything is saved
+const ASK_MS = 60000; // an administrator may have changed the end
+const ASK_AFTER_FAILURES_MS = 600000;
+const LOOK_MS = 5000;
+const MINUTE_MS = 60000;
+
+/** What the server answers: seconds since 1970, by its own clock. */
+type Answer = { ends_at: number | null; now: number };
+
+/** Shows how long the session has left, and warns before its end. */
+class TimeLeft extends Widget {
+  private _endMs: number | undefined; // by the clock of this browser
+  private readonly _warned = new Set<number>();
+
+  constructor(
+    private readonly _documents: Documents,
+    private readonly _isConnected: () => boolean
+  ) {
+    super({ node: document.createElement('span') });
+    this.addClass('dsportal-Status');
+    this.addClass('dsportal-TimeLeft');
+    this.hide();
+    new Poll({
+      name: 'dsportal-lab:time',
+      factory: () => this._ask(),
+      frequency: { interval: ASK_MS, backoff: true, max: ASK_AFTER_FAILURES_MS },
+      standby: 'never' // what is open in a hidden tab is to be saved, too
+    });
+    setInterval(() => this._look(), LOOK_MS);
+  }
+
+  private async _ask(): Promise<void> {
+    if (this._isConnected()) {
+      const answer = await ask<Answer>('time');
+      this._endMs = answer.ends_at === null ? undefined : Date.now() + (answer.ends_at - answer.now) * 1000;
+      this._look();
+    }
+  }
+
+  private _look(): void {
+    this.setHidden(this._endMs === undefined);
+    if (this._endMs === undefined) {
+      return;
+    }
+    const minutes = (this._endMs - Date.now()) / MINUTE_MS;
+    this.node.textContent = minutes > 0 ? `${duration(minutes)} left` : 'Time is up';
+    this.node.title = `This session ends at ${clock(new Date(this._endMs))}.`;
+    this.toggleClass('dsportal-mod-soon', minutes <= Math.max(...MARKS_MIN));
+    if (this._isDue(minutes)) {
+      void this._warn(this._endMs);
+    }
+  }
+
+  /** Whether a mark was reached that was not warned of; a session that got more time is warned of again. */
+  private _isDue(minutes: number): boolean {
+    MARKS_MIN.filter(mark => minutes > mark).forEach(mark => this._warned.delete(mark));
+    const due = MARKS_MIN.filter(mark => minutes <= mark && !this._warned.has(mark));
+    due.forEach(mark => this._warned.add(mark));
+    return due.length > 0 && minutes > 0;
+  }
+
+  private async _warn(endMs: number): Promise<void> {
+    const saving = await this._documents.save();
+    const minutes = (endMs - Date.now()) / MINUTE_MS;
+    const end = `This session ends at ${clock(new Date(endMs))}, in ${duration(Math.ceil(minutes))}.`;
+    const words = wordsOf(saving) || 'Everything that is open here was saved before.';
+    Notification.warning(`${end} ${words}`, { autoClose: false });
+  }
+}
+
+export const timeLeft: JupyterFrontEndPlugin<void> = {
+  id: 'dsportal-lab:time-left',
+  description: 'How long the session has left; warns before its end, and saves what is open.',
+  autoStart: true,
+  requires: [IDocuments],
+  optional: [IStatusBar, JupyterLab.IInfo], // Notebook 7 has neither
+  activate: (
+    app: JupyterFrontEnd,
+    opened: Documents,
+    statusBar: IStatusBar | null,
+    info: JupyterLab.IInfo | null
+  ): void => {
+    const item = new TimeLeft(opened, () => info?.isConnected ?? true);
+    showStatus(app, statusBar, item, 'dsportal-lab:time-left', 1);
+  }
+};
