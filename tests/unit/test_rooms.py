@@ -33,6 +33,7 @@ MAY_IMPORT = {
     "lessons": set(),  # copies of it lie beside notebooks, and run in the kernels' own Pythons
     "notebooks": {"pure", "lessons"},
     "gallery": {"pure", "notebooks"},
+    "jobs": {"pure", "homes", "launcher", "slurm", "kernels", "notebooks"},  # launcher: what sbatch means
     # launcher: its files' names
     "singleuser": {"pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets"},
     "administration": {"pure", "databases", "forecasts"},
@@ -51,9 +52,12 @@ MAY_IMPORT = {
     "doctor": {"pure", "launcher", "databases", "slurm", "hub", "login", "directory", "kernels", "gpus", "notebooks"},
     "testing": {"pure", "slurm", "homes", "launcher"},
     "gpus": {"pure", "slurm", "kernels", "lessons"},
-    "commands": {"pure", "databases", "hub", "login", "kernels", "gpus", "notebooks", "gallery"},
+    "commands": {"pure", "databases", "hub", "login", "kernels", "gpus", "notebooks", "gallery", "jobs"},
     "cli": {"pure", "commands", "hub", "proxy", "singleuser", "notebooks", "doctor"},
-    "spawners": {"pure", "databases", "slurm", "limits", "forecasts", "history", "sessions", "hub", "assets", "quotas"},
+    # jobs: why a job waits, in words
+    "spawners": {
+        *("pure", "databases", "slurm", "limits", "forecasts", "history", "sessions", "hub", "assets", "quotas", "jobs")
+    },
 }
 ONLY_IN = {  # an outside thing, and the one place that owns it
     "ldap3": {"portal/directory/conversation.py", "portal/directory/searches.py", "portal/directory/dns.py"},
