@@ -1,4 +1,4 @@
-"""The command ``portal``: up, proxy, down, doctor, config, ldap, state, database, kernels, notebooks, bench."""
+"""The command ``portal``: up, proxy, down, doctor, config, ldap, state, database, kernels, notebooks, job, bench."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from portal import __version__, data, journal
-from portal.commands import database_commands, kernel_commands, ldap_commands, notebook_commands, state_commands
+from portal.commands import (
+    database_commands,
+    job_commands,
+    kernel_commands,
+    ldap_commands,
+    notebook_commands,
+    state_commands,
+)
 from portal.errors import PortalError
 from portal.hub import database, state_place, variables
 from portal.proxy import proxy_process
@@ -55,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     database_commands.add(commands, DEFAULT_SITE)
     kernel_commands.add(commands, DEFAULT_SITE)
     notebook_commands.add(commands, DEFAULT_SITE)
+    job_commands.add(commands)
     _add_bench(commands)
     return parser
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from portal.jobs.reasons import waiting
 from portal.request import SessionRequest
 from portal.session_state import Visit
 from portal.site import Site
@@ -14,44 +15,6 @@ from portal.slurm.accounting import JobEnd
 from portal.slurm.jobs import Job, Phase
 from portal.slurm.outlook import NOTHING_KNOWN, Outlook
 
-# squeue(1), JOB REASON CODES, in words; others are shown as Slurm calls them.
-_REASONS = {
-    "Resources": "all fitting GPUs, cores or memory are in use",
-    "Priority": "other jobs are ahead in the queue",
-    "QOSMaxGRESPerUser": "you already use as many GPUs as one person may",
-    "QOSMaxJobsPerUserLimit": "you already run as many jobs as one person may",
-    "AssocGrpGRES": "your group already uses as many GPUs as it may",
-    "ReqNodeNotAvail": "the nodes that would fit are down or reserved",
-    "PartitionDown": "the partition is closed at the moment",
-    "JobHeldAdmin": "an administrator holds the job until it is released",
-    "JobHeldUser": "you hold the job yourself (scontrol hold); scontrol release lets it start",
-    "BeginTime": "Slurm starts it again shortly",
-    "Licenses": "a licence it needs is in use",
-    "Reservation": "it waits for a reservation",
-}
-
-# The same page: reasons that do not end by themselves, in words that say so.
-_NEVER = {
-    "AccountNotAllowed": "the partition is closed to the account of the job",
-    "QOSNotAllowed": "the partition is closed to the QOS of the job",
-    "InvalidAccount": "Slurm does not know its account any more",
-    "InvalidQOS": "Slurm does not know its QOS any more",
-    "BadConstraints": "no node of the partition has what was asked for",
-    "PartitionNodeLimit": "the partition does not allow so many nodes, or is closed to you",
-    "PartitionTimeLimit": "the hours asked for are more than the partition allows",
-    "DependencyNeverSatisfied": "the job that it depends on has failed",
-    "ReservationDeleted": "its reservation is gone",
-    "AssocMaxWallDurationPerJobLimit": "the hours asked for are more than your account allows",
-    "QOSMaxWallDurationPerJobLimit": "the hours asked for are more than the QOS allows",
-    "QOSMaxGRESPerJob": "the GPUs asked for are more than the QOS allows",
-    "QOSMaxCpuPerJobLimit": "the cores asked for are more than the QOS allows",
-    "QOSMaxMemoryPerJob": "the memory asked for is more than the QOS allows",
-    "AssocMaxGRESPerJob": "the GPUs asked for are more than your account allows",
-    "AssocMaxCpuPerJobLimit": "the cores asked for are more than your account allows",
-    "AssocMaxMemPerJob": "the memory asked for is more than your account allows",
-}
-# In full sentences, as seen on 22.05 of a partition with AllowAccounts while EnforcePartLimits=NO.
-_NEVER_BEGINS = ("Job's account ", "Job's QOS ", "User's group not permitted")
 _WILL_NOT_START = "This does not end by itself: stop the session and choose otherwise, or ask your administrator."
 
 _IN_LINE = {"", "Resources", "Priority"}  # the reasons for which a place in the queue means something
@@ -150,18 +113,14 @@ _EARLIER = "earlier if other jobs end before their limit."  # Slurm reckons with
 
 
 def _waiting(job: Job, outlook: Outlook) -> View:
-    reason, _, details = job.reason.partition(",")  # "ReqNodeNotAvail, UnavailableNodes:gn[01-02]"
-    never = _NEVER.get(reason)
-    text = _REASONS.get(reason, f"Slurm's reason: {job.reason}" if job.reason else "Slurm is looking for a place")
-    if job.reason.startswith(_NEVER_BEGINS):
-        return View(20, f"Job {job.id} waits: {job.reason}. {_WILL_NOT_START}")
-    if never:
-        return View(20, f"Job {job.id} waits: {never} (Slurm's reason: {reason}). {_WILL_NOT_START}")
-    named = f" ({details.strip()})" if details and reason in _REASONS else ""
+    why = waiting(job.reason)
+    waits = f"Job {job.id} waits: {why.text}."
+    if why.is_lasting:
+        return View(20, f"{waits} {_WILL_NOT_START}")
     start = (
         f"Slurm expects it to start at {_when(job.starts_at, job)}, {_EARLIER}" if job.starts_at and _later(job) else ""
     )
-    waits = f"Job {job.id} waits: {text}{named}."
+    reason = job.reason.partition(",")[0]
     place = _place(reason, outlook)
     words = filter(None, [waits, start, place, *_outlook(job, reason, outlook)])
     return View(20, " ".join(words), heard=f"{waits} {place}".strip())

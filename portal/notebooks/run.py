@@ -166,7 +166,7 @@ def main_run(
         path = path_of(folders, name)
         _put_first("PYTHONPATH", str(path.parent.absolute()))
         target = Path(output or f"{path.stem}-run.ipynb").absolute()
-        values = dict(_assignment(text) for text in parameters)
+        values = dict(assignment(text) for text in parameters)
         run(path, target, values, Path.cwd(), kernel or None, lambda line: print(line, flush=True))
     except NotebookFailed as error:
         print(error.message, file=sys.stderr)
@@ -181,7 +181,7 @@ def _put_first(variable: str, folder: str) -> None:
     os.environ[variable] = f"{folder}{os.pathsep}{known}" if known else folder
 
 
-def _assignment(text: str) -> tuple[str, object]:
+def assignment(text: str) -> tuple[str, object]:
     """``epochs=3`` → ``("epochs", 3)``; a value that is no Python literal is text."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():

@@ -76,7 +76,7 @@ class Job:
 # numbers. The reason may hold blanks and commas. The sign at the end tells a whole line from one that was cut off.
 # Names, comments and GPUs asked for (%b) are texts of the job's owner, and Slurm 22.05 was seen to print newlines in
 # each of them: they are never listed.
-_COLUMNS = "%i|%T|%P|%u|%N|%V|%S|%e|%Q|%r|="
+COLUMNS = "%i|%T|%P|%u|%N|%V|%S|%e|%Q|%r|="
 _TIME = f"({times.PATTERN})"
 _LINE = re.compile(
     r"(\d+(?:_\S+|\+\d+)?)\|([A-Z_]+)\|([^|\s]+)\|([^|]+)\|([^|\s]*)"
@@ -86,7 +86,7 @@ _LINE = re.compile(
 
 def squeue_command() -> tuple[str, ...]:
     """List the whole queue, ended jobs included as long as Slurm keeps them (``MinJobAge``)."""
-    return ("squeue", "--noheader", "--all", "--states=all", f"--format={_COLUMNS}")
+    return ("squeue", "--noheader", "--all", "--states=all", f"--format={COLUMNS}")
 
 
 def parse_squeue(stdout: str) -> Mapping[str, Job]:

@@ -34,6 +34,7 @@ MAY_IMPORT = {
     "notebooks": {"pure", "lessons"},
     "gallery": {"pure", "notebooks"},
     "session_usage": {"pure", "assets"},
+    "jobs": {"pure", "homes", "launcher", "slurm", "kernels", "notebooks"},  # launcher: what sbatch means
     # launcher: its files' names
     "singleuser": {"pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets", "session_usage"},
     "administration": {"pure", "databases", "forecasts"},
@@ -65,9 +66,12 @@ MAY_IMPORT = {
     },
     "testing": {"pure", "slurm", "homes", "launcher"},
     "gpus": {"pure", "slurm", "kernels", "catalogue", "lessons"},
-    "commands": {"pure", "databases", "hub", "login", "catalogue", "gpus", "notebooks", "gallery"},
+    "commands": {"pure", "databases", "hub", "login", "catalogue", "gpus", "notebooks", "gallery", "jobs"},
     "cli": {"pure", "commands", "hub", "proxy", "singleuser", "notebooks", "doctor"},
-    "spawners": {"pure", "databases", "slurm", "limits", "forecasts", "history", "sessions", "hub", "assets", "quotas"},
+    # jobs: why a job waits, in words
+    "spawners": {
+        *("pure", "databases", "slurm", "limits", "forecasts", "history", "sessions", "hub", "assets", "quotas", "jobs")
+    },
 }
 ONLY_IN = {  # an outside thing, and the one place that owns it
     "ldap3": {"portal/directory/conversation.py", "portal/directory/searches.py", "portal/directory/dns.py"},

@@ -1,0 +1,237 @@
+"""Submit, list, follow and cancel the jobs of the person who asks, with her own rights: sbatch, squeue and scancel.
+
+One ``squeue`` answers everybody who asks within some seconds, and nothing here keeps an event loop waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from portal import data
+from portal.errors import RequestError, SlurmUnavailable
+from portal.homes.regular_file import open_regular
+from portal.jobs import environment, notes, queue
+from portal.jobs.notes import Note
+from portal.jobs.order import JobOrder
+from portal.jobs.queue import Listed, OwnJobEnd
+from portal.jobs.refusals import refused
+from portal.jobs.submit import files_of, parse_submit, submit_command
+from portal.jobs.words import JobView, ended, remembered, view_of
+from portal.launcher import is_unavailable
+from portal.slurm import times
+from portal.slurm.jobs import Phase
+from portal.slurm.runner import Result, RunError, Runner, run
+from portal.slurm.snapshot import NEVER, Snapshot, SnapshotCache
+
+SHARED_S = 4.0
+SUBMIT_TIMEOUT_S = 60
+QUERY_TIMEOUT_S = 20
+ACCOUNTING_EVERY_S = 60.0
+ASKED_AT_ONCE = 50
+REMEMBERED_S = 14 * 86_400
+LOG_PART_BYTES = 65_536
+
+
+@dataclass(frozen=True)
+class OwnQueue(Snapshot):
+    """A person's jobs at one moment: those of the queue by id, and by array those that only accounting knows."""
+
+    listed: Mapping[str, Listed] = field(default_factory=dict)
+    ended: Mapping[str, Mapping[str, OwnJobEnd]] = field(default_factory=dict)
+    notes: Mapping[str, Note] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LogPart:
+    """A part of a job's log; ``next`` is the byte to go on at, ``is_over`` says that no more will come."""
+
+    text: str
+    next: int
+    is_over: bool
+    path: str
+
+
+class JobDesk:
+    """The jobs of one person.
+
+    Args:
+        environ: her environment; what belongs to the session is taken out of it for every command.
+        run: how a process is started; a seam for tests.
+        clock: seconds, never going back.
+        now: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        run: Runner = run,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._given = dict(environ)
+        self._environ = environment.own(environ)
+        self._folder = notes.folder_of(environ)
+        self._run = run
+        self._clock = clock
+        self._now = now
+        self._queue = SnapshotCache(self._look, OwnQueue(), clock, "Slurm, asked for this person's jobs,")
+        self._ended: dict[str, dict[str, OwnJobEnd]] = {}
+        self._accounting_at = NEVER
+
+    async def submit(self, order: JobOrder) -> Note:
+        """Submit a job; what is remembered of it.
+
+        Raises:
+            RequestError: the file is not there.
+            KernelError: a module cannot be loaded.
+            SubmitRefused: Slurm does not take it, in words.
+            SlurmUnavailable: Slurm does not answer.
+        """
+        if not await asyncio.to_thread(order.file.is_file):
+            raise RequestError("file", str(order.file), "a notebook, program or script that is there")
+        environ = await asyncio.to_thread(environment.of_job, self._given, order.modules)
+        argv = submit_command(order, sys.executable, data.folder("templates") / "job" / "job.sh")
+        done = await self._done(argv, environ, SUBMIT_TIMEOUT_S)
+        if done.returncode:
+            said = done.stderr.strip() or done.stdout.strip()
+            if is_unavailable(said):
+                raise SlurmUnavailable("Slurm cannot take the job just now; try again in a minute.", detail=said)
+            raise refused(said)
+        note = await self._noted(order, parse_submit(done.stdout))
+        await self._queue.get(max_age_s=-1)
+        return note
+
+    async def jobs(self) -> list[JobView]:
+        """Her jobs without her sessions, the newest first; those that Slurm has forgotten for two weeks.
+
+        Raises:
+            SlurmUnavailable: Slurm does not answer.
+        """
+        found = await self._queue.get(SHARED_S)
+        if found.error:
+            raise found.error
+        bases = {job_id.partition("_")[0] for job_id in found.listed}
+        views = [view_of(one, found.notes.get(job_id.partition("_")[0])) for job_id, one in found.listed.items()]
+        for base, note in found.notes.items():
+            if base not in bases and self._now() - note.submitted_at < REMEMBERED_S:
+                ends: Mapping[str, OwnJobEnd | None] = found.ended.get(base) or {base: None}
+                views += [remembered(job_id, note, end) for job_id, end in ends.items()]
+        return sorted(views, key=_newest_first)
+
+    async def job(self, job_id: str) -> JobView:
+        """One of her jobs, or a task of an array.
+
+        Raises:
+            RequestError: there is no such job of hers.
+            SlurmUnavailable: Slurm does not answer.
+        """
+        views = {view.id: view for view in await self.jobs()}
+        if queue.checked_id(job_id) not in views:
+            near = ", ".join(list(views)[:10]) or "none, you have no jobs"
+            raise RequestError("job", job_id, f"your own jobs: {near}")
+        view = views[job_id]
+        if view.phase is not Phase.ENDED or view.id not in self._queue.last.listed:
+            return view
+        shown = await self._done(queue.show_command(job_id), self._environ, QUERY_TIMEOUT_S)
+        end = queue.parse_status(shown.stdout)
+        return replace(view, words=ended(end)) if end else view
+
+    async def log(self, job_id: str, start: int = 0) -> LogPart:
+        """What a job has written from the byte ``start`` on, at most :data:`LOG_PART_BYTES`.
+
+        Raises:
+            RequestError: there is no such job of hers, or its log is not to be found.
+            SlurmUnavailable: Slurm does not answer.
+        """
+        view = await self.job(job_id)
+        path = view.log or await self._log_of(job_id)
+        if not path:
+            raise RequestError("job", job_id, "jobs that the portal submitted, or that ended some minutes ago at most")
+        is_over = view.phase is Phase.ENDED  # asked before the file is read: what comes in between is not lost
+        return await asyncio.to_thread(read_part, path, start, is_over)
+
+    async def cancel(self, job_id: str) -> None:
+        """Cancel a job of hers; of an array all of it, or one task.
+
+        Raises:
+            RequestError: there is no such job of hers.
+            SlurmUnavailable: Slurm does not answer, or does not cancel it.
+        """
+        views = {view.id: view for view in await self.jobs()}
+        bases = {known.partition("_")[0] for known in views}
+        if queue.checked_id(job_id) not in bases | views.keys():
+            raise RequestError("job", job_id, f"your own jobs: {', '.join(sorted(bases)) or 'none, you have no jobs'}")
+        done = await self._done(queue.cancel_command(job_id), self._environ, QUERY_TIMEOUT_S)
+        if done.returncode:
+            raise SlurmUnavailable(f"Slurm did not cancel job {job_id}: {done.stderr.strip()[:500]}")
+        await self._queue.get(max_age_s=-1)
+
+    async def _noted(self, order: JobOrder, job_id: str) -> Note:
+        """Remember a job; a home that cannot be written does not undo the submission."""
+        files = files_of(order)
+        log = str(order.folder / files.log) if files.log else await self._log_of(job_id)
+        output = str(order.folder / files.output) if files.output else ""
+        name = order.name or order.file.name
+        note = Note(job_id, name, str(order.file), int(self._now()), log, output)
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(notes.write, self._folder, note)
+        return note
+
+    async def _log_of(self, job_id: str) -> str:
+        shown = await self._done(queue.show_command(job_id), self._environ, QUERY_TIMEOUT_S)
+        return queue.parse_log(shown.stdout, os.getuid())
+
+    async def _look(self) -> OwnQueue:
+        command = queue.own_jobs_command(os.getuid())
+        done = await self._done(command, {**self._environ, **times.EPOCHS}, QUERY_TIMEOUT_S)
+        if done.returncode:
+            raise SlurmUnavailable("Slurm does not answer; your jobs go on.", detail=done.stderr.strip()[:500])
+        listed = queue.parse_own_jobs(done.stdout)
+        known = await asyncio.to_thread(notes.read, self._folder)
+        bases = {job_id.partition("_")[0] for job_id in listed}
+        await self._account_for([base for base in known if base not in bases and base not in self._ended])
+        return OwnQueue(listed=listed, ended=dict(self._ended), notes=known)
+
+    async def _account_for(self, forgotten: Sequence[str]) -> None:
+        """Ask accounting once a minute at most; not every cluster has one."""
+        if not forgotten or self._clock() - self._accounting_at < ACCOUNTING_EVERY_S:
+            return
+        self._accounting_at = self._clock()
+        with contextlib.suppress(SlurmUnavailable):
+            done = await self._done(queue.ended_command(forgotten[:ASKED_AT_ONCE]), self._environ, QUERY_TIMEOUT_S)
+            for job_id, end in queue.parse_ended(done.stdout).items():
+                self._ended.setdefault(job_id.partition("_")[0], {})[job_id] = end
+
+    async def _done(self, argv: Sequence[str], environ: Mapping[str, str], timeout_s: float) -> Result:
+        try:
+            return await self._run(argv, env=environ, timeout_s=timeout_s)
+        except RunError as error:
+            raise SlurmUnavailable("Slurm does not answer; your jobs go on.", detail=str(error)) from error
+
+
+def read_part(path: str, start: int, is_over: bool) -> LogPart:
+    """A part of a text file, no letter of it cut in two; of one that is not there yet nothing."""
+    try:
+        with open_regular(Path(path)) as file:
+            begin = start if 0 <= start <= os.fstat(file.fileno()).st_size else 0
+            file.seek(begin)
+            read = file.read(LOG_PART_BYTES)
+    except OSError:
+        return LogPart("", start, is_over, path)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    is_last = is_over and len(read) < LOG_PART_BYTES
+    text = decoder.decode(read, final=is_last)
+    return LogPart(text, begin + len(read) - len(decoder.getstate()[0]), is_last, path)
+
+
+def _newest_first(view: JobView) -> tuple[int, int]:
+    base, _, task = view.id.partition("_")
+    return -int(base.partition("+")[0]), int(task) if task.isdecimal() else 0
