@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from portal.data import folder
 from portal.errors import RequestError
 from portal.forecasts.form_outlook import FormOutlook
+from portal.language.templates import Translated
 from portal.limits import choices
 from portal.request import OPTIONS, SessionRequest, fields_of
 from portal.settings.session_tables import PartitionTable
@@ -165,5 +166,7 @@ def filled(name: str, **values: object) -> str:
 @cache
 def _template(name: str) -> Template:
     loader = FileSystemLoader(folder("templates") / "hub")
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, extensions=[Translated]
+    )
     return environment.get_template(name)

@@ -25,6 +25,8 @@ from tornado.httputil import HTTPHeaders
 
 from portal.guard import silences
 from portal.guard.told import Told, ToldCall, ToldFile, ToldPage, ToldProgress
+from portal.language.templates import Translated
+from portal.language.texts import chosen, speak
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 ALWAYS = {
@@ -112,7 +114,8 @@ class Guarded(Told):
     db: Any
 
     def set_default_headers(self) -> None:
-        """What is for one person is kept by no cache."""
+        """What is for one person is kept by no cache; what is said from here on is in the browser's language."""
+        speak(chosen(self.request.headers.get("Accept-Language", "")))
         super().set_default_headers()  # type: ignore[misc]
         self.set_header("Cache-Control", "no-store")
 
@@ -248,12 +251,12 @@ def stand_before(hub: Any) -> None:
 
 
 def look_after_pages(hub: Any) -> None:
-    """Have the templates of a hub give their scripts the nonce of each answer, and know what is silent."""
+    """Have the templates of a hub speak the reader's language, know each answer's nonce, and what is silent."""
     silences.show(hub)
     files = type("FilesHandler", (ToldFile, CacheControlStaticFilesHandler), {"__module__": __name__})
     hub.tornado_settings.setdefault("static_handler_class", files)
     options = hub.jinja_environment_options
-    hub.jinja_environment_options = {**options, "extensions": [*options.get("extensions", ()), Nonces]}
+    hub.jinja_environment_options = {**options, "extensions": [*options.get("extensions", ()), Nonces, Translated]}
 
 
 class Nonces(Extension):
