@@ -56,6 +56,8 @@ def read(language: str) -> Catalog:
 
 def written(known: Catalog) -> bytes:
     """A catalogue as it lies in its file: the same bytes for the same texts."""
+    for one in known:
+        one.locations.sort()
     file = BytesIO()
     file.write(
         HEADER.format(name=known.locale.english_name, language=known.locale, plurals=known.plural_forms).encode()

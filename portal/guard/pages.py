@@ -26,7 +26,7 @@ from tornado.httputil import HTTPHeaders
 from portal.guard import silences
 from portal.guard.told import Told, ToldCall, ToldFile, ToldPage, ToldProgress
 from portal.language.templates import Translated
-from portal.language.texts import chosen, speak
+from portal.language.texts import N_, _, chosen, speak
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 ALWAYS = {
@@ -45,9 +45,9 @@ FETCHED = (
     pages.HealthCheckHandler,
     metrics.MetricsHandler,
 )
-NOT_TEXT = "A field or the address holds bytes that are no text (UTF-8). Type it again."
-ELSEWHERE = "This came from another page than the portal's own. Do it on the portal's pages."
-NO_DATABASE = "The portal's database does not answer. Running sessions go on; try again in a minute."
+NOT_TEXT = N_("A field or the address holds bytes that are no text (UTF-8). Type it again.")
+ELSEWHERE = N_("This came from another page than the portal's own. Do it on the portal's pages.")
+NO_DATABASE = N_("The portal's database does not answer. Running sessions go on; try again in a minute.")
 OF_A_DATABASE_AWAY = (OperationalError, InterfaceError, PendingRollbackError)
 ONLY_A_PAGE = "This page is for people; scripts ask the REST API."
 
@@ -98,7 +98,7 @@ def _is_below(request: Any, sessions: Iterable[str]) -> bool:
 
 def _refused(status: int, words: str) -> web.HTTPError:
     error: Any = web.HTTPError(status, words)
-    error.jupyterhub_message = words
+    error.jupyterhub_message = _(words)
     refused: web.HTTPError = error
     return refused
 
@@ -158,7 +158,7 @@ class Guarded(Told):
 
     def send_error(self, status_code: int = 500, **told: Any) -> None:
         """Say in words that the database is away, wherever a page or a call noticed it."""
-        _, error, trace = told.get("exc_info") or (None, None, None)
+        error, trace = (told.get("exc_info") or (None, None, None))[1:]
         if isinstance(error, OF_A_DATABASE_AWAY):
             self.db.rollback()
             error = _refused(503, NO_DATABASE)

@@ -154,7 +154,7 @@ class ToldPage(Told):
             return {"failure": failure_of(status), "failure_id": self.tell(status), "message": message}
         asked = urlsplit(self.get_query_argument("url", "")).path[:LONGEST_PATH]
         failure_id = self.tell(status, words=f"the proxy asks for this page, for who asked for {asked}")
-        failure = SESSION_SILENT if status == 503 else failure_of(status)
+        failure = SESSION_SILENT.shown if status == 503 else failure_of(status)
         return {"failure": failure, "failure_id": failure_id, "message_html": ""}
 
     def _of_start(self, status: int, error: BaseException | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from portal.errors import PortalError, SlurmUnavailable, SubmitRefused
+from portal.language.texts import N_
 from portal.request import SessionRequest
 from portal.session_state import SessionState
 from portal.site import Site
@@ -24,12 +25,14 @@ from spawners.choosing.offer import Offer
 from spawners.errors import StartRefused
 from spawners.session import Session
 
-PLACE_IS_LOST = (
+PLACE_IS_LOST = N_(
     "Sending this submits another job and takes back the one that waits: its place in line is lost. "
     "If the new request is refused, the one that waits goes on waiting."
 )
-NOT_WAITING = "This session does not wait in the queue any more, so nothing was changed. If its job runs, it goes on."
-IS_GOING = "This request is being changed already."
+NOT_WAITING = N_(
+    "This session does not wait in the queue any more, so nothing was changed. If its job runs, it goes on."
+)
+IS_GOING = N_("This request is being changed already.")
 
 
 class NotChanged(PortalError):

@@ -16,6 +16,7 @@ from tornado import web
 
 from portal.errors import RequestError, SlurmUnavailable
 from portal.forecasts import turns
+from portal.language.texts import _
 from portal.sessions.requests import NamedRequests
 from spawners import form
 from spawners.choosing.change import PLACE_IS_LOST
@@ -103,7 +104,7 @@ class LinkHandler(BaseHandler):  # type: ignore[misc]
             made = await offer_of(self, user_name).link(given)
         except RequestError as error:
             self.set_status(400)
-            words = error.message
+            words = _(error.message)
         else:
             opens = self.get_query_argument("next", "")
             is_ours = opens.startswith(self.base_url) and not opens.startswith("//") and len(opens) <= LONGEST_PLACE
@@ -127,7 +128,7 @@ class ChangeHandler(NamedRequests, BaseHandler):  # type: ignore[misc]
         try:
             waits = await spawner.change.is_possible()
         except SlurmUnavailable as error:
-            raise web.HTTPError(503, error.message) from error
+            raise web.HTTPError(503, _(error.message)) from error
         opt = {key: values[-1].decode()[:LONGEST] for key, values in self.request.query_arguments.items() if values}
         if chosen := {key.removeprefix("opt-"): value for key, value in opt.items() if key.startswith("opt-")}:
             spawner.offer.fill_in(chosen)
@@ -179,7 +180,7 @@ class ChangeHandler(NamedRequests, BaseHandler):  # type: ignore[misc]
             error_message=words,
             url=self.request.path,
             spawner=spawner,
-            changes=PLACE_IS_LOST,
+            changes=_(PLACE_IS_LOST),
             waiting_page=self._where(spawner),
         )
         return page

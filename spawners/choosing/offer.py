@@ -15,6 +15,7 @@ from portal.forecasts.shared_look import SharedLook
 from portal.forecasts.turns import LookBusyError
 from portal.history.record import EndedSession
 from portal.hub.context import HubContext
+from portal.language.texts import _
 from portal.options.profiles import fixed_by, narrowed, profile_of
 from portal.options.schema import Schema, schema
 from portal.request import WORDS_OF_A_LINK, SessionRequest, checked
@@ -157,7 +158,7 @@ class Offer:
         found = await outlook_of(self._spawner.context.look, site, self._spawner.site, identity, request)
         fixed = fixed_by(profile)
         if profile and "hours" in fixed:
-            why = (f"The profile {profile.title} fixes the hours.",)
+            why = (_("The profile {profile} fixes the hours.").format(profile=profile.title),)
             found = replace(found, limits={name: replace(one, words=why) for name, one in found.limits.items()})
         return replace(found, fewer=0) if "gpus" in fixed else found
 

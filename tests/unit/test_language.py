@@ -11,7 +11,8 @@ import pytest
 from jinja2 import Environment, nodes
 from jinja2.lexer import TOKEN_DATA
 
-from portal.language import catalogue, templates
+from portal.history import reasons
+from portal.language import amounts, catalogue, templates
 from portal.language.templates import Translated
 from portal.language.texts import _, chosen, language, ngettext, speak
 from tests import texts
@@ -62,6 +63,13 @@ def test_a_translation_fills_in_what_its_text_does_and_has_its_html(name: str) -
 def forms(text: object) -> tuple[str, ...]:
     """A text alone, or those for one and for many."""
     return (text,) if isinstance(text, str) else tuple(text) if isinstance(text, tuple | list) else ()
+
+
+def test_no_text_is_marked_within_another_one() -> None:
+    """In an f-string nobody collects it: Python before 3.12 sees there a text without parts."""
+    sources = [path.read_text() for folder in ("portal", "spawners") for path in (ROOT / folder).rglob("*.py")]
+
+    assert [found for source in sources for found in re.findall(r"[rf]?f[\"'].*\{[^}]*\bn?_\([\"'].*", source)] == []
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
@@ -151,6 +159,29 @@ def test_texts_are_shown_in_the_language_of_the_request() -> None:
     assert _("Password") == "Passwort"
     assert _("") == ""
     assert ngettext("%(count)s core", "%(count)s cores", 2) == "%(count)s Kerne"
+
+
+@pytest.mark.usefixtures("german")
+@pytest.mark.parametrize(
+    ("kept", "read"),
+    [
+        ("The session used up its hours.", "Die Stunden der Sitzung waren um."),
+        ("The session was stopped by carol.", "Die Sitzung wurde von carol beendet."),
+        (
+            "The session's job failed with exit code 1. Its last lines are below.\nKilled",
+            "Der Job der Sitzung ist mit Rückgabewert 1 fehlgeschlagen. Seine letzten Zeilen stehen unten.\nKilled",
+        ),
+        ("What a site's own spawner said.", "What a site's own spawner said."),
+        ("", ""),
+    ],
+)
+def test_the_reason_of_an_end_is_kept_in_english_and_read_in_the_language_of_who_reads_it(kept: str, read: str) -> None:
+    assert reasons.shown(kept) == read
+
+
+@pytest.mark.usefixtures("german")
+def test_numbers_have_the_marks_of_the_language() -> None:
+    assert (amounts.figure("1,240.5"), amounts.gpus(1), amounts.gpus_or_none(0)) == ("1.240,5", "1 GPU", "keine GPU")
 
 
 def test_without_a_request_texts_are_english() -> None:
