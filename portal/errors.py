@@ -22,6 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from portal.language.texts import _
+
 
 def printable(text: str) -> str:
     """A text for a terminal: what others chose, such as the name of a file, may hold letters that steer it."""
@@ -59,7 +61,8 @@ class RequestError(PortalError):
         shown = repr(given)
         if len(shown) > 80:
             shown = f"{shown[:77]}…"
-        super().__init__(f"{field}: {shown} is not possible here. Allowed: {allowed}.")
+        words = _("{field}: {given} is not possible here. Allowed: {allowed}.")
+        super().__init__(words.format(field=field, given=shown, allowed=allowed))
         self.field = field
         self.given = given
         self.allowed = allowed

@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from portal.errors import RequestError
+from portal.language.texts import N_, _
 from portal.options.declared import Option, Shape, declared, options_of
 from portal.options.profiles import fixed_by, narrowed, profile_of, profiles_of
 from portal.settings.profile_tables import ProfileTable
 from portal.settings.session_tables import PartitionTable
 from portal.site import Identity, Site
 
-WORDS_OF_A_LINK = "These are the choices of the link that you followed: check them, then press Start."
+WORDS_OF_A_LINK = N_("These are the choices of the link that you followed: check them, then press Start.")
 USUAL = "-"  # in place of a choice: whatever is the usual one where the session goes; no name of Slurm's begins so
 
 _MAIL_WORDS = {
@@ -51,7 +52,7 @@ class SessionRequest:
         "",
         Option(
             Shape.NAME,
-            "Partition",
+            N_("Partition"),
             "the Slurm partition; the first that is offered when it is left out",
             is_of_site=True,
         ),
@@ -60,9 +61,9 @@ class SessionRequest:
         1,
         Option(
             Shape.NUMBER,
-            "GPUs",
+            N_("GPUs"),
             "how many GPUs; 1 when it is left out",
-            "All on one node; CPU cores and memory come with them.",
+            N_("All on one node; CPU cores and memory come with them."),
             within=lambda site, partition, kind, _: (0, site.gpus_max(partition, site.kind(partition, kind))),
         ),
     )
@@ -70,10 +71,13 @@ class SessionRequest:
         0,
         Option(
             Shape.NUMBER,
-            "Hours",
+            N_("Hours"),
             "after how many hours the session ends at the latest; the site's default when it is left out",
-            "The session ends when you stop it, at the latest after this time. The limit of each partition is below.",
-            unit="hours",
+            N_(
+                "The session ends when you stop it, at the latest after this time. "
+                "The limit of each partition is below."
+            ),
+            unit=N_("hours"),
             within=lambda site, partition, *_: (1, site.hours_max(partition)),
         ),
     )
@@ -81,9 +85,9 @@ class SessionRequest:
         "",
         Option(
             Shape.NAME,
-            "Kind of GPU",
+            N_("Kind of GPU"),
             "the kind of GPU, where a partition has several",
-            "Which GPUs of the partition.",
+            N_("Which GPUs of the partition."),
             names=lambda partition: partition.kinds,
             is_choice=lambda partition: len(partition.kinds) > 1,
         ),
@@ -92,9 +96,9 @@ class SessionRequest:
         0,
         Option(
             Shape.NUMBER,
-            "CPU cores without a GPU",
+            N_("CPU cores without a GPU"),
             "CPU cores of a session without a GPU, where they may be chosen; 0 is what comes by itself",
-            unit="cores",
+            unit=N_("cores"),
             within=lambda site, partition, kind, gpus: (0, 0 if gpus else partition.cores_max or 0),
             is_choice=lambda partition: bool(partition.cores_max),
             usual=lambda site, partition: site.cores(0, partition),
@@ -104,7 +108,7 @@ class SessionRequest:
         0,
         Option(
             Shape.NUMBER,
-            "Memory without a GPU",
+            N_("Memory without a GPU"),
             "memory of a session without a GPU in GB, where it may be chosen; 0 is what comes by itself",
             unit="GB",
             within=lambda site, partition, kind, gpus: (0, 0 if gpus else partition.memory_gb_max or 0),
@@ -112,21 +116,27 @@ class SessionRequest:
             usual=lambda site, partition: site.memory_mib(0, partition) // 1024,
         ),
     )
-    account: str | None = declared(None, _listed("Account", "Slurm's account", "Slurm counts the session against it."))
+    account: str | None = declared(
+        None, _listed(N_("Account"), "Slurm's account", N_("Slurm counts the session against it."))
+    )
     qos: str | None = declared(
-        None, _listed("QOS", "the QOS", "Its limits and its priority, as your site has set them.")
+        None, _listed(N_("QOS"), "the QOS", N_("Its limits and its priority, as your site has set them."))
     )
     reservation: str | None = declared(
-        None, _listed("Reservation", "the reservation", "Nodes that are kept for a group or a course.")
+        None, _listed(N_("Reservation"), "the reservation", N_("Nodes that are kept for a group or a course."))
     )
     constraint: str | None = declared(
-        None, _listed("Nodes", "the features that the node must have", "What the node must have.")
+        None, _listed(N_("Nodes"), "the features that the node must have", N_("What the node must have."))
     )
-    licenses: str | None = declared(None, _listed("Licences", "the licences", "The session waits until one is free."))
+    licenses: str | None = declared(
+        None, _listed(N_("Licences"), "the licences", N_("The session waits until one is free."))
+    )
     mail_type: str | None = declared(
         None,
         replace(
-            _listed("E-mail", "when Slurm writes an e-mail, as sbatch names it", "Slurm writes to your account."),
+            _listed(
+                N_("E-mail"), "when Slurm writes an e-mail, as sbatch names it", N_("Slurm writes to your account.")
+            ),
             shown=_mail_words,
         ),
     )
@@ -134,7 +144,7 @@ class SessionRequest:
         "",
         Option(
             Shape.NAME,
-            "Profile",
+            N_("Profile"),
             "a profile of the site, which fixes some of the others",
             is_choice=lambda partition: False,
             is_of_site=True,
@@ -150,7 +160,7 @@ class SessionRequest:
         """
         for key in options:
             if key not in OPTIONS:
-                raise RequestError("options", key, f"only the keys {', '.join(OPTIONS)}")
+                raise RequestError("options", key, _("only the keys {names}").format(names=", ".join(OPTIONS)))
         read: dict[str, object] = {}
         for name, option in OPTIONS.items():
             if name in options:
@@ -170,8 +180,8 @@ class SessionRequest:
         """Raise :class:`RequestError` unless this site offers this to this person."""
         offered = {p.name: p for p in site.offered_to(identity)}
         if self.partition not in offered:
-            names = ", ".join(offered) or "none (ask your administrator)"
-            raise RequestError("partition", self.partition, f"one of {names}")
+            names = ", ".join(offered) or _("none (ask your administrator)")
+            raise RequestError("partition", self.partition, _("one of {names}").format(names=names))
         partition = offered[self.partition]
         for option in OPTIONS.values():
             if option.shape is Shape.NUMBER:
@@ -184,18 +194,19 @@ class SessionRequest:
         given = getattr(self, option.name)
         lowest, highest = option.within(site, partition, self.gpu, self.gpus)
         if option.usual and given and not highest:
-            why = "they come with the GPUs" if self.gpus else f"they are fixed in {partition.name}"
-            raise RequestError(option.name, given, f"nothing: {why}")
+            fixed = _("nothing: they are fixed in {partition}").format(partition=partition.name)
+            raise RequestError(option.name, given, _("nothing: they come with the GPUs") if self.gpus else fixed)
         if not lowest <= given <= highest:
             least = 1 if option.usual else lowest
-            allowed = f"a whole number from {least} to {highest}" if highest > least else str(least)
-            raise RequestError(option.name, given, allowed)
+            within = _("a whole number from {least} to {most}").format(least=least, most=highest)
+            raise RequestError(option.name, given, within if highest > least else str(least))
 
     def _check_name(self, option: Option, offered: tuple[str, ...]) -> None:
         given = getattr(self, option.name)
         if given != option.default and given not in (offered or ("",)):
-            names = ", ".join(name or "none" for name in offered) or f"nothing: {self.partition} has no choice of it"
-            raise RequestError(option.name, given, f"one of {names}" if offered else names)
+            names = ", ".join(name or _("none") for name in offered)
+            nothing = _("nothing: {partition} has no choice of it").format(partition=self.partition)
+            raise RequestError(option.name, given, _("one of {names}").format(names=names) if offered else nothing)
 
     def in_profile(self, profile: ProfileTable | None) -> SessionRequest:
         """The same request with what a profile fixes; without one that is not there any more."""
@@ -208,7 +219,8 @@ class SessionRequest:
             may_be_unsaid = option.shape is not Shape.NUMBER or option.usual
             is_unsaid = key not in given or (may_be_unsaid and getattr(self, key) == option.default)
             if not is_unsaid and getattr(self, key) != value:
-                raise RequestError(key, given[key], f"{value or 'none'}, as the profile {profile.title} fixes it")
+                fixed = _("{value}, as the profile {profile} fixes it")
+                raise RequestError(key, given[key], fixed.format(value=value or _("none"), profile=profile.title))
 
     def chosen(self, key: str, partition: PartitionTable) -> str:
         """What ``sbatch`` is told for one of the choices: the person's, or the site's first; ``""`` is nothing."""
@@ -257,16 +269,16 @@ def checked(options: Mapping[str, object], site: Site, identity: Identity) -> Se
     known = fields_of(site, identity)
     for key in options:
         if key not in known:
-            raise RequestError("options", key, f"only the keys {', '.join(known)}")
+            raise RequestError("options", key, _("only the keys {names}").format(names=", ".join(known)))
     request = SessionRequest.from_options(options)
     if "hours" in options and request.hours == 0:
-        raise RequestError("hours", options["hours"], "a whole number from 1 up")
+        raise RequestError("hours", options["hours"], _("a whole number from 1 up"))
     profile = profile_of(site, identity, request.profile)
     if profile:
         request.check_fixed(options, profile)
     elif request.profile:
         names = ", ".join(one.name for one in profiles_of(site, identity))
-        raise RequestError("profile", request.profile, f"one of {names}")
+        raise RequestError("profile", request.profile, _("one of {names}").format(names=names))
     there = narrowed(site, identity, profile)
     request = request.in_profile(profile).fill(there, identity)
     request.check(there, identity)
@@ -283,10 +295,10 @@ def _number(option: Option, value: object) -> int:
         return int(value)
     if value == "" and option.usual:
         return 0
-    raise RequestError(option.name, value, "a whole number")
+    raise RequestError(option.name, value, _("a whole number"))
 
 
 def _text(option: Option, value: object) -> str:
     if not isinstance(value, str):
-        raise RequestError(option.name, value, "a name, as text")
+        raise RequestError(option.name, value, _("a name, as text"))
     return value

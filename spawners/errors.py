@@ -5,6 +5,7 @@ from __future__ import annotations
 from jupyterhub.spawner import SpawnException
 
 from portal.errors import PortalError
+from portal.history import reasons
 
 
 class StartRefused(SpawnException):  # type: ignore[misc]
@@ -16,6 +17,7 @@ class StartRefused(SpawnException):  # type: ignore[misc]
     """
 
     def __init__(self, error: PortalError, status_code: int = 400, lines: str = "") -> None:
-        words = f"{error.message}\n{lines.strip()}" if lines.strip() else error.message
+        told = reasons.shown(error.message)
+        words = f"{told}\n{lines.strip()}" if lines.strip() else told
         super().__init__(words, reason=error.reason, log_message=error.detail, status_code=status_code)
         self.jupyterhub_message = words

@@ -15,6 +15,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from portal.data import folder
 from portal.errors import RequestError
 from portal.forecasts.form_outlook import FormOutlook
+from portal.language import amounts
+from portal.language.templates import Translated
+from portal.language.texts import _
 from portal.limits import choices
 from portal.request import OPTIONS, SessionRequest, fields_of
 from portal.settings.session_tables import PartitionTable
@@ -33,12 +36,15 @@ class GpuChoice:
     @property
     def title(self) -> str:
         """``1 GPU``, ``4 GPUs``."""
-        return "1 GPU" if self.gpus == 1 else f"{self.gpus} GPUs"
+        return amounts.gpus(self.gpus)
 
     @property
     def comes_with(self) -> str:
         """``8 cores and 48 GB memory``."""
-        return f"{self.cores} cores and {self.memory_gb} GB memory" if self.cores else "with cores and memory"
+        if not self.cores:
+            return _("with cores and memory")
+        words = _("{cores} and {memory_gb} GB memory")
+        return words.format(cores=amounts.cores(self.cores), memory_gb=self.memory_gb)
 
 
 @dataclass(frozen=True)
@@ -55,8 +61,8 @@ class PartitionChoice:
     @property
     def limits(self) -> str:
         """``up to 24 h, 4 GPUs``."""
-        gpus = {0: "no GPU", 1: "1 GPU"}.get(self.gpus_max, f"{self.gpus_max} GPUs")
-        return ", ".join(filter(None, (f"up to {self.hours_max} h", gpus, self.share)))
+        hours = _("up to {hours} h").format(hours=self.hours_max)
+        return ", ".join(filter(None, (hours, amounts.gpus_or_none(self.gpus_max), self.share)))
 
 
 def render(
@@ -165,5 +171,7 @@ def filled(name: str, **values: object) -> str:
 @cache
 def _template(name: str) -> Template:
     loader = FileSystemLoader(folder("templates") / "hub")
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, extensions=[Translated]
+    )
     return environment.get_template(name)

@@ -12,6 +12,7 @@ from traitlets import List, Unicode
 
 from portal import data
 from portal.errors import SessionEnded
+from portal.language.texts import N_, _
 from portal.session_settings import KERNELS_PATH, SETTINGS, SessionSettings
 from portal.session_state import Announcement
 from spawners import timings
@@ -90,10 +91,12 @@ class LocalSessionSpawner(LocalProcessSpawner):  # type: ignore[misc]
         while not news.done():
             await asyncio.wait([news], timeout=timings.LIVELY_EVERY_S / 2)
             if not news.done() and await self.poll() is not None:
-                error = SessionEnded("JupyterLab ended before it answered. Its last lines are below.")
+                error = SessionEnded(N_("JupyterLab ended before it answered. Its last lines are below."))
                 raise StartRefused(error, status_code=502, lines=_tail(log))
             if asyncio.get_running_loop().time() > deadline:
-                error = SessionEnded(f"JupyterLab did not answer within {timings.LOCAL_START_S:.0f} s.")
+                error = SessionEnded(
+                    _("JupyterLab did not answer within {number} s.").format(number=round(timings.LOCAL_START_S))
+                )
                 raise StartRefused(error, status_code=502)
 
 

@@ -7,7 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from portal.history import reasons
 from portal.jobs.reasons import waiting
+from portal.language import amounts
+from portal.language.texts import N_, _, ngettext
 from portal.request import SessionRequest
 from portal.session_state import Visit
 from portal.site import Site
@@ -15,22 +18,9 @@ from portal.slurm.accounting import JobEnd
 from portal.slurm.jobs import Job, Phase
 from portal.slurm.outlook import NOTHING_KNOWN, Outlook
 
-_WILL_NOT_START = "This does not end by itself: stop the session and choose otherwise, or ask your administrator."
+_WILL_NOT_START = N_("This does not end by itself: stop the session and choose otherwise, or ask your administrator.")
 
 _IN_LINE = {"", "Resources", "Priority"}  # the reasons for which a place in the queue means something
-
-_ENDS = {
-    "COMPLETED": "The session ended by itself.",
-    "CANCELLED": "The session was cancelled.",
-    "TIMEOUT": "The session used up its hours.",
-    "OUT_OF_MEMORY": "The session used more memory than it had; ask for one GPU more, or load less at a time.",
-    "NODE_FAIL": "The node of this session failed. Nothing you did; start again.",
-    "PREEMPTED": "A job with a higher priority took the place of this session.",
-    "FAILED": "The session's job failed",
-    "BOOT_FAIL": "The node of this session did not start. Nothing you did; start again.",
-    "DEADLINE": "The session could not start before its deadline.",
-    "FORGOTTEN": "Slurm has lost its record of this session's job. Nothing you did; start again.",
-}
 
 
 @dataclass(frozen=True)
@@ -55,17 +45,25 @@ class View:
 
 def submitted(request: SessionRequest, site: Site) -> str:
     """What was asked for, in one line."""
-    gpus = {0: "no GPU", 1: "1 GPU"}.get(request.gpus, f"{request.gpus} GPUs")
     cores, memory_mib = request.share(site)
     wait_h = site.session.wait_max_hours
-    return (
-        f"{gpus}, {cores} cores, {memory_mib // 1024} GB for {request.hours} h"
-        f" in the partition {request.partition}" + (f"; here a session waits up to {wait_h} h" if wait_h else "")
+    words = _("{gpus}, {cores}, {memory_gb} GB for {hours} h in the partition {partition}").format(
+        gpus=amounts.gpus_or_none(request.gpus),
+        cores=amounts.cores(cores),
+        memory_gb=memory_mib // 1024,
+        hours=request.hours,
+        partition=request.partition,
     )
+    return words + (_("; here a session waits up to {hours} h").format(hours=wait_h) if wait_h else "")
+
+
+def asked(request: SessionRequest, site: Site) -> str:
+    """The first line of a start."""
+    return _("Asked for: {request}.").format(request=submitted(request, site))
 
 
 HANDED_OVER_WITHIN_S = 10.0  # a job is there after one; the launcher needs the account and its home
-_HANDED_OVER_SLOWLY = (
+_HANDED_OVER_SLOWLY = N_(
     "The job is still being handed to Slurm: your home, or the cluster's list of accounts, is slow to answer. "
     "You need not do anything; the portal says so if it fails."
 )
@@ -81,45 +79,53 @@ def view(
 ) -> View:
     """What happens now to a session that is starting; ``watched_for_s`` is how long somebody has looked on."""
     if stale_s > 0:
-        how_long = f" for {stale_s:.0f} s" if math.isfinite(stale_s) else ""
-        text = f"Slurm has not answered{how_long}; the session keeps its place."
-        return View(20, text, heard="Slurm does not answer; the session keeps its place.")
+        silent = _("Slurm has not answered for {number} s; the session keeps its place.")
+        text = silent.format(number=round(stale_s)) if math.isfinite(stale_s) else _(_NEVER_ANSWERED)
+        return View(20, text, heard=_("Slurm does not answer; the session keeps its place."))
     if job is None:
         is_slow = watched_for_s > HANDED_OVER_WITHIN_S
-        return View(10, _HANDED_OVER_SLOWLY if is_slow else "The job is handed to Slurm.")
+        return View(10, _(_HANDED_OVER_SLOWLY) if is_slow else _("The job is handed to Slurm."))
     if job.phase is Phase.WAITING and job.state != "CONFIGURING":
         return _waiting(job, outlook)
     if job.phase is Phase.ENDED:
-        return View(90, "The job has ended; its last words are being read.")
+        return View(90, _("The job has ended; its last words are being read."))
     if job.state in _PAUSED:
-        return View(60, f"Job {job.id} is suspended on {job.node}: {_SUSPENDED}")
+        return View(60, _(_SUSPENDED).format(id=job.id, node=job.node))
     if unresolved:
-        return View(60, f"Job {job.id} runs, but the portal cannot resolve the name of its node {unresolved}. {_TELL}")
-    return View(60, f"Job {job.id} runs on {job.node or 'its node'}; JupyterLab starts.")
+        return View(60, f"{_(_UNRESOLVED).format(id=job.id, node=unresolved)} {_(_TELL)}")
+    return View(60, _("Job {id} runs on {node}; JupyterLab starts.").format(id=job.id, node=job.node or _("its node")))
 
 
 def gives_way(shown: View, most: int) -> View:
     """What the oldest page of a start is told when more than ``most`` follow it; what happens stays as it was shown."""
-    return View(shown.percent, f"This start is followed in more than {most} windows; this one {_LATER}", is_last=True)
+    return View(shown.percent, _(_LATER).format(most=most), is_last=True)
 
 
-_LATER = "looks again by itself in half a minute. The session is not concerned."
-_TELL = "Tell your administrator; the command “portal doctor” names all such nodes."
+_LATER = N_(
+    "This start is followed in more than {most} windows; this one looks again by itself in half a minute. "
+    "The session is not concerned."
+)
+_NEVER_ANSWERED = N_("Slurm has not answered; the session keeps its place.")
+_UNRESOLVED = N_("Job {id} runs, but the portal cannot resolve the name of its node {node}.")
+_TELL = N_("Tell your administrator; the command “portal doctor” names all such nodes.")
 _PAUSED = ("SUSPENDED", "STOPPED")
-_REQUEUED = "Slurm has put the session's job back into the queue; it continues by itself, with new kernels."
-_SILENT = "Its node or your home may hang. The session is kept for as long as its job lives; you can stop it."
-_SUSPENDED = "an administrator or Slurm has paused it. Nothing is lost; it continues when it is resumed."
-_EARLIER = "earlier if other jobs end before their limit."  # Slurm reckons with time limits
+_REQUEUED = N_("Slurm has put the session's job back into the queue; it continues by itself, with new kernels.")
+_SILENT = N_("Its node or your home may hang. The session is kept for as long as its job lives; you can stop it.")
+_SUSPENDED = N_(
+    "Job {id} is suspended on {node}: an administrator or Slurm has paused it. "
+    "Nothing is lost; it continues when it is resumed."
+)
+# Slurm reckons with time limits.
+_EXPECTED = N_("Slurm expects it to start at {moment}, earlier if other jobs end before their limit.")
+_WAITS = N_("Job {id} waits: {why}.")
 
 
 def _waiting(job: Job, outlook: Outlook) -> View:
     why = waiting(job.reason)
-    waits = f"Job {job.id} waits: {why.text}."
+    waits = _(_WAITS).format(id=job.id, why=why.text)
     if why.is_lasting:
-        return View(20, f"{waits} {_WILL_NOT_START}")
-    start = (
-        f"Slurm expects it to start at {_when(job.starts_at, job)}, {_EARLIER}" if job.starts_at and _later(job) else ""
-    )
+        return View(20, f"{waits} {_(_WILL_NOT_START)}")
+    start = _(_EXPECTED).format(moment=_when(job.starts_at, job)) if job.starts_at and _later(job) else ""
     reason = job.reason.partition(",")[0]
     place = _place(reason, outlook)
     words = filter(None, [waits, start, place, *_outlook(job, reason, outlook)])
@@ -130,24 +136,27 @@ def _place(reason: str, outlook: Outlook) -> str:
     if not outlook.position or reason not in _IN_LINE:
         return ""
     ahead = outlook.position - 1
-    few = {0: "It is the next in its partition.", 1: "1 job is ahead of it."}
-    return few.get(ahead, f"{ahead} jobs are ahead of it.")
+    if not ahead:
+        return _("It is the next in its partition.")
+    return ngettext("{number} job is ahead of it.", "{number} jobs are ahead of it.", ahead).format(number=ahead)
 
 
 def _outlook(job: Job, reason: str, outlook: Outlook) -> Iterator[str]:
     if outlook.gpus_free is not None and reason in _IN_LINE:
-        free = f"Free GPUs now: {outlook.gpus_free}, at most {outlook.gpus_on_one_node} on one node."
-        yield free if outlook.gpus_free else "No GPU is free now."
+        free = _("Free GPUs now: {free}, at most {most} on one node.")
+        known = free.format(free=outlook.gpus_free, most=outlook.gpus_on_one_node)
+        yield known if outlook.gpus_free else _("No GPU is free now.")
     if outlook.maintenance_at and reason in ("ReqNodeNotAvail", "Reservation", "Resources"):
         begins = _when(outlook.maintenance_at, job)
-        yield f"A maintenance begins {begins}: a session that is over before it can start earlier."
+        words = _("A maintenance begins {moment}: a session that is over before it can start earlier.")
+        yield words.format(moment=begins)
 
 
 def _when(moment: datetime, job: Job) -> str:
     """``14:05 CET`` on the day of the submission, else with the day; in the zone of the portal's host."""
     local = moment.astimezone()
     same_day = job.submitted_at and local.date() == job.submitted_at.astimezone().date()
-    return f"{local:%H:%M %Z}" if same_day else f"{local:%A %d %B, %H:%M %Z}"
+    return f"{local:%H:%M %Z}" if same_day else local.strftime(_("%A %d %B, %H:%M %Z"))
 
 
 def _later(job: Job) -> bool:
@@ -163,38 +172,33 @@ def waits_too_long(job: Job, site: Site, now: datetime) -> bool:
 
 def gave_up(site: Site) -> str:
     """Why a session that waited was ended."""
-    hours = site.session.wait_max_hours
-    return f"The session waited {hours} h in the queue, the longest that this site lets one wait. Try again later."
+    return reasons.WAITED.format(hours=site.session.wait_max_hours)
 
 
 def never_answered(node: str, limit_min: int) -> str:
     """Why a session was ended whose job runs."""
-    return (
-        f"JupyterLab did not answer within {limit_min} minutes of its start on {node}. "
-        "Try again; if it stays so, tell your administrator."
-    )
+    return reasons.NEVER_ANSWERED.format(minutes=limit_min, node=node)
 
 
 def ended(end: JobEnd, log_tail: str | None = None) -> str:
     """Why a session ended, in one sentence; a failure with its exit code, and with advice if a log was looked for."""
-    text = _ENDS.get(end.state, f"The session ended with Slurm's state {end.state}.")
-    if end.cancelled_by:
-        text = f"The session was cancelled by {end.cancelled_by}."
     if end.state != "FAILED":
-        return text
-    code, _, signal = end.exit_code.partition(":")
-    how = f"by signal {signal}" if signal not in ("", "0") else f"with exit code {code or 'unknown'}"
+        text = reasons.OF_STATES.get(end.state, reasons.OTHER_STATE.format(state=end.state))
+        return reasons.CANCELLED_BY.format(who=end.cancelled_by) if end.cancelled_by else text
+    code, _colon, signal = end.exit_code.partition(":")
+    is_signal = signal not in ("", "0")
+    by_code = reasons.FAILED_WITH_CODE.format(code=code or "unknown")
+    text = reasons.FAILED_BY_SIGNAL.format(signal=signal) if is_signal else by_code
     if log_tail is None:
-        return f"{text} {how}."
-    advice = " Its last lines are below." if log_tail else " It wrote no log: is your home full?"
-    return f"{text} {how}.{advice}"
+        return text
+    return f"{text} {reasons.WITH_LOG if log_tail else reasons.WITHOUT_LOG}"
 
 
 def stopped(who: str = "", person: str = "") -> str:
     """Why a session ended that somebody stopped in the portal, or, by nobody's name, the portal itself."""
     if not who:
-        return "The portal stopped the session."
-    return "You stopped the session." if who == person else f"The session was stopped by {who}."
+        return reasons.STOPPED
+    return reasons.STOPPED_BY_PERSON if who == person else reasons.STOPPED_BY.format(who=who)
 
 
 def _hours(time: timedelta) -> float:
@@ -224,12 +228,12 @@ class Condition:
 def condition(job: Job | None, silent_s: float, now: datetime) -> Condition | None:
     """What is unusual about a session that was ready; ``None`` while it is as it should be."""
     if job and job.phase is Phase.WAITING:
-        return Condition("Waiting again", f"{_REQUEUED} {view(job).text}", can_be_opened=False)
+        return Condition(_("Waiting again"), f"{_(_REQUEUED)} {view(job).text}", can_be_opened=False)
     if job and job.state in _PAUSED:
-        return Condition("Suspended", view(job).text, can_be_opened=False)
+        return Condition(_("Suspended"), view(job).text, can_be_opened=False)
     if silent_s:
         since = now - timedelta(seconds=silent_s)
-        return Condition("Not answering", _SILENT, since.astimezone().isoformat(timespec="seconds"))
+        return Condition(_("Not answering"), _(_SILENT), since.astimezone().isoformat(timespec="seconds"))
     return None
 
 
@@ -239,8 +243,11 @@ def entries(known: Sequence[Visit]) -> list[str]:
 
 
 def _entry(who: str, at: datetime, reason: str) -> str:
-    day = "" if at.date() == datetime.now(UTC).astimezone().date() else f"on {at:%Y-%m-%d} "
-    return f"{who}, an administrator, entered your session {day}at {at:%H:%M %Z}: {reason}"
+    of_today = _("{who}, an administrator, entered your session at {time}: {reason}")
+    of_before = _("{who}, an administrator, entered your session on {day} at {time}: {reason}")
+    is_today = at.date() == datetime.now(UTC).astimezone().date()
+    words = of_today if is_today else of_before
+    return words.format(who=who, day=f"{at:%Y-%m-%d}", time=f"{at:%H:%M %Z}", reason=reason)
 
 
 def facts(request: SessionRequest, site: Site, job_id: str, job: Job | None) -> dict[str, object]:

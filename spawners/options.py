@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from portal.errors import RequestError
+from portal.language.texts import _
 from portal.request import OPTIONS, SessionRequest
 from portal.site import Identity, Site
 
@@ -34,9 +35,9 @@ def from_form(form_data: Mapping[str, Sequence[object]]) -> dict[str, object]:
 
 def _only(name: str, values: Sequence[object]) -> object:
     if name not in OPTIONS:
-        raise RequestError("options", name, f"only the fields {', '.join(OPTIONS)}")
+        raise RequestError("options", name, _("only the fields {names}").format(names=", ".join(OPTIONS)))
     if len(values) != 1:
-        raise RequestError(name, list(values), "one value")
+        raise RequestError(name, list(values), _("one value"))
     return values[0]
 
 

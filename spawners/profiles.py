@@ -15,6 +15,7 @@ from traitlets import List, default
 from wrapspawner import ProfilesSpawner
 
 from portal.errors import PortalError, RequestError
+from portal.language.texts import N_, _
 from portal.session_state import Announcement
 from spawners import callback
 from spawners.errors import StartRefused
@@ -40,18 +41,19 @@ class PortalProfilesSpawner(ProfilesSpawner):  # type: ignore[misc]
     async def get_options_form(self) -> str:
         """A form that offers nothing, so that a start still needs a click."""
         name = html.escape(os.uname().nodename)
-        return f'<p class="lead">A session on this machine ({name}), with your own account. No Slurm here.</p>'
+        words = _("A session on this machine ({name}), with your own account. No Slurm here.")
+        return f'<p class="lead">{words.format(name=name)}</p>'
 
     def options_from_form(self, form_data: Mapping[str, list[str]]) -> dict[str, object]:
         """There is nothing to choose; whatever comes is refused by name."""
         given = [key for key in form_data if key != "_xsrf"]
         if given:
-            raise StartRefused(RequestError("options", given[0], "none: a local session has no options"))
+            raise StartRefused(RequestError("options", given[0], _("none: a local session has no options")))
         return {}
 
     def options_from_query(self, query_data: Mapping[str, list[str]]) -> dict[str, object]:
         """A link never starts anything."""
-        raise StartRefused(PortalError("A link cannot start a session. Press Start."))
+        raise StartRefused(PortalError(N_("A link cannot start a session. Press Start.")))
 
     def construct_child(self) -> Any:
         """The child is always that of the site's first profile."""
@@ -63,7 +65,7 @@ class PortalProfilesSpawner(ProfilesSpawner):  # type: ignore[misc]
         """Start the child, unless somebody sent options past the form."""
         if self.user_options:
             raise StartRefused(
-                RequestError("options", next(iter(self.user_options)), "none: a local session has no options")
+                RequestError("options", next(iter(self.user_options)), _("none: a local session has no options"))
             )
         return super().start()
 

@@ -227,7 +227,7 @@ class SlurmSessionSpawner(
     async def progress(self) -> AsyncIterator[dict[str, object]]:
         """What happens, in words, whenever it changes."""
         if self._request:
-            yield {"progress": 5, "message": f"Asked for: {messages.submitted(self._request, self.site)}."}
+            yield {"progress": 5, "message": messages.asked(self._request, self.site)}
         async for shown in progress(self.session, lambda: self._unresolved):
             yield shown.event
 
@@ -244,11 +244,6 @@ class SlurmSessionSpawner(
         """An administrator enters the session: the person reads it until the next session starts."""
         visit = Visit(who, int(datetime.now(UTC).timestamp()), reason)
         self.session.keep(entries=(*self.session.state.entries, visit))
-
-    @property
-    def last_end(self) -> str:
-        """Why the last session ended, for the server page, until the next start."""
-        return self.session.state.last_end
 
     # -- the session's environment ----------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from tornado.httputil import url_concat
 
 from portal.administration.figures import forecast_figures
 from portal.errors import DirectoryError
+from portal.language.texts import N_, _
 
 FOR_TOKENS_S = 600.0
 FOR_ADMINISTRATORS_S = 900.0
@@ -38,7 +39,9 @@ CHANGES = (
     *("delete:servers", "start:servers", "admin:server_state", "delete:users", "users", "admin:users", "tokens"),
     *("groups", "delete:groups", "admin:services", "shutdown", "proxy", "users:shares", "groups:shares", "shares"),
 )
-WORDS = "Changing what is other people's needs your password, not more than 15 minutes ago. Type it again: {address}"
+WORDS = N_(
+    "Changing what is other people's needs your password, not more than 15 minutes ago. Type it again: {address}"
+)
 
 
 class Refused(web.HTTPError):
@@ -46,7 +49,7 @@ class Refused(web.HTTPError):
 
     def __init__(self, status: int, words: str) -> None:
         super().__init__(status, "%s", words)
-        self.jupyterhub_message = words
+        self.jupyterhub_message = _(words)
 
 
 class Checks:
@@ -95,7 +98,7 @@ def check(handler: Any) -> None:
         Refused: 403, with where to give it.
     """
     if not is_fresh(handler, FOR_ADMINISTRATORS_S):
-        raise Refused(403, WORDS.format(address=url_path_join(handler.hub.base_url, PAGE)))
+        raise Refused(403, _(WORDS).format(address=url_path_join(handler.hub.base_url, PAGE)))
 
 
 class AgainHandler(BaseHandler):  # type: ignore[misc]
@@ -116,7 +119,7 @@ class AgainHandler(BaseHandler):  # type: ignore[misc]
             await self.authenticator.verify(self, name, password)
         except DirectoryError as error:
             self.set_status(403)
-            await self._show(error.message)
+            await self._show(_(error.message))
             return
         note(self, name)
         self.redirect(self._back)
@@ -137,7 +140,8 @@ class FreshTokensHandler(UserTokenListAPIHandler):  # type: ignore[misc]
     def get_json_body(self) -> Any:
         """What it is for, and its scopes, which the hub keeps."""
         if len(self.request.body) > TOKEN_MAX:
-            raise web.HTTPError(413, f"What a token is for, and its scopes, are at most {TOKEN_MAX} bytes.")
+            words = _("What a token is for, and its scopes, are at most {number} bytes.")
+            raise Refused(413, words.format(number=TOKEN_MAX))
         body = super().get_json_body()
         _check_token(body)
         return body
@@ -145,10 +149,11 @@ class FreshTokensHandler(UserTokenListAPIHandler):  # type: ignore[misc]
     async def post(self, user_name: str) -> None:
         """Make one; of one person there are so many at a time."""
         if not is_fresh(self, FOR_TOKENS_S):
-            raise web.HTTPError(403, "Type your password again for a new token: load the page Token again.")
+            raise Refused(403, N_("Type your password again for a new token: load the page Token again."))
         theirs = self.db.query(orm.APIToken).filter(orm.APIToken.user.has(orm.User.name == user_name))
         if theirs.filter(orm.APIToken.client_id == BY_HAND).count() >= TOKENS_MAX:
-            raise web.HTTPError(409, f"There are {TOKENS_MAX} tokens of {user_name}: revoke some first.")
+            words = _("There are {number} tokens of {name}: revoke some first.")
+            raise Refused(409, words.format(number=TOKENS_MAX, name=user_name))
         await super().post(user_name)
 
 

@@ -24,6 +24,7 @@ from tornado import web
 
 from portal.administration import again
 from portal.administration.role import has_role
+from portal.language.texts import N_, _
 from portal.session_state import SessionState
 
 log = logging.getLogger(__name__)
@@ -33,11 +34,11 @@ TAKEN_BACK_EVERY_S = 4.0  # and a session's server believes for 25 s what the hu
 GROUPS_WITHIN_S = 0.5  # a directory that is slower is heard in the next look: hours end all the same
 LONGEST_REASON = 500
 TOLD_FOR = timedelta(days=30)
-UNTOLD = (
+UNTOLD = N_(
     "{name} has to read first that {who} entered the session: it stands on the server page until the next session. "
     "Who has not come back {days} days after that can be deleted."
 )
-OFF = (
+OFF = N_(
     "Entering other people's sessions is off here. The site's settings can allow it (portal.admin_access); "
     "then the person reads who entered, and why."
 )
@@ -51,9 +52,10 @@ def read_reason(text: str) -> str:
     """
     reason = text.strip()
     if not 1 <= len(reason) <= LONGEST_REASON:
-        raise ValueError(f"The reason has {len(reason)} characters; it needs 1 to {LONGEST_REASON}.")
+        words = _("The reason has {number} characters; it needs 1 to {most}.")
+        raise ValueError(words.format(number=len(reason), most=LONGEST_REASON))
     if any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in reason):
-        raise ValueError("The reason is one line of plain text, without control characters.")
+        raise ValueError(_("The reason is one line of plain text, without control characters."))
     return reason
 
 
@@ -104,7 +106,8 @@ class EnterHandler(BaseHandler):  # type: ignore[misc]
         user = self.find_user(name)
         spawner = user.spawners.get(server or "") if user else None
         if user == self.current_user or spawner is None or not spawner.ready or not hasattr(spawner, "note_entry"):
-            raise again.Refused(409, f"There is no session of {name[:64]} that runs and could be entered.")
+            words = _("There is no session of {name} that runs and could be entered.")
+            raise again.Refused(409, words.format(name=name[:64]))
         return spawner
 
     async def _show(self, spawner: Any, error: str = "") -> None:
@@ -129,7 +132,7 @@ class DeletingHandler(UserAPIHandler):  # type: ignore[misc]
         known = [entry for row in rows for entry in SessionState.from_json(row.state or {}).entries]
         since = (utcnow() - TOLD_FOR).timestamp()
         if untold := [entry.who for entry in known if entry.at > since]:
-            raise again.Refused(409, UNTOLD.format(name=user_name, who=untold[-1], days=TOLD_FOR.days))
+            raise again.Refused(409, _(UNTOLD).format(name=user_name, who=untold[-1], days=TOLD_FOR.days))
         await super().delete(user_name)
 
 

@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from portal.errors import DirectoryUnavailable, PortalError
 from portal.hub.certificates import TrustedCertificates
+from portal.language.texts import N_
 from portal.settings.ldap_table import LdapTable
 
 with warnings.catch_warnings():  # ldap3 2.9.1 takes two names of pyasn1 by their old spelling
@@ -28,7 +29,7 @@ with warnings.catch_warnings():  # ldap3 2.9.1 takes two names of pyasn1 by thei
 
 Answer = TypeVar("Answer")
 
-UNAVAILABLE = (
+UNAVAILABLE = N_(
     "The cluster's login service does not answer. Nothing is wrong with your password: try again in a minute, "
     "and tell your administrator if it lasts."
 )

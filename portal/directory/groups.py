@@ -10,6 +10,7 @@ from typing import Any
 from portal.directory.dns import Canonical, canonical, first_values, is_below
 from portal.directory.persons import Person
 from portal.directory.searches import Attributes, escaped_bytes, filled, search, texts
+from portal.language.texts import _, ngettext
 from portal.settings.groups import is_dn, label
 from portal.settings.ldap_table import LdapTable
 
@@ -90,13 +91,14 @@ def refused(settings: LdapTable, groups: Groups, mentioned: Collection[str]) -> 
     if settings.allows(groups.names(mentioned)):
         return ""
     allowed = [_called(group) for group in settings.allowed_groups]
-    known = f"the group {allowed[0]}" if len(allowed) == 1 else f"one of the groups {', '.join(allowed)}"
+    known = ngettext("the group {names}", "one of the groups {names}", len(allowed)).format(names=", ".join(allowed))
     if groups.unfinished:
-        return (
-            f"the directory did not show your groups ({groups.unfinished}), and this portal takes {known}. "
-            "Tell your administrator."
+        unseen = _(
+            "the directory did not show your groups ({why}), and this portal takes {groups}. Tell your administrator."
         )
-    return f"you are not allowed to use this portal: that takes {known}. Ask your administrator to add you."
+        return unseen.format(why=groups.unfinished, groups=known)
+    missing = _("you are not allowed to use this portal: that takes {groups}. Ask your administrator to add you.")
+    return missing.format(groups=known)
 
 
 def _called(group: str) -> str:

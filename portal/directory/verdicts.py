@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from portal.language.texts import N_
+
 SUCCESS = 0  # RFC 4511 §4.1.9
 _INVALID_CREDENTIALS = 49
 # Result codes with which servers refuse one person; 19 and 53 are locked accounts of 389-ds.
@@ -23,12 +25,12 @@ _EXPIRED_CONTROL = "2.16.840.1.113730.3.4.4"
 _EXPIRED = 0  # PasswordPolicyResponseValue.error
 _CHANGE_AFTER_RESET = 2
 
-MUST_CHANGE = "it must be changed before you can log in: change it as your site says, and log in again"
-EXPIRED = "it has expired: change it as your site says, and log in again"
-DISABLED = "your account is disabled: ask your administrator"
-ACCOUNT_EXPIRED = "your account has expired: ask your administrator"
-NOT_NOW = "your account may not log in at this hour: ask your administrator"
-NOT_FROM_HERE = "your account may log in at certain computers only: ask your administrator"
+MUST_CHANGE = N_("it must be changed before you can log in: change it as your site says, and log in again")
+EXPIRED = N_("it has expired: change it as your site says, and log in again")
+DISABLED = N_("your account is disabled: ask your administrator")
+ACCOUNT_EXPIRED = N_("your account has expired: ask your administrator")
+NOT_NOW = N_("your account may not log in at this hour: ask your administrator")
+NOT_FROM_HERE = N_("your account may log in at certain computers only: ask your administrator")
 # The end of Active Directory's words, as Windows' error in hexadecimal digits. Of these it gives all after the right
 # password alone (seen on Samba 4.17); 775 (locked out), 525 (no such person) and 52e (wrong password) are others.
 _OF_WINDOWS = {

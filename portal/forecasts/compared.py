@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from portal.forecasts.starts import StartState
+from portal.language import amounts
 
 HELD_WITHIN_S = 60  # "starts now" held when the session started so soon after it was asked for
 
@@ -67,7 +68,7 @@ class ErrorFigures:
         """The three of them; dashes where there is no start."""
         if not self.starts:
             return "0", "–", "–"
-        return f"{self.starts:,}", duration(self.median_s), duration(self.within_s)
+        return amounts.figure(f"{self.starts:,}"), duration(self.median_s), duration(self.within_s)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from portal.forecasts.picture import Picture
 from portal.forecasts.places import ANY_GPU, Ask
 from portal.forecasts.starts import UNKNOWN, Start, StartState
 from portal.forecasts.words import Text
+from portal.language.texts import _
 from portal.request import SessionRequest
 from portal.settings.session_tables import PartitionTable
 from portal.site import Site
@@ -100,7 +101,7 @@ class FormOutlook:
     @property
     def as_of(self) -> str:
         """How old the picture is, in words."""
-        return words.LATE if self.is_late else words.as_of(self.age_s, self.is_known, self.is_silent)
+        return _(words.LATE) if self.is_late else words.as_of(self.age_s, self.is_known, self.is_silent)
 
     @property
     def choice(self) -> Text:
@@ -115,7 +116,7 @@ class FormOutlook:
     @property
     def fewer_title(self) -> str:
         """What the link to that number says."""
-        return f"Choose {words.gpus(self.fewer, self.fewer)}" if self.fewer else ""
+        return _("Choose {gpus}").format(gpus=words.gpus(self.fewer, self.fewer)) if self.fewer else ""
 
     def has_kinds(self, partition: str) -> bool:
         """Whether a partition has several kinds of GPUs, each with a row of its own."""

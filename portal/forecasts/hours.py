@@ -10,6 +10,7 @@ from portal.forecasts.picture import Picture
 from portal.forecasts.places import Ask
 from portal.forecasts.starts import hours_before
 from portal.forecasts.words import Text
+from portal.language.texts import _
 from portal.settings.session_tables import PartitionTable
 from portal.site import Site
 
@@ -38,13 +39,14 @@ def limit(
     """
     most = site.hours_max(partition)
     wise = most
-    text: Text = (f"{_whose(settings, site, partition)}: {most} h.",)
+    text: Text = (f"{_whose(settings, site, partition).format(partition=partition.name)}: {most} h.",)
     if picture is None:
         return HoursLimit(most, wise, text)
     slurms = picture.partitions.get(partition.name)
     if slurms and slurms.time_limit_min is not None and slurms.time_limit_min < most * 60:
         wise = slurms.time_limit_min // 60
-        text = (*text, f" Slurm itself takes at most {words.time(slurms.time_limit_min)} in {partition.name}.")
+        least = _(" Slurm itself takes at most {time} in {partition}.")
+        text = (*text, least.format(time=words.time(slurms.time_limit_min), partition=partition.name))
     closing = hours_before(picture.places.get(partition.name, ()), ask, now)
     if closing and closing[0] < wise:
         wise, closure = closing
@@ -56,6 +58,6 @@ def _whose(settings: Site, site: Site, partition: PartitionTable) -> str:
     """Whose limit the settings' is."""
     most = site.hours_max(partition)
     if not partition.hours_max or partition.hours_max > most:
-        return "The limit of this portal"
+        return _("The limit of this portal")
     of_all = next((one.hours_max for one in settings.partitions if one.name == partition.name), None)
-    return f"Your limit in {partition.name}" if of_all != partition.hours_max else f"The limit of {partition.name}"
+    return _("Your limit in {partition}") if of_all != partition.hours_max else _("The limit of {partition}")

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -72,7 +73,7 @@ class SharedLook:
 
         What is cancelled before it has begun is not begun. One who asks has a turn meanwhile (:attr:`turns`).
         """
-        return await asyncio.get_running_loop().run_in_executor(_THREAD, on, await self.picture())
+        return await asyncio.get_running_loop().run_in_executor(_THREAD, copy_context().run, on, await self.picture())
 
     async def _make(self) -> None:
         asking: asyncio.Future[Snapshots] = asyncio.gather(

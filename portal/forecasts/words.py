@@ -7,79 +7,90 @@ from datetime import datetime
 
 from portal.forecasts.places import Closure
 from portal.forecasts.starts import Start, StartState
+from portal.language import amounts
+from portal.language.texts import N_, _, ngettext
 from portal.request import SessionRequest
 
 Text = tuple[str | datetime, ...]
-LATE = "Not counted in time: it comes in a moment, or when the page is loaded again."
+LATE = N_("Not counted in time: it comes in a moment, or when the page is loaded again.")
 
 _ALONE = {
-    StartState.NOW: "starts now",
-    StartState.NEVER: "no node has so much",
-    StartState.TOO_LONG: "longer than Slurm takes",
-    StartState.CLOSED: "closed at the moment",
-    StartState.UNKNOWN: "not known",
+    StartState.NOW: N_("starts now"),
+    StartState.NEVER: N_("no node has so much"),
+    StartState.TOO_LONG: N_("longer than Slurm takes"),
+    StartState.CLOSED: N_("closed at the moment"),
+    StartState.UNKNOWN: N_("not known"),
 }
 
 
 def start(of: Start) -> Text:
     """When something would start, short."""
-    ahead = "1 job ahead" if of.ahead == 1 else f"{of.ahead} jobs ahead"
+    ahead = ngettext("{number} job ahead", "{number} jobs ahead", of.ahead).format(number=of.ahead)
     behind = f", {ahead}" if of.ahead else ""
     if of.state in _ALONE:
-        return (_ALONE[of.state],)
+        return (_(_ALONE[of.state]),)
     if of.state is StartState.ROOM:
-        return (f"room now, {ahead}",)
+        return (_("room now, {ahead}").format(ahead=ahead),)
     if of.at and of.state is StartState.AT:
-        return ("about ", of.at) if not behind else ("about ", of.at, behind)
+        return (_("about "), of.at) if not behind else (_("about "), of.at, behind)
     if of.at and of.state is StartState.AFTER:
-        what = "the maintenance" if of.is_maintenance else "a reservation"
-        return (f"not before {what} ends, ", of.at, *filter(None, [behind]))
-    return (f"waits: {ahead}" if of.ahead else "waits until jobs end",)
+        what = _("not before the maintenance ends, ") if of.is_maintenance else _("not before a reservation ends, ")
+        return (what, of.at, *filter(None, [behind]))
+    return (_("waits: {ahead}").format(ahead=ahead) if of.ahead else _("waits until jobs end"),)
 
 
 def gpus(first: int, last: int) -> str:
     """``no GPU``, ``1 GPU``, ``0–2 GPUs``."""
     if first == last:
-        return {0: "no GPU", 1: "1 GPU"}.get(first, f"{first} GPUs")
+        return amounts.gpus_or_none(first)
     return f"{first}–{last} GPUs"
 
 
 def choice(request: SessionRequest, of: Start) -> Text:
     """What is chosen and when it would start, as one sentence."""
     what = gpus(request.gpus, request.gpus)
-    return (f"{what[0].upper()}{what[1:]} for {request.hours} h in {request.partition}: ", *start(of), ".")
+    words = _("{gpus} for {hours} h in {partition}: ")
+    chosen = words.format(gpus=f"{what[0].upper()}{what[1:]}", hours=request.hours, partition=request.partition)
+    return (chosen, *start(of), ".")
 
 
 def fewer(request: SessionRequest, number: int) -> str:
     """That a smaller number would start now."""
-    return f"{gpus(number, number)} in {request.partition} would start now."
+    words = _("{gpus} in {partition} would start now.")
+    return words.format(gpus=gpus(number, number), partition=request.partition)
 
 
 def free(of: Sequence[tuple[str, tuple[int, int] | None]]) -> str:
     """``3 of 12 GPUs free``, of each kind where there are several."""
-    texts = [f"{title}: {_free(counts)}" if title else f"{_free(counts, ' GPUs')}" for title, counts in of]
-    return " · ".join(texts)
+    return " · ".join(f"{title}: {_free(counts)}" if title else _free_gpus(counts) for title, counts in of)
 
 
-def _free(counts: tuple[int, int] | None, unit: str = "") -> str:
-    return f"{counts[0]} of {counts[1]}{unit} free" if counts else f"free{unit} not known"
+def _free(counts: tuple[int, int] | None) -> str:
+    return _("{free} of {all} free").format(free=counts[0], all=counts[1]) if counts else _("free not known")
+
+
+def _free_gpus(counts: tuple[int, int] | None) -> str:
+    return _("{free} of {all} GPUs free").format(free=counts[0], all=counts[1]) if counts else _("free GPUs not known")
 
 
 def as_of(age_s: int | None, is_known: bool, is_silent: bool) -> str:
     """How old a picture is."""
     age = "" if age_s is None else time_ago(age_s)
     if is_known:
-        return f"As of {age}."
+        return _("As of {age}.").format(age=age)
     if is_silent:
-        return f"Slurm does not answer; its last answer was {age}." if age else "Slurm does not answer."
-    return "Slurm has not answered yet." if age_s is None else f"Slurm has not answered since {age}."
+        last = _("Slurm does not answer; its last answer was {age}.").format(age=age)
+        return last if age else _("Slurm does not answer.")
+    return _("Slurm has not answered since {age}.").format(age=age) if age else _("Slurm has not answered yet.")
 
 
 def time_ago(seconds: int) -> str:
     """``5 s ago``, ``3 min ago``, ``2 h ago``."""
     if seconds < 100:
-        return f"{seconds} s ago"
-    return f"{seconds // 60} min ago" if seconds < 7200 else f"{seconds // 3600} h ago"
+        return _("{number} s ago").format(number=seconds)
+    if seconds < 7200:
+        return _("{number} min ago").format(number=seconds // 60)
+    return _("{number} h ago").format(number=seconds // 3600)
 
 
 def time(minutes: int) -> str:
@@ -89,15 +100,28 @@ def time(minutes: int) -> str:
 
 def closing(partition: str, hours: int, closure: Closure, now: datetime) -> Text:
     """Why so many hours, and no more, end before a maintenance."""
-    what = "maintenance" if closure.is_maintenance else "reservation"
+    is_maintenance = closure.is_maintenance
     if closure.starts_at <= now:
-        return (f"A {what} closes {partition} until ", closure.ends_at, ": sessions wait for its end.")
+        closes = (
+            _("A maintenance closes {partition} until ")
+            if is_maintenance
+            else _("A reservation closes {partition} until ")
+        )
+        return (closes.format(partition=partition), closure.ends_at, _(": sessions wait for its end."))
     if not hours:
-        return (f"In {partition} no session can end before the {what} that begins ", closure.starts_at, ".")
+        none = (
+            _("In {partition} no session can end before the maintenance that begins ")
+            if is_maintenance
+            else _("In {partition} no session can end before the reservation that begins ")
+        )
+        return (none.format(partition=partition), closure.starts_at, ".")
+    most = _(", at most {hours} h in {partition}; a longer session waits until it is over, ")
     return (
-        f"To start before the {what} that begins ",
+        _("To start before the maintenance that begins ")
+        if is_maintenance
+        else _("To start before the reservation that begins "),
         closure.starts_at,
-        f", at most {hours} h in {partition}; a longer session waits until it is over, ",
+        most.format(hours=hours, partition=partition),
         closure.ends_at,
         ".",
     )

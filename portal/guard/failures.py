@@ -10,11 +10,13 @@ import secrets
 from dataclasses import dataclass, replace
 from http.client import responses
 
-YOURS = "Your turn."
-ADMINISTRATORS = "Your administrator’s turn."
-NOBODYS = "Nobody’s turn: it needs some time."
+from portal.language.texts import N_, _
+
+YOURS = N_("Your turn.")
+ADMINISTRATORS = N_("Your administrator’s turn.")
+NOBODYS = N_("Nobody’s turn: it needs some time.")
 LONGEST_MESSAGE = 4000
-OF_A_FORM = "The page was open for too long, or the browser keeps no cookies. Load it again, then do it once more."
+OF_A_FORM = N_("The page was open for too long, or the browser keeps no cookies. Load it again, then do it once more.")
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,11 @@ class Failure:
     advice: str
 
     @property
+    def shown(self) -> Failure:
+        """The same in the reader's language."""
+        return Failure(_(self.title), _(self.happened), _(self.turn), _(self.advice))
+
+    @property
     def words(self) -> str:
         """All of it in one line."""
         return f"{self.title}. {self.happened} {self.turn} {self.advice}"
@@ -41,121 +48,127 @@ class Failure:
 
 FAILURES = {
     400: Failure(
-        "This request makes no sense here",
-        "The portal could not make anything of what was sent.",
+        N_("This request makes no sense here"),
+        N_("The portal could not make anything of what was sent."),
         YOURS,
-        "Go back, check what you entered, and try again.",
+        N_("Go back, check what you entered, and try again."),
     ),
     403: Failure(
-        "You may not do this",
-        "The portal did nothing, because this is not open to you.",
+        N_("You may not do this"),
+        N_("The portal did nothing, because this is not open to you."),
         YOURS,
-        "If you have been away for long, sign in again. If you think you should be allowed, ask your administrator.",
+        N_(
+            "If you have been away for long, sign in again. If you think you should be allowed, ask your administrator."
+        ),
     ),
     404: Failure(
-        "There is nothing here",
-        "No page of the portal has this address, or it is not open to you.",
+        N_("There is nothing here"),
+        N_("No page of the portal has this address, or it is not open to you."),
         YOURS,
-        "The address may be mistyped, or the thing is gone. Go on from My Server.",
+        N_("The address may be mistyped, or the thing is gone. Go on from My Server."),
     ),
     405: Failure(
-        "This address cannot be used like that",
-        "The address is right, but not for this.",
+        N_("This address cannot be used like that"),
+        N_("The address is right, but not for this."),
         YOURS,
-        "Go back, and use the links and buttons of the page.",
+        N_("Go back, and use the links and buttons of the page."),
     ),
     409: Failure(
-        "Something else came first",
-        "What the page showed is not so any more.",
+        N_("Something else came first"),
+        N_("What the page showed is not so any more."),
         YOURS,
-        "See on My Server how it is now, then try again.",
+        N_("See on My Server how it is now, then try again."),
     ),
     413: Failure(
-        "That was too big",
-        "A page of the portal takes up to 1 MB.",
+        N_("That was too big"),
+        N_("A page of the portal takes up to 1 MB."),
         YOURS,
-        "Send less. Files are uploaded in JupyterLab, which has no such limit.",
+        N_("Send less. Files are uploaded in JupyterLab, which has no such limit."),
     ),
     424: Failure(
-        "My Server is not running",
-        "There is no session at this address now. Your files are where you left them.",
+        N_("My Server is not running"),
+        N_("There is no session at this address now. Your files are where you left them."),
         YOURS,
-        "Start it from My Server.",
+        N_("Start it from My Server."),
     ),
     429: Failure(
-        "Too many at once",
-        "The portal was asked too often in a short time, and did nothing this time.",
+        N_("Too many at once"),
+        N_("The portal was asked too often in a short time, and did nothing this time."),
         NOBODYS,
-        "Wait a minute, then try again.",
+        N_("Wait a minute, then try again."),
     ),
     500: Failure(
-        "Something went wrong in the portal",
-        "It is a fault of the portal, not of yours. Running sessions go on.",
+        N_("Something went wrong in the portal"),
+        N_("It is a fault of the portal, not of yours. Running sessions go on."),
         ADMINISTRATORS,
-        "Try once more. If it stays, send your administrator the id of this answer: the hub’s log has the reason.",
+        N_("Try once more. If it stays, send your administrator the id of this answer: the hub’s log has the reason."),
     ),
     502: Failure(
-        "The session gave no proper answer",
-        "It may have ended, or is just ending.",
+        N_("The session gave no proper answer"),
+        N_("It may have ended, or is just ending."),
         YOURS,
-        "See on My Server how it is now; if it has ended, start it again.",
+        N_("See on My Server how it is now; if it has ended, start it again."),
     ),
     503: Failure(
-        "A part of the portal does not answer",
-        "Nothing was done. Running sessions go on.",
+        N_("A part of the portal does not answer"),
+        N_("Nothing was done. Running sessions go on."),
         NOBODYS,
-        "Wait a minute, then try again. If it lasts, send your administrator the id of this answer.",
+        N_("Wait a minute, then try again. If it lasts, send your administrator the id of this answer."),
     ),
     504: Failure(
-        "The answer took too long",
-        "What was asked for may be slow, or its node out of reach.",
+        N_("The answer took too long"),
+        N_("What was asked for may be slow, or its node out of reach."),
         NOBODYS,
-        "Wait a minute, then try again. My Server shows how your session is.",
+        N_("Wait a minute, then try again. My Server shows how your session is."),
     ),
 }
 SESSION_SILENT = Failure(
-    "The session does not answer",
-    "It may still be starting, or its node is out of reach.",
+    N_("The session does not answer"),
+    N_("It may still be starting, or its node is out of reach."),
     NOBODYS,
-    "Wait a minute, then load the page again. My Server shows how your session is.",
+    N_("Wait a minute, then load the page again. My Server shows how your session is."),
 )
 HUB_IS_BACK = Failure(
-    "The portal restarts",
-    "Nothing was done. Running sessions go on.",
+    N_("The portal restarts"),
+    N_("Nothing was done. Running sessions go on."),
     NOBODYS,
-    "This page loads itself again within seconds.",
+    N_("This page loads itself again within seconds."),
 )
-_SEND = "Starting again changes nothing before: send your administrator the id of this answer."
+_SEND = N_("Starting again changes nothing before: send your administrator the id of this answer.")
+_SEND_ID = N_("Starting again changes nothing: send your administrator the id of this answer.")
 # Of starts, by the reason of the error (docs/reference/errors.md): whose turn it is does not follow from the status.
 STARTS = {
-    "slurm_unavailable": (NOBODYS, "Wait a minute, then start again. Running sessions go on."),
-    "submit_refused": (YOURS, "Choose otherwise, and start again; what Slurm allows you, your administrator knows."),
-    "session_ended": (YOURS, "See what is said of its end, and start again with other choices where that helps."),
-    "account_gone": (ADMINISTRATORS, "Starting again changes nothing: send your administrator the id of this answer."),
+    "slurm_unavailable": (NOBODYS, N_("Wait a minute, then start again. Running sessions go on.")),
+    "submit_refused": (
+        YOURS,
+        N_("Choose otherwise, and start again; what Slurm allows you, your administrator knows."),
+    ),
+    "session_ended": (YOURS, N_("See what is said of its end, and start again with other choices where that helps.")),
+    "account_gone": (ADMINISTRATORS, _SEND_ID),
     "acting_refused": (
         ADMINISTRATORS,
-        "Starting again changes nothing: send your administrator the id of this answer.",
+        _SEND_ID,
     ),
-    "site": (ADMINISTRATORS, "Starting again changes nothing: send your administrator the id of this answer."),
+    "site": (ADMINISTRATORS, _SEND_ID),
 }
-OTHER = Failure("This was not possible", "The portal did nothing.", YOURS, "Go back and try again.")
+OTHER = Failure(N_("This was not possible"), N_("The portal did nothing."), YOURS, N_("Go back and try again."))
 
 
 def failure_of(status: int) -> Failure:
     """What is said of an HTTP status."""
-    return FAILURES.get(status) or (FAILURES[500] if status >= 500 else OTHER)
+    return (FAILURES.get(status) or (FAILURES[500] if status >= 500 else OTHER)).shown
 
 
 def start_failure(status: int, reason: str) -> Failure:
     """What is said of a start that came to nothing; ``reason`` is that of the error."""
     usual = failure_of(status)
     turn, advice = STARTS.get(reason, (usual.turn, usual.advice))
-    return replace(usual, turn=turn, advice=advice)
+    return replace(usual, turn=_(turn), advice=_(advice))
 
 
 def plain(message: str) -> str:
     """A message of JupyterHub's as a person reads it, and not longer than a page."""
-    return OF_A_FORM if "_xsrf" in message or "XSRF" in message else message[:LONGEST_MESSAGE]
+    return _(OF_A_FORM) if "_xsrf" in message or "XSRF" in message else message[:LONGEST_MESSAGE]
 
 
 def new_id() -> str:
@@ -173,4 +186,5 @@ def completed(answer: str, status: int, failure_id: str) -> str:
 
 def in_plain_text(status: int, failure_id: str) -> str:
     """A failure where no page can be made."""
-    return f"{failure_of(status).words}\nId of this answer, in the hub's log too: {failure_id}\n"
+    id_words = _("Id of this answer, in the hub's log too: {id}").format(id=failure_id)
+    return f"{failure_of(status).words}\n{id_words}\n"

@@ -26,6 +26,8 @@ from tornado.httputil import HTTPHeaders
 from portal.guard import refusals, silences
 from portal.guard.texts import check_bytes, check_json, refused
 from portal.guard.told import Told, ToldCall, ToldFile, ToldPage, ToldProgress
+from portal.language.templates import Translated
+from portal.language.texts import N_, chosen, speak
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 ALWAYS = {
@@ -44,8 +46,8 @@ FETCHED = (
     pages.HealthCheckHandler,
     metrics.MetricsHandler,
 )
-ELSEWHERE = "This came from another page than the portal's own. Do it on the portal's pages."
-NO_DATABASE = "The portal's database does not answer. Running sessions go on; try again in a minute."
+ELSEWHERE = N_("This came from another page than the portal's own. Do it on the portal's pages.")
+NO_DATABASE = N_("The portal's database does not answer. Running sessions go on; try again in a minute.")
 OF_A_DATABASE_AWAY = (OperationalError, InterfaceError, PendingRollbackError)
 ONLY_A_PAGE = "This page is for people; scripts ask the REST API."
 
@@ -99,7 +101,8 @@ class Guarded(Told):
     db: Any
 
     def set_default_headers(self) -> None:
-        """What is for one person is kept by no cache."""
+        """What is for one person is kept by no cache; what is said from here on is in the browser's language."""
+        speak(chosen(self.request.headers.get("Accept-Language", "")))
         super().set_default_headers()  # type: ignore[misc]
         self.set_header("Cache-Control", "no-store")
 
@@ -142,7 +145,7 @@ class Guarded(Told):
 
     def send_error(self, status_code: int = 500, **told: Any) -> None:
         """Say in words that the database is away, wherever a page or a call noticed it."""
-        _, error, trace = told.get("exc_info") or (None, None, None)
+        error, trace = (told.get("exc_info") or (None, None, None))[1:]
         if isinstance(error, OF_A_DATABASE_AWAY):
             self.db.rollback()
             error = refused(503, NO_DATABASE)
@@ -255,7 +258,7 @@ def stand_before(hub: Any) -> None:
 
 
 def look_after_pages(hub: Any) -> None:
-    """Have the templates of a hub give their scripts the nonce of each answer, and know what is silent.
+    """Have the templates of a hub speak the reader's language, know each answer's nonce, and what is silent.
 
     What people have to mend themselves leaves no traceback in its log.
     """
@@ -264,7 +267,7 @@ def look_after_pages(hub: Any) -> None:
     files = type("FilesHandler", (ToldFile, CacheControlStaticFilesHandler), {"__module__": __name__})
     hub.tornado_settings.setdefault("static_handler_class", files)
     options = hub.jinja_environment_options
-    hub.jinja_environment_options = {**options, "extensions": [*options.get("extensions", ()), Nonces]}
+    hub.jinja_environment_options = {**options, "extensions": [*options.get("extensions", ()), Nonces, Translated]}
 
 
 class Nonces(Extension):

@@ -13,11 +13,13 @@ from typing import Any
 from jupyterhub.apihandlers import APIHandler
 from tornado import web
 
+from portal.language.texts import N_, _
+
 ROUTE = r"/api/dsportal/silences"
 # In a second or two a daemon is restarted, and a page that was drawn meanwhile would frighten for longer.
 NOT_TOLD_S = 3.0
-SLURM = "Running sessions go on, and those that wait keep their place. New ones cannot start until it answers."
-DIRECTORY = (
+SLURM = N_("Running sessions go on, and those that wait keep their place. New ones cannot start until it answers.")
+DIRECTORY = N_(
     "Who is logged in stays so, and sessions run and start as ever. New logins may fail until it answers; "
     "nothing is wrong with your password."
 )
@@ -56,11 +58,11 @@ def silences(hub: Any) -> list[SilentPart]:
     access = vars(hub.authenticator).get("access")  # once somebody was asked about; a site's own login has none
     found = [
         ("slurm", "Slurm", cluster.silence.for_s if cluster else 0.0, SLURM),
-        ("directory", "The cluster’s login service", access.people.silent_s if access else 0.0, DIRECTORY),
+        ("directory", _("The cluster’s login service"), access.people.silent_s if access else 0.0, DIRECTORY),
     ]
     now = datetime.now(UTC).astimezone()
     return [
-        SilentPart(what, name, (now - timedelta(seconds=for_s)).isoformat(timespec="seconds"), words)
+        SilentPart(what, name, (now - timedelta(seconds=for_s)).isoformat(timespec="seconds"), _(words))
         for what, name, for_s, words in found
         if for_s > NOT_TOLD_S
     ]

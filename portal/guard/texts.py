@@ -12,15 +12,17 @@ from typing import Any
 
 from tornado import web
 
-NOT_TEXT = "A field, the body or the address holds what is no text (UTF-8 without NUL). Type it again."
-NOT_A_NUMBER = "A number is finite, and a whole one has at most 63 bits."
+from portal.language.texts import N_, _
+
+NOT_TEXT = N_("A field, the body or the address holds what is no text (UTF-8 without NUL). Type it again.")
+NOT_A_NUMBER = N_("A number is finite, and a whole one has at most 63 bits.")
 LARGEST = 2**63 - 1
 
 
 def refused(status: int, words: str) -> web.HTTPError:
     """The refusal of a request, with what JupyterHub's error page, or its REST API, says of it."""
     error: Any = web.HTTPError(status, words)
-    error.jupyterhub_message = words
+    error.jupyterhub_message = _(words)
     found: web.HTTPError = error
     return found
 

@@ -15,6 +15,8 @@ from portal.errors import RequestError
 from portal.history.cure import Offered
 from portal.history.receipt import Receipt, gb
 from portal.history.record import EndedSession
+from portal.language import amounts
+from portal.language.texts import N_, _
 from portal.request import SessionRequest, checked
 from portal.settings.session_tables import PartitionTable
 
@@ -22,6 +24,15 @@ SESSIONS = 3
 LONG_ENOUGH_S = 600  # shorter ones show nothing of what is usual
 MEMORY_TO_SPARE = 1.5  # times the most that was seen: short peaks lie between two samples
 CORES_TO_SPARE = 2.0  # times the average
+BUSY_GPUS = N_(
+    "In your last {sessions} sessions with {had} GPUs, these were together at most {percent} % busy "
+    "(all of them are {all} %); {gpus} would have done."
+)
+NOT_HELD = N_("What they held in their own memory was not measured.")
+BUSY_CORES = N_(
+    "In your last {sessions} sessions like this one at most {busy} of {had} cores were busy on average "
+    "(a short burst hardly shows in that)."
+)
 
 
 @dataclass(frozen=True)
@@ -94,12 +105,12 @@ def _fewer_gpus(
         return None
     held = [one.gpu_memory_peak_mib for one in last if one.gpu_memory_peak_mib]
     is_known = len(held) == len(last)
-    fact = (
-        f"In your last {SESSIONS} sessions with {request.gpus} GPUs, these were together at most {busiest} % busy "
-        f"(all of them are {request.gpus * 100} %); {_gpus(gpus)} would have done. What they held in their own memory "
-        + (f"was at most {gb(max(held))} together." if is_known else "was not measured.")
+    busy = _(BUSY_GPUS).format(
+        sessions=SESSIONS, had=request.gpus, percent=busiest, all=request.gpus * 100, gpus=amounts.gpus(gpus)
     )
-    return Advice(fact, _gpus(gpus), replace(request, gpus=gpus).as_options())
+    peak = _("What they held in their own memory was at most {memory} together.")
+    memory_held = peak.format(memory=gb(max(held))) if is_known else _(NOT_HELD)
+    return Advice(f"{busy} {memory_held}", amounts.gpus(gpus), replace(request, gpus=gpus).as_options())
 
 
 def _less_memory(request: SessionRequest, last: Sequence[Receipt], offer: Offered) -> Advice | None:
@@ -110,7 +121,8 @@ def _less_memory(request: SessionRequest, last: Sequence[Receipt], offer: Offere
     enough = math.ceil(used * MEMORY_TO_SPARE / 1024)
     if enough * 1024 * 2 > had:
         return None
-    fact = f"Your last {SESSIONS} sessions like this one used at most {gb(used)} of their {gb(had)} of memory."
+    words = _("Your last {sessions} sessions like this one used at most {used} of their {had} of memory.")
+    fact = words.format(sessions=SESSIONS, used=gb(used), had=gb(had))
     return Advice(fact, f"{enough} GB", replace(request, memory_gb=enough).as_options())
 
 
@@ -122,11 +134,8 @@ def _fewer_cores(request: SessionRequest, last: Sequence[Receipt], offer: Offere
     enough = max(1, math.ceil(busy * CORES_TO_SPARE))
     if enough * 2 > had:
         return None
-    fact = (
-        f"In your last {SESSIONS} sessions like this one at most {busy:.1f} of {had} cores were busy on average "
-        "(a short burst hardly shows in that)."
-    )
-    return Advice(fact, "1 core" if enough == 1 else f"{enough} cores", replace(request, cores=enough).as_options())
+    fact = _(BUSY_CORES).format(sessions=SESSIONS, busy=amounts.figure(f"{busy:.1f}"), had=had)
+    return Advice(fact, amounts.cores(enough), replace(request, cores=enough).as_options())
 
 
 def _most_memory(last: Sequence[Receipt]) -> int | None:
@@ -148,7 +157,3 @@ def _offered(found: Iterable[Advice | None], offer: Offered) -> Iterable[Advice]
             yield replace(one, options=checked(one.options, offer.site, offer.identity).as_options())
         except RequestError:
             continue
-
-
-def _gpus(count: int) -> str:
-    return "1 GPU" if count == 1 else f"{count} GPUs"

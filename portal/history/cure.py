@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 
 from portal.errors import RequestError
 from portal.history.record import EndedSession
+from portal.language import amounts
+from portal.language.texts import _
 from portal.request import SessionRequest, checked, fields_of
 from portal.settings.session_tables import PartitionTable
 from portal.site import Identity, Site
@@ -69,7 +71,7 @@ def _more_memory(ended: EndedSession, request: SessionRequest, partition: Partit
     had = ended.memory_mib
     if had <= 0:
         return None
-    fact = f"It had asked for {_gb(had)} of memory, and was killed when that was full"
+    fact = _("It had asked for {memory} of memory, and was killed when that was full").format(memory=_gb(had))
     most = 0 if request.gpus else (partition.memory_gb_max or 0) * 1024
     chosen = min(had * TIMES_MORE, most)
     if chosen > had:
@@ -79,7 +81,8 @@ def _more_memory(ended: EndedSession, request: SessionRequest, partition: Partit
     if not gpus:
         return None
     options = replace(request, gpus=gpus, cores=0, memory_gb=0).as_options()
-    return Cure(fact, f"{'1 GPU' if gpus == 1 else f'{gpus} GPUs'} and {_gb(memory_mib)}", options)
+    more = _("{gpus} and {memory}").format(gpus=amounts.gpus(gpus), memory=_gb(memory_mib))
+    return Cure(fact, more, options)
 
 
 def _gpus_for(had: int, request: SessionRequest, partition: PartitionTable, site: Site) -> tuple[int, int]:
@@ -98,14 +101,14 @@ def _more_hours(ended: EndedSession, request: SessionRequest, partition: Partiti
     if hours <= request.hours or was_shortened:  # by an administrator: more hours would not have helped
         return None
     return Cure(
-        f"It had asked for {request.hours} h, and they were over",
+        _("It had asked for {hours} h, and they were over").format(hours=request.hours),
         f"{hours} h",
         replace(request, hours=hours).as_options(),
     )
 
 
 def _gb(memory_mib: int) -> str:
-    return f"{memory_mib / 1024:.3g} GB" if memory_mib < 1024 * 1000 else f"{memory_mib // 1024} GB"
+    return amounts.figure(f"{memory_mib / 1024:.3g} GB") if memory_mib < 1024 * 1000 else f"{memory_mib // 1024} GB"
 
 
 _MORE: Mapping[str, Callable[[EndedSession, SessionRequest, PartitionTable, Site], Cure | None]] = {

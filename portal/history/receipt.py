@@ -10,9 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from portal.language import amounts
+from portal.language.texts import N_, _
+
 HOUR_S = 3600
 KWH_J = 3_600_000
-NOT_MEASURED = "not measured"
+NOT_MEASURED = N_("not measured")
 
 
 @dataclass(frozen=True)
@@ -73,56 +76,58 @@ class Receipt:
 def words(receipt: Receipt) -> Iterator[tuple[str, str]]:
     """The receipt as a page has it: what each figure is called, and the figure."""
     if receipt.gpus:
-        yield "GPU-hours", hours(receipt.gpu_hours)
-        yield "GPUs busy", _gpus_busy(receipt)
+        yield _("GPU-hours"), hours(receipt.gpu_hours)
+        yield _("GPUs busy"), _gpus_busy(receipt)
         if receipt.gpu_memory_peak_mib:
-            yield "GPU memory", f"at most {gb(receipt.gpu_memory_peak_mib)}{_in_task(receipt)}"
-    yield "Core-hours", hours(receipt.core_hours)
-    yield "Cores busy", _cores_busy(receipt)
-    yield "Memory", _memory(receipt)
+            yield _("GPU memory"), _("at most {most}").format(most=gb(receipt.gpu_memory_peak_mib)) + _in_task(receipt)
+    yield _("Core-hours"), hours(receipt.core_hours)
+    yield _("Cores busy"), _cores_busy(receipt)
+    yield _("Memory"), _memory(receipt)
     if receipt.energy_j:
-        yield "Energy of the node", energy(receipt.energy_j)
+        yield _("Energy of the node"), energy(receipt.energy_j)
 
 
 def hours(count: float) -> str:
     """``0.05``, ``3.2``, ``1,240``."""
-    return f"{count:.2f}" if count < 1 else f"{count:.1f}" if count < 100 else f"{count:,.0f}"
+    return amounts.figure(f"{count:.2f}" if count < 1 else f"{count:.1f}" if count < 100 else f"{count:,.0f}")
 
 
 def gb(memory_mib: float) -> str:
     """``0.4 GB``, ``12 GB``."""
-    return f"{memory_mib / 1024:.1f} GB" if memory_mib < 10 * 1024 else f"{memory_mib / 1024:.0f} GB"
+    return amounts.figure(f"{memory_mib / 1024:.1f} GB" if memory_mib < 10 * 1024 else f"{memory_mib / 1024:.0f} GB")
 
 
 def energy(joules: float) -> str:
     """``350 Wh``, ``1.2 kWh``."""
-    return f"{joules / KWH_J:.1f} kWh" if joules >= KWH_J else f"{joules * 1000 / KWH_J:.0f} Wh"
+    return amounts.figure(f"{joules / KWH_J:.1f} kWh") if joules >= KWH_J else f"{joules * 1000 / KWH_J:.0f} Wh"
 
 
 def _gpus_busy(receipt: Receipt) -> str:
     percent = receipt.gpu_busy_percent
     if percent is None:
-        return NOT_MEASURED
+        return _(NOT_MEASURED)
     if percent == 0:
-        return "no work was seen"
-    whole = f" of {receipt.gpus * 100} %" if receipt.gpus > 1 else ""
-    return f"at most {percent} %{whole}{_in_task(receipt)}"
+        return _("no work was seen")
+    whole = _("at most {percent} % of {all} %").format(percent=percent, all=receipt.gpus * 100)
+    return (whole if receipt.gpus > 1 else _("at most {most}").format(most=f"{percent} %")) + _in_task(receipt)
 
 
 def _cores_busy(receipt: Receipt) -> str:
     busy = receipt.cores_busy
     if busy is None or not receipt.cores:
-        return NOT_MEASURED
+        return _(NOT_MEASURED)
     percent = 100 * busy / receipt.cores
-    return f"{'less than 1' if percent < 1 else math.floor(percent + 0.5)} % on average"
+    words = _("{percent} % on average").format(percent=math.floor(percent + 0.5))
+    return _("less than 1 % on average") if percent < 1 else words
 
 
 def _memory(receipt: Receipt) -> str:
     if receipt.memory_peak_mib is None:
-        return NOT_MEASURED
-    of = f" of {gb(receipt.memory_mib)}" if receipt.memory_mib else ""
-    return f"at most {gb(receipt.memory_peak_mib)}{of}{_in_task(receipt)}"
+        return _(NOT_MEASURED)
+    peak = gb(receipt.memory_peak_mib)
+    whole = _("at most {most} of {all}").format(most=peak, all=gb(receipt.memory_mib))
+    return (whole if receipt.memory_mib else _("at most {most}").format(most=peak)) + _in_task(receipt)
 
 
 def _in_task(receipt: Receipt) -> str:
-    return " in one task" if receipt.has_steps else ""
+    return _(" in one task") if receipt.has_steps else ""

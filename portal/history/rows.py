@@ -6,9 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
+from portal.history import reasons
 from portal.history.cure import Offered, again, cure_of
 from portal.history.receipt import words
 from portal.history.record import EndedSession, moment
+from portal.language import amounts
+from portal.language.texts import _
 from portal.site import Identity, Site
 
 
@@ -53,7 +56,7 @@ def _row(one: EndedSession, offer: Offered) -> Row:
         key=one.key,
         asked=_asked(one, offer.site),
         name=one.name,
-        reason=one.reason,
+        reason=reasons.shown(one.reason),
         submitted_at=moment(one.submitted_at),
         started_at=moment(one.started_at),
         ended_at=moment(one.ended_at),
@@ -80,23 +83,23 @@ def _asked(one: EndedSession, site: Site) -> str:
     words = []
     if isinstance(gpus, int):
         named = f" ({site.gpu(str(kind)).title or kind})" if kind else ""
-        words.append({0: "No GPU", 1: f"1 GPU{named}"}.get(gpus, f"{gpus} GPUs{named}"))
-    words += [f"{one.cores} cores"] if one.cores else []
+        words.append(f"{amounts.gpus(gpus)}{named}" if gpus else _("No GPU"))
+    words += [amounts.cores(one.cores)] if one.cores else []
     words += [f"{one.memory_mib // 1024} GB"] if one.memory_mib else []
     words += [f"{hours} h"] if hours else []
     partition = one.options.get("partition")
-    return ", ".join(words) + (f" in {partition}" if partition else "")
+    return ", ".join(words) + (_(" in {partition}").format(partition=partition) if partition else "")
 
 
 def _facts(one: EndedSession) -> Iterable[tuple[str, str]]:
     labels = {
-        "account": "Account",
-        "qos": "QOS",
-        "reservation": "Reservation",
-        "constraint": "Nodes",
-        "licenses": "Licences",
+        "account": _("Account"),
+        "qos": _("QOS"),
+        "reservation": _("Reservation"),
+        "constraint": _("Nodes"),
+        "licenses": _("Licences"),
     }
-    known = [("Slurm job", one.job_id), ("Node", one.node), ("Slurm's last state", one.state)]
+    known = [(_("Slurm job"), one.job_id), (_("Node"), one.node), (_("Slurm's last state"), one.state)]
     known += [(label, str(one.options.get(key) or "")) for key, label in labels.items()]
     return [(label, value) for label, value in known if value]
 

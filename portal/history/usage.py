@@ -6,10 +6,11 @@ import json
 from dataclasses import dataclass
 
 from portal.history.receipt import HOUR_S, hours
+from portal.language.texts import N_, _
 
 NAMES = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-    "December",
+    N_("January"), N_("February"), N_("March"), N_("April"), N_("May"), N_("June"),
+    N_("July"), N_("August"), N_("September"), N_("October"), N_("November"), N_("December"),
 )  # fmt: skip
 
 
@@ -31,8 +32,8 @@ class MonthUsage:
     @property
     def title(self) -> str:
         """``November 2026``."""
-        year, _, number = self.month.partition("-")
-        return f"{NAMES[int(number) - 1]} {year}"
+        year, _dash, number = self.month.partition("-")
+        return f"{_(NAMES[int(number) - 1])} {year}"
 
     @property
     def gpu_hours(self) -> str:

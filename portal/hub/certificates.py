@@ -31,6 +31,7 @@ from jupyterhub.utils import make_ssl_context
 from traitlets import HasTraits, default
 
 from portal.errors import SiteError, SlurmUnavailable
+from portal.language.texts import N_
 from portal.session_settings import TLS_PARTS
 from portal.slurm.snapshot import NodesSnapshot
 
@@ -112,7 +113,7 @@ def names_of(known: NodesSnapshot, partition: str) -> list[str]:
         SlurmUnavailable: Slurm has not told its nodes yet.
     """
     if not known.nodes:
-        raise known.error or SlurmUnavailable("Slurm shows no nodes.")
+        raise known.error or SlurmUnavailable(N_("Slurm shows no nodes."))
     names = [node.name for node in known.nodes.values() if partition in node.partitions]
     return [f"DNS:{name}" for name in names or known.nodes]
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from portal.errors import SlurmUnavailable
+from portal.language.texts import N_
 from portal.slurm.snapshot import Snapshot
 
 _LINE = re.compile(r"([^|]+)\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\Z")
@@ -41,7 +42,9 @@ def parse_cluster(stdout: str) -> str:
     """
     found = re.search(r"^ClusterName\s*= (\S+)$", stdout, re.MULTILINE)
     if not found:
-        raise SlurmUnavailable("Slurm's answer cannot be read just now.", detail="scontrol show config: no ClusterName")
+        raise SlurmUnavailable(
+            N_("Slurm's answer cannot be read just now."), detail="scontrol show config: no ClusterName"
+        )
     return found[1]
 
 
@@ -63,7 +66,7 @@ def parse_associations(stdout: str) -> Mapping[str, tuple[Association, ...]]:
             continue
         read = _LINE.match(line)
         if not read:
-            raise SlurmUnavailable("Slurm's answer cannot be read.", detail=f"sacctmgr printed {line[:200]!r}")
+            raise SlurmUnavailable(N_("Slurm's answer cannot be read."), detail=f"sacctmgr printed {line[:200]!r}")
         person, account, partition, qos, _ = read.groups()
         names = tuple(name for name in qos.split(",") if name)
         found.setdefault(person, []).append(Association(account, partition, names))

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from portal.errors import RequestError
+from portal.language import amounts
+from portal.language.texts import _
 from portal.options.declared import Option, Shape
 from portal.request import OPTIONS, USUAL, SessionRequest
 from portal.settings.session_tables import PartitionTable
@@ -71,7 +73,7 @@ def numbers(
             usual = sorted({option.usual(site, one) for one in offered})
             most = max(option.within(site, one, "", 0)[1] for one in offered)
             given = str(error.given)[:40] if error and error.field == name else str(getattr(chosen, name) or "")
-            yield NumberField(name, option.label, option.unit, most, " or ".join(map(str, usual)), given)
+            yield NumberField(name, _(option.label), _(option.unit), most, _(" or ").join(map(str, usual)), given)
 
 
 def selects(
@@ -82,7 +84,7 @@ def selects(
         is_list = option.shape is not Shape.NUMBER and not option.is_of_site
         found = tuple(_choices(option, site, offered, chosen)) if is_list and name in known else ()
         if len(found) > 1:
-            yield Select(name, option.label, option.hint, found)
+            yield Select(name, _(option.label), _(option.hint), found)
 
 
 def _choices(option: Option, site: Site, offered: Sequence[PartitionTable], chosen: SessionRequest) -> Iterator[Choice]:
@@ -93,25 +95,27 @@ def _choices(option: Option, site: Site, offered: Sequence[PartitionTable], chos
     current = None if given == option.default else given
     are_alike = len(set(lists.values())) == 1
     if not are_alike:
-        yield Choice(USUAL, "as usual in the partition", current is None)
+        yield Choice(USUAL, _("as usual in the partition"), current is None)
     elif current is None:
         current = next(iter(next(iter(lists.values()))), None)
     for value in dict.fromkeys(value for values in lists.values() for value in values):
         there = [partition for partition, values in lists.items() if value in values]
-        where = "" if len(there) == len(lists) else f" (in {', '.join(there)})"
+        where = "" if len(there) == len(lists) else _(" (in {partitions})").format(partitions=", ".join(there))
         shown = site.gpu(value).title if option.name == "gpu" else option.shown(value)
-        yield Choice(value, f"{shown}{where}", value == current)
+        yield Choice(value, (shown or _("none")) + where, value == current)
 
 
 def share(site: Site, partition: PartitionTable) -> str:
     """``16 cores and 64 GB with each GPU``, for each kind where they differ."""
     kinds = [kind for kind in partition.kinds or ("",) if site.gpus_max(partition, kind)]
     if not kinds:
-        return f"{site.cores(0, partition)} cores and {site.memory_mib(0, partition) // 1024} GB"
-    texts = {
-        kind: f"{site.cores(1, partition, kind)} cores and {site.memory_mib(1, partition, kind) // 1024} GB"
-        for kind in kinds
-    }
+        return _share(site.cores(0, partition), site.memory_mib(0, partition))
+    texts = {kind: _share(site.cores(1, partition, kind), site.memory_mib(1, partition, kind)) for kind in kinds}
     if len(set(texts.values())) == 1:
-        return f"{texts[kinds[0]]} with each GPU"
-    return "; ".join(f"{site.gpu(kind).title}: {text} each" for kind, text in texts.items())
+        return _("{share} with each GPU").format(share=texts[kinds[0]])
+    each = _("{kind}: {share} each")
+    return "; ".join(each.format(kind=site.gpu(kind).title, share=text) for kind, text in texts.items())
+
+
+def _share(cores: int, memory_mib: int) -> str:
+    return _("{cores} and {memory_gb} GB").format(cores=amounts.cores(cores), memory_gb=memory_mib // 1024)

@@ -19,6 +19,7 @@ from portal.directory.groups import Asked, groups_of
 from portal.directory.persons import Person
 from portal.directory.searches import bind, one_of, search, sees_any, some
 from portal.errors import DirectoryUnavailable, NotAllowed
+from portal.language.texts import _
 from portal.login.secret import read_secret
 from portal.settings.ldap_table import LdapTable
 from portal.site import Standing
@@ -191,7 +192,9 @@ def check_standing(standing: Standing) -> None:
         NotAllowed: the account is locked, has expired, or is in none of the allowed groups.
     """
     if standing.left:
-        message = f"Your password is right, but you may not use this portal: {standing.left}. Ask your administrator."
+        message = _("Your password is right, but you may not use this portal: {why}. Ask your administrator.").format(
+            why=standing.left
+        )
         raise NotAllowed(message, detail=standing.left)
 
 

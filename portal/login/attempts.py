@@ -20,7 +20,9 @@ from collections.abc import Callable, Hashable
 
 from portal.addresses import counted
 from portal.errors import LoginRefused
+from portal.language.texts import N_, _, ngettext
 
+BUSY = N_("Very many people are logging in just now. Try again in a minute.")
 WITHIN_S = 300.0
 FAILURES = 10  # of one name from one address
 FAILURES_OF_ADDRESS = 300  # of whatever names
@@ -98,7 +100,7 @@ class Attempts:
             TooManyAttempts: there were too many; this one does not count.
         """
         key = (name, counted(address))
-        self._refuse_more(self._begun.of(key), FAILURES, "Too many attempts with this name from here.")
+        self._refuse_more(self._begun.of(key), FAILURES, N_("Too many attempts with this name from here."))
         self.check(name, address)
         self._begun.add(key)
 
@@ -111,15 +113,16 @@ class Attempts:
         if self.knows(name, address):
             return
         of_address = self._of_address.of(counted(address))
-        self._refuse_more(of_address, FAILURES_OF_ADDRESS, "Too many attempts from here.")
-        self._refuse_more(self._of_name.of(name), FAILURES_OF_NAME, "Too many attempts with this name.")
+        self._refuse_more(of_address, FAILURES_OF_ADDRESS, N_("Too many attempts from here."))
+        self._refuse_more(self._of_name.of(name), FAILURES_OF_NAME, N_("Too many attempts with this name."))
 
     def _refuse_more(self, moments: deque[float], most: int, words: str) -> None:
         if len(moments) < most:
             return
         wait_s = WITHIN_S - (self._clock() - moments[0])
         minutes = math.ceil(wait_s / 60)
-        error = TooManyAttempts(f"{words} Try again in {minutes} {'minute' if minutes == 1 else 'minutes'}.")
+        again = ngettext("Try again in {number} minute.", "Try again in {number} minutes.", minutes)
+        error = TooManyAttempts(f"{_(words)} {again.format(number=minutes)}")
         error.wait_s = math.ceil(wait_s)
         raise error
 

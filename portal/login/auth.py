@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from contextvars import copy_context
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,9 @@ from portal.administration import again
 from portal.administration.enter import DeletingHandler, EnterHandler
 from portal.directory.conversation import UNAVAILABLE
 from portal.errors import DirectoryError, DirectoryUnavailable, LoginRefused, SiteError
+from portal.language.texts import _
 from portal.login.access import Access
-from portal.login.attempts import Attempts, TooManyAttempts
+from portal.login.attempts import BUSY, Attempts, TooManyAttempts
 from portal.login.directory import REFUSED, Directory, check_password
 from portal.login.secret import read_secret
 from portal.login.system_accounts import account_of, check_account
@@ -36,7 +38,6 @@ from portal.site import Identity, Site, Standing, load
 THREADS = 32
 STRANGERS_AT_ONCE = 4
 QUEUE_LIMIT_S = 30.0
-BUSY = "Very many people are logging in just now. Try again in a minute."
 # Servers hash a password only for a name that exists, and slowly: without this, the time would tell which do.
 REFUSED_AFTER_S = 0.5
 SHOWN_NAME = 64
@@ -52,7 +53,7 @@ class Refusal(web.HTTPError):
 
     def __init__(self, error: DirectoryError) -> None:
         super().__init__(STATUS.get(type(error), 403), f"login refused: {error.reason}")
-        self.jupyterhub_message = error.message
+        self.jupyterhub_message = _(error.message)
         self.headers = {"Retry-After": str(error.wait_s)} if isinstance(error, TooManyAttempts) else {}
 
 
@@ -247,7 +248,7 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
         except TooManyAttempts:
             self._free_threads.release()
             raise
-        verified = asyncio.get_running_loop().run_in_executor(self._threads, ask)
+        verified = asyncio.get_running_loop().run_in_executor(self._threads, copy_context().run, ask)
         verified.add_done_callback(partial(self._answered, name, address))
         try:
             # The thread ends by its own limits; nobody waits longer than that.

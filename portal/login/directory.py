@@ -21,12 +21,13 @@ from portal.directory.persons import Person
 from portal.directory.searches import bind, bind_as, dn_of
 from portal.directory.verdicts import Verdict
 from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed, SiteError
+from portal.language.texts import N_, _
 from portal.login.secret import read_secret
 from portal.settings.ldap_table import LdapTable
 from portal.site import Identity
 
 PASSWORD_MAX = 1024
-REFUSED = "Wrong user name or password. User names are spelled as on the cluster, without blanks."
+REFUSED = N_("Wrong user name or password. User names are spelled as on the cluster, without blanks.")
 _NOBODY = "cn=nobody has this name"  # who is not found costs the server the same as who is
 Tell = Callable[[str, str], None]
 
@@ -122,11 +123,11 @@ class Directory:
     def _identity(self, person: Person, groups: Groups) -> Identity:
         if person.fault:
             words = person.fault.partition(" (")[0]  # without the DNs of others
-            message = f"Your password is right, but {words}. Tell your administrator."
+            message = _("Your password is right, but {why}. Tell your administrator.").format(why=words)
             raise NotAllowed(message, detail=f"{person.dn}: {person.fault}")
         if why := refused(self._settings, groups, self._mentioned):
             detail = f"in none of {', '.join(self._settings.allowed_groups)}"
-            raise NotAllowed(f"Your password is right, but {why}", detail=detail)
+            raise NotAllowed(_("Your password is right, but {why}").format(why=why), detail=detail)
         names = groups.names(self._mentioned)
         return Identity(person.name, names, admin=self._settings.makes_admin(names))
 
@@ -222,7 +223,8 @@ class Directory:
         self._servers.is_good(server)
         if verdict.trouble:
             self._tell("password", f"right, but {verdict.trouble.partition(':')[0]}")
-            raise NotAllowed(f"Your password is right, but {verdict.trouble}.", detail=f"{server}: {verdict.detail}")
+            message = _("Your password is right, but {why}.").format(why=_(verdict.trouble))
+            raise NotAllowed(message, detail=f"{server}: {verdict.detail}")
         if verdict.is_refusal:
             self._tell("password", f"refused: {verdict.answer}")
             raise LoginRefused(REFUSED, detail=f"{server}: {verdict.answer}")

@@ -18,6 +18,7 @@ from traitlets import Bool, CaselessStrEnum, List, Unicode
 
 from portal.directory.names import NameRule, login_name
 from portal.errors import DirectoryError, NotAllowed
+from portal.language.texts import _
 from portal.login.auth import Refusal
 from portal.login.system_accounts import account_of, check_account, in_time
 
@@ -104,6 +105,9 @@ class SiteRules(Authenticator):  # type: ignore[misc]
         found = login_name(NameRule(tuple(self.login_domains), self.capitals), name)
         if found is None:
             why = f"{name[:80]!r} cannot be the name of an account on this cluster"
-            raise NotAllowed(f"You are known, but {why}. Tell your administrator.", detail=why)
+            told = _(
+                "You are known, but {name} cannot be the name of an account on this cluster. Tell your administrator."
+            )
+            raise NotAllowed(told.format(name=repr(name[:80])), detail=why)
         check_account(found.name, await self.account_of(found.name))
         return found.name

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from portal.errors import DirectoryUnavailable, NotAllowed
+from portal.language.texts import N_, _
 from portal.login.kept import Kept
 from portal.site import Standing
 
@@ -117,7 +118,9 @@ def check_account(name: str, found: str | None) -> None:
     if found is None or found == name:
         return
     if not found:
-        why = f"there is no account {name} on this cluster"
+        why = N_("there is no account {name} on this cluster")
     else:
-        why = f"this cluster calls your account {found}, and the directory calls it {name}"
-    raise NotAllowed(f"Your password is right, but {why}. Tell your administrator.", detail=f"this host: {why}")
+        why = N_("this cluster calls your account {found}, and the directory calls it {name}")
+    message = _("Your password is right, but {why}. Tell your administrator.")
+    said = message.format(why=_(why).format(name=name, found=found))
+    raise NotAllowed(said, detail=f"this host: {why.format(name=name, found=found)}")

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from portal.language.texts import N_
 from portal.lessons import SHARED
 from portal.notebooks.files import NOTEBOOK_MAX, read_file
 from portal.notebooks.links import link_faults, text_of
@@ -26,7 +27,11 @@ CARD: dict[str, type] = {
     "summary": str,
 }
 OPTIONAL: dict[str, type] = {"minutes_gpu": int, "level": int}  # minutes_gpu: where somebody has measured it
-LEVELS = {1: "First steps", 2: "In depth", 3: "On many processes and nodes"}  # of the way through the templates
+LEVELS = {
+    1: N_("First steps"),
+    2: N_("In depth"),
+    3: N_("On many processes and nodes"),
+}  # of the way through the templates
 FILES = "files"  # left out where the cells name all that a copy needs
 TEXT_MAX = 1000  # characters of a text on a card
 

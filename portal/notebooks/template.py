@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from portal.language import amounts
+from portal.language.texts import _, ngettext
 from portal.notebooks.style import TEXT_MAX, is_card, is_shown, titles
 
 FILES_MAX = 200  # of one template
@@ -46,8 +48,9 @@ def mark_of(framework: str) -> str:
 
 def needs_of(gpus: int, minutes_cpu: int) -> str:
     """``1 GPU or two cores, about 5 minutes``; the time is that on two cores."""
-    wanted = {0: "", 1: "1 GPU or "}.get(gpus, f"{gpus} GPUs or ")
-    return f"{wanted}two cores, about {minutes_cpu} minute{'s' if minutes_cpu != 1 else ''}"
+    minutes = ngettext("{number} minute", "{number} minutes", minutes_cpu).format(number=minutes_cpu)
+    with_gpus = _("{gpus} or two cores, about {minutes}").format(gpus=amounts.gpus(gpus), minutes=minutes)
+    return with_gpus if gpus else _("two cores, about {minutes}").format(minutes=minutes)
 
 
 def parsed(content: bytes, path: Path) -> Template | None:

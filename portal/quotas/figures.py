@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from portal.language import amounts
+from portal.language.texts import _
+
 LONGEST = 10**18  # bytes: more is no folder
 GIB = 1024**3
 _LINE = re.compile(r"([0-9]{1,19})[ \t]+([0-9]{1,19}|-)")
@@ -33,8 +36,9 @@ class Quota:
     def words(self) -> str:
         """``45 GB of 100 GB``."""
         if self.used is None:
-            return "not known"
-        return f"{_gb(self.used)} of {_gb(self.limit)}" if self.limit else f"{_gb(self.used)}, without a limit"
+            return _("not known")
+        of = _("{used} of {limit}").format(used=_gb(self.used), limit=_gb(self.limit))
+        return of if self.limit else _("{used}, without a limit").format(used=_gb(self.used))
 
     @property
     def is_nearly_full(self) -> bool:
@@ -69,5 +73,5 @@ def parse(name: str, stdout: str) -> Quota | None:
 def _gb(count: int) -> str:
     """Bytes, a GB being 1024 MB as everywhere in the portal."""
     if count >= 1024 * GIB:
-        return f"{count / 1024 / GIB:.1f} TB"
-    return f"{count / GIB:.1f} GB" if count < 10 * GIB else f"{count / GIB:.0f} GB"
+        return amounts.figure(f"{count / 1024 / GIB:.1f} TB")
+    return amounts.figure(f"{count / GIB:.1f} GB" if count < 10 * GIB else f"{count / GIB:.0f} GB")

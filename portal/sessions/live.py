@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from portal.language.texts import _
 from portal.sessions import names
 
 
@@ -69,7 +70,7 @@ def _entered(user: Any, over: Iterable[str]) -> Iterator[str]:
     for name in over:
         if (user.orm_spawners[name].state or {}).get("entered"):
             for words in user.spawners[name].session_facts["entries"]:
-                yield f"Session “{name}”: {words}" if name else words
+                yield _("Session “{name}”: {words}").format(name=name, words=words) if name else words
 
 
 def may_name(several: Any) -> bool:

@@ -6,9 +6,14 @@ import re
 from collections.abc import Collection
 from datetime import datetime
 
+from portal.language.texts import N_, _
+
 LONGEST = 30  # JupyterHub's, so that a person's name and this one fit a host name together
 FORM = r"[a-z][a-z0-9]*(-[a-z0-9]+)*"
-ALLOWED = f"1 to {LONGEST} characters: small letters, digits and single '-', with a letter first and no '-' at the end"
+ALLOWED = N_(
+    "A session's name has 1 to {longest} characters: small letters, digits and single '-', "
+    "with a letter first and no '-' at the end."
+)
 # A session of such a name would take the place of pages of the session without a name, which is at /user/NAME/.
 RESERVED = frozenset(
     {
@@ -47,9 +52,9 @@ RESERVED = frozenset(
 def fault(name: str) -> str:
     """What is wrong with a name, in words; ``""`` where nothing is."""
     if len(name) > LONGEST or not re.fullmatch(FORM, name, re.ASCII):
-        return f"A session's name has {ALLOWED}."
+        return _(ALLOWED).format(longest=LONGEST)
     if name in RESERVED:
-        return f"“{name}” is the address of a page of JupyterLab. Choose another name."
+        return _("“{name}” is the address of a page of JupyterLab. Choose another name.").format(name=name)
     return ""
 
 

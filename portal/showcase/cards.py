@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from portal.language.texts import _
 from portal.notebooks.catalogue import templates
 from portal.notebooks.style import LEVELS
 from portal.notebooks.template import Template, mark_of, needs_of
@@ -72,7 +73,7 @@ def _card(one: Template) -> Card:
 
 def levels(cards: Sequence[Card]) -> list[tuple[str, list[Card]]]:
     """The cards in the order in which one learns: each level that there is, with its title."""
-    found = [(title, [card for card in cards if card.level == level]) for level, title in sorted(LEVELS.items())]
+    found = [(_(title), [card for card in cards if card.level == level]) for level, title in sorted(LEVELS.items())]
     return [(title, there) for title, there in found if there]
 
 

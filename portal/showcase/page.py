@@ -16,13 +16,14 @@ from jupyterhub.handlers import BaseHandler
 from jupyterhub.utils import url_path_join
 from tornado import web
 
+from portal.language.texts import N_, _
 from portal.showcase.cards import Card, frameworks, levels, matching
 
 ROUTE = r"/templates"
 FRESH_S = 60.0
 WAITS_S = 5.0
 LONGEST = 200  # characters of what is looked for
-SILENT = "The folder of the templates does not answer now. Sessions start as ever, from My Server."
+SILENT = N_("The folder of the templates does not answer now. Sessions start as ever, from My Server.")
 
 Cards = tuple[Card, ...]
 log = logging.getLogger(__name__)
@@ -106,7 +107,7 @@ class TemplatesHandler(BaseHandler):  # type: ignore[misc]
             "framework": framework,
             "in_all": len(cards or ()),
         }
-        silent = SILENT if cards is None else ""
+        silent = _(SILENT) if cards is None else ""
         self.finish(await self.render_template("templates.html", is_running=is_running, silent=silent, **shown))
 
     @property

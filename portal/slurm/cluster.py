@@ -6,18 +6,18 @@ import asyncio
 import contextlib
 import logging
 import os
-import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from portal.errors import AccountGone, ActingRefused, SlurmUnavailable, SubmitRefused
+from portal.errors import AccountGone, ActingRefused, SlurmUnavailable
+from portal.language.texts import N_
 from portal.slurm import accounting, jobs, nodes, times
 from portal.slurm.accounting import FORGOTTEN, JobEnd
 from portal.slurm.jobs import SessionJob
 from portal.slurm.runner import Result, RunError, Runner, run
 from portal.slurm.snapshot import NodesSnapshot, PartitionsSnapshot, QueueSnapshot, Silence, SnapshotCache, in_thread
-from portal.slurm.submission import LauncherAsPerson, Submission, Turns, job_name, remember
+from portal.slurm.submission import LauncherAsPerson, Submission, Turns, job_name, remember, submitted_job
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class Cluster:
 
     async def _check_controller(self) -> None:
         if not jobs.parse_ping(await self.answer(jobs.ping_command())):
-            raise SlurmUnavailable("Slurm shows an empty queue, but its controller is not up.")
+            raise SlurmUnavailable(N_("Slurm shows an empty queue, but its controller is not up."))
 
     async def _query_nodes(self) -> NodesSnapshot:
         listing = await self.answer(nodes.nodes_command())
@@ -122,17 +122,7 @@ class Cluster:
         """
         environment = dict(submission.environment)
         request = {"verb": "submit", "key": submission.key, "options": list(submission.options)}
-        answer = await self._launcher.call(username, {**request, "environment": environment})
-        message = str(answer.get("message") or "no reason was given")
-        if answer.get("ok"):
-            if re.fullmatch(r"[0-9]{1,12}", str(answer.get("job_id"))):
-                return str(answer["job_id"])
-            raise SlurmUnavailable("Slurm's answer cannot be read.", detail=f"sbatch: {answer.get('job_id')!r:.200}")
-        if answer.get("unknown"):
-            raise SlurmUnavailable("Slurm does not answer; try again in a minute.", detail=message)
-        if answer.get("refused"):
-            raise SubmitRefused(f"Slurm did not accept the session:\n{message}")
-        raise SubmitRefused(f"The session could not be prepared in your home:\n{message}")
+        return submitted_job(await self._launcher.call(username, {**request, "environment": environment}))
 
     async def submit_or_find(self, username: str, submission: Submission) -> str:
         """Submit a job and answer its id; when the answer of ``sbatch`` is lost, look for the job by its key.
@@ -173,7 +163,7 @@ class Cluster:
                 self.unfinished.pop(key, None)
             return await self._cancel_as_hub(username, key, job_id, error) if job_id else ""
         if not answer.get("ok"):
-            raise SlurmUnavailable("The session's job could not be cancelled.", detail=str(answer.get("message")))
+            raise SlurmUnavailable(N_("The session's job could not be cancelled."), detail=str(answer.get("message")))
         self.unfinished.pop(key, None)
         return str(answer.get("log", ""))
 
@@ -188,10 +178,10 @@ class Cluster:
         try:
             done = await self._ask(("scancel", f"--name={job_name(key)}", job_id))
         except RunError as failed:
-            raise SlurmUnavailable("Slurm does not answer.", detail=str(failed)) from failed
+            raise SlurmUnavailable(N_("Slurm does not answer."), detail=str(failed)) from failed
         if done.returncode and "Invalid job id" not in done.stderr:
             why = f"{error.why.format(username)}, and as this account: {done.stderr.strip()[:300]}"
-            raise SlurmUnavailable("The session's job could not be cancelled.", detail=why)
+            raise SlurmUnavailable(N_("The session's job could not be cancelled."), detail=why)
         log.warning("%s; its job %s was cancelled as this account", error.why.format(username), job_id)
         self.unfinished.pop(key, None)
         return ""
@@ -290,9 +280,9 @@ class Cluster:
         try:
             done = await self._ask(command)
         except RunError as error:
-            raise SlurmUnavailable("Slurm does not answer.", detail=str(error)) from error
+            raise SlurmUnavailable(N_("Slurm does not answer."), detail=str(error)) from error
         if done.returncode != 0:
-            raise SlurmUnavailable("Slurm does not answer.", detail=f"{command[0]}: {done.stderr.strip()[:500]}")
+            raise SlurmUnavailable(N_("Slurm does not answer."), detail=f"{command[0]}: {done.stderr.strip()[:500]}")
         return done.stdout
 
     async def _ask(self, command: tuple[str, ...]) -> Result:

@@ -13,6 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from portal.errors import SlurmUnavailable
+from portal.language.texts import N_
 from portal.slurm import times
 from portal.slurm.submission import JOB_NAME_PREFIX, KEY_LENGTH, job_name
 
@@ -131,7 +132,7 @@ def _job(line: str) -> Job:
 
 def unreadable(detail: str) -> SlurmUnavailable:
     """The error for an answer that cannot be read, which ``detail`` shows."""
-    return SlurmUnavailable("Slurm's answer cannot be read just now; nothing is lost.", detail=detail)
+    return SlurmUnavailable(N_("Slurm's answer cannot be read just now; nothing is lost."), detail=detail)
 
 
 def find_command(key: str) -> tuple[str, ...]:

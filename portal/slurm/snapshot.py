@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from portal.errors import SlurmUnavailable
+from portal.language.texts import N_
 from portal.slurm.jobs import Job
 from portal.slurm.nodes import Node, Partition, Reservation
 
@@ -133,7 +134,7 @@ class SnapshotCache(Generic[S]):
             taken = replace(self._last, error=error)
         except Exception as error:  # a fault of ours must not end a session either
             log.exception("What %s says could not be worked on", self._what)
-            taken = replace(self._last, error=SlurmUnavailable("Slurm's answer cannot be read.", detail=str(error)))
+            taken = replace(self._last, error=SlurmUnavailable(N_("Slurm's answer cannot be read."), detail=str(error)))
         self._log_change(self._last.error, taken.error)
         self._last = taken
         self._tried_at = self._clock()

@@ -17,24 +17,24 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from portal.errors import AccountGone, ActingRefused, SlurmUnavailable
+from portal.errors import AccountGone, ActingRefused, SlurmUnavailable, SubmitRefused
+from portal.language.texts import N_, _
 from portal.request import CHOICES, SessionRequest
 from portal.settings.session_tables import PartitionTable
 from portal.site import Site
 from portal.slurm.runner import Result, RunError, Runner, is_account
 
 LAUNCH_TIMEOUT_S = 60
-NOT_HANDED_ON = (
+NOT_HANDED_ON = N_(
     "The session could not be handed to Slurm: your home, or the cluster's list of accounts, does not answer. "
     "Try again in some minutes; if it stays so, tell your administrator (portal doctor)."
 )
-_TELL = "Tell your administrator: `portal doctor --person {username}` on that host says how to repair it."
-NO_ACCOUNT = (
-    "You have no account on the portal's host: it knows nobody called {username}, so it can start no session for you. "
-    + _TELL
+_TELL = N_("Tell your administrator: `portal doctor --person {username}` on that host says how to repair it.")
+NO_ACCOUNT = N_(
+    "You have no account on the portal's host: it knows nobody called {username}, so it can start no session for you."
 )
-NOT_ALLOWED_TO_ACT = (
-    "The portal is not allowed to start sessions for you: on its host sudo does not let it act as {username}. " + _TELL
+NOT_ALLOWED_TO_ACT = N_(
+    "The portal is not allowed to start sessions for you: on its host sudo does not let it act as {username}."
 )
 PLAIN_WORDS = {"LC_ALL": "C"}  # sudo speaks the language of the hub's account else
 PATIENCE_S = 5.0
@@ -162,12 +162,31 @@ async def _without_answer(username: str, done: Result) -> SlurmUnavailable:
     """Why there is none: what cannot get better by itself is told as such."""
     detail = f"portal-launch, exit status {done.returncode}: {done.stderr.strip()[:500] or 'no answer'}"
     if not await is_account(username):
-        return AccountGone(NO_ACCOUNT.format(username=username), detail=detail)
+        return AccountGone(f"{_(NO_ACCOUNT)} {_(_TELL)}".format(username=username), detail=detail)
     if done.returncode and _REFUSED_BY_SUDO.search(done.stderr):
-        return ActingRefused(NOT_ALLOWED_TO_ACT.format(username=username), detail=detail)
+        return ActingRefused(f"{_(NOT_ALLOWED_TO_ACT)} {_(_TELL)}".format(username=username), detail=detail)
     return SlurmUnavailable(
-        "The portal could not act for you on this cluster; tell your administrator (portal doctor).", detail=detail
+        N_("The portal could not act for you on this cluster; tell your administrator (portal doctor)."), detail=detail
     )
+
+
+def submitted_job(answer: Mapping[str, object]) -> str:
+    """The number of the job that the launcher has submitted, by its answer.
+
+    Raises:
+        SubmitRefused: with sbatch's own message.
+        SlurmUnavailable: no answer; the job may have been accepted.
+    """
+    message = str(answer.get("message") or "no reason was given")
+    if answer.get("ok"):
+        if re.fullmatch(r"[0-9]{1,12}", str(answer.get("job_id"))):
+            return str(answer["job_id"])
+        raise SlurmUnavailable(N_("Slurm's answer cannot be read."), detail=f"sbatch: {answer.get('job_id')!r:.200}")
+    if answer.get("unknown"):
+        raise SlurmUnavailable(N_("Slurm does not answer; try again in a minute."), detail=message)
+    if answer.get("refused"):
+        raise SubmitRefused(_("Slurm did not accept the session:") + f"\n{message}")
+    raise SubmitRefused(_("The session could not be prepared in your home:") + f"\n{message}")
 
 
 class Turns:

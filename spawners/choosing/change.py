@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from portal.errors import PortalError, SlurmUnavailable, SubmitRefused
+from portal.language.texts import N_
 from portal.request import SessionRequest
 from portal.session_state import SessionState
 from portal.site import Site
@@ -25,18 +26,20 @@ from spawners.choosing.offer import Offer
 from spawners.errors import StartRefused
 from spawners.session import Session
 
-PLACE_IS_LOST = (
+PLACE_IS_LOST = N_(
     "Sending this submits another job and takes back the one that waits: its place in line is lost. "
     "If the new request is refused, the one that waits goes on waiting."
 )
-NOT_WAITING = "This session does not wait in the queue any more, so nothing was changed. If its job runs, it goes on."
-NO_SECOND_JOB = (
+NOT_WAITING = N_(
+    "This session does not wait in the queue any more, so nothing was changed. If its job runs, it goes on."
+)
+NO_SECOND_JOB = N_(
     "Slurm lets you have no more jobs than you have now, and a change needs a second one for a moment: the new job is "
     "taken before the one that waits is taken back. To have something else, stop what waits, and start it anew."
 )
 # The limits on submitted jobs as sbatch names them (Slurm 22.05, job_state_reason_string in slurm_protocol_defs.c).
 _SUBMIT_LIMIT = re.compile(r"\b(Assoc(Grp|Max)|QOS(Grp|Max)|Max)SubmitJob")
-IS_GOING = "This request is being changed already."
+IS_GOING = N_("This request is being changed already.")
 
 
 class NotChanged(PortalError):

@@ -16,6 +16,7 @@ from tornado import web
 
 from portal.errors import RequestError, SlurmUnavailable
 from portal.forecasts import turns
+from portal.language.texts import _
 from portal.sessions.requests import NamedRequests
 from spawners import form
 from spawners.choosing.change import PLACE_IS_LOST
@@ -114,7 +115,7 @@ class LinkHandler(BaseHandler):  # type: ignore[misc]
             made = await offer_of(self, user_name).link(given)
         except RequestError as error:
             self.set_status(400)
-            words = error.message
+            words = _(error.message)
         else:
             query = form.query(made, own_place(self, "next", self.base_url))
             host = f"{get_browser_protocol(self.request)}://{self.request.host}"
@@ -136,7 +137,7 @@ class ChangeHandler(NamedRequests, BaseHandler):  # type: ignore[misc]
         try:
             waits = await spawner.change.is_possible()
         except SlurmUnavailable as error:
-            raise web.HTTPError(503, error.message) from error
+            raise web.HTTPError(503, _(error.message)) from error
         opt = {key: values[-1].decode()[:LONGEST] for key, values in self.request.query_arguments.items() if values}
         chosen = {key.removeprefix("opt-"): value for key, value in opt.items() if key.startswith("opt-")}
         words = ""
@@ -193,7 +194,7 @@ class ChangeHandler(NamedRequests, BaseHandler):  # type: ignore[misc]
             is_told=self.get_status() == 200,
             url=self.request.path,
             spawner=spawner,
-            changes=PLACE_IS_LOST,
+            changes=_(PLACE_IS_LOST),
             waiting_page=self._where(spawner),
         )
         return page

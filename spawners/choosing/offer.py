@@ -18,6 +18,7 @@ from portal.forecasts.shared_look import SharedLook
 from portal.forecasts.turns import LookBusyError
 from portal.history.record import EndedSession
 from portal.hub.context import HubContext
+from portal.language.texts import _
 from portal.options.named import NameRefused, find
 from portal.options.profiles import fixed_by, narrowed, profile_of
 from portal.options.schema import Schema, schema
@@ -167,7 +168,7 @@ class Offer:
         found = await outlook_of(self._spawner.context.look, site, self._spawner.site, identity, request)
         fixed = fixed_by(profile)
         if profile and "hours" in fixed:
-            why = (f"The profile {profile.title} fixes the hours.",)
+            why = (_("The profile {profile} fixes the hours.").format(profile=profile.title),)
             found = replace(found, limits={name: replace(one, words=why) for name, one in found.limits.items()})
         return replace(found, fewer=0) if "gpus" in fixed else found
 

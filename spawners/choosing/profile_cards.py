@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from portal.language import amounts
+from portal.language.texts import _
 from portal.options.profiles import fixed_by, profiles_of
 from portal.request import OPTIONS, USUAL
 from portal.site import Identity, Site
@@ -41,7 +43,7 @@ def cards(site: Site, identity: Identity, chosen: str, opens: str = "") -> str:
         for one in found
     ]
     own = ProfileCard(
-        "My own choice", "Every option is free.", "", "", f"?{form.query({'profile': USUAL}, opens)}", not chosen
+        _("My own choice"), _("Every option is free."), "", "", f"?{form.query({'profile': USUAL}, opens)}", not chosen
     )
     return form.filled("profile_cards.html", cards=[*made, own])
 
@@ -54,10 +56,12 @@ def words(site: Site, options: Mapping[str, object]) -> str:
 def _words(site: Site, key: str, value: object) -> str:
     """``1 GPU``, ``4 h``, ``Partition gpu``."""
     if key == "gpus":
-        return {0: "no GPU", 1: "1 GPU"}.get(int(str(value)), f"{value} GPUs")
+        return amounts.gpus_or_none(int(str(value)))
     if key == "hours":
         return f"{value} h"
-    if key in ("cores", "memory_gb"):
-        return f"{value} {OPTIONS[key].unit}{' memory' if key == 'memory_gb' else ''}"
-    shown = site.gpu(str(value)).title if key == "gpu" else OPTIONS[key].shown(str(value))
-    return f"{OPTIONS[key].label}: {shown}"
+    if key == "cores":
+        return amounts.cores(int(str(value)))
+    if key == "memory_gb":
+        return _("{number} GB memory").format(number=value)
+    shown = site.gpu(str(value)).title if key == "gpu" else OPTIONS[key].shown(str(value)) or _("none")
+    return f"{_(OPTIONS[key].label)}: {shown}"

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from jupyterhub.utils import maybe_future
 
 from portal.errors import PortalError
+from portal.language.texts import _, ngettext
 from portal.session_state import SessionState
 from portal.sessions import names
 from portal.sessions.requests import is_held
@@ -64,9 +65,13 @@ class SeveralSessions:
         others = [one for one in self.held if one != name]
         if len(others) < self.most:
             return ""
-        have = "a session" if len(others) == 1 else f"{len(others)} sessions"
-        called = ", ".join(f"“{one}”" if one else "the one without a name" for one in others)
-        return f"You have {have} already ({called}), and may have {self.most} at a time. Stop one to start another."
+        called = ", ".join(_("“{name}”").format(name=one) if one else _("the one without a name") for one in others)
+        words = ngettext(
+            "You have a session already ({called}), and may have {most} at a time. Stop one to start another.",
+            "You have {number} sessions already ({called}), and may have {most} at a time. Stop one to start another.",
+            len(others),
+        )
+        return words.format(number=len(others), called=called, most=self.most)
 
     def check_room(self, name: str) -> None:
         """The one check of the number, behind every door.

@@ -14,6 +14,7 @@ from sqlalchemy import inspect
 
 from portal.databases import ended_sessions as store
 from portal.databases import usage_by_month
+from portal.history import reasons
 from portal.history.record import EndedSession
 from portal.history.rows import Row, rows
 from portal.history.usage import MonthUsage
@@ -72,6 +73,11 @@ class RecordedEnds:
                 self.context.receipts.expect(record)
         except Exception:
             self.log.exception("The end of the session %s is not kept: job %s", ended.key, ended.job_id or "none")
+
+    @property
+    def last_end(self) -> str:
+        """Why the last session ended, for the server page, until the next start."""
+        return reasons.shown(self.session.state.last_end)
 
     def note_stop(self, who: str) -> None:
         """Somebody stops the session; by nobody's name it is the portal itself."""

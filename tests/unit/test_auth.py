@@ -18,6 +18,7 @@ from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed, Portal
 from portal.login import auth
 from portal.login.access import Access
 from portal.login.attempts import (
+    BUSY,
     FAILURES,
     FAILURES_OF_ADDRESS,
     FAILURES_OF_ALL,
@@ -408,7 +409,7 @@ async def test_a_full_queue_is_told_and_ends(
     refused = await refusal(authenticator, login("late"))
     directory.waits_for.set()
 
-    assert (refused.status_code, refused.jupyterhub_message) == (503, auth.BUSY)
+    assert (refused.status_code, refused.jupyterhub_message) == (503, BUSY)
     assert len(await asyncio.gather(*busy)) == THREADS
 
 

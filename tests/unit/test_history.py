@@ -29,6 +29,7 @@ from portal.history.cure import Cure, Offered, again, cure_of
 from portal.history.record import EndedSession
 from portal.history.rows import link, rows
 from portal.hub import config
+from portal.language.templates import Translated
 from portal.request import SessionRequest, checked
 from portal.site import Identity, Site, parse
 from spawners import options
@@ -190,7 +191,7 @@ def environment() -> Environment:
     """As JupyterHub makes it: ours, then its own, which ours extend as templates/…"""
     ours, theirs = Path(__file__).parents[2] / "templates/hub", Path(DATA_FILES_PATH) / "templates"
     loader = ChoiceLoader([PrefixLoader({"templates": FileSystemLoader(theirs)}), FileSystemLoader([ours, theirs])])
-    return Environment(loader=loader, autoescape=True)
+    return Environment(loader=loader, autoescape=True, extensions=[Translated])
 
 
 def home(ended_sessions: Any, *, active: bool = False, **given: Any) -> Page:

@@ -19,7 +19,7 @@ TOP = {
     "launch_rules": "launcher",
     "server": "singleuser",  # the old name, for jobs that an earlier version submitted
 }
-PURE_FOLDERS = {"settings", "options"}
+PURE_FOLDERS = {"settings", "options", "language"}
 PAGES_OF_HUB = {"notebooks", "showcase", "assets", "history", "sessions", "receipts", "quotas"}
 MAY_IMPORT = {
     "pure": set(),

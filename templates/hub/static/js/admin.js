@@ -12,7 +12,7 @@
     if (again) {
       const link = document.createElement("a");
       link.href = `${again[0]}?next=${encodeURIComponent(window.location.pathname)}`;
-      link.textContent = "Type it now";
+      link.textContent = gettext("Type it now");
       words.append(" ", link);
     }
     words.hidden = false;
@@ -23,7 +23,7 @@
     const answer = await ask(...request);
     if (answer.status === 403) {
       const said = await answer.clone().json().catch(() => ({}));
-      tell(said.message || "The hub refused this.");
+      tell(said.message || gettext("The hub refused this."));
     }
     return answer;
   };
@@ -32,7 +32,7 @@
   function nameArrows() {
     const arrows = "button[data-testid$='-collapse-button']:not([aria-label])";
     for (const arrow of page.querySelectorAll(arrows)) {
-      arrow.setAttribute("aria-label", `More of ${arrow.dataset.testid.replace(/-collapse-button$/, "")}`);
+      arrow.setAttribute("aria-label", gettext("More of {name}", { name: arrow.dataset.testid.replace(/-collapse-button$/, "") }));
     }
   }
 

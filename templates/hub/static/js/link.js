@@ -12,10 +12,10 @@
   button.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(link.value);
-      status.textContent = "Copied.";
+      status.textContent = gettext("Copied.");
     } catch {
       link.focus();
-      status.textContent = "The browser did not let it be copied; it is marked, copy it yourself.";
+      status.textContent = gettext("The browser did not let it be copied; it is marked, copy it yourself.");
     }
   });
 })();

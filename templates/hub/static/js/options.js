@@ -22,12 +22,15 @@
 
   function limitHours(most) {
     hours.max = most;
-    document.getElementById("hours-limit").textContent = `hours, at most ${most}`;
+    document.getElementById("hours-limit").textContent = gettext("hours, at most {most}", { most });
   }
 
   function describe() {
-    const time = hours.validity.valid && hours.value ? `for ${hours.value} h` : "";
-    summary.textContent = [chosen("gpus").dataset.words, "in", chosen("partition").value, time].join(" ");
+    const what = { gpus: chosen("gpus").dataset.words, partition: chosen("partition").value, hours: hours.value };
+    const hasHours = hours.validity.valid && hours.value;
+    summary.textContent = hasHours
+      ? gettext("{gpus} in {partition} for {hours} h", what)
+      : gettext("{gpus} in {partition}", what);
     summary.hidden = false;
   }
 

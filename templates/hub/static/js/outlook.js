@@ -113,7 +113,7 @@
     } catch (error) {
       if (error.name === "AbortError") return; // a newer look is under way
       failures += 1;
-      write(element("outlook-as-of"), ["The portal does not answer now; this is what it said last."]);
+      write(element("outlook-as-of"), [gettext("The portal does not answer now; this is what it said last.")]);
       next = everyMs * Math.min(failures + 1, 6);
     }
     later(next);

@@ -31,7 +31,7 @@
       const details = element("pre", "dsp-log", others.join("\n"));
       details.tabIndex = 0;
       details.setAttribute("role", "region");
-      details.setAttribute("aria-label", "Details");
+      details.setAttribute("aria-label", gettext("Details"));
       parts.push(details);
     }
     message.replaceChildren(...parts);
@@ -72,7 +72,7 @@
   function failed({ message: text, turn, advice, id, record: key }) {
     const reason = text.replace(/^Spawn failed(: )?/, "").trim();
     bar.classList.add("bg-danger");
-    over("The session did not start", reason || "The hub gave no reason; its log has it.");
+    over(gettext("The session did not start"), reason || gettext("The hub gave no reason; its log has it."));
     if (key) {
       const record = document.getElementById("pending-record");
       record.href += `#ended-${key}`;
@@ -81,15 +81,15 @@
     if (!id) return;
     const whose = element("p", "dsp-turn", ` ${advice}`);
     whose.prepend(element("strong", "", turn));
-    const number = element("p", "dsp-failure-id", "Id of this answer, in the hub’s log too: ");
+    const number = element("p", "dsp-failure-id", `${gettext("Id of this answer, in the hub’s log too:")} `);
     number.append(element("code", "", id));
     message.append(whose, number);
   }
 
   // A tab that nobody looks at says by its title and icon that it is ready, and opens JupyterLab when somebody does.
   function ready() {
-    say("JupyterLab is ready.");
-    window.dspTell.ready("Ready: your session");
+    say(gettext("JupyterLab is ready."));
+    window.dspTell.ready(gettext("Ready: your session"));
     if (document.visibilityState === "visible") {
       window.location.reload();
       return;
@@ -138,7 +138,7 @@
     const { signal } = following;
     const outcome = await read(signal).catch(() => "again");
     if (signal.aborted || outcome === "over") return;
-    if (outcome !== "later") say("The portal does not answer at the moment; this page goes on trying.");
+    if (outcome !== "later") say(gettext("The portal does not answer at the moment; this page goes on trying."));
     window.setTimeout(() => {
       if (signal.aborted) return;
       if (outcome === "reload") window.location.reload();
@@ -150,17 +150,17 @@
   async function stop() {
     following.abort();
     cancel.disabled = true;
-    status.textContent = "Cancelling: the job is taken back…";
+    status.textContent = gettext("Cancelling: the job is taken back…");
     const answer = await fetch(page.dataset.serverUrl, { method: "DELETE", headers });
-    if (!answer.ok) throw new Error((await answer.json()).message || `the hub answered ${answer.status}`);
+    if (!answer.ok) throw new Error((await answer.json()).message || gettext("the hub answered {status}", { status: answer.status }));
     advance(0);
-    over("The start was cancelled", "Nothing runs for you now.");
+    over(gettext("The start was cancelled"), gettext("Nothing runs for you now."));
   }
 
   cancel.addEventListener("click", () => {
     stop().catch((error) => {
       cancel.disabled = false;
-      status.textContent = `It could not be cancelled: ${error.message}. Try again.`;
+      status.textContent = gettext("It could not be cancelled: {why}. Try again.", { why: error.message });
       follow();
     });
   });

@@ -18,7 +18,7 @@
 
     function failed(error) {
       button.disabled = false;
-      status.textContent = `It could not be stopped: ${error.message}. Try again.`;
+      status.textContent = gettext("It could not be stopped: {why}. Try again.", { why: error.message });
     }
 
     async function followUntilGone() {
@@ -31,9 +31,9 @@
 
     async function stop() {
       button.disabled = true;
-      status.textContent = "Stopping; that takes seconds…";
+      status.textContent = gettext("Stopping; that takes seconds…");
       const answer = await fetch(url, { method: "DELETE", headers });
-      if (!answer.ok) throw new Error((await answer.json()).message || `the hub answered ${answer.status}`);
+      if (!answer.ok) throw new Error((await answer.json()).message || gettext("the hub answered {status}", { status: answer.status }));
       await followUntilGone();
     }
 

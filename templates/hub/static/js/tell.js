@@ -20,16 +20,18 @@ window.dspTell = (() => {
   async function toggle() {
     if (isPressed()) {
       press(false);
-      status.textContent = "You will not be told.";
+      status.textContent = gettext("You will not be told.");
       return;
     }
     if ((await Notification.requestPermission()) !== "granted") {
-      status.textContent = "The browser does not let this page tell you. The title and the icon of this tab change in any case.";
+      status.textContent = gettext(
+        "The browser does not let this page tell you. The title and the icon of this tab change in any case.",
+      );
       button.hidden = Notification.permission === "denied";
       return;
     }
     press(true);
-    status.textContent = "You will be told, as long as this page stays open in some tab.";
+    status.textContent = gettext("You will be told, as long as this page stays open in some tab.");
   }
 
   function notify(title, body) {
@@ -58,7 +60,7 @@ window.dspTell = (() => {
     ready(title) {
       document.title = title;
       document.querySelector("link[rel=icon]").href = page.dataset.readyIcon;
-      notify(title, "JupyterLab opens when you come back to its tab.");
+      notify(title, gettext("JupyterLab opens when you come back to its tab."));
       withdraw();
     },
     over(title, words) {

@@ -16,7 +16,7 @@
     const answer = await fetch(url, { method, headers, body: body && JSON.stringify(body) });
     if (answer.ok) return answer.status === 204 ? null : answer.json();
     const told = await answer.json().catch(() => ({}));
-    throw new Error((told.message || "").replace(/^"(.*)"$/, "$1") || `the hub answered ${answer.status}`);
+    throw new Error((told.message || "").replace(/^"(.*)"$/, "$1") || gettext("the hub answered {status}", { status: answer.status }));
   }
 
   function blame(words) {
@@ -40,7 +40,7 @@
     copy.hidden = !navigator.clipboard;
     area.hidden = false;
     area.focus();
-    status.textContent = "The token was made. It is in the list below when you load this page again.";
+    status.textContent = gettext("The token was made. It is in the list below when you load this page again.");
   }
 
   async function revoke(pressed) {
@@ -51,20 +51,20 @@
       await ask("DELETE", `${page.dataset.url}/${row.dataset.tokenId}`);
     } catch (error) {
       pressed.disabled = false;
-      status.textContent = `“${note}” could not be revoked: ${error.message}`;
+      status.textContent = gettext("“{note}” could not be revoked: {why}", { note, why: error.message });
       return;
     }
     const next = row.nextElementSibling || row.previousElementSibling;
     const heading = row.closest("section").querySelector("h2");
     row.remove();
-    status.textContent = `“${note}” was revoked.`;
+    status.textContent = gettext("“{note}” was revoked.", { note });
     (next ? next.querySelector(".revoke-token-btn") : heading).focus();
   }
 
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     make()
-      .catch((error) => blame(`No token was made: ${error.message}`))
+      .catch((error) => blame(gettext("No token was made: {why}", { why: error.message })))
       .finally(() => {
         button.disabled = false;
       });
@@ -72,10 +72,10 @@
   copy.addEventListener("click", () => {
     navigator.clipboard.writeText(result.textContent).then(
       () => {
-        status.textContent = "The token is copied.";
+        status.textContent = gettext("The token is copied.");
       },
       () => {
-        status.textContent = "This browser does not let the page copy it: select it, and copy it yourself.";
+        status.textContent = gettext("This browser does not let the page copy it: select it, and copy it yourself.");
       },
     );
   });
