@@ -10,7 +10,6 @@ from jinja2.ext import InternationalizationExtension
 
 from portal.language.texts import N_, _, language, ngettext, script_texts
 
-OF_JUPYTERHUB = "templates/"  # as which its own templates are extended
 # Its texts that no block of ours takes the place of (JupyterHub 6.1, page.html); below, its times of tokens.
 STOCK = (
     N_("Home"),
@@ -41,8 +40,8 @@ class Translated(InternationalizationExtension):
         environment.globals |= {"language": language, "script_texts": script_texts, "in_language": in_language}
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
-        """The source of a template; JupyterHub's own have their texts marked."""
-        if not (name or "").startswith(OF_JUPYTERHUB):
+        """The source of a template; JupyterHub's page, which all others extend, has its texts marked."""
+        if LANGUAGE[0] not in source:
             return source
         return _replaced(source.replace(*LANGUAGE).replace(*TITLE), STOCK, '{{{{ _("{}") }}}}'.format)
 

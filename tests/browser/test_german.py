@@ -55,7 +55,8 @@ def assert_german(page: Page, name: str, but: str = "") -> None:
     said = page.evaluate(
         """but => {
             const copy = document.body.cloneNode(true);
-            copy.querySelectorAll(["script", "pre", "code", but].filter(Boolean).join(",")).forEach((one) => one.remove());
+            const notOurs = ["script", "pre", "code", but].filter(Boolean).join(",");
+            copy.querySelectorAll(notOurs).forEach((one) => one.remove());
             const named = [...copy.querySelectorAll("[aria-label], [placeholder], [title]")].flatMap((one) =>
                 ["aria-label", "placeholder", "title"].map((name) => one.getAttribute(name) || ""));
             return [copy.textContent, ...named, document.title].join(" \\n ").replace(/\\s+/g, " ");

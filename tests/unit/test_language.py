@@ -16,6 +16,7 @@ from portal.language import amounts, catalogue, templates
 from portal.language.templates import Translated
 from portal.language.texts import _, chosen, language, ngettext, speak
 from tests import texts
+from tests.unit.served_hub import served_hub
 
 LANGUAGES = catalogue.languages()
 ROOT = Path(__file__).parents[2]
@@ -201,3 +202,17 @@ def test_jupyterhubs_times_of_a_token_are_in_the_readers_language() -> None:
 
     assert templates.in_language(stock).count("Stunde<") == 1
     assert "Höchstens (90 Tage)" in templates.in_language(stock)
+
+
+async def test_a_page_and_a_refusal_of_the_hub_are_in_the_language_that_the_browser_asks_for(tmp_path: Path) -> None:
+    async with served_hub(tmp_path) as served:
+        browser = await served.browser("alice")
+        home = await browser.get("/hub/home", headers={"Accept-Language": "de-DE,de;q=0.9,en;q=0.8"})
+        nowhere = await browser.get("/hub/nowhere", headers={"Accept-Language": "de"})
+        english = await browser.get("/hub/home", headers={"Accept-Language": "fr"})
+
+    assert '<html lang="de">' in home.text
+    assert ">Startseite<" in home.text
+    assert "Hier ist nichts" in nowhere.text
+    assert '<html lang="en">' in english.text
+    assert ">Home<" in english.text
