@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from portal.forecasts.places import Closure
 from portal.forecasts.starts import Start, StartState
 from portal.request import SessionRequest
 
 Text = tuple[str | datetime, ...]
+SOON = timedelta(minutes=1)
 LATE = "Not counted in time: it comes in a moment, or when the page is loaded again."
 
 _ALONE = {
@@ -48,6 +49,11 @@ def choice(request: SessionRequest, of: Start) -> Text:
     """What is chosen and when it would start, as one sentence."""
     what = gpus(request.gpus, request.gpus)
     return (f"{what[0].upper()}{what[1:]} for {request.hours} h in {request.partition}: ", *start(of), ".")
+
+
+def of_slurm(at: datetime, now: datetime) -> Text:
+    """When Slurm itself says that it would start."""
+    return (" Slurm itself says: ", at, ".") if at - now > SOON else (" Slurm itself says: now.",)
 
 
 def fewer(request: SessionRequest, number: int) -> str:

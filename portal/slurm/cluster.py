@@ -53,7 +53,7 @@ class Cluster:
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.pause = pause
-        self._launcher = LauncherAsPerson(launcher, run)
+        self.launcher = LauncherAsPerson(launcher, run)
         self._run = run
         self._clock = clock
         self.silence = Silence(clock)
@@ -122,7 +122,7 @@ class Cluster:
         """
         environment = dict(submission.environment)
         request = {"verb": "submit", "key": submission.key, "options": list(submission.options)}
-        answer = await self._launcher.call(username, {**request, "environment": environment})
+        answer = await self.launcher.call(username, {**request, "environment": environment})
         message = str(answer.get("message") or "no reason was given")
         if answer.get("ok"):
             if re.fullmatch(r"[0-9]{1,12}", str(answer.get("job_id"))):
@@ -167,7 +167,7 @@ class Cluster:
         remember(self.unfinished, key, username)
         try:
             request = {"verb": "finish", "key": key, "job_id": job_id, "submitted": submitted}
-            answer = await self._launcher.call(username, request)
+            answer = await self.launcher.call(username, request)
         except (AccountGone, ActingRefused) as error:
             if isinstance(error, AccountGone):  # sudo's refusal may be taken back
                 self.unfinished.pop(key, None)
