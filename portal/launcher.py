@@ -1,6 +1,6 @@
 """portal-launch: the one command that sudo lets the portal run as a person. Standard library only.
 
-One JSON object on standard input, one on standard output. Three verbs:
+One JSON object on standard input, one on standard output. Four verbs:
 
 - ``submit``: writes the session's environment into a file that only the person can read, then runs ``sbatch``
   with options out of a fixed list, each as root's own settings file says (:mod:`portal.launch_rules`), and the portal's
@@ -8,6 +8,7 @@ One JSON object on standard input, one on standard output. Three verbs:
 - ``finish``: runs ``squeue`` and ``scancel`` for the session's job, removes the environment file and answers the last
   lines of the session's log. Finishing twice, or a job that is gone, is no fault.
 - ``look``: answers where the person's private folder is, which is made and written into, or why it cannot be.
+- ``test``: asks ``sbatch --test-only`` with the same options when that job would start; no job and no file come of it.
 
 It runs with the person's own rights and gives nobody more than ``sbatch``, ``squeue`` and ``scancel`` already give
 them; it is narrow so that the hub's account can start the portal's sessions for people and nothing else. It never
@@ -56,16 +57,17 @@ _JOB_ID = re.compile(r"\d{1,12}\Z", re.ASCII)
 _VARIABLE = re.compile(r"(JUPYTERHUB|JPY|DSPORTAL|JUPYTER)_[A-Z0-9_]+\Z|JUPYTER_PATH\Z", re.ASCII)
 
 
-class RequestRefused(Exception):
+class RequestRefused(ValueError):
     """The request is not one this program knows."""
 
 
 class SubmitRequest(NamedTuple):  # no dataclass: importing those would be a third of this program's time
-    """A checked ``submit``: the session's key, options for ``sbatch``, and the session's environment."""
+    """A checked ``submit`` or ``test``: the session's key, options for ``sbatch``, and the session's environment."""
 
     key: str
     options: tuple[str, ...]
     environment: dict[str, str]
+    is_test: bool = False
 
 
 class LookRequest(NamedTuple):
@@ -73,10 +75,7 @@ class LookRequest(NamedTuple):
 
 
 class FinishRequest(NamedTuple):
-    """A checked ``finish``: the session's key, the id of its job, and when that was submitted, in seconds since 1970.
-
-    The id is ``""`` and the time 0 where none is known.
-    """
+    """A checked ``finish``: key, id of the job (``""`` = unknown), its submission in s since 1970 (0 = unknown)."""
 
     key: str
     job_id: str
@@ -89,8 +88,6 @@ def main() -> int:
     signal.alarm(LIFETIME_S)
     try:
         answer = handle(json.loads(sys.stdin.buffer.read().decode()))
-    except RequestRefused as error:
-        answer = {"ok": False, "message": f"portal-launch: {error}"}
     except OSError as error:
         answer = {"ok": False, "message": f"{error.filename or 'your home'}: {error.strerror}"}
     except (ValueError, subprocess.SubprocessError) as error:
@@ -108,14 +105,14 @@ def parse_request(request: Any, own_options: Container[str] = ()) -> SubmitReque
     Raises:
         RequestRefused: a part of it is not one that a session may have.
     """
-    if not isinstance(request, dict) or request.get("verb") not in ("submit", "finish", "look"):
-        raise RequestRefused("the verbs are submit, finish and look")
+    if not isinstance(request, dict) or request.get("verb") not in ("submit", "finish", "look", "test"):
+        raise RequestRefused("the verbs are submit, finish, look and test")
     if request["verb"] == "look":
         return LookRequest()
     key = _matching(session_logs.KEY, request.get("key"), "key")
-    if request["verb"] == "submit":
+    if request["verb"] in ("submit", "test"):
         options = _options(request.get("options"), own_options, key)
-        return SubmitRequest(key, options, _environment(request.get("environment")))
+        return SubmitRequest(key, options, _environment(request.get("environment")), request["verb"] == "test")
     job_id = request.get("job_id", "")
     submitted = request.get("submitted", 0)
     if type(submitted) is not int or submitted < 0:
@@ -140,6 +137,8 @@ def handle(request: Any) -> dict[str, object]:
         return _finish(folder, checked, environment)
     if fault := launch_rules.fault(checked.options, settings, environment["USER"]):
         raise RequestRefused(fault)
+    if checked.is_test:
+        return _test(checked, environment)
     private = private_folder.of_person(form, _home())
     checked.environment.pop(private_folder.VARIABLE, None)  # root's file alone says where
     if form:
@@ -169,6 +168,12 @@ def _submit(folder: Path, request: SubmitRequest, environment: dict[str, str]) -
         _remove_environment(folder)
         return {"ok": False, "refused": True, "message": message}
     return {"ok": True, "job_id": done.stdout.strip().partition(";")[0]}
+
+
+def _test(request: SubmitRequest, environment: dict[str, str]) -> dict[str, object]:
+    argv = ["sbatch", "--test-only", *request.options, f"--chdir={_home()}", "--output=/dev/null", str(_script())]
+    done = _slurm(argv, {**environment, "SLURM_TIME_FORMAT": "%s"})
+    return {"ok": done.returncode == 0, "message": done.stderr.strip()}
 
 
 def _finish(folder: Path, request: FinishRequest, environment: dict[str, str]) -> dict[str, object]:

@@ -86,6 +86,8 @@ class FormOutlook:
         fewer: a smaller number of GPUs that would start now, where what is chosen would wait; 0 = none.
         limits: by partition.
         is_late: nothing was counted in time; an open page looks again by itself.
+        slurm_at: when Slurm itself would start what is chosen; ``None`` where it was not asked, or has not said it.
+        slurm_words: the same in words.
     """
 
     age_s: int | None
@@ -97,6 +99,12 @@ class FormOutlook:
     fewer: int
     limits: Mapping[str, HoursLimit]
     is_late: bool = False
+    slurm_at: datetime | None = None
+    slurm_words: Text = ()
+
+    def with_slurms(self, at: datetime | None, now: datetime) -> FormOutlook:
+        """The same with Slurm's own word."""
+        return replace(self, slurm_at=at, slurm_words=words.of_slurm(at, now)) if at else self
 
     @property
     def as_of(self) -> str:
@@ -105,8 +113,8 @@ class FormOutlook:
 
     @property
     def choice(self) -> Text:
-        """What is chosen, and when it would start."""
-        return words.choice(self.request, self.chosen)
+        """What is chosen, and when it would start: by the picture, and by Slurm itself where it has said so."""
+        return (*words.choice(self.request, self.chosen), *self.slurm_words)
 
     @property
     def fewer_words(self) -> str:
@@ -143,7 +151,11 @@ class FormOutlook:
             },
             "rows": [_row_json(row) for row in self.rows],
             "hours": self.request.hours,
-            "choice": {"state": self.chosen.state, "words": words.as_json(self.choice)},
+            "choice": {
+                "state": self.chosen.state,
+                "slurm_at": self.slurm_at.isoformat() if self.slurm_at else None,
+                "words": words.as_json(self.choice),
+            },
             "fewer": {"gpus": self.fewer, "words": self.fewer_words, "title": self.fewer_title},
         }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from portal.forecasts.places import Closure
 from portal.forecasts.starts import Start, StartState
@@ -12,6 +12,7 @@ from portal.language.texts import N_, _, ngettext
 from portal.request import SessionRequest
 
 Text = tuple[str | datetime, ...]
+SOON = timedelta(minutes=1)
 LATE = N_("Not counted in time: it comes in a moment, or when the page is loaded again.")
 
 _ALONE = {
@@ -52,6 +53,11 @@ def choice(request: SessionRequest, of: Start) -> Text:
     words = _("{gpus} for {hours} h in {partition}: ")
     chosen = words.format(gpus=f"{what[0].upper()}{what[1:]}", hours=request.hours, partition=request.partition)
     return (chosen, *start(of), ".")
+
+
+def of_slurm(at: datetime, now: datetime) -> Text:
+    """When Slurm itself says that it would start."""
+    return (_(" Slurm itself says: "), at, ".") if at - now > SOON else (_(" Slurm itself says: now."),)
 
 
 def fewer(request: SessionRequest, number: int) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy.orm import object_session
 
 from portal.errors import PortalError
+from portal.forecasts.asked_starts import AskedStarts
 from portal.forecasts.shared_look import SharedLook
 from portal.limits.slurm_limits import SlurmLimits
 from portal.quotas.asked import Quotas
@@ -51,6 +52,11 @@ class HubContext:
     def look(self) -> SharedLook:
         """The one picture of the cluster for all forms that are open."""
         return SharedLook(self.slurm)
+
+    @cached_property
+    def asked_starts(self) -> AskedStarts:
+        """When Slurm itself would start what people look at."""
+        return AskedStarts(self.slurm)
 
     @cached_property
     def receipts(self) -> ReceiptBook:

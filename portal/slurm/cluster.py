@@ -53,7 +53,7 @@ class Cluster:
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.pause = pause
-        self._launcher = LauncherAsPerson(launcher, run)
+        self.launcher = LauncherAsPerson(launcher, run)
         self._run = run
         self._clock = clock
         self.silence = Silence(clock)
@@ -122,7 +122,7 @@ class Cluster:
         """
         environment = dict(submission.environment)
         request = {"verb": "submit", "key": submission.key, "options": list(submission.options)}
-        return submitted_job(await self._launcher.call(username, {**request, "environment": environment}))
+        return submitted_job(await self.launcher.call(username, {**request, "environment": environment}))
 
     async def submit_or_find(self, username: str, submission: Submission) -> str:
         """Submit a job and answer its id; when the answer of ``sbatch`` is lost, look for the job by its key.
@@ -157,7 +157,7 @@ class Cluster:
         remember(self.unfinished, key, username)
         try:
             request = {"verb": "finish", "key": key, "job_id": job_id, "submitted": submitted}
-            answer = await self._launcher.call(username, request)
+            answer = await self.launcher.call(username, request)
         except (AccountGone, ActingRefused) as error:
             if isinstance(error, AccountGone):  # sudo's refusal may be taken back
                 self.unfinished.pop(key, None)

@@ -29,7 +29,7 @@ from portal.slurm.runner import Result
 from portal.testing import output, queries
 from portal.testing.behaviours import Behaviour, Cancelled, Happening, NodeFails, Runs, Status, Vanishes
 from portal.testing.cluster_parts import PARTITIONS, FakeJob, FakePartition, FakeReservation, by_name
-from portal.testing.outages import NoOutage, Outage, no_answer
+from portal.testing.outages import Lasting, NoOutage, Outage, no_answer
 from portal.testing.queries import MIN_JOB_AGE_S
 
 STARTED = datetime(2026, 11, 21, 9)
@@ -41,15 +41,6 @@ class SavedState:
 
     next_id: int = 1
     jobs: Mapping[str, FakeJob] = field(default_factory=dict)
-
-
-@dataclass
-class _Lasting:
-    """An outage since its beginning, and what was sent meanwhile to a slurmctld that hangs."""
-
-    outage: Outage
-    since: datetime
-    sent: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
 
 
 class FakeSlurm:
@@ -77,9 +68,10 @@ class FakeSlurm:
         self.environments: dict[str, Mapping[str, str]] = {}
         self.logs: dict[str, str] = {}
         self._next: Behaviour = Runs()
+        self.would_wait = timedelta(0)  # what ``sbatch --test-only`` says
         self._next_id = 1
         self._remembered: dict[str, FakeJob] = {}  # by slurmctld: the queue is asked much more often than it changes
-        self._outages: list[_Lasting] = []
+        self._outages: list[Lasting] = []
 
     async def __call__(
         self, argv: Sequence[str], stdin: str = "", env: Mapping[str, str] | None = None, timeout_s: float = 10
@@ -126,7 +118,7 @@ class FakeSlurm:
 
     def begin(self, outage: Outage) -> None:
         """From now on this is wrong too; where several outages have an answer, the one that began first gives it."""
-        self._outages.append(_Lasting(outage, self.now))
+        self._outages.append(Lasting(outage, self.now))
 
     def end(self, outage: Outage) -> None:
         """This very outage is over; one that is over already is no fault."""
@@ -210,7 +202,7 @@ class FakeSlurm:
         except (launcher.RequestRefused, ValueError) as error:
             return {"ok": False, "message": f"portal-launch: {error}"}
         if isinstance(request, launcher.SubmitRequest):
-            return self._submit(user, request)
+            return self._test(request) if request.is_test else self._submit(user, request)
         if isinstance(request, launcher.LookRequest):
             return {"ok": True, "folder": f"/home/{user}/{private_folder.IN_HOME}"}
         return self._finish(user, request)
@@ -236,15 +228,24 @@ class FakeSlurm:
         if answer is not None and lasting is not None:
             self._send(user, options, lasting)
             return answer
+        return self._refused(options) or Result(0, f"{self.take(user, options).id}\n", "")
+
+    def _refused(self, options: Mapping[str, str]) -> Result | None:
         name = options.get("partition", next(iter(self.partitions)))
         if name not in self.partitions:
             refused = no_answer(("sbatch",), "Invalid partition name specified")
             return replace(refused, stderr=f"sbatch: error: invalid partition specified: {name}\n{refused.stderr}")
         if int(options.get("time", 60)) > self.partitions[name].time_limit_min:
             return no_answer(("sbatch",), "Requested time limit is invalid (missing or exceeds some limit)")
-        return Result(0, f"{self.take(user, options).id}\n", "")
+        return None
 
-    def _send(self, user: str, options: Mapping[str, str], lasting: _Lasting) -> None:
+    def _test(self, request: launcher.SubmitRequest) -> dict[str, object]:
+        options = by_name(option.removeprefix("--") for option in request.options)
+        fault = self._outage_answer(("sbatch",), launcher.SLURM_TIMEOUT_S)[0] or self._refused(options)
+        said = output.tested(options, self._next_id, self.now + self.would_wait)
+        return {"ok": not fault, "message": (fault.stderr if fault else said).strip()}
+
+    def _send(self, user: str, options: Mapping[str, str], lasting: Lasting) -> None:
         if lasting.outage.takes_jobs == "now":
             self.take(user, options)
         elif lasting.outage.takes_jobs == "afterwards":
@@ -276,7 +277,7 @@ class FakeSlurm:
 
     # -- queries ----------------------------------------------------------------------------------------
 
-    def _outage_answer(self, command: tuple[str, ...], timeout_s: float) -> tuple[Result | None, _Lasting | None]:
+    def _outage_answer(self, command: tuple[str, ...], timeout_s: float) -> tuple[Result | None, Lasting | None]:
         for one in self._outages:
             answer = one.outage.answer(command, (self.now - one.since).total_seconds(), timeout_s)
             if answer is not None:
@@ -290,9 +291,8 @@ class FakeSlurm:
         if answer is not None:
             return answer
         known = {"squeue": queries.squeue, "scontrol": queries.scontrol, "sacct": queries.sacct}
-        if command[0] not in known:
-            return Result(127, "", f"{command[0]}: command not found\n")
-        return known[command[0]](self, command)
+        name = command[0]
+        return known[name](self, command) if name in known else Result(127, "", f"{name}: command not found\n")
 
 
 def _is_alive(status: Status) -> bool:

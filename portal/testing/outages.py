@@ -7,7 +7,9 @@ that was seen: "recorded" are outputs of Slurm 22.05.8 (the cases' names in test
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import ClassVar, Literal
 
 from portal.slurm.runner import Result, RunError
@@ -39,6 +41,15 @@ class Outage:
 
 class NoOutage(Outage):
     """Everything answers."""
+
+
+@dataclass
+class Lasting:
+    """An outage since its beginning, and what was sent meanwhile to a slurmctld that hangs."""
+
+    outage: Outage
+    since: datetime
+    sent: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

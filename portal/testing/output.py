@@ -49,6 +49,13 @@ def queue_line(job: FakeJob, status: Status, columns: str, now: datetime) -> str
     return _filled(columns, texts)
 
 
+def tested(options: Mapping[str, str], job_id: int, starts: datetime) -> str:
+    """What ``sbatch --test-only`` prints, with ``SLURM_TIME_FORMAT=%s``."""
+    cores, partition = options.get("cpus-per-task", "1"), options.get("partition", "")
+    at = int(starts.astimezone().timestamp())
+    return f"sbatch: Job {job_id} to start at {at} using {cores} processors on nodes gpu01 in partition {partition}\n"
+
+
 def _filled(columns: str, texts: Mapping[str, str]) -> str:
     """The columns with the text of each code, which is ``""`` for one that is not known."""
 

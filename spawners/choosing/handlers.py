@@ -52,13 +52,14 @@ def own_place(handler: Any, name: str, *beginnings: str) -> str:
 class OutlookHandler(APIHandler):  # type: ignore[misc]
     """``GET /hub/api/dsportal/outlook/NAME[/SESSION]``: free GPUs, and when each choice would start.
 
-    It asks Slurm nothing. What a person's page shows is kept as what was said of that session.
+    What a person's page shows is kept as what was said of that session; Slurm is asked what nobody waits for.
     """
 
     @needs_scope("servers")  # type: ignore[untyped-decorator]
     async def get(self, user_name: str, server_name: str = "") -> None:
         """Answer with the picture that all forms share; choices in the address are those of the form.
 
+        Where Slurm's own word on a choice is known, it is there as well.
         One look at a time for whoever asks, so that nobody keeps the others waiting: beside it 429, at once.
         """
         given = {key: values[-1].decode()[:LONGEST] for key, values in self.request.query_arguments.items() if values}

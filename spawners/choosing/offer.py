@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from portal.errors import PortalError, RequestError
 from portal.forecasts.form_outlook import FormOutlook, form_outlook
 from portal.forecasts.picture import NOTHING
 from portal.forecasts.shared_look import SharedLook
+from portal.forecasts.starts import StartState
 from portal.forecasts.turns import LookBusyError
 from portal.history.record import EndedSession
 from portal.hub.context import HubContext
@@ -25,6 +27,7 @@ from portal.options.schema import Schema, schema
 from portal.request import WORDS_OF_A_LINK, SessionRequest, checked
 from portal.settings.profile_tables import ProfileTable
 from portal.site import Identity, Site
+from portal.slurm.submission import new_key, submission
 from spawners import form, options
 from spawners.choosing import profile_cards
 from spawners.choosing.advised import advised
@@ -33,6 +36,7 @@ from spawners.choosing.named import NO_DATABASE, OwnChoices, links
 from spawners.choosing.several import SeveralSessions
 from spawners.errors import StartRefused
 
+NOT_TESTED = (StartState.NEVER, StartState.TOO_LONG, StartState.CLOSED)
 CHOICE = "choice"  # in a link: the name of choices that the person keeps
 LOG = logging.getLogger(__name__)
 
@@ -147,9 +151,20 @@ class Offer:
             identity, whole = await self._site()
             profile, site, request = _in_profile(options.remembered(given), whole, identity)
             outlook = await self._outlook(site, identity, request, profile)
-        if who == f"user {identity.name}":
-            self.told.note(outlook, site)
-        return outlook
+        if who != f"user {identity.name}":
+            return outlook
+        self.told.note(outlook, site)
+        at = self._said_by_slurm(site, identity, outlook)
+        return outlook.with_slurms(at, self._spawner.context.look.now())
+
+    def _said_by_slurm(self, site: Site, identity: Identity, outlook: FormOutlook) -> datetime | None:
+        """When Slurm itself would start what is chosen, as far as it has been asked; nobody waits for it."""
+        if not outlook.is_known or outlook.chosen.state in NOT_TESTED or not outlook.request.partition:
+            return None
+        context = self._spawner.context
+        request = outlook.request
+        made = partial(submission, request, site, new_key(context.hub_id), {})
+        return context.asked_starts.of(identity.name, request, made)
 
     async def schema(self) -> Schema:
         """What this person may choose, for programs."""

@@ -48,6 +48,7 @@ def test_an_empty_cluster_is_told_as_one(page: Page) -> None:
     expect(page.locator("#outlook-as-of")).to_contain_text("As of")
     choose(page, "4 GPUs")
     expect(page.locator("#outlook-choice")).to_contain_text("4 GPUs for 8 h in sxm2: starts now.")
+    expect(page.locator("#outlook-choice")).to_contain_text("Slurm itself says: now.", timeout=20_000)
     assert_accessible(page, "the form with what is free")
     picture(page, "40-free-now")
 
@@ -104,6 +105,9 @@ def test_a_full_cluster_is_told_with_the_end_of_what_runs_and_who_is_ahead(page:
     free_gpus(page, "0 of 12 GPUs free")
     expect(page.locator("#outlook-choice")).to_contain_text("about", timeout=SEEN_WITHIN_MS)
     expect(page.locator("#outlook-choice")).to_contain_text("1 job ahead", timeout=SEEN_WITHIN_MS)
+    choose(page, "4 GPUs")
+    expect(page.locator("#outlook-choice")).to_contain_text(re.compile("Slurm itself says: .*[0-9]"), timeout=20_000)
+    assert len(jobs_of("alice")) == 0, "a question starts nothing"
     picture(page, "42-full")
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from portal.errors import SlurmUnavailable, SubmitRefused
+from portal.forecasts.asked_starts import parse_test
 from portal.request import SessionRequest
 from portal.site import Site
 from portal.slurm.jobs import Phase
@@ -60,6 +61,23 @@ async def test_a_session_is_submitted_found_seen_on_its_node_and_cancelled(slurm
     assert not slurm.has_secrets("alice", key)
     assert await slurm.cluster.find("alice", key) == "", "a job that has ended is not found by its key"
     await slurm.cluster.finish("alice", key, job_id)  # twice is no fault
+
+
+async def test_slurm_says_when_a_session_would_start_and_takes_no_job(slurm: Stage, site: Site, key: str) -> None:
+    wanted = asked(site, key, gpus=1)
+    request = {"verb": "test", "key": key, "options": list(wanted.options), "environment": {}}
+
+    answer = await slurm.cluster.launcher.call("alice", request)
+    refused = await slurm.cluster.launcher.call(
+        "alice", {**request, "options": [option.replace("--time=60", "--time=999999") for option in wanted.options]}
+    )
+
+    assert answer["ok"], answer
+    assert parse_test(str(answer["message"])), answer
+    assert not refused["ok"]
+    assert parse_test(str(refused["message"])) is None
+    assert not slurm.has_secrets("alice", key)
+    assert await slurm.cluster.find("alice", key) == ""
 
 
 @pytest.mark.parametrize(

@@ -508,7 +508,7 @@ async def launch(slurm: FakeSlurm, request: Any, user: str = "alice") -> dict[st
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"verb": "run"}, "portal-launch: the verbs are submit, finish and look"),
+        ({"verb": "run"}, "portal-launch: the verbs are submit, finish, look and test"),
         ({"key": "../x"}, "portal-launch: key '../x' is not one that a session may have"),
         ({"options": ["--wrap=id"]}, "portal-launch: option '--wrap=id' is not one"),
         ({"options": None}, "portal-launch: options is a list"),

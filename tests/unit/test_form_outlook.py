@@ -155,7 +155,7 @@ async def test_where_nobody_knows_which_nodes_a_session_may_have_nothing_is_fore
 ) -> None:
     tables["partition"] = [{"name": "sxm2"} | more]
     assert (await told(slurm, parse(tables), alice, SessionRequest("sxm2", 1, 4))).chosen.state is StartState.UNKNOWN
-    tables["partition"] = [{"name": "sxm2", "options": ["--mail-type=FAIL"], "constraint": ["", "nvlink"]}]
+    tables["partition"] = [{"name": "sxm2", "options": ["--mail-user=root"], "constraint": ["", "nvlink"]}]
     site = parse(tables)
     assert (await told(slurm, site, alice, SessionRequest("sxm2", 1, 4))).chosen.state is StartState.NOW
     chosen = SessionRequest("sxm2", 1, 4, constraint="nvlink")

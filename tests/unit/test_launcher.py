@@ -1,4 +1,4 @@
-"""portal-launch: two verbs, fixed options, a private file, and nothing that its caller chose is run."""
+"""portal-launch: four verbs, fixed options, a private file, and nothing that its caller chose is run."""
 
 from __future__ import annotations
 
@@ -87,6 +87,30 @@ def test_finish_knows_the_job_by_its_submission_where_the_owner_calls_it_otherwi
     assert asked == ["squeue", "--noheader", "--all", "--jobs=42", "--format=%U|%V"]
     assert environments[0]["SLURM_TIME_FORMAT"] == "%s"
     assert cancelled == ["scancel", *(f"--{name}=dsportal-{KEY}" for name in by_name), "42"]
+
+
+def test_a_test_asks_sbatch_when_it_would_start_and_leaves_neither_a_job_nor_a_file(
+    monkeypatch: pytest.MonkeyPatch, slurm: list[list[str]], tmp_path: Path
+) -> None:
+    environments: list[dict[str, str]] = []
+
+    def run(argv: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        slurm.append(argv)
+        environments.append(environment)
+        return subprocess.CompletedProcess(argv, 0, "", "sbatch: Job 7 to start at 1764080400 using 2 processors …\n")
+
+    monkeypatch.setattr(launcher, "_slurm", run)
+
+    answer = launcher.handle({**SUBMIT, "verb": "test"})
+
+    assert answer == {"ok": True, "message": "sbatch: Job 7 to start at 1764080400 using 2 processors …"}
+    (asked,) = slurm
+    assert asked[:3] == ["sbatch", "--test-only", "--time=60"]
+    assert asked[-1].endswith("templates/job/session.sh")
+    assert "--output=/dev/null" in asked
+    assert environments[0]["SLURM_TIME_FORMAT"] == "%s"
+    assert "secret" not in str(environments)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_refused_job_leaves_no_secret(
@@ -205,6 +229,7 @@ def test_links_and_files_that_are_called_like_a_session_stop_no_start_and_go_in_
         {**SUBMIT, "key": "../../etc"},
         {**SUBMIT, "key": KEY + "\n"},
         {**SUBMIT, "options": ["--wrap=id"]},
+        {**SUBMIT, "verb": "test", "options": ["--wrap=id"]},
         {**SUBMIT, "options": ["--uid=0"]},
         {**SUBMIT, "options": ["--clusters=other"]},
         {**SUBMIT, "options": ["--cluster-constraint=other"]},

@@ -11,11 +11,13 @@
   const aWhileMs = 180000;
   const soonMs = 1500; // while nothing is known yet
   const afterChangeMs = 250;
+  const staysMs = 2500; // a choice that was just made is looked at twice more: then the hub asks Slurm itself
   const withinMs = 8000;
   const unsent = ["_xsrf"];
   let timer = 0;
   let asking = null;
   let failures = 0;
+  let looksSoon = 0;
   let usedAt = Date.now();
 
   const element = (id) => document.getElementById(id);
@@ -109,6 +111,10 @@
       } else {
         show(outlook, outlook.fewer_link);
         if (outlook.age_s === null) next = soonMs;
+        else if (looksSoon > 0) {
+          looksSoon -= 1;
+          next = staysMs;
+        }
       }
     } catch (error) {
       if (error.name === "AbortError") return; // a newer look is under way
@@ -129,7 +135,10 @@
     later(ms);
   }
 
-  form.addEventListener("change", () => lookSoon(afterChangeMs));
+  form.addEventListener("change", () => {
+    looksSoon = 2;
+    lookSoon(afterChangeMs);
+  });
   document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : lookSoon(0)));
   later(section.dataset.known === "false" ? soonMs : everyMs);
 })();

@@ -1,0 +1,101 @@
+"""Slurm's own word on when a session would start: ``sbatch --test-only`` as the person, for a choice that has stayed.
+
+Nobody waits for it. A form that looks again finds the answer of meanwhile. One question of each person is under way at
+a time, few in all, and each answer counts for a while; a Slurm that does not answer is left alone for some minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from portal.errors import SlurmUnavailable
+from portal.slurm.cluster import Cluster
+from portal.slurm.submission import Submission
+
+STAYS_S = 2.0  # a choice that is looked at again after so long has stayed
+COUNTS_S = 120.0  # an answer
+AT_ONCE = 2
+PEOPLE_KEPT = 1000
+SLOW_S = 10.0  # an answer that took longer is one of a Slurm in trouble
+LEFT_ALONE_S = 300.0
+# allocate.c, slurm_job_will_run() of 22.05: on standard error; the time as SLURM_TIME_FORMAT says.
+_SAID = re.compile(r"^sbatch: Job \d+ to start at (\d{1,11}) using \d+ processors on ", re.MULTILINE)
+
+log = logging.getLogger(__name__)
+
+
+def parse_test(message: str) -> datetime | None:
+    """When Slurm would start the job; ``None`` where it says something else."""
+    found = _SAID.search(message)
+    return datetime.fromtimestamp(int(found[1]), UTC) if found else None
+
+
+@dataclass
+class _Asked:
+    """What one person chose last, since when, and what Slurm has said of it."""
+
+    choice: Hashable
+    since: float
+    at: datetime | None = None
+    answered: float | None = None
+    asking: asyncio.Task[None] | None = None
+
+
+class AskedStarts:
+    """The questions of one hub.
+
+    Args:
+        cluster: whose Slurm is asked, through portal-launch.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._people: dict[str, _Asked] = {}
+        self._under_way = 0
+        self._not_before = float("-inf")
+
+    def of(self, person: str, choice: Hashable, made: Callable[[], Submission]) -> datetime | None:
+        """When Slurm would start what a person looks at now; ``None`` while it has not said it of this choice.
+
+        Arguments:
+            made: the submission that stands for the choice; it is made where Slurm is asked.
+        """
+        now = self._cluster.now()
+        known = self._people.pop(person, None)
+        if known is None or (known.choice != choice and (known.asking is None or known.asking.done())):
+            known = _Asked(choice, now)
+        self._people[person] = known
+        while len(self._people) > PEOPLE_KEPT:
+            self._people.pop(next(iter(self._people)))
+        if known.choice != choice:  # the answer on the last choice is still awaited
+            return None
+        is_old = known.answered is None or now - known.answered > COUNTS_S
+        if is_old and known.asking is None and now - known.since >= STAYS_S and self._may_ask(now):
+            self._under_way += 1
+            known.asking = asyncio.create_task(self._ask(person, known, made()))
+        return known.at
+
+    def _may_ask(self, now: float) -> bool:
+        return self._under_way < AT_ONCE and now >= self._not_before
+
+    async def _ask(self, person: str, asked: _Asked, submission: Submission) -> None:
+        began = self._cluster.now()
+        request = {"verb": "test", "key": submission.key, "options": list(submission.options), "environment": {}}
+        try:
+            answer = await self._cluster.launcher.call(person, request)
+            asked.at = parse_test(str(answer.get("message"))) if answer.get("ok") else None
+        except SlurmUnavailable as error:
+            log.warning("sbatch --test-only for %s gave no answer: %s", person, error.detail)
+            self._not_before = began + LEFT_ALONE_S
+            asked.at = None
+        finally:
+            asked.answered = self._cluster.now()
+            if asked.answered - began > SLOW_S:
+                self._not_before = asked.answered + LEFT_ALONE_S
+            asked.asking = None
+            self._under_way -= 1
