@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "gallery": {"pure", "notebooks"},
     "jobs": {"pure", "homes", "launcher", "slurm", "kernels", "notebooks"},  # launcher: what sbatch means
     # launcher: its files' names
-    "singleuser": {"pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets"},
+    "singleuser": {"pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets", "jobs"},
     "administration": {"pure", "databases", "forecasts"},
     "guard": {"pure"},
     "assets": set(),
