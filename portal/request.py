@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from portal.errors import RequestError
 from portal.language.texts import N_, _
 from portal.options.declared import Option, Shape, declared, options_of
+from portal.options.mail import mail_words
 from portal.options.profiles import fixed_by, narrowed, profile_of, profiles_of
 from portal.settings.profile_tables import ProfileTable
 from portal.settings.session_tables import PartitionTable
@@ -21,23 +22,9 @@ from portal.site import Identity, Site
 WORDS_OF_A_LINK = N_("These are the choices of the link that you followed: check them, then press Start.")
 USUAL = "-"  # in place of a choice: whatever is the usual one where the session goes; no name of Slurm's begins so
 
-_MAIL_WORDS = {
-    "ALL": "whenever something happens",
-    "BEGIN": "when it starts",
-    "END": "when it ends",
-    "FAIL": "when it fails",
-    "REQUEUE": "when it is started again",
-    "TIME_LIMIT": "when its time is over",
-} | {f"TIME_LIMIT_{part}": f"when {part} % of its time are over" for part in (50, 80, 90)}
-
 
 def _listed(label: str, meaning: str, hint: str) -> Option:
     return Option(Shape.LISTED, label, meaning, hint)
-
-
-def _mail_words(value: str) -> str:
-    """``when it starts, when it ends`` for ``BEGIN,END``; sbatch(1), ``--mail-type``."""
-    return ", ".join(_MAIL_WORDS.get(one, one) for one in value.split(",")) if value else "no e-mail"
 
 
 @dataclass(frozen=True)
@@ -137,7 +124,7 @@ class SessionRequest:
             _listed(
                 N_("E-mail"), "when Slurm writes an e-mail, as sbatch names it", N_("Slurm writes to your account.")
             ),
-            shown=_mail_words,
+            shown=mail_words,
         ),
     )
     profile: str = declared(

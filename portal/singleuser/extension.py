@@ -19,6 +19,7 @@ from tornado.web import authenticated
 
 from portal.gallery.pages import CatalogueHandler, CopyHandler, Gallery
 from portal.gallery.shelf import TEMPLATES
+from portal.jobs.routes import routes
 from portal.lessons import lesson_gpus
 from portal.session_settings import SessionSettings
 from portal.session_usage.end_time import EndTime, end_time
@@ -147,6 +148,7 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
             (url_path_join(base, "dsportal/api/templates"), CatalogueHandler, gallery),
             (url_path_join(base, "dsportal/api/copy"), CopyHandler, gallery),
             Rule(PathMatches(board), BoardRouter(web_app, boards)),
+            *routes(web_app, base, folders.home),
         ],
     )
 

@@ -36,7 +36,9 @@ MAY_IMPORT = {
     "session_usage": {"pure", "assets"},
     "jobs": {"pure", "homes", "launcher", "slurm", "kernels", "notebooks"},  # launcher: what sbatch means
     # launcher: its files' names
-    "singleuser": {"pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets", "session_usage"},
+    "singleuser": {
+        *("pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets", "session_usage", "jobs")
+    },
     "administration": {"pure", "databases", "forecasts"},
     "catalogue": {"pure", "kernels"},
     "guard": {"pure"},
