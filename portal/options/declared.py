@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any, TypeVar
 
+from portal.language.texts import _
 from portal.settings.session_tables import PartitionTable
 from portal.site import Site
 
@@ -52,7 +53,7 @@ class Option:
     is_choice: Callable[[PartitionTable], bool] | None = None
     is_of_site: bool = False
     usual: Callable[[Site, PartitionTable], int] | None = None
-    shown: Callable[[str], str] = lambda value: value or "none"
+    shown: Callable[[str], str] = lambda value: value or _("none")
     name: str = ""
     default: object = None
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from portal.errors import PortalError
+from portal.language.texts import _
 
 MOST = 20  # of one person
 LONGEST = 60  # characters of a name
@@ -48,9 +49,11 @@ def name_of(given: str) -> str:
     name = unicodedata.normalize("NFC", given).strip()
     if name.isprintable() and 0 < len(name) <= LONGEST:  # what UTF-8 cannot hold (a lone surrogate) is not printable
         return name
-    shown = repr(given) if len(given) <= LONGEST else f"one of {len(given)} characters"
-    allowed = f"1 to {LONGEST} characters that can be seen, in one line"
-    raise NameRefused(f"{shown} is not possible as a name of choices. Allowed: {allowed}.")
+    shown = repr(given) if len(given) <= LONGEST else _("one of {number} characters").format(number=len(given))
+    words = _(
+        "{name} is not possible as a name of choices. Allowed: 1 to {most} characters that can be seen, in one line."
+    )
+    raise NameRefused(words.format(name=shown, most=LONGEST))
 
 
 def find(kept: Kept, name: str) -> NamedChoices:
@@ -62,9 +65,11 @@ def find(kept: Kept, name: str) -> NamedChoices:
     found = next((one for one in kept if one.name == name), None)
     if found:
         return found
-    known = f"You have: {', '.join(f'“{one.name}”' for one in kept)}." if kept else "You have none yet."
+    listed = ", ".join(f"“{one.name}”" for one in kept)
+    known = _("You have: {names}.").format(names=listed) if kept else _("You have none yet.")
     shown = name if name.isprintable() and len(name) <= LONGEST else ascii(name[:LONGEST])
-    raise NameRefused(f"You have no choices named “{shown}”. {known}")
+    words = _("You have no choices named “{name}”.").format(name=shown)
+    raise NameRefused(f"{words} {known}")
 
 
 def with_choices(kept: Kept, given: str, options: Options) -> Kept:
@@ -77,7 +82,8 @@ def with_choices(kept: Kept, given: str, options: Options) -> Kept:
     if any(one.name == made.name for one in kept):
         return tuple(made if one.name == made.name else one for one in kept)
     if len(kept) >= MOST:
-        raise NameRefused(f"You have {MOST} named choices, and may have no more. Remove one, or take its name.")
+        words = _("You have {most} named choices, and may have no more. Remove one, or take its name.")
+        raise NameRefused(words.format(most=MOST))
     return (*kept, made)
 
 
@@ -90,7 +96,8 @@ def renamed(kept: Kept, name: str, given: str) -> Kept:
     old = find(kept, name)
     new = name_of(given)
     if new != name and any(one.name == new for one in kept):
-        raise NameRefused(f"You have other choices named “{new}” already. Choose another name, or remove those first.")
+        words = _("You have other choices named “{name}” already. Choose another name, or remove those first.")
+        raise NameRefused(words.format(name=new))
     return tuple(replace(one, name=new) if one is old else one for one in kept)
 
 

@@ -10,12 +10,13 @@ from urllib.parse import quote
 from sqlalchemy.exc import SQLAlchemyError
 
 from portal.databases import named_choices as store
+from portal.language.texts import N_
 from portal.options import named
 from portal.options.named import Kept, NamedChoices
 from portal.site import Site
 from spawners import form
 
-NO_DATABASE = "Named choices cannot be read or kept now: the hub's database does not answer. Try again in a minute."
+NO_DATABASE = N_("Named choices cannot be read or kept now: the hub's database does not answer. Try again in a minute.")
 LOG = logging.getLogger(__name__)
 Check = Callable[[Mapping[str, object]], Awaitable[dict[str, object]]]
 

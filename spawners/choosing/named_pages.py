@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from tornado import web
 
 from portal.errors import PortalError
+from portal.language.texts import _
 from portal.options.named import LONGEST, MOST, NamedChoices
 from spawners import form, options
 from spawners.choosing import profile_cards
@@ -33,7 +34,7 @@ class NamedChoicesHandler:
 
     def _away(self, error: SQLAlchemyError) -> web.HTTPError:
         self.log.error("%s %s", NO_DATABASE, error)
-        return web.HTTPError(503, NO_DATABASE)
+        return web.HTTPError(503, _(NO_DATABASE))
 
 
 class NamedChoicesPage(NamedChoicesHandler, BaseHandler):  # type: ignore[misc]

@@ -217,13 +217,14 @@ class Offer:
             return error.message
         except SQLAlchemyError as error:
             LOG.error("%s %s", NO_DATABASE, error)
-            return NO_DATABASE
+            return _(NO_DATABASE)
         self._refused = (None, options.remembered(found.options))
         try:
             await self.as_options(found.options)
         except RequestError as error:
-            return f"“{name}” is not possible any more as you kept it; the form has what comes nearest. {error.message}"
-        return f"These are your choices “{name}”: check them, then press Start."
+            words = _("“{name}” is not possible any more as you kept it; the form has what comes nearest.")
+            return f"{words.format(name=name)} {error.message}"
+        return _("These are your choices “{name}”: check them, then press Start.").format(name=name)
 
     async def of_query(self, query_data: Mapping[str, list[str]]) -> dict[str, object]:
         """A link never starts anything: the form is shown instead, with the link's choices."""
