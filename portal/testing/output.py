@@ -51,7 +51,8 @@ def queue_line(job: FakeJob, status: Status, columns: str, now: datetime) -> str
 
 def tested(options: Mapping[str, str], job_id: int, starts: datetime) -> str:
     """What ``sbatch --test-only`` prints, with ``SLURM_TIME_FORMAT=%s``."""
-    cores, partition = options.get("cpus-per-task", "1"), options.get("partition", "")
+    cores = options.get("cpus-per-task", "1")
+    partition = options.get("partition", "")
     at = int(starts.astimezone().timestamp())
     return f"sbatch: Job {job_id} to start at {at} using {cores} processors on nodes gpu01 in partition {partition}\n"
 

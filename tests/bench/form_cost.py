@@ -122,7 +122,7 @@ async def measured(jobs: int, nodes: int, forms: int) -> dict[str, Any]:
     ticking = asyncio.create_task(tick(worst))
 
     without = [0]
-    spawner: Any = SimpleNamespace(site=settings, context=SimpleNamespace(look=look))
+    spawner: Any = SimpleNamespace(site=settings, user=None, context=SimpleNamespace(look=look))
     offer = Offer(spawner)
 
     async def shown() -> str:

@@ -241,7 +241,7 @@ def test_without_the_setting_a_request_names_no_folder_either(
 
 
 def test_a_request_cannot_name_the_folder() -> None:
-    with pytest.raises(launcher.RequestRefused, match="submit, finish and look"):
+    with pytest.raises(launcher.RequestRefused, match="submit, finish, look and test"):
         launcher.parse_request({"verb": "elsewhere", "folder": "/root"})
     assert launcher.parse_request({"verb": "look", "folder": "/root"}) == launcher.parse_request({"verb": "look"})
 
