@@ -3,22 +3,80 @@
 from __future__ import annotations
 
 import json
+import os
 import time
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from jupyter_server.base.handlers import APIHandler
 from tornado.web import authenticated
 
 from portal.session_usage.end_time import end_time
 
+if TYPE_CHECKING:
+    from portal.session_usage.usage import Looks, RunningKernel
 
-class TimeHandler(APIHandler):
-    """``GET dsportal/api/time``: when the session ends."""
+SILENT = "The file server of your home, or a GPU, does not answer: it is not known what this session uses."
 
-    def initialize(self) -> None:
+
+class OwnJob:
+    """What the pages share; what measures is imported with the first question, not when a session starts."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        self._environ = environ
+
+    @cached_property
+    def looks(self) -> Looks:
+        """The looks at the job."""
+        from portal.session_usage.usage import JobUsage, Looks
+
+        return Looks(JobUsage(Path.home(), self._environ).look)
+
+
+class _JobHandler(APIHandler):
+    def initialize(self, job: OwnJob) -> None:
         """An open page asks again and again: that is no activity of the person."""
+        self.job = job
         self._track_activity = False
+
+
+class TimeHandler(_JobHandler):
+    """``GET dsportal/api/time``: when the session ends."""
 
     @authenticated
     def get(self) -> None:
         """The end (seconds since 1970, or null), and the clock that it goes by."""
         self.finish(json.dumps({"ends_at": end_time.at, "now": time.time()}))
+
+
+class JobUsageHandler(_JobHandler):
+    """``GET dsportal/api/usage``: what the session's job uses."""
+
+    @authenticated
+    async def get(self) -> None:
+        """CPU, memory, GPUs, disk, and which kernel uses what; 503 while that cannot be found out."""
+        found = await self.job.looks.latest(await self._kernels())
+        if found is None:
+            self.set_status(503)
+            found = {"message": SILENT}
+        self.finish(json.dumps(found))
+
+    async def _kernels(self) -> list[RunningKernel]:
+        from portal.session_usage.usage import RunningKernel
+
+        sessions = await self.session_manager.list_sessions()
+        paths = {session["kernel"]["id"]: session["path"] for session in sessions}
+        found = {id_: self.kernel_manager.get_kernel(id_) for id_ in self.kernel_manager.list_kernel_ids()}
+        return [
+            RunningKernel(id_, kernel.kernel_name, paths.get(id_, ""), pid)
+            for id_, kernel in found.items()
+            if (pid := _pid(kernel))
+        ]
+
+
+def _pid(kernel: Any) -> int | None:
+    """The process of a kernel; None where it is not there yet, or not on this node."""
+    pid: int | None = getattr(kernel.provisioner, "pid", None)
+    return pid

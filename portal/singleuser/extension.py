@@ -23,7 +23,7 @@ from portal.jobs.routes import routes
 from portal.lessons import lesson_gpus
 from portal.session_settings import SessionSettings
 from portal.session_usage.end_time import EndTime, end_time
-from portal.session_usage.pages import TimeHandler
+from portal.session_usage.pages import JobUsageHandler, OwnJob, TimeHandler
 from portal.singleuser.logins import LOOK_EVERY_S, OpenSockets, login_of_hub
 from portal.tensorboard.boards import Boards
 from portal.tensorboard.error_page import from_elsewhere, is_own_click, page
@@ -139,12 +139,14 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
     board = url_path_join(base, r"tensorboard/([0-9a-f]{16})(/.*)")
     places = tuple(map(Path, settings.template_folders))
     gallery = {"gallery": Gallery(folders.home, places, lesson_gpus.given(os.environ))}
+    job = {"job": OwnJob()}
     web_app.add_handlers(
         ".*$",
         [
             (url_path_join(base, "tensorboard/open"), OpenHandler, {"boards": boards, "folders": folders}),
             (url_path_join(base, "dsportal/api/session"), SessionFactsHandler, {"settings": settings}),
-            (url_path_join(base, "dsportal/api/time"), TimeHandler),
+            (url_path_join(base, "dsportal/api/time"), TimeHandler, job),
+            (url_path_join(base, "dsportal/api/usage"), JobUsageHandler, job),
             (url_path_join(base, "dsportal/api/templates"), CatalogueHandler, gallery),
             (url_path_join(base, "dsportal/api/copy"), CopyHandler, gallery),
             Rule(PathMatches(board), BoardRouter(web_app, boards)),

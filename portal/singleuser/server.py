@@ -38,7 +38,7 @@ from portal.singleuser.shutdown import Ending, wake_on_signals
 ANNOUNCE_WAIT_S = 2
 ANNOUNCE_TIMEOUT_S = 10
 REPEAT_EVERY_S = 120.0  # a thousand sessions are eight short requests in a second
-REPEAT_SOON_S = 10.0  # the hub was away: it may have been restored from a backup
+REPEAT_SOON_S = 10.0  # after the hub was away, and for the first time: then Slurm has told it when the session ends
 FAREWELL_TIMEOUT_S = 2
 HOME_WAIT_S = 10
 HUB_ANSWER_S = 20  # for so long a session believes what the hub has said of who asks; JupyterHub's own is 300
@@ -135,7 +135,7 @@ def repeat(announcement: Mapping[str, int], answers: Callable[[], bool]) -> None
         answers: whether the server can answer; one that hangs says nothing.
     """
     every_s = float(os.environ.get(ANNOUNCE_EVERY) or REPEAT_EVERY_S)
-    pause_s = every_s
+    pause_s = min(every_s, REPEAT_SOON_S)
     while True:
         time.sleep(pause_s * random.uniform(0.8, 1.2))  # noqa: S311  so that a thousand sessions do not come together
         try:

@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "lessons": set(),  # copies of it lie beside notebooks, and run in the kernels' own Pythons
     "notebooks": {"pure", "lessons"},
     "gallery": {"pure", "notebooks"},
-    "session_usage": {"pure", "assets"},
+    "session_usage": {"pure", "assets", "lessons"},
     "jobs": {"pure", "homes", "launcher", "slurm", "kernels", "notebooks"},  # launcher: what sbatch means
     # launcher: its files' names
     "singleuser": {
@@ -77,6 +77,7 @@ MAY_IMPORT = {
 }
 ONLY_IN = {  # an outside thing, and the one place that owns it
     "ldap3": {"portal/directory/conversation.py", "portal/directory/searches.py", "portal/directory/dns.py"},
+    "pynvml": {"portal/session_usage/gpus.py"},
     "papermill": {"portal/notebooks/run.py"},
     "sqlite3": {"portal/hub/database.py"},
     "batchspawner": {"spawners/slurm.py", "spawners/callback.py"},

@@ -12,6 +12,7 @@ import { tensorBoardIcon } from './icons';
 import { keepInNewMenu } from './newmenu';
 import { addTemplates, TemplateIDs } from './templates';
 import { timeLeft } from './timeleft';
+import { jobUsage } from './usage';
 
 namespace CommandIDs {
   export const tensorBoard = 'dsportal:tensorboard';
@@ -121,4 +122,4 @@ const plugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-export default [plugin, documents, sessionEnd, timeLeft];
+export default [plugin, documents, sessionEnd, timeLeft, jobUsage];

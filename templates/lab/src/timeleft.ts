@@ -11,6 +11,8 @@ import { clock, duration } from './words';
 
 const MARKS_MIN = [30, 5]; // before the end: a warning, and everything is saved
 const ASK_MS = 60000; // an administrator may have changed the end
+const ASK_SOON_MS = 5000; // Slurm may not have said it yet when the page is opened
+const ASK_SOON_TIMES = 12;
 const ASK_AFTER_FAILURES_MS = 600000;
 const LOOK_MS = 5000;
 const MINUTE_MS = 60000;
@@ -21,7 +23,9 @@ type Answer = { ends_at: number | null; now: number };
 /** Shows how long the session has left, and warns before its end. */
 class TimeLeft extends Widget {
   private _endMs: number | undefined; // by the clock of this browser
+  private _unknown = 0; // answers without an end, one after the other
   private readonly _warned = new Set<number>();
+  private readonly _poll: Poll;
 
   constructor(
     private readonly _documents: Documents,
@@ -31,7 +35,7 @@ class TimeLeft extends Widget {
     this.addClass('dsportal-Status');
     this.addClass('dsportal-TimeLeft');
     this.hide();
-    new Poll({
+    this._poll = new Poll({
       name: 'dsportal-lab:time',
       factory: () => this._ask(),
       frequency: { interval: ASK_MS, backoff: true, max: ASK_AFTER_FAILURES_MS },
@@ -44,6 +48,9 @@ class TimeLeft extends Widget {
     if (this._isConnected()) {
       const answer = await ask<Answer>('time');
       this._endMs = answer.ends_at === null ? undefined : Date.now() + (answer.ends_at - answer.now) * 1000;
+      this._unknown = this._endMs === undefined ? this._unknown + 1 : ASK_SOON_TIMES;
+      const interval = this._unknown < ASK_SOON_TIMES ? ASK_SOON_MS : ASK_MS;
+      this._poll.frequency = { ...this._poll.frequency, interval };
       this._look();
     }
   }

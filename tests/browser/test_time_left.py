@@ -1,0 +1,124 @@
+"""The hours of a session and what it uses, as somebody in JupyterLab and in Notebook 7 sees them on a real cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from tests.browser.portal_page import jobs_of, log_in_as, picture
+from tests.inside import eventually, has_no_job, home, is_root_variant, sh
+from tests.lessons import lesson, write
+
+PERSON = "grace"
+LAB_DEADLINE_MS = 90_000
+KNOWN_WITHIN_MS = 60_000  # Slurm tells the hub, which tells the session when it announces itself again
+TOLD_WITHIN_MS = 240_000  # later a session does so every two minutes, and a page asks it once in a minute
+FEW_MIN = 20
+NAMES = ("in-lab.ipynb", "in-notebook-7.ipynb")
+
+broken_step = ""  # the name of the first step that failed; conftest.py fills it in
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    yield
+    sh("scancel", f"--user={PERSON}")
+    eventually(lambda: has_no_job(PERSON), "no job is left", within_s=60)
+    for name in NAMES:
+        file(name).unlink(missing_ok=True)
+
+
+@pytest.fixture(scope="module")
+def notebook_7(context: BrowserContext) -> Page:
+    """The tab of Notebook 7."""
+    return context.new_page()
+
+
+def file(name: str) -> Path:
+    """A file in the person's home."""
+    return home(PERSON) / name
+
+
+def left(page: Page) -> Locator:
+    """The small item with the time that is left."""
+    return page.locator(".dsportal-TimeLeft")
+
+
+def warning(page: Page) -> Locator:
+    """The warning before the end."""
+    return page.locator(".Toastify__toast").filter(has_text="This session ends at")
+
+
+def change(page: Page, text: str) -> None:
+    """Type into the notebook that is open, and do not save it."""
+    page.locator(".jp-CodeCell .cm-content", has_text="1 + 1").click()
+    page.keyboard.type(text)
+
+
+def test_a_session_shows_how_long_it_has_left(page: Page) -> None:
+    for name in NAMES:
+        write(file(name), lesson("1 + 1", kernel="python3"))
+        sh("chown", f"{PERSON}:", str(file(name)))
+    log_in_as(page, PERSON)
+    page.goto(f"/hub/spawn?opt-gpus=0&opt-hours=1&next=/user/{PERSON}/lab/tree/{NAMES[0]}")
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_url(re.compile(rf"/user/{PERSON}/lab"), timeout=LAB_DEADLINE_MS)
+
+    expect(left(page)).to_have_text(re.compile(r"^5\d min left$"), timeout=KNOWN_WITHIN_MS)
+
+    picture(page, "52-time-left")
+
+
+def test_notebook_7_shows_it_too(page: Page, notebook_7: Page) -> None:
+    page.get_by_role("menuitem", name="Settings").click()
+    page.locator(".lm-Menu-item", has_text="Autosave Documents").click()  # only the warning is to save
+    notebook_7.goto(f"/user/{PERSON}/notebooks/{NAMES[1]}")
+
+    expect(left(notebook_7)).to_have_text(re.compile(r"^5\d min left$"), timeout=LAB_DEADLINE_MS)
+
+    picture(notebook_7, "53-time-left-in-notebook-7")
+
+
+def test_what_the_session_uses_is_that_of_its_job(page: Page, notebook_7: Page) -> None:
+    counted = "Memory is that of the whole job" if is_root_variant() else "There is no cgroup of the job here"
+    for where, name in ((page, "lab"), (notebook_7, "notebook-7")):
+        item = where.locator(".dsportal-Usage button")
+        expect(item).to_have_text(re.compile(r"^[\d.]+ of \d+ GB$"))
+        item.click()
+        dialog = where.get_by_role("dialog").filter(has_text="What this session uses")
+        expect(dialog).to_contain_text(counted)
+        expect(dialog).to_contain_text(re.compile(r"Cores\d+, [\d.]+ busy"), timeout=KNOWN_WITHIN_MS)
+        expect(dialog).to_contain_text("This session has no GPU.")
+        expect(dialog).to_contain_text(NAMES[0])
+        picture(where, f"54-usage-in-{name}")
+        dialog.get_by_role("button", name="Close").click()
+
+
+def test_when_an_administrator_takes_time_away_both_pages_warn_and_save(page: Page, notebook_7: Page) -> None:
+    change(notebook_7, "# typed in Notebook 7 ")
+    change(page, "# typed in Lab ")
+    [job] = jobs_of(PERSON)
+
+    sh("scontrol", "update", f"JobId={job.id}", f"TimeLimit={FEW_MIN}")
+
+    for where, name, text in ((page, NAMES[0], "# typed in Lab"), (notebook_7, NAMES[1], "# typed in Notebook 7")):
+        expect(warning(where)).to_contain_text(f"Saved: {name}.", timeout=TOLD_WITHIN_MS)
+        assert text in file(name).read_text()
+        picture(where, f"54-warning-in-{name.removesuffix('.ipynb')}")
+    expect(left(page)).to_have_text(re.compile(r"^1\d min left$"))
+
+
+def test_the_page_at_the_end_says_what_was_saved_and_what_was_not(page: Page) -> None:
+    change(page, "# typed after that ")
+    sh("scancel", f"--user={PERSON}")
+
+    told = page.get_by_role("dialog").filter(has_text="This session has ended")
+    expect(told).to_be_visible(timeout=LAB_DEADLINE_MS)
+    expect(told).to_contain_text(f"Saved: {NAMES[0]}.")
+    expect(told).to_contain_text(f"still in this page: stay here to copy them ({NAMES[0]}).")
+    assert "# typed after that" not in file(NAMES[0]).read_text()
+    picture(page, "55-what-was-saved")
