@@ -30,6 +30,7 @@ FOR_ADMINISTRATORS_S = 900.0
 REMEMBERED = 20_000
 TOKEN_MAX = 8 * 1024  # of JSON
 TOKENS_MAX = 100
+LONGEST_S = 100 * 365 * 24 * 3600  # nearer than the last year that a date can be of
 BY_HAND = "jupyterhub"  # whose token it is by JupyterHub: not a session's
 PAGE = "again"
 SAFE = ("GET", "HEAD", "OPTIONS")
@@ -141,7 +142,9 @@ class FreshTokensHandler(UserTokenListAPIHandler):  # type: ignore[misc]
         if len(self.request.body) > TOKEN_MAX:
             words = _("What a token is for, and its scopes, are at most {number} bytes.")
             raise Refused(413, words.format(number=TOKEN_MAX))
-        return super().get_json_body()
+        body = super().get_json_body()
+        _check_token(body)
+        return body
 
     async def post(self, user_name: str) -> None:
         """Make one; of one person there are so many at a time."""
@@ -152,6 +155,21 @@ class FreshTokensHandler(UserTokenListAPIHandler):  # type: ignore[misc]
             words = _("There are {number} tokens of {name}: revoke some first.")
             raise Refused(409, words.format(number=TOKENS_MAX, name=user_name))
         await super().post(user_name)
+
+
+def _check_token(body: object) -> None:
+    """JupyterHub (6.1) looks at what a token may do, and not at the rest.
+
+    Raises:
+        web.HTTPError: 400, with what is allowed.
+    """
+    if not isinstance(body, dict):
+        return  # JupyterHub says that it is none
+    if not isinstance(body.get("note", ""), str | None):
+        raise web.HTTPError(400, "The note of a token is a text.")
+    expires_in = body.get("expires_in")
+    if isinstance(expires_in, int) and not 0 < expires_in <= LONGEST_S:
+        raise web.HTTPError(400, f"A token is for 1 to {LONGEST_S} seconds (expires_in).")
 
 
 class FreshTokenPage(TokenPageHandler):  # type: ignore[misc]

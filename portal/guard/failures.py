@@ -128,7 +128,12 @@ SESSION_SILENT = Failure(
     NOBODYS,
     N_("Wait a minute, then load the page again. My Server shows how your session is."),
 )
-_SEND = N_("Starting again changes nothing before: send your administrator the id of this answer.")
+HUB_IS_BACK = Failure(
+    N_("The portal restarts"),
+    N_("Nothing was done. Running sessions go on."),
+    NOBODYS,
+    N_("This page loads itself again within seconds."),
+)
 _SEND_ID = N_("Starting again changes nothing: send your administrator the id of this answer.")
 # Of starts, by the reason of the error (docs/reference/errors.md): whose turn it is does not follow from the status.
 STARTS = {
