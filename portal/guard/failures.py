@@ -134,7 +134,6 @@ HUB_IS_BACK = Failure(
     NOBODYS,
     N_("This page loads itself again within seconds."),
 )
-_SEND = N_("Starting again changes nothing before: send your administrator the id of this answer.")
 _SEND_ID = N_("Starting again changes nothing: send your administrator the id of this answer.")
 # Of starts, by the reason of the error (docs/reference/errors.md): whose turn it is does not follow from the status.
 STARTS = {

@@ -157,10 +157,10 @@ class ToldPage(Told):
         asked = urlsplit(self.get_query_argument("url", "")).path[:LONGEST_PATH]
         failure_id = self.tell(status, words=f"the proxy asks for this page, for who asked for {asked}")
         failure = failure_of(status)
-        is_back = status == 503 and self._is_of_hub(asked)
+        loads_again = status == 503 and self._is_of_hub(asked)
         if status == 503:
-            failure = HUB_IS_BACK.shown if is_back else SESSION_SILENT.shown
-        return {"failure": failure, "failure_id": failure_id, "message_html": "", "loads_again": is_back}
+            failure = (HUB_IS_BACK if loads_again else SESSION_SILENT).shown
+        return {"failure": failure, "failure_id": failure_id, "message_html": "", "loads_again": loads_again}
 
     def _is_of_hub(self, asked: str) -> bool:
         """Whether the proxy did not reach the hub itself: it did a moment later, for this page."""

@@ -112,9 +112,12 @@ def test_a_choice_that_is_not_possible_is_refused_in_german_by_form_and_rest(pag
         page.get_by_text("99 ist hier nicht möglich. Erlaubt: eine ganze Zahl von 0 bis 4.", exact=True)
     ).to_be_visible()
 
+    page.goto("/hub/home")
     ask = """language => fetch("/hub/api/users/judy/server", {
         method: "POST",
-        headers: { "X-XSRFToken": window.jhdata.xsrf_token, "Accept-Language": language },
+        headers: {
+            "X-XSRFToken": window.jhdata.xsrf_token, "Content-Type": "application/json", "Accept-Language": language,
+        },
         body: JSON.stringify({ gpus: 99 }),
     }).then((answer) => answer.json()).then((told) => told.message)"""
     assert "ist hier nicht möglich" in page.evaluate(ask, "de")
