@@ -29,6 +29,7 @@ FOR_ADMINISTRATORS_S = 900.0
 REMEMBERED = 20_000
 TOKEN_MAX = 8 * 1024  # of JSON
 TOKENS_MAX = 100
+LONGEST_S = 100 * 365 * 24 * 3600  # nearer than the last year that a date can be of
 BY_HAND = "jupyterhub"  # whose token it is by JupyterHub: not a session's
 PAGE = "again"
 SAFE = ("GET", "HEAD", "OPTIONS")
@@ -137,7 +138,9 @@ class FreshTokensHandler(UserTokenListAPIHandler):  # type: ignore[misc]
         """What it is for, and its scopes, which the hub keeps."""
         if len(self.request.body) > TOKEN_MAX:
             raise web.HTTPError(413, f"What a token is for, and its scopes, are at most {TOKEN_MAX} bytes.")
-        return super().get_json_body()
+        body = super().get_json_body()
+        _check_token(body)
+        return body
 
     async def post(self, user_name: str) -> None:
         """Make one; of one person there are so many at a time."""
@@ -147,6 +150,21 @@ class FreshTokensHandler(UserTokenListAPIHandler):  # type: ignore[misc]
         if theirs.filter(orm.APIToken.client_id == BY_HAND).count() >= TOKENS_MAX:
             raise web.HTTPError(409, f"There are {TOKENS_MAX} tokens of {user_name}: revoke some first.")
         await super().post(user_name)
+
+
+def _check_token(body: object) -> None:
+    """JupyterHub (6.1) looks at what a token may do, and not at the rest.
+
+    Raises:
+        web.HTTPError: 400, with what is allowed.
+    """
+    if not isinstance(body, dict):
+        return  # JupyterHub says that it is none
+    if not isinstance(body.get("note", ""), str | None):
+        raise web.HTTPError(400, "The note of a token is a text.")
+    expires_in = body.get("expires_in")
+    if isinstance(expires_in, int) and not 0 < expires_in <= LONGEST_S:
+        raise web.HTTPError(400, f"A token is for 1 to {LONGEST_S} seconds (expires_in).")
 
 
 class FreshTokenPage(TokenPageHandler):  # type: ignore[misc]

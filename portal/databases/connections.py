@@ -8,17 +8,51 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, sessionmaker
 
 from portal.databases import ended_sessions, forecasts_told, named_choices, usage_by_month
 
 OPEN_FOR_S = 0.1  # the next question gets a connection that was tried before
 OWN = (ended_sessions, forecasts_told, usage_by_month, named_choices)  # each with a TABLE of the portal's own
 LOG = logging.getLogger(__name__)
+
+
+class HubSession(Session):
+    """Gives up a change that failed; JupyterHub (6.1) goes on with it, and whoever asks next is told of its failure."""
+
+    _is_committing = False
+
+    def flush(self, objects: Sequence[Any] | None = None) -> None:
+        """Send what was changed, or none of it."""
+        try:
+            super().flush(objects)
+        except Exception:
+            if not self._is_committing:  # which gives up itself, when it has ended
+                self.rollback()
+            raise
+
+    def commit(self) -> None:
+        """Keep what was changed, or none of it."""
+        self._is_committing = True
+        try:
+            super().commit()
+        except Exception:
+            self.rollback()
+            raise
+        finally:
+            self._is_committing = False
+
+
+def opened(made: sessionmaker[Session]) -> Session:
+    """The session of a hub, ready for its first question; ``made`` is JupyterHub's own maker of sessions."""
+    session = HubSession(**made.kw)
+    prepare(session)
+    return session
 
 
 def prepare(session: Session) -> None:

@@ -119,6 +119,12 @@ SESSION_SILENT = Failure(
     NOBODYS,
     "Wait a minute, then load the page again. My Server shows how your session is.",
 )
+HUB_IS_BACK = Failure(
+    "The portal restarts",
+    "Nothing was done. Running sessions go on.",
+    NOBODYS,
+    "This page loads itself again within seconds.",
+)
 _SEND = "Starting again changes nothing before: send your administrator the id of this answer."
 # Of starts, by the reason of the error (docs/reference/errors.md): whose turn it is does not follow from the status.
 STARTS = {

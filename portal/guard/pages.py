@@ -11,11 +11,11 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from jinja2.ext import Extension
 from jupyterhub.apihandlers import APIHandler
-from jupyterhub.apihandlers.users import SpawnProgressAPIHandler
+from jupyterhub.apihandlers.users import SpawnProgressAPIHandler, UserServerAPIHandler
 from jupyterhub.handlers import base, metrics, pages
 from jupyterhub.handlers.static import CacheControlStaticFilesHandler
 from jupyterhub.utils import get_browser_protocol, url_path_join
@@ -24,6 +24,7 @@ from tornado import web
 from tornado.httputil import HTTPHeaders
 
 from portal.guard import refusals, silences
+from portal.guard.texts import check_bytes, check_json, refused
 from portal.guard.told import Told, ToldCall, ToldFile, ToldPage, ToldProgress
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -43,7 +44,6 @@ FETCHED = (
     pages.HealthCheckHandler,
     metrics.MetricsHandler,
 )
-NOT_TEXT = "A field or the address holds bytes that are no text (UTF-8). Type it again."
 ELSEWHERE = "This came from another page than the portal's own. Do it on the portal's pages."
 NO_DATABASE = "The portal's database does not answer. Running sessions go on; try again in a minute."
 OF_A_DATABASE_AWAY = (OperationalError, InterfaceError, PendingRollbackError)
@@ -63,14 +63,15 @@ def check(request: Any, sessions: Iterable[str], is_page: bool, is_program: bool
     """
     for values in (*request.query_arguments.values(), *request.body_arguments.values()):
         for value in values:
-            _check_text(value)
+            check_bytes(value)
+    check_bytes(unquote_to_bytes(request.path))
     if is_program:
         return
     site = request.headers.get("Sec-Fetch-Site", "none")
     if request.method not in SAFE_METHODS and (site not in ("same-origin", "none") or _is_below(request, sessions)):
-        raise _refused(403, ELSEWHERE)
+        raise refused(403, ELSEWHERE)
     if is_page and request.headers.get("Sec-Fetch-Dest") == "empty":
-        raise _refused(403, ONLY_A_PAGE)
+        raise refused(403, ONLY_A_PAGE)
 
 
 def take_login(request: Any) -> bool:
@@ -82,23 +83,9 @@ def take_login(request: Any) -> bool:
     return True
 
 
-def _check_text(value: bytes) -> None:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        raise _refused(400, NOT_TEXT) from None
-
-
 def _is_below(request: Any, sessions: Iterable[str]) -> bool:
     path = urlsplit(request.headers.get("Referer", "")).path
     return any(path.startswith(prefix) for prefix in sessions)
-
-
-def _refused(status: int, words: str) -> web.HTTPError:
-    error: Any = web.HTTPError(status, words)
-    error.jupyterhub_message = words
-    refused: web.HTTPError = error
-    return refused
 
 
 class Guarded(Told):
@@ -158,7 +145,7 @@ class Guarded(Told):
         _, error, trace = told.get("exc_info") or (None, None, None)
         if isinstance(error, OF_A_DATABASE_AWAY):
             self.db.rollback()
-            error = _refused(503, NO_DATABASE)
+            error = refused(503, NO_DATABASE)
             status_code = 503
             told["exc_info"] = (type(error), error, trace)
         super().send_error(status_code, **told)  # type: ignore[misc]
@@ -168,12 +155,30 @@ class Guarded(Told):
         if self._is_database_away:
             self.expanded_scopes: set[str] = set()  # the page that says so asks for both
             self.parsed_scopes: dict[str, Any] = {}
-            raise _refused(503, NO_DATABASE)
+            raise refused(503, NO_DATABASE)
         super()._resolve_roles_and_scopes()  # type: ignore[misc]
 
 
 class GuardedCall(ToldCall, Guarded):
     """Before a handler of the REST API."""
+
+    def get_json_body(self) -> Any:
+        """The body, all of whose texts and numbers the database could keep."""
+        check_bytes(self.request.body)
+        body = super().get_json_body()  # type: ignore[misc]
+        check_json(body)
+        return body
+
+
+class GuardedServerCall(GuardedCall):
+    """Before JupyterHub's calls for one session, which read some bodies in a way of their own."""
+
+    def get_server_json_body(self) -> Any:
+        """The body, looked at in the same way."""
+        check_bytes(self.request.body)
+        body = super().get_server_json_body()  # type: ignore[misc]
+        check_json(body)
+        return body
 
 
 class GuardedProgress(ToldProgress, GuardedCall):
@@ -236,6 +241,8 @@ def stand_before(hub: Any) -> None:
             return handler
         if issubclass(handler, SpawnProgressAPIHandler):
             before: type = GuardedProgress
+        elif issubclass(handler, UserServerAPIHandler):
+            before = GuardedServerCall
         elif issubclass(handler, base.BaseHandler):
             before = GuardedCall if issubclass(handler, APIHandler) else GuardedPage
         elif issubclass(handler, web.StaticFileHandler):

@@ -16,6 +16,7 @@ from jupyterhub.handlers.pages import ProxyErrorHandler
 from tornado import web
 
 from portal.guard.failures import (
+    HUB_IS_BACK,
     LONGEST_MESSAGE,
     SESSION_SILENT,
     completed,
@@ -122,6 +123,7 @@ class ToldFile(Told):
 class ToldPage(Told):
     """Before a handler of pages: whatever tells a failure has its words and its id."""
 
+    settings: dict[str, Any]
     set_header: Callable[[str, str], None]
     set_status: Callable[[int], None]
     get_status: Callable[[], int]
@@ -154,8 +156,15 @@ class ToldPage(Told):
             return {"failure": failure_of(status), "failure_id": self.tell(status), "message": message}
         asked = urlsplit(self.get_query_argument("url", "")).path[:LONGEST_PATH]
         failure_id = self.tell(status, words=f"the proxy asks for this page, for who asked for {asked}")
-        failure = SESSION_SILENT if status == 503 else failure_of(status)
-        return {"failure": failure, "failure_id": failure_id, "message_html": ""}
+        failure = failure_of(status)
+        if status == 503:
+            failure = HUB_IS_BACK if self._is_of_hub(asked) else SESSION_SILENT
+        return {"failure": failure, "failure_id": failure_id, "message_html": "", "loads_again": failure is HUB_IS_BACK}
+
+    def _is_of_hub(self, asked: str) -> bool:
+        """Whether the proxy did not reach the hub itself: it did a moment later, for this page."""
+        of_sessions = [f"{self.settings['base_url']}{place}/" for place in ("user", "services")]
+        return bool(asked) and not asked.startswith(tuple(of_sessions))
 
     def _of_start(self, status: int, error: BaseException | None) -> dict[str, Any]:
         failure = start_failure(status, str(getattr(error, "reason", "")))

@@ -86,7 +86,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     def init_db(self) -> None:
         """Open the database; it has the portal's own table, too, and a server's connection may break at any time."""
         super().init_db()
-        connections.prepare(self.db)
+        self.db = connections.opened(self.session_factory)
 
     def init_internal_ssl(self) -> None:
         """Keys and certificates between hub, proxy and sessions: none that names another host, or ends soon."""

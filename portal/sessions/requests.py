@@ -10,14 +10,23 @@ from urllib.parse import urlsplit
 from jupyterhub.handlers import BaseHandler
 from jupyterhub.handlers.pages import SpawnHandler
 from jupyterhub.scopes import needs_scope
+from jupyterhub.slugs import is_valid_display_name, normalise_unicode
 from jupyterhub.utils import url_path_join
 from tornado import web
 from tornado.httputil import url_concat
+
+NOT_A_NAME = "The name of a session is a text."
+NOT_A_TITLE = "The title of a session is one line of 1 to 255 characters, with a single space between its words."
 
 
 def is_held(row: Any) -> bool:
     """Whether a session runs, waits or is being started, by its row in JupyterHub's database."""
     return row is not None and bool(row.server or (row.state or {}).get("key"))
+
+
+def _is_title(given: object) -> bool:
+    """JupyterHub (6.1) looks at the titles of new sessions alone."""
+    return isinstance(given, str) and is_valid_display_name(normalise_unicode(given))
 
 
 class NamedRequests:
@@ -42,8 +51,12 @@ class NamedRequests:
         """JupyterHub's own check, after the portal's: the name, and how many sessions this person may have.
 
         Raises:
-            web.HTTPError: 400 for a name, 409 where there are too many sessions.
+            web.HTTPError: 400 for a name or a title, 409 where there are too many sessions.
         """
+        if not isinstance(server_name, str):
+            raise web.HTTPError(400, NOT_A_NAME)
+        if display_name != server_name and not _is_title(display_name):
+            raise web.HTTPError(400, NOT_A_TITLE)
         several = getattr(user.spawner, "several", None)
         if several is not None and several.is_offered and not is_held(user.orm_spawners.get(server_name)):
             if fault := several.fault_of(server_name):

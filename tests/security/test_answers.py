@@ -209,14 +209,27 @@ def test_what_the_hub_would_keep_of_a_person_is_short(askers: dict[str, Person])
         ("PATCH", "/users/alice/server", "[]", 400),
         ("PATCH", "/users/alice/server", f'{{"user_options": {DEEP}}}', 400),
         ("POST", "/users/alice/server", f'{{"gpus": {DEEP}}}', 400),
+        ("DELETE", "/users/alice/server", "[1]", 400),
+        ("PATCH", "/users/alice/server", '{"display_name": "\\ud800"}', 400),
+        ("PATCH", "/users/alice/server", '{"user_options": {"gpus": 1e999}}', 400),
+        ("PATCH", "/users/alice/server", '{"name": 5}', 400),
+        ("PATCH", "/users/alice%00/server", '{"user_options": {}}', 400),
+        ("POST", "/users/alice/tokens", '{"note": "\\ud800"}', 400),
+        ("POST", "/users/alice/tokens", '{"note": "\\u0000"}', 400),
+        ("POST", "/users/alice/tokens", '{"note": ["a"]}', 400),
+        ("POST", "/users/alice/tokens", '{"note": {"a": 1}}', 400),
+        ("POST", "/users/alice/tokens", '{"expires_in": 0}', 400),
+        ("POST", "/users/alice/tokens", f'{{"expires_in": {2**62}}}', 400),
+        ("POST", "/users/alice/tokens", f'{{"expires_in": {10**30}}}', 400),
     ],
 )
-def test_a_wrong_request_is_refused_without_a_fault(
+def test_a_wrong_request_is_refused_without_a_fault_and_the_next_person_is_answered(
     askers: dict[str, Person], method: str, path: str, body: str, status: int
 ) -> None:
     alice = askers["alice"]
     answer = alice.http.request(method, f"/hub/api{path}", content=body, headers={"X-XSRFToken": alice.xsrf})
     assert (answer.status_code, bool(answer.json()["message"])) == (status, True)
+    assert [askers[name].api("GET", f"/users/{name}").status_code for name in ("carol", "alice")] == [200, 200]
 
 
 def test_a_person_has_so_many_tokens_at_a_time(askers: dict[str, Person]) -> None:

@@ -6,16 +6,18 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jupyterhub import orm
-from sqlalchemy import event
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import event, text
+from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from portal.databases import connections
 
 WITHIN_S = 5.0
+HALF = "\ud800"  # of a character: no UTF-8 holds it
 
 
 @pytest.fixture
@@ -25,6 +27,46 @@ def session(tmp_path: Path) -> Iterator[Session]:
     yield opened
     opened.close()
     opened.get_bind().dispose()  # type: ignore[union-attr]
+
+
+@pytest.fixture
+def hubs(session: Session, tmp_path: Path) -> Iterator[Session]:
+    """The hub's own, on the same file."""
+    opened = connections.opened(orm.new_session_factory(f"sqlite:///{tmp_path}/database"))
+    opened.add(orm.User(name="alice"))
+    opened.commit()
+    yield opened
+    opened.close()
+    opened.get_bind().dispose()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "fails", [lambda one: one.flush(), lambda one: one.commit(), lambda one: one.query(orm.User).all()]
+)
+@pytest.mark.parametrize("name", [HALF, 10**30, ["a"]])
+def test_a_change_that_fails_is_given_up_and_whoever_asks_next_is_answered(
+    hubs: Session, fails: Callable[[Session], Any], name: Any
+) -> None:
+    (alice,) = hubs.query(orm.User)
+    alice.name = name
+
+    with pytest.raises((SQLAlchemyError, UnicodeEncodeError, OverflowError)):
+        fails(hubs)
+
+    assert [user.name for user in hubs.query(orm.User)] == ["alice"]
+    hubs.add(orm.User(name="bob"))
+    hubs.commit()
+    assert sorted(user.name for user in hubs.query(orm.User)) == ["alice", "bob"]
+
+
+def test_a_change_that_the_database_refuses_when_it_is_kept_is_given_up(hubs: Session) -> None:
+    hubs.execute(text("PRAGMA defer_foreign_keys = ON"))
+    hubs.execute(text("INSERT INTO spawners (user_id, name) VALUES (999, '')"))
+
+    with pytest.raises(IntegrityError):
+        hubs.commit()
+
+    assert [user.name for user in hubs.query(orm.User)] == ["alice"]
 
 
 async def becomes(found: Callable[[], bool]) -> None:

@@ -141,6 +141,28 @@ async def test_the_proxys_page_names_what_was_asked_for_in_the_log(
     assert "hush" not in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("asked", "is_of_hub"),
+    [
+        ("/hub/home", True),
+        ("/hub/api/users", True),
+        ("/", True),
+        ("/user/alice/lab", False),
+        ("/services/grafana/", False),
+        ("", False),
+    ],
+)
+async def test_who_asked_for_a_page_of_a_hub_that_came_back_meanwhile_gets_it_by_itself(
+    served: ServedHub, asked: str, is_of_hub: bool
+) -> None:
+    answer = await (await served.browser()).get("/hub/error/503", params={"url": asked})
+
+    failure = failures.HUB_IS_BACK if is_of_hub else failures.SESSION_SILENT
+    assert failure.title in text_of(answer.text)
+    assert ("js/load_again.js" in answer.text) is is_of_hub
+    assert ('<noscript><meta http-equiv="refresh" content="2"></noscript>' in answer.text) is is_of_hub
+
+
 async def test_a_form_that_was_open_too_long_says_so(served: ServedHub) -> None:
     browser = await served.browser("alice")
     answer = await browser.post("/hub/spawn", data={"_xsrf": "of before"})

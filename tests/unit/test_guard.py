@@ -33,7 +33,8 @@ def request(method: str = "GET", arguments: Any = None, **headers: str) -> Any:
     """As much of a request as is looked at."""
     fields = arguments or {}
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return SimpleNamespace(method=method, headers=named, query_arguments=fields, body_arguments=fields)
+    path = fields.pop("path", "/hub/home")
+    return SimpleNamespace(method=method, path=path, headers=named, query_arguments=fields, body_arguments=fields)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,10 @@ def request(method: str = "GET", arguments: Any = None, **headers: str) -> Any:
         (request("GET", **{"Sec-Fetch-Dest": "empty"}), True, 403),
         (request("GET", **{"Sec-Fetch-Dest": "empty"}), False, 0),
         (request("POST", {"name": [b"a", b"\xff"]}), False, 400),
+        (request("POST", {"name": [b"a\0"]}), False, 400),
+        (request("GET", {"path": "/hub/user-redirect/%C3%BC"}), True, 0),
+        (request("GET", {"path": "/hub/user-redirect/%ED%A0%80"}), True, 400),
+        (request("GET", {"path": "/hub/api/users/a%00"}), False, 400),
     ],
 )
 def test_a_request_is_refused_for_where_it_comes_from_or_for_what_is_no_text(

@@ -1,0 +1,71 @@
+"""What is no text, or no number that a database can keep, is refused before anything is done with it. Pure.
+
+JSON can write halves of characters (RFC 8259, 8.2), and numbers without a bound; no UTF-8 holds the first, no column
+the second. A database that is handed one of them fails in the middle of a change.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from tornado import web
+
+NOT_TEXT = "A field, the body or the address holds what is no text (UTF-8 without NUL). Type it again."
+NOT_A_NUMBER = "A number is finite, and a whole one has at most 63 bits."
+LARGEST = 2**63 - 1
+
+
+def refused(status: int, words: str) -> web.HTTPError:
+    """The refusal of a request, with what JupyterHub's error page, or its REST API, says of it."""
+    error: Any = web.HTTPError(status, words)
+    error.jupyterhub_message = words
+    found: web.HTTPError = error
+    return found
+
+
+def check_bytes(value: bytes) -> None:
+    """Look at a field, an address or a body.
+
+    Raises:
+        web.HTTPError: 400, where it is no UTF-8, or has a NUL, which no column of PostgreSQL takes.
+    """
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        raise refused(400, NOT_TEXT) from None
+    if "\0" in text:
+        raise refused(400, NOT_TEXT)
+
+
+def check_json(value: object) -> None:
+    """Look at all that was read out of JSON, however deep.
+
+    Raises:
+        web.HTTPError: 400, for a text or a number that can be kept nowhere.
+    """
+    for part in _parts(value):
+        if isinstance(part, str):
+            check_bytes(part.encode(errors="surrogatepass"))
+        elif isinstance(part, int | float) and not _is_kept(part):
+            raise refused(400, NOT_A_NUMBER)
+
+
+def _is_kept(number: float) -> bool:
+    """Whether there is a column for it."""
+    return math.isfinite(number) if isinstance(number, float) else abs(number) <= LARGEST
+
+
+def _parts(value: object) -> Iterator[object]:
+    """All that stands in it, names too; without a call for each depth, which a body chooses."""
+    left = [value]
+    while left:
+        part = left.pop()
+        if isinstance(part, dict):
+            left.extend(part.keys())
+            left.extend(part.values())
+        elif isinstance(part, list):
+            left.extend(part)
+        else:
+            yield part

@@ -1,0 +1,128 @@
+"""What is no text, or no number that a database keeps: refused before anything is done, and nobody else notices."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tornado import web
+
+from portal.guard import texts
+from tests.unit.served_hub import ServedHub, served_hub
+
+HALF = '"\\ud800"'  # as JSON can write it
+NEVER_KEPT = [
+    HALF,
+    '"\\u0000"',
+    str(10**30),
+    str(-(2**63) - 1),
+    "NaN",
+    "-Infinity",
+    "1e999",
+    f"{{{HALF}: 1}}",
+    f"[[{HALF}]]",
+]
+KEPT = ['"\\ud83d\\ude00"', '"ü"', str(2**63 - 1), "1.5", "null", "true", '{"a": [1, {"b": "c"}]}']
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[ServedHub]:
+    async with served_hub(tmp_path, allow_named_servers=True) as hub:
+        yield hub
+
+
+def is_refused(value: Any) -> bool:
+    try:
+        texts.check_json(value)
+    except web.HTTPError as error:
+        return error.status_code == 400
+    return False
+
+
+@pytest.mark.parametrize("written", NEVER_KEPT)
+def test_what_json_can_write_and_no_database_can_keep_is_refused_however_deep(written: str) -> None:
+    assert is_refused(json.loads(written))
+    assert is_refused({"a": [0, {"b": json.loads(written)}]})
+
+
+@pytest.mark.parametrize("written", KEPT)
+def test_what_can_be_kept_is_not(written: str) -> None:
+    assert not is_refused(json.loads(written))
+
+
+def test_a_depth_that_no_call_could_follow_is_looked_at_too() -> None:
+    deep: list[Any] = ["\ud800"]
+    for _ in range(100_000):
+        deep = [deep]
+
+    assert is_refused(deep)
+
+
+async def call(hub: ServedHub, method: str, path: str, body: str | bytes) -> int:
+    """The status of a call of Alice's; after it the hub answers, and nothing of the call was kept."""
+    alice = await hub.browser("alice")
+    headers = {"Authorization": f"token {hub.token('alice')}", "Accept": "application/json"}
+    answer = await alice.request(method, f"/hub/api{path}", content=body, headers=headers)
+    next_one = await (await hub.browser("bob")).get("/hub/home")
+    own = await alice.get("/hub/api/users/alice", headers=headers)
+    assert (next_one.status_code, own.status_code) == (200, 200)
+    assert "ud800" not in own.text
+    if answer.status_code == 400:
+        assert answer.json()["message"]
+    return answer.status_code
+
+
+@pytest.mark.parametrize("value", [*NEVER_KEPT[:7], '"\xff"'])
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PATCH", "/users/alice/server", '{{"display_name": {0}}}'),
+        ("PATCH", "/users/alice/server", '{{"user_options": {{"partition": {0}}}}}'),
+        ("PATCH", "/users/alice/server", '{{"name": {0}}}'),
+        ("PUT", "/users/alice/servers/a", '{{"display_name": {0}}}'),
+        ("POST", "/users/alice/servers/a", '{{"display_name": {0}}}'),
+        ("POST", "/users/alice/server", '{{"partition": {0}}}'),
+        ("POST", "/users/alice/tokens", '{{"note": {0}}}'),
+        ("POST", "/users/alice/tokens", '{{"expires_in": {0}}}'),
+        ("DELETE", "/users/alice/server", '{{"remove": {0}}}'),
+    ],
+)
+async def test_a_body_that_no_database_keeps_is_refused_and_the_next_person_is_answered(
+    served: ServedHub, method: str, path: str, body: str, value: str
+) -> None:
+    assert await call(served, method, path, body.format(value).encode("latin-1")) == 400
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PATCH", "/users/alice/server", '{"name": 5}'),
+        ("PATCH", "/users/alice/server", '{"name": []}'),
+        ("PATCH", "/users/alice/server", '{"name": {}}'),
+        ("PATCH", "/users/alice/server", '{"display_name": 5}'),
+        ("PATCH", "/users/alice/server", '{"display_name": "two\\nlines"}'),
+        ("PATCH", "/users/alice/server", json.dumps({"display_name": "x" * 5000})),
+        ("PATCH", "/users/alice/server", '{"name": "b", "display_name": null}'),
+        ("DELETE", "/users/alice/server", "[1]"),
+    ],
+)
+async def test_a_body_of_another_kind_is_refused_in_words_and_not_with_a_fault(
+    served: ServedHub, method: str, path: str, body: str
+) -> None:
+    assert await call(served, method, path, body) == 400
+
+
+async def test_an_address_that_is_no_text_is_refused(served: ServedHub) -> None:
+    for path in ("/users/%ED%A0%80", "/users/a%00", "/users/alice/servers/%FF"):
+        assert await call(served, "GET", path, "") == 400
+
+
+async def test_what_is_text_goes_through(served: ServedHub) -> None:
+    assert (
+        await call(served, "POST", "/users/alice/tokens", '{"note": "für später \\ud83d\\ude00", "expires_in": 60}')
+        == 201
+    )
+    assert await call(served, "PATCH", "/users/alice/server", '{"display_name": "Mein Training"}') == 200
