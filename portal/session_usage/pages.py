@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_server.base.handlers import APIHandler
 from tornado.web import authenticated
 
+from portal.session_usage.before_end import BeforeEnd
 from portal.session_usage.end_time import end_time
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class OwnJob:
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._environ = environ
+        self.before_end = BeforeEnd(Path.home(), environ, end_time)
 
     @cached_property
     def looks(self) -> Looks:
@@ -47,8 +49,10 @@ class TimeHandler(_JobHandler):
 
     @authenticated
     def get(self) -> None:
-        """The end (seconds since 1970, or null), and the clock that it goes by."""
-        self.finish(json.dumps({"ends_at": end_time.at, "now": time.time()}))
+        """The end (seconds since 1970, or null), the clock that it goes by, and what became of the person's script."""
+        run = self.job.before_end.run
+        answer = {"ends_at": end_time.at, "now": time.time(), "before_end": run.to_json() if run else None}
+        self.finish(json.dumps(answer))
 
 
 class JobUsageHandler(_JobHandler):

@@ -22,6 +22,7 @@ from portal.gallery.shelf import TEMPLATES
 from portal.jobs.routes import routes
 from portal.lessons import lesson_gpus
 from portal.session_settings import SessionSettings
+from portal.session_usage import before_end
 from portal.session_usage.end_time import EndTime, end_time
 from portal.session_usage.pages import JobUsageHandler, OwnJob, TimeHandler
 from portal.singleuser.logins import LOOK_EVERY_S, OpenSockets, login_of_hub
@@ -117,10 +118,13 @@ def _load_jupyter_server_extension(serverapp: Any) -> None:
     settings = SessionSettings.from_environment(os.environ)
     boards = Boards(runtime_folder(serverapp.runtime_dir))
     storage = tuple(Path(folder.path) for folder in settings.storage)
-    _mount(serverapp.web_app, boards, Folders(Path(serverapp.root_dir), storage), settings)
+    job = OwnJob()
+    _mount(serverapp.web_app, boards, Folders(Path(serverapp.root_dir), storage), settings, job)
     _use_provisioner(serverapp)
     serverapp.dsportal_reaper = PeriodicCallback(boards.stop_idle, REAPER_INTERVAL_S * 1000)
     serverapp.dsportal_reaper.start()
+    serverapp.dsportal_before_end = PeriodicCallback(job.before_end.look, before_end.LOOK_EVERY_S * 1000)
+    serverapp.dsportal_before_end.start()
     _close_sockets_of_ended_logins(serverapp)
 
 
@@ -134,12 +138,12 @@ def _close_sockets_of_ended_logins(serverapp: Any) -> None:
     serverapp.dsportal_sockets.start()
 
 
-def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSettings) -> None:
+def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSettings, own: OwnJob) -> None:
     base = web_app.settings["base_url"]
     board = url_path_join(base, r"tensorboard/([0-9a-f]{16})(/.*)")
     places = tuple(map(Path, settings.template_folders))
     gallery = {"gallery": Gallery(folders.home, places, lesson_gpus.given(os.environ))}
-    job = {"job": OwnJob()}
+    job = {"job": own}
     web_app.add_handlers(
         ".*$",
         [

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
+from portal.session_usage.before_end import SCRIPT
 from tests.browser.portal_page import assert_accessible
 from tests.lessons import lesson, write
 from tests.session.conftest import window
@@ -44,7 +45,10 @@ def only_minutes_left(page: Page, minutes: float) -> None:
 
     def answer(route: Route) -> None:
         now = time.time()
-        route.fulfill(content_type="application/json", body=json.dumps({"ends_at": now + minutes * 60, "now": now}))
+        route.fulfill(
+            content_type="application/json",
+            body=json.dumps({"ends_at": now + minutes * 60, "now": now, "before_end": None}),
+        )
 
     page.route("**/dsportal/api/time*", answer)
     page.clock.fast_forward(ASKS_AGAIN_MS)
@@ -134,3 +138,19 @@ def test_notebook_7_warns_and_saves_its_notebook(page: Page, server: Server, pic
     assert "Saved: first.ipynb." in warnings(page)
     holds(server.home / "first.ipynb", "not saved yet")
     picture(page, "warning")
+
+
+def test_a_script_of_the_person_runs_before_the_end_and_every_page_says_what_became_of_it(
+    browser: Browser, start_server: Callable[..., Server], picture: Picture
+) -> None:
+    ends_soon = start_server(SLURM_JOB_END_TIME=str(int(time.time() + 240)))
+    script = ends_soon.home / SCRIPT
+    script.parent.mkdir(mode=0o700, parents=True)
+    script.write_text("#!/bin/sh\necho the checkpoint is written\n")
+    script.chmod(0o700)
+
+    with window(browser, ends_soon) as page:
+        page.goto(f"{ends_soon.url}tree")
+        told = page.locator(".Toastify__toast").filter(has_text="before-end has finished.")
+        expect(told).to_contain_text("It said: the checkpoint is written")
+        picture(page, "script")

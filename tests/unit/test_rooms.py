@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "lessons": set(),  # copies of it lie beside notebooks, and run in the kernels' own Pythons
     "notebooks": {"pure", "lessons"},
     "gallery": {"pure", "notebooks"},
-    "session_usage": {"pure", "assets", "lessons"},
+    "session_usage": {"pure", "assets", "lessons", "kernels", "homes"},
     "jobs": {"pure", "homes", "launcher", "slurm", "kernels", "notebooks"},  # launcher: what sbatch means
     # launcher: its files' names
     "singleuser": {
@@ -93,6 +93,7 @@ STARTS_PROCESSES = {  # and why it does so itself
     "portal/catalogue/versions.py": "asks the module command which versions there are, for `portal kernels sync`",
     "portal/kernels/module_output.py": "the module command, in a kernel's start: no event loop, standard library alone",
     "portal/kernels/run_kernel.py": "becomes the kernel",
+    "portal/session_usage/before_end.py": "a person's own script, before the session ends",
     "portal/tensorboard/boards.py": "TensorBoard, which lives as long as the session's server",
     "portal/singleuser/quick_start.py": "becomes the stock start after a surprise",
     "portal/singleuser/shutdown.py": "becomes what removes the session's folder, when its threads are gone",

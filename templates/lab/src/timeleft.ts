@@ -11,19 +11,24 @@ import { clock, duration } from './words';
 
 const MARKS_MIN = [30, 5]; // before the end: a warning, and everything is saved
 const ASK_MS = 60000; // an administrator may have changed the end
-const ASK_SOON_MS = 5000; // Slurm may not have said it yet when the page is opened
+const ASK_SOON_MS = 5000; // Slurm may not have said it yet when the page is opened; or a script runs before the end
 const ASK_SOON_TIMES = 12;
+const ASK_SOON_BEFORE_MIN = 6;
 const ASK_AFTER_FAILURES_MS = 600000;
 const LOOK_MS = 5000;
 const MINUTE_MS = 60000;
 
+/** What became of the person's own script, which runs before the end. */
+type ScriptRun = { state: 'running' | 'done' | 'failed' | 'stopped' | 'refused'; words: string };
+
 /** What the server answers: seconds since 1970, by its own clock. */
-type Answer = { ends_at: number | null; now: number };
+type Answer = { ends_at: number | null; now: number; before_end: ScriptRun | null };
 
 /** Shows how long the session has left, and warns before its end. */
 class TimeLeft extends Widget {
   private _endMs: number | undefined; // by the clock of this browser
   private _unknown = 0; // answers without an end, one after the other
+  private _told = ''; // of the script
   private readonly _warned = new Set<number>();
   private readonly _poll: Poll;
 
@@ -49,9 +54,24 @@ class TimeLeft extends Widget {
       const answer = await ask<Answer>('time');
       this._endMs = answer.ends_at === null ? undefined : Date.now() + (answer.ends_at - answer.now) * 1000;
       this._unknown = this._endMs === undefined ? this._unknown + 1 : ASK_SOON_TIMES;
-      const interval = this._unknown < ASK_SOON_TIMES ? ASK_SOON_MS : ASK_MS;
+      const isSoon = this._unknown < ASK_SOON_TIMES || this._minutes() < ASK_SOON_BEFORE_MIN;
+      const interval = isSoon ? ASK_SOON_MS : ASK_MS;
       this._poll.frequency = { ...this._poll.frequency, interval };
       this._look();
+      this._tellRun(answer.before_end);
+    }
+  }
+
+  private _minutes(): number {
+    return this._endMs === undefined ? Infinity : (this._endMs - Date.now()) / MINUTE_MS;
+  }
+
+  /** Say once what became of the script; a page that is opened later says it, too. */
+  private _tellRun(run: ScriptRun | null): void {
+    if (run && run.words !== this._told) {
+      this._told = run.words;
+      const isGood = run.state === 'running' || run.state === 'done';
+      Notification.emit(run.words, isGood ? 'info' : 'warning', { autoClose: false });
     }
   }
 
@@ -60,7 +80,7 @@ class TimeLeft extends Widget {
     if (this._endMs === undefined) {
       return;
     }
-    const minutes = (this._endMs - Date.now()) / MINUTE_MS;
+    const minutes = this._minutes();
     this.node.textContent = minutes > 0 ? `${duration(minutes)} left` : 'Time is up';
     this.node.title = `This session ends at ${clock(new Date(this._endMs))}.`;
     this.toggleClass('dsportal-mod-soon', minutes <= Math.max(...MARKS_MIN));

@@ -1,0 +1,150 @@
+"""A person's own script that runs before the session ends, to keep what a training has reached.
+
+Slurm can send a signal before the end (sbatch(1), ``--signal``), but to the batch script or to all processes of the
+job's steps at once, and what a kernel makes of it is the kernel's choice. A script does what the person wants, and what
+became of it can be shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import subprocess
+import time
+from asyncio.subprocess import Process
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from portal.homes.held_place import is_own_all_the_way
+from portal.kernels.modules import clean
+from portal.session_usage.end_time import EndTime
+
+SCRIPT = ".config/dsportal/before-end"
+LOG = ".local/share/dsportal/before-end.log"
+SHOWN = f"~/{SCRIPT}"
+BEFORE_S = 300
+STOPPED_BEFORE_S = 15  # the end of the session
+KILLED_AFTER_S = 5
+LOOK_EVERY_S = 5
+LINES = 3
+OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+@dataclass(frozen=True)
+class ScriptRun:
+    """What became of the script: ``state`` is running, done, failed, stopped or refused; ``words`` for the person."""
+
+    state: str
+    words: str
+
+    def to_json(self) -> dict[str, str]:
+        """As the page reads it."""
+        return asdict(self)
+
+
+class BeforeEnd:
+    """Runs the script once before the session ends; again where the end was moved, and comes near once more.
+
+    Arguments:
+        environ: of the server; the script gets it as a kernel does, without what is secret, and ``DSPORTAL_ENDS_AT``.
+    """
+
+    def __init__(
+        self, home: Path, environ: Mapping[str, str], end: EndTime, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.run: ScriptRun | None = None
+        self._home = home
+        self._environ = environ
+        self._end = end
+        self._clock = clock
+        self._is_done = False
+
+    async def look(self) -> None:
+        """Run the script if it is time; returns when it has ended."""
+        left_s = self._left_s()
+        if left_s > BEFORE_S:
+            self._is_done = False
+        elif left_s > STOPPED_BEFORE_S and not self._is_done:
+            fault = await asyncio.to_thread(fault_of, self._home / SCRIPT)
+            self._is_done = fault != ""  # one that is written in the last minutes still runs
+            if fault is None:
+                await self._run()
+            elif fault:
+                self.run = ScriptRun("refused", f"{SHOWN} was not run: {fault}")
+
+    def _left_s(self) -> float:
+        return float("inf") if self._end.at is None else self._end.at - self._clock()
+
+    async def _run(self) -> None:
+        self.run = ScriptRun("running", f"{SHOWN} is running, because this session ends soon.")
+        log = self._home / LOG
+        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as output:
+            try:
+                process = await self._started(output)
+            except OSError as error:
+                advice = "Does its first line name a shell?"
+                self.run = ScriptRun("refused", f"{SHOWN} was not run: {error.strerror}. {advice}")
+                return
+        was_stopped = await self._wait(process)
+        self.run = _result(was_stopped, process.returncode or 0, _last_lines(log))
+
+    async def _started(self, output: BinaryIO) -> Process:
+        return await asyncio.create_subprocess_exec(
+            str(self._home / SCRIPT),
+            env={**clean(self._environ), "DSPORTAL_ENDS_AT": str(self._end.at)},
+            cwd=self._home,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+    async def _wait(self, process: Process) -> bool:
+        """Wait for its end, but not longer than the session has; true where it was stopped."""
+        ended = asyncio.ensure_future(process.wait())
+        while not ended.done() and self._left_s() > STOPPED_BEFORE_S:
+            await asyncio.wait([ended], timeout=1)
+        if ended.done():
+            return False
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+            await asyncio.wait([ended], timeout=KILLED_AFTER_S)
+        return True
+
+
+def fault_of(script: Path) -> str | None:
+    """Why a script is not run: ``""`` where there is none, None where nothing is wrong with it."""
+    try:
+        found = script.stat()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"{error.strerror}."
+    if not stat.S_ISREG(found.st_mode):
+        return "it is no file."
+    if found.st_uid != os.getuid() or found.st_mode & OTHERS_MAY_WRITE or not is_own_all_the_way(script.parent):
+        return f"it, or a folder on the way to it, is not yours alone. Run chmod go-w {SHOWN}, and look at its folders."
+    if not found.st_mode & stat.S_IXUSR:
+        return f"it may not be executed. Run chmod u+x {SHOWN}."
+    return None
+
+
+def _result(was_stopped: bool, status: int, lines: str) -> ScriptRun:
+    said = f" It said: {lines}" if lines else ""
+    if was_stopped:
+        return ScriptRun("stopped", f"{SHOWN} was stopped, because the session ends now.{said}")
+    if status:
+        how = f"by signal {-status}" if status < 0 else f"with exit status {status}"
+        return ScriptRun("failed", f"{SHOWN} failed {how}; all that it wrote is in ~/{LOG}.{said}")
+    return ScriptRun("done", f"{SHOWN} has finished.{said}")
+
+
+def _last_lines(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-LINES:])[-500:]
