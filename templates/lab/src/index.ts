@@ -8,6 +8,7 @@ import { IMainMenu } from '@jupyterlab/mainmenu';
 import { sessionEnd } from './ended';
 import { currentFolder, likelyFolder, selectedFolder } from './folders';
 import { tensorBoardIcon } from './icons';
+import { jobs } from './jobs';
 import { keepInNewMenu } from './newmenu';
 import { addTemplates, TemplateIDs } from './templates';
 
@@ -119,4 +120,4 @@ const plugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-export default [plugin, sessionEnd];
+export default [plugin, jobs, sessionEnd];
