@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.portal_page import assert_accessible
 from tests.inside import jobs_of, sh
 from tests.session.session_server import Server
-from tests.session.test_lab import Picture, item, open_lab, open_notebook_7, tile
+from tests.session.test_lab import Picture, item, new_tab, open_lab, open_notebook_7, tile
 
 RUN = "Run as a Slurm Job…"
 
@@ -87,7 +87,15 @@ def test_what_slurm_refuses_is_said_in_words(page: Page, server: Server, lesson_
     expect(page.get_by_text("There is no such partition").first).to_be_visible()
 
 
-def test_notebook_7_runs_a_file_as_well(page: Page, server: Server, lesson_file: str) -> None:
+def test_notebook_7_runs_a_file_as_well(page: Page, server: Server, lesson_file: str, picture: Picture) -> None:
     open_notebook_7(page, server)
     run_dialog(page, lesson_file).get_by_role("button", name="Submit").click()
-    expect(shown_job(page, lesson_file)).to_contain_text("done")
+    job = shown_job(page, lesson_file)
+    expect(job).to_contain_text("done")
+
+    job.get_by_role("button", name="Log").click()
+    expect(page.locator(".dsportal-JobLog")).to_contain_text(re.compile(r"done: .*/night-\d+\.ipynb"))
+    picture(page, "log")
+    page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    tab = new_tab(page, job.get_by_role("button", name="Output"))
+    expect(tab.locator(".jp-OutputArea-output", has_text="out of the job")).to_be_visible()

@@ -1,4 +1,4 @@
-import { MainAreaWidget } from '@jupyterlab/apputils';
+import { Dialog, MainAreaWidget, showDialog } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 
 import { ask } from './server';
@@ -57,6 +57,13 @@ class JobLog extends Widget {
       this.node.scrollTop = this.node.scrollHeight;
     }
   }
+}
+
+/** The log of a job as a dialog: the pages of Notebook 7 have one tab, which is taken. */
+export async function logDialog(id: string): Promise<void> {
+  const body = new JobLog(id);
+  void body.follow();
+  await showDialog({ title: `Log of job ${id}`, body, buttons: [Dialog.okButton({ label: 'Close' })] });
 }
 
 /** The log of a job as a tab of the main area. */

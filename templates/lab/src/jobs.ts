@@ -1,12 +1,13 @@
 import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Dialog, ICommandPalette, Notification, showDialog } from '@jupyterlab/apputils';
+import { PageConfig } from '@jupyterlab/coreutils';
 import { type FileBrowser, IDefaultFileBrowser, IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { ILauncher } from '@jupyterlab/launcher';
 import { listIcon, runIcon } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 
 import { askForOrder } from './jobform';
-import { logTab } from './joblog';
+import { logDialog, logTab } from './joblog';
 import { ask, remove } from './server';
 import { told } from './templates';
 
@@ -138,6 +139,10 @@ function actsOf(app: JupyterFrontEnd, look: () => Promise<void>): Acts {
   };
   return {
     log: job => {
+      if (PageConfig.getOption('notebookPage')) {
+        void logDialog(job.id);
+        return;
+      }
       const tab = logTab(job.id);
       app.shell.add(tab, 'main');
       app.shell.activateById(tab.id);

@@ -193,6 +193,11 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
   margin-inline-end: 6px;
 }
 
+.jp-Dialog .dsportal-JobLog {
+  max-height: 60vh;
+  width: 70vw;
+}
+
 .dsportal-JobLog pre {
   white-space: pre-wrap;
 }
