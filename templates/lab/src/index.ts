@@ -9,6 +9,7 @@ import { documents } from './documents';
 import { sessionEnd } from './ended';
 import { currentFolder, likelyFolder, selectedFolder } from './folders';
 import { tensorBoardIcon } from './icons';
+import { jobs } from './jobs';
 import { keepInNewMenu } from './newmenu';
 import { addTemplates, TemplateIDs } from './templates';
 import { timeLeft } from './timeleft';
@@ -122,4 +123,4 @@ const plugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-export default [plugin, documents, sessionEnd, timeLeft, jobUsage];
+export default [plugin, documents, jobs, sessionEnd, timeLeft, jobUsage];

@@ -25,7 +25,7 @@ type Copy = { template: string; state: 'same' | 'yours' | 'newer' | 'both'; word
 type Done = { words: string; path: string };
 
 /** Does something and shows an error as the server says it. */
-async function told(act: () => Promise<void>): Promise<void> {
+export async function told(act: () => Promise<void>): Promise<void> {
   try {
     await act();
   } catch (error) {

@@ -1,0 +1,197 @@
+import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { Dialog, ICommandPalette, Notification, showDialog } from '@jupyterlab/apputils';
+import { PageConfig } from '@jupyterlab/coreutils';
+import { type FileBrowser, IDefaultFileBrowser, IFileBrowserFactory } from '@jupyterlab/filebrowser';
+import { ILauncher } from '@jupyterlab/launcher';
+import { listIcon, runIcon } from '@jupyterlab/ui-components';
+import { Widget } from '@lumino/widgets';
+
+import { askForOrder } from './jobform';
+import { logDialog, logTab } from './joblog';
+import { ask, remove } from './server';
+import { told } from './templates';
+
+type Job = {
+  id: string;
+  name: string;
+  phase: 'waiting' | 'running' | 'ended' | 'unknown';
+  words: string;
+  starts_at: string | null;
+  output_path: string;
+};
+
+type Acts = { log: (job: Job) => void; open: (job: Job) => void; cancel: (job: Job) => void; submit: () => void };
+
+const SUBMIT = 'dsportal:job-submit';
+const SHOW = 'dsportal:jobs';
+const EVERY_MS = 5000;
+const ONE_JOB = /^\d+(_\d+)?$/; // what waits of an array is shown as one line, 12_[3-9]
+
+/** My jobs; asks only while somebody sees it. */
+class JobsPanel extends Widget {
+  private readonly _list = document.createElement('ul');
+  private readonly _state = document.createElement('p');
+  private _timer = 0;
+  private _shown = '';
+
+  constructor(private readonly _acts: Acts) {
+    super();
+    this.id = 'dsportal-jobs';
+    this.title.icon = listIcon;
+    this.title.caption = 'Jobs';
+    this.addClass('dsportal-Jobs');
+    const title = document.createElement('h2');
+    title.textContent = 'Jobs';
+    this._state.setAttribute('role', 'status');
+    this.node.append(title, button('Run a file as a job…', '', () => this._acts.submit()), this._state, this._list);
+  }
+
+  protected override onAfterShow(): void {
+    window.clearInterval(this._timer);
+    this._timer = window.setInterval(() => void this.look(), EVERY_MS);
+    void this.look();
+  }
+
+  protected override onBeforeHide(): void {
+    window.clearInterval(this._timer);
+  }
+
+  /** Ask for the jobs, and draw them where they are others than before: a button that has the focus keeps it. */
+  async look(): Promise<void> {
+    if (document.hidden || !this.isVisible) {
+      return;
+    }
+    try {
+      const { jobs } = await ask<{ jobs: Job[] }>('jobs');
+      const text = JSON.stringify(jobs);
+      if (text !== this._shown) {
+        this._shown = text;
+        this._list.replaceChildren(...jobs.map(job => this._item(job)));
+      }
+      this._state.textContent = jobs.length ? '' : 'You have no jobs.';
+    } catch (error) {
+      this._state.textContent = error instanceof Error ? error.message : String(error);
+    }
+  }
+
+  private _item(job: Job): HTMLLIElement {
+    const item = document.createElement('li');
+    item.dataset.job = job.id;
+    item.dataset.phase = job.phase;
+    const name = document.createElement('strong');
+    name.textContent = `${job.name} (${job.id})`;
+    const words = document.createElement('p');
+    words.textContent = job.words + expected(job);
+    const buttons = document.createElement('div');
+    const about = `of job ${job.id}, ${job.name}`;
+    if (ONE_JOB.test(job.id)) {
+      buttons.append(button('Log', about, () => this._acts.log(job)));
+    }
+    if (job.output_path) {
+      buttons.append(button('Output', about, () => this._acts.open(job)));
+    }
+    if (job.phase !== 'ended') {
+      buttons.append(button('Cancel…', about, () => this._acts.cancel(job)));
+    }
+    item.append(name, words, buttons);
+    return item;
+  }
+}
+
+function button(text: string, about: string, act: () => void): HTMLButtonElement {
+  const made = document.createElement('button');
+  made.className = 'jp-mod-styled jp-mod-reject';
+  made.textContent = text;
+  if (about) {
+    made.setAttribute('aria-label', `${text} ${about}`);
+  }
+  made.addEventListener('click', act);
+  return made;
+}
+
+function expected(job: Job): string {
+  return job.phase === 'waiting' && job.starts_at
+    ? `; Slurm expects it to start at ${new Date(job.starts_at).toLocaleString()}`
+    : '';
+}
+
+/** The one file that is selected, without the name of a drive. */
+function selectedFile(browser: FileBrowser | null): string {
+  const [first] = browser ? Array.from(browser.selectedItems()) : [];
+  return browser && first && first.type !== 'directory'
+    ? browser.model.manager.services.contents.localPath(first.path)
+    : '';
+}
+
+/** What the buttons of the panel do. */
+function actsOf(app: JupyterFrontEnd, look: () => Promise<void>): Acts {
+  const cancel = async (job: Job): Promise<void> => {
+    const id = ONE_JOB.test(job.id) ? job.id : job.id.split('_')[0];
+    const answer = await showDialog({
+      title: `Cancel job ${id}?`,
+      body: `${job.name} ${job.words}.`,
+      buttons: [Dialog.cancelButton({ label: 'Keep it' }), Dialog.warnButton({ label: 'Cancel the job' })]
+    });
+    if (answer.button.accept) {
+      await remove(`jobs/${id}`);
+      await look();
+    }
+  };
+  return {
+    log: job => {
+      if (PageConfig.getOption('notebookPage')) {
+        void logDialog(job.id);
+        return;
+      }
+      const tab = logTab(job.id);
+      app.shell.add(tab, 'main');
+      app.shell.activateById(tab.id);
+    },
+    open: job => void told(() => app.commands.execute('filebrowser:open-path', { path: job.output_path })),
+    cancel: job => void told(() => cancel(job)),
+    submit: () => void app.commands.execute(SUBMIT)
+  };
+}
+
+/** Jobs of one's own: the panel, and the command that runs a file. */
+export const jobs: JupyterFrontEndPlugin<void> = {
+  id: 'dsportal-lab:jobs',
+  description: 'Runs a notebook or a script as a Slurm job, and shows the jobs of who works here.',
+  autoStart: true,
+  optional: [IFileBrowserFactory, IDefaultFileBrowser, ILauncher, ICommandPalette, ILayoutRestorer],
+  activate: (
+    app: JupyterFrontEnd,
+    browsers: IFileBrowserFactory | null,
+    defaultBrowser: IDefaultFileBrowser | null,
+    launcher: ILauncher | null,
+    palette: ICommandPalette | null,
+    restorer: ILayoutRestorer | null
+  ): void => {
+    const panel: JobsPanel = new JobsPanel(actsOf(app, () => panel.look()));
+    app.shell.add(panel, 'left', { rank: 300 });
+    restorer?.add(panel, panel.id);
+    app.commands.addCommand(SHOW, {
+      label: 'Jobs',
+      caption: 'Show your Slurm jobs',
+      icon: listIcon,
+      execute: () => app.shell.activateById(panel.id)
+    });
+    app.commands.addCommand(SUBMIT, {
+      label: 'Run as a Slurm Job…',
+      caption: 'Run a notebook or a script as a Slurm job, which goes on without this session',
+      icon: runIcon,
+      execute: () =>
+        told(async () => {
+          const order = await askForOrder(selectedFile(browsers?.tracker.currentWidget ?? defaultBrowser));
+          if (order) {
+            const made = await ask<{ id: string }>('jobs', {}, order);
+            Notification.success(`Job ${made.id} is submitted.`, { autoClose: 10000 });
+            app.shell.activateById(panel.id);
+            await panel.look();
+          }
+        })
+    });
+    launcher?.add({ command: SUBMIT, category: 'Other', rank: 0.3 });
+    [SUBMIT, SHOW].forEach(command => palette?.addItem({ command, category: 'Data Scientist Portal' }));
+  }
+};

@@ -1,0 +1,101 @@
+"""Jobs from JupyterLab and Notebook 7, as a person runs them: a file is chosen, followed, opened and cancelled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import nbformat
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.portal_page import assert_accessible
+from tests.inside import jobs_of, sh
+from tests.session.session_server import Server
+from tests.session.test_lab import Picture, item, new_tab, open_lab, open_notebook_7, tile
+
+RUN = "Run as a Slurm Job…"
+
+
+@pytest.fixture
+def lesson_file(server: Server) -> Iterator[str]:
+    """A notebook of the person's; no job is left in the end."""
+    kernel = {"name": "plain", "display_name": "Python 3", "language": "python"}
+    cell = nbformat.v4.new_code_cell("print('out of', 'the job')")
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": kernel}), server.home / "night.ipynb")
+    yield "night.ipynb"
+    for job_id in jobs_of("root"):
+        sh("scancel", job_id)
+
+
+def run_dialog(page: Page, name: str) -> Locator:
+    """The dialog for a file, from its menu."""
+    item(page, name).click()
+    item(page, name).click(button="right")
+    page.get_by_role("menuitem", name=RUN).click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label(re.compile("^File"))).to_have_value(name)
+    return dialog
+
+
+def shown_job(page: Page, name: str) -> Locator:
+    return page.locator("#dsportal-jobs li", has_text=name).first
+
+
+def test_a_notebook_runs_as_a_job_and_its_log_and_output_are_opened(
+    page: Page, server: Server, lesson_file: str, picture: Picture
+) -> None:
+    open_lab(page, server)
+    dialog = run_dialog(page, lesson_file)
+    dialog.get_by_label("Hours").fill("0.5")
+    picture(page, "dialog")
+    dialog.get_by_role("button", name="Submit").click()
+
+    job = shown_job(page, lesson_file)
+    expect(job).to_contain_text("done")
+    picture(page, "panel")
+    assert_accessible(page, "jobs", "#dsportal-jobs")
+    job.get_by_role("button", name="Log").click()
+    log = page.locator(".dsportal-JobLog")
+    expect(log).to_contain_text(re.compile(r"done: .*/night-\d+\.ipynb"))
+    expect(log.get_by_role("status")).to_contain_text("The job has ended.")
+    job.get_by_role("button", name="Output").click()
+    expect(page.locator(".jp-OutputArea-output", has_text="out of the job")).to_be_visible()
+    picture(page, "output")
+
+
+def test_a_job_that_waits_says_why_and_is_cancelled(page: Page, server: Server, lesson_file: str) -> None:
+    (server.home / "later.sh").write_text("#!/bin/sh\n#SBATCH --begin=now+1hour\nsleep 600\n")
+    open_lab(page, server)
+    tile(page, "Run as a Slurm Job").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label(re.compile("^File")).fill("later.sh")
+    dialog.get_by_role("button", name="Submit").click()
+
+    job = shown_job(page, "later.sh")
+    expect(job).to_contain_text("waits: it was put off until then; Slurm expects it to start at")
+    job.get_by_role("button", name="Cancel").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
+    expect(job).to_contain_text("cancelled")
+
+
+def test_what_slurm_refuses_is_said_in_words(page: Page, server: Server, lesson_file: str) -> None:
+    open_lab(page, server)
+    dialog = run_dialog(page, lesson_file)
+    dialog.get_by_label("Partition").fill("nope")
+    dialog.get_by_role("button", name="Submit").click()
+    expect(page.get_by_text("There is no such partition").first).to_be_visible()
+
+
+def test_notebook_7_runs_a_file_as_well(page: Page, server: Server, lesson_file: str, picture: Picture) -> None:
+    open_notebook_7(page, server)
+    run_dialog(page, lesson_file).get_by_role("button", name="Submit").click()
+    job = shown_job(page, lesson_file)
+    expect(job).to_contain_text("done")
+
+    job.get_by_role("button", name="Log").click()
+    expect(page.locator(".dsportal-JobLog")).to_contain_text(re.compile(r"done: .*/night-\d+\.ipynb"))
+    picture(page, "log")
+    page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    tab = new_tab(page, job.get_by_role("button", name="Output"))
+    expect(tab.locator(".jp-OutputArea-output", has_text="out of the job")).to_be_visible()
