@@ -120,7 +120,8 @@ def _probe(start: Launch, kernel: KernelTable, env: Environment) -> str:
         quiet = without_outside({name: text for name, text in env.items() if name != "HOME"})  # root's is in no image
         command = start.container.command(words, quiet, "/", "")
     else:
-        command, quiet = [path, *words[1:]], dict(env)
+        command = [path, *words[1:]]
+        quiet = dict(env)
     try:
         done = subprocess.run(
             command,

@@ -82,7 +82,8 @@ def _own(file: Path) -> str:
             content = opened.read(LARGEST + 1)
     except OSError as error:
         raise KernelError(f"The icon {file} cannot be read: {error.strerror}.") from error
-    is_png, is_svg = content.startswith(PNG), b"<svg" in content[:1024]
+    is_png = content.startswith(PNG)
+    is_svg = b"<svg" in content[:1024]
     if len(content) > LARGEST or not (is_png or is_svg):
         raise KernelError(f"The icon {file} is no SVG or PNG of at most {LARGEST // 1024} KiB.")
     kind = "image/png" if is_png else "image/svg+xml"

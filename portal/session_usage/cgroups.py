@@ -54,7 +54,8 @@ def job_group(cgroup: str, mountinfo: str) -> JobGroup | None:
     paths = _paths(cgroup)
     mounts = _mounts(mountinfo)
     found = {name: _folder(paths[name], mounts[name]) for name in paths.keys() & mounts.keys()}
-    memory, cpu = found.get("memory"), found.get("cpuacct")
+    memory = found.get("memory")
+    cpu = found.get("cpuacct")
     if memory or cpu:
         return JobGroup(1, memory, cpu)
     unified = found.get("")
@@ -92,9 +93,11 @@ def parse_v2(texts: Mapping[str, str]) -> GroupUse:
 
 def _files(group: JobGroup) -> list[tuple[Path | None, str]]:
     if group.version == 1:
-        of_memory, of_cpu = ("memory.usage_in_bytes", "memory.limit_in_bytes", "memory.stat"), "cpuacct.usage"
+        of_memory = ("memory.usage_in_bytes", "memory.limit_in_bytes", "memory.stat")
+        of_cpu = "cpuacct.usage"
     else:
-        of_memory, of_cpu = ("memory.current", "memory.max", "memory.stat"), "cpu.stat"
+        of_memory = ("memory.current", "memory.max", "memory.stat")
+        of_cpu = "cpu.stat"
     return [*((group.memory, name) for name in of_memory), (group.cpu, of_cpu)]
 
 

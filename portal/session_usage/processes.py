@@ -46,7 +46,8 @@ def _of_job(job_id: str) -> Iterable[psutil.Process]:
 
 
 def _use(processes: Iterable[psutil.Process]) -> ProcessUse:
-    memory_bytes, cpu_s = 0, 0.0
+    memory_bytes = 0
+    cpu_s = 0.0
     for process in processes:
         try:
             with process.oneshot():

@@ -76,7 +76,8 @@ class JobUsage:
     def _of_job(self) -> Answer:
         used = cgroups.use(self._group) if self._group else cgroups.GroupUse()
         source = f"cgroup v{self._group.version}" if self._group else "processes"
-        memory_bytes, cpu_s = used.memory_bytes, used.cpu_s
+        memory_bytes = used.memory_bytes
+        cpu_s = used.cpu_s
         if memory_bytes is None or cpu_s is None:
             summed = processes.use_of_job(self._environ.get(processes.JOB, ""))
             source = source if memory_bytes is not None else "processes"
@@ -99,7 +100,8 @@ class JobUsage:
             found = os.statvfs(self._home)
         except OSError:
             return None
-        size, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+        size = found.f_blocks * found.f_frsize
+        free = found.f_bavail * found.f_frsize
         return {"size_bytes": size, "used_bytes": size - found.f_bfree * found.f_frsize, "free_bytes": free}
 
 
