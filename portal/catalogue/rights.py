@@ -7,6 +7,7 @@ by who tries the kernel.
 from __future__ import annotations
 
 import os
+import pwd
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,12 +32,25 @@ def stranger(*paths: Path) -> tuple[int, int] | None:
     """Who can change programs or images, or put others in their place, beside root and who asks.
 
     Returns:
-        user and group; :data:`NOBODY` for all who may write there, whoever they are; None where nobody can.
+        user and group, with no more than all of these have; :data:`NOBODY` for several; None where nobody can.
     """
-    trusted = (ROOT, os.geteuid(), NOBODY)
     found = [one for path in paths for one in _on_the_way(path)]
-    owners = ((one.st_uid, one.st_gid) for one in found if one.st_uid not in trusted)
-    return next(owners, (NOBODY, NOBODY) if any(map(_is_open, found)) else None)
+    owners = {one.st_uid for one in found} - {ROOT, os.geteuid(), NOBODY}
+    groups = {one.st_gid for one in found if _is_open(one, stat.S_IWGRP)} - {os.getegid()}
+    groups = {group for group in groups if group >= FIRST_OF_PEOPLE}
+    if any(_is_open(one, stat.S_IWOTH) for one in found) or len(groups) > 1 or len(owners) > 1:
+        return NOBODY, NOBODY
+    if groups:
+        return NOBODY, groups.pop()
+    return _person(owners.pop()) if owners else None
+
+
+def _person(number: int) -> tuple[int, int]:
+    """A person, and the group of that account: never the one that a file was given."""
+    try:
+        return number, pwd.getpwuid(number).pw_gid
+    except KeyError:
+        return number, NOBODY
 
 
 def of_trial(*paths: Path) -> Rights:
@@ -65,10 +79,7 @@ def _links(path: Path) -> Iterator[Path]:
         path = path.parent.resolve() / path.readlink()
 
 
-def _is_open(found: os.stat_result) -> bool:
-    """Whether a group of people, or everybody, can write there."""
+def _is_open(found: os.stat_result, who: int) -> bool:
+    """Whether the group, or everybody, can write there; into a sticky folder people put what is their own alone."""
     is_sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
-    if stat.S_ISLNK(found.st_mode) or is_sticky:
-        return False
-    is_groups = found.st_mode & stat.S_IWGRP and found.st_gid >= FIRST_OF_PEOPLE and found.st_gid != os.getegid()
-    return bool(is_groups or found.st_mode & stat.S_IWOTH)
+    return bool(found.st_mode & who) and not stat.S_ISLNK(found.st_mode) and not is_sticky

@@ -296,7 +296,7 @@ def test_root_tries_what_somebody_can_change_with_the_rights_of_that_one(
 
     assert (found["user"], found["extra_groups"], found["start_new_session"]) == (owner, [], True)
     if os.getuid() == 0:
-        assert built._probe(*env_kernel(reached, site)) == f"{ALICE}\n{ALICE}"
+        assert built._probe(*env_kernel(reached, site)) == f"{ALICE}\n{rights.NOBODY}", "not with the file's group"
 
 
 def test_what_many_can_change_is_tried_with_the_rights_of_nobody(reached: Path, site: Site) -> None:
@@ -306,6 +306,20 @@ def test_what_many_can_change_is_tried_with_the_rights_of_nobody(reached: Path, 
     assert rights.stranger(python) == (rights.NOBODY, rights.NOBODY)
     if os.getuid() == 0:
         assert built._probe(*env_kernel(reached, site)) == f"{rights.NOBODY}\n{rights.NOBODY}"
+
+
+def test_what_a_group_can_change_is_tried_with_the_rights_of_that_group_alone(reached: Path, site: Site) -> None:
+    python = program(reached)
+    group = ALICE if os.getuid() == 0 else os.getgid()
+    os.chown(python.parent, -1, group)
+    python.parent.chmod(0o770)
+
+    if os.getuid() == 0:
+        os.chown(python, ALICE + 1, -1)
+        assert rights.stranger(python) == (rights.NOBODY, group), "nor with the owner's"
+        assert built._probe(*env_kernel(reached, site)) == f"{rights.NOBODY}\n{group}"
+    else:
+        assert rights.stranger(python) is None, "the group is one's own"
 
 
 def test_what_is_only_roots_or_ones_own_is_tried_as_before(reached: Path, site: Site) -> None:
