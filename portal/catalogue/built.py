@@ -10,9 +10,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from portal.catalogue import icons
+from portal.catalogue import icons, rights
 from portal.catalogue.loaded import loaded, system_of
-from portal.errors import KernelError
+from portal.errors import KernelError, printable
 from portal.kernels.containers import Container, without_outside
 from portal.kernels.delta import Environment
 from portal.kernels.run_kernel import Launch, program
@@ -85,6 +85,26 @@ def interpreter(kernel: KernelTable) -> str:
     return f"{kernel.environment}/bin/python" if kernel.environment else kernel.python or "python3"
 
 
+def stranger(kernel: KernelTable, site: Site) -> tuple[int, int] | None:
+    """Who can change what is run when this kernel is tried (:func:`portal.catalogue.rights.stranger`).
+
+    Raises:
+        KernelError: its modules cannot be loaded, or its program is not there.
+    """
+    if kernel.argv:
+        return None
+    path = "" if kernel.container else program(interpreter(kernel), loaded(kernel, site))
+    return rights.stranger(*_run_in_trial(kernel, path))
+
+
+def _run_in_trial(kernel: KernelTable, path: str) -> list[Path]:
+    """What somebody could have changed of that: the image, or the program at ``path`` and its environment's modules."""
+    if kernel.container:
+        return [] if "://" in kernel.container else [Path(kernel.container)]
+    own = Path(kernel.environment).glob("lib/python3*/site-packages/*ipykernel*") if kernel.environment else ()
+    return [Path(path), *own]
+
+
 def _argv(start: Launch, kernel: KernelTable, env: Environment) -> list[str]:
     """Modules and containers are found again at each start: a module's new default version needs no new sync.
 
@@ -132,6 +152,7 @@ def _probe(start: Launch, kernel: KernelTable, env: Environment) -> str:
             text=True,
             errors="replace",
             timeout=PROBE_TIMEOUT_S,
+            **rights.of_trial(*_run_in_trial(kernel, path)),
         )
     except subprocess.TimeoutExpired as error:
         raise KernelError(f"{path} did not answer within {PROBE_TIMEOUT_S} s") from error
@@ -142,7 +163,7 @@ def _probe(start: Launch, kernel: KernelTable, env: Environment) -> str:
         missing = f"{path} {_MISSING[kernel.language]}"
         if kernel.container:
             missing = f"the container {kernel.container} does not start, or in it {missing}"
-        raise KernelError(f"{missing} (it said: {last[0]})")
+        raise KernelError(f"{missing} (it said: {printable(last[0])})")
     return done.stdout.strip()
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from portal.catalogue import explained
+from portal.catalogue.built import stranger
 from portal.catalogue.loaded import session_environ, system_of
 from portal.catalogue.versions import resolved
 from portal.directory.conversation import ServerFault, Servers
@@ -265,7 +267,11 @@ def kernel(one: KernelTable, site: Site) -> Check:
     what = f"kernel {one.name}"
     loaded = " ".join(one.modules)
     try:
-        faults = [fault for entry in resolved(one, site) if (fault := explained.fault_of(entry, site))]
+        entries = resolved(one, site)
+        if os.geteuid() and any(stranger(entry.kernel, site) for entry in entries):
+            repair = "Run `portal kernels explain` as root, which tries it with the rights of who can change it."
+            return Check(what, "warning", "not tried: others can change it, and would have this account", repair)
+        faults = [fault for entry in entries if (fault := explained.fault_of(entry, site))]
     except KernelError as error:
         faults = [error.message]
     if faults:

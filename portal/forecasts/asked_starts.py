@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from portal.errors import SlurmUnavailable
+from portal.errors import AccountGone, ActingRefused, SlurmUnavailable
 from portal.slurm.cluster import Cluster
 from portal.slurm.submission import Submission
 
@@ -23,6 +23,7 @@ AT_ONCE = 2
 PEOPLE_KEPT = 1000
 SLOW_S = 10.0  # an answer that took longer is one of a Slurm in trouble
 LEFT_ALONE_S = 300.0
+SEEN_BY = 2  # people, before nobody's question is asked
 # allocate.c, slurm_job_will_run() of 22.05: on standard error; the time as SLURM_TIME_FORMAT says.
 _SAID = re.compile(r"^sbatch: Job \d+ to start at (\d{1,11}) using \d+ processors on ", re.MULTILINE)
 
@@ -57,7 +58,7 @@ class AskedStarts:
         self._cluster = cluster
         self._people: dict[str, _Asked] = {}
         self._under_way = 0
-        self._not_before = float("-inf")
+        self._troubled: dict[str, float] = {}  # until when, by the person whose question had no answer in time
 
     def of(self, person: str, choice: Hashable, made: Callable[[], Submission]) -> datetime | None:
         """When Slurm would start what a person looks at now; ``None`` while it has not said it of this choice.
@@ -75,13 +76,14 @@ class AskedStarts:
         if known.choice != choice:  # the answer on the last choice is still awaited
             return None
         is_old = known.answered is None or now - known.answered > COUNTS_S
-        if is_old and known.asking is None and now - known.since >= STAYS_S and self._may_ask(now):
+        if is_old and known.asking is None and now - known.since >= STAYS_S and self._may_ask(person, now):
             self._under_way += 1
             known.asking = asyncio.create_task(self._ask(person, known, made()))
         return known.at
 
-    def _may_ask(self, now: float) -> bool:
-        return self._under_way < AT_ONCE and now >= self._not_before
+    def _may_ask(self, person: str, now: float) -> bool:
+        self._troubled = {who: until for who, until in self._troubled.items() if now < until}
+        return self._under_way < AT_ONCE and person not in self._troubled and len(self._troubled) < SEEN_BY
 
     async def _ask(self, person: str, asked: _Asked, submission: Submission) -> None:
         began = self._cluster.now()
@@ -91,11 +93,12 @@ class AskedStarts:
             asked.at = parse_test(str(answer.get("message"))) if answer.get("ok") else None
         except SlurmUnavailable as error:
             log.warning("sbatch --test-only for %s gave no answer: %s", person, error.detail)
-            self._not_before = began + LEFT_ALONE_S
             asked.at = None
+            if not isinstance(error, AccountGone | ActingRefused):  # they say nothing of Slurm
+                self._troubled[person] = began + LEFT_ALONE_S
         finally:
             asked.answered = self._cluster.now()
             if asked.answered - began > SLOW_S:
-                self._not_before = asked.answered + LEFT_ALONE_S
+                self._troubled[person] = asked.answered + LEFT_ALONE_S
             asked.asking = None
             self._under_way -= 1

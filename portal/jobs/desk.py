@@ -95,7 +95,7 @@ class JobDesk:
             SubmitRefused: Slurm does not take it, in words.
             SlurmUnavailable: Slurm does not answer.
         """
-        if not await asyncio.to_thread(order.file.is_file):
+        if not await asyncio.to_thread(os.path.isfile, order.file):
             raise RequestError("file", str(order.file), "a notebook, program or script that is there")
         environ = await asyncio.to_thread(environment.of_job, self._given, order.modules)
         argv = submit_command(order, sys.executable, data.folder("templates") / "job" / "job.sh")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
+from urllib.parse import unquote
 
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.apihandlers import default_handlers as api_handlers
@@ -46,7 +48,13 @@ def own_place(handler: Any, name: str, *beginnings: str) -> str:
     """An address of the portal's own out of a request's query; ``""`` for any that does not begin so."""
     place: str = handler.get_query_argument(name, "")
     is_ours = place.startswith(beginnings) and not place.startswith("//") and len(place) <= LONGEST_PLACE
-    return place if is_ours else ""
+    return place if is_ours and _stays(place) else ""
+
+
+def _stays(place: str) -> bool:
+    """Whether a browser goes where an address seems to lead: it follows ``..`` and ``%2e``; ``\\`` is a ``/`` to it."""
+    path = unquote(re.split(r"[?#]", place, maxsplit=1)[0])
+    return place.isprintable() and "\\" not in path and {".", ".."}.isdisjoint(path.split("/"))
 
 
 class OutlookHandler(APIHandler):  # type: ignore[misc]

@@ -11,7 +11,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from portal.errors import SlurmUnavailable
+from portal.errors import AccountGone, ActingRefused, SlurmUnavailable
 from portal.forecasts import asked_starts, words
 from portal.forecasts.asked_starts import COUNTS_S, STAYS_S, AskedStarts, parse_test
 from portal.request import SessionRequest
@@ -164,6 +164,38 @@ async def test_a_refusal_says_nothing_and_a_slurm_in_trouble_is_left_alone(
     for choice in ("a", "a", "b", "b", "c", "c"):
         assert await looked(starts, slurm, choice, made, "bob") is None
     assert call.await_count == 1
+
+
+@pytest.mark.parametrize(
+    ("troubled", "asked"),
+    [
+        ({"mallory": SlurmUnavailable("no answer")}, True),
+        ({"mallory": SlurmUnavailable("no answer"), "eve": SlurmUnavailable("no answer")}, False),
+        ({"mallory": ActingRefused("not by sudo"), "eve": AccountGone("gone"), "oscar": AccountGone("gone")}, True),
+    ],
+    ids=["one", "two", "accounts"],
+)
+async def test_what_one_person_lacks_keeps_slurms_word_from_nobody_else(
+    slurm: FakeSlurm,
+    starts: AskedStarts,
+    made: Submission,
+    monkeypatch: pytest.MonkeyPatch,
+    troubled: dict[str, SlurmUnavailable],
+    asked: bool,
+) -> None:
+    async def call(person: str, _request: object) -> dict[str, object]:
+        if person in troubled:
+            raise troubled[person]
+        return {"ok": True, "message": ANSWER}
+
+    monkeypatch.setattr(starts._cluster.launcher, "call", call)
+    for person in troubled:
+        for _ in range(2):
+            await looked(starts, slurm, "one GPU", made, person)
+
+    said = [await looked(starts, slurm, "one GPU", made) for _ in range(3)]
+
+    assert (said[-1] is not None) == asked
 
 
 async def test_only_so_many_people_are_remembered(

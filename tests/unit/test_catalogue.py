@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 from defusedxml import minidom  # type: ignore[import-untyped]
 
-from portal.catalogue import explained, icons, specs, versions
+from portal.catalogue import built, explained, icons, rights, specs, versions
+from portal.doctor import gpu_checks, site_checks
 from portal.errors import KernelError, SiteError
 from portal.kernels import containers
 from portal.kernels.containers import Container
@@ -253,6 +255,109 @@ def test_an_environment_is_a_python_and_its_programs(tmp_path: Path, site: Site)
     lines(some)
     (spec,) = specs.ours(some).values()
     assert spec["env"]["CONDA_PREFIX"] == str(tmp_path / "env")
+
+
+@pytest.fixture
+def reached(tmp_path: Path) -> Path:
+    """A folder that every account can pass to, as those of sites are."""
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    return tmp_path
+
+
+ALICE = 12345
+
+
+def program(folder: Path) -> Path:
+    """An environment whose Python says with whose rights it runs, where a kernel would say its version."""
+    python = folder / "env/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!/bin/sh\ntouch {folder}/ran\nid -u\nid -G\n")
+    python.chmod(0o755)
+    return python
+
+
+def somebodys(path: Path) -> int:
+    """Give a file to another account than root; what an ordinary user makes is."""
+    if os.getuid() == 0:
+        os.chown(path, ALICE, ALICE)
+    return path.stat().st_uid
+
+
+@pytest.mark.parametrize("changed", ["env", "env/bin", "env/bin/python"])
+def test_root_tries_what_somebody_can_change_with_the_rights_of_that_one(
+    reached: Path, site: Site, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    python = program(reached)
+    owner = somebodys(reached / changed)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    found = rights.of_trial(python)
+
+    assert (found["user"], found["extra_groups"], found["start_new_session"]) == (owner, [], True)
+    if os.getuid() == 0:
+        assert built._probe(*env_kernel(reached, site)) == f"{ALICE}\n{rights.NOBODY}", "not with the file's group"
+
+
+def test_what_many_can_change_is_tried_with_the_rights_of_nobody(reached: Path, site: Site) -> None:
+    python = program(reached)
+    python.parent.chmod(0o777)
+
+    assert rights.stranger(python) == (rights.NOBODY, rights.NOBODY)
+    if os.getuid() == 0:
+        assert built._probe(*env_kernel(reached, site)) == f"{rights.NOBODY}\n{rights.NOBODY}"
+
+
+def test_what_a_group_can_change_is_tried_with_the_rights_of_that_group_alone(reached: Path, site: Site) -> None:
+    python = program(reached)
+    group = ALICE if os.getuid() == 0 else os.getgid()
+    os.chown(python.parent, -1, group)
+    python.parent.chmod(0o770)
+
+    if os.getuid() == 0:
+        os.chown(python, ALICE + 1, -1)
+        assert rights.stranger(python) == (rights.NOBODY, group), "nor with the owner's"
+        assert built._probe(*env_kernel(reached, site)) == f"{rights.NOBODY}\n{group}"
+    else:
+        assert rights.stranger(python) is None, "the group is one's own"
+
+
+def test_what_is_only_roots_or_ones_own_is_tried_as_before(reached: Path, site: Site) -> None:
+    program(reached)
+
+    assert built._probe(*env_kernel(reached, site)).split()[0] == str(os.geteuid())
+
+
+def test_a_link_is_followed_to_who_can_change_where_it_leads(reached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = somebodys(program(reached).parent)
+    (reached / "shared").symlink_to(reached / "env")
+    (reached / "python").symlink_to("shared/bin/python")
+    monkeypatch.setattr(os, "geteuid", lambda: ALICE + 1)
+
+    for path in (reached / "python", reached / "shared/bin/python"):
+        found = rights.stranger(path)
+        assert found
+        assert found[0] == owner
+
+
+def test_the_doctor_of_the_hubs_account_runs_nothing_that_others_can_change(
+    reached: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    somebodys(program(reached))
+    some = with_kernels(site, {"name": "env", "title": "Env", "environment": str(reached / "env")})
+    monkeypatch.setattr(os, "geteuid", lambda: ALICE + 1)
+
+    found = site_checks.kernel(some.kernel[0], some)
+
+    assert found.result == "warning"
+    assert "others can change it" in found.found
+    assert gpu_checks.kernels(some, ["gpu"]).result == "ok"
+    assert not (reached / "ran").exists()
+
+
+def env_kernel(folder: Path, site: Site) -> tuple[Launch, KernelTable, dict[str, str]]:
+    one = kernel(environment=str(folder / "env"))
+    return built.launch(one, site), one, {"PATH": "/usr/bin:/bin"}
 
 
 def test_explain_says_what_a_kernel_is_made_of_and_whether_it_would_start(

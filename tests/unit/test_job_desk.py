@@ -142,6 +142,12 @@ async def test_what_was_submitted_is_remembered(slurm: Slurm) -> None:
     assert (slurm.home / ".local/share/dsportal/jobs/12.json").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("name", ["x" * 5000, "\ud800"], ids=["too long", "no text"])
+async def test_a_name_that_no_file_can_have_is_refused_as_one_that_is_not_there(slurm: Slurm, name: str) -> None:
+    with pytest.raises(RequestError, match="script that is there"):
+        await slurm.desk.submit(order_of(slurm.home / f"{name}.sh", slurm.home, {}))
+
+
 async def test_a_refusal_and_a_silence_are_told_apart(slurm: Slurm) -> None:
     (slurm.home / "a.sh").write_text("")
     order = order_of(slurm.home / "a.sh", slurm.home, {})

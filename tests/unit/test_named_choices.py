@@ -191,6 +191,27 @@ async def test_the_page_leads_back_to_the_form_it_came_from_and_nowhere_else(ser
     assert "next" not in elsewhere.url.params
 
 
+@pytest.mark.parametrize(
+    "back",
+    [
+        "/hub/spawn/../../user/bob/page",
+        "/hub/spawn/%2e%2e/%2E./user/bob/page",
+        "/hub/spawn\\..\\..\\user\\bob",
+        "/hub/dsportal/change/../../../user/bob",
+        "/hub/spawn/alice\nx",
+    ],
+)
+async def test_the_way_back_leads_to_the_form_however_its_address_is_spelled(served: ServedHub, back: str) -> None:
+    browser = await served.browser("alice")
+
+    page = await browser.get(PAGE, params={"back": back})
+    kept = await keep(browser, "a", f"?{httpx.QueryParams({'back': back})}")
+
+    links = [tag["href"] for name, tag in Page(page.text).tags if name == "a" and "btn-link" in str(tag.get("class"))]
+    assert links == ["/hub/spawn/alice"]
+    assert (kept.status_code, kept.url.path) == (200, "/hub/spawn/alice")
+
+
 async def test_they_are_renamed_and_removed_on_their_page(served: ServedHub) -> None:
     browser = await served.browser("alice")
     await keep(browser, "first")
