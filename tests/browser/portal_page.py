@@ -85,7 +85,12 @@ FOCUSED = """() => {
   return window.lookOf(one) === window.atRest.get(one) ? one.outerHTML.slice(0, 200) : "seen";
 }"""
 MISSED = "() => window.controls.filter((one) => !window.reached.has(one)).map((one) => one.outerHTML.slice(0, 200))"
-TOO_WIDE = "() => document.documentElement.scrollWidth > document.documentElement.clientWidth"
+TOO_WIDE = """() => {
+  const page = document.documentElement;
+  if (page.scrollWidth <= page.clientWidth) return [];
+  const over = [...document.body.querySelectorAll("*")].filter(one => one.getBoundingClientRect().right > page.clientWidth);
+  return ["the page", ...over.map(one => `${one.tagName}.${one.className}: ${one.textContent.trim().slice(0, 40)}`)];
+}"""
 
 
 def assert_for_the_keyboard(page: Page, name: str) -> None:
@@ -109,7 +114,7 @@ def assert_for_everybody(page: Page, name: str) -> None:
             menu.press("Enter")
             page.locator("#thenavbar.show").wait_for()
         assert_accessible(page, f"{name}, {width} px", is_strict=True)
-        assert not page.evaluate(TOO_WIDE), f"{name}: wider than {width} px"
+        assert page.evaluate(TOO_WIDE) == [], f"{name}: wider than {width} px"
         assert_for_the_keyboard(page, f"{name}, {width} px")
         picture(page, f"{name}-{width}".replace(" ", "-"))
     if usual:

@@ -17,8 +17,8 @@ LONG = "Über Nacht: ResNet50 mit allen Daten, zweiter Versuch, 2 GPUs"[:60]
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_is_left() -> Iterator[None]:
     yield
-    sh("scancel", "--user=alice")
-    eventually(lambda: not jobs_of("alice"), "no job is left")
+    sh("scancel", "--user=heidi")
+    eventually(lambda: not jobs_of("heidi"), "no job is left")
 
 
 def has_two_gpus_and_three_hours(page: Page) -> None:
@@ -27,7 +27,7 @@ def has_two_gpus_and_three_hours(page: Page) -> None:
 
 
 def test_choices_get_a_name_on_a_page_of_their_own(page: Page) -> None:
-    log_in_as(page, "alice")
+    log_in_as(page, "heidi")
     page.goto("/hub/spawn")
     page.get_by_role("radio", name=re.compile("^2 GPUs ")).check()
     page.get_by_label("Hours", exact=True).fill("3")
@@ -51,7 +51,7 @@ def test_another_day_one_click_fills_them_in(page: Page) -> None:
 
     has_two_gpus_and_three_hours(page)
     expect(page.get_by_text("Nothing was started")).to_have_count(0)
-    assert not jobs_of("alice")
+    assert not jobs_of("heidi")
 
 
 def test_they_are_renamed(page: Page) -> None:
@@ -88,8 +88,8 @@ def test_a_session_starts_with_them(page: Page) -> None:
     page.get_by_role("link", name="Two GPUs").click()
     page.get_by_role("button", name="Start").click()
 
-    eventually(lambda: jobs_of("alice"), "the session has a job", within_s=30)
-    told = sh("squeue", "--noheader", "--user=alice", "--format=%b %l").split()
+    eventually(lambda: jobs_of("heidi"), "the session has a job", within_s=30)
+    told = sh("squeue", "--noheader", "--user=heidi", "--format=%b %l").split()
     assert told[0].endswith(":2")
     assert told[1] == "3:00:00"
     picture(page, "63-started-with-own-choices")

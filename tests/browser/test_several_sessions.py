@@ -154,6 +154,8 @@ def test_one_is_stopped_and_the_other_goes_on(page: Page) -> None:
 
     eventually(lambda: [job.gres[-1] for job in jobs_of("alice")] == ["1"], "one is left", within_s=60)
 
+    expect(page.locator(card("Session “training”"))).to_have_count(0, timeout=60_000)  # the page looks by itself
+
     def is_over() -> bool:
         page.goto("hub/home")
         is_told = page.get_by_text("You stopped the session.").count() > 0
