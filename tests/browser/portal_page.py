@@ -88,7 +88,8 @@ MISSED = "() => window.controls.filter((one) => !window.reached.has(one)).map((o
 TOO_WIDE = """() => {
   const page = document.documentElement;
   if (page.scrollWidth <= page.clientWidth) return [];
-  const over = [...document.body.querySelectorAll("*")].filter(one => one.getBoundingClientRect().right > page.clientWidth);
+  const all = [...document.body.querySelectorAll("*")];
+  const over = all.filter(one => one.getBoundingClientRect().right > page.clientWidth);
   return ["the page", ...over.map(one => `${one.tagName}.${one.className}: ${one.textContent.trim().slice(0, 40)}`)];
 }"""
 
