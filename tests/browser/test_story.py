@@ -20,7 +20,7 @@ from tests.browser.portal_page import (
     refusal,
     submit_as,
 )
-from tests.inside import eventually, home, sh
+from tests.inside import eventually, home, sh, start_again
 
 LAB_DEADLINE_MS = 90_000
 TRAINING_DEADLINE_S = 300
@@ -285,7 +285,7 @@ def test_the_server_page_says_what_is_unusual_about_a_session(page: Page, contro
     expect(control_panel.get_by_text("Started", exact=True)).to_have_count(0)
     assert_accessible(control_panel, "server page of a session that waits again")
     picture(control_panel, "20-waiting-again")
-    sh("scontrol", "update", f"JobId={job.id}", "StartTime=now")
+    start_again(str(job.id))
     reads(control_panel, "Running", within_s=60)
     [again] = jobs_of("alice")
     assert again.id == job.id

@@ -14,7 +14,7 @@ from tests.faults.hubs import FaultHub, daemon
 from tests.faults.table import LONG, Row
 from tests.faults.test_node_crash import node_of
 from tests.hub.conftest import Person
-from tests.inside import eventually, jobs_of, sh
+from tests.inside import eventually, jobs_of, sh, start_again
 
 LIBRARY = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 OFFSETS = ("+3600", "-3600") if LONG else ("+3600",)
@@ -45,7 +45,7 @@ def test_a_hub_whose_clock_is_an_hour_off_keeps_follows_and_starts_sessions(
     began = time.monotonic()
     sh("scontrol", "requeue", job_id)
     eventually(lambda: "was requeued" in hub.log()[before:], "the hub notices", within_s=60)
-    sh("scontrol", "update", f"JobId={job_id}", "StartTime=now")
+    start_again(job_id)
     eventually(lambda: "continues at" in hub.log()[before:], "the session has a new address", within_s=60)
     row.seconds = time.monotonic() - began
     hub.stop()

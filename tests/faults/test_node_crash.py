@@ -14,7 +14,7 @@ import pytest
 from tests.faults.hubs import FaultHub, daemon
 from tests.faults.table import LONG, Row
 from tests.hub.conftest import Person
-from tests.inside import eventually, jobs_of, sh
+from tests.inside import eventually, jobs_of, sh, start_again
 
 NOTICED_WITHIN_S = 120.0  # SlurmdTimeout is 30 s here, and Slurm looks every now and then
 BACK_WITHIN_S = 60.0
@@ -45,7 +45,7 @@ def test_a_session_whose_node_crashes_goes_on_at_another_node(
         sh("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=crashed")
     eventually(lambda: "was requeued" in hub.log()[before:], "the hub notices", within_s=NOTICED_WITHIN_S)
     assert alice.server(), "the session is kept while it waits"
-    sh("scontrol", "update", f"JobId={job_id}", "StartTime=now")  # Slurm itself waits two minutes
+    start_again(job_id)
     requeued = time.monotonic()
     eventually(lambda: "continues at" in hub.log()[before:], "the session has a new address", within_s=BACK_WITHIN_S)
     eventually(alice.is_ready, "the session answers there", within_s=BACK_WITHIN_S)

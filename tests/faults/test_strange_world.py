@@ -18,7 +18,7 @@ from portal.session_settings import ANNOUNCE_EVERY
 from tests.faults.hubs import FaultHub
 from tests.faults.table import LONG, Row
 from tests.hub.conftest import Person
-from tests.inside import eventually, home, jobs_of, sh
+from tests.inside import eventually, home, jobs_of, sh, start_again
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def test_a_restored_backup_of_before_a_requeue_is_no_loss(hub: FaultHub, alice: 
     before = len(hub.log())
     sh("scontrol", "requeue", job_id)
     eventually(lambda: "was requeued" in hub.log()[before:], "the hub notices", within_s=60)
-    sh("scontrol", "update", f"JobId={job_id}", "StartTime=now")
+    start_again(job_id)
     eventually(lambda: "continues at" in hub.log()[before:], "the session has a new address", within_s=60)
 
     hub.stop()

@@ -18,7 +18,7 @@ from portal.site import load
 from portal.slurm.cluster import Cluster
 from portal.slurm.submission import submission
 from tests.hub.conftest import URL, Hub, Person
-from tests.inside import SITE_FILE, as_portal, eventually, home, jobs_of, sh
+from tests.inside import SITE_FILE, as_portal, eventually, home, jobs_of, sh, start_again
 
 
 def test_a_click_becomes_a_job_and_a_lab_and_a_stop_ends_both(alice: Person) -> None:
@@ -302,7 +302,7 @@ def test_a_session_that_is_requeued_goes_on_at_its_new_place(hub: Hub, alice: Pe
 
     sh("scontrol", "requeue", job_id)
     eventually(lambda: "was requeued" in hub.log()[before:], "the hub notices")
-    sh("scontrol", "update", f"JobId={job_id}", "StartTime=now")  # Slurm itself waits two minutes
+    start_again(job_id)
 
     eventually(lambda: "continues at" in hub.log()[before:], "the session has a new address", within_s=90)
     eventually(alice.is_ready, "the session answers there", within_s=60)
