@@ -14,7 +14,7 @@ endif
 # What reads the first lines of a command: any Python 3 does, the command itself goes on in the one that fits.
 FIRST := $(firstword $(wildcard /usr/bin/python3 /usr/libexec/platform-python) $(PYTHON) python3)
 
-.PHONY: help audit bench dist check setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-security test-directories test-notebooks test-notebooks-browser test-templates test-front-doors test-systems test-debian test-databases
+.PHONY: help audit bench dist check setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-security test-directories test-newcomer test-notebooks test-notebooks-browser test-templates test-front-doors test-systems test-debian test-databases
 
 help:
 	@echo 'make setup       the portal in .venv; PYTHON=3.13 (or a path) chooses its Python, 3.11 to 3.14'
@@ -37,6 +37,7 @@ help:
 	@echo 'make test-directories  logins on servers of other makers: Active Directory (Samba), 389-ds, OpenID Connect, PAM'
 	@echo 'make test-front-doors  nginx, Apache and Traefik before the portal, as docs/howto/reverse-proxy.md has them'
 	@echo 'make test-debian  contract, directory, session and hub on a whole Debian 13: Slurm 24.11, Python 3.13 (docs/howto/systems.md)'
+	@echo 'make test-newcomer  the demo, and on a fresh clone, as an ordinary user, every test in a browser; half an hour'
 	@echo 'make test-notebooks  every notebook template on its own kernel in a Slurm job, in long form, and a table of them'
 	@echo 'make test-systems  the installation guide to the letter on bare Debian 12 and 13, under a real systemd; needs root'
 	@echo 'make test-notebooks-browser  the same as a person does it: in a browser, with their own values, about an hour'
@@ -105,6 +106,9 @@ test-front-doors:
 
 test-debian:
 	@DSPORTAL_DEBIAN=$(or $(DEBIAN),13) $(FIRST) tests/run.py $(TESTS)
+
+test-newcomer:
+	@$(FIRST) tests/run.py --long demo
 
 test-notebooks:
 	@$(FIRST) tests/run.py --long notebooks

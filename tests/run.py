@@ -6,6 +6,7 @@
     tests/run.py --long faults      the fault suite in its long form (docs/howto/fault-suite.md)
     tests/run.py --long simulation  a simulated day of a thousand people
     tests/run.py --long notebooks   whole lessons on every kernel that they are made for, and each launcher of Horovod
+    tests/run.py --long demo        a newcomer's fresh clone runs the whole browser ring, and not the story alone
     tests/run.py --list             their names and what they need
 
 With DSPORTAL_DEBIAN=13 they run on that Debian, its Slurm, its slapd and its Python, whatever this machine is: a whole
@@ -131,6 +132,7 @@ RINGS = (
 ON_ANOTHER_DEBIAN = ("contract", "directory", "session", "hub")
 OLD_NAMES = {"templates": "notebooks_in_browser"}
 WITH_ALL_KERNELS = ("notebooks", "notebooks_in_browser")
+LONG_FORMS = ("DSPORTAL_FAULTS", "DSPORTAL_NOTEBOOKS", "DSPORTAL_NEWCOMER")
 SLOWEST = 10
 ENDS_WITHIN_S = 60
 LINT = (
@@ -525,7 +527,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--long",
         action="store_true",
-        help="faults, simulation and notebooks in their long forms, 40, 20 and 20 minutes",
+        help="faults, simulation, notebooks and demo in their long forms, 40, 20, 20 and 20 minutes",
     )
     parser.add_argument("-k", default="", help="as pytest's -k")
     options = parser.parse_args(argv)
@@ -544,7 +546,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return 0
     if options.long:
-        os.environ |= {"DSPORTAL_FAULTS": "long", "DSPORTAL_NOTEBOOKS": "long"}
+        os.environ |= {name: "long" for name in LONG_FORMS}
     if DEBIAN:
         options.rings = options.rings or list(ON_ANOTHER_DEBIAN)
         os.environ["DSPORTAL_VENV"] = str(VENV)

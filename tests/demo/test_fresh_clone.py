@@ -15,6 +15,8 @@ from tests.demo import ordinary_user
 from tests.demo.harness import IS_ROOT, etc_sum, mounts
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+LONG = os.environ.get("DSPORTAL_NEWCOMER") == "long"  # `make test-newcomer`: the whole ring, and not the story alone
+TESTS = "browser" if LONG else "browser -k test_story"
 OURS = ("DSPORTAL_DEMO", "DSPORTAL_ARTEFACTS", "DSPORTAL_VENV", "DSPORTAL_DEB_CACHE", "PORT", "MAKEFLAGS", "MAKELEVEL")
 
 
@@ -43,7 +45,7 @@ def test_a_newcomer_runs_the_whole_story_as_an_ordinary_user(
     for name in OURS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("DSPORTAL_DEB_CACHE", str(debs))
-    command = ["bash", "-c", "umask 077; make test TESTS=browser && deploy/demo/demo --state .demo-test clean"]
+    command = ["bash", "-c", f"umask 077; make test TESTS='{TESTS}' && deploy/demo/demo --state .demo-test clean"]
 
     if IS_ROOT:
         status = ordinary_user.run(clone.parent, command, cwd=clone)
