@@ -81,6 +81,21 @@ async def test_a_smaller_choice_that_would_start_sooner_is_filled_in(
     assert 'name="hours" value="2"' in page.text, "the others stay as they were"
 
 
+async def test_the_job_that_goes_is_not_ahead_of_what_takes_its_place(
+    served: ServedHub, alice: httpx.AsyncClient
+) -> None:
+    served.slurm.next_job(PendingForever())
+    served.slurm.take("bob", {"partition": "sxm2", "time": "60"})
+    served.slurm.advance(20)  # a picture of before does not show it
+    told = await alice.get("/hub/api/dsportal/outlook/alice", headers=OF_PAGE)
+    page = await alice.get(CHANGE)
+
+    rows = [row for row in told.json()["rows"] if row["partition"] == "sxm2"]
+    assert {start["ahead"] for row in rows for start in row["starts"]} == {1}, "bob's alone"
+    assert "1 job ahead" in main_of(page)
+    assert "2 jobs ahead" not in main_of(page)
+
+
 async def test_another_job_takes_the_place_and_the_start_goes_on(served: ServedHub, alice: httpx.AsyncClient) -> None:
     spawner = user_of(served).spawner
     before = spawner.session.state
