@@ -96,7 +96,7 @@ def _is_shaped(tables: Tables) -> bool:
     if not _are_tables(partitions) or not _are_tables(tables.get("gpu", [])):
         return False
     are_rules = all(_are_tables(partition.get("rule", [])) for partition in partitions)
-    return are_rules and all(isinstance(tables.get(name, {}), dict) for name in ("session", "cluster"))
+    return are_rules and all(isinstance(tables.get(name, {}), dict) for name in ("session", "cluster", "ldap"))
 
 
 def _are_tables(value: object) -> bool:
@@ -154,6 +154,7 @@ class _Offer:
         self.given = given
         self.gpus = {gpu.get("name"): gpu for gpu in tables.get("gpu", ())}
         self.session = _SESSION | tables.get("session", {})
+        self.has_addresses = bool(tables.get("ldap", {}).get("mail_attribute"))
         named = given.get("partition", "")
         self.partition = next((one for one in tables.get("partition", ()) if one.get("name") == named), None)
         rules = (self.partition or {}).get("rule", ())
@@ -171,6 +172,8 @@ class _Offer:
                 is_offered = checks[name](value)
             elif name in _KEYS:
                 is_offered = self._choice(_KEYS[name], value)
+            elif name == "mail-user":  # what the directory says of somebody is the hub's word, as her groups are
+                is_offered = self.has_addresses and "mail-type" in self.given
             else:
                 is_offered = name in _PLAIN or fixed.get(name) == value
             if not is_offered:

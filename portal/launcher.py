@@ -44,7 +44,8 @@ _OPTION = re.compile(
     r"|mem=(0|[1-9]\d{0,8})M|gres=(gpu|shard)(:[A-Za-z0-9._+-]+)?:[1-9]\d{0,4}|time=[1-9]\d{0,6}|requeue|open-mode=append|export=ALL"
     r"|(account|qos|reservation)=[A-Za-z0-9][A-Za-z0-9._-]{0,63}|exclusive(=user)?|comment=[ -~]{1,200}"
     r"|constraint=[A-Za-z0-9(\[][A-Za-z0-9._&|*:()\[\],-]{0,199}|licenses=[A-Za-z0-9][A-Za-z0-9._@:,-]{0,199}"
-    r"|mail-type=[A-Z][A-Z0-9_,]{1,80})\Z",
+    r"|mail-type=[A-Z][A-Z0-9_,]{1,80}"
+    r"|mail-user=[A-Za-z0-9][A-Za-z0-9._+-]{0,63}@[A-Za-z0-9][A-Za-z0-9-]{0,62}(\.[A-Za-z0-9-]{1,63}){1,8})\Z",
     re.ASCII,
 )
 # Messages of sbatch when it is not the request that is wrong (Slurm 22.05 to 25.11).

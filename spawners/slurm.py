@@ -158,7 +158,10 @@ class SlurmSessionSpawner(
 
     async def prepared(self, request: SessionRequest, site: Site) -> Submission:
         """The job of a request that was checked."""
-        return submission(request, site, new_key(self.context.hub_id), await self._environment(request.partition))
+        access = getattr(self.authenticator, "access", None)  # that of a directory has it
+        mail = await access.mail_of(self.user.name) if access else ""
+        environ = await self._environment(request.partition)
+        return submission(request, site, new_key(self.context.hub_id), environ, mail)
 
     async def _first_answer(self, node: str, port: int) -> None:
         await first_answer(self._url(node, port), self.user.settings, functools.partial(setattr, self, "_unresolved"))

@@ -1,6 +1,7 @@
 """The files of one kernelspec: how its kernel is started, and what people see of it.
 
-They are made only after the modules were really loaded, or the container started, and its Python or R answered.
+They are made only after the modules were really loaded, or the container started, and its Python or R answered; an
+image that would be fetched for that is not tried.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from portal.catalogue import icons, rights
 from portal.catalogue.loaded import loaded, system_of
 from portal.errors import KernelError, printable
-from portal.kernels.containers import Container, without_outside
+from portal.kernels.containers import Container, is_address, without_outside
 from portal.kernels.delta import Environment
 from portal.kernels.run_kernel import Launch, program
 from portal.settings.kernel_tables import KernelTable
@@ -57,7 +58,7 @@ def kernelspec(kernel: KernelTable, site: Site) -> dict[str, Any]:
     start = launch(kernel, site)
     if not kernel.container:
         program(start.command[0], env)  # it is there
-    version = "" if kernel.argv else _probe(start, kernel, env)
+    version = _probe(start, kernel, env) if is_tried(kernel) else ""
     spec: dict[str, Any] = {
         "argv": _argv(start, kernel, env),
         "display_name": kernel.title,
@@ -66,9 +67,14 @@ def kernelspec(kernel: KernelTable, site: Site) -> dict[str, Any]:
         "metadata": {"debugger": _has_debugger(kernel, version), MARK: _marks(kernel)},
     }
     variables = site.kernels.environment
-    if variables or kernel.environment:  # Jupyter fills in what begins with $ there
-        spec["env"] = {name: value.replace("$", "$$") for name, value in variables.items()} | _activated(kernel)
+    if variables or kernel.environment:
+        spec["env"] = {name: _written(value) for name, value in variables.items()} | _activated(kernel)
     return spec
+
+
+def is_tried(kernel: KernelTable) -> bool:
+    """Whether its interpreter is asked before somebody starts it."""
+    return not kernel.argv and not is_address(kernel.container)
 
 
 def launch(kernel: KernelTable, site: Site) -> Launch:
@@ -91,7 +97,7 @@ def stranger(kernel: KernelTable, site: Site) -> tuple[int, int] | None:
     Raises:
         KernelError: its modules cannot be loaded, or its program is not there.
     """
-    if kernel.argv:
+    if not is_tried(kernel):
         return None
     path = "" if kernel.container else program(interpreter(kernel), loaded(kernel, site))
     return rights.stranger(*_run_in_trial(kernel, path))
@@ -100,7 +106,7 @@ def stranger(kernel: KernelTable, site: Site) -> tuple[int, int] | None:
 def _run_in_trial(kernel: KernelTable, path: str) -> list[Path]:
     """What somebody could have changed of that: the image, or the program at ``path`` and its environment's modules."""
     if kernel.container:
-        return [] if "://" in kernel.container else [Path(kernel.container)]
+        return [Path(kernel.container)]
     own = Path(kernel.environment).glob("lib/python3*/site-packages/*ipykernel*") if kernel.environment else ()
     return [Path(path), *own]
 
@@ -126,10 +132,16 @@ def _activated(kernel: KernelTable) -> dict[str, str]:
     folder = kernel.environment
     if not folder:
         return {}
-    path = {"PATH": f"{folder}/bin:${{PATH}}"}
+    written = _written(folder)
+    path = {"PATH": f"{written}/bin:${{PATH}}"}
     if Path(folder, "conda-meta").is_dir():
-        return path | {"CONDA_PREFIX": folder, "CONDA_DEFAULT_ENV": Path(folder).name}
-    return path | {"VIRTUAL_ENV": folder}
+        return path | {"CONDA_PREFIX": written, "CONDA_DEFAULT_ENV": _written(Path(folder).name)}
+    return path | {"VIRTUAL_ENV": written}
+
+
+def _written(text: str) -> str:
+    """A text as it stands among the variables of a kernelspec: Jupyter fills in what begins with $ there."""
+    return text.replace("$", "$$")
 
 
 def _probe(start: Launch, kernel: KernelTable, env: Environment) -> str:

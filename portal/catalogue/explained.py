@@ -10,12 +10,14 @@ from portal.catalogue.built import kernelspec_files, launch
 from portal.catalogue.loaded import loaded, session_environ, system_of
 from portal.catalogue.versions import KernelEntry, resolved
 from portal.errors import KernelError
+from portal.kernels.containers import is_address
 from portal.kernels.delta import Change, difference
 from portal.settings.kernel_tables import KernelTable
 from portal.site import Site
 
 OF_MODULES = ("LOADEDMODULES", "_LMFILES_", "__MODULES_", "_ModuleTable", "LMOD_")  # the module system's own notes
 LONGEST = 160
+NOT_TRIED = "not tried: its image has an address, and nobody fetches it but who starts the kernel"
 
 
 def main(site: Site, name: str) -> int:
@@ -28,7 +30,7 @@ def main(site: Site, name: str) -> int:
     for word, text in told(entry, site):
         print(f"{word:<12} {text}")
     fault = fault_of(entry, site)
-    print(f"{'now':<12} {f'cannot start: {fault}' if fault else 'it answers'}")
+    print(f"{'now':<12} {f'cannot start: {fault}' if fault else untried(entry) or 'it answers'}")
     return int(bool(fault))
 
 
@@ -78,6 +80,11 @@ def fault_of(entry: KernelEntry, site: Site) -> str:
     except KernelError as error:
         return error.message
     return ""
+
+
+def untried(entry: KernelEntry) -> str:
+    """Why it was not asked, though nothing is wrong with it; "" where it answered."""
+    return NOT_TRIED if is_address(entry.kernel.container) else ""
 
 
 def shown(name: str, change: Change) -> str:

@@ -8,15 +8,14 @@ the default.
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from portal.catalogue.loaded import loaded, system_of
 from portal.errors import KernelError
+from portal.kernels import module_output
 from portal.kernels.delta import Environment
-from portal.kernels.module_output import TIMEOUT_S, in_one_line
 from portal.settings.kernel_tables import KernelTable
 from portal.site import Site
 
@@ -85,11 +84,6 @@ def natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
-def available_command(name: str, command: str) -> list[str]:
-    """The command that prints the modules whose names begin so; :func:`parse_available` reads it."""
-    return [command, "python", "-t", "avail", name]
-
-
 def parse_available(text: str) -> Sequence[str]:
     """The names of modules in a terse list, without what marks some of them, such as ``(default)``."""
     lines = (re.sub(r"\s*[(<].*$", "", line.strip()) for line in text.splitlines())
@@ -105,20 +99,7 @@ def available(name: str, command: str, env: Environment) -> Sequence[str]:
     shown = f"module avail {name}"
     if name.startswith("-"):
         raise KernelError(f"{name!r} is no name of a module. Allowed: names as `module avail` shows them.")
-    try:
-        done = subprocess.run(
-            available_command(name, command),
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=TIMEOUT_S,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise KernelError(f"{shown} did not answer within {TIMEOUT_S} s.") from error
-    except OSError as error:
-        raise KernelError(f"{command} cannot be run: {error.strerror}.") from error
+    done = module_output.asked(command, ("-t", "avail", name), env, shown)
     if done.returncode:
-        raise KernelError(f"{shown} failed: {in_one_line(done.stderr)}", detail=done.stderr)
-    return parse_available(done.stderr)
+        raise module_output.failed(done, shown)
+    return parse_available(done.stderr.decode(errors="replace"))

@@ -123,12 +123,15 @@ async def _print_log(desk: JobDesk, job_id: str, follows: bool) -> int:
     """Print the log as it is: it is the person's own text, in her own terminal."""
     start = 0
     told = ""
+    waits = True
     while True:
         part = await desk.log(job_id, start)
         sys.stdout.write(part.text)
         sys.stdout.flush()
-        view = await desk.job(job_id)
-        if view.phase == "waiting" and view.words != told:
+        if waits:  # of a job that runs its log is read, and Slurm is left alone
+            view = await desk.job(job_id)
+            waits = view.phase == "waiting"
+        if waits and view.words != told:
             told = view.words
             print(f"job {job_id} {_told(view)}", file=sys.stderr)
         if part.is_over or (not follows and part.next == start):

@@ -10,6 +10,7 @@ from portal.catalogue.versions import resolved
 from portal.doctor.check import Check
 from portal.errors import KernelError
 from portal.gpus.frameworks import for_cpus_alone, kernel_python
+from portal.kernels.containers import is_address
 from portal.settings.session_tables import PartitionTable
 from portal.site import Site
 from portal.slurm.cluster import Cluster
@@ -82,7 +83,7 @@ def kernels(site: Site, partitions: Iterable[str]) -> Check:
     for kernel in site.kernel:
         try:
             first = resolved(kernel, site)[0].kernel
-            if stranger(first, site):
+            if stranger(first, site) or is_address(first.container):
                 continue  # whoever can change it would have the rights of who asks
             python = kernel_python(kernelspec(first, site))
             built: Mapping[str, str] = python.ask("built") if python else {}

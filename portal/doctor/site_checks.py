@@ -277,6 +277,8 @@ def kernel(one: KernelTable, site: Site) -> Check:
     if faults:
         repair = f"`module load {loaded}` in a shell tells more." if loaded else "Install it, or take the kernel out."
         return Check(what, "failed", "\n".join(faults), repair)
+    if untried := explained.untried(entries[0]):
+        return Check(what, "ok", untried)
     return Check(what, "ok", f"answers with {loaded} loaded" if loaded else "answers")
 
 

@@ -178,6 +178,7 @@ def form_outlook(
     picture: Picture,
     clock: float,
     now: datetime,
+    instead_of: str = "",
 ) -> FormOutlook:
     """What the form of one person says.
 
@@ -186,10 +187,11 @@ def form_outlook(
         offered: the partitions of the form, in its order.
         request: what is chosen in the form, one of what is offered.
         clock: the time on the clock of the snapshots; ``now`` is the time of day.
+        instead_of: the job that waits for this session already: what is chosen takes its place.
     """
     is_known = picture.is_known(clock)
     age_s = None if picture.taken_at == float("-inf") else max(0, round(clock - picture.taken_at))
-    look = _Look(site, request, picture if is_known else None, now)
+    look = _Look(site, request, picture if is_known else None, now, instead_of)
     rows = tuple(row for one in offered for row in look.rows(one))
     mine = next((row for row in rows if (row.partition, row.kind) == look.place_of_choice), None)
     chosen = mine.starts[request.gpus] if mine and request.gpus < len(mine.starts) else UNKNOWN
@@ -220,6 +222,7 @@ class _Look:
     request: SessionRequest
     picture: Picture | None
     now: datetime
+    instead_of: str
 
     @property
     def place_of_choice(self) -> tuple[str, str]:
@@ -244,7 +247,7 @@ class _Look:
         if self.picture is None or not self._is_plain(partition):
             return UNKNOWN
         time = min(self.request.hours, self.site.hours_max(partition))
-        return self.picture.start(partition.name, ask, time, self.now)
+        return self.picture.start(partition.name, ask, time, self.now, self.instead_of)
 
     def _ask(self, partition: PartitionTable, kind: str, gpus: int) -> Ask:
         is_chosen = partition.name == self.request.partition and not gpus

@@ -10,7 +10,6 @@ from datetime import datetime
 from portal.forecasts.places import Ask, NodePlace, gpus_of, places_of
 from portal.forecasts.starts import Opening, Start, StartState, openings, start
 from portal.slurm.forecast import free_gpus, is_in_line
-from portal.slurm.jobs import Job
 from portal.slurm.nodes import Node, Partition
 from portal.slurm.snapshot import NEVER, NodesSnapshot, PartitionsSnapshot, QueueSnapshot
 
@@ -30,6 +29,7 @@ class Picture:
         is_silent: Slurm did not answer the last query.
         gpus: those of nodes on which jobs can start, by kind; ``gpus_free`` of these without a job.
         ahead: the jobs in line for the same nodes.
+        in_line: the partition of each of them, by its number; ``rivals`` are the partitions with nodes in common.
     """
 
     taken_at: float
@@ -40,6 +40,8 @@ class Picture:
     gpus_free: Mapping[str, Gpus]
     ahead: Mapping[str, int]
     partitions: Mapping[str, Partition]
+    in_line: Mapping[str, str] = field(default_factory=dict)
+    rivals: Mapping[str, set[str]] = field(default_factory=dict)
     _openings: dict[tuple[str, Ask], tuple[bool, tuple[Opening, ...]]] = field(default_factory=dict, compare=False)
     _asked: Counter[tuple[str, Ask]] = field(default_factory=Counter, compare=False)
 
@@ -53,8 +55,8 @@ class Picture:
             return None
         return gpus_of(self.gpus_free[partition], gres), gpus_of(self.gpus[partition], gres)
 
-    def start(self, partition: str, ask: Ask, hours: int, now: datetime) -> Start:
-        """When a session would start in a partition."""
+    def start(self, partition: str, ask: Ask, hours: int, now: datetime, instead_of: str = "") -> Start:
+        """When a session would start in a partition; ``instead_of`` is the job whose place it takes."""
         slurms = self.partitions.get(partition)
         if slurms and not slurms.is_up:
             return Start(StartState.CLOSED)
@@ -63,7 +65,12 @@ class Picture:
         if slurms and slurms.time_limit_min is not None and hours * 60 > slurms.time_limit_min:
             return Start(StartState.TOO_LONG)
         is_held, rooms = self._rooms(partition, ask)
-        return start(rooms, is_held=is_held, hours=hours, ahead=self.ahead.get(partition, 0), now=now)
+        return start(rooms, is_held=is_held, hours=hours, ahead=self._still_ahead(partition, instead_of), now=now)
+
+    def _still_ahead(self, partition: str, instead_of: str) -> int:
+        """The jobs in line for nodes of a partition, without the one that goes."""
+        goes = instead_of in self.in_line and _meets(self.in_line[instead_of], self.rivals.get(partition, set()))
+        return self.ahead.get(partition, 0) - goes
 
     def count_as(self, before: Picture) -> None:
         """Count what an earlier picture was asked for, before anybody waits for it."""
@@ -102,6 +109,8 @@ def picture(queue: QueueSnapshot, nodes: NodesSnapshot, partitions: PartitionsSn
                 all_of.update(node.gpus)
                 free_of.update(free_gpus(node))
     reservations = partitions.reservations.values()
+    in_line = {job.id: job.partition for job in queue.jobs.values() if is_in_line(job)}
+    rivals = _rivals(nodes.nodes.values())
     return Picture(
         taken_at=NEVER if partitions.taken_at == NEVER else min(queue.taken_at, nodes.taken_at),
         made_at=now,
@@ -109,20 +118,31 @@ def picture(queue: QueueSnapshot, nodes: NodesSnapshot, partitions: PartitionsSn
         places=places_of(nodes.nodes.values(), queue.jobs.values(), reservations, now),
         gpus={name: tuple(sorted(counts.items())) for name, counts in gpus.items()},
         gpus_free={name: tuple(sorted(counts.items())) for name, counts in gpus_free.items()},
-        ahead=_ahead(nodes.nodes.values(), queue.jobs.values()),
+        ahead=_ahead(rivals, in_line.values()),
         partitions=partitions.partitions,
+        in_line=in_line,
+        rivals=rivals,
     )
 
 
 NOTHING = Picture(NEVER, datetime.min, False, {}, {}, {}, {}, {})
 
 
-def _ahead(nodes: Iterable[Node], jobs: Iterable[Job]) -> Mapping[str, int]:
-    """How many jobs are in line for nodes of each partition: those of other partitions on the same nodes as well."""
-    lines = Counter(job.partition for job in jobs if is_in_line(job))
-    waiting = [(set(text.split(",")), count) for text, count in lines.items()]
+def _rivals(nodes: Iterable[Node]) -> Mapping[str, set[str]]:
+    """The partitions that share nodes with each one, itself among them."""
     rivals: dict[str, set[str]] = {}
     for together in {node.partitions for node in nodes}:
         for name in together:
             rivals.setdefault(name, set()).update(together)
-    return {name: sum(count for named, count in waiting if named & others) for name, others in rivals.items()}
+    return rivals
+
+
+def _ahead(rivals: Mapping[str, set[str]], in_line: Iterable[str]) -> Mapping[str, int]:
+    """How many jobs are in line for nodes of each partition: those of other partitions on the same nodes as well."""
+    waiting = Counter(in_line).items()
+    return {name: sum(count for named, count in waiting if _meets(named, others)) for name, others in rivals.items()}
+
+
+def _meets(named: str, partitions: set[str]) -> bool:
+    """Whether a job that names partitions is for one of them."""
+    return not partitions.isdisjoint(named.split(","))

@@ -31,7 +31,9 @@ from portal.slurm.jobs import Phase
 from portal.slurm.runner import Result, RunError, Runner, run
 from portal.slurm.snapshot import NEVER, Snapshot, SnapshotCache
 
-SHARED_S = 4.0
+SHARED_S = 10.0
+FOLLOWED_S = 15.0  # who follows a log that is silent asks whether its job goes on
+LOGS_KNOWN = 200
 SUBMIT_TIMEOUT_S = 60
 QUERY_TIMEOUT_S = 20
 ACCOUNTING_EVERY_S = 60.0
@@ -85,6 +87,7 @@ class JobDesk:
         self._queue = SnapshotCache(self._look, OwnQueue(), clock, "Slurm, asked for this person's jobs,")
         self._ended: dict[str, dict[str, OwnJobEnd]] = {}
         self._accounting_at = NEVER
+        self._logs: dict[str, str] = {}  # the path of each log that somebody has read
 
     async def submit(self, order: JobOrder) -> Note:
         """Submit a job; what is remembered of it.
@@ -133,16 +136,19 @@ class JobDesk:
             RequestError: there is no such job of hers.
             SlurmUnavailable: Slurm does not answer.
         """
-        views = {view.id: view for view in await self.jobs()}
-        if queue.checked_id(job_id) not in views:
-            near = ", ".join(list(views)[:10]) or "none, you have no jobs"
-            raise RequestError("job", job_id, f"your own jobs: {near}")
-        view = views[job_id]
+        view = await self._view(job_id)
         if view.phase is not Phase.ENDED or view.id not in self._queue.last.listed:
             return view
         shown = await self._done(queue.show_command(job_id), self._environ, QUERY_TIMEOUT_S)
         end = queue.parse_status(shown.stdout)
         return replace(view, words=ended(end)) if end else view
+
+    async def _view(self, job_id: str) -> JobView:
+        views = {view.id: view for view in await self.jobs()}
+        if queue.checked_id(job_id) not in views:
+            near = ", ".join(list(views)[:10]) or "none, you have no jobs"
+            raise RequestError("job", job_id, f"your own jobs: {near}")
+        return views[job_id]
 
     async def log(self, job_id: str, start: int = 0) -> LogPart:
         """What a job has written from the byte ``start`` on, at most :data:`LOG_PART_BYTES`.
@@ -151,12 +157,31 @@ class JobDesk:
             RequestError: there is no such job of hers, or its log is not to be found.
             SlurmUnavailable: Slurm does not answer.
         """
-        view = await self.job(job_id)
+        path = self._logs.get(job_id)
+        if path:
+            return await self._followed(job_id, path, start)
+        view = await self._view(job_id)
         path = view.log or await self._log_of(job_id)
         if not path:
             raise RequestError("job", job_id, "jobs that the portal submitted, or that ended some minutes ago at most")
+        self._logs[job_id] = path
+        while len(self._logs) > LOGS_KNOWN:
+            self._logs.pop(next(iter(self._logs)))
         is_over = view.phase is Phase.ENDED  # asked before the file is read: what comes in between is not lost
         return await asyncio.to_thread(read_part, path, start, is_over)
+
+    async def _followed(self, job_id: str, path: str, start: int) -> LogPart:
+        """The next part of a log that is known; Slurm is asked only while the file is silent, and then seldom."""
+        part = await asyncio.to_thread(read_part, path, start, False)
+        if part.text or not await self._is_over(job_id):
+            return part
+        return await asyncio.to_thread(read_part, path, start, True)
+
+    async def _is_over(self, job_id: str) -> bool:
+        """Whether a job has ended; not while Slurm is silent."""
+        found = await self._queue.get(FOLLOWED_S)
+        job = found.listed.get(job_id)
+        return not found.error and (job is None or job.job.phase is Phase.ENDED)
 
     async def cancel(self, job_id: str) -> None:
         """Cancel a job of hers; of an array all of it, or one task.

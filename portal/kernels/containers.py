@@ -18,6 +18,11 @@ NVIDIA = "/dev/nvidiactl"  # there is a driver of NVIDIA's on this node
 OF_OUTSIDE = ("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH")  # set by modules for the programs of the node
 
 
+def is_address(image: str) -> bool:
+    """Whether an image is one that its runtime fetches, with gigabytes of it, at a first start."""
+    return "://" in image
+
+
 class Container(NamedTuple):
     """An image, what of the node is seen in it beside the home, and the runtime ("" = the first one in the PATH)."""
 
@@ -61,7 +66,7 @@ class Container(NamedTuple):
             KernelError: there is no runtime, or the image is not there.
         """
         runtime = self.find_runtime(env.get("PATH", os.defpath))
-        if "://" not in self.image and not os.path.exists(self.image):
+        if not is_address(self.image) and not os.path.exists(self.image):
             raise KernelError(f"The image {self.image} is not there, or closed to you.")
         seen = [*([sockets] if sockets else []), *self.binds]
         if os.path.basename(runtime) == CHARLIECLOUD:

@@ -23,8 +23,24 @@ def query(command: str, arguments: tuple[str, ...], environ: Mapping[str, str]) 
         KernelError: the command cannot be run, fails, is silent, or its answer cannot be read.
     """
     shown = f"module {' '.join(arguments)}"
+    done = asked(command, arguments, environ, shown)
+    changes, loaded = parse(done.stdout.decode(errors="surrogateescape"), shown)
+    # Environment Modules exits 0 for a module that is missing, and says so in the last line of its output.
+    if done.returncode or not loaded:
+        raise failed(done, shown)
+    return changes
+
+
+def asked(
+    command: str, arguments: tuple[str, ...], environ: Mapping[str, str], shown: str
+) -> subprocess.CompletedProcess[bytes]:
+    """What ``module ARGUMENTS`` answers, which an error shows as ``shown``.
+
+    Raises:
+        KernelError: the command cannot be run, or is silent.
+    """
     try:
-        done = subprocess.run(
+        return subprocess.run(
             command_line(command, arguments),
             env=dict(environ),
             stdin=subprocess.DEVNULL,
@@ -35,16 +51,16 @@ def query(command: str, arguments: tuple[str, ...], environ: Mapping[str, str]) 
         raise KernelError(f"{shown} did not answer within {TIMEOUT_S} s.") from error
     except OSError as error:
         raise KernelError(f"{command} cannot be run: {error.strerror}.") from error
-    changes, loaded = parse(done.stdout.decode(errors="surrogateescape"), shown)
-    # Environment Modules exits 0 for a module that is missing, and says so in the last line of its output.
-    if done.returncode or not loaded:
-        message = done.stderr.decode(errors="replace")
-        raise KernelError(f"{shown} failed: {in_one_line(message)}", detail=message)
-    return changes
+
+
+def failed(done: subprocess.CompletedProcess[bytes], shown: str) -> KernelError:
+    """What a module command says that has failed."""
+    message = done.stderr.decode(errors="replace")
+    return KernelError(f"{shown} failed: {in_one_line(message)}", detail=message)
 
 
 def command_line(command: str, arguments: tuple[str, ...]) -> list[str]:
-    """The command that prints what ``module ARGUMENTS`` would change, as Python."""
+    """The command that prints what ``module ARGUMENTS`` says or would change, as Python."""
     return [command, "python", *arguments]
 
 

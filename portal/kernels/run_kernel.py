@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 if __name__ == "__main__":  # behind the standard library: only this package itself is missing from the path
@@ -23,8 +24,6 @@ from portal.kernels import module_cache
 from portal.kernels.containers import Container, without_outside
 from portal.kernels.delta import Environment
 from portal.kernels.modules import ModuleSystem, environment
-
-_OF_RUNTIME = ("--container-command",)
 
 
 class Launch(NamedTuple):
@@ -58,15 +57,15 @@ class Launch(NamedTuple):
         if "--" not in options:
             return None
         end = options.index("--")
-        values: dict[str, list[str]] = {}
-        if end % 2 == 0:
-            for name, value in zip(options[:end:2], options[1:end:2], strict=True):
-                values.setdefault(name, []).append(value)
-        module_command = "".join(values.get("--module-command", ()))
-        system = ModuleSystem(module_command, tuple(values.get("--module-path", ())))
-        kernel, image, runtime = ("".join(values.get(name, ())) for name in ("--name", "--container", *_OF_RUNTIME))
-        container = Container(image, tuple(values.get("--bind", ())), runtime)
-        return cls(kernel, tuple(values.get("--module", ())), system, tuple(options[end + 1 :]), container)
+        given = list(zip(options[:end:2], options[1:end:2], strict=True)) if end % 2 == 0 else []
+        one = dict(given)
+
+        def several(name: str) -> tuple[str, ...]:
+            return tuple(value for option, value in given if option == name)
+
+        system = ModuleSystem(one.get("--module-command", ""), several("--module-path"))
+        container = Container(one.get("--container", ""), several("--bind"), one.get("--container-command", ""))
+        return cls(one.get("--name", ""), several("--module"), system, tuple(options[end + 1 :]), container)
 
     def ready(self, environ: Mapping[str, str], folder: str = "") -> tuple[list[str], Environment]:
         """The command with its program's whole path, and the environment to run it in.
@@ -80,14 +79,14 @@ class Launch(NamedTuple):
         env = environment(self.modules, self.system, environ, module_cache.folder_of(os.environ))
         if not self.container.image:
             return [program(self.command[0], env), *self.command[1:]], env
-        sockets = os.path.dirname(next((self.command[at + 1] for at in _connection_files(self.command)), ""))
+        sockets = os.path.dirname(_connection_file(self.command))
         started = self.container.command(list(self.command), env, os.path.abspath(folder or "."), sockets)
         return started, without_outside(env)
 
 
-def _connection_files(command: tuple[str, ...]) -> list[int]:
-    """Where a word before the connection file stands; its folder is that of the sockets."""
-    return [at for at, word in enumerate(command[:-1]) if word in ("-f", "--args")]
+def _connection_file(command: tuple[str, ...]) -> str:
+    """The file in whose folder the sockets are; "" where the command names none."""
+    return next((file for word, file in pairwise(command) if word in ("-f", "--args")), "")
 
 
 def program(name: str, env: Environment) -> str:

@@ -1,8 +1,10 @@
-"""Numbers of things in words, in the language that is spoken now. Pure."""
+"""Numbers of things, and moments, in words, in the language that is spoken now. Pure."""
 
 from __future__ import annotations
 
-from portal.language.texts import _, ngettext
+from datetime import datetime
+
+from portal.language.texts import _, language, ngettext
 
 
 def gpus(count: int) -> str:
@@ -23,3 +25,11 @@ def cores(count: int) -> str:
 def figure(text: str) -> str:
     """A number as English writes it, ``1,240.5``, with the marks of the language that is spoken now."""
     return text.translate(str.maketrans(",.", _(",.")))
+
+
+def weekday_and_time(moment: datetime) -> str:
+    """``Wed 14:05 CET``, in the zone of this host."""
+    from babel.dates import get_day_names  # the hub's alone
+
+    local = moment.astimezone()
+    return f"{get_day_names('abbreviated', locale=language())[local.weekday()]} {local:%H:%M %Z}"

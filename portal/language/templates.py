@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from jinja2 import Environment
 from jinja2.ext import InternationalizationExtension
 
+from portal.language import amounts
 from portal.language.texts import N_, _, language, ngettext, script_texts
 
 # Its texts that no block of ours takes the place of (JupyterHub 6.1, page.html); below, its times of tokens.
@@ -37,7 +38,12 @@ class Translated(InternationalizationExtension):
         super().__init__(environment)
         environment.policies["ext.i18n.trimmed"] = True
         environment.install_gettext_callables(_, ngettext, newstyle=True)  # type: ignore[attr-defined]
-        environment.globals |= {"language": language, "script_texts": script_texts, "in_language": in_language}
+        environment.globals |= {
+            "language": language,
+            "script_texts": script_texts,
+            "in_language": in_language,
+            "weekday_and_time": amounts.weekday_and_time,
+        }
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
         """The source of a template; JupyterHub's page, which all others extend, has its texts marked."""

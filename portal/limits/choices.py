@@ -9,6 +9,7 @@ from portal.errors import RequestError
 from portal.language import amounts
 from portal.language.texts import _
 from portal.options.declared import Option, Shape
+from portal.options.mail import TO_ADDRESS
 from portal.request import OPTIONS, USUAL, SessionRequest
 from portal.settings.session_tables import PartitionTable
 from portal.site import Site
@@ -84,7 +85,13 @@ def selects(
         is_list = option.shape is not Shape.NUMBER and not option.is_of_site
         found = tuple(_choices(option, site, offered, chosen)) if is_list and name in known else ()
         if len(found) > 1:
-            yield Select(name, _(option.label), _(option.hint), found)
+            yield Select(name, _(option.label), _(_hint(option, site)), found)
+
+
+def _hint(option: Option, site: Site) -> str:
+    """What stands below a list; whom Slurm writes to is not the same everywhere."""
+    is_of_directory = option.name == "mail_type" and site.ldap is not None and site.ldap.mail_attribute
+    return TO_ADDRESS if is_of_directory else option.hint
 
 
 def _choices(option: Option, site: Site, offered: Sequence[PartitionTable], chosen: SessionRequest) -> Iterator[Choice]:

@@ -46,6 +46,7 @@ class Access:
         mentioned: Collection[str] = (),
     ) -> None:
         self._log = log
+        self._reads_mail = bool(settings.mail_attribute)
         self._host = None if settings.bind_dn or look else SystemAccounts(settings.allowed_groups, state_folder)
         source = look or (self._host.look if self._host else ServiceAccount(settings, log, mentioned=mentioned).look)
         self.people = People(source, log)
@@ -89,6 +90,11 @@ class Access:
         if {group.name for group in user.groups} == standing.groups:
             return True
         return {"name": user.name, "groups": sorted(standing.groups)}  # administrators are so by their groups
+
+    async def mail_of(self, name: str) -> str:
+        """The address in the directory that Slurm writes to; ``""`` = the account, also where none is known in time."""
+        standing = await self.people.standing(name) if self._reads_mail else None
+        return standing.mail if standing else ""
 
     def _has_new_password(self, name: str, standing: Standing) -> bool:
         is_new = bool(self.passwords.new({name: standing}))

@@ -17,10 +17,11 @@ from portal.directory import entries, persons
 from portal.directory.conversation import ServerFault, Servers
 from portal.directory.groups import Asked, groups_of
 from portal.directory.persons import Person
-from portal.directory.searches import bind, one_of, search, sees_any, some
+from portal.directory.searches import bind, one_of, search, sees_any, some, texts
 from portal.errors import DirectoryUnavailable, NotAllowed
 from portal.language.texts import _
 from portal.login.secret import read_secret
+from portal.options.mail import one_address
 from portal.settings.ldap_table import LdapTable
 from portal.site import Standing
 
@@ -125,7 +126,8 @@ class ServiceAccount:
 
     def _people(self, connection: Any, names: Sequence[str]) -> dict[str, Person]:
         """The entries of those who are there, by name."""
-        asked = [*entries.LOCKS, *entries.PASSWORDS, "objectSid", *persons.own_attributes(self._settings)]
+        mail = [self._settings.mail_attribute] if self._settings.mail_attribute else []
+        asked = [*entries.LOCKS, *entries.PASSWORDS, *mail, "objectSid", *persons.own_attributes(self._settings)]
         if self._settings.user_base:
             return persons.named(connection, self._settings, names, asked)
         attribute, folder = self._settings.people or ("", "")  # portal.site takes no settings without
@@ -144,10 +146,11 @@ class ServiceAccount:
             self._log.warning("LDAP: who left: %s: %s", person.dn, person.fault)
             return None
         password_set = entries.password_set(person.attributes)
+        mail = one_address(texts(person.attributes, self._settings.mail_attribute.lower()))
         if why := entries.locked(person.attributes, self._now()):
             return Standing(left=why, password_set=password_set)
         if not self._settings.asks_groups:
-            return Standing(password_set=password_set)
+            return Standing(password_set=password_set, mail=mail)
         groups = groups_of(connection, self._settings, person, asked)
         if groups.unfinished:
             self._log.warning("LDAP: who left: the search for the groups of %s ended with %s", name, groups.unfinished)
@@ -157,7 +160,8 @@ class ServiceAccount:
             self._log.warning("LDAP: who left: %s does not see the groups of %s", self._settings.bind_dn, name)
             return None
         left = "" if self._settings.allows(names) else f"in none of {', '.join(self._settings.allowed_groups)}"
-        return Standing(left, groups=names, admin=self._settings.makes_admin(names), password_set=password_set)
+        is_admin = self._settings.makes_admin(names)
+        return Standing(left, groups=names, admin=is_admin, password_set=password_set, mail=mail)
 
     def _check_sight(self, connection: Any, *, groups: bool) -> None:
         """An account that sees nobody, or no group with members, proves nothing."""

@@ -45,6 +45,7 @@ class LdapTable(Table):
     primary_group: bool = False  # the group of gidNumber, or of primaryGroupID, as well
     allowed_groups: tuple[Group, ...] = ()  # empty = everybody with a right password
     admin_groups: tuple[Group, ...] = ()
+    mail_attribute: OptionalName = ""  # the attribute with the address that Slurm writes to; "" = the account
     bind_dn: str = ""  # an account that may read people and groups; "" = the hub's host is asked who left
     bind_password_file: OptionalPath = ""
     connect_timeout_s: Annotated[int, Field(ge=1, le=60)] = 3
@@ -94,6 +95,8 @@ class LdapTable(Table):
             yield "ldap.group_base: missing; allowed_groups and admin_groups are looked up below it"
         if bool(self.bind_dn) != bool(self.bind_password_file):
             yield "ldap.bind_dn, ldap.bind_password_file: one needs the other; allowed: both or neither"
+        if self.mail_attribute and not self.bind_dn:
+            yield "ldap.mail_attribute: it is read by bind_dn, which is missing; allowed: '', or with bind_dn"
         yield from self._contradictions_of_people()
         if (self.nested_groups or self.primary_group) and not self.group_base:
             yield "ldap.group_base: missing; nested_groups and primary_group are looked up below it"

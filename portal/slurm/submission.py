@@ -78,19 +78,29 @@ def job_name(key: str) -> str:
     return JOB_NAME_PREFIX + key
 
 
-def submission(request: SessionRequest, site: Site, key: str, environment: Mapping[str, str]) -> Submission:
+def submission(
+    request: SessionRequest, site: Site, key: str, environment: Mapping[str, str], mail: str = ""
+) -> Submission:
     """What to submit for a request that was checked.
+
+    Arguments:
+        mail: where Slurm writes to, if it writes; ``""`` = to the account, or as the site's own options say.
 
     Source: sbatch(1) of Slurm 22.05. ``--export=ALL`` exports the launcher's own short environment: ``NONE``
     would evaluate the person's login shell before the session starts.
     """
+    partition = site.partition(request.partition)
+    of_site = tuple(_as_the_site_says(request, partition))
+    writes = any(option.startswith("--mail-type=") for option in of_site)
+    is_named = any(option.startswith("--mail-user") for option in of_site)
     options = (
         f"--job-name={job_name(key)}",
         *_size(request, site),
         "--requeue",  # after the failure of a node the same session resumes on another
         "--open-mode=append",
         "--export=ALL",
-        *_as_the_site_says(request, site.partition(request.partition)),
+        *([f"--mail-user={mail}"] if mail and writes and not is_named else []),
+        *of_site,
     )
     return Submission(key, options, dict(environment))
 

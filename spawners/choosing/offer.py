@@ -35,6 +35,7 @@ from spawners.choosing.foretold import LastTold
 from spawners.choosing.named import NO_DATABASE, OwnChoices, links
 from spawners.choosing.several import SeveralSessions
 from spawners.errors import StartRefused
+from spawners.session import Session
 
 NOT_TESTED = (StartState.NEVER, StartState.TOO_LONG, StartState.CLOSED)
 CHOICE = "choice"  # in a link: the name of choices that the person keeps
@@ -50,6 +51,10 @@ class OfferingSpawner(Protocol):
     several: SeveralSessions
 
     @property
+    def session(self) -> Session:
+        """The session of which the choices are."""
+
+    @property
     def site(self) -> Site:
         """The site's settings."""
 
@@ -62,11 +67,11 @@ class OfferingSpawner(Protocol):
 
 
 async def outlook_of(
-    look: SharedLook, site: Site, settings: Site, identity: Identity, request: SessionRequest
+    look: SharedLook, site: Site, settings: Site, identity: Identity, request: SessionRequest, instead_of: str
 ) -> FormOutlook:
     """What is known of each choice now, worked out beside the event loop; ``site`` is as this person has it."""
     work = partial(form_outlook, site, settings, site.offered_to(identity), request)
-    return await look.work(lambda of: work(of, look.clock(), look.now()))
+    return await look.work(lambda of: work(of, look.clock(), look.now(), instead_of))
 
 
 def _in_profile(
@@ -180,7 +185,8 @@ class Offer:
     async def _outlook(
         self, site: Site, identity: Identity, request: SessionRequest, profile: ProfileTable | None
     ) -> FormOutlook:
-        found = await outlook_of(self._spawner.context.look, site, self._spawner.site, identity, request)
+        waits = self._spawner.session.state.job_id  # a change takes its place
+        found = await outlook_of(self._spawner.context.look, site, self._spawner.site, identity, request, waits)
         fixed = fixed_by(profile)
         if profile and "hours" in fixed:
             why = (_("The profile {profile} fixes the hours.").format(profile=profile.title),)

@@ -122,7 +122,8 @@ async def measured(jobs: int, nodes: int, forms: int) -> dict[str, Any]:
     ticking = asyncio.create_task(tick(worst))
 
     without = [0]
-    spawner: Any = SimpleNamespace(site=settings, user=None, context=SimpleNamespace(look=look))
+    session = SimpleNamespace(state=SimpleNamespace(job_id=""))
+    spawner: Any = SimpleNamespace(site=settings, user=None, context=SimpleNamespace(look=look), session=session)
     offer = Offer(spawner)
 
     async def shown() -> str:

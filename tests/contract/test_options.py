@@ -32,11 +32,20 @@ comment = "from the portal; $(id)"
 exclusive = "user"
 cores_max = 8
 memory_gb_max = 16
+mail_type = ["", "END"]
 options = ["--nice=7"]
 
 [[partition]]
 name = "iq"
 exclusive = "node"
+
+[ldap]
+servers = ["ldaps://ldap.cluster.example"]
+ca_file = "/etc/ssl/ca.pem"
+user_dn = "uid={{username}},ou=people,dc=cluster,dc=example"
+bind_dn = "cn=portal,dc=cluster,dc=example"
+bind_password_file = "/etc/dsportal/bind_password"
+mail_attribute = "mail"
 """
 
 
@@ -84,11 +93,11 @@ def cluster(site: Site) -> Cluster:
 async def test_a_job_has_the_account_the_qos_and_all_that_the_site_sets(rich: Site, cluster: Cluster, key: str) -> None:
     own = await SlurmLimits(cluster).site_of(rich, ALICE)
     asked = {"partition": "requestq", "gpus": 0, "hours": 1, "cores": 5, "memory_gb": 9}
-    choices = {"account": "ai", "qos": "portal", "reservation": "class"}
+    choices = {"account": "ai", "qos": "portal", "reservation": "class", "mail_type": "END"}
     request = checked(asked | choices, own, ALICE)
 
     assert own.partition("requestq").account == ("ai",), "of her accounts, not one that is nobody's"
-    job_id = await cluster.submit("alice", submission(request, own, key, {}))
+    job_id = await cluster.submit("alice", submission(request, own, key, {}, "alice@cluster.example"))
 
     said = sh("scontrol", "--oneliner", "show", "job", job_id)
     wanted = {
@@ -99,6 +108,8 @@ async def test_a_job_has_the_account_the_qos_and_all_that_the_site_sets(rich: Si
         "Nice=7",
         "NumCPUs=5",
         "TimeLimit=01:00:00",
+        "MailUser=alice@cluster.example",
+        "MailType=END",
     }
     assert wanted - set(said.split()) == set()
     assert "mem=9G" in said

@@ -83,6 +83,22 @@ def test_everybody_who_may_use_the_portal_is_seen_with_groups_and_administration
     assert len(found["bob"].groups) == 1202
 
 
+def test_the_address_is_read_where_the_site_names_its_attribute(
+    server: Slapd, settings_of: Callable[..., LdapTable]
+) -> None:
+    def told(**values: object) -> list[str]:
+        found = ServiceAccount(settings_of(server, **values)).look(["alice", "bob"])
+        return [found[name].mail for name in ("alice", "bob")]
+
+    server.change(ALICE, "changetype: modify", "add: mail", "mail: alice@cluster.example")
+    assert told() == ["", ""]
+    assert told(mail_attribute="mail") == ["alice@cluster.example", ""]
+    people = {"user_dn": "", "user_base": (PEOPLE,)}
+    assert told(mail_attribute="mail", **people) == ["alice@cluster.example", ""]
+    server.change(ALICE, "changetype: modify", "add: mail", "mail: other@cluster.example")
+    assert told(mail_attribute="mail") == ["", ""], "of two nobody knows which"
+
+
 @pytest.mark.parametrize("why", LEFT)
 def test_an_account_that_an_administrator_has_locked_may_not_go_on(
     server: Slapd, account: ServiceAccount, why: str

@@ -6,6 +6,7 @@ import base64
 import os
 import subprocess
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import pytest
@@ -239,6 +240,25 @@ def test_in_a_container_nothing_is_left_of_what_modules_set_for_programs_outside
     assert env == {"PATH": path, "KEPT": "1"}
 
 
+def test_an_image_with_an_address_is_fetched_by_nobody_but_who_starts_it(
+    site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = runtime(tmp_path, "apptainer")
+    ran = tmp_path / "ran"
+    Path(path, "apptainer").write_text(f"#!/bin/sh\ntouch {ran}\necho 7.4.0\n")
+    tables = site.kernels.model_dump() | {"container_command": f"{path}/apptainer"}
+    box = {"name": "box", "title": "Box", "container": "docker://a/b"}
+    some = parse({"kernels": tables, "kernel": (box,)})
+
+    assert lines(some) == ["box: written"]
+    assert explained.main(some, "box") == 0
+    assert "now          not tried: its image has an address" in capsys.readouterr().out
+    found = site_checks.kernel(some.kernel[0], some)
+    assert (found.result, found.found) == ("ok", explained.NOT_TRIED)
+    assert gpu_checks.kernels(some, ["gpu"]).result == "ok"
+    assert not ran.exists()
+
+
 def test_an_environment_is_a_python_and_its_programs(tmp_path: Path, site: Site) -> None:
     subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
     (own,) = (tmp_path / "env/lib").glob("python3*/site-packages")
@@ -255,6 +275,21 @@ def test_an_environment_is_a_python_and_its_programs(tmp_path: Path, site: Site)
     lines(some)
     (spec,) = specs.ours(some).values()
     assert spec["env"]["CONDA_PREFIX"] == str(tmp_path / "env")
+
+
+def test_a_dollar_in_the_path_of_an_environment_is_filled_in_by_nobody(site: Site, tmp_path: Path) -> None:
+    folder = tmp_path / "of$USER"
+    python = folder / "bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\necho 7.4.0\n")
+    python.chmod(0o755)
+    some = with_kernels(site, {"name": "env", "title": "Env", "environment": str(folder)})
+    lines(some)
+    (spec,) = specs.ours(some).values()
+
+    own = {"USER": "alice", "PATH": "/bin"}
+    filled = {name: Template(text).safe_substitute(own) for name, text in spec["env"].items()}
+    assert filled == {"PATH": f"{folder}/bin:/bin", "VIRTUAL_ENV": str(folder)}
 
 
 @pytest.fixture

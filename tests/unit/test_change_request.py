@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock
 
 import httpx
 import pytest
 
+from portal.request import SessionRequest
 from portal.session_state import SessionState
 from portal.testing.behaviours import PendingForever, Runs
 from portal.testing.outages import SbatchRefuses, SlurmSilent
@@ -81,6 +83,21 @@ async def test_a_smaller_choice_that_would_start_sooner_is_filled_in(
     assert 'name="hours" value="2"' in page.text, "the others stay as they were"
 
 
+async def test_the_job_that_goes_is_not_ahead_of_what_takes_its_place(
+    served: ServedHub, alice: httpx.AsyncClient
+) -> None:
+    served.slurm.next_job(PendingForever())
+    served.slurm.take("bob", {"partition": "sxm2", "time": "60"})
+    served.slurm.advance(20)  # a picture of before does not show it
+    told = await alice.get("/hub/api/dsportal/outlook/alice", headers=OF_PAGE)
+    page = await alice.get(CHANGE)
+
+    rows = [row for row in told.json()["rows"] if row["partition"] == "sxm2"]
+    assert {start["ahead"] for row in rows for start in row["starts"]} == {1}, "bob's alone"
+    assert "1 job ahead" in main_of(page)
+    assert "2 jobs ahead" not in main_of(page)
+
+
 async def test_another_job_takes_the_place_and_the_start_goes_on(served: ServedHub, alice: httpx.AsyncClient) -> None:
     spawner = user_of(served).spawner
     before = spawner.session.state
@@ -102,6 +119,24 @@ async def test_another_job_takes_the_place_and_the_start_goes_on(served: ServedH
     assert spawner._spawn_future is started
     assert spawner.ended_records() == [], "no session has ended"
     assert "5 h" in main_of(await alice.get("/hub/spawn-pending/alice"))
+
+
+@pytest.mark.parametrize("address", ["alice@cluster.example", ""])
+async def test_the_address_of_the_directory_goes_with_each_job_where_slurm_writes(
+    served: ServedHub, alice: httpx.AsyncClient, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawner = user_of(served).spawner
+    access = SimpleNamespace(mail_of=AsyncMock(return_value=address))
+    monkeypatch.setattr(spawner.authenticator, "access", access, raising=False)
+    request = SessionRequest("sxm2", 0, 1)
+    partition = spawner.site.partition("sxm2").model_copy(update={"mail_type": "END"})
+    writing = spawner.site.model_copy(update={"partitions": (partition,)})
+
+    made = await spawner.prepared(request, writing)
+
+    mail = [option for option in made.options if "mail" in option]
+    assert mail == [*([f"--mail-user={address}"] if address else []), "--mail-type=END"]
+    access.mail_of.assert_awaited_once_with("alice")
 
 
 async def test_a_request_that_the_site_refuses_leaves_what_waits(served: ServedHub, alice: httpx.AsyncClient) -> None:

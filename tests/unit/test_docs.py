@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 import portal
+import spawners
 from portal import cli
 from portal.errors import PortalError
 from portal.settings.profile_tables import FixedTable
@@ -192,8 +193,9 @@ def errors(family: type[PortalError] = PortalError) -> Iterator[type[PortalError
     """Every error of the portal."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # TensorBoard's own imports
-        for module in pkgutil.walk_packages(portal.__path__, "portal."):
-            importlib.import_module(module.name)
+        for package in (portal, spawners):
+            for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+                importlib.import_module(module.name)
     for error in family.__subclasses__():
         if error.__module__.startswith(("portal.", "spawners.")):
             yield error

@@ -319,6 +319,15 @@ def test_an_e_mail_is_offered_in_words_and_becomes_one_argument(rich: Site, alic
     assert profile_cards.words(rich, {"mail_type": "TIME_LIMIT_90"}) == "E-mail: when 90 % of its time are over"
 
 
+def test_the_form_says_whom_slurm_writes_to(rich: Site, alice: Identity) -> None:
+    assert rich.ldap
+    of_directory = rich.ldap.model_copy(update={"mail_attribute": "mail"})
+    told = [show(site, alice).words for site in (rich, rich.model_copy(update={"ldap": of_directory}))]
+
+    assert ["Slurm writes to your account." in words for words in told] == [True, False]
+    assert ["Slurm writes to your address in the directory." in words for words in told] == [False, True]
+
+
 def test_what_is_chosen_no_longer_falls_back(rich: Site, alice: Identity) -> None:
     old = SessionRequest("gpu", 0, 2, gpu="h100", cores=99, account="gone", reservation="gone")
     page = show(rich, alice, old)

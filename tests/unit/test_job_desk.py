@@ -73,7 +73,7 @@ async def test_one_squeue_answers_all_who_ask_in_the_same_seconds(slurm: Slurm) 
     await slurm.desk.job("7")
 
     assert slurm.times("squeue") == 1
-    slurm.now += 5
+    slurm.now += 11
     await slurm.desk.jobs()
     assert slurm.times("squeue") == 2
     assert "secret" not in slurm.environ.values()
@@ -118,7 +118,7 @@ async def test_a_job_that_slurm_has_forgotten_is_asked_of_accounting_once(slurm:
 
     for _ in range(3):
         views = {view.id: view for view in await slurm.desk.jobs()}
-        slurm.now += 10
+        slurm.now += 11
 
     assert views["3"].words == "failed with exit status 3"
     assert views["3"].log == "/h/a-3.log"
@@ -191,9 +191,50 @@ async def test_a_log_is_read_from_where_one_was_until_the_job_is_over(slurm: Slu
     assert (first.text, first.next, first.is_over) == ("grüße", 7, False)
     log.write_text("grüße\nende")
     slurm.lists(line("7", "COMPLETED"))
-    slurm.now += 5
+    slurm.now += 20
     rest = await slurm.desk.log("7", first.next)
-    assert (rest.text, rest.is_over) == ("\nende", True)
+    assert (rest.text, rest.is_over) == ("\nende", False), "more may have come meanwhile"
+    assert (await slurm.desk.log("7", rest.next)).is_over
+
+
+async def test_who_follows_a_log_reads_its_file_and_leaves_slurm_alone(slurm: Slurm) -> None:
+    log = slurm.home / "slurm-7.out"
+    log.write_text("")
+    slurm.lists(line("7"))
+    shown = f"JobId=7 JobName=x\n   UserId=alice({UID}) GroupId=x(1)\n   StdOut={log}\n"
+    slurm.answers["scontrol"] = Result(0, shown, "")
+    start = 0
+    for second in range(120):
+        with log.open("a") as file:
+            file.write(f"{second}\n")
+        slurm.now += 2
+        part = await slurm.desk.log("7", start)
+        assert (part.text, part.is_over) == (f"{second}\n", False)
+        start = part.next
+    assert (slurm.times("squeue"), slurm.times("scontrol")) == (1, 1), "once for where it is"
+
+    for _ in range(30):  # a minute in which it writes nothing
+        slurm.now += 2
+        assert not (await slurm.desk.log("7", start)).is_over
+    assert (slurm.times("squeue"), slurm.times("scontrol")) == (5, 1)
+
+    slurm.answers["squeue"] = Result(1, "", "slurm_load_jobs error")
+    slurm.now += 60
+    silent = await slurm.desk.log("7", start)
+    assert (silent.text, silent.is_over) == ("", False), "a silent Slurm ends no job"
+
+
+async def test_a_log_that_somebody_follows_is_over_when_its_job_is(slurm: Slurm) -> None:
+    log = slurm.home / "slurm-7.out"
+    log.write_text("a")
+    slurm.lists(line("7"))
+    slurm.answers["scontrol"] = Result(0, f"   UserId=alice({UID}) x\n   StdOut={log}\n", "")
+    first = await slurm.desk.log("7")
+    slurm.lists()  # Slurm has forgotten it
+    slurm.now += 20
+
+    assert (first.text, first.is_over) == ("a", False)
+    assert (await slurm.desk.log("7", first.next)).is_over
 
 
 def test_no_letter_is_cut_in_two_and_a_log_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:

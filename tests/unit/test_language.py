@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,16 @@ def german() -> Iterator[None]:
     speak("de")
     yield
     speak("en")
+
+
+def test_a_moment_has_its_weekday_in_the_readers_language_without_a_script_too(german: None) -> None:
+    source = (PAGES / "dsportal.html").read_text()
+    page = environment.from_string(source + "{{ moments(['um ', at]) }}")
+    at = datetime(2026, 11, 25, 12).astimezone()
+
+    assert f">Mi. {at:%H:%M %Z}</time>" in page.render(at=at)
+    speak("en")
+    assert f">Wed {at:%H:%M %Z}</time>" in page.render(at=at)
 
 
 @pytest.mark.parametrize("name", LANGUAGES)

@@ -223,6 +223,19 @@ def test_an_option_that_roots_file_does_not_say_is_refused(
     assert said.startswith("option"), f"{before} as {after}"
 
 
+def test_an_address_is_taken_where_the_file_names_the_directorys_attribute(
+    site: Site, tables: launch_rules.Tables
+) -> None:
+    options = [*good(site), "--mail-user=alice@cluster.example"]
+    without_type = [option for option in options if option != "--mail-type=FAIL"]
+
+    assert fault(options, tables | {"ldap": {"mail_attribute": "mail"}}) == ""
+    for ldap in ({}, {"mail_attribute": ""}):
+        assert "--mail-user=" in fault(options, tables | {"ldap": ldap})
+    del tables["partition"][0]["mail_type"]
+    assert "--mail-user=" in fault(without_type, tables | {"ldap": {"mail_attribute": "mail"}}), "Slurm does not write"
+
+
 def test_what_the_file_asks_of_every_session_may_not_be_left_out(site: Site, tables: launch_rules.Tables) -> None:
     options = good(site)
     said = {one: fault([option for option in options if option != one], tables) for one in options}

@@ -90,7 +90,6 @@ STARTS_PROCESSES = {  # and why it does so itself
     "portal/catalogue/built.py": "asks an interpreter whether it has a kernel, for `portal kernels sync`",
     "portal/gpus/frameworks.py": "asks a kernel's Python what it sees, for `portal kernels test` and the doctor",
     "portal/gpus/job.py": "sbatch, as the person who types `portal kernels test --partition`",
-    "portal/catalogue/versions.py": "asks the module command which versions there are, for `portal kernels sync`",
     "portal/kernels/module_output.py": "the module command, in a kernel's start: no event loop, standard library alone",
     "portal/kernels/run_kernel.py": "becomes the kernel",
     "portal/session_usage/before_end.py": "a person's own script, before the session ends",

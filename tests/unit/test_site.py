@@ -93,6 +93,10 @@ def test_values_that_contradict_each_other_are_faults(tables: dict[str, Any]) ->
 
 
 def test_an_account_for_the_directory_needs_its_password_and_people_that_it_can_find(tables: dict[str, Any]) -> None:
+    of_nobody = faults(tables | {"ldap": tables["ldap"] | {"mail_attribute": "mail"}})
+    assert list(of_nobody) == [
+        "ldap.mail_attribute: it is read by bind_dn, which is missing; allowed: '', or with bind_dn"
+    ]
     tables["ldap"] |= {"bind_dn": "cn=portal,dc=example", "user_dn": "{username}@example.org"}
 
     found = "\n".join(faults(tables))

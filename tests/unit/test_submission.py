@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from portal.launcher import _OPTION, _VARIABLE
+from portal.options.mail import one_address
 from portal.request import SessionRequest
 from portal.site import Site
 from portal.slurm.submission import submission
@@ -44,6 +45,48 @@ def test_a_kind_of_gpu_is_named_as_slurm_names_it(site: Site) -> None:
     made = submission(SessionRequest("sxm2", 1, 1), site.model_copy(update={"gpus": (kind,)}), KEY, {})
 
     assert "--gres=gpu:v100:1" in made.options
+
+
+def writing(site: Site, *options: str) -> Site:
+    """The site, where Slurm writes when a session ends."""
+    partition = site.partition("sxm2").model_copy(update={"mail_type": "END", "options": options})
+    return site.model_copy(update={"partitions": (partition,)})
+
+
+ADDRESS = "alice.b+hpc@ai-lab.example.org"
+
+
+def test_slurm_writes_to_the_address_of_the_directory_where_it_writes_at_all(site: Site) -> None:
+    request = SessionRequest("sxm2", 0, 1)
+
+    made = submission(request, writing(site), KEY, {}, ADDRESS)
+    assert f"--mail-user={ADDRESS}" in made.options
+    assert all(_OPTION.match(option) for option in made.options)
+    for other in (
+        submission(request, writing(site), KEY, {}),
+        submission(request, site, KEY, {}, ADDRESS),
+        submission(request, writing(site, "--mail-user=help@example.org"), KEY, {}, ADDRESS),
+    ):
+        assert f"--mail-user={ADDRESS}" not in other.options
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        *([], ["a@b.example", "c@b.example"], [""], ["alice"], ["alice@host"], ["-a@b.example"], ["a b@c.example"]),
+        *(["a@b.example,c@d.example"], ["a@b.example\n"], ["a;id@b.example"], ["$(id)@b.example"], ["a@-b.example"]),
+        *(["a@b.example>x"], ["ä@b.example"], [f"{'a' * 65}@b.example"], [f"a@{'b.' * 130}example"], ["a@b..example"]),
+    ],
+)
+def test_what_is_not_one_plain_address_is_none(values: list[str]) -> None:
+    assert one_address(values) == ""
+    assert not _OPTION.match(f"--mail-user={values[0]}") if len(values) == 1 else True
+
+
+def test_one_plain_address_is_one_for_the_launcher_too() -> None:
+    for plain in (ADDRESS, "x@y.zz", "A_B-c@1.2.example"):
+        assert one_address([plain]) == plain
+        assert _OPTION.match(f"--mail-user={plain}")
 
 
 def test_the_launcher_knows_every_option_and_no_other(site: Site) -> None:

@@ -6,6 +6,7 @@ import { ask } from './server';
 type Part = { text: string; next: number; is_over: boolean; path: string };
 
 const EVERY_MS = 2000;
+const SELDOM_MS = 8000; // while nothing is written
 
 /** What a job has written; goes on until the job has ended, or the tab is closed. */
 class JobLog extends Widget {
@@ -13,6 +14,7 @@ class JobLog extends Widget {
   private readonly _state = document.createElement('p');
   private _next = 0;
   private _timer = 0;
+  private _wait = EVERY_MS;
 
   constructor(private readonly _id: string) {
     super();
@@ -25,9 +27,11 @@ class JobLog extends Widget {
 
   /** Read on, now and again and again; a hidden page waits. */
   async follow(): Promise<void> {
+    const before = this._next;
     const isOver = !document.hidden && (await this._more());
+    this._wait = this._next === before ? Math.min(2 * this._wait, SELDOM_MS) : EVERY_MS;
     if (!this.isDisposed && !isOver) {
-      this._timer = window.setTimeout(() => void this.follow(), EVERY_MS);
+      this._timer = window.setTimeout(() => void this.follow(), this._wait);
     }
   }
 

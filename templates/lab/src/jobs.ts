@@ -24,7 +24,8 @@ type Acts = { log: (job: Job) => void; open: (job: Job) => void; cancel: (job: J
 
 const SUBMIT = 'dsportal:job-submit';
 const SHOW = 'dsportal:jobs';
-const EVERY_MS = 5000;
+const EVERY_MS = 15_000; // each look is a squeue of this person's
+const SELDOM_MS = 60_000; // while nothing changes
 const ONE_JOB = /^\d+(_\d+)?$/; // what waits of an array is shown as one line, 12_[3-9]
 
 /** My jobs; asks only while somebody sees it. */
@@ -33,6 +34,7 @@ class JobsPanel extends Widget {
   private readonly _state = document.createElement('p');
   private _timer = 0;
   private _shown = '';
+  private _wait = EVERY_MS;
 
   constructor(private readonly _acts: Acts) {
     super();
@@ -44,20 +46,36 @@ class JobsPanel extends Widget {
     title.textContent = 'Jobs';
     this._state.setAttribute('role', 'status');
     this.node.append(title, button('Run a file as a job…', '', () => this._acts.submit()), this._state, this._list);
+    document.addEventListener('visibilitychange', () => this.isVisible && !document.hidden && void this._lookAnew());
   }
 
   protected override onAfterShow(): void {
-    window.clearInterval(this._timer);
-    this._timer = window.setInterval(() => void this.look(), EVERY_MS);
-    void this.look();
+    void this._lookAnew();
   }
 
   protected override onBeforeHide(): void {
-    window.clearInterval(this._timer);
+    window.clearTimeout(this._timer);
   }
 
-  /** Ask for the jobs, and draw them where they are others than before: a button that has the focus keeps it. */
+  /** Ask for the jobs now, and then again: the less often, the longer they are the same. */
   async look(): Promise<void> {
+    const before = this._shown;
+    await this._ask();
+    this._wait = this._shown === before ? Math.min(2 * this._wait, SELDOM_MS) : EVERY_MS;
+    window.clearTimeout(this._timer);
+    if (this.isVisible) {
+      this._timer = window.setTimeout(() => void this.look(), this._wait);
+    }
+  }
+
+  /** Somebody looks again: what is the same is no reason to wait longer. */
+  private async _lookAnew(): Promise<void> {
+    this._wait = EVERY_MS / 2;
+    await this.look();
+  }
+
+  /** Draw the jobs where they are others than before: a button that has the focus keeps it. */
+  private async _ask(): Promise<void> {
     if (document.hidden || !this.isVisible) {
       return;
     }
