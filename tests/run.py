@@ -546,7 +546,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return 0
     if options.long:
-        os.environ |= {name: "long" for name in LONG_FORMS}
+        os.environ |= dict.fromkeys(LONG_FORMS, "long")
     if DEBIAN:
         options.rings = options.rings or list(ON_ANOTHER_DEBIAN)
         os.environ["DSPORTAL_VENV"] = str(VENV)
