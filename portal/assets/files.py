@@ -7,18 +7,15 @@ pages have fetched them while the person chose and waited, and they are the same
 
 from __future__ import annotations
 
-import asyncio
-import gzip
 import hashlib
-import mimetypes
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+from portal.assets.packed import Asset, PackedFiles
 
 FOLDER = Path(sys.prefix) / "share" / "jupyter" / "lab" / "static"
 LIST = "first.json"  # the addresses of what every Lab begins with
-PACKED_FROM = 1024  # bytes; smaller ones stay as they are
 # What a launcher and an opened notebook load in JupyterLab 4.6, by the first part of the names.
 CHUNKS = (
     79, 213, 219, 479, 1207, 1587, 1815, 2116, 2154, 2287, 2985, 3301, 3508, 3588, 4232, 4350, 4550, 4571, 4607,
@@ -29,15 +26,6 @@ FIRST = frozenset({"main", "jlab_core", *map(str, CHUNKS)})
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,120}\Z", re.ASCII)
 _HASHED = re.compile(r"(?P<part>[A-Za-z0-9_]+)\.(?P<hash>[0-9a-f]{16})\.js\Z")
 _NO_PAGES = {".html", ".json", ".txt"}
-
-
-@dataclass(frozen=True)
-class Asset:
-    """One file as it is sent: ``body`` is packed by gzip if ``is_packed``."""
-
-    body: bytes
-    is_packed: bool
-    media_type: str
 
 
 def key_of(folder: Path) -> str:
@@ -51,46 +39,30 @@ def key_of(folder: Path) -> str:
 
 
 class LabAssets:
-    """The files of one JupyterLab; what was asked for once is kept in memory as it is sent (4 MB in all)."""
+    """The files of one JupyterLab."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self.key = key_of(folder)
         self._folder = folder
-        self._kept: dict[str, asyncio.Task[Asset]] = {}
+        self._packed = PackedFiles()
         names = (entry.name for entry in folder.iterdir()) if self.key else ()
         self._names = {name for name in names if _NAME.match(name) and Path(name).suffix not in _NO_PAGES}
 
     def first(self) -> list[str]:
-        """What every Lab begins with: names with the query that JupyterLab itself asks with."""
-        found = filter(None, map(_HASHED.match, sorted(self._names)))
-        return [f"{match[0]}?v={match['hash']}" for match in found if match["part"] in FIRST]
+        """What every Lab begins with: names with the query that JupyterLab itself asks with.
 
-    async def read(self, name: str) -> Asset | None:
-        """One file; ``None`` for what is none of JupyterLab's."""
+        Who asks for the list asks for these next, so they are packed from here on.
+        """
+        found = [match for match in map(_HASHED.match, sorted(self._names)) if match and match["part"] in FIRST]
+        self._packed.pack_smaller(*(self._folder / match[0] for match in found))
+        return [f"{match[0]}?v={match['hash']}" for match in found]
+
+    async def read(self, name: str, encodings: set[str]) -> Asset | Path | None:
+        """One file as a browser takes it, or where it lies for who takes none; ``None`` for none of JupyterLab's."""
         if name not in self._names:
             return None
-        if name not in self._kept:
-            self._kept[name] = asyncio.ensure_future(asyncio.to_thread(_packed, self._folder / name))
+        file = self._folder / name
         try:
-            return await asyncio.shield(self._kept[name])
+            return await self._packed.read(file, encodings) or file
         except OSError:
-            self._kept.pop(name, None)
             return None
-
-    def unpacked(self, name: str) -> Path:
-        """A file that :meth:`read` has found, for who takes no gzip."""
-        return self._folder / name
-
-    async def prepare(self) -> None:
-        """Pack what every Lab begins with, one file after the other, before somebody asks."""
-        for name in self.first():
-            await self.read(name.partition("?")[0])
-
-
-def _packed(file: Path) -> Asset:
-    body = file.read_bytes()
-    media_type = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-    is_text = media_type.startswith("text/") or media_type in ("application/javascript", "image/svg+xml")
-    if not is_text or len(body) < PACKED_FROM:
-        return Asset(body, False, media_type)
-    return Asset(gzip.compress(body, 9, mtime=0), True, media_type)

@@ -12,6 +12,7 @@ from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError, RequestHandler
 
 from portal.assets.files import LIST, LabAssets
+from portal.assets.packed import Asset, media_type, taken
 
 PIECE = 64 * 1024
 WITHIN_S = 30.0  # for any file, and as long as it takes at the slowest
@@ -41,19 +42,18 @@ class LabAssetHandler(RequestHandler):
             self.finish(json.dumps(self.assets.first()))
             self.set_header("Content-Type", "application/json")
             return
-        asset = await self.assets.read(name)
-        if asset is None:
+        found = await self.assets.read(name, taken(self.request.headers.get("Accept-Encoding", "")))
+        if found is None:
             raise HTTPError(404)
-        self.set_header("Content-Type", asset.media_type)
+        self.set_header("Content-Type", media_type(name))
         self.set_header("Cache-Control", FOR_EVER)
         self.set_header("Vary", "Accept-Encoding")
-        takes_gzip = "gzip" in self.request.headers.get("Accept-Encoding", "")
-        if asset.is_packed and takes_gzip:
-            self.set_header("Content-Encoding", "gzip")
-        if takes_gzip or not asset.is_packed:
-            await self._send(BytesIO(asset.body), len(asset.body))
+        if isinstance(found, Asset):
+            if found.encoding:
+                self.set_header("Content-Encoding", found.encoding)
+            await self._send(BytesIO(found.body), len(found.body))
             return
-        with self.assets.unpacked(name).open("rb") as file:
+        with found.open("rb") as file:
             await self._send(file, os.fstat(file.fileno()).st_size)
 
     async def _send(self, file: BinaryIO, size: int) -> None:

@@ -17,7 +17,6 @@ from jinja2.ext import Extension
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.apihandlers.users import SpawnProgressAPIHandler, UserServerAPIHandler
 from jupyterhub.handlers import base, metrics, pages
-from jupyterhub.handlers.static import CacheControlStaticFilesHandler
 from jupyterhub.utils import get_browser_protocol, url_path_join
 from sqlalchemy.exc import InterfaceError, OperationalError, PendingRollbackError, SQLAlchemyError
 from tornado import web
@@ -257,15 +256,18 @@ def stand_before(hub: Any) -> None:
     hub.handlers = [(rule[0], guarded(rule[1]), *rule[2:]) for rule in hub.handlers]
 
 
-def look_after_pages(hub: Any) -> None:
+def look_after_pages(hub: Any, files: type) -> None:
     """Have the templates of a hub speak the reader's language, know each answer's nonce, and what is silent.
 
     What people have to mend themselves leaves no traceback in its log.
+
+    Arguments:
+        files: the handler of the hub's own scripts and style sheets.
     """
     silences.show(hub)
     hub.log.addFilter(refusals.in_one_line)
-    files = type("FilesHandler", (ToldFile, CacheControlStaticFilesHandler), {"__module__": __name__})
-    hub.tornado_settings.setdefault("static_handler_class", files)
+    told = type("FilesHandler", (ToldFile, files), {"__module__": __name__})
+    hub.tornado_settings.setdefault("static_handler_class", told)
     options = hub.jinja_environment_options
     hub.jinja_environment_options = {**options, "extensions": [*options.get("extensions", ()), Nonces, Translated]}
 

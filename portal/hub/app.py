@@ -20,6 +20,7 @@ from traitlets import Bool, Float, Unicode, default
 
 from portal import journal
 from portal.administration import again, enter, role
+from portal.assets.static import PackedStaticHandler
 from portal.databases import connections
 from portal.errors import SiteError
 from portal.guard import intake, pages
@@ -78,9 +79,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
 
     def init_tornado_settings(self) -> None:
         """Hand it to them, and to who reads their rows."""
-        self.tornado_settings[SETTING] = self.context
-        self.db.info[SETTING] = self.context
-        pages.look_after_pages(self)
+        self.tornado_settings[SETTING] = self.db.info[SETTING] = self.context
+        pages.look_after_pages(self, PackedStaticHandler)
         super().init_tornado_settings()
 
     def init_db(self) -> None:

@@ -17,13 +17,13 @@ from typing import Any
 
 from cryptography.fernet import Fernet
 from jupyterhub.handlers import default_handlers
-from jupyterhub.handlers.static import CacheControlStaticFilesHandler
 
 from portal import data
 from portal.administration import enter, role
 from portal.assets.files import LabAssets
 from portal.assets.handler import LabAssetHandler
 from portal.assets.offered import ADDRESS
+from portal.assets.static import PackedStaticHandler
 from portal.databases import server
 from portal.errors import SiteError
 from portal.guard import gone, silences
@@ -137,7 +137,7 @@ def _pages(c: Any, site: Site, *, local: bool) -> None:
         "https": bool(site.portal.certificate),
     }
     c.JupyterHub.logo_file = str(templates / "static" / "logo.svg")
-    _route(r"/dsportal/static/(.*)", CacheControlStaticFilesHandler, path=str(templates / "static"))
+    _route(r"/dsportal/static/(.*)", PackedStaticHandler, path=str(templates / "static"))
     assets = LabAssets()
     c.JupyterHub.template_vars["lab_key"] = assets.key
     _route(rf"/{ADDRESS}/([0-9a-f]{{16}})/([^/]+)", LabAssetHandler, assets=assets)

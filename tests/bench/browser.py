@@ -23,6 +23,7 @@ PERSON = {"ours": "alice", "stock": "bob"}
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium-headless-shell")
 CHOOSES_S = 6.0  # for so long a person looks at the page before the click, at either portal
 LIMIT_MS = 120_000
+MODULES = Path("/cm/shared/modulefiles")  # of the demo's environments
 SLOW = {"offline": False, "latency": 20, "downloadThroughput": 10e6 / 8, "uploadThroughput": 10e6 / 8}
 NETWORKS = {"loopback": None, "slow": SLOW}
 START = {"ours": "#spawn_form button[type=submit]", "stock": "#start"}
@@ -49,6 +50,8 @@ class Wire:
 
 def run(options: Namespace) -> dict[str, object]:
     """Rounds of ours and stock in turns: a loopback, then a slow network; each with an empty cache, then a full one."""
+    if not MODULES.is_dir():
+        raise SystemExit("bench: a session here has no kernel to open; first run `make environments`")
     cluster_setup.prepare(0)
     measured = hubs(options, stub=False)
     taken: dict[str, dict[str, list[float]]] = {hub.name: {} for hub in measured}
@@ -122,6 +125,7 @@ async def visit(hub: Hub, context: BrowserContext, conditions: dict[str, float] 
     kilobytes = wire.total / 1000
     await page.click(".jp-Launcher-section:has-text('Notebook') .jp-LauncherCard >> nth=0")
     await page.click(".jp-Notebook .cm-content")
+    await page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]')  # before, it drops what it gets
     await page.keyboard.type("20 + 22")
     await page.keyboard.press("Shift+Enter")
     await page.wait_for_selector(".jp-OutputArea-output:has-text('42')")

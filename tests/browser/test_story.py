@@ -127,6 +127,15 @@ def test_the_server_page_knows_of_the_waiting_session(page: Page) -> None:
 
     expect(page.get_by_role("heading", name="Waiting in the queue")).to_be_visible()
     picture(page, "07-server-page-waiting")
+    loaded = page.evaluate(
+        "performance.getEntriesByType('resource').map(e => [e.name, e.encodedBodySize, e.decodedBodySize])"
+    )
+    texts = [
+        (name, sent, whole) for name, sent, whole in loaded if re.search(r"\.(js|css)(\?|$)", name) and whole > 1024
+    ]
+    assert texts
+    assert [name for name, sent, whole in texts if sent > whole * 0.7] == []
+    assert [name for name, *_ in loaded if "woff" in name] == []
     page.get_by_role("button", name="See how it waits").click()
     expect(page.get_by_role("heading", name="Your session is starting")).to_be_visible()
 
@@ -153,6 +162,12 @@ def test_jupyterlabs_files_come_from_the_hubs_host_as_the_pages_before_fetched_t
     names = {begins.sub("", url) for url in labs}
     assert names <= set(first)
     assert len(names) > len(first) / 2
+
+
+def test_jupyterlab_asks_for_its_settings_once(page: Page) -> None:
+    loaded = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
+
+    assert len([url for url in loaded if re.search(r"/lab/api/settings/?\?\d", url)]) == 1
 
 
 def entry(page: Page, name: str) -> Locator:

@@ -7,12 +7,13 @@ import gzip
 import json
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import brotli
 import pytest
-from tornado.httpclient import AsyncHTTPClient, HTTPClientError
+from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
@@ -21,6 +22,8 @@ from portal.assets import handler, lab_page
 from portal.assets.files import FIRST, FOLDER, LabAssets, key_of
 from portal.assets.handler import LabAssetHandler
 from portal.assets.offered import hubs_lab
+from portal.assets.packed import PackedFiles
+from portal.assets.static import PackedStaticHandler
 
 HASH = "0123456789abcdef"
 MAIN = f"main.{HASH}.js"
@@ -69,7 +72,7 @@ async def world(folder: Path) -> Any:
 
 
 async def test_a_file_comes_packed_and_for_ever_to_pages_of_other_hosts(world: World, folder: Path) -> None:
-    packed = await world.get(f"{MAIN}?v={HASH}", **{"Accept-Encoding": "gzip, br"})
+    packed = await world.get(f"{MAIN}?v={HASH}", **{"Accept-Encoding": "deflate, gzip"})
     plain = await world.get(MAIN)
 
     assert gzip.decompress(packed.body) == plain.body == (folder / MAIN).read_bytes()
@@ -142,7 +145,74 @@ async def test_the_list_names_what_every_lab_begins_with(world: World) -> None:
     answer = await world.get("first.json")
 
     assert json.loads(answer.body) == [f"{MAIN}?v={HASH}"]
-    await world.assets.prepare()
+
+
+async def packed_by_brotli(fetch: Callable[[], Awaitable[Any]]) -> Any:
+    """The first answer that is: a thread of the lowest priority does it, and browsers get gzip meanwhile."""
+    async with asyncio.timeout(60):
+        while (answer := await fetch()).headers["Content-Encoding"] != "br":
+            assert answer.headers["Content-Encoding"] == "gzip"
+            await asyncio.sleep(0.01)
+    return answer
+
+
+async def test_what_every_lab_begins_with_is_packed_smaller_before_somebody_asks(world: World, folder: Path) -> None:
+    await world.get("first.json")
+    answer = await packed_by_brotli(lambda: world.get(MAIN, **{"Accept-Encoding": "gzip, br"}))
+
+    assert brotli.decompress(answer.body) == (folder / MAIN).read_bytes()
+    assert answer.headers["Vary"] == "Accept-Encoding"
+    for header, encoding in (("gzip", "gzip"), ("gzip, br;q=0", "gzip"), ("br;q=0.1", "br"), ("zstd", None)):
+        answer = await world.get(MAIN, **{"Accept-Encoding": header})
+        assert answer.headers.get("Content-Encoding") == encoding, header
+
+
+@pytest.fixture
+async def hubs_files(tmp_path: Path) -> Any:
+    """JupyterHub's own files, as the hub sends them: a function that fetches one."""
+    (tmp_path / "static").mkdir()
+    (tmp_path / "static" / "style.css").write_text("p{}\n" * 500)
+    (tmp_path / "static" / "small.css").write_text("p{}")
+    (tmp_path / "secret").write_text("not for anybody")
+    handler = type("Fresh", (PackedStaticHandler,), {"packed": PackedFiles()})
+    settings: dict[str, Any] = {"static_path": str(tmp_path / "static"), "static_handler_class": handler}
+    server = HTTPServer(Application([], static_url_prefix="/hub/static/", **settings))
+    sock, port = bind_unused_port()
+    server.add_socket(sock)
+
+    async def fetch(name: str, method: str = "GET", **headers: str) -> Any:
+        request = HTTPRequest(f"http://127.0.0.1:{port}/hub/static/{name}", method, headers, decompress_response=False)
+        return await AsyncHTTPClient().fetch(request, raise_error=False)
+
+    yield fetch
+    server.stop()
+    await server.close_all_connections()
+
+
+async def test_the_hubs_own_files_come_packed(hubs_files: Any) -> None:
+    takes = {"Accept-Encoding": "gzip"}
+    packed = await hubs_files("style.css?v=1", **takes)
+    head = await hubs_files("style.css", "HEAD", **takes)
+    plain = await hubs_files("style.css")
+    smaller = await packed_by_brotli(lambda: hubs_files("style.css", **{"Accept-Encoding": "gzip, br"}))
+    seen = {"If-Modified-Since": packed.headers["Last-Modified"]}
+
+    assert gzip.decompress(packed.body) == brotli.decompress(smaller.body) == plain.body == b"p{}\n" * 500
+    assert "Content-Encoding" not in plain.headers
+    assert "max-age" in packed.headers["Cache-Control"]
+    assert plain.headers["Cache-Control"] == "no-cache"
+    assert not head.body
+    assert int(head.headers["Content-Length"]) == len(packed.body)
+    assert {answer.headers["Vary"] for answer in (packed, head, plain, smaller)} == {"Accept-Encoding"}
+    assert {answer.headers["Content-Type"] for answer in (packed, head, plain, smaller)} == {"text/css"}
+    assert (await hubs_files("style.css", **takes, **seen)).code == 304
+    assert (await hubs_files("small.css", **takes)).body == b"p{}"
+    assert (await hubs_files("style.css", **takes, Range="bytes=0-2")).body == b"p{}"
+
+
+@pytest.mark.parametrize(("name", "code"), [("absent.css", 404), ("../secret", 403), ("%2e%2e/secret", 403), ("", 403)])
+async def test_none_but_the_hubs_own_files(hubs_files: Any, name: str, code: int) -> None:
+    assert (await hubs_files(name, **{"Accept-Encoding": "gzip"})).code == code
 
 
 def test_every_part_of_the_list_is_one_of_the_installed_jupyterlab() -> None:
