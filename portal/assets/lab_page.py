@@ -40,8 +40,12 @@ def install(web_app: Any, environ: Mapping[str, str], folder: Path = FOLDER) -> 
 def _page_config(
     stock: Callable[..., dict[str, Any]] | None, own: str, own_key: str, hubs: str, handler: Any, config: dict[str, Any]
 ) -> dict[str, Any]:
-    """What a page tells JupyterLab; Notebook 7 has files of its own, which are not meant."""
+    """What a page tells JupyterLab; Notebook 7 has files of its own, which are not meant.
+
+    No page asks whether JupyterLab is built: that takes a session a second, and there is nothing to build one with.
+    """
     told = stock(handler, config) if stock else config
+    told["buildCheck"] = told["buildAvailable"] = False
     if told.get("fullStaticUrl") in (own, hubs):
         told["fullStaticUrl"] = hubs if hubs_lab.key == own_key else own
     return told

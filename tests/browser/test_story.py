@@ -164,8 +164,10 @@ def test_jupyterlabs_files_come_from_the_hubs_host_as_the_pages_before_fetched_t
     assert len(names) > len(first) / 2
 
 
-def test_jupyterlab_asks_for_its_settings_once(page: Page) -> None:
+def test_jupyterlab_asks_for_its_settings_once_and_for_no_build(page: Page) -> None:
     loaded = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
+
+    assert [url for url in loaded if "/lab/api/build" in url] == []
 
     assert len([url for url in loaded if re.search(r"/lab/api/settings/?\?\d", url)]) == 1
 
@@ -199,6 +201,18 @@ def test_a_terminal_runs_in_the_job(page: Page) -> None:
     [job] = jobs_of("alice")
     assert written[-1] == str(job.id)
     picture(page, "09-terminal")
+
+
+def test_what_was_open_is_open_again_and_no_launcher_beside_it(page: Page) -> None:
+    def saved() -> bool:
+        return any('"terminal' in file.read_text() for file in (home("alice") / ".jupyter/lab/workspaces").iterdir())
+
+    eventually(saved, "JupyterLab has saved what is open", 30)
+    page.reload()
+
+    expect(page.locator(".jp-Terminal")).to_be_visible(timeout=LAB_DEADLINE_MS)
+    expect(entry(page, "templates")).to_be_visible(timeout=LAB_DEADLINE_MS)
+    expect(page.locator(".jp-Launcher")).to_have_count(0)
 
 
 def words_of(path: Path) -> list[str]:

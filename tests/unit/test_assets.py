@@ -265,6 +265,13 @@ def test_the_page_of_a_session_loads_from_the_hub_what_the_hub_has(folder: Path,
     assert page(application, hubs) == own
 
 
+def test_no_page_asks_whether_jupyterlab_is_built(folder: Path, said: Any) -> None:
+    hook = session(folder, OF_A_SESSION).settings["page_config_hook"]
+    told = hook(None, {"buildCheck": True, "buildAvailable": True})
+
+    assert (told["buildCheck"], told["buildAvailable"]) == (False, False)
+
+
 def test_without_a_hub_nothing_is_changed(folder: Path, said: Any) -> None:
     said.key = key_of(folder)
 
