@@ -22,10 +22,11 @@ from typing import Protocol
 STARTER = "/usr/bin/env"
 STARTER_NAME = "dsportal-start"  # how its own words begin
 MOST_BYTES = 128 * 1024**2  # of each of its two outputs; the queue of 100,000 jobs is a quarter of it
-AS_A_PERSON = ("sudo", "runuser")
 # What runs as a person prints what that person wants, as its output is the person's to write: proc(5), /proc/pid/fd.
 # The launcher's longest answer is a log's last 6,000 bytes, as JSON.
 MOST_BYTES_OF_A_PERSON = 256 * 1024
+# One job may have 40,000 steps (MaxStepCount, slurm.conf(5)), of a third of a KiB each; a hundred sessions have 400.
+MOST_BYTES_OF_SACCT = 4 * 1024**2
 READ_AHEAD_BYTES = 64 * 1024  # asyncio's own
 NOT_STARTED = (126, 127)  # its exit status for a program that may not be run, or is not there: env(1)
 # What whoever starts the portal has chosen for Slurm's commands: another cluster, some people, another form. See
@@ -85,8 +86,14 @@ async def run(
         RunError: it cannot be started, it did not end within ``timeout_s``, or it printed more than what is kept,
             :data:`MOST_BYTES` (its process group is killed).
     """
-    most_bytes = MOST_BYTES_OF_A_PERSON if argv[0] in AS_A_PERSON else MOST_BYTES
-    return await _run(argv, stdin.encode(), os.environ if env is None else env, timeout_s, most_bytes)
+    return await _run(argv, stdin.encode(), os.environ if env is None else env, timeout_s, _most_bytes(argv[0]))
+
+
+def _most_bytes(program: str) -> int:
+    """How much of what a program prints is kept, of each of its outputs."""
+    if program in ("sudo", "runuser"):
+        return MOST_BYTES_OF_A_PERSON
+    return MOST_BYTES_OF_SACCT if program == "sacct" else MOST_BYTES
 
 
 async def run_bounded(argv: Sequence[str], env: Mapping[str, str], timeout_s: float, most_bytes: int) -> Result:

@@ -72,7 +72,10 @@ async def is_over(number: int) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize(("program", "bound"), [("squeue", "MOST_BYTES"), ("sudo", "MOST_BYTES_OF_A_PERSON")])
+@pytest.mark.parametrize(
+    ("program", "bound"),
+    [("squeue", "MOST_BYTES"), ("sudo", "MOST_BYTES_OF_A_PERSON"), ("sacct", "MOST_BYTES_OF_SACCT")],
+)
 @pytest.mark.parametrize("output", ["", ">&2"])
 async def test_of_a_command_that_prints_without_an_end_so_much_is_kept_and_it_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, bound: str, output: str
