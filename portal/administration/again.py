@@ -22,6 +22,7 @@ from tornado import web
 from tornado.httputil import url_concat
 
 from portal.administration.figures import forecast_figures
+from portal.databases.token_notes import NOTE_MAX
 from portal.errors import DirectoryError
 from portal.language.texts import N_, _
 
@@ -165,8 +166,9 @@ def _check_token(body: object) -> None:
     """
     if not isinstance(body, dict):
         return  # JupyterHub says that it is none
-    if not isinstance(body.get("note", ""), str | None):
-        raise web.HTTPError(400, "The note of a token is a text.")
+    note = body.get("note", "")
+    if not isinstance(note, str | None) or len(note or "") > NOTE_MAX:
+        raise web.HTTPError(400, f"The note of a token is a text of at most {NOTE_MAX} characters.")
     expires_in = body.get("expires_in")
     if isinstance(expires_in, int) and not 0 < expires_in <= LONGEST_S:
         raise web.HTTPError(400, f"A token is for 1 to {LONGEST_S} seconds (expires_in).")

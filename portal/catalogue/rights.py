@@ -1,15 +1,18 @@
 """With whose rights a program of a kernel is tried: who can change it gets none of root's by that.
 
 Environments and images are often a group's own, and whoever can put another program in the place of theirs has it run
-by who tries the kernel.
+by who tries the kernel. Who can is said by owner and mode, and by a list of POSIX.1e where there is one: acl(5).
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 import stat
+import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
@@ -17,6 +20,14 @@ ROOT = 0
 NOBODY = 65534  # also who owns what a user namespace has no number for: user_namespaces(7)
 FIRST_OF_PEOPLE = 1000  # groups below are the system's own, which root fills: login.defs(5), GID_MIN
 LINKS_MOST = 40  # as the kernel follows: path_resolution(7)
+WRITE = 2  # of the three bits of a permission
+# How Linux hands a list out: a version, then entries of tag, permission and number (uapi/linux/posix_acl_xattr.h).
+LIST = "system.posix_acl_access"
+LIST_HEAD = struct.Struct("<I")
+LIST_ENTRY = struct.Struct("<HHI")
+LIST_VERSION = 2
+NAMED_USER, OWNING_GROUP, NAMED_GROUP, MASK = 0x02, 0x04, 0x08, 0x10
+NO_LIST = (errno.ENODATA, errno.EOPNOTSUPP)
 
 
 class Rights(TypedDict, total=False):
@@ -34,11 +45,11 @@ def stranger(*paths: Path) -> tuple[int, int] | None:
     Returns:
         user and group, with no more than all of these have; :data:`NOBODY` for several; None where nobody can.
     """
-    found = [one for path in paths for one in _on_the_way(path)]
-    owners = {one.st_uid for one in found} - {ROOT, os.geteuid(), NOBODY}
-    groups = {one.st_gid for one in found if _is_open(one, stat.S_IWGRP)} - {os.getegid()}
+    found = [_writers(one) for path in paths for one in _on_the_way(path)]
+    owners = {user for one in found for user in one.users} - {ROOT, os.geteuid(), NOBODY}
+    groups = {group for one in found for group in one.groups} - {os.getegid()}
     groups = {group for group in groups if group >= FIRST_OF_PEOPLE}
-    if any(_is_open(one, stat.S_IWOTH) for one in found) or len(groups) > 1 or len(owners) > 1:
+    if any(one.is_everybody for one in found) or len(groups) > 1 or len(owners) > 1:
         return NOBODY, NOBODY
     if groups:
         return NOBODY, groups.pop()
@@ -61,13 +72,9 @@ def of_trial(*paths: Path) -> Rights:
     return {"user": other[0], "group": other[1], "extra_groups": [], "start_new_session": True}
 
 
-def _on_the_way(path: Path) -> Iterator[os.stat_result]:
+def _on_the_way(path: Path) -> Iterator[Path]:
     """The program, all folders above it, and those of every link that leads to it."""
-    for one in dict.fromkeys(part for link in _links(path.absolute()) for part in (link, *link.parents)):
-        try:
-            yield one.lstat()
-        except OSError:
-            continue
+    yield from dict.fromkeys(part for link in _links(path.absolute()) for part in (link, *link.parents))
 
 
 def _links(path: Path) -> Iterator[Path]:
@@ -79,7 +86,53 @@ def _links(path: Path) -> Iterator[Path]:
         path = path.parent.resolve() / path.readlink()
 
 
-def _is_open(found: os.stat_result, who: int) -> bool:
-    """Whether the group, or everybody, can write there; into a sticky folder people put what is their own alone."""
+@dataclass(frozen=True)
+class _Writers:
+    """Who can write to a file, or put something else into a folder: by number, the owner among them."""
+
+    users: frozenset[int] = frozenset()
+    groups: frozenset[int] = frozenset()
+    is_everybody: bool = False
+
+
+def _writers(path: Path) -> _Writers:
+    """Who can change what lies there, a link itself; into a sticky folder people put what is their own alone."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return _Writers()
+    owner = frozenset({found.st_uid})
     is_sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
-    return bool(found.st_mode & who) and not stat.S_ISLNK(found.st_mode) and not is_sticky
+    if stat.S_ISLNK(found.st_mode) or is_sticky:
+        return _Writers(owner)
+    group = frozenset({found.st_gid} if found.st_mode & stat.S_IWGRP else ())
+    of_mode = _Writers(owner, group, bool(found.st_mode & stat.S_IWOTH))
+    try:
+        entries = _entries(os.getxattr(path, LIST, follow_symlinks=False))
+    except OSError as error:  # where it cannot be known, everybody may be in it
+        return of_mode if error.errno in NO_LIST else _Writers(owner, is_everybody=True)
+    except ValueError:
+        return _Writers(owner, is_everybody=True)
+    return _with_list(of_mode, found.st_gid, entries)
+
+
+def _entries(text: bytes) -> list[tuple[int, int, int]]:
+    """Tag, permission and number of each entry of a list.
+
+    Raises:
+        ValueError: it is of another form.
+    """
+    head, rest = text[: LIST_HEAD.size], text[LIST_HEAD.size :]
+    if head != LIST_HEAD.pack(LIST_VERSION) or len(rest) % LIST_ENTRY.size:
+        raise ValueError("a list of another form")
+    return list(LIST_ENTRY.iter_unpack(rest))
+
+
+def _with_list(of_mode: _Writers, group: int, entries: list[tuple[int, int, int]]) -> _Writers:
+    """Who is in the list, as far as its mask lets them; where there is one, the mode's group bits are the mask."""
+    mask = next((permission for tag, permission, _ in entries if tag == MASK), WRITE)
+    writing = [(tag, number) for tag, permission, number in entries if permission & mask & WRITE]
+    users = frozenset(number for tag, number in writing if tag == NAMED_USER)
+    groups = frozenset(number for tag, number in writing if tag == NAMED_GROUP)
+    own = frozenset({group} if any(tag == OWNING_GROUP for tag, _ in writing) else ())
+    return _Writers(of_mode.users | users, groups | own, of_mode.is_everybody)

@@ -1,12 +1,16 @@
-"""Who has something worked out now: one look for each person, and so many in all; who comes beside is told to wait."""
+"""Who has something worked out now: one look for each person, and so many in all; who comes beside is told to wait.
+
+And what each person has once in a second alone, however often it is asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 IN_ALL = 100  # of a thousand open pages, far fewer look in the same moment
 AGAIN_AFTER_S = 1
+REMEMBERED = 1000
 WORDS = "Another look of yours is under way, or too many are. Ask again in a second."
 
 
@@ -36,3 +40,25 @@ class LookTurns:
             yield
         finally:
             self._taken.discard(turn)
+
+
+class Pace:
+    """What each person has at most once in :data:`AGAIN_AFTER_S`.
+
+    Arguments:
+        clock: seconds, never going back.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._had: dict[tuple[str, str], float] = {}
+
+    def is_due(self, what: str, whose: str) -> bool:
+        """Whether this person's turn has come; then it is taken."""
+        now = self._clock()
+        if now - self._had.get((what, whose), float("-inf")) < AGAIN_AFTER_S:
+            return False
+        if len(self._had) >= REMEMBERED:
+            self._had = {one: at for one, at in self._had.items() if now - at < AGAIN_AFTER_S}
+        self._had[what, whose] = now
+        return True

@@ -21,7 +21,7 @@ from traitlets import Bool, Float, Unicode, default
 from portal import journal
 from portal.administration import again, enter, role
 from portal.assets.static import PackedStaticHandler
-from portal.databases import connections
+from portal.databases import connections, token_notes
 from portal.errors import SiteError
 from portal.guard import intake, pages
 from portal.hub import certificates, logins, needed
@@ -152,9 +152,9 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         if self.token_expires_in_max_seconds and hasattr(self.spawner_class, "add_handlers"):
             held = {state.token for state in states.values()}
             logins.limit_tokens(self.db, self.token_expires_in_max_seconds, held)
+        token_notes.cut(self.db, self.log)
         waiting = [number for number, state in states.items() if state.is_waiting]
-        rows = self.db.query(orm.Spawner).filter(orm.Spawner.id.in_(waiting))
-        self._waiting = [_detach(row) for row in rows]
+        self._waiting = [_detach(row) for row in self.db.query(orm.Spawner).filter(orm.Spawner.id.in_(waiting))]
         self.db.commit()
         ran = [number for (number,) in self.db.query(orm.Spawner.id).filter(orm.Spawner.server != None)]  # noqa: E711
         if hasattr(self.spawner_class, "add_handlers"):

@@ -13,6 +13,7 @@ from sqlalchemy.orm import object_session
 from portal.errors import PortalError
 from portal.forecasts.asked_starts import AskedStarts
 from portal.forecasts.shared_look import SharedLook
+from portal.forecasts.turns import Pace
 from portal.limits.slurm_limits import SlurmLimits
 from portal.quotas.asked import Quotas
 from portal.receipts.book import ReceiptBook
@@ -52,6 +53,11 @@ class HubContext:
     def look(self) -> SharedLook:
         """The one picture of the cluster for all forms that are open."""
         return SharedLook(self.slurm)
+
+    @cached_property
+    def change_pace(self) -> Pace:
+        """How often each person's changes of a request that waits ask Slurm."""
+        return Pace(self.slurm.now)
 
     @cached_property
     def asked_starts(self) -> AskedStarts:

@@ -55,17 +55,18 @@ class _Lines:
     steps: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
 
 
-def command(jobs: Mapping[str, str], columns: Sequence[str]) -> tuple[str, ...]:
+def command(jobs: Mapping[str, str], columns: Sequence[str], *, is_bare: bool = False) -> tuple[str, ...]:
     """Ask what jobs used, with all their runs and steps. Source: sacct(1); the same from 22.05 to 25.11.
 
     Arguments:
         jobs: the name of each job by its number: a number that is another job's by now is not told.
+        is_bare: without steps, and with the last run alone: one line of each job, however many it has.
     """
     return (
         "sacct",
         "--noheader",
         "--parsable2",
-        "--duplicates",
+        "--allocations" if is_bare else "--duplicates",
         f"--jobs={','.join(jobs)}",
         f"--name={','.join(jobs.values())}",
         f"--format={','.join(columns)}",

@@ -1,7 +1,8 @@
 """Receipts of the sessions that have ended: which ones are missing, when accounting is asked, and how often.
 
 Accounting comes late (slurmdbd writes when it can), or never (a cluster without it). Nobody waits for it: one command
-asks for up to a hundred sessions, beside everything else, and what does not come is asked for a few times more.
+asks for up to a hundred sessions, beside everything else, and what does not come is asked for a few times more. A
+session whose steps are too many for an answer is found, and gets a receipt without them; the others get theirs.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
@@ -18,6 +20,7 @@ from portal.errors import SlurmUnavailable
 from portal.history.record import EndedSession
 from portal.receipts import accounted
 from portal.slurm.cluster import Cluster
+from portal.slurm.snapshot import in_thread
 from portal.slurm.submission import is_key, job_name
 
 EVERY_S = 30.0  # between two looks
@@ -41,6 +44,7 @@ class _Waiting:
     since: float  # on the cluster's clock
     due: float
     tries: int = 0
+    is_bare: bool = False  # what its steps used is too much to ask for
 
 
 class ReceiptBook:
@@ -115,19 +119,54 @@ class ReceiptBook:
 
     async def _ask(self, keys: list[str]) -> dict[str, accounted.Accounted] | None:
         """What accounting says of them; ``None`` while it says nothing at all."""
-        asked = [self._waiting[key] for key in keys]
-        jobs = {one.job_id: one.name for one in asked}
+        whole = {key: self._waiting[key] for key in keys if not self._waiting[key].is_bare}
+        bare = {key: self._waiting[key] for key in keys if self._waiting[key].is_bare}
         try:
-            answer = await self._cluster.answer(accounted.command(jobs, self._columns))
+            found = await self._told(bare, is_bare=True) if bare else {}
+            found |= await self._told_with_steps(whole) if whole else {}
+        except SlurmUnavailable as error:
+            self._note_silence(error)
+            return None
+        self._silent_s = 0.0
+        return found
+
+    async def _told_with_steps(self, asked: dict[str, _Waiting]) -> dict[str, accounted.Accounted]:
+        """What accounting says of them with their steps; where that is too much, each is asked for alone.
+
+        Raises:
+            SlurmUnavailable: it says nothing, of the sessions without their steps either.
+        """
+        try:
+            return await self._told(asked)
+        except SlurmUnavailable as error:
+            why = error.detail
+        found = await self._told(asked, is_bare=True)
+        if len(asked) > 1:
+            for key, one in asked.items():
+                found |= await self._told_with_steps({key: one})
+            return found
+        for key, one in asked.items():
+            LOG.warning("What the steps of job %s used is not known: %s", one.job_id, why)
+            if key in self._waiting:
+                self._waiting[key] = replace(one, is_bare=True)
+        return found
+
+    async def _told(self, asked: dict[str, _Waiting], *, is_bare: bool = False) -> dict[str, accounted.Accounted]:
+        """What accounting says of them in one command, by the number of their jobs.
+
+        Raises:
+            SlurmUnavailable: it does not answer, or not in time, or with more than is read.
+        """
+        jobs = {one.job_id: one.name for one in asked.values()}
+        try:
+            answer = await self._cluster.answer(accounted.command(jobs, self._columns, is_bare=is_bare))
         except SlurmUnavailable as error:
             if unknown := accounted.unknown_column(error.detail, self._columns):
                 self._columns = tuple(column for column in self._columns if column != unknown)
                 LOG.warning("Slurm's accounting has no %s: it is missing in what sessions used", unknown)
-                return await self._ask(keys)
-            self._note_silence(error)
-            return None
-        self._silent_s = 0.0
-        return accounted.parse(answer, self._columns)
+                return await self._told(asked, is_bare=is_bare)
+            raise
+        return await in_thread(partial(accounted.parse, columns=self._columns), answer)
 
     def _note_silence(self, error: SlurmUnavailable) -> None:
         if not self._silent_s:

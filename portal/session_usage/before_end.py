@@ -12,15 +12,16 @@ import os
 import signal
 import stat
 import subprocess
+import tempfile
 import time
 from asyncio.subprocess import Process
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
-from portal.homes.held_place import is_own_all_the_way
+from portal.homes.held_place import NEW, held, is_own_all_the_way
 from portal.kernels.modules import clean
 from portal.session_usage.end_time import EndTime
 
@@ -32,6 +33,7 @@ STOPPED_BEFORE_S = 15  # the end of the session
 KILLED_AFTER_S = 5
 LOOK_EVERY_S = 5
 LINES = 3
+READ_BYTES = 4096  # of the end of what it wrote
 OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -82,19 +84,19 @@ class BeforeEnd:
 
     async def _run(self) -> None:
         self.run = ScriptRun("running", f"{SHOWN} is running, because this session ends soon.")
-        log = self._home / LOG
-        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as output:
+        output, fault = await asyncio.to_thread(_output, self._home / LOG)
+        with output:
             try:
                 process = await self._started(output)
             except OSError as error:
                 advice = "Does its first line name a shell?"
                 self.run = ScriptRun("refused", f"{SHOWN} was not run: {error.strerror}. {advice}")
                 return
-        was_stopped = await self._wait(process)
-        self.run = _result(was_stopped, process.returncode or 0, _last_lines(log))
+            was_stopped = await self._wait(process)
+            lines = await asyncio.to_thread(_last_lines, output.fileno())
+        self.run = _result(was_stopped, process.returncode or 0, lines, fault)
 
-    async def _started(self, output: BinaryIO) -> Process:
+    async def _started(self, output: IO[bytes]) -> Process:
         return await asyncio.create_subprocess_exec(
             str(self._home / SCRIPT),
             env={**clean(self._environ), "DSPORTAL_ENDS_AT": str(self._end.at)},
@@ -136,15 +138,33 @@ def fault_of(script: Path) -> str | None:
     return None
 
 
-def _result(was_stopped: bool, status: int, lines: str) -> ScriptRun:
+def _output(log: Path) -> tuple[IO[bytes], str]:
+    """What the script writes into, and why that is not the log in the home; ``""`` where it is.
+
+    The log is made anew, whatever lies there: others may have put a link or a pipe into a folder that they can change.
+    """
+    try:
+        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with held(log, follow=False) as place:
+            with suppress(FileNotFoundError):
+                os.unlink(place.name, dir_fd=place.folder)
+            return os.fdopen(os.open(place.name, NEW, 0o600, dir_fd=place.folder), "w+b"), ""
+    except OSError as error:
+        return tempfile.TemporaryFile(), f"{error.filename or log.name}: {error.strerror}"
+
+
+def _result(was_stopped: bool, status: int, lines: str, fault: str) -> ScriptRun:
     said = f" It said: {lines}" if lines else ""
     if was_stopped:
         return ScriptRun("stopped", f"{SHOWN} was stopped, because the session ends now.{said}")
     if status:
         how = f"by signal {-status}" if status < 0 else f"with exit status {status}"
-        return ScriptRun("failed", f"{SHOWN} failed {how}; all that it wrote is in ~/{LOG}.{said}")
+        where = f"its log could not be made ({fault})" if fault else f"all that it wrote is in ~/{LOG}"
+        return ScriptRun("failed", f"{SHOWN} failed {how}; {where}.{said}")
     return ScriptRun("done", f"{SHOWN} has finished.{said}")
 
 
-def _last_lines(log: Path) -> str:
-    return "\n".join(log.read_text(errors="replace").splitlines()[-LINES:])[-500:]
+def _last_lines(log: int) -> str:
+    size = os.fstat(log).st_size
+    text = os.pread(log, READ_BYTES, max(0, size - READ_BYTES)).decode(errors="replace")
+    return "\n".join(text.splitlines()[-LINES:])[-500:]

@@ -1,4 +1,4 @@
-"""The only place where the hub starts a process: argv lists, a time-out, and the whole process group ended.
+"""The only place where the hub starts a process: argv lists, a time-out, a bound, and the whole process group ended.
 
 And where it asks the name service, which may be silent for a minute: in threads, with a time-out as well.
 """
@@ -21,6 +21,13 @@ from typing import Protocol
 # then waits itself for the one that is meant, which may lie on a file server that is away.
 STARTER = "/usr/bin/env"
 STARTER_NAME = "dsportal-start"  # how its own words begin
+MOST_BYTES = 128 * 1024**2  # of each of its two outputs; the queue of 100,000 jobs is a quarter of it
+# What runs as a person prints what that person wants, as its output is the person's to write: proc(5), /proc/pid/fd.
+# The launcher's longest answer is a log's last 6,000 bytes, as JSON.
+MOST_BYTES_OF_A_PERSON = 256 * 1024
+# One job may have 40,000 steps (MaxStepCount, slurm.conf(5)), of a third of a KiB each; a hundred sessions have 400.
+MOST_BYTES_OF_SACCT = 4 * 1024**2
+READ_AHEAD_BYTES = 64 * 1024  # asyncio's own
 NOT_STARTED = (126, 127)  # its exit status for a program that may not be run, or is not there: env(1)
 # What whoever starts the portal has chosen for Slurm's commands: another cluster, some people, another form. See
 # ENVIRONMENT VARIABLES in squeue(1), sacct(1) and the others of Slurm 25.05.
@@ -76,44 +83,56 @@ async def run(
     """Run ``argv`` without a shell and wait for its end, without the choices that the environment makes for Slurm.
 
     Raises:
-        RunError: it cannot be started, or it did not end within ``timeout_s`` (its process group is killed).
+        RunError: it cannot be started, it did not end within ``timeout_s``, or it printed more than what is kept,
+            :data:`MOST_BYTES` (its process group is killed).
     """
-    process = await _started(argv, os.environ if env is None else env)
-    try:
-        async with asyncio.timeout(timeout_s):
-            stdout, stderr = await process.communicate(stdin.encode())
-    except TimeoutError as error:
-        raise RunError(f"{argv[0]} did not answer within {timeout_s:g} s") from error
-    finally:
-        await _kill_group(process)
-    return _result(argv, process, stdout, stderr)
+    return await _run(argv, stdin.encode(), os.environ if env is None else env, timeout_s, _most_bytes(argv[0]))
+
+
+def _most_bytes(program: str) -> int:
+    """How much of what a program prints is kept, of each of its outputs."""
+    if program in ("sudo", "runuser"):
+        return MOST_BYTES_OF_A_PERSON
+    return MOST_BYTES_OF_SACCT if program == "sacct" else MOST_BYTES
 
 
 async def run_bounded(argv: Sequence[str], env: Mapping[str, str], timeout_s: float, most_bytes: int) -> Result:
-    """As :func:`run`, for a program that may print without an end: what is more than ``most_bytes`` ends it.
+    """As :func:`run`, with a bound of its own, for a program that may print without an end.
 
     Raises:
-        RunError: as there, or it printed more.
+        RunError: as there.
     """
-    process = await _started(argv, env)
-    if process.stdin:
-        process.stdin.close()
-    reads = [asyncio.ensure_future(_read(stream, most_bytes)) for stream in (process.stdout, process.stderr)]
+    return await _run(argv, b"", env, timeout_s, most_bytes)
+
+
+async def _run(argv: Sequence[str], stdin: bytes, env: Mapping[str, str], timeout_s: float, most_bytes: int) -> Result:
+    process, transport = await _started(argv, env)
+    fed = asyncio.ensure_future(_feed(process.stdin, stdin))
+    said, complained = (asyncio.ensure_future(_read(one, most_bytes)) for one in (process.stdout, process.stderr))
     try:
         async with asyncio.timeout(timeout_s):
-            stdout, stderr = await asyncio.gather(*reads)
+            _, stdout, stderr = await asyncio.gather(fed, said, complained)
             await process.wait()
     except TimeoutError as error:
         raise RunError(f"{argv[0]} did not answer within {timeout_s:g} s") from error
     except OverflowError as error:
-        raise RunError(f"{argv[0]} printed more than {most_bytes} bytes") from error
+        raise RunError(f"{argv[0]} printed more than {most_bytes} bytes, and was not read further") from error
     finally:
-        for read in reads:
-            read.cancel()
-        await asyncio.gather(*reads, return_exceptions=True)
+        for part in (fed, said, complained):
+            part.cancel()
+        await asyncio.gather(fed, said, complained, return_exceptions=True)
+        _close_pipes(transport)
         await _kill_group(process)
-        await _drain(process)
     return _result(argv, process, stdout, stderr)
+
+
+async def _feed(stream: asyncio.StreamWriter | None, text: bytes) -> None:
+    """Write what it reads; one that ends, or closes its input, before has read enough."""
+    if stream:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            stream.write(text)
+            await stream.drain()
+        stream.close()
 
 
 async def _read(stream: asyncio.StreamReader | None, most_bytes: int) -> bytes:
@@ -122,26 +141,29 @@ async def _read(stream: asyncio.StreamReader | None, most_bytes: int) -> bytes:
     Raises:
         OverflowError: it is more than what is allowed.
     """
-    found = b""
+    found = bytearray()
     while stream and (more := await stream.read(most_bytes + 1)):
         found += more
         if len(found) > most_bytes:
             raise OverflowError
-    return found
+    return bytes(found)
 
 
-async def _drain(process: asyncio.subprocess.Process) -> None:
-    """Read away what an ended process has left in its pipes: they would stay open with it."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(2):
-            for stream in (process.stdout, process.stderr):
-                while stream and await stream.read(65_536):
-                    pass
+def _close_pipes(transport: asyncio.SubprocessTransport) -> None:
+    """Keep no end of its pipes: they may be in others' hands still, such as those of a process that it has left."""
+    for number in (0, 1, 2):
+        if pipe := transport.get_pipe_transport(number):
+            pipe.close()
 
 
-async def _started(argv: Sequence[str], env: Mapping[str, str]) -> asyncio.subprocess.Process:
+async def _started(
+    argv: Sequence[str], env: Mapping[str, str]
+) -> tuple[asyncio.subprocess.Process, asyncio.SubprocessTransport]:
+    """The process, as ``asyncio.create_subprocess_exec`` makes it, and what its pipes can be closed by."""
+    loop = asyncio.get_running_loop()
     try:
-        return await asyncio.create_subprocess_exec(
+        transport, protocol = await loop.subprocess_exec(
+            lambda: asyncio.subprocess.SubprocessStreamProtocol(limit=READ_AHEAD_BYTES, loop=loop),
             STARTER_NAME,
             *argv,
             executable=STARTER,
@@ -153,6 +175,7 @@ async def _started(argv: Sequence[str], env: Mapping[str, str]) -> asyncio.subpr
         )
     except OSError as error:
         raise RunError(f"{STARTER} cannot be started: {error.strerror}") from error
+    return asyncio.subprocess.Process(transport, protocol, loop), transport
 
 
 def _result(argv: Sequence[str], process: asyncio.subprocess.Process, stdout: bytes, stderr: bytes) -> Result:

@@ -13,6 +13,8 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from portal.errors import PortalError, SlurmUnavailable, SubmitRefused
+from portal.forecasts.turns import AGAIN_AFTER_S, Pace
+from portal.hub.context import HubContext
 from portal.language.texts import N_
 from portal.request import SessionRequest
 from portal.session_state import SessionState
@@ -40,12 +42,19 @@ NO_SECOND_JOB = N_(
 # The limits on submitted jobs as sbatch names them (Slurm 22.05, job_state_reason_string in slurm_protocol_defs.c).
 _SUBMIT_LIMIT = re.compile(r"\b(Assoc(Grp|Max)|QOS(Grp|Max)|Max)SubmitJob")
 IS_GOING = N_("This request is being changed already.")
+TOO_SOON = N_("You changed a request a second ago. Nothing was changed now: send it again in a moment.")
 
 
 class NotChanged(PortalError):
     """There is nothing that waits and could be changed."""
 
     reason = "not_waiting"
+
+
+class ChangedTooSoon(PortalError):
+    """The same person has changed a request a moment ago."""
+
+    reason = "too_soon"
 
 
 class WaitingSession(Protocol):
@@ -70,32 +79,43 @@ class WaitingSession(Protocol):
 class RequestChange:
     """The changes of one session's request, one at a time.
 
+    Args:
+        session: whose request it is.
+        pace: how often each person has Slurm asked, whatever the number of their sessions.
+
     Attributes:
         is_going: while it is not known which of two jobs is the session's: no server of either is believed.
     """
 
-    def __init__(self, session: WaitingSession) -> None:
+    def __init__(self, session: WaitingSession, pace: Pace) -> None:
         self.is_going = False
         self._session = session
+        self._pace = pace
 
     async def is_possible(self) -> bool:
-        """Whether there is a job that waits, by Slurm's word of now.
+        """Whether there is a job that waits, by Slurm's word of now; who asks again in a second is told that of before.
 
         Raises:
             SlurmUnavailable: Slurm does not say.
         """
-        return bool(self._session.state.job_id) and await self._waits(self._session.ours)
+        if not self._session.state.job_id:
+            return False
+        is_new = self._pace.is_due("look", self._session.person)
+        return await self._waits(self._session.ours, None if is_new else AGAIN_AFTER_S)
 
     async def make(self, submission: Submission) -> None:
         """Put the new job in the place of the one that waits.
 
         Raises:
             NotChanged: nothing waits any more, or another change is going on.
+            ChangedTooSoon: this person has changed a request a moment ago, of this session or another one.
             SubmitRefused: with sbatch's own words; the job that waits goes on waiting.
             SlurmUnavailable: Slurm does not answer; likewise.
         """
         if self.is_going:
             raise NotChanged(IS_GOING)
+        if not self._pace.is_due("change", self._session.person):
+            raise ChangedTooSoon(TOO_SOON)
         self.is_going = True
         before = self._session.ours
         submitted = self._session.watched.submitted
@@ -109,7 +129,7 @@ class RequestChange:
 
     async def _replace(self, before: SessionJob, submission: Submission) -> None:
         session = self._session
-        if not await self.is_possible():
+        if not before.id or not await self._waits(before):
             raise NotChanged(NOT_WAITING)
         session.keep(next_key=submission.key)  # so that the hub's look for jobs without a session leaves it alone
         new = SessionJob(await session.cluster.submit_or_find(session.person, submission), before.user, submission.key)
@@ -127,10 +147,11 @@ class RequestChange:
         session.watched.accepted()
         session.log.info("Job %s of %s takes the place of job %s", new.id, session.log_name, before.id)
 
-    async def _waits(self, ours: SessionJob) -> bool:
+    async def _waits(self, ours: SessionJob, max_age_s: float | None = None) -> bool:
+        """Whether a job waits and is the session's; ``None`` = by a picture of the queue that is younger than this."""
         asked_at = self._session.cluster.now()
-        queue = await self._session.cluster.queue(0)
-        if queue.taken_at < asked_at:  # that of a question which was under way already
+        queue = await self._session.cluster.queue(max_age_s or 0)
+        if max_age_s is None and queue.taken_at < asked_at:  # that of a question which was under way already
             queue = await self._session.cluster.queue(0)
         if queue.error:
             raise queue.error
@@ -156,6 +177,11 @@ class ChangedRequests:
     _request: SessionRequest | None  # these the spawner's
 
     @property
+    def context(self) -> HubContext:
+        """What the hub's parts share."""
+        raise NotImplementedError
+
+    @property
     def session(self) -> Session:
         """The session of this spawner."""
         raise NotImplementedError
@@ -172,7 +198,7 @@ class ChangedRequests:
     @cached_property
     def change(self) -> RequestChange:
         """The changes of this session's request."""
-        return RequestChange(self.session)
+        return RequestChange(self.session, self.context.change_pace)
 
     async def change_request(self, form_data: Mapping[str, list[str]]) -> None:
         """Ask for something else while the job waits.
@@ -186,6 +212,8 @@ class ChangedRequests:
             await self.change.make(await self.prepared(request, site))
         except NotChanged as error:
             raise StartRefused(error, status_code=409) from error
+        except ChangedTooSoon as error:
+            raise StartRefused(error, status_code=429) from error
         except SubmitRefused as error:
             if _SUBMIT_LIMIT.search(error.message):
                 raise StartRefused(SubmitRefused(NO_SECOND_JOB), lines=error.message) from error

@@ -177,6 +177,8 @@ class ChangeHandler(NamedRequests, BaseHandler):  # type: ignore[misc]
             if error.status_code == 409:
                 raise web.HTTPError(409, error.jupyterhub_message) from error
             self.set_status(error.status_code)
+            if error.status_code == 429:
+                self.set_header("Retry-After", str(turns.AGAIN_AFTER_S))
             self.finish(await self._form(spawner, error.jupyterhub_message))
             return
         self.redirect(self._where(spawner))

@@ -218,6 +218,7 @@ def test_what_the_hub_would_keep_of_a_person_is_short(askers: dict[str, Person])
         ("POST", "/users/alice/tokens", '{"note": "\\u0000"}', 400),
         ("POST", "/users/alice/tokens", '{"note": ["a"]}', 400),
         ("POST", "/users/alice/tokens", '{"note": {"a": 1}}', 400),
+        ("POST", "/users/alice/tokens", f'{{"note": "{1024 * "x"}"}}', 400),
         ("POST", "/users/alice/tokens", '{"expires_in": 0}', 400),
         ("POST", "/users/alice/tokens", f'{{"expires_in": {2**62}}}', 400),
         ("POST", "/users/alice/tokens", f'{{"expires_in": {10**30}}}', 400),

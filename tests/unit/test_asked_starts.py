@@ -19,7 +19,7 @@ from portal.site import Identity, Site
 from portal.slurm.cluster import Cluster
 from portal.slurm.submission import Submission, submission
 from portal.testing.fake_slurm import FakeSlurm
-from portal.testing.outages import SbatchRefuses
+from portal.testing.outages import ControllerDown, NoOutage, SbatchRefuses
 from tests.unit.served_hub import ServedHub, served_hub
 
 KEY = "abcdef0123456789"
@@ -166,36 +166,112 @@ async def test_a_refusal_says_nothing_and_a_slurm_in_trouble_is_left_alone(
     assert call.await_count == 1
 
 
+async def after_trouble_of(
+    people: dict[str, SlurmUnavailable],
+    starts: AskedStarts,
+    slurm: FakeSlurm,
+    made: Submission,
+    monkeypatch: pytest.MonkeyPatch,
+) -> datetime | None:
+    """What alice is told when these people had no answer before."""
+
+    async def call(person: str, _request: object) -> dict[str, object]:
+        if person in people:
+            raise people[person]
+        return {"ok": True, "message": ANSWER}
+
+    monkeypatch.setattr(starts._cluster.launcher, "call", call)
+    for person in people:
+        for _ in range(2):
+            await looked(starts, slurm, "one GPU", made, person)
+    return [await looked(starts, slurm, "one GPU", made) for _ in range(3)][-1]  # type: ignore[no-any-return]
+
+
+SILENT = SlurmUnavailable("no answer")
+
+
 @pytest.mark.parametrize(
-    ("troubled", "asked"),
+    "people",
     [
-        ({"mallory": SlurmUnavailable("no answer")}, True),
-        ({"mallory": SlurmUnavailable("no answer"), "eve": SlurmUnavailable("no answer")}, False),
-        ({"mallory": ActingRefused("not by sudo"), "eve": AccountGone("gone"), "oscar": AccountGone("gone")}, True),
+        {"mallory": SILENT},
+        {"mallory": SILENT, "eve": SILENT},
+        {"mallory": ActingRefused("not by sudo"), "eve": AccountGone("gone"), "oscar": AccountGone("gone")},
     ],
     ids=["one", "two", "accounts"],
 )
-async def test_what_one_person_lacks_keeps_slurms_word_from_nobody_else(
+async def test_what_one_or_two_people_lack_keeps_slurms_word_from_nobody_else(
     slurm: FakeSlurm,
     starts: AskedStarts,
     made: Submission,
     monkeypatch: pytest.MonkeyPatch,
-    troubled: dict[str, SlurmUnavailable],
-    asked: bool,
+    people: dict[str, SlurmUnavailable],
 ) -> None:
+    assert await after_trouble_of(people, starts, slurm, made, monkeypatch) is not None
+
+
+async def test_where_most_of_many_people_have_no_answer_slurm_is_left_alone(
+    slurm: FakeSlurm, starts: AskedStarts, made: Submission, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = {f"person-{number}": SILENT for number in range(asked_starts.SEEN_BY)}
+
+    assert await after_trouble_of(many, starts, slurm, made, monkeypatch) is None
+
+    slurm.advance(asked_starts.LEFT_ALONE_S)
+    assert [await looked(starts, slurm, "one GPU", made) for _ in range(2)][-1] is not None
+
+
+async def test_where_more_people_have_an_answer_those_who_have_none_keep_it_from_nobody(
+    slurm: FakeSlurm, starts: AskedStarts, made: Submission, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(asked_starts.SEEN_BY):
+        for _ in range(2):
+            await looked(starts, slurm, "one GPU", made, f"well-{number}")
+    many = {f"person-{number}": SILENT for number in range(asked_starts.SEEN_BY)}
+
+    assert await after_trouble_of(many, starts, slurm, made, monkeypatch) is not None
+
+
+async def test_a_slurm_that_does_not_answer_the_hub_is_asked_for_nobody(
+    slurm: FakeSlurm, starts: AskedStarts, made: Submission
+) -> None:
+    slurm.outage = ControllerDown()
+    await starts._cluster.queue(0)
+    slurm.outage = NoOutage()
+
+    assert [await looked(starts, slurm, "one GPU", made) for _ in range(3)] == [None] * 3
+    assert questions(slurm) == 0
+
+    await starts._cluster.queue(0)
+    assert [await looked(starts, slurm, "one GPU", made) for _ in range(2)][-1] is not None
+
+
+async def test_people_whose_questions_hang_keep_the_places_for_a_moment_only(
+    slurm: FakeSlurm, starts: AskedStarts, made: Submission, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = asyncio.Event()
+
     async def call(person: str, _request: object) -> dict[str, object]:
-        if person in troubled:
-            raise troubled[person]
+        if person.startswith("hostile"):
+            await goes_on.wait()
         return {"ok": True, "message": ANSWER}
 
     monkeypatch.setattr(starts._cluster.launcher, "call", call)
-    for person in troubled:
-        for _ in range(2):
-            await looked(starts, slurm, "one GPU", made, person)
+    monkeypatch.setattr(asked_starts, "PATIENCE_S", 0.01)
+    for _ in range(2):
+        for number in range(asked_starts.AT_ONCE):
+            starts.of(f"hostile-{number}", "one GPU", lambda: made)
+        slurm.advance(STAYS_S)
+    said = None
+    async with asyncio.timeout(5):
+        while said is None:
+            said = starts.of("alice", "one GPU", lambda: made)
+            slurm.advance(STAYS_S)
+            await asyncio.sleep(0.01)
 
-    said = [await looked(starts, slurm, "one GPU", made) for _ in range(3)]
-
-    assert (said[-1] is not None) == asked
+    assert starts._under_way == asked_starts.AT_ONCE
+    goes_on.set()
+    await settled(starts)
+    assert (starts._under_way, starts._places) == (0, 0)
 
 
 async def test_only_so_many_people_are_remembered(

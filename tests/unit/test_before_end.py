@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
+from portal.homes import held_place
+from portal.session_usage import before_end
 from portal.session_usage.before_end import BEFORE_S, LOG, SCRIPT, STOPPED_BEFORE_S, BeforeEnd, fault_of
 from portal.session_usage.end_time import EndTime
 
@@ -85,6 +89,67 @@ async def test_a_failure_is_told_with_its_last_words(story: Story) -> None:
         "failed with exit status 3; all that it wrote is in ~/.local/share/dsportal/before-end.log. "
         "It said: no space left"
     )
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe", "hard link", "read by somebody"])
+async def test_its_log_goes_through_nothing_that_somebody_else_put_in_its_place(story: Story, kind: str) -> None:
+    story.write("#!/bin/sh\necho no space left\nexit 3\n")
+    mine = story.home / "mine"
+    mine.write_text("my work\n")
+    log = story.home / LOG
+    log.parent.mkdir(parents=True)
+    log.parent.chmod(0o777)
+    if kind == "link":
+        log.symlink_to(mine)
+    elif kind == "dangling link":
+        log.symlink_to(story.home / "new")
+    elif kind == "hard link":
+        log.hardlink_to(mine)
+    elif kind == "pipe":
+        os.mkfifo(log)
+    else:
+        log.write_text("")
+    reading = os.open(log, os.O_RDONLY | os.O_NONBLOCK) if kind in ("pipe", "read by somebody") else None
+
+    async with asyncio.timeout(10):
+        assert await story.after_a_look(200) == "failed"
+
+    assert story.words.endswith("It said: no space left")
+    assert mine.read_text() == "my work\n"
+    assert not (story.home / "new").exists()
+    assert log.read_text() == "no space left\n"
+    assert not log.is_symlink()
+    if reading is not None:
+        assert os.read(reading, 100) == b""
+        os.close(reading)
+
+
+async def test_where_its_log_cannot_be_made_it_runs_and_its_last_words_are_told(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = story.home / "theirs"
+    theirs.mkdir()
+    (story.home / LOG).parent.parent.mkdir(parents=True)
+    (story.home / LOG).parent.symlink_to(theirs)
+    (story.home / LOG).parent.parent.chmod(0o777)
+    monkeypatch.setattr(held_place, "is_of_others", lambda _: True)
+    story.write("#!/bin/sh\necho kept\nexit 3\n")
+    monkeypatch.setattr(before_end, "fault_of", lambda _: None)
+
+    assert await story.after_a_look(200) == "failed"
+
+    assert "its log could not be made (dsportal: is somebody else's link" in story.words
+    assert story.words.endswith("It said: kept")
+    assert list(theirs.iterdir()) == []
+
+
+async def test_of_much_that_it_wrote_the_end_is_read(story: Story) -> None:
+    story.write("#!/bin/sh\nhead --bytes=20000000 /dev/zero\necho; echo the end\n")
+
+    assert await story.after_a_look(200) == "done"
+
+    assert story.words.endswith("the end")
+    assert len(story.words) < 700
 
 
 async def test_one_that_takes_too_long_is_stopped_with_what_it_started(story: Story) -> None:

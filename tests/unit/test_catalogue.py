@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import errno
 import os
+import struct
 import subprocess
 from pathlib import Path
 from string import Template
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from defusedxml import minidom  # type: ignore[import-untyped]
@@ -355,6 +358,58 @@ def test_what_a_group_can_change_is_tried_with_the_rights_of_that_group_alone(re
         assert built._probe(*env_kernel(reached, site)) == f"{rights.NOBODY}\n{group}"
     else:
         assert rights.stranger(python) is None, "the group is one's own"
+
+
+USER, OWNERS_GROUP, GROUP, MASK, OTHERS = 0x02, 0x04, 0x08, 0x10, 0x20  # include/uapi/linux/posix_acl.h
+
+
+def let_write(path: Path, *named: tuple[int, int], mask: int = 7, of_group: int = 5) -> None:
+    """Give a file a list of POSIX.1e with these entries, as ``setfacl -m u:NUMBER:rwx`` does."""
+    entries = [(0x01, 7, 2**32 - 1), (OWNERS_GROUP, of_group, 2**32 - 1), (MASK, mask, 2**32 - 1)]
+    entries += [(tag, 7, number) for tag, number in named] + [(OTHERS, 5, 2**32 - 1)]
+    packed = b"".join(struct.pack("<HHI", *entry) for entry in sorted(entries))
+    os.setxattr(path, "system.posix_acl_access", struct.pack("<I", 2) + packed)
+
+
+@pytest.mark.parametrize("changed", ["env", "env/bin", "env/bin/python"])
+def test_who_may_write_by_an_access_list_can_change_it_too(reached: Path, site: Site, changed: str) -> None:
+    python = program(reached)
+    let_write(reached / changed, (USER, ALICE))
+
+    assert rights.stranger(python) == (ALICE, rights.NOBODY)
+    if os.getuid() == 0:
+        assert built._probe(*env_kernel(reached, site)) == f"{ALICE}\n{rights.NOBODY}"
+
+
+@pytest.mark.parametrize(
+    ("named", "mask", "of_group", "found"),
+    [
+        ([(GROUP, ALICE)], 7, 5, (rights.NOBODY, ALICE)),
+        ([(USER, ALICE), (USER, ALICE + 1)], 7, 5, (rights.NOBODY, rights.NOBODY)),
+        ([(USER, ALICE), (GROUP, ALICE)], 7, 5, (rights.NOBODY, ALICE)),
+        ([(USER, ALICE)], 5, 7, None),
+        ([(USER, 0)], 7, 5, None),
+        ([(GROUP, 4)], 7, 5, None),
+    ],
+    ids=["group", "two", "both", "masked", "root", "system's group"],
+)
+def test_an_access_list_counts_as_far_as_its_mask_lets_it(
+    reached: Path, named: list[tuple[int, int]], mask: int, of_group: int, found: tuple[int, int] | None
+) -> None:
+    python = program(reached)
+    let_write(python.parent, *named, mask=mask, of_group=of_group)
+
+    assert rights.stranger(python) == found
+
+
+def test_an_access_list_that_cannot_be_read_may_name_everybody(reached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = program(reached)
+
+    for answer in (OSError(errno.EIO, "away"), b"\1\0\0\0", b"\2\0\0\0\1"):
+        monkeypatch.setattr(os, "getxattr", Mock(side_effect=[answer] * 99))
+        assert rights.stranger(python) == (rights.NOBODY, rights.NOBODY)
+    monkeypatch.setattr(os, "getxattr", Mock(side_effect=OSError(errno.EOPNOTSUPP, "no lists here")))
+    assert rights.stranger(python) is None
 
 
 def test_what_is_only_roots_or_ones_own_is_tried_as_before(reached: Path, site: Site) -> None:

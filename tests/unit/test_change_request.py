@@ -12,6 +12,7 @@ from unittest.mock import AsyncMock
 import httpx
 import pytest
 
+from portal.forecasts import turns
 from portal.request import SessionRequest
 from portal.session_state import SessionState
 from portal.testing.behaviours import PendingForever, Runs
@@ -193,6 +194,7 @@ async def test_what_the_form_said_of_the_changed_request_is_compared_with_its_st
     said = spawner.session.state.foretold
     assert said
     assert (said.state, said.submitted_at > 0) == (told.json()["choice"]["state"], True)
+    served.slurm.advance(1)
     await send(served, alice, gpus="1", hours="7")
     assert spawner.session.state.foretold is None, "nothing was said of this one"
 
@@ -275,6 +277,47 @@ async def test_no_server_is_believed_while_it_is_not_known_which_job_is_the_sess
 
     assert answer.status_code == 409
     assert spawner.session.state.announcement is None
+
+
+def done_as_a_person(hub: ServedHub) -> int:
+    """How often the launcher was called."""
+    return sum(command[0] == "sudo" for command in hub.slurm.asked)
+
+
+async def test_the_form_has_slurm_asked_once_in_a_second_however_often_somebody_loads_it(
+    served: ServedHub, alice: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "AGAIN_AFTER_S", 10_000)  # time passes fast while a session waits
+    queue = served.cluster.queue
+    ages: list[float] = []
+
+    async def asks(max_age_s: float = 5.0) -> Any:
+        ages.append(max_age_s)
+        return await queue(max_age_s)
+
+    monkeypatch.setattr(served.cluster, "queue", asks)
+    pages = [await alice.get(CHANGE) for _ in range(10)]
+
+    assert {(page.status_code, "its place in line is lost" in page.text) for page in pages} == {(200, True)}
+    assert (ages.count(0), ages.count(1)) == (1, 9), "the picture of the last second answers the others"
+
+
+async def test_a_person_changes_requests_once_in_a_second_and_what_comes_before_says_so(
+    served: ServedHub, alice: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "AGAIN_AFTER_S", 1000)
+    await send(served, alice, gpus="2")
+    before = done_as_a_person(served)
+
+    answers = [await send(served, alice, gpus=str(gpus)) for gpus in (1, 2, 1)]
+
+    assert {(answer.status_code, "Retry-After" in answer.headers) for answer in answers} == {(429, True)}
+    assert "Nothing was changed now" in main_of(answers[0])
+    assert done_as_a_person(served) == before
+    assert "3" not in states(served)
+    served.slurm.advance(1000)
+    assert (await send(served, alice, gpus="1")).status_code == 200
+    assert states(served)["3"] == "PENDING"
 
 
 async def test_nobody_changes_another_persons_request_and_where_nothing_waits_there_is_no_form(

@@ -7,10 +7,12 @@ import logging
 from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from jupyterhub import orm, roles
 
+from portal.databases import token_notes
 from portal.hub.logins import MANY, Leavers, end_logins, limit_tokens, with_something
 from portal.site import Standing
 
@@ -76,6 +78,24 @@ def test_tokens_of_before_the_limit_get_an_end_but_not_that_of_a_session(db: Any
     ends = {token.note: token.expires_at for token in alice.api_tokens}
     assert ends["Server at home, says its owner"] is not None
     assert ends["Server at /user/alice/"] is None
+
+
+def test_notes_of_before_the_limit_are_cut_and_the_others_stay(db: Any) -> None:
+    alice = person(db, "alice")
+    before = notes(alice)
+    for note, ends in (("ä" * 2_000_000, None), ("x" * 1024, orm.utcnow()), ("y" * 1023, None)):
+        orm.APIToken.new(user=alice, note=note)
+        alice.api_tokens[-1].expires_at = ends
+    db.commit()
+
+    log = Mock(spec=logging.Logger)
+    for _ in range(2):
+        token_notes.cut(db, log)
+
+    db.expire_all()
+    assert notes(alice) == [*before, "ä" * 1023, "x" * 1023, "y" * 1023]
+    log.warning.assert_called_once()
+    assert 2 in log.warning.call_args.args
 
 
 class World:

@@ -25,11 +25,12 @@ from portal.receipts.accounted import COLUMNS, command, parse, seconds, unknown_
 from portal.receipts.book import AFTER_S, ReceiptBook
 from portal.site import Identity, Site
 from portal.slurm.cluster import Cluster
+from portal.slurm.runner import Result, RunError
 from portal.slurm.submission import job_name
 from portal.testing.behaviours import Completes
 from portal.testing.cluster_parts import Usage
 from portal.testing.fake_slurm import FakeSlurm
-from portal.testing.outages import AccountingDown, JobsHidden
+from portal.testing.outages import AccountingDown, JobsHidden, Outage
 from tests.unit.recorded import VERSIONS, case, scenario
 from tests.unit.test_ended_sessions import spawner_of
 from tests.unit.test_history import HOSTILE, asked_by, home, home_html, person_with
@@ -320,11 +321,65 @@ async def test_accounting_that_does_not_answer_is_left_alone_for_longer_and_long
     for _ in range(10 * 60):
         await ended.look_after(60)
 
-    assert 8 <= ended.asked <= 18, "in ten hours"
+    assert 16 <= ended.asked <= 36, "in ten hours, each time with the steps and without"
     log.warning.assert_called_once()
     ended.slurm.end(ended.slurm.outage)
     await ended.look_after(books.SILENT_S[1])
     assert ended.receipt(), "what was due is asked for when it is back"
+
+
+class TooMuch(Outage):
+    """slurmdbd answers, but with more than is read of what concerns one job, and its steps or runs."""
+
+    def __init__(self, *numbers: str) -> None:
+        self._numbers = set(numbers)
+
+    def answer(self, command: tuple[str, ...], since_s: float, timeout_s: float) -> Result | None:
+        """Nothing that could be read, of all that are asked for with it."""
+        numbers = next((one.partition("=")[2].split(",") for one in command if one.startswith("--jobs=")), [])
+        if command[0] != "sacct" or not self._numbers & set(numbers) or "--allocations" in command:
+            return None
+        raise RunError("sacct printed more than 4194304 bytes, and was not read further")
+
+
+async def test_a_session_with_more_steps_than_can_be_read_keeps_the_receipts_of_the_others_from_nobody(
+    ended: Ended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Mock(spec=logging.Logger)
+    monkeypatch.setattr(books, "LOG", log)
+    keys = [f"abc123{number:010x}" for number in range(8)]
+    sessions = [ended.session(key, after_s=60, usage=Usage(60, 2048)) for key in keys]
+    for one in sessions:
+        ended.book.expect(one)
+    ended.slurm.outage = TooMuch(sessions[3].job_id)
+    await ended.look_after(AFTER_S[0] + 60)
+
+    found = [ended.receipt(key) for key in keys]
+    whole = [one for one in found if one and one.memory_peak_mib]
+    assert len(whole) == 7
+    assert found[3]
+    assert (found[3].seconds, found[3].cores, found[3].memory_peak_mib) == (60, 16, None)
+    log.warning.assert_called_once()
+    assert sessions[3].job_id in log.warning.call_args.args
+
+
+async def test_a_session_with_too_many_steps_is_asked_for_without_them_from_then_on(ended: Ended) -> None:
+    runs, other = ended.session(after_s=10_000), ended.session("abc1239999999999", after_s=10_000)
+    for one in (runs, other):
+        ended.book.expect(one)
+    ended.slurm.outage = TooMuch(runs.job_id)
+    await ended.look_after(AFTER_S[0])
+    before = ended.asked
+    await ended.look_after(AFTER_S[1])
+
+    assert ended.asked == before + 2, "one command for it, one for the others"
+
+
+def test_without_steps_an_answer_has_one_line_of_each_job() -> None:
+    asked = command({"17": "dsportal-a"}, COLUMNS, is_bare=True)
+
+    assert "--allocations" in asked
+    assert "--duplicates" not in asked
 
 
 async def test_a_cluster_without_accounting_is_given_up_after_a_day(ended: Ended) -> None:

@@ -206,7 +206,8 @@ def starts_a_process(name: str) -> bool:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             library = node.value.id
             is_exec = library == "os" and node.attr.startswith(("exec", "spawn"))
-            if is_exec or node.attr in PROCESS_CALLS.get(library, ()):
+            of_loop = node.attr in ("subprocess_exec", "subprocess_shell")  # of an event loop, whatever it is called
+            if is_exec or of_loop or node.attr in PROCESS_CALLS.get(library, ()):
                 return True
         if isinstance(node, ast.ImportFrom) and node.module:
             names = {alias.name for alias in node.names}

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from portal.slurm import runner
 from portal.slurm.runner import RunError, groups_of, run
 
 
@@ -60,10 +61,64 @@ async def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path) 
     with pytest.raises(RunError, match="did not answer within 1 s"):
         await run([sys.executable, "-c", code], timeout_s=1)
 
-    state = Path(f"/proc/{note.read_text()}/stat")
-    async with asyncio.timeout(5):  # the kernel takes a moment to end what was killed
+    await is_over(int(note.read_text()))
+
+
+async def is_over(number: int) -> None:
+    """Wait until a process that was killed has ended: the kernel takes a moment."""
+    state = Path(f"/proc/{number}/stat")
+    async with asyncio.timeout(5):
         while state.exists() and " Z " not in state.read_text():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("program", "bound"),
+    [("squeue", "MOST_BYTES"), ("sudo", "MOST_BYTES_OF_A_PERSON"), ("sacct", "MOST_BYTES_OF_SACCT")],
+)
+@pytest.mark.parametrize("output", ["", ">&2"])
+async def test_of_a_command_that_prints_without_an_end_so_much_is_kept_and_it_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, bound: str, output: str
+) -> None:
+    monkeypatch.setattr(runner, bound, 70_000)
+    command = tmp_path / program
+    command.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec yes {output}\n")
+    command.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    with pytest.raises(RunError, match=f"{program} printed more than 70000 bytes"):
+        await run([program], env=environment, timeout_s=5)
+
+    await is_over(int((tmp_path / "pid").read_text()))
+
+
+async def test_what_a_command_prints_below_the_bound_is_whole() -> None:
+    done = await run([sys.executable, "-c", "import sys; sys.stdout.write('x' * 3_000_000 + 'end')"])
+
+    assert (len(done.stdout), done.stdout[-3:]) == (3_000_003, "end")
+
+
+async def test_pipes_that_somebody_else_holds_open_do_not_stay_with_us(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    code = (
+        "import subprocess; p = subprocess.Popen(['sleep', '600'], start_new_session=True);"
+        f" open({str(note)!r}, 'w').write(str(p.pid))"
+    )
+    before = len(list(Path("/proc/self/fd").iterdir()))
+
+    with pytest.raises(RunError, match="did not answer within 1 s"):
+        await run([sys.executable, "-c", code], timeout_s=1)
+
+    await asyncio.sleep(0)  # where the event loop closes them
+    open_now = len(list(Path("/proc/self/fd").iterdir()))
+    os.kill(int(note.read_text()), signal.SIGKILL)
+    assert open_now == before
+
+
+async def test_who_does_not_read_its_input_is_fed_no_longer_than_it_runs() -> None:
+    done = await run(["sh", "-c", "exec <&-; echo done"], stdin="x" * 1_000_000)
+
+    assert done.stdout == "done\n"
 
 
 async def test_a_command_that_is_missing_is_an_error_that_names_it() -> None:
