@@ -40,12 +40,15 @@ def install(web_app: Any, environ: Mapping[str, str], folder: Path = FOLDER) -> 
 def _page_config(
     stock: Callable[..., dict[str, Any]] | None, own: str, own_key: str, hubs: str, handler: Any, config: dict[str, Any]
 ) -> dict[str, Any]:
-    """What a page tells JupyterLab; Notebook 7 has files of its own, which are not meant.
+    """What a page tells JupyterLab: what is off is not loaded, and nobody asks whether JupyterLab is built.
 
-    No page asks whether JupyterLab is built: that takes a session a second, and there is nothing to build one with.
+    That would take a session a second, and there is nothing to build one with. Notebook 7 has files of its own, which
+    the hub has not.
     """
     told = stock(handler, config) if stock else config
     told["buildCheck"] = told["buildAvailable"] = False
+    extensions, off = told.get("federated_extensions", []), told.get("disabledExtensions", [])
+    told["federated_extensions"] = [one for one in extensions if one["name"] not in off]
     if told.get("fullStaticUrl") in (own, hubs):
         told["fullStaticUrl"] = hubs if hubs_lab.key == own_key else own
     return told

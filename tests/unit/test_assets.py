@@ -272,6 +272,15 @@ def test_no_page_asks_whether_jupyterlab_is_built(folder: Path, said: Any) -> No
     assert (told["buildCheck"], told["buildAvailable"]) == (False, False)
 
 
+def test_no_page_loads_an_extension_that_is_off(folder: Path, said: Any) -> None:
+    hook = session(folder, OF_A_SESSION).settings["page_config_hook"]
+    own, other = {"name": "dsportal-lab"}, {"name": "@jupyterhub/jupyter-server-proxy"}
+
+    told = hook(None, {"federated_extensions": [own, other], "disabledExtensions": [other["name"]]})
+
+    assert told["federated_extensions"] == [own]
+
+
 def test_without_a_hub_nothing_is_changed(folder: Path, said: Any) -> None:
     said.key = key_of(folder)
 
