@@ -1,0 +1,140 @@
+"""Environments that a person makes in a session: a real venv on a real module, a package by pip, and its kernel."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from portal.site import load
+from tests.inside import SITE_FILE, VENV_BIN
+from tests.session.session_server import HUB_SECRET, Server, wait_for
+from tests.session.test_session_kernels import kernel, output
+from tests.wheels import ANSWER, wheel
+
+ENVIRONMENTS = "dsportal/api/environments"
+UPON = ["shared", "shared/python"]
+
+
+@pytest.fixture(scope="module")
+def cluster_server(start_server: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Server:
+    """A session that knows the module tree of the cluster; its pip finds one package and nothing else."""
+    site = load(str(SITE_FILE))
+    told = {"module_path": site.kernels.module_path, "module_command": site.kernels.module_command}
+    server = start_server(DSPORTAL_SESSION=json.dumps({"title": "Test Portal", **told}))
+    wheels = wheel(tmp_path_factory.mktemp("package"))
+    config = server.home / ".config/pip/pip.conf"
+    config.parent.mkdir(parents=True)
+    config.write_text(f"[global]\nno-index = true\nfind-links = {wheels}\n")
+    return server
+
+
+def asked(server: Server, **order: object) -> tuple[int, dict[str, Any]]:
+    status, text = server.ask(ENVIRONMENTS, "POST", order)
+    return status, json.loads(text)
+
+
+def made(server: Server, name: str) -> dict[str, Any]:
+    """An environment as soon as its making is over."""
+    return wait_for("end of the making", lambda: _over(server.json(f"{ENVIRONMENTS}/{name}")), 120)
+
+
+def _over(view: dict[str, Any]) -> dict[str, Any]:
+    return {} if view["state"] == "making" else view
+
+
+def own_kernel(server: Server, name: str) -> Path:
+    return server.home / ".local/share/jupyter/kernels" / f"env-{name}"
+
+
+def portal_env(server: Server, *words: str) -> subprocess.CompletedProcess[str]:
+    """``portal env`` as in a terminal of that session."""
+    environ = Path(f"/proc/{server.process.pid}/environ").read_bytes().decode().split("\0")
+    pairs = dict(pair.partition("=")[::2] for pair in environ if pair)
+    argv = [str(VENV_BIN / "portal"), "env", *words]
+    return subprocess.run(argv, env=pairs, cwd=server.home, capture_output=True, text=True, check=False)
+
+
+def test_a_venv_on_a_module_with_a_package_is_a_kernel_at_once_until_it_is_removed(cluster_server: Server) -> None:
+    server = cluster_server
+    status, begun = asked(server, name="vision", title="Vision", modules=UPON, packages=["oneofmine>=1"])
+    assert (status, begun["state"], begun["path"]) == (202, "making", f"{server.home}/environments/vision")
+
+    view = made(server, "vision")
+
+    log = server.json(f"{ENVIRONMENTS}/vision/log")
+    assert (view["state"], view["words"]) == ("ready", ""), log["text"]
+    assert "module load shared shared/python\n" in log["text"]
+    assert log["text"].endswith("It is ready.\n")
+    assert log["is_over"]
+    assert view["size_bytes"] > 1_000_000
+    assert server.json("api/kernelspecs")["kernelspecs"]["env-vision"]["spec"]["display_name"] == "Vision"
+    with kernel(server, "env-vision") as (_, client):
+        assert output(client, ANSWER) == "42\n"
+        assert output(client, "import sys; print(sys.prefix)").strip() == view["path"]
+        assert output(client, "import numpy; print(numpy.__file__)").startswith("/cm/shared/apps/python3/")
+        assert output(client, "import shutil; print(shutil.which('pip'))").strip() == f"{view['path']}/bin/pip"
+        assert HUB_SECRET not in output(client, "import os; print(dict(os.environ))")
+
+    assert server.ask(f"{ENVIRONMENTS}/vision", "DELETE")[0] == 204
+    assert "env-vision" not in server.json("api/kernelspecs")["kernelspecs"]
+    assert not Path(view["path"]).exists()
+    assert server.json(ENVIRONMENTS)["environments"] == []
+    assert server.ask(f"{ENVIRONMENTS}/vision")[0] == 404
+
+
+def test_what_pip_cannot_install_is_said_in_a_line_and_leaves_nothing(cluster_server: Server) -> None:
+    server = cluster_server
+    assert asked(server, name="odd", modules=UPON, packages=["oneofmine==9"])[0] == 202
+    view = made(server, "odd")
+    assert view["state"] == "failed"
+    assert view["words"].startswith("pip said: Could not find a version that satisfies the requirement oneofmine==9")
+    assert not (server.home / "environments/odd").exists()
+    assert not own_kernel(server, "odd").exists()
+    assert server.ask(f"{ENVIRONMENTS}/odd", "DELETE")[0] == 204
+
+
+def test_a_module_that_is_missing_is_said_in_the_module_systems_words(cluster_server: Server) -> None:
+    assert asked(cluster_server, name="odd", modules=["shared/nope"])[0] == 202
+    assert "shared/nope" in made(cluster_server, "odd")["words"]
+    assert cluster_server.ask(f"{ENVIRONMENTS}/odd", "DELETE")[0] == 204
+
+
+def test_what_is_not_allowed_is_refused_before_anything_is_made(cluster_server: Server) -> None:
+    for order, words in (
+        ({"name": "a", "packages": ["-e ."]}, "packages: '-e .' is not possible here"),
+        ({"name": "../a"}, "name: '../a' is not possible here"),
+        ({"name": "a", "tool": "modules"}, "modules: [] is not possible here"),
+        ({"name": "a", "tool": "conda"}, "There is no conda on this node"),
+    ):
+        status, answer = asked(cluster_server, **order)
+        assert (status, words in answer["message"]) == (400, True), answer
+    assert not (cluster_server.home / "environments/a").exists()
+    for path, method in ((ENVIRONMENTS, "GET"), (ENVIRONMENTS, "POST"), (f"{ENVIRONMENTS}/a", "DELETE")):
+        assert cluster_server.ask(path, method, token="")[0] in (302, 403), path
+
+
+def test_the_command_makes_what_the_session_shows_and_a_kernel_that_is_gone_says_so_at_once(
+    cluster_server: Server,
+) -> None:
+    server = cluster_server
+    done = portal_env(server, "new", "typed", "--module", "shared", "--module", "shared/python")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Its kernel is 'typed' in the launcher." in done.stdout
+    (view,) = server.json(ENVIRONMENTS)["environments"]
+    assert (view["name"], view["state"]) == ("typed", "ready")
+
+    (Path(view["path"]) / "bin").rename(Path(view["path"]) / "gone")
+    status, text = server.ask("api/kernels", "POST", {"name": "env-typed"})
+    assert status == 500
+    assert "The kernel env-typed cannot start: The program" in text
+    assert "broken: the Python that it was made of is gone" in portal_env(server, "list").stdout
+    assert server.ask("api/kernels", "GET")[0] == 200, "the session goes on"
+
+    assert portal_env(server, "remove", "typed").stdout == "typed is removed\n"
+    assert not own_kernel(server, "typed").exists()
+    assert portal_env(server, "remove", "typed").returncode == 1
