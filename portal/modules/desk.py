@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from portal.errors import KernelError
 from portal.kernels import module_cache, module_output
 from portal.kernels.delta import Environment
 from portal.kernels.modules import clean, environment
@@ -75,11 +76,21 @@ class ModuleDesk:
         return known
 
     def _list(self) -> tuple[ListedModule, ...]:
+        """All modules; one that is broken keeps none of the others away."""
         command = self._system.find_command(self._environ)
-        found = listing.parse_list(self._asked(command, listing.list_arguments(command), self._environ))
+        try:
+            found = listing.parse_list(self._asked(command, listing.list_arguments(command), self._environ))
+        except KernelError as error:
+            found = listing.parse_list(error.detail)
+            if not any(one.name.partition("/")[2] for one in found):  # words alone
+                raise
         if listing.is_lmod(command):  # it has no short way to ask for all of them
             return found
-        return listing.with_summaries(found, listing.parse_whatis(self._asked(command, ("whatis",), self._environ)))
+        try:
+            said = self._asked(command, ("whatis",), self._environ)
+        except KernelError as error:
+            said = error.detail
+        return listing.with_summaries(found, listing.parse_whatis(said))
 
     def _show(self, name: str) -> ShownModule:
         command = self._system.find_command(self._environ)

@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from portal.site import load
-from tests.inside import SITE_FILE, VENV_BIN
+from tests.inside import VENV_BIN
 from tests.session.session_server import HUB_SECRET, Server, wait_for
 from tests.session.test_session_kernels import kernel, output
-from tests.wheels import ANSWER, wheel
+from tests.wheels import ANSWER
 
 ENVIRONMENTS = "dsportal/api/environments"
 UPON = ["shared", "shared/python"]
-
-
-@pytest.fixture(scope="module")
-def cluster_server(start_server: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Server:
-    """A session that knows the module tree of the cluster; its pip finds one package and nothing else."""
-    site = load(str(SITE_FILE))
-    told = {"module_path": site.kernels.module_path, "module_command": site.kernels.module_command}
-    server = start_server(DSPORTAL_SESSION=json.dumps({"title": "Test Portal", **told}))
-    wheels = wheel(tmp_path_factory.mktemp("package"))
-    config = server.home / ".config/pip/pip.conf"
-    config.parent.mkdir(parents=True)
-    config.write_text(f"[global]\nno-index = true\nfind-links = {wheels}\n")
-    return server
 
 
 def asked(server: Server, **order: object) -> tuple[int, dict[str, Any]]:
@@ -138,3 +121,32 @@ def test_the_command_makes_what_the_session_shows_and_a_kernel_that_is_gone_says
     assert portal_env(server, "remove", "typed").stdout == "typed is removed\n"
     assert not own_kernel(server, "typed").exists()
     assert portal_env(server, "remove", "typed").returncode == 1
+
+
+def test_a_kernel_out_of_modules_alone_is_there_at_once_and_one_without_a_kernel_is_none(
+    cluster_server: Server,
+) -> None:
+    server = cluster_server
+    status, view = asked(server, name="plain", title="Plain", tool="modules", modules=UPON)
+    assert (status, view["state"], view["path"]) == (201, "ready", "")
+    with kernel(server, "env-plain") as (_, client):
+        assert output(client, "import sys; print(sys.prefix)").startswith("/cm/shared/apps/python3/")
+    assert portal_env(server, "remove", "plain").returncode == 0
+    status, refusal = asked(server, name="plain", tool="modules", modules=["shared", "cuda91/toolkit/9.9"])
+    assert status == 400
+    assert "cuda91/toolkit/9.9" in refusal["message"]
+    assert not own_kernel(server, "plain").exists()
+
+
+def test_the_modules_of_the_cluster_are_found_and_looked_at(cluster_server: Server) -> None:
+    server = cluster_server
+    found = server.json("dsportal/api/modules?words=tensorflow")
+    assert found["total"] == len(found["modules"]) > 0
+    assert all("tensorflow" in f"{one['name']} {one['summary']}".lower() for one in found["modules"])
+    (default,) = [one["name"] for one in server.json("dsportal/api/modules?words=shared/python/")["modules"]][:1]
+    shown = server.json(f"dsportal/api/modules/show?name={default}")
+    assert Path(shown["file"]).is_file()
+    assert any(sentence.startswith("PATH begins with /cm/shared/apps/python3/") for sentence in shown["sets"])
+    status, text = server.ask("dsportal/api/modules/show?name=shared/nope")
+    assert (status, "Unable to locate a modulefile for 'shared/nope'" in text) == (400, True)
+    assert server.ask("dsportal/api/modules?words=x", token="")[0] in (302, 403)

@@ -181,6 +181,17 @@ async def test_the_list_is_asked_for_once_in_some_minutes(tmp_path: Path) -> Non
     assert (await desk.search("new")).total == 1
 
 
+async def test_a_module_that_is_broken_keeps_none_of_the_others_away(tmp_path: Path) -> None:
+    modules = Modules(tmp_path)
+    desk = ModuleDesk(session(modules), Clock())
+    modules.says("_mlstatus = False", f"Horovod is not built on this cluster: build it.\n{AVAIL}{WHATIS}")
+    found = await desk.search("keras")
+    assert [one.name for one in found.modules] == ["shared/tf/2.21"]
+    modules.says("_mlstatus = False", "ERROR: Magic cookie '#%Module' missing")
+    with pytest.raises(KernelError, match="module -t avail failed: Magic cookie"):
+        await ModuleDesk(session(modules), Clock()).search()
+
+
 async def test_a_module_is_looked_at_once_and_one_that_is_missing_is_said(tmp_path: Path) -> None:
     modules = Modules(tmp_path)
     desk = ModuleDesk(session(modules), Clock())

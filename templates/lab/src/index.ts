@@ -7,6 +7,7 @@ import { IMainMenu } from '@jupyterlab/mainmenu';
 
 import { documents } from './documents';
 import { sessionEnd } from './ended';
+import { environments } from './environments';
 import { currentFolder, likelyFolder, selectedFolder } from './folders';
 import { tensorBoardIcon } from './icons';
 import { jobs } from './jobs';
@@ -123,4 +124,4 @@ const plugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-export default [plugin, documents, jobs, sessionEnd, timeLeft, jobUsage];
+export default [plugin, documents, environments, jobs, sessionEnd, timeLeft, jobUsage];
