@@ -55,7 +55,7 @@ def parse_show(name: str, text: str) -> ShownModule:
         file=file,
         summary=tuple(words[0] for word, words in acts if word in ("whatis", "module-whatis") and words),
         sets=tuple(sentence for act in acts if (sentence := _sentence(*act))),
-        conflicts=tuple(dict.fromkeys(_of(acts, lambda word: word == "conflict"))) + tuple(_families(acts)),
+        conflicts=(*dict.fromkeys(_conflicts(name, file, acts)), *_families(acts)),
         needs=tuple(dict.fromkeys(_of(acts, lambda word: word in _NEEDS or word in _LOADS))),
         help=said[1].strip()[:HELP_MOST] if said else "",
     )
@@ -120,6 +120,13 @@ def _of(acts: Sequence[Act], is_wanted: Callable[[str], bool]) -> Iterator[str]:
     for word, words in acts:
         if is_wanted(word):
             yield from (one for one in words if one and not one.startswith("-"))
+
+
+def _conflicts(name: str, file: str, acts: Sequence[Act]) -> Iterator[str]:
+    """What may not be loaded beside it; most modules exclude their own other versions."""
+    for other in _of(acts, lambda word: word == "conflict"):
+        is_own = f"{name}/".startswith(f"{other}/") or f"/{other}/" in file
+        yield f"other versions of {other}" if is_own else other
 
 
 def _families(acts: Sequence[Act]) -> Iterator[str]:

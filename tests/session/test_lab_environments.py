@@ -49,7 +49,7 @@ def test_an_environment_is_made_on_chosen_modules_and_is_in_the_launcher(
         page.get_by_role("tab", name="Environments and Modules").click()
         expect(page.locator(PANEL)).to_contain_text("You have none yet.")
         page.locator(PANEL).get_by_role("tab", name="Modules").click()
-        page.get_by_label("Words in the names of modules").fill("python")
+        page.get_by_label("Search modules").fill("python")
         module = page.locator(f'{PANEL} li[data-module^="shared/python/"]').first
         module.locator("summary").click()
         expect(module.locator("dl")).to_contain_text("PATH begins with /cm/shared/apps/python3")

@@ -114,7 +114,7 @@ def test_a_module_is_read_in_tcl() -> None:
     module = parse_show("shared/tf", TCL)
     assert module.file == "/cm/shared/modulefiles/shared/tf/2.21"
     assert module.summary == ("TensorFlow, with Keras",)
-    assert module.conflicts == ("shared/pytorch", "shared/tf", "others of the family mpi")
+    assert module.conflicts == ("shared/pytorch", "other versions of shared/tf", "others of the family mpi")
     assert module.needs == ("lonely", "shared/py")
     assert module.sets == (
         *("MODULEPATH begins with /more", "TFHOME=/opt/with space", "PATH begins with /opt/tf/bin"),
@@ -128,7 +128,7 @@ def test_a_module_is_read_in_lua() -> None:
     assert module.file == "/cm/shared/modulefiles/shared/tf/2.21.lua"
     assert module.help == "Help of it,\nin two lines"
     assert (module.summary, module.needs) == (("TensorFlow, with Keras",), ("lonely", "shared/py"))
-    assert module.conflicts == ("shared/pytorch", "shared/tf", "others of the family mpi")
+    assert module.conflicts == ("shared/pytorch", "other versions of shared/tf", "others of the family mpi")
     assert module.sets == (
         *("TFHOME=/opt/with space", 'CC=gcc "x"', "PATH begins with /opt/tf/bin"),
         *("LD_LIBRARY_PATH ends with /opt/tf/lib", "PATH loses /old", "OLD is taken away", "Q=a, b"),

@@ -121,8 +121,12 @@ class EnvironmentsPanel extends Panel {
   }
 
   private _log(one: Environment): void {
-    const title = `Log of ${one.title}`;
-    showLog(this._app, { address: `environments/${one.name}/log`, id: `environment-${one.name}`, title, ended: '' });
+    showLog(this._app, {
+      address: `environments/${one.name}/log`,
+      id: `environment-${one.name}`,
+      title: `Log of ${one.title}`,
+      ended: 'Its making is over.'
+    });
   }
 
   private async _remove(one: Environment): Promise<void> {

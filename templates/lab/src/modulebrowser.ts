@@ -37,7 +37,7 @@ export class ModuleBrowser extends Widget {
     this.addClass('dsportal-Modules');
     this._search.type = 'search';
     this._search.placeholder = 'Search, for example tensorflow';
-    this._search.setAttribute('aria-label', 'Words in the names of modules');
+    this._search.setAttribute('aria-label', 'Search modules');
     this._search.addEventListener('input', () => {
       window.clearTimeout(this._typed);
       this._typed = window.setTimeout(() => void this.look(), TYPED_MS);
@@ -95,7 +95,7 @@ export class ModuleBrowser extends Widget {
       const shown = await ask<Shown>('modules/show', { name: module.name });
       facts.replaceChildren(
         button('Choose', module.name, () => this._choose([...shown.before, module.name])),
-        list(shown)
+        list(shown, module.summary)
       );
     } catch (error) {
       facts.textContent = words(error);
@@ -141,11 +141,11 @@ function count(found: Found): string {
   return shown === found.total ? `${all}.` : `The first ${shown} of ${all}: more words find fewer.`;
 }
 
-/** What a module does, as a list of facts. */
-function list(shown: Shown): HTMLElement {
+/** What a module does, as a list of facts; what is `known` of it already is left out. */
+function list(shown: Shown, known: string): HTMLElement {
   const facts = element('dl');
   const rows: [string, string[]][] = [
-    ['Is', shown.summary],
+    ['Is', shown.summary.filter(text => text !== known)],
     ['After', shown.before],
     ['Needs', shown.needs],
     ['Excludes', shown.conflicts],

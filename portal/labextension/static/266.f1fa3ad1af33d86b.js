@@ -285,18 +285,28 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
   border-inline-start: 3px solid var(--jp-error-color1);
   line-height: 1.45;
   margin: 0;
-  max-width: 56ch;
   overflow-wrap: anywhere;
   padding-inline-start: 8px;
 }
 
+.dsportal-Form {
+  max-width: 640px;
+}
+
 .dsportal-Form textarea {
+  background: var(--jp-input-background);
+  border: 1px solid var(--jp-border-color1);
+  box-sizing: border-box;
+  color: var(--jp-ui-font-color1);
+  font-family: var(--jp-code-font-family);
   min-height: 88px;
+  padding: 6px 8px;
   resize: vertical;
 }
 
 .dsportal-Form select.jp-mod-styled {
   appearance: auto;
+  background-image: none;
   border: 1px solid var(--jp-border-color1);
   color: var(--jp-ui-font-color1);
 }
@@ -408,6 +418,7 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
 
 .dsportal-Panel .dsportal-Modules-choice li button {
   background: none;
+  color: var(--jp-ui-font-color1);
   line-height: 20px;
   margin: 0;
   min-height: 24px;
@@ -416,6 +427,13 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
 
 .dsportal-Modules summary {
   cursor: pointer;
+  line-height: 1.45;
+  list-style-position: outside;
+  margin-inline-start: 14px;
+}
+
+.dsportal-Environments h2 {
+  font-size: 1em;
 }
 
 .dsportal-Modules-mark {
@@ -427,7 +445,6 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
 
 .dsportal-Modules-summary {
   display: block;
-  margin-inline-start: 14px;
 }
 
 .dsportal-Modules-facts {
@@ -443,6 +460,7 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
 }
 
 .dsportal-Modules dd {
+  line-height: 1.45;
   margin: 0;
   white-space: pre-line;
 }
