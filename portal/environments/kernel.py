@@ -10,13 +10,9 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from portal.catalogue.built import kernelspec_files, launch
-from portal.catalogue.specs import put_in_place
 from portal.environments.order import EnvironmentOrder
 from portal.environments.place import EnvironmentRefused
 from portal.modules.session_system import SessionModules
-from portal.settings.kernel_tables import KernelsTable, KernelTable
-from portal.site import Site
 
 BADGE = "own"
 
@@ -49,6 +45,11 @@ def files(order: EnvironmentOrder, path: str, modules: SessionModules) -> dict[s
     Raises:
         KernelError: a module cannot be loaded, or its Python is not there or has no kernel.
     """
+    # A site's settings take a while to import: never in the loop of a session's server, which lists and begins.
+    from portal.catalogue.built import kernelspec_files, launch
+    from portal.settings.kernel_tables import KernelsTable, KernelTable
+    from portal.site import Site
+
     system = modules.system
     variables = dict(modules.variables)
     tables = KernelsTable(module_command=system.command, module_path=system.path, environment=variables)
@@ -67,6 +68,8 @@ def write(order: EnvironmentOrder, made: Mapping[str, bytes], environ: Mapping[s
     Raises:
         OSError: it cannot be written.
     """
+    from portal.catalogue.specs import put_in_place
+
     put_in_place(own_kernels(environ) / order.kernel, dict(made))
 
 

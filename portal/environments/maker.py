@@ -97,11 +97,12 @@ def _words(error: BaseException) -> str:
 
 def _give_up(folder: Path, note: EnvironmentNote, words: str) -> None:
     """Leave nothing half made: the folder goes, and the note says why."""
-    print(f"It failed: {words}", flush=True)
     if note.path:
         shutil.rmtree(note.path, ignore_errors=True)
     with contextlib.suppress(OSError):  # a full home: then the note still says "making", and its process is gone
         notes.write(folder, replace(note, state=MakingState.FAILED, words=words))
+    with contextlib.suppress(OSError):
+        print(f"It failed: {words}", flush=True)
 
 
 class Making:
@@ -134,6 +135,7 @@ class Making:
             self._tool = self._found(self._order.tool, loaded)
         python = "" if self._order.tool in OF_CONDA else program("python3", loaded)
         self._create(python)
+        self._path.chmod(0o700)
         if self._order.modules and python:
             self._show_packages(python)
         needed = [] if self._answers(f"{self._path}/bin/python", steps.HAS_KERNEL) else ["ipykernel"]
@@ -156,6 +158,8 @@ class Making:
 
     def _create(self, python: str) -> None:
         """An empty environment with pip in it."""
+        if steps.needs_tool(self._order):
+            self._path.rmdir()  # mamba refuses a folder that is there
         if self._order.tool is not Tool.VENV or self._answers(python, steps.HAS_ENSUREPIP):
             self._run(steps.create_command(self._order, str(self._path), self._tool, python))
             return

@@ -1,7 +1,7 @@
 """The commands that make an environment, and what their failures mean in a line. Pure.
 
 Whatever somebody chose is an argument behind ``--`` or behind an option with ``=``: it is never read as an option.
-Checked with Python 3.11's venv, pip 23.2 and 26.1; uv and conda by their manuals (uv 0.9, conda 25.9).
+Checked with Python 3.11's venv, pip 23.2 and 26.3, and uv 0.13; conda and mamba by their manuals alone.
 """
 
 from __future__ import annotations
@@ -93,10 +93,10 @@ _CAUSES = (  # what is in a log, and what that means; the first one counts
     ),
 )
 _FAULT = re.compile(r"^(?:ERROR|error|[A-Za-z]*Error|CondaError|PackagesNotFoundError):\s*(\S.*)$", re.MULTILINE)
-_OF_UV = re.compile(r"^\s*(?:×|╰─▶)\s*(\S.*)$", re.MULTILINE)
+_OF_UV = re.compile(r"^\s*(?:×|╰─▶|cause:)\s*(\S.*)$", re.MULTILINE)
 _VERSIONS = re.compile(r"\(from versions: ([^)]*,[^)]*)\)")
 VERSIONS_SHOWN = 3
-_VAGUE = ("subprocess-exited-with-error", "metadata-generation-failed", "Exception:")
+_VAGUE = ("subprocess-exited-with-error", "metadata-generation-failed", "Exception:", "No solution found")
 
 
 def fault_words(program: str, log: str) -> str:
@@ -116,7 +116,7 @@ def _shortened(found: re.Match[str]) -> str:
 def _said(log: str) -> str:
     """What a command said about its failure: the first plain error, else its last line."""
     log = _VERSIONS.sub(_shortened, log)
-    faults = [fault.strip() for fault in _FAULT.findall(log) if not fault.startswith(_VAGUE)]
-    faults += [fault.strip() for fault in _OF_UV.findall(log)]
+    found = [*_FAULT.findall(log), *_OF_UV.findall(log)]
+    faults = [fault.strip() for fault in found if not fault.startswith(_VAGUE)]
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     return faults[0] if faults else lines[-1] if lines else "nothing"

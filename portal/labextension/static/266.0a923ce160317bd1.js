@@ -305,8 +305,6 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
 }
 
 .dsportal-Form select.jp-mod-styled {
-  appearance: auto;
-  background-image: none;
   border: 1px solid var(--jp-border-color1);
   color: var(--jp-ui-font-color1);
 }
