@@ -91,7 +91,7 @@ def _words(error: BaseException) -> str:
     if isinstance(error, PortalError):
         return printable(" ".join(error.message.split()))
     if isinstance(error, OSError):
-        return printable(f"{error.filename or 'the folder'}: {error.strerror}")
+        return printable(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror))
     return STOPPED
 
 

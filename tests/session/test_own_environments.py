@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -79,6 +81,22 @@ def test_what_pip_cannot_install_is_said_in_a_line_and_leaves_nothing(cluster_se
     assert not (server.home / "environments/odd").exists()
     assert not own_kernel(server, "odd").exists()
     assert server.ask(f"{ENVIRONMENTS}/odd", "DELETE")[0] == 204
+
+
+def test_a_making_that_is_killed_is_broken_and_one_that_is_stopped_is_gone(cluster_server: Server) -> None:
+    server = cluster_server
+    asked(server, name="killed", modules=UPON)
+    file = server.home / ".local/share/dsportal/environments/killed.json"
+    os.killpg(json.loads(file.read_text())["maker"]["pid"], signal.SIGKILL)
+    view = wait_for("end of the maker", lambda: _over(server.json(f"{ENVIRONMENTS}/killed")))
+    assert (view["state"], view["words"][:28]) == ("broken", "its making was interrupted: ")
+    assert not own_kernel(server, "killed").exists()
+    assert server.ask(f"{ENVIRONMENTS}/killed", "DELETE")[0] == 204
+
+    asked(server, name="stopped", modules=UPON)
+    assert server.ask(f"{ENVIRONMENTS}/stopped", "DELETE")[0] == 204
+    assert list((server.home / "environments").iterdir()) == []
+    assert server.json(ENVIRONMENTS)["environments"] == []
 
 
 def test_a_module_that_is_missing_is_said_in_the_module_systems_words(cluster_server: Server) -> None:

@@ -154,8 +154,8 @@ def test_a_command_gets_nothing_that_leads_packages_elsewhere() -> None:
             "pip said: Because x was not found",
         ),
         (
-            "error: No solution found when resolving dependencies\n  cause: Because there is no version of x==9 and you "
-            "require x==9\n\nhint: Packages were unavailable\n",
+            "error: No solution found when resolving dependencies\n  cause: Because there is no version of x==9 and "
+            "you require x==9\n\nhint: Packages were unavailable\n",
             "pip said: Because there is no version of x==9 and you require x==9",
         ),
         ("PackagesNotFoundError: The following packages are missing", "pip said: The following packages are missing"),

@@ -16,6 +16,7 @@ import pytest
 
 from portal.environments import look, notes, place
 from portal.environments.desk import EnvironmentDesk, EnvironmentView
+from portal.environments.maker import Task
 from portal.environments.notes import EnvironmentNote, Maker, MakingState
 from portal.environments.order import EnvironmentOrder, Tool, order_of
 from portal.environments.place import EnvironmentRefused
@@ -27,6 +28,7 @@ from portal.site import parse
 from tests.unit.module_command import Modules
 
 DEADLINE_S = 60
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -160,6 +162,28 @@ async def test_a_making_that_fails_says_why_and_leaves_nothing(person: dict[str,
 
     await desk.make(order_of({"name": "vision"}))
     assert (await ended(desk, "vision")).state == "failed", "a name is free again after a failure"
+
+
+def test_a_disk_that_is_full_leaves_nothing_half_made(person: dict[str, str], tmp_path: Path) -> None:
+    """Not even what is printed has room."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python3").symlink_to(sys.executable)
+    made = note(person, state=MakingState.MAKING)
+    Path(made.path).mkdir(parents=True)
+    folder = notes.folder_of(person)
+    task = Task(made.order, str(folder), session_system.of({})).to_text()
+    with Path("/dev/full").open("wb") as full:
+        subprocess.run(
+            [sys.executable, "-m", "portal.environments.maker"],
+            input=task.encode(),
+            env=person | {"PATH": str(tmp_path / "bin"), "PYTHONPATH": str(ROOT)},
+            stdout=full,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+    (found,) = notes.read_all(folder)
+    assert (found.state, found.words) == (MakingState.FAILED, "No space left on device")
+    assert not Path(made.path).exists()
 
 
 async def test_names_that_are_taken_are_refused_before_anything_is_made(person: dict[str, str], tmp_path: Path) -> None:
