@@ -1,4 +1,4 @@
-"""The command ``portal``: up, proxy, down, doctor, config, ldap, state, database, kernels, notebooks, job, bench."""
+"""The command ``portal``: up, proxy, down, doctor, config, ldap, state, database, kernels, notebooks, job, env, …"""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from urllib.parse import urlsplit
 from portal import __version__, data, journal
 from portal.commands import (
     database_commands,
+    environment_commands,
     job_commands,
     kernel_commands,
     ldap_commands,
+    module_commands,
     notebook_commands,
     state_commands,
 )
@@ -63,6 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     kernel_commands.add(commands, DEFAULT_SITE)
     notebook_commands.add(commands, DEFAULT_SITE)
     job_commands.add(commands)
+    environment_commands.add(commands)
+    module_commands.add(commands)
     _add_bench(commands)
     return parser
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Container, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from portal.errors import SiteError
@@ -50,6 +50,8 @@ class SessionSettings:
         start_timeout_s: how long the server may take to answer; ``None`` = its own limit.
         files: the folder that the file browser shows; ``""`` = the person's home.
         debugger: whether kernels may open the port of their debugger.
+        environments: where people's own environments lie (``environments.folder``); ``""`` = below the home.
+        module_command, module_path, module_environment: the module system, as ``[kernels]`` has it.
     """
 
     title: str = DEFAULT_TITLE
@@ -59,6 +61,10 @@ class SessionSettings:
     files: str = ""
     debugger: bool = False
     site_notebooks: tuple[str, ...] = ()
+    environments: str = ""
+    module_command: str = ""
+    module_path: tuple[str, ...] = ()
+    module_environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def template_folders(self) -> tuple[str, ...]:
@@ -91,6 +97,10 @@ class SessionSettings:
             start_timeout_s=site.session.start_timeout_min * 60,
             debugger=site.kernels.debugger,
             site_notebooks=site.notebooks.folders,
+            environments=site.environments.folder,
+            module_command=site.kernels.module_command,
+            module_path=site.kernels.module_path,
+            module_environment=site.kernels.environment,
         )
 
     @classmethod
@@ -103,6 +113,10 @@ class SessionSettings:
             files=given.get("files", ""),
             debugger=given.get("debugger", False),
             site_notebooks=tuple(given.get("site_notebooks", ())),
+            environments=given.get("environments", ""),
+            module_command=given.get("module_command", ""),
+            module_path=tuple(given.get("module_path", ())),
+            module_environment=given.get("module_environment", {}),
         )
 
 

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from portal.errors import SiteError
 from portal.settings import faults
 from portal.settings.groups import labels
-from portal.settings.kernel_tables import KernelsTable, KernelTable, NotebooksTable
+from portal.settings.kernel_tables import EnvironmentsTable, KernelsTable, KernelTable, NotebooksTable
 from portal.settings.ldap_table import LdapTable
 from portal.settings.portal_tables import ClusterTable, PortalTable
 from portal.settings.profile_tables import ProfileTable
@@ -75,6 +75,7 @@ class Site(Table):
     quota: QuotaTable = QuotaTable()
     kernels: KernelsTable = KernelsTable()
     kernel: tuple[KernelTable, ...] = ()
+    environments: EnvironmentsTable = EnvironmentsTable()
     notebooks: NotebooksTable = NotebooksTable()
     ldap: LdapTable | None = None
 

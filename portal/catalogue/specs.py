@@ -143,7 +143,7 @@ def _sync_one(entry: KernelEntry, site: Site, target: Path) -> Synced:
         return Synced(name, "faulty", error.message)
     if _holds(target, files):
         return Synced(name, "unchanged")
-    _replace(target, files)
+    put_in_place(target, files)
     return Synced(name, "written")
 
 
@@ -154,7 +154,7 @@ def _holds(target: Path, files: dict[str, bytes]) -> bool:
         return False
 
 
-def _replace(target: Path, files: dict[str, bytes]) -> None:
+def put_in_place(target: Path, files: dict[str, bytes]) -> None:
     """Put a whole folder in place: a Jupyter client sees the old kernelspec or the new one."""
     target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".sync-", dir=target.parent) as unfinished:

@@ -19,6 +19,7 @@ IN_HOME = ".local/share/dsportal"
 SESSIONS = "sessions"  # a folder for each, in the private folder
 TRIED_BYTES = 16384  # as much as a session's environment
 PLACEHOLDERS = ("{user}", "{uid}")
+SETTING = "session.private_folder"
 VARIABLE = "DSPORTAL_PRIVATE_FOLDER"  # where a session's server finds the path
 FORM = re.compile(r"(/[A-Za-z0-9._-]+|/\{(?:user|uid)\})+\Z", re.ASCII)  # no '%': Slurm fills it in, in names of logs
 _NAME = re.compile(r"[A-Za-z0-9._@+\\-]+\Z", re.ASCII)
@@ -82,39 +83,38 @@ def fault(form: str) -> str:
     return "an absolute path in which one whole part is {user} or {uid}, such as '/scratch/{user}/.dsportal', or ''"
 
 
-def path_of(form: str, name: str, uid: int) -> Path:
+def path_of(form: str, name: str, uid: int, setting: str = SETTING) -> Path:
     """The folder of one person.
+
+    Arguments:
+        setting: the key of the settings file that an error names.
 
     Raises:
         PrivateFolderRefused: the name cannot be a part of a path.
     """
     if not _NAME.match(name) or set(name) <= {"."}:
-        raise PrivateFolderRefused(
-            Path(form), f"cannot be made for somebody called {name!r}: see session.private_folder"
-        )
+        raise PrivateFolderRefused(Path(form), f"cannot be made for somebody called {name!r}: see {setting}")
     return Path(form.replace("{user}", name).replace("{uid}", str(uid)))
 
 
-def made(form: str, name: str, uid: int) -> Path:
+def made(form: str, name: str, uid: int, setting: str = SETTING) -> Path:
     """The folder of one person, which is there from now on, mode 700.
 
     Arguments:
-        form: ``session.private_folder`` of root's settings file.
+        form: ``session.private_folder`` of root's settings file, or another ``setting`` of that shape.
 
     Raises:
         PrivateFolderRefused: it is not to be trusted, or the site's part of the path is not there.
         OSError: it cannot be made.
     """
     if words := fault(form):
-        raise PrivateFolderRefused(Path(form), f"session.private_folder must be {words}")
-    whole = path_of(form, name, uid)
+        raise PrivateFolderRefused(Path(form), f"{setting} must be {words}")
+    whole = path_of(form, name, uid, setting)
     parts = form.split("/")[1:]
     first = min(parts.index(one) for one in PLACEHOLDERS if one in parts)
     sites = Path("/", *parts[:first])
     if not sites.is_dir():
-        raise PrivateFolderRefused(
-            sites, "is not there, on which session.private_folder stands: its administrator makes it"
-        )
+        raise PrivateFolderRefused(sites, f"is not there, on which {setting} stands: its administrator makes it")
     place = sites.resolve()
     for folder in (*reversed(place.parents), place):
         _check(folder, folder.stat(), uid, is_site=True)
@@ -122,7 +122,7 @@ def made(form: str, name: str, uid: int) -> Path:
     try:
         for part in whole.parts[first + 1 :]:
             place = place / part
-            inner = _entered(descriptor, place, uid)
+            inner = _entered(descriptor, place, uid, setting)
             os.close(descriptor)
             descriptor = inner
         _make_private(descriptor, place, uid)
@@ -131,14 +131,14 @@ def made(form: str, name: str, uid: int) -> Path:
     return place
 
 
-def _entered(above: int, folder: Path, uid: int) -> int:
+def _entered(above: int, folder: Path, uid: int, setting: str) -> int:
     """A descriptor of a folder of the person's own part, made if it is missing; no link is followed."""
     try:
         os.mkdir(folder.name, 0o700, dir_fd=above)
     except FileExistsError:
         pass
     except OSError as error:
-        raise OSError(error.errno, f"{error.strerror} (see session.private_folder)", str(folder)) from None
+        raise OSError(error.errno, f"{error.strerror} (see {setting})", str(folder)) from None
     try:
         descriptor = os.open(folder.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
     except OSError as error:

@@ -6,18 +6,16 @@ One ``squeue`` answers everybody who asks within some seconds, and nothing here 
 from __future__ import annotations
 
 import asyncio
-import codecs
 import contextlib
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from portal import data
 from portal.errors import RequestError, SlurmUnavailable
-from portal.homes.regular_file import open_regular
+from portal.homes.log_part import LogPart, read_part
 from portal.jobs import environment, notes, queue
 from portal.jobs.notes import Note
 from portal.jobs.order import JobOrder
@@ -39,7 +37,6 @@ QUERY_TIMEOUT_S = 20
 ACCOUNTING_EVERY_S = 60.0
 ASKED_AT_ONCE = 50
 REMEMBERED_S = 14 * 86_400
-LOG_PART_BYTES = 65_536
 
 
 @dataclass(frozen=True)
@@ -49,16 +46,6 @@ class OwnQueue(Snapshot):
     listed: Mapping[str, Listed] = field(default_factory=dict)
     ended: Mapping[str, Mapping[str, OwnJobEnd]] = field(default_factory=dict)
     notes: Mapping[str, Note] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class LogPart:
-    """A part of a job's log; ``next`` is the byte to go on at, ``is_over`` says that no more will come."""
-
-    text: str
-    next: int
-    is_over: bool
-    path: str
 
 
 class JobDesk:
@@ -151,7 +138,7 @@ class JobDesk:
         return views[job_id]
 
     async def log(self, job_id: str, start: int = 0) -> LogPart:
-        """What a job has written from the byte ``start`` on, at most :data:`LOG_PART_BYTES`.
+        """What a job has written from the byte ``start`` on, at most :data:`portal.homes.log_part.LOG_PART_BYTES`.
 
         Raises:
             RequestError: there is no such job of hers, or its log is not to be found.
@@ -240,21 +227,6 @@ class JobDesk:
             return await self._run(argv, env=environ, timeout_s=timeout_s)
         except RunError as error:
             raise SlurmUnavailable("Slurm does not answer; your jobs go on.", detail=str(error)) from error
-
-
-def read_part(path: str, start: int, is_over: bool) -> LogPart:
-    """A part of a text file, no letter of it cut in two; of one that is not there yet nothing."""
-    try:
-        with open_regular(Path(path)) as file:
-            begin = start if 0 <= start <= os.fstat(file.fileno()).st_size else 0
-            file.seek(begin)
-            read = file.read(LOG_PART_BYTES)
-    except OSError:
-        return LogPart("", start, is_over, path)
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    is_last = is_over and len(read) < LOG_PART_BYTES
-    text = decoder.decode(read, final=is_last)
-    return LogPart(text, begin + len(read) - len(decoder.getstate()[0]), is_last, path)
 
 
 def _newest_first(view: JobView) -> tuple[int, int]:

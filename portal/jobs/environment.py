@@ -6,18 +6,16 @@ word of the portal's goes there. What Slurm gave the session's own job (its core
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 from portal.errors import KernelError
 from portal.homes.private_folder import VARIABLE
 from portal.kernels import module_cache
 from portal.kernels.delta import Environment
 from portal.kernels.modules import ModuleSystem, clean, environment
-from portal.kernels.run_kernel import Launch
+from portal.modules import session_system
 
 KEPT = ("SLURM_CONF", "JUPYTER_PATH", VARIABLE)
 MODULE_FUNCTION = "BASH_FUNC_module%%"  # how bash hands a function on: bash(1), export -f
@@ -45,28 +43,11 @@ def of_job(environ: Mapping[str, str], modules: tuple[str, ...] = ()) -> Environ
         KernelError: the modules cannot be loaded; the message is the module system's own.
     """
     base = own(environ)
-    system = module_system(base)
+    found = session_system.of(environ)
+    system = found.system
+    base = {**found.variables, **base}
     loaded = environment(modules, system, base, module_cache.folder_of(base)) if modules else system.base(base)
     return _module_command(loaded, system) | loaded | _kept(base)
-
-
-def module_system(environ: Mapping[str, str]) -> ModuleSystem:
-    """That of the shell where it has one, else that of the site's kernels."""
-    if environ.get("MODULEPATH"):
-        return ModuleSystem()
-    return next(_systems(environ.get("JUPYTER_PATH", "")), ModuleSystem())
-
-
-def _systems(jupyter_path: str) -> Iterator[ModuleSystem]:
-    """What the kernelspecs of a site load their modules with."""
-    for folder in filter(None, jupyter_path.split(":")):
-        for file in sorted(Path(folder, "kernels").glob("*/kernel.json")):
-            try:
-                launch = Launch.from_argv(json.loads(file.read_bytes())["argv"])
-            except (OSError, ValueError, LookupError, TypeError):
-                continue
-            if launch:
-                yield launch.system
 
 
 def _module_command(environ: Environment, system: ModuleSystem) -> Environment:

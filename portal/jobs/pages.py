@@ -6,17 +6,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-from jupyter_server.base.handlers import APIHandler
 from tornado.web import authenticated
 
-from portal.errors import PortalError, RequestError, SlurmUnavailable
+from portal.errors import RequestError
 from portal.jobs.desk import JobDesk
 from portal.jobs.order import JobOrder, order_of
 from portal.jobs.words import JobView
-
-NO_JOB = "job"  # the field of a RequestError
+from portal.session_pages.refusing import RefusingHandler
 
 
 @dataclass(frozen=True)
@@ -46,27 +43,11 @@ class JobPlace:
         return {**view.as_json(), "output_path": str(output.relative_to(self.home)) if output and is_below else ""}
 
 
-class _JobsHandler(APIHandler):
+class _JobsHandler(RefusingHandler):
+    not_there = "job"
+
     def initialize(self, place: JobPlace) -> None:
         self.place = place
-
-    def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """What the portal refuses, in its own words."""
-        error = kwargs.get("exc_info", (None, None, None))[1]
-        if not isinstance(error, PortalError):
-            super().write_error(status_code, **kwargs)
-            return
-        is_missing = isinstance(error, RequestError) and error.field == NO_JOB
-        self.set_status(404 if is_missing else 503 if isinstance(error, SlurmUnavailable) else 400)
-        self.set_header("Content-Type", "application/json")
-        self.finish(json.dumps({"message": error.message}))
-
-    def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
-        """What the portal refuses is no fault of its own."""
-        if isinstance(value, PortalError):
-            self.log.info("%s %s: %s", self.request.method, self.request.path, value.detail)
-            return
-        super().log_exception(typ, value, tb)
 
 
 class OwnJobsHandler(_JobsHandler):
@@ -111,7 +92,4 @@ class JobLogHandler(_JobsHandler):
     async def get(self, job_id: str) -> None:
         """The part that begins at the byte ``from``."""
         self._track_activity = False
-        start = self.get_query_argument("from", "0")
-        if not (start.isascii() and start.isdecimal() and len(start) <= 18):
-            raise RequestError("from", start, "a number of bytes, 0 or the answer's next")
-        self.finish(json.dumps(asdict(await self.place.desk.log(job_id, int(start)))))
+        self.finish(json.dumps(asdict(await self.place.desk.log(job_id, self.asked_from()))))

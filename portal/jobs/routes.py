@@ -4,43 +4,24 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jupyter_server.utils import url_path_join
-from tornado.httputil import HTTPMessageDelegate, HTTPServerRequest
-from tornado.routing import PathMatches, Router, Rule
+from tornado.routing import Rule
 
-if TYPE_CHECKING:
-    from portal.jobs.pages import JobPlace
+from portal.session_pages.late import Pages, late_rules
 
 JOB = r"([0-9_]+)"
 PAGES = {"dsportal/api/jobs": "all", rf"dsportal/api/jobs/{JOB}": "one", rf"dsportal/api/jobs/{JOB}/log": "log"}
 
 
-class JobRouter(Router):
-    """Brings the handlers in with the first request, not when a session starts."""
+def routes(application: Any, base: str, home: Path) -> list[Rule]:
+    """The rules for a server's application; ``home`` is where its file browser begins."""
 
-    SUPPORTED_METHODS = ()  # jupyter_server asks a handler for its methods; ours authenticate all
-
-    def __init__(self, application: Any, home: Path) -> None:
-        self._application = application
-        self._home = home
-        self._place: JobPlace | None = None
-
-    def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> HTTPMessageDelegate | None:
-        """The handler of one request."""
+    def load() -> Pages:
         from portal.jobs.desk import JobDesk
         from portal.jobs.pages import JobLogHandler, JobPlace, OwnJobHandler, OwnJobsHandler
 
-        self._place = self._place or JobPlace(JobDesk(os.environ), self._home)
-        handler = {"all": OwnJobsHandler, "one": OwnJobHandler, "log": JobLogHandler}[kwargs["target_kwargs"]["page"]]
-        delegate: HTTPMessageDelegate = self._application.get_handler_delegate(
-            request, handler, target_kwargs={"place": self._place}, path_args=kwargs.get("path_args")
-        )
-        return delegate
+        handlers = {"all": OwnJobsHandler, "one": OwnJobHandler, "log": JobLogHandler}
+        return handlers, {"place": JobPlace(JobDesk(os.environ), home)}
 
-
-def routes(application: Any, base: str, home: Path) -> list[Rule]:
-    """The rules for a server's application; ``home`` is where its file browser begins."""
-    router = JobRouter(application, home)
-    return [Rule(PathMatches(url_path_join(base, path)), router, {"page": page}) for path, page in PAGES.items()]
+    return late_rules(application, base, PAGES, load)

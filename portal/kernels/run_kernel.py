@@ -25,6 +25,8 @@ from portal.kernels.containers import Container, without_outside
 from portal.kernels.delta import Environment
 from portal.kernels.modules import ModuleSystem, environment
 
+ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")  # of a virtual environment (PEP 405), of a conda environment
+
 
 class Launch(NamedTuple):
     """How a kernel is started: the modules to load, then the command, found in the PATH they give, or in an image."""
@@ -78,10 +80,20 @@ class Launch(NamedTuple):
         """
         env = environment(self.modules, self.system, environ, module_cache.folder_of(os.environ))
         if not self.container.image:
-            return [program(self.command[0], env), *self.command[1:]], env
+            found = program(self.command[0], env)
+            return [found, *self.command[1:]], _with_own_programs(found, env)
         sockets = os.path.dirname(_connection_file(self.command))
         started = self.container.command(list(self.command), env, os.path.abspath(folder or "."), sockets)
         return started, without_outside(env)
+
+
+def _with_own_programs(python: str, env: Environment) -> Environment:
+    """``env`` in which the programs of a Python's environment come before those of modules, as after ``activate``."""
+    folder = os.path.dirname(python)
+    is_environment = any(os.path.exists(f"{os.path.dirname(folder)}/{mark}") for mark in ENVIRONMENT_MARKS)
+    if not is_environment or env.get("PATH", "").startswith(f"{folder}:"):
+        return env
+    return env | {"PATH": f"{folder}:{env['PATH']}" if env.get("PATH") else folder}
 
 
 def _connection_file(command: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""``[kernels]``, ``[[kernel]]`` and ``[notebooks]``: modules, the kernels out of them, the templates of the site."""
+"""``[kernels]``, ``[[kernel]]``, ``[environments]`` and ``[notebooks]``: modules, kernels, templates of a site."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from typing import Literal
 from pydantic import Field
 
 from portal.settings.groups import labels
-from portal.settings.values import AbsolutePath, Badge, Group, Image, Name, OptionalPath, Table, Variables
+from portal.settings.values import (
+    AbsolutePath,
+    Badge,
+    Group,
+    Image,
+    Name,
+    OptionalPath,
+    PersonsFolder,
+    Table,
+    Variables,
+)
 
 WILDCARDS = frozenset("*?[")
 
@@ -72,6 +82,12 @@ class KernelTable(Table):
     def shelf(self) -> str:
         """The folder below ``kernels.folder`` that it is written into: one of its own where not everybody sees it."""
         return f"for/{self.name}" if self.groups else ""
+
+
+class EnvironmentsTable(Table):
+    """``[environments]``: where the environments lie that people make for themselves."""
+
+    folder: PersonsFolder = "~/environments"
 
 
 class NotebooksTable(Table):

@@ -109,6 +109,19 @@ def _private_folder(value: str) -> str:
     return value
 
 
+def _persons_folder(value: str) -> str:
+    in_home = re.fullmatch(r"~(/[A-Za-z0-9._-]+)+", value, re.ASCII) and not {".", ".."} & set(value.split("/"))
+    if in_home:
+        return value
+    try:
+        return _private_folder(value or "/")
+    except ValueError:
+        raise ValueError(
+            "a path below the home, such as '~/environments', or an absolute path in which one whole part is {user} "
+            "or {uid}, such as '/scratch/{user}/environments'"
+        ) from None
+
+
 def _domain(value: str) -> str:
     found = re.fullmatch(r"(?:https?://)?([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::(\d{1,5}))?", value)
     is_address = found and re.fullmatch(r"[0-9.]+", found[1])  # nothing can stand before the digits of an IP address
@@ -203,6 +216,7 @@ UserBase = Annotated[str, AfterValidator(_user_base)]
 UserFilter = Annotated[str, AfterValidator(_user_filter)]
 LoginDomain = Annotated[str, AfterValidator(_login_domain)]
 PrivateFolder = Annotated[str, AfterValidator(_private_folder)]
+PersonsFolder = Annotated[str, AfterValidator(_persons_folder)]
 NetworkText = Annotated[str, AfterValidator(_network)]
 Server = Annotated[str, AfterValidator(_server)]
 Variables = Annotated[dict[str, str], AfterValidator(_variables)]

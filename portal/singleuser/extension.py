@@ -17,10 +17,12 @@ from tornado.ioloop import PeriodicCallback
 from tornado.routing import PathMatches, Router, Rule
 from tornado.web import authenticated
 
+from portal.environments import routes as environment_routes
 from portal.gallery.pages import CatalogueHandler, CopyHandler, Gallery
 from portal.gallery.shelf import TEMPLATES
-from portal.jobs.routes import routes
+from portal.jobs import routes as job_routes
 from portal.lessons import lesson_gpus
+from portal.modules import routes as module_routes
 from portal.session_settings import SessionSettings
 from portal.session_usage import before_end
 from portal.session_usage.end_time import EndTime, end_time
@@ -154,7 +156,9 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
             (url_path_join(base, "dsportal/api/templates"), CatalogueHandler, gallery),
             (url_path_join(base, "dsportal/api/copy"), CopyHandler, gallery),
             Rule(PathMatches(board), BoardRouter(web_app, boards)),
-            *routes(web_app, base, folders.home),
+            *job_routes.routes(web_app, base, folders.home),
+            *environment_routes.routes(web_app, base, settings.environments),
+            *module_routes.routes(web_app, base),
         ],
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 from tests.inside import VENV_BIN, home, sh
 from tests.notebooks.jobs import PERSON, Run, changed, in_a_job, own_folder, program
+from tests.wheels import wheel
 
 # What the launcher of a session lists: the site's kernels and the person's own.
 LAUNCHER = "from portal.kernels.manager import PortalKernelSpecManager as M; print(*sorted(M().find_kernel_specs()))"
@@ -70,20 +70,6 @@ def used(kernel: str, folder: Path, code: str) -> str:
     run = in_a_job(path, folder, {})
     assert run.status == 0, run.log
     return run.text("look")
-
-
-def wheel(folder: Path) -> Path:
-    """A folder with the wheel of a small package, built by a real build tool."""
-    source, wheels = folder / "source", folder / "wheels"
-    (source / "oneofmine").mkdir(parents=True)
-    (source / "oneofmine/__init__.py").write_text("ANSWER = 6 * 7\n")
-    (source / "pyproject.toml").write_text(
-        '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
-        '[project]\nname = "oneofmine"\nversion = "1.2.3"\n'
-    )
-    build = [str(VENV_BIN / "python"), "-m", "hatchling", "build", "--target", "wheel", "--directory", str(wheels)]
-    subprocess.run(build, cwd=source, check=True, capture_output=True)
-    return wheels
 
 
 def test_an_environment_of_ones_own_appears_in_the_launcher_and_runs_what_pip_put_into_it(folder: Path) -> None:

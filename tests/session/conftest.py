@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -16,8 +17,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from portal.catalogue.specs import sync
 from portal.kernels.modules import ModuleSystem
 from portal.singleuser.home import prepare_home
-from portal.site import Site, parse
-from tests.inside import CHROMIUM
+from portal.site import Site, load, parse
+from tests.inside import CHROMIUM, SITE_FILE
 from tests.lessons import lesson, write
 from tests.session.session_server import (
     ARTEFACTS,
@@ -30,6 +31,7 @@ from tests.session.session_server import (
     write_module,
     write_scalars,
 )
+from tests.wheels import wheel
 
 CHROMIUM_ARGS = [
     "--no-sandbox",
@@ -123,6 +125,19 @@ def server(start_server: Callable[..., Server]) -> Server:
     write(server.home.parent / "catalogue/mxnet/old.ipynb", lesson("1", kernel="mxnet"))
     assert prepare_home(server.home, [server.home.parent / "catalogue"], [], {"plain"}) == []
     (server.home / "notes.txt").write_text("a file")
+    return server
+
+
+@pytest.fixture(scope="session")
+def cluster_server(start_server: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Server:
+    """A session that knows the module tree of the cluster; its pip finds one package and nothing else."""
+    kernels = load(str(SITE_FILE)).kernels
+    told = {"module_path": kernels.module_path, "module_command": kernels.module_command}
+    server = start_server(DSPORTAL_SESSION=json.dumps({"title": "Test Portal", **told}))
+    wheels = wheel(tmp_path_factory.mktemp("package"))
+    config = server.home / ".config/pip/pip.conf"
+    config.parent.mkdir(parents=True)
+    config.write_text(f"[global]\nno-index = true\nfind-links = {wheels}\n")
     return server
 
 

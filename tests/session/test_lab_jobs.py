@@ -56,7 +56,7 @@ def test_a_notebook_runs_as_a_job_and_its_log_and_output_are_opened(
     picture(page, "panel")
     assert_accessible(page, "jobs", "#dsportal-jobs")
     job.get_by_role("button", name="Log").click()
-    log = page.locator(".dsportal-JobLog")
+    log = page.locator(".dsportal-Log")
     expect(log).to_contain_text(re.compile(r"done: .*/night-\d+\.ipynb"))
     expect(log.get_by_role("status")).to_contain_text("The job has ended.")
     job.get_by_role("button", name="Output").click()
@@ -94,7 +94,7 @@ def test_notebook_7_runs_a_file_as_well(page: Page, server: Server, lesson_file:
     expect(job).to_contain_text("done")
 
     job.get_by_role("button", name="Log").click()
-    expect(page.locator(".dsportal-JobLog")).to_contain_text(re.compile(r"done: .*/night-\d+\.ipynb"))
+    expect(page.locator(".dsportal-Log")).to_contain_text(re.compile(r"done: .*/night-\d+\.ipynb"))
     picture(page, "log")
     page.get_by_role("dialog").get_by_role("button", name="Close").click()
     tab = new_tab(page, job.get_by_role("button", name="Output"))

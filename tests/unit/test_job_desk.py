@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from portal.errors import RequestError, SlurmUnavailable, SubmitRefused
+from portal.homes.log_part import LOG_PART_BYTES, read_part
 from portal.jobs import notes, queue
-from portal.jobs.desk import LOG_PART_BYTES, JobDesk, read_part
+from portal.jobs.desk import JobDesk
 from portal.jobs.notes import Note
 from portal.jobs.order import order_of
 from portal.slurm.runner import Result, RunError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -258,3 +259,14 @@ def test_a_variable_that_no_kernel_may_have_is_refused(tables: Tables, given: di
 
     with pytest.raises(SiteError, match=r"kernels\.environment"):
         parse(tables)
+
+
+def test_the_programs_of_an_environment_come_before_those_of_its_modules(modules: Modules, tmp_path: Path) -> None:
+    """``!pip install`` in a cell is that of the environment."""
+    python = tmp_path / "vision" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    start = Launch("vision", ("shared/tf",), modules.system, (str(python), "-m", "ipykernel_launcher"))
+    assert start.ready({"PATH": "/bin"})[1]["PATH"] == f"{modules.bin}:/bin"
+    (tmp_path / "vision" / "pyvenv.cfg").touch()
+    assert start.ready({"PATH": "/bin"})[1]["PATH"] == f"{python.parent}:{modules.bin}:/bin"

@@ -34,10 +34,15 @@ MAY_IMPORT = {
     "notebooks": {"pure", "lessons"},
     "gallery": {"pure", "notebooks"},
     "session_usage": {"pure", "assets", "lessons", "kernels", "homes"},
-    "jobs": {"pure", "homes", "launcher", "slurm", "kernels", "notebooks"},  # launcher: what sbatch means
+    "modules": {"pure", "homes", "kernels", "session_pages"},
+    # launcher: what sbatch means
+    "jobs": {"pure", "homes", "launcher", "slurm", "kernels", "notebooks", "modules", "session_pages"},
+    "session_pages": {"pure"},
+    "environments": {"pure", "homes", "kernels", "catalogue", "modules", "session_pages"},
     # launcher: its files' names
     "singleuser": {
-        *("pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets", "session_usage", "jobs")
+        *("pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets", "session_usage", "jobs"),
+        *("environments", "modules"),
     },
     "administration": {"pure", "databases", "forecasts"},
     "catalogue": {"pure", "kernels"},
@@ -68,7 +73,21 @@ MAY_IMPORT = {
     },
     "testing": {"pure", "slurm", "homes", "launcher"},
     "gpus": {"pure", "slurm", "kernels", "catalogue", "lessons"},
-    "commands": {"pure", "databases", "hub", "login", "catalogue", "gpus", "notebooks", "gallery", "jobs"},
+    "commands": {
+        *(
+            "pure",
+            "databases",
+            "hub",
+            "login",
+            "catalogue",
+            "gpus",
+            "notebooks",
+            "gallery",
+            "jobs",
+            "environments",
+            "modules",
+        )
+    },
     "cli": {"pure", "commands", "hub", "proxy", "singleuser", "notebooks", "doctor"},
     # jobs: why a job waits, in words
     "spawners": {
@@ -93,6 +112,8 @@ STARTS_PROCESSES = {  # and why it does so itself
     "portal/kernels/module_output.py": "the module command, in a kernel's start: no event loop, standard library alone",
     "portal/kernels/run_kernel.py": "becomes the kernel",
     "portal/session_usage/before_end.py": "a person's own script, before the session ends",
+    "portal/environments/desk.py": "what makes an environment, which neither a server nor a terminal waits for",
+    "portal/environments/maker.py": "venv, uv, conda and pip, one after the other",
     "portal/tensorboard/boards.py": "TensorBoard, which lives as long as the session's server",
     "portal/singleuser/quick_start.py": "becomes the stock start after a surprise",
     "portal/singleuser/shutdown.py": "becomes what removes the session's folder, when its threads are gone",

@@ -1,6 +1,7 @@
 import { MainAreaWidget } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 
+import { element, words } from './dom';
 import { templatesIcon } from './icons';
 import { ask } from './server';
 
@@ -22,17 +23,6 @@ export type Card = {
 
 /** What a person does with a template. */
 export type Acts = { open: (card: Card) => void; copy: (card: Card) => void };
-
-function element<K extends keyof HTMLElementTagNameMap>(
-  tag: K,
-  className = '',
-  text = ''
-): HTMLElementTagNameMap[K] {
-  const made = document.createElement(tag);
-  made.className = className;
-  made.textContent = text;
-  return made;
-}
 
 /** The templates as cards, in the order in which one learns, with a search. */
 class Gallery extends Widget {
@@ -70,7 +60,7 @@ class Gallery extends Widget {
     try {
       this._cards = (await ask<{ templates: Card[] }>('templates')).templates;
     } catch (error) {
-      this._status.textContent = error instanceof Error ? error.message : String(error);
+      this._status.textContent = words(error);
       return;
     }
     const frameworks = Array.from(new Set(this._usable().map(card => card.framework))).sort();

@@ -1,7 +1,9 @@
 import { LabIcon } from '@jupyterlab/ui-components';
 
+import environmentsSvg from '../style/icons/environments.svg';
 import templatesSvg from '../style/icons/templates.svg';
 import tensorBoardSvg from '../style/icons/tensorboard.svg';
 
 export const tensorBoardIcon = new LabIcon({ name: 'dsportal:tensorboard', svgstr: tensorBoardSvg });
 export const templatesIcon = new LabIcon({ name: 'dsportal:templates', svgstr: templatesSvg });
+export const environmentsIcon = new LabIcon({ name: 'dsportal:environments', svgstr: environmentsSvg });

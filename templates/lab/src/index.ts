@@ -7,6 +7,7 @@ import { IMainMenu } from '@jupyterlab/mainmenu';
 
 import { documents } from './documents';
 import { sessionEnd } from './ended';
+import { environments } from './environments';
 import { firstLauncher } from './firstlauncher';
 import { currentFolder, likelyFolder, selectedFolder } from './folders';
 import { tensorBoardIcon } from './icons';
@@ -124,4 +125,4 @@ const plugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-export default [plugin, documents, firstLauncher, jobs, sessionEnd, timeLeft, jobUsage];
+export default [plugin, documents, environments, firstLauncher, jobs, sessionEnd, timeLeft, jobUsage];

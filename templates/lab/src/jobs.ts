@@ -1,13 +1,13 @@
 import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Dialog, ICommandPalette, Notification, showDialog } from '@jupyterlab/apputils';
-import { PageConfig } from '@jupyterlab/coreutils';
 import { type FileBrowser, IDefaultFileBrowser, IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { ILauncher } from '@jupyterlab/launcher';
 import { listIcon, runIcon } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 
+import { button, words } from './dom';
+import { showLog } from './followedlog';
 import { askForOrder } from './jobform';
-import { logDialog, logTab } from './joblog';
 import { ask, remove } from './server';
 import { told } from './templates';
 
@@ -41,6 +41,7 @@ class JobsPanel extends Widget {
     this.id = 'dsportal-jobs';
     this.title.icon = listIcon;
     this.title.caption = 'Jobs';
+    this.addClass('dsportal-Panel');
     this.addClass('dsportal-Jobs');
     const title = document.createElement('h2');
     title.textContent = 'Jobs';
@@ -88,7 +89,7 @@ class JobsPanel extends Widget {
       }
       this._state.textContent = jobs.length ? '' : 'You have no jobs.';
     } catch (error) {
-      this._state.textContent = error instanceof Error ? error.message : String(error);
+      this._state.textContent = words(error);
     }
   }
 
@@ -98,8 +99,8 @@ class JobsPanel extends Widget {
     item.dataset.phase = job.phase;
     const name = document.createElement('strong');
     name.textContent = `${job.name} (${job.id})`;
-    const words = document.createElement('p');
-    words.textContent = job.words + expected(job);
+    const said = document.createElement('p');
+    said.textContent = job.words + expected(job);
     const buttons = document.createElement('div');
     const about = `of job ${job.id}, ${job.name}`;
     if (ONE_JOB.test(job.id)) {
@@ -111,20 +112,9 @@ class JobsPanel extends Widget {
     if (job.phase !== 'ended') {
       buttons.append(button('Cancel…', about, () => this._acts.cancel(job)));
     }
-    item.append(name, words, buttons);
+    item.append(name, said, buttons);
     return item;
   }
-}
-
-function button(text: string, about: string, act: () => void): HTMLButtonElement {
-  const made = document.createElement('button');
-  made.className = 'jp-mod-styled jp-mod-reject';
-  made.textContent = text;
-  if (about) {
-    made.setAttribute('aria-label', `${text} ${about}`);
-  }
-  made.addEventListener('click', act);
-  return made;
 }
 
 function expected(job: Job): string {
@@ -156,15 +146,8 @@ function actsOf(app: JupyterFrontEnd, look: () => Promise<void>): Acts {
     }
   };
   return {
-    log: job => {
-      if (PageConfig.getOption('notebookPage')) {
-        void logDialog(job.id);
-        return;
-      }
-      const tab = logTab(job.id);
-      app.shell.add(tab, 'main');
-      app.shell.activateById(tab.id);
-    },
+    log: ({ id }) =>
+      showLog(app, { address: `jobs/${id}/log`, id: `job-${id}`, title: `Log of job ${id}`, ended: 'The job has ended.' }),
     open: job => void told(() => app.commands.execute('filebrowser:open-path', { path: job.output_path })),
     cancel: job => void told(() => cancel(job)),
     submit: () => void app.commands.execute(SUBMIT)

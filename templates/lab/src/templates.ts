@@ -5,6 +5,7 @@ import type { FileBrowser } from '@jupyterlab/filebrowser';
 import { copyIcon } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 
+import { words } from './dom';
 import { galleryTab } from './gallery';
 import { templatesIcon } from './icons';
 import { ask } from './server';
@@ -30,7 +31,7 @@ export async function told(act: () => Promise<void>): Promise<void> {
     await act();
   } catch (error) {
     // Without a time it would only be in the list of notifications, where nobody looks.
-    Notification.error(error instanceof Error ? error.message : String(error), { autoClose: 15000 });
+    Notification.error(words(error), { autoClose: 15000 });
   }
 }
 
