@@ -50,6 +50,7 @@ class SessionSettings:
         start_timeout_s: how long the server may take to answer; ``None`` = its own limit.
         files: the folder that the file browser shows; ``""`` = the person's home.
         debugger: whether kernels may open the port of their debugger.
+        extend: whether this person may ask for more time while the session runs.
     """
 
     title: str = DEFAULT_TITLE
@@ -59,6 +60,7 @@ class SessionSettings:
     files: str = ""
     debugger: bool = False
     site_notebooks: tuple[str, ...] = ()
+    extend: bool = False
 
     @property
     def template_folders(self) -> tuple[str, ...]:
@@ -82,7 +84,7 @@ class SessionSettings:
         return cls._from_json(given)
 
     @classmethod
-    def of(cls, site: Site, notebooks: str) -> SessionSettings:
+    def of(cls, site: Site, notebooks: str, *, extend: bool = False) -> SessionSettings:
         """What a session of this site must know."""
         return cls(
             title=site.portal.title,
@@ -91,6 +93,7 @@ class SessionSettings:
             start_timeout_s=site.session.start_timeout_min * 60,
             debugger=site.kernels.debugger,
             site_notebooks=site.notebooks.folders,
+            extend=extend,
         )
 
     @classmethod
@@ -103,6 +106,7 @@ class SessionSettings:
             files=given.get("files", ""),
             debugger=given.get("debugger", False),
             site_notebooks=tuple(given.get("site_notebooks", ())),
+            extend=given.get("extend", False),
         )
 
 

@@ -21,11 +21,15 @@ from portal.gallery.pages import CatalogueHandler, CopyHandler, Gallery
 from portal.gallery.shelf import TEMPLATES
 from portal.jobs.routes import routes
 from portal.lessons import lesson_gpus
+from portal.session_hub.calls import HubCalls
+from portal.session_hub.pages import ExtendHandler
 from portal.session_settings import SessionSettings
 from portal.session_usage import before_end
 from portal.session_usage.end_time import EndTime, end_time
 from portal.session_usage.pages import JobUsageHandler, OwnJob, TimeHandler
+from portal.singleuser.hub_token import token
 from portal.singleuser.logins import LOOK_EVERY_S, OpenSockets, login_of_hub
+from portal.singleuser.server import connect
 from portal.tensorboard.boards import Boards
 from portal.tensorboard.error_page import from_elsewhere, is_own_click, page
 from portal.tensorboard.folders import FolderRefused, Folders
@@ -118,7 +122,7 @@ def _load_jupyter_server_extension(serverapp: Any) -> None:
     settings = SessionSettings.from_environment(os.environ)
     boards = Boards(runtime_folder(serverapp.runtime_dir))
     storage = tuple(Path(folder.path) for folder in settings.storage)
-    job = OwnJob()
+    job = OwnJob(may_extend=settings.extend)
     _mount(serverapp.web_app, boards, Folders(Path(serverapp.root_dir), storage), settings, job)
     _use_provisioner(serverapp)
     serverapp.dsportal_reaper = PeriodicCallback(boards.stop_idle, REAPER_INTERVAL_S * 1000)
@@ -144,12 +148,14 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
     places = tuple(map(Path, settings.template_folders))
     gallery = {"gallery": Gallery(folders.home, places, lesson_gpus.given(os.environ))}
     job = {"job": own}
+    of_hub = {"hub": HubCalls(connect, lambda: token.text), "end": end_time}
     web_app.add_handlers(
         ".*$",
         [
             (url_path_join(base, "tensorboard/open"), OpenHandler, {"boards": boards, "folders": folders}),
             (url_path_join(base, "dsportal/api/session"), SessionFactsHandler, {"settings": settings}),
             (url_path_join(base, "dsportal/api/time"), TimeHandler, job),
+            (url_path_join(base, "dsportal/api/extend"), ExtendHandler, of_hub),
             (url_path_join(base, "dsportal/api/usage"), JobUsageHandler, job),
             (url_path_join(base, "dsportal/api/templates"), CatalogueHandler, gallery),
             (url_path_join(base, "dsportal/api/copy"), CopyHandler, gallery),

@@ -172,13 +172,20 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
   font-weight: 600;
 }
 
-.dsportal-Usage button {
+.dsportal-Usage button,
+.dsportal-TimeLeft button {
   background: none;
   border: 0;
   color: inherit;
   cursor: pointer;
   font: inherit;
   padding: 0;
+}
+
+.dsportal-MoreTime select {
+  display: block;
+  margin: 8px 0;
+  width: 100%;
 }
 
 .dsportal-UsagePanel {
