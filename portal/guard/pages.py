@@ -23,7 +23,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError, PendingRollbackErro
 from tornado import web
 from tornado.httputil import HTTPHeaders
 
-from portal.guard import refusals, silences
+from portal.guard import announcement, refusals, silences
 from portal.guard.texts import check_bytes, check_json, refused
 from portal.guard.told import Told, ToldCall, ToldFile, ToldPage, ToldProgress
 from portal.language.templates import Translated
@@ -258,11 +258,12 @@ def stand_before(hub: Any) -> None:
 
 
 def look_after_pages(hub: Any) -> None:
-    """Have the templates of a hub speak the reader's language, know each answer's nonce, and what is silent.
+    """Have the templates of a hub speak the reader's language, and know nonces, silences, announcements.
 
     What people have to mend themselves leaves no traceback in its log.
     """
     silences.show(hub)
+    announcement.show(hub)
     hub.log.addFilter(refusals.in_one_line)
     files = type("FilesHandler", (ToldFile, CacheControlStaticFilesHandler), {"__module__": __name__})
     hub.tornado_settings.setdefault("static_handler_class", files)

@@ -1,4 +1,4 @@
-"""More time, for the Lab's button: JSON of the session's server, which hands it on to the hub."""
+"""What the Lab asks of the hub: more time, announcements, quotas. JSON of the session's server, which asks the hub."""
 
 from __future__ import annotations
 
@@ -9,9 +9,24 @@ from jupyter_server.base.handlers import APIHandler
 from tornado.web import authenticated
 
 from portal.session_hub.calls import HubCalls
+from portal.session_hub.news import News
 from portal.session_usage.end_time import EndTime
 
 EXTEND = "extend"
+
+
+class NewsHandler(APIHandler):
+    """``GET dsportal/api/news``: the site's announcement, and how full the folders are."""
+
+    def initialize(self, news: News) -> None:
+        """An open page asks again and again: that is no activity of the person."""
+        self.news = news
+        self._track_activity = False
+
+    @authenticated
+    async def get(self) -> None:
+        """What the hub said last."""
+        self.finish(json.dumps(await self.news.latest()))
 
 
 class ExtendHandler(APIHandler):

@@ -22,7 +22,8 @@ from portal.gallery.shelf import TEMPLATES
 from portal.jobs.routes import routes
 from portal.lessons import lesson_gpus
 from portal.session_hub.calls import HubCalls
-from portal.session_hub.pages import ExtendHandler
+from portal.session_hub.news import News
+from portal.session_hub.pages import ExtendHandler, NewsHandler
 from portal.session_settings import SessionSettings
 from portal.session_usage import before_end
 from portal.session_usage.end_time import EndTime, end_time
@@ -148,14 +149,16 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
     places = tuple(map(Path, settings.template_folders))
     gallery = {"gallery": Gallery(folders.home, places, lesson_gpus.given(os.environ))}
     job = {"job": own}
-    of_hub = {"hub": HubCalls(connect, lambda: token.text), "end": end_time}
+    hub = HubCalls(connect, lambda: token.text)
+    news = {"news": News(hub)}
     web_app.add_handlers(
         ".*$",
         [
             (url_path_join(base, "tensorboard/open"), OpenHandler, {"boards": boards, "folders": folders}),
             (url_path_join(base, "dsportal/api/session"), SessionFactsHandler, {"settings": settings}),
             (url_path_join(base, "dsportal/api/time"), TimeHandler, job),
-            (url_path_join(base, "dsportal/api/extend"), ExtendHandler, of_hub),
+            (url_path_join(base, "dsportal/api/extend"), ExtendHandler, {"hub": hub, "end": end_time}),
+            (url_path_join(base, "dsportal/api/news"), NewsHandler, news),
             (url_path_join(base, "dsportal/api/usage"), JobUsageHandler, job),
             (url_path_join(base, "dsportal/api/templates"), CatalogueHandler, gallery),
             (url_path_join(base, "dsportal/api/copy"), CopyHandler, gallery),

@@ -90,6 +90,7 @@ MAY_IMPORT = {
             "jobs",
         ),
         "extending",
+        "guard",
     },
 }
 ONLY_IN = {  # an outside thing, and the one place that owns it

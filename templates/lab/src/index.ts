@@ -11,6 +11,7 @@ import { currentFolder, likelyFolder, selectedFolder } from './folders';
 import { tensorBoardIcon } from './icons';
 import { jobs } from './jobs';
 import { keepInNewMenu } from './newmenu';
+import { news } from './news';
 import { addTemplates, TemplateIDs } from './templates';
 import { timeLeft } from './timeleft';
 import { jobUsage } from './usage';
@@ -123,4 +124,4 @@ const plugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-export default [plugin, documents, jobs, sessionEnd, timeLeft, jobUsage];
+export default [plugin, documents, jobs, news, sessionEnd, timeLeft, jobUsage];
