@@ -52,6 +52,7 @@ class SessionSettings:
         debugger: whether kernels may open the port of their debugger.
         environments: where people's own environments lie (``environments.folder``); ``""`` = below the home.
         module_command, module_path, module_environment: the module system, as ``[kernels]`` has it.
+        extend: whether this person may ask for more time while the session runs.
     """
 
     title: str = DEFAULT_TITLE
@@ -65,6 +66,7 @@ class SessionSettings:
     module_command: str = ""
     module_path: tuple[str, ...] = ()
     module_environment: Mapping[str, str] = field(default_factory=dict)
+    extend: bool = False
 
     @property
     def template_folders(self) -> tuple[str, ...]:
@@ -88,7 +90,7 @@ class SessionSettings:
         return cls._from_json(given)
 
     @classmethod
-    def of(cls, site: Site, notebooks: str) -> SessionSettings:
+    def of(cls, site: Site, notebooks: str, *, extend: bool = False) -> SessionSettings:
         """What a session of this site must know."""
         return cls(
             title=site.portal.title,
@@ -101,6 +103,7 @@ class SessionSettings:
             module_command=site.kernels.module_command,
             module_path=site.kernels.module_path,
             module_environment=site.kernels.environment,
+            extend=extend,
         )
 
     @classmethod
@@ -117,6 +120,7 @@ class SessionSettings:
             module_command=given.get("module_command", ""),
             module_path=tuple(given.get("module_path", ())),
             module_environment=given.get("module_environment", {}),
+            extend=given.get("extend", False),
         )
 
 

@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError
 
 from portal.errors import SiteError
 from portal.settings import faults
+from portal.settings.extend_table import ExtendTable
 from portal.settings.groups import labels
 from portal.settings.kernel_tables import EnvironmentsTable, KernelsTable, KernelTable, NotebooksTable
 from portal.settings.ldap_table import LdapTable
@@ -68,6 +69,7 @@ class Site(Table):
     cluster: ClusterTable = ClusterTable()
     portal: PortalTable = PortalTable()
     session: SessionTable = SessionTable()
+    extend: ExtendTable = ExtendTable()
     gpus: tuple[GpuTable, ...] = Field(default=(), alias="gpu")
     partitions: tuple[PartitionTable, ...] = Field(default=(), alias="partition")
     profiles: tuple[ProfileTable, ...] = Field(default=(), alias="profile")
@@ -95,7 +97,7 @@ class Site(Table):
         parts = [(p.groups, *(rule.groups for rule in p.rule)) for p in self.partitions]
         others = [*(one.groups for one in self.profiles), *(one.groups for one in self.kernel)]
         found = [group for part in (*parts, others) for groups in part for group in groups]
-        return (*found, *self.session.rule_groups)
+        return (*found, *self.session.rule_groups, *self.extend.groups)
 
     def kernels_path(self, groups: Collection[str]) -> str:
         """The folders of kernelspecs that somebody with these groups sees, as ``JUPYTER_PATH`` has them."""

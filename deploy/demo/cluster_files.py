@@ -54,8 +54,11 @@ def write_etc(plan: Plan) -> None:
     etc = Path("/etc")
     write(etc / "hosts", filled("hosts", people=" ".join(f"{name}.localhost" for name in people.NAMES)))
     write(etc / "nsswitch.conf", filled("nsswitch.conf"))
-    launcher = f"{plan.venv}/bin/portal-launch".replace(" ", "\\ ")
-    write(etc / "sudoers", filled("sudoers", launcher=launcher), 0o440)
+    programs = {
+        name: f"{plan.venv}/bin/{file}".replace(" ", "\\ ")
+        for name, file in (("launcher", "portal-launch"), ("extender", "portal-extend"))
+    }
+    write(etc / "sudoers", filled("sudoers", **programs), 0o440)
     for name in ("auth", "account", "password", "session", "session-noninteractive"):
         kind = name.split("-")[0]
         lines = [line for line in TEXTS["pam"].splitlines() if line.startswith(kind)]

@@ -23,11 +23,16 @@ from portal.gallery.shelf import TEMPLATES
 from portal.jobs import routes as job_routes
 from portal.lessons import lesson_gpus
 from portal.modules import routes as module_routes
+from portal.session_hub.calls import HubCalls
+from portal.session_hub.news import News
+from portal.session_hub.pages import ExtendHandler, NewsHandler
 from portal.session_settings import SessionSettings
 from portal.session_usage import before_end
 from portal.session_usage.end_time import EndTime, end_time
 from portal.session_usage.pages import JobUsageHandler, OwnJob, TimeHandler
+from portal.singleuser.hub_token import token
 from portal.singleuser.logins import LOOK_EVERY_S, OpenSockets, login_of_hub
+from portal.singleuser.server import connect
 from portal.tensorboard.boards import Boards
 from portal.tensorboard.error_page import from_elsewhere, is_own_click, page
 from portal.tensorboard.folders import FolderRefused, Folders
@@ -120,7 +125,7 @@ def _load_jupyter_server_extension(serverapp: Any) -> None:
     settings = SessionSettings.from_environment(os.environ)
     boards = Boards(runtime_folder(serverapp.runtime_dir))
     storage = tuple(Path(folder.path) for folder in settings.storage)
-    job = OwnJob()
+    job = OwnJob(may_extend=settings.extend)
     _mount(serverapp.web_app, boards, Folders(Path(serverapp.root_dir), storage), settings, job)
     _use_provisioner(serverapp)
     serverapp.dsportal_reaper = PeriodicCallback(boards.stop_idle, REAPER_INTERVAL_S * 1000)
@@ -146,12 +151,16 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
     places = tuple(map(Path, settings.template_folders))
     gallery = {"gallery": Gallery(folders.home, places, lesson_gpus.given(os.environ))}
     job = {"job": own}
+    hub = HubCalls(connect, lambda: token.text)
+    news = {"news": News(hub)}
     web_app.add_handlers(
         ".*$",
         [
             (url_path_join(base, "tensorboard/open"), OpenHandler, {"boards": boards, "folders": folders}),
             (url_path_join(base, "dsportal/api/session"), SessionFactsHandler, {"settings": settings}),
             (url_path_join(base, "dsportal/api/time"), TimeHandler, job),
+            (url_path_join(base, "dsportal/api/extend"), ExtendHandler, {"hub": hub, "end": end_time}),
+            (url_path_join(base, "dsportal/api/news"), NewsHandler, news),
             (url_path_join(base, "dsportal/api/usage"), JobUsageHandler, job),
             (url_path_join(base, "dsportal/api/templates"), CatalogueHandler, gallery),
             (url_path_join(base, "dsportal/api/copy"), CopyHandler, gallery),

@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "homes": set(),
     "launcher": {"homes"},
     "slurm": {"pure"},
+    "extending": {"pure", "homes", "launcher", "slurm"},
     "limits": {"pure", "slurm"},
     "forecasts": {"pure", "slurm"},
     "kernels": {"pure", "homes"},
@@ -34,6 +35,7 @@ MAY_IMPORT = {
     "notebooks": {"pure", "lessons"},
     "gallery": {"pure", "notebooks"},
     "session_usage": {"pure", "assets", "lessons", "kernels", "homes"},
+    "session_hub": {"pure", "session_usage"},
     "modules": {"pure", "homes", "kernels", "session_pages"},
     # launcher: what sbatch means
     "jobs": {"pure", "homes", "launcher", "slurm", "kernels", "notebooks", "modules", "session_pages"},
@@ -42,7 +44,7 @@ MAY_IMPORT = {
     # launcher: its files' names
     "singleuser": {
         *("pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets", "session_usage", "jobs"),
-        *("environments", "modules"),
+        *("environments", "modules", "session_hub"),
     },
     "administration": {"pure", "databases", "forecasts"},
     "catalogue": {"pure", "kernels"},
@@ -60,6 +62,7 @@ MAY_IMPORT = {
     "login": {"pure", "slurm", "hub", "administration", "directory"},
     "doctor": {
         "pure",
+        "extending",
         "launcher",
         "databases",
         "slurm",
@@ -91,7 +94,21 @@ MAY_IMPORT = {
     "cli": {"pure", "commands", "hub", "proxy", "singleuser", "notebooks", "doctor"},
     # jobs: why a job waits, in words
     "spawners": {
-        *("pure", "databases", "slurm", "limits", "forecasts", "history", "sessions", "hub", "assets", "quotas", "jobs")
+        *(
+            "pure",
+            "databases",
+            "slurm",
+            "limits",
+            "forecasts",
+            "history",
+            "sessions",
+            "hub",
+            "assets",
+            "quotas",
+            "jobs",
+        ),
+        "extending",
+        "guard",
     },
 }
 ONLY_IN = {  # an outside thing, and the one place that owns it
@@ -106,6 +123,7 @@ STARTS_PROCESSES = {  # and why it does so itself
     "portal/slurm/runner.py": "the place where the hub starts a process",
     "portal/proxy/proxy_process.py": "becomes the proxy, which outlives the hub",
     "portal/launcher.py": "sbatch, squeue and scancel, as the person, with the standard library alone",
+    "portal/extending/program.py": "squeue and scontrol, as an operator of Slurm, for more time",
     "portal/catalogue/built.py": "asks an interpreter whether it has a kernel, for `portal kernels sync`",
     "portal/gpus/frameworks.py": "asks a kernel's Python what it sees, for `portal kernels test` and the doctor",
     "portal/gpus/job.py": "sbatch, as the person who types `portal kernels test --partition`",

@@ -13,6 +13,7 @@ import { currentFolder, likelyFolder, selectedFolder } from './folders';
 import { tensorBoardIcon } from './icons';
 import { jobs } from './jobs';
 import { keepInNewMenu } from './newmenu';
+import { news } from './news';
 import { addTemplates, TemplateIDs } from './templates';
 import { timeLeft } from './timeleft';
 import { jobUsage } from './usage';
@@ -125,4 +126,4 @@ const plugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-export default [plugin, documents, environments, firstLauncher, jobs, sessionEnd, timeLeft, jobUsage];
+export default [plugin, documents, environments, firstLauncher, jobs, news, sessionEnd, timeLeft, jobUsage];

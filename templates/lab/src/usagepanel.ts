@@ -1,6 +1,7 @@
 import { PathExt } from '@jupyterlab/coreutils';
 import { Widget } from '@lumino/widgets';
 
+import { type Folder, wordsOf } from './news';
 import { gigabytes, share, size } from './words';
 
 export type Kernel = { id: string; name: string; path: string; memory_bytes: number; cores_busy: number | null };
@@ -32,19 +33,19 @@ export function nameOf(kernel: Kernel): string {
 
 /** Everything that the session uses, as a list; it follows while it is open. */
 export class UsagePanel extends Widget {
-  constructor(usage: Usage) {
+  constructor(usage: Usage, folders: Folder[]) {
     super();
     this.addClass('dsportal-UsagePanel');
-    this.follow(usage);
+    this.follow(usage, folders);
   }
 
   /** Show another look. */
-  follow(usage: Usage): void {
-    this.node.replaceChildren(list(usage), kernels(usage.kernels), note(usage));
+  follow(usage: Usage, folders: Folder[]): void {
+    this.node.replaceChildren(list(usage, folders), kernels(usage.kernels), note(usage));
   }
 }
 
-function list(usage: Usage): HTMLElement {
+function list(usage: Usage, folders: Folder[]): HTMLElement {
   const { memory, cpu, disk } = usage;
   const rows = document.createElement('dl');
   row(rows, 'Memory', share(memory.used_bytes, memory.limit_bytes), memory.used_bytes, memory.limit_bytes);
@@ -56,6 +57,10 @@ function list(usage: Usage): HTMLElement {
   if (disk) {
     const words = `${gigabytes(disk.free_bytes)} of ${gigabytes(disk.size_bytes)} GB are free where your home is`;
     row(rows, 'Disk', words, disk.used_bytes, disk.size_bytes);
+  }
+  for (const folder of folders) {
+    const full = folder.is_nearly_full ? ': nearly full' : '';
+    row(rows, `Your ${folder.name}`, wordsOf(folder) + full, folder.used_bytes, folder.limit_bytes);
   }
   return rows;
 }
