@@ -37,10 +37,11 @@ MAY_IMPORT = {
     "jobs": {"pure", "homes", "launcher", "slurm", "kernels", "notebooks"},  # launcher: what sbatch means
     # launcher: its files' names
     "singleuser": {
-        *("pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets", "session_usage", "jobs")
+        *("pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets", "session_usage", "jobs", "trials")
     },
     "administration": {"pure", "databases", "forecasts"},
-    "catalogue": {"pure", "kernels"},
+    "catalogue": {"pure", "kernels", "trials"},
+    "trials": {"pure", "homes"},
     "guard": {"pure"},
     "assets": set(),
     "showcase": {"pure", "notebooks"},
@@ -67,7 +68,7 @@ MAY_IMPORT = {
         "notebooks",
     },
     "testing": {"pure", "slurm", "homes", "launcher"},
-    "gpus": {"pure", "slurm", "kernels", "catalogue", "lessons"},
+    "gpus": {"pure", "slurm", "kernels", "catalogue", "lessons", "trials"},
     "commands": {"pure", "databases", "hub", "login", "catalogue", "gpus", "notebooks", "gallery", "jobs"},
     "cli": {"pure", "commands", "hub", "proxy", "singleuser", "notebooks", "doctor"},
     # jobs: why a job waits, in words
@@ -89,6 +90,7 @@ STARTS_PROCESSES = {  # and why it does so itself
     "portal/launcher.py": "sbatch, squeue and scancel, as the person, with the standard library alone",
     "portal/catalogue/built.py": "asks an interpreter whether it has a kernel, for `portal kernels sync`",
     "portal/gpus/frameworks.py": "asks a kernel's Python what it sees, for `portal kernels test` and the doctor",
+    "portal/gpus/kept.py": "the same command as a person: root starts no kernels",
     "portal/gpus/job.py": "sbatch, as the person who types `portal kernels test --partition`",
     "portal/kernels/module_output.py": "the module command, in a kernel's start: no event loop, standard library alone",
     "portal/kernels/run_kernel.py": "becomes the kernel",

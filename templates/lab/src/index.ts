@@ -10,8 +10,10 @@ import { sessionEnd } from './ended';
 import { currentFolder, likelyFolder, selectedFolder } from './folders';
 import { tensorBoardIcon } from './icons';
 import { jobs } from './jobs';
+import { kernelTests } from './kernels';
 import { keepInNewMenu } from './newmenu';
 import { addTemplates, TemplateIDs } from './templates';
+import { runningBoards, tensorBoards } from './tensorboards';
 import { timeLeft } from './timeleft';
 import { jobUsage } from './usage';
 
@@ -30,6 +32,7 @@ type Browser = () => FileBrowser | null;
 function openTensorBoard(folder: string): void {
   const address = URLExt.join(PageConfig.getBaseUrl(), 'tensorboard/open');
   window.open(address + URLExt.objectToQueryString({ path: folder }), '_blank', 'noopener');
+  runningBoards.opened();
 }
 
 function addTensorBoardCommands(app: JupyterFrontEnd, browser: Browser): void {
@@ -123,4 +126,4 @@ const plugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-export default [plugin, documents, jobs, sessionEnd, timeLeft, jobUsage];
+export default [plugin, documents, jobs, kernelTests, sessionEnd, tensorBoards, timeLeft, jobUsage];

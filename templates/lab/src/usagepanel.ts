@@ -1,6 +1,7 @@
 import { PathExt } from '@jupyterlab/coreutils';
 import { Widget } from '@lumino/widgets';
 
+import { type Tested, testedKernels } from './kernels';
 import { gigabytes, share, size } from './words';
 
 export type Kernel = { id: string; name: string; path: string; memory_bytes: number; cores_busy: number | null };
@@ -32,15 +33,24 @@ export function nameOf(kernel: Kernel): string {
 
 /** Everything that the session uses, as a list; it follows while it is open. */
 export class UsagePanel extends Widget {
+  private _tested: Record<string, Tested> = {};
+  private _usage: Usage;
+
   constructor(usage: Usage) {
     super();
     this.addClass('dsportal-UsagePanel');
+    this._usage = usage;
     this.follow(usage);
+    void testedKernels().then(tested => {
+      this._tested = tested;
+      this.follow(this._usage);
+    });
   }
 
   /** Show another look. */
   follow(usage: Usage): void {
-    this.node.replaceChildren(list(usage), kernels(usage.kernels), note(usage));
+    this._usage = usage;
+    this.node.replaceChildren(list(usage), kernels(usage.kernels, this._tested), note(usage));
   }
 }
 
@@ -88,7 +98,7 @@ function ofGpu(gpu: Gpu): string {
   return [gpu.name, busy, memory, gpu.error, gpu.uuid].filter(Boolean).join(', ');
 }
 
-function kernels(found: Kernel[]): HTMLElement {
+function kernels(found: Kernel[], tested: Record<string, Tested>): HTMLElement {
   const table = document.createElement('table');
   const head = table.createTHead().insertRow();
   for (const title of ['Kernel of', 'Memory', 'Cores']) {
@@ -107,6 +117,12 @@ function kernels(found: Kernel[]): HTMLElement {
       kernel.cores_busy === null ? '' : kernel.cores_busy.toFixed(1)
     ]) {
       cells.insertCell().textContent = words;
+    }
+    const test = tested[kernel.name];
+    if (test) {
+      const words = document.createElement('small');
+      words.textContent = `${kernel.name}: ${test.summary}`;
+      cells.cells[0]?.append(words);
     }
   }
   table.hidden = found.length === 0;
