@@ -21,7 +21,7 @@ from portal.errors import PortalError
 IDLE_MIN = 30
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 5
-POLL_S = 0.05
+POLL_S = 0.02
 _SERVER = Path(__file__).with_name("server.py")
 # What a program needs of a person's environment; tokens and the modules of a kernel are not in it.
 _PASSED_ON = ("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ")

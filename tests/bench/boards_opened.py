@@ -99,10 +99,10 @@ async def ours(hub: Hub, browser: Browser) -> tuple[float, float]:
 
 STOP_BOARDS = """async () => {
   const base = JSON.parse(document.getElementById('jupyter-config-data').textContent).baseUrl;
-  const cookie = document.cookie.split('; ').filter(one => one.startsWith('_xsrf=')).map(one => one.slice(6)).pop();
-  const { tensorboards } = await (await fetch(`${base}dsportal/api/tensorboards`)).json();
+  const headers = { 'X-XSRFToken': /\\b_xsrf=([^;]*)/.exec(document.cookie)?.[1] ?? '' };
+  const { tensorboards } = await (await fetch(`${base}dsportal/api/tensorboards`, { headers })).json();
   for (const { id } of tensorboards) {
-    await fetch(`${base}dsportal/api/tensorboards/${id}`, { method: 'DELETE', headers: { 'X-XSRFToken': cookie } });
+    await fetch(`${base}dsportal/api/tensorboards/${id}`, { method: 'DELETE', headers });
   }
 }"""
 

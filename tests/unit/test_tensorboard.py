@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import os
 import sys
+import warnings
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tornado.httpclient import AsyncHTTPClient, HTTPResponse
@@ -298,3 +302,33 @@ async def test_who_stops_a_board_has_it_stopped_until_it_is_opened_again(tmp_pat
     assert board.running
     await board.stop()
     assert not await opened.stop("0" * 16)
+
+
+def test_the_files_of_tensorboards_page_are_those_that_it_would_serve_itself() -> None:
+    """Each of them, and each a gzip file that holds what TensorBoard's own packing holds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what TensorBoard imports
+        from tensorboard.assets import get_default_assets_zip_provider
+        from tensorboard.plugins.core import core_plugin
+
+        from portal.tensorboard import assets
+    taken: dict[str, bytes] = {}
+    plugin = SimpleNamespace(
+        _assets_zip_provider=get_default_assets_zip_provider(),
+        _serve_asset=lambda path, content: taken.update({f"/{path}": content}),
+        _serve_index=lambda content: taken.update({"/": content}),
+    )
+    stock = core_plugin.CorePlugin.get_resource_apps(plugin)
+    expected = stock_files(stock, taken)
+    found = stock_files(assets.resource_apps(plugin), taken)
+    assert found.keys() == {path for path in expected if not path.endswith("/") or path == "/"}
+    assert all(found[path] == expected[path] for path in found)
+    assert len(found) > 20
+
+
+def stock_files(apps: dict[str, Any], taken: dict[str, bytes]) -> dict[str, bytes]:
+    """What each application has, unpacked."""
+    taken.clear()
+    for app in apps.values():
+        app()
+    return {path: content if path == "/" else gzip.decompress(content) for path, content in taken.items()}

@@ -1,5 +1,5 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { PageConfig, URLExt } from '@jupyterlab/coreutils';
+import { PageConfig, PathExt, URLExt } from '@jupyterlab/coreutils';
 import { IRunningSessionManagers, type IRunningSessions } from '@jupyterlab/running';
 import { type ISignal, Signal } from '@lumino/signaling';
 
@@ -11,6 +11,16 @@ import { clock } from './words';
 type Board = { id: string; folder: string; since: number; path: string };
 
 const STARTS_WITHIN_MS = 3000; // one that was just opened is there by then
+
+/** The name of a folder before the way to it: the panel is narrow, and cuts off the end. */
+function shownAs(folder: string): string {
+  const way = PathExt.dirname(folder);
+  return PathExt.basename(folder) + (way && way !== '/' ? ` · ${way}` : '');
+}
+
+function since(board: Board): string {
+  return clock(new Date(board.since * 1000));
+}
 
 /** The TensorBoards of the session, beside its kernels and terminals: each with its folder, since when, and stop. */
 export class RunningBoards implements IRunningSessions.IManager {
@@ -28,9 +38,9 @@ export class RunningBoards implements IRunningSessions.IManager {
   running(): IRunningSessions.IRunningItem[] {
     return this._boards.map(board => ({
       icon: () => tensorBoardIcon,
-      label: () => board.folder,
-      labelTitle: () => `Open the TensorBoard of ${board.folder}`,
-      detail: () => `since ${clock(new Date(board.since * 1000))}`,
+      label: () => shownAs(board.folder),
+      labelTitle: () => `${board.folder}: it runs since ${since(board)}. Open it`,
+      detail: () => since(board),
       className: 'dsportal-RunningBoard',
       context: board.id,
       open: () => void window.open(URLExt.join(PageConfig.getBaseUrl(), board.path), '_blank', 'noopener'),
