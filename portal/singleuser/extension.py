@@ -26,7 +26,7 @@ from portal.modules import routes as module_routes
 from portal.session_hub.calls import HubCalls
 from portal.session_hub.news import News
 from portal.session_hub.pages import ExtendHandler, NewsHandler
-from portal.session_settings import SessionSettings
+from portal.session_settings import KERNELS_PATH, SessionSettings
 from portal.session_usage import before_end
 from portal.session_usage.end_time import EndTime, end_time
 from portal.session_usage.pages import JobUsageHandler, OwnJob, TimeHandler
@@ -36,6 +36,8 @@ from portal.singleuser.server import connect
 from portal.tensorboard.boards import Boards
 from portal.tensorboard.error_page import from_elsewhere, is_own_click, page
 from portal.tensorboard.folders import FolderRefused, Folders
+from portal.tensorboard.listed import BoardsHandler, OwnBoardHandler
+from portal.trials.pages import KernelTrialsHandler, folders_of
 
 PROVISIONER = "dsportal-module"
 REAPER_INTERVAL_S = 60
@@ -148,20 +150,26 @@ def _close_sockets_of_ended_logins(serverapp: Any) -> None:
 def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSettings, own: OwnJob) -> None:
     base = web_app.settings["base_url"]
     board = url_path_join(base, r"tensorboard/([0-9a-f]{16})(/.*)")
+    all_boards = url_path_join(base, "dsportal/api/tensorboards")
+    listed = {"boards": boards, "home": folders.home}
     places = tuple(map(Path, settings.template_folders))
     gallery = {"gallery": Gallery(folders.home, places, lesson_gpus.given(os.environ))}
     job = {"job": own}
     hub = HubCalls(connect, lambda: token.text)
     news = {"news": News(hub)}
+    kernels = {"folders": folders_of(os.environ.get(KERNELS_PATH, ""))}
     web_app.add_handlers(
         ".*$",
         [
             (url_path_join(base, "tensorboard/open"), OpenHandler, {"boards": boards, "folders": folders}),
+            (all_boards, BoardsHandler, listed),
+            (f"{all_boards}/([0-9a-f]{{16}})", OwnBoardHandler, listed),
             (url_path_join(base, "dsportal/api/session"), SessionFactsHandler, {"settings": settings}),
             (url_path_join(base, "dsportal/api/time"), TimeHandler, job),
             (url_path_join(base, "dsportal/api/extend"), ExtendHandler, {"hub": hub, "end": end_time}),
             (url_path_join(base, "dsportal/api/news"), NewsHandler, news),
             (url_path_join(base, "dsportal/api/usage"), JobUsageHandler, job),
+            (url_path_join(base, "dsportal/api/kernels"), KernelTrialsHandler, kernels),
             (url_path_join(base, "dsportal/api/templates"), CatalogueHandler, gallery),
             (url_path_join(base, "dsportal/api/copy"), CopyHandler, gallery),
             Rule(PathMatches(board), BoardRouter(web_app, boards)),

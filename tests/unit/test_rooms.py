@@ -44,10 +44,11 @@ MAY_IMPORT = {
     # launcher: its files' names
     "singleuser": {
         *("pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets", "session_usage", "jobs"),
-        *("environments", "modules", "session_hub"),
+        *("environments", "modules", "session_hub", "trials"),
     },
     "administration": {"pure", "databases", "forecasts"},
-    "catalogue": {"pure", "kernels"},
+    "catalogue": {"pure", "kernels", "trials"},
+    "trials": {"pure", "homes"},
     "guard": {"pure"},
     "assets": set(),
     "showcase": {"pure", "notebooks"},
@@ -75,7 +76,7 @@ MAY_IMPORT = {
         "notebooks",
     },
     "testing": {"pure", "slurm", "homes", "launcher"},
-    "gpus": {"pure", "slurm", "kernels", "catalogue", "lessons"},
+    "gpus": {"pure", "slurm", "kernels", "catalogue", "lessons", "trials"},
     "commands": {
         *(
             "pure",
@@ -126,6 +127,7 @@ STARTS_PROCESSES = {  # and why it does so itself
     "portal/extending/program.py": "squeue and scontrol, as an operator of Slurm, for more time",
     "portal/catalogue/built.py": "asks an interpreter whether it has a kernel, for `portal kernels sync`",
     "portal/gpus/frameworks.py": "asks a kernel's Python what it sees, for `portal kernels test` and the doctor",
+    "portal/gpus/kept.py": "the same command as a person: root starts no kernels",
     "portal/gpus/job.py": "sbatch, as the person who types `portal kernels test --partition`",
     "portal/kernels/module_output.py": "the module command, in a kernel's start: no event loop, standard library alone",
     "portal/kernels/run_kernel.py": "becomes the kernel",

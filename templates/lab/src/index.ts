@@ -12,9 +12,11 @@ import { firstLauncher } from './firstlauncher';
 import { currentFolder, likelyFolder, selectedFolder } from './folders';
 import { tensorBoardIcon } from './icons';
 import { jobs } from './jobs';
+import { kernelTests } from './kernels';
 import { keepInNewMenu } from './newmenu';
 import { news } from './news';
 import { addTemplates, TemplateIDs } from './templates';
+import { runningBoards, tensorBoards } from './tensorboards';
 import { timeLeft } from './timeleft';
 import { jobUsage } from './usage';
 
@@ -33,6 +35,7 @@ type Browser = () => FileBrowser | null;
 function openTensorBoard(folder: string): void {
   const address = URLExt.join(PageConfig.getBaseUrl(), 'tensorboard/open');
   window.open(address + URLExt.objectToQueryString({ path: folder }), '_blank', 'noopener');
+  runningBoards.opened();
 }
 
 function addTensorBoardCommands(app: JupyterFrontEnd, browser: Browser): void {
@@ -126,4 +129,16 @@ const plugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-export default [plugin, documents, environments, firstLauncher, jobs, news, sessionEnd, timeLeft, jobUsage];
+export default [
+  plugin,
+  documents,
+  environments,
+  firstLauncher,
+  jobs,
+  kernelTests,
+  news,
+  sessionEnd,
+  tensorBoards,
+  timeLeft,
+  jobUsage
+];
