@@ -99,10 +99,10 @@ def _give_up(folder: Path, note: EnvironmentNote, words: str) -> None:
     """Leave nothing half made: the folder goes, and the note says why."""
     if note.path:
         shutil.rmtree(note.path, ignore_errors=True)
-    with contextlib.suppress(OSError):  # a full home: then the note still says "making", and its process is gone
-        notes.write(folder, replace(note, state=MakingState.FAILED, words=words))
     with contextlib.suppress(OSError):
         print(f"It failed: {words}", flush=True)
+    with contextlib.suppress(OSError):  # a full home: then the note still says "making", and its process is gone
+        notes.write(folder, replace(note, state=MakingState.FAILED, words=words))
 
 
 class Making:
