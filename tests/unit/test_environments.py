@@ -130,7 +130,7 @@ async def test_a_making_that_was_interrupted_is_broken_and_not_for_ever_under_wa
     note(person, state=MakingState.MAKING, maker=replace(alive, ticks=alive.ticks + 1))
     assert (await desk.one("vision")).words.startswith("its making was interrupted"), "another process of that number"
     process.kill()
-    process.wait(DEADLINE_S)
+    process.wait()
     note(person, state=MakingState.MAKING, maker=alive)
     assert (await desk.one("vision")).state == "broken"
     note(person, state=MakingState.MAKING, maker=Maker("another-node", 1, 1))
