@@ -17,6 +17,7 @@ from tornado.ioloop import PeriodicCallback
 from tornado.routing import PathMatches, Router, Rule
 from tornado.web import authenticated
 
+from portal.downloads.pages import ArchiveHandler, Downloads
 from portal.gallery.pages import CatalogueHandler, CopyHandler, Gallery
 from portal.gallery.shelf import TEMPLATES
 from portal.jobs.routes import routes
@@ -151,6 +152,7 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
     job = {"job": own}
     hub = HubCalls(connect, lambda: token.text)
     news = {"news": News(hub)}
+    downloads = {"downloads": Downloads(folders.home, folders.storage)}
     web_app.add_handlers(
         ".*$",
         [
@@ -159,6 +161,7 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
             (url_path_join(base, "dsportal/api/time"), TimeHandler, job),
             (url_path_join(base, "dsportal/api/extend"), ExtendHandler, {"hub": hub, "end": end_time}),
             (url_path_join(base, "dsportal/api/news"), NewsHandler, news),
+            (url_path_join(base, "dsportal/api/archive"), ArchiveHandler, downloads),
             (url_path_join(base, "dsportal/api/usage"), JobUsageHandler, job),
             (url_path_join(base, "dsportal/api/templates"), CatalogueHandler, gallery),
             (url_path_join(base, "dsportal/api/copy"), CopyHandler, gallery),

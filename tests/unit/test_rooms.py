@@ -35,12 +35,14 @@ MAY_IMPORT = {
     "notebooks": {"pure", "lessons"},
     "gallery": {"pure", "notebooks"},
     "session_usage": {"pure", "assets", "lessons", "kernels", "homes"},
+    "downloads": set(),
     "session_hub": {"pure", "session_usage"},
     "jobs": {"pure", "homes", "launcher", "slurm", "kernels", "notebooks"},  # launcher: what sbatch means
     # launcher: its files' names
     "singleuser": {
         *("pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets", "session_usage", "jobs"),
         "session_hub",
+        "downloads",
     },
     "administration": {"pure", "databases", "forecasts"},
     "catalogue": {"pure", "kernels"},
