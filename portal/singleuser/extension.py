@@ -17,6 +17,7 @@ from tornado.ioloop import PeriodicCallback
 from tornado.routing import PathMatches, Router, Rule
 from tornado.web import authenticated
 
+from portal.downloads.pages import ArchiveHandler, Downloads
 from portal.environments import routes as environment_routes
 from portal.gallery.pages import CatalogueHandler, CopyHandler, Gallery
 from portal.gallery.shelf import TEMPLATES
@@ -158,6 +159,7 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
     hub = HubCalls(connect, lambda: token.text)
     news = {"news": News(hub)}
     kernels = {"folders": folders_of(os.environ.get(KERNELS_PATH, ""))}
+    downloads = {"downloads": Downloads(folders.home, folders.storage)}
     web_app.add_handlers(
         ".*$",
         [
@@ -168,6 +170,7 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
             (url_path_join(base, "dsportal/api/time"), TimeHandler, job),
             (url_path_join(base, "dsportal/api/extend"), ExtendHandler, {"hub": hub, "end": end_time}),
             (url_path_join(base, "dsportal/api/news"), NewsHandler, news),
+            (url_path_join(base, "dsportal/api/archive"), ArchiveHandler, downloads),
             (url_path_join(base, "dsportal/api/usage"), JobUsageHandler, job),
             (url_path_join(base, "dsportal/api/kernels"), KernelTrialsHandler, kernels),
             (url_path_join(base, "dsportal/api/templates"), CatalogueHandler, gallery),

@@ -35,6 +35,7 @@ MAY_IMPORT = {
     "notebooks": {"pure", "lessons"},
     "gallery": {"pure", "notebooks"},
     "session_usage": {"pure", "assets", "lessons", "kernels", "homes"},
+    "downloads": set(),
     "session_hub": {"pure", "session_usage"},
     "modules": {"pure", "homes", "kernels", "session_pages"},
     # launcher: what sbatch means
@@ -44,7 +45,7 @@ MAY_IMPORT = {
     # launcher: its files' names
     "singleuser": {
         *("pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets", "session_usage", "jobs"),
-        *("environments", "modules", "session_hub", "trials"),
+        *("environments", "modules", "session_hub", "trials", "downloads"),
     },
     "administration": {"pure", "databases", "forecasts"},
     "catalogue": {"pure", "kernels", "trials"},

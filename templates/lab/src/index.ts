@@ -5,6 +5,7 @@ import { type FileBrowser, IDefaultFileBrowser, IFileBrowserFactory } from '@jup
 import { ILauncher } from '@jupyterlab/launcher';
 import { IMainMenu } from '@jupyterlab/mainmenu';
 
+import { addArchive } from './archive';
 import { documents } from './documents';
 import { sessionEnd } from './ended';
 import { environments } from './environments';
@@ -111,6 +112,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
   ): void => {
     const browser: Browser = () => browsers?.tracker.currentWidget ?? defaultBrowser;
     addTensorBoardCommands(app, browser);
+    addArchive(app, browser);
     addTemplates(app, browser, restorer);
     if (browsers) {
       followSelection(app, browsers);

@@ -30,7 +30,7 @@ export interface IFolders {
 
 export const IFolders = new Token<IFolders>('dsportal-lab:IFolders', 'How full the folders of the person are.');
 
-/** The site's announcement, above the page until the person puts it away. */
+/** The site's announcement, at the lower edge of the page until the person puts it away. */
 class Banner extends Widget {
   private readonly _text = document.createElement('span');
   private _id = '';
@@ -70,7 +70,10 @@ class News implements IFolders {
   constructor(
     private readonly _banner: Banner,
     private readonly _isConnected: () => boolean
-  ) {
+  ) {}
+
+  /** Ask again and again, from now on. */
+  follow(): void {
     new Poll({
       name: 'dsportal-lab:news',
       factory: () => this._ask(),
@@ -115,12 +118,10 @@ export const news: JupyterFrontEndPlugin<IFolders> = {
   provides: IFolders,
   activate: (app: JupyterFrontEnd, info: JupyterLab.IInfo | null): IFolders => {
     const banner = new Banner();
-    if (PageConfig.getOption('notebookPage')) {
-      Widget.attach(banner, document.body); // its shell has no place above the page
-      banner.addClass('dsportal-mod-over');
-    } else {
-      app.shell.add(banner, 'header');
-    }
-    return new News(banner, () => info?.isConnected ?? true);
+    banner.toggleClass('dsportal-mod-lab', !PageConfig.getOption('notebookPage'));
+    Widget.attach(banner, document.body); // the shells have no place for it that both pages share
+    const found = new News(banner, () => info?.isConnected ?? true);
+    void app.restored.then(() => found.follow()); // before that nothing shows a notification
+    return found;
   }
 };

@@ -185,28 +185,28 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
 .dsportal-Announcement {
   align-items: center;
   background: var(--jp-warn-color3);
-  border-bottom: 1px solid var(--jp-border-color2);
+  border: 1px solid var(--jp-border-color2);
+  bottom: 0;
   color: var(--jp-ui-font-color1);
   display: flex;
   font-size: var(--jp-ui-font-size1);
   gap: 16px;
   justify-content: space-between;
+  left: 0;
   max-height: 30vh;
   overflow: auto;
   padding: 6px 12px;
+  position: fixed;
+  right: 0;
+  z-index: 1000;
 }
 
 .dsportal-Announcement.lm-mod-hidden {
   display: none;
 }
 
-.dsportal-Announcement.dsportal-mod-over {
-  border: 1px solid var(--jp-border-color2);
-  bottom: 0;
-  left: 0;
-  position: fixed;
-  right: 0;
-  z-index: 1000;
+.dsportal-Announcement.dsportal-mod-lab {
+  bottom: 24px; /* above the status bar */
 }
 
 .dsportal-Announcement span {
