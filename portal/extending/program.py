@@ -53,7 +53,7 @@ class Done(NamedTuple):
 Run = Callable[[Sequence[str]], Done]
 
 
-class Refused(Exception):
+class ExtendingRefused(Exception):
     """Nothing was done; ``why`` is a word of :mod:`portal.extending.words`."""
 
     def __init__(self, why: str, message: str, **facts: object) -> None:
@@ -109,7 +109,9 @@ def parse_request(given: Any) -> Request:
     person = given.get("person")
     if not isinstance(person, str) or not 0 < len(person) <= 256 or not person.isprintable():
         raise ValueError("person is the name of an account")
-    key, job_id, minutes = given.get("key"), given.get("job_id"), given.get("minutes", 0)
+    key = given.get("key")
+    job_id = given.get("job_id")
+    minutes = given.get("minutes", 0)
     if not isinstance(key, str) or not session_logs.KEY.match(key):
         raise ValueError("key is that of a session")
     if not isinstance(job_id, str) or not _JOB_ID.match(job_id):
@@ -133,7 +135,7 @@ def answer_to(given: Any, settings: launch_rules.Settings, account: str, run: Ru
     request = parse_request(given)
     try:
         return _done(request, _rule(request, settings, account), run)
-    except Refused as refused:
+    except ExtendingRefused as refused:
         _note(f"refused {request.minutes} min for job {request.job_id} of {request.person}: {refused}")
         return refused.answer
 
@@ -143,11 +145,11 @@ def _rule(request: Request, settings: launch_rules.Settings, account: str) -> ru
         raise ValueError(f"it needs the settings file: {settings.why_not}")
     rule = rules.rule_of(settings.tables)
     if rule is None:
-        raise Refused("off", "extend.times of the settings file is 0")
+        raise ExtendingRefused("off", "extend.times of the settings file is 0")
     if account != rule.account:
         raise ValueError(f"this runs as {account}, and extend.account of the settings file is {rule.account}")
     if not rule.may_be_for(request.person):
-        raise Refused("person", "[extend] of the settings file is not for this person")
+        raise ExtendingRefused("person", "[extend] of the settings file is not for this person")
     return rule
 
 
@@ -161,9 +163,9 @@ def _done(request: Request, rule: rules.Rule, run: Run) -> Answer:
     if not request.minutes:
         return {"ok": True, **facts}
     if not may.minutes:
-        raise Refused(may.bound, f"no more time: {may.bound}", **facts)
+        raise ExtendingRefused(may.bound, f"no more time: {may.bound}", **facts)
     if request.minutes > may.minutes:
-        raise Refused("asked", f"{request.minutes} min are more than {may.minutes}, by {may.bound}", **facts)
+        raise ExtendingRefused("asked", f"{request.minutes} min are more than {may.minutes}, by {may.bound}", **facts)
     limit_min = job.limit_min + request.minutes
     done = run(update_command(request.job_id, limit_min, rules.counted(comment, count + 1)))
     if done.returncode:
@@ -176,7 +178,7 @@ def _done(request: Request, rule: rules.Rule, run: Run) -> Answer:
     return {"ok": True, **_facts(rules.offer(rule, now, bounds, count + 1), now, bounds)}
 
 
-def _facts(may: rules.Offer, job: rules.RunningJob, bounds: rules.Bounds) -> dict[str, object]:
+def _facts(may: rules.Allowance, job: rules.RunningJob, bounds: rules.Bounds) -> dict[str, object]:
     return {**may._asdict(), "limit_min": job.limit_min, "ends_at": job.ends_at, "taken_at": bounds.taken_at}
 
 
@@ -206,20 +208,20 @@ def _job(request: Request, run: Run) -> rules.RunningJob:
     """The job, which runs, and is this person's session.
 
     Raises:
-        Refused: it is not.
+        ExtendingRefused: it is not.
     """
     done = run(show_command(request.job_id))
     if done.returncode and "Invalid job id" not in done.stderr:
         raise ValueError(f"squeue: {done.stderr.strip()[:300] or 'it failed'}")
     job = rules.parse_job(done.stdout)
     if job is None:
-        raise Refused("ended", "there is no such job that runs with a time limit")
+        raise ExtendingRefused("ended", "there is no such job that runs with a time limit")
     try:
         uid = pwd.getpwnam(request.person).pw_uid
     except KeyError as error:
         raise ValueError("this host knows no such account") from error
     if job.uid != uid or job.name != f"dsportal-{request.key}":
-        raise Refused("other", "the job is not that session of this person")
+        raise ExtendingRefused("other", "the job is not that session of this person")
     return job
 
 

@@ -65,7 +65,7 @@ class Bounds(NamedTuple):
     taken_at: int | None = None
 
 
-class Offer(NamedTuple):
+class Allowance(NamedTuple):
     """What may be given now.
 
     Attributes:
@@ -145,14 +145,14 @@ def counted(comment: str, count: int) -> str:
     return f"{others} {MARK}={count}".lstrip()
 
 
-def offer(rule: Rule, job: RunningJob, bounds: Bounds, count: int) -> Offer:
+def offer(rule: Rule, job: RunningJob, bounds: Bounds, count: int) -> Allowance:
     """How many minutes more the job may have; of several bounds the narrowest is named."""
     if count >= rule.times:
-        return Offer(0, "times", 0)
+        return Allowance(0, "times", 0)
     room = {"hours": rule.hours * 60, "total": rule.hours_total_max * 60 - job.limit_min}
     if bounds.partition_min is not None:
         room["partition"] = bounds.partition_min - job.limit_min
     if bounds.taken_at is not None:
         room["reservation"] = (bounds.taken_at - job.ends_at) // 60
     narrowest = min(room, key=lambda name: room[name])
-    return Offer(max(0, room[narrowest]), narrowest, rule.times - count)
+    return Allowance(max(0, room[narrowest]), narrowest, rule.times - count)

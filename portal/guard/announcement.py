@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Announcement:
+class SiteAnnouncement:
     """One text; another text has another ``id``, so that who has put this one away sees the next one."""
 
     text: str
@@ -77,7 +77,9 @@ class AnnouncementFile:
             fault = str(error)
         if fault and fault != self._fault:
             log.warning("The announcement is not shown: %s: %s", self._path, fault)
-        self._text, self._fault, self._read_at = text, fault, self._clock()
+        self._text = text
+        self._fault = fault
+        self._read_at = self._clock()
 
 
 def read(path: str) -> str:
@@ -112,11 +114,11 @@ def _shown(file: AnnouncementFile, _user: object) -> str:
     return file.text
 
 
-def of_sessions(template_vars: dict[str, Any]) -> Announcement | None:
+def of_sessions(template_vars: dict[str, Any]) -> SiteAnnouncement | None:
     """What sessions show: the file's text, or else JupyterHub's own announcement without its HTML."""
     shown = template_vars.get(SHOWN)
     text = shown(None) if callable(shown) else ""
     stock = template_vars.get(STOCK)
     if not text and isinstance(stock, str):
         text = html.unescape(re.sub(r"<[^>]*>", "", stock)).strip()[:LONGEST]
-    return Announcement(text) if text else None
+    return SiteAnnouncement(text) if text else None

@@ -15,7 +15,7 @@ from portal.session_usage.end_time import EndTime
 EXTEND = "extend"
 
 
-class NewsHandler(APIHandler):
+class SessionNewsHandler(APIHandler):
     """``GET dsportal/api/news``: the site's announcement, and how full the folders are."""
 
     def initialize(self, news: News) -> None:
@@ -29,7 +29,7 @@ class NewsHandler(APIHandler):
         self.finish(json.dumps(await self.news.latest()))
 
 
-class ExtendHandler(APIHandler):
+class SessionExtendHandler(APIHandler):
     """``dsportal/api/extend``: what the hub says of more time for this very session (spawners/ends/extended.py)."""
 
     def initialize(self, hub: HubCalls, end: EndTime) -> None:

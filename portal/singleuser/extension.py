@@ -26,7 +26,7 @@ from portal.lessons import lesson_gpus
 from portal.modules import routes as module_routes
 from portal.session_hub.calls import HubCalls
 from portal.session_hub.news import News
-from portal.session_hub.pages import ExtendHandler, NewsHandler
+from portal.session_hub.pages import SessionExtendHandler, SessionNewsHandler
 from portal.session_settings import KERNELS_PATH, SessionSettings
 from portal.session_usage import before_end
 from portal.session_usage.end_time import EndTime, end_time
@@ -168,8 +168,8 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
             (f"{all_boards}/([0-9a-f]{{16}})", OwnBoardHandler, listed),
             (url_path_join(base, "dsportal/api/session"), SessionFactsHandler, {"settings": settings}),
             (url_path_join(base, "dsportal/api/time"), TimeHandler, job),
-            (url_path_join(base, "dsportal/api/extend"), ExtendHandler, {"hub": hub, "end": end_time}),
-            (url_path_join(base, "dsportal/api/news"), NewsHandler, news),
+            (url_path_join(base, "dsportal/api/extend"), SessionExtendHandler, {"hub": hub, "end": end_time}),
+            (url_path_join(base, "dsportal/api/news"), SessionNewsHandler, news),
             (url_path_join(base, "dsportal/api/archive"), ArchiveHandler, downloads),
             (url_path_join(base, "dsportal/api/usage"), JobUsageHandler, job),
             (url_path_join(base, "dsportal/api/kernels"), KernelTrialsHandler, kernels),

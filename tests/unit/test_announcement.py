@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from portal.guard import announcement
-from portal.guard.announcement import Announcement, AnnouncementFile
+from portal.guard.announcement import AnnouncementFile, SiteAnnouncement
 from portal.quotas.figures import GIB, Quota
 from portal.session_hub.news import FRESH_S, NOTHING, News
 from spawners import callback
@@ -95,8 +95,8 @@ def test_what_is_no_short_text_is_not_shown_and_the_log_says_so_once(
 
 
 def test_another_text_has_another_id() -> None:
-    assert Announcement("one").as_json() == {"id": Announcement("one").id, "text": "one"}
-    assert Announcement("one").id != Announcement("two").id
+    assert SiteAnnouncement("one").as_json() == {"id": SiteAnnouncement("one").id, "text": "one"}
+    assert SiteAnnouncement("one").id != SiteAnnouncement("two").id
 
 
 @pytest.mark.parametrize(
