@@ -189,7 +189,7 @@ def show_command(job_id: str) -> list[str]:
 
 def comment_command(job_id: str) -> list[str]:
     """Ask for its AdminComment alone: no text of its owner's can stand for it."""
-    return ["squeue", "--noheader", "--all", f"--jobs={job_id}", f"--Format=AdminComment:{rules.COMMENT_MAX}"]
+    return ["squeue", "--noheader", "--all", f"--jobs={job_id}", f"--Format=admin_comment:{rules.COMMENT_MAX}"]
 
 
 def update_command(job_id: str, limit_min: int, comment: str) -> list[str]:
@@ -199,7 +199,7 @@ def update_command(job_id: str, limit_min: int, comment: str) -> list[str]:
 
 def _answer(run: Run, command: Sequence[str]) -> str:
     done = run(command)
-    if done.returncode:
+    if done.returncode or ": error:" in done.stderr:  # squeue ends well, and with an empty line, on a column it lacks
         raise ValueError(f"{command[0]}: {done.stderr.strip()[:300] or 'it failed'}")
     return done.stdout
 

@@ -35,7 +35,7 @@ def as_hub(request: dict[str, object]) -> Any:
 
 def session(person: Person, method: str, path: str, body: object = None) -> Any:
     """An address of the person's session: status and JSON."""
-    cookies = person.http.cookies.jar
+    cookies = [cookie for cookie in person.http.cookies.jar if cookie.name == "_xsrf"]
     xsrf = next((cookie.value or "" for cookie in cookies if f"/user/{person.name}" in cookie.path), "")
     address = f"/user/{person.name}/dsportal/api/{path}"
     answer = person.http.request(method, address, json=body, headers={"X-XSRFToken": xsrf})

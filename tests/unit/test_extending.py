@@ -48,6 +48,8 @@ class OneJob:
         if argv[0] == "squeue" and "--jobs=42" not in argv:
             return Done(1, "", "slurm_load_jobs error: Invalid job id specified\n")
         if any(word.startswith("--Format=") for word in argv):
+            if "--Format=admin_comment:400" not in argv:  # its name in 22.05 to 26.05
+                return Done(0, "\n", "squeue: error: Invalid job format specification\n")
             return Done(0, f"{self.comment or '(null)':<400}\n", "")
         if argv[0] == "squeue":
             return Done(0, self._line(), "")
@@ -101,6 +103,17 @@ def journal(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     lines: list[str] = []
     monkeypatch.setattr(program, "_note", lines.append)
     return lines
+
+
+def test_a_comment_that_squeue_does_not_show_is_not_taken_for_none() -> None:
+    def without_column(argv: Sequence[str]) -> Done:
+        is_comment = any(word.startswith("--Format=") for word in argv)
+        return Done(0, "\n", "squeue: error: Invalid job format specification\n") if is_comment else slurm(argv)
+
+    slurm = OneJob()
+    with pytest.raises(ValueError, match="Invalid job format"):
+        program.answer_to({**LOOK, "verb": "extend", "minutes": 60}, settings(), "slurm", without_column)
+    assert slurm.updates == []
 
 
 # -- what is given --------------------------------------------------------------------------------------
