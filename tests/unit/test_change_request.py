@@ -22,12 +22,15 @@ from tests.unit.test_several_sessions import main_of, start, user_of
 
 CHANGE = "/hub/dsportal/change/alice"
 OF_PAGE = {"Sec-Fetch-Site": "same-origin"}  # a script of the hub's own page asks
+PATIENCE_S = 10  # for a picture, also on a machine with much other work
 
 
 @pytest.fixture
 async def served(tmp_path: Path) -> AsyncIterator[ServedHub]:
     async with served_hub(tmp_path) as hub:
         hub.hub.proxy.delete_user = AsyncMock()  # there is none
+        hub.hub.context.look._within_s = PATIENCE_S
+        hub.hub.context.look.form_within_s = PATIENCE_S
         yield hub
 
 
