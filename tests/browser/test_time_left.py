@@ -19,6 +19,7 @@ KNOWN_WITHIN_MS = 60_000  # Slurm tells the hub, which tells the session when it
 TOLD_WITHIN_MS = 240_000  # later a session does so every two minutes, and a page asks it once in a minute
 FEW_MIN = 20
 NAMES = ("in-lab.ipynb", "in-notebook-7.ipynb")
+SETTINGS = ".jupyter/lab/user-settings/@jupyterlab/docmanager-extension/plugin.jupyterlab-settings"
 
 broken_step = ""  # the name of the first step that failed; conftest.py fills it in
 
@@ -28,7 +29,7 @@ def _nothing_is_left() -> Iterator[None]:
     yield
     sh("scancel", f"--user={PERSON}")
     eventually(lambda: has_no_job(PERSON), "no job is left", within_s=60)
-    for name in NAMES:
+    for name in (*NAMES, SETTINGS):
         file(name).unlink(missing_ok=True)
 
 
@@ -63,6 +64,8 @@ def test_a_session_shows_how_long_it_has_left(page: Page) -> None:
     for name in NAMES:
         write(file(name), lesson("1 + 1", kernel="python3"))
         sh("chown", f"{PERSON}:", str(file(name)))
+    sh("mkdir", "-p", str(file(SETTINGS).parent), user=PERSON)
+    file(SETTINGS).write_text('{"autosave": false}')  # only the warning is to save
     log_in_as(page, PERSON)
     page.goto(f"/hub/spawn?opt-gpus=0&opt-hours=1&next=/user/{PERSON}/lab/tree/{NAMES[0]}")
     page.get_by_role("button", name="Start").click()
@@ -73,9 +76,7 @@ def test_a_session_shows_how_long_it_has_left(page: Page) -> None:
     picture(page, "52-time-left")
 
 
-def test_notebook_7_shows_it_too(page: Page, notebook_7: Page) -> None:
-    page.get_by_role("menuitem", name="Settings").click()
-    page.locator(".lm-Menu-item", has_text="Autosave Documents").click()  # only the warning is to save
+def test_notebook_7_shows_it_too(notebook_7: Page) -> None:
     notebook_7.goto(f"/user/{PERSON}/notebooks/{NAMES[1]}")
 
     expect(left(notebook_7)).to_have_text(re.compile(r"^5\d min left$"), timeout=LAB_DEADLINE_MS)
