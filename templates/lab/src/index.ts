@@ -16,6 +16,7 @@ import { keepInNewMenu } from './newmenu';
 import { addTemplates, TemplateIDs } from './templates';
 import { timeLeft } from './timeleft';
 import { jobUsage } from './usage';
+import { webTools } from './webtools';
 
 namespace CommandIDs {
   export const tensorBoard = 'dsportal:tensorboard';
@@ -125,4 +126,4 @@ const plugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-export default [plugin, documents, environments, firstLauncher, jobs, sessionEnd, timeLeft, jobUsage];
+export default [plugin, documents, environments, firstLauncher, jobs, sessionEnd, timeLeft, jobUsage, webTools];
