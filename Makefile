@@ -75,7 +75,7 @@ clean: demo-clean
 
 bench:
 	@$(FIRST) deploy/setup.py --dev
-	@for name in queries spawn storm restart form forecasts; do .venv/bin/portal bench $$name || exit 1; echo; done
+	@for name in queries spawn storm restart kernels tensorboard form forecasts; do .venv/bin/portal bench $$name || exit 1; echo; done
 
 audit: setup
 	@$(FIRST) deploy/run_module.py deploy.environments.audit

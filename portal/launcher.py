@@ -129,7 +129,7 @@ def handle(request: Any) -> dict[str, object]:
     """
     settings = launch_rules.read()
     checked = parse_request(request, launch_rules.own_options(settings.tables))
-    environment = _clean((settings.tables or {}).get("cluster", {}))
+    environment = clean((settings.tables or {}).get("cluster", {}))
     form = str((settings.tables or {}).get("session", {}).get("private_folder", ""))
     if isinstance(checked, LookRequest):
         return _look(form)
@@ -232,7 +232,7 @@ def _slurm(argv: Sequence[str], environment: dict[str, str]) -> subprocess.Compl
     )  # fmt: skip
 
 
-def _clean(cluster: dict[str, str]) -> dict[str, str]:
+def clean(cluster: dict[str, str]) -> dict[str, str]:
     """The short environment that sbatch sees and exports; it holds nothing of the hub.
 
     A slurm.conf decides what sbatch loads: only root's settings file says which, whatever sudo lets through.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from portal.errors import SiteError
 
 if TYPE_CHECKING:  # a session starts without the settings of the site
-    from portal.settings.tool_table import ToolTable
+    from portal.settings.kernel_tables import ToolTable
     from portal.site import Site
 
 SETTINGS = "DSPORTAL_SESSION"  # SessionSettings.to_text()
@@ -79,6 +79,7 @@ class SessionSettings:
         environments: where people's own environments lie (``environments.folder``); ``""`` = below the home.
         tools: the web tools that are for this person.
         module_command, module_path, module_environment: the module system, as ``[kernels]`` has it.
+        extend: whether this person may ask for more time while the session runs.
     """
 
     title: str = DEFAULT_TITLE
@@ -92,6 +93,7 @@ class SessionSettings:
     module_command: str = ""
     module_path: tuple[str, ...] = ()
     module_environment: Mapping[str, str] = field(default_factory=dict)
+    extend: bool = False
     tools: tuple[OfferedTool, ...] = ()
 
     @property
@@ -116,7 +118,7 @@ class SessionSettings:
         return cls._from_json(given)
 
     @classmethod
-    def of(cls, site: Site, notebooks: str, groups: Collection[str] = ()) -> SessionSettings:
+    def of(cls, site: Site, notebooks: str, groups: Collection[str] = (), *, extend: bool = False) -> SessionSettings:
         """What a session of this site must know, of somebody with these groups."""
         return cls(
             title=site.portal.title,
@@ -129,6 +131,7 @@ class SessionSettings:
             module_command=site.kernels.module_command,
             module_path=site.kernels.module_path,
             module_environment=site.kernels.environment,
+            extend=extend,
             tools=tuple(_offered(tool) for tool in site.tool if tool.is_open_to(groups)),
         )
 
@@ -146,6 +149,7 @@ class SessionSettings:
             module_command=given.get("module_command", ""),
             module_path=tuple(given.get("module_path", ())),
             module_environment=given.get("module_environment", {}),
+            extend=given.get("extend", False),
             tools=tuple(map(OfferedTool.from_json, given.get("tools", ()))),
         )
 

@@ -15,8 +15,9 @@ from pydantic import Field, ValidationError
 
 from portal.errors import SiteError
 from portal.settings import faults
+from portal.settings.extend_table import ExtendTable
 from portal.settings.groups import labels
-from portal.settings.kernel_tables import EnvironmentsTable, KernelsTable, KernelTable, NotebooksTable
+from portal.settings.kernel_tables import EnvironmentsTable, KernelsTable, KernelTable, NotebooksTable, ToolTable
 from portal.settings.ldap_table import LdapTable
 from portal.settings.portal_tables import ClusterTable, PortalTable
 from portal.settings.profile_tables import ProfileTable
@@ -29,7 +30,6 @@ from portal.settings.session_tables import (
     SessionTable,
     StorageTable,
 )
-from portal.settings.tool_table import ToolTable
 from portal.settings.values import Table
 
 
@@ -69,6 +69,7 @@ class Site(Table):
     cluster: ClusterTable = ClusterTable()
     portal: PortalTable = PortalTable()
     session: SessionTable = SessionTable()
+    extend: ExtendTable = ExtendTable()
     gpus: tuple[GpuTable, ...] = Field(default=(), alias="gpu")
     partitions: tuple[PartitionTable, ...] = Field(default=(), alias="partition")
     profiles: tuple[ProfileTable, ...] = Field(default=(), alias="profile")
@@ -97,7 +98,8 @@ class Site(Table):
         parts = [(p.groups, *(rule.groups for rule in p.rule)) for p in self.partitions]
         others = [*(one.groups for one in self.profiles), *(one.groups for one in self.kernel)]
         found = [group for part in (*parts, others) for groups in part for group in groups]
-        return (*found, *self.session.rule_groups, *(group for tool in self.tool for group in tool.groups))
+        of_tools = [group for tool in self.tool for group in tool.groups]
+        return (*found, *self.session.rule_groups, *self.extend.groups, *of_tools)
 
     def kernels_path(self, groups: Collection[str]) -> str:
         """The folders of kernelspecs that somebody with these groups sees, as ``JUPYTER_PATH`` has them."""

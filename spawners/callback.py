@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Protocol, TypeGuard
@@ -17,6 +18,7 @@ from jupyterhub.metrics import prometheus_log_method
 from tornado import web
 
 from portal.assets.offered import HEADER
+from portal.guard import announcement
 from portal.session_settings import ENDS_AT
 from portal.session_state import Announcement
 
@@ -131,6 +133,18 @@ class ReadyHandler(CallbackHandler):
             super()._log()
 
 
+class NewsHandler(CallbackHandler):
+    """``GET /hub/api/dsportal/news``: what a session shows its person of the hub, with the session's own token."""
+
+    async def get(self) -> None:
+        """The site's announcement, and how full the person's folders are; 403 for a token of no session."""
+        quotas = getattr(self.spawner(), "quotas", None)
+        folders = [one.as_json() | {"is_nearly_full": one.is_nearly_full} for one in (await quotas() if quotas else ())]
+        told = announcement.of_sessions(self.settings.get("template_vars", {}))
+        self.set_header("Content-Type", "application/json")
+        self.finish(json.dumps({"announcement": told.as_json() if told else None, "folders": folders}))
+
+
 class EndingHandler(CallbackHandler):
     """``POST /hub/api/dsportal/ending``: a session says that it ends. It is only a hint to ask Slurm now."""
 
@@ -143,6 +157,10 @@ class EndingHandler(CallbackHandler):
 def install() -> None:
     """Put our handlers where batchspawner registered its own; doing it twice changes nothing."""
     theirs = batchspawner.api.BatchSpawnerAPIHandler
-    kept = [route for route in default_handlers if route[1] not in (theirs, ReadyHandler, EndingHandler)]
-    ours = [(r"/api/dsportal/ready", ReadyHandler), (r"/api/dsportal/ending", EndingHandler)]
+    ours = [
+        (r"/api/dsportal/ready", ReadyHandler),
+        (r"/api/dsportal/ending", EndingHandler),
+        (r"/api/dsportal/news", NewsHandler),
+    ]
+    kept = [route for route in default_handlers if route[1] is not theirs and route not in ours]
     default_handlers[:] = [*kept, *ours]

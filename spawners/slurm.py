@@ -37,6 +37,7 @@ from spawners.choosing.change import ChangedRequests
 from spawners.choosing.foretold import ComparedForecasts
 from spawners.choosing.offer import Offer
 from spawners.choosing.several import NamedSession
+from spawners.ends import extended
 from spawners.ends.recorded import RecordedEnds
 from spawners.errors import StartRefused
 from spawners.session import Session
@@ -50,6 +51,7 @@ class SlurmSessionSpawner(
     ChangedRequests,
     SessionCertificates,
     RecordedEnds,
+    extended.Extended,
     ComparedForecasts,
     batchspawner.SlurmSpawner,  # type: ignore[misc]
 ):
@@ -65,7 +67,7 @@ class SlurmSessionSpawner(
     @staticmethod
     def add_handlers() -> None:
         """Put our addresses where JupyterHub finds them: those of sessions, and those of the form."""
-        for addresses in (callback, handlers, named_pages):
+        for addresses in (callback, handlers, named_pages, extended):
             addresses.install()
 
     @classmethod
@@ -255,7 +257,7 @@ class SlurmSessionSpawner(
         self._partition = partition
         check_variables(self.environment)  # a hook, or a group of JupyterHub's, may have set more
         groups = options.identity_of(self.user, self.site).groups
-        settings = SessionSettings.of(self.site, str(data.folder("notebooks")), groups)
+        settings = SessionSettings.of(self.site, str(data.folder("notebooks")), groups, extend=self.may_extend)
         kernels = self.site.kernels_path(groups)
         return environment(settings, kernels, self.get_env(), await self.certificates(), self.environment)
 

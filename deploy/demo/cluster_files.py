@@ -17,7 +17,7 @@ SITE = Path(__file__).with_name("site.toml")
 CLUSTER = Path("/cluster")
 BIND_PASSWORD = CLUSTER / "hub/bind_password"  # as in site.toml
 # Environments, and the kernels of the same names: `make environments ALL=1`.
-ON_REQUEST = ("pytorch", "jax", "mxnet", "inference")
+ON_REQUEST = ("pytorch", "jax", "mxnet", "pytensor", "inference")
 TEXTS: dict[str, str] = {}  # the templates, read before the root changes: a closed checkout is not there afterwards
 # Slurm 22.05 never places a batch job at its submission but in the next pass: of the scheduler, once a second, or of
 # backfill. After a start only backfill passes at first: with the default interval the first job waits for seconds.
@@ -54,8 +54,11 @@ def write_etc(plan: Plan) -> None:
     etc = Path("/etc")
     write(etc / "hosts", filled("hosts", people=" ".join(f"{name}.localhost" for name in people.NAMES)))
     write(etc / "nsswitch.conf", filled("nsswitch.conf"))
-    launcher = f"{plan.venv}/bin/portal-launch".replace(" ", "\\ ")
-    write(etc / "sudoers", filled("sudoers", launcher=launcher), 0o440)
+    programs = {
+        name: f"{plan.venv}/bin/{file}".replace(" ", "\\ ")
+        for name, file in (("launcher", "portal-launch"), ("extender", "portal-extend"))
+    }
+    write(etc / "sudoers", filled("sudoers", **programs), 0o440)
     for name in ("auth", "account", "password", "session", "session-noninteractive"):
         kind = name.split("-")[0]
         lines = [line for line in TEXTS["pam"].splitlines() if line.startswith(kind)]

@@ -1,11 +1,11 @@
 """The locks of the demo's Debian packages: one package a line, read and written here.
 
 A line is ``group package version architecture bytes sha256``. The groups: ``cluster`` (what runs the private
-cluster), ``browser``, ``rootless-test`` and ``web-servers`` (what only the tests need), ``openmpi`` (what Horovod is
-built with) and ``databases``, which are whole by themselves, so that some of their packages are in another group too,
-``directories`` (real directory servers), ``systems`` (what makes bare roots: tests/systems), and ``base`` (the system
-below all of them, for hosts of another release; the lock of Debian 12 has none). Each release has a lock of its own
-(:mod:`deploy.demo.releases`).
+cluster), ``browser``, ``rootless-test``, ``lmod`` and ``web-servers`` (what only the tests need), ``openmpi`` (what
+Horovod is built with) and ``databases``, which are whole by themselves, so that some of their packages are in another
+group too, ``directories`` (real directory servers), ``systems`` (what makes bare roots: tests/systems), and ``base``
+(the system below all of them, for hosts of another release; the lock of Debian 12 has none). Each release has a lock of
+its own (:mod:`deploy.demo.releases`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,18 @@ from pathlib import Path
 from deploy.demo.releases import BASE, OLDEST
 
 LOCK = OLDEST.lock
-GROUPS = ("cluster", "browser", "rootless-test", "web-servers", "openmpi", "directories", "systems", "databases", BASE)
+GROUPS = (
+    "cluster",
+    "browser",
+    "rootless-test",
+    "lmod",
+    "web-servers",
+    "openmpi",
+    "directories",
+    "systems",
+    "databases",
+    BASE,
+)
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ WANTED = {
         "libfaketime",
     ],  # what the tests need
     "rootless-test": ["uidmap"],
+    "lmod": ["lmod"],  # beside the cluster's own Environment Modules, for the ring session
     "web-servers": ["nginx", "apache2"],  # what the ring front_doors puts before the portal, beside the browser
     "openmpi": ["openmpi-bin", "libopenmpi3"],
     # Real directories and real PAM, for the ring of that name.
@@ -58,11 +59,11 @@ WANTED = {
     "databases": ["postgresql-15", "postgresql-client-15"],  # for `make test-databases`; MariaDB is in the cluster
 }
 # The lock of a release that starts on other hosts: Horovod's kernels are for the Python of the oldest.
-OF_WHOLE = {group: WANTED[group] for group in ("cluster", "browser", "rootless-test")}
+OF_WHOLE = {group: WANTED[group] for group in ("cluster", "browser", "rootless-test", "lmod")}
 # Whole by themselves: Horovod is built with its own alone (deploy/environments/horovod.py), the databases lie on any.
 APART = {"openmpi", "databases"}
 # Each beside the cluster and the browser, for one ring: none of them is there for another one.
-FOR_A_RING = {"web-servers", "directories", "systems"}
+FOR_A_RING = {"web-servers", "directories", "systems", "lmod"}
 # Taken without what they depend on: the headers, of which a build needs neither a Fortran nor a second C compiler;
 # mmdebstrap is a Perl program beside the host's own apt.
 ALONE = {"openmpi": ["libopenmpi-dev"], "systems": ["mmdebstrap"]}

@@ -57,6 +57,7 @@ ENVIRONMENTS = {
     "pytorch": Environment("pytorch", "2.13", 295, 1460, first_run=False, otherwise=PYTORCH_CUDA),
     "jax": Environment("jax", "0.10", 200, 920, first_run=False),
     "mxnet": Environment("mxnet", "1.9", 100, 400, first_run=False),
+    "pytensor": Environment("pytensor", "3.0", 150, 600, first_run=False),
     "inference": Environment("inference", "1.0", 150, 530, first_run=False, upon="tensorflow"),
 }
 # With NVIDIA's libraries, for nodes with GPUs: environments and modules of their own, beside those for CPUs.

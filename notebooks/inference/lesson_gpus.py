@@ -1,8 +1,8 @@
 """Whether a framework sees the GPUs that Slurm gave, in one sentence where it does not.
 
 A lesson says ``lesson_gpus.compare("PyTorch", torch.cuda.device_count())``. ``portal kernels test`` runs this file in
-the Python of every kernel: ``built`` as its argument tells what each framework is built for, a framework's name how
-many GPUs it sees, in JSON on the last line.
+the Python of every kernel: ``built`` as its argument tells what each framework is built for, a framework's name its
+version and how many GPUs it sees, in JSON on the last line.
 
 Any Python of a kernel runs it, so it is written in what Python 3.6 knows, with the standard library alone. The original
 is in portal/lessons; the copies beside lessons are the same file.
@@ -23,6 +23,8 @@ FRAMEWORKS = {  # as people call it: the module
     "JAX": "jax",
     "ONNX Runtime": "onnxruntime",
     "MXNet": "mxnet",
+    "PyTensor": "pytensor",
+    "Theano": "theano",
 }
 CPUS = "CPUs"
 MOST_GPUS = 64  # of one node
@@ -164,8 +166,8 @@ _BUILT = {
 }  # type: Any
 
 
-def count(framework: str) -> int:
-    """How many GPUs a framework sees: it is imported and asked."""
+def count(framework: str) -> Any:
+    """How many GPUs a framework sees: it is imported and asked; None for one that does not count them."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would take all of their memory
     module = importlib.import_module(FRAMEWORKS[framework])  # type: Any
     if framework == "TensorFlow":
@@ -176,7 +178,12 @@ def count(framework: str) -> int:
         return sum(device.platform != "cpu" for device in module.local_devices())
     if framework == "MXNet":
         return int(module.context.num_gpus())
-    return _count_onnxruntime(module)
+    return _count_onnxruntime(module) if framework == "ONNX Runtime" else None
+
+
+def version(framework: str) -> str:
+    """The version of a framework that is imported."""
+    return str(getattr(sys.modules[FRAMEWORKS[framework]], "__version__", ""))
 
 
 def _count_onnxruntime(module: Any) -> int:
@@ -197,9 +204,11 @@ def _count_onnxruntime(module: Any) -> int:
 
 
 def main(words: Any) -> int:
-    """``built``: what each framework that is here is built for; a framework: how many GPUs it sees."""
-    is_built = words == ["built"]
-    answer = {name: built_for(name) for name in installed()} if is_built else {"seen": count(words[0])}
+    """``built``: what each framework that is here is built for; a framework: how many GPUs it sees, and its version."""
+    if words == ["built"]:
+        answer = {name: built_for(name) for name in installed()}  # type: Any
+    else:
+        answer = {"seen": count(words[0]), "version": version(words[0])}
     print()  # whatever stands in the line
     print(json.dumps(answer), flush=True)
     return 0

@@ -47,8 +47,8 @@ def _page_config(
     """
     told = stock(handler, config) if stock else config
     told["buildCheck"] = told["buildAvailable"] = False
-    extensions, off = told.get("federated_extensions", []), told.get("disabledExtensions", [])
-    told["federated_extensions"] = [one for one in extensions if one["name"] not in off]
+    off = told.get("disabledExtensions", [])
+    told["federated_extensions"] = [one for one in told.get("federated_extensions", []) if one["name"] not in off]
     if told.get("fullStaticUrl") in (own, hubs):
         told["fullStaticUrl"] = hubs if hubs_lab.key == own_key else own
     return told

@@ -14,6 +14,7 @@ from portal.kernels.containers import is_address
 from portal.kernels.delta import Change, difference
 from portal.settings.kernel_tables import KernelTable
 from portal.site import Site
+from portal.trials import record
 
 OF_MODULES = ("LOADEDMODULES", "_LMFILES_", "__MODULES_", "_ModuleTable", "LMOD_")  # the module system's own notes
 LONGEST = 160
@@ -69,6 +70,7 @@ def told(entry: KernelEntry, site: Site) -> Iterator[tuple[str, str]]:
         yield "container", " ".join([kernel.container, *(f"(sees {one})" for one in kernel.binds)])
     yield "starts", shlex.join(start.command)
     yield "kernelspec", _written(entry, site)
+    yield from (("tested", line) for line in _tested(entry, site))
     for name, change in sorted(_set_by_modules(kernel, site).items()):
         yield "sets", shown(name, change)
 
@@ -104,6 +106,17 @@ def shown(name: str, change: Change) -> str:
 def _written(entry: KernelEntry, site: Site) -> str:
     target = specs.target_of(entry, site)
     return str(target) if target in specs.ours(site) else f"{target}, not written: run portal kernels sync"
+
+
+def _tested(entry: KernelEntry, site: Site) -> Iterator[str]:
+    """What `portal kernels test` found last."""
+    target = specs.target_of(entry, site)
+    found = record.read(target.parents[1]).get(target.name)
+    if found is None:
+        yield "not since it was written: portal kernels test --partition NAME --user PERSON"
+        return
+    yield f"{found.day}" + (f" in a job of {found.partition}" if found.partition else "")
+    yield from found.lines()
 
 
 def _set_by_modules(kernel: KernelTable, site: Site) -> dict[str, Change]:

@@ -26,7 +26,10 @@ LIST = "system.posix_acl_access"
 LIST_HEAD = struct.Struct("<I")
 LIST_ENTRY = struct.Struct("<HHI")
 LIST_VERSION = 2
-NAMED_USER, OWNING_GROUP, NAMED_GROUP, MASK = 0x02, 0x04, 0x08, 0x10
+NAMED_USER = 0x02  # the tags of entries
+OWNING_GROUP = 0x04
+NAMED_GROUP = 0x08
+MASK = 0x10
 NO_LIST = (errno.ENODATA, errno.EOPNOTSUPP)
 
 
@@ -122,8 +125,8 @@ def _entries(text: bytes) -> list[tuple[int, int, int]]:
     Raises:
         ValueError: it is of another form.
     """
-    head, rest = text[: LIST_HEAD.size], text[LIST_HEAD.size :]
-    if head != LIST_HEAD.pack(LIST_VERSION) or len(rest) % LIST_ENTRY.size:
+    rest = text[LIST_HEAD.size :]
+    if text[: LIST_HEAD.size] != LIST_HEAD.pack(LIST_VERSION) or len(rest) % LIST_ENTRY.size:
         raise ValueError("a list of another form")
     return list(LIST_ENTRY.iter_unpack(rest))
 

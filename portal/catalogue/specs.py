@@ -19,6 +19,7 @@ from portal.catalogue.versions import KernelEntry, resolved
 from portal.errors import KernelError
 from portal.settings.kernel_tables import KernelTable
 from portal.site import Site
+from portal.trials import record
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,15 @@ def _line(kernel: KernelTable, folder: Path | None, spec: dict[str, Any] | None)
     mark = spec["metadata"][MARK] if spec else {"modules": kernel.modules}
     out_of = mark.get("container") or mark.get("environment") or " ".join(mark["modules"]) or "no modules"
     who = f" for {', '.join(kernel.groups)}" if kernel.groups else ""
-    state = "ready" if spec else "not written; run: portal kernels sync"
+    state = f"ready, {last_test(folder)}" if spec and folder else "not written; run: portal kernels sync"
     title = spec["display_name"] if spec else kernel.title
     return f"{folder.name if folder else kernel.name}: {title} [{out_of}]{who} {state}"
+
+
+def last_test(folder: Path) -> str:
+    """What the last test of a kernelspec found, in one line."""
+    found = record.read(folder.parents[1]).get(folder.name)
+    return found.summary() if found else "not tested since it was written"
 
 
 def ours(site: Site) -> dict[Path, dict[str, Any]]:

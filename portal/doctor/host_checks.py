@@ -26,6 +26,7 @@ from portal.hub import state_place
 from portal.hub.config import addresses
 from portal.site import Site
 from portal.slurm.runner import Result, Runner
+from portal.slurm.submission import EXTENDER
 
 _PORT_REPAIRS = {
     errno.EADDRINUSE: "`ss -ltnp 'sport = :{number}'` shows who has it. Stop that, or set {key} to another port.",
@@ -93,7 +94,7 @@ def closed_on_the_way(path: Path) -> str:
 
 
 async def sudo(site: Site, run: Runner) -> list[Check]:
-    """sudo lets the hub's account run the launcher as people, without a password, and nothing else."""
+    """sudo lets the hub's account run the launcher as people, without a password; portal-extend at most beside."""
     account = hub_account(site)
     program = site.portal.launcher
     if not account:
@@ -101,12 +102,13 @@ async def sudo(site: Site, run: Runner) -> list[Check]:
     done = await run(sudo_command(account if os.geteuid() == 0 else ""))
     rules = parse_sudo(done.stdout)
     ours = [people for people, command in rules if command in (program, "ALL")]
+    more_time = (site.extend.account, str(Path(program).with_name(EXTENDER)))
     if not ours:
         rule = f'{account} ALL=(%PEOPLE, !root, !#0) NOPASSWD: {program} ""'
         repair = f"In sudoers, with PEOPLE the UNIX group of your people:\n{rule}"
         return [Check("sudo", "failed", f"{account} may not run {program} as people", repair)]
     repair = f"Leave one rule, for {program} alone, with !root, !#0 among the people: see the how-to on installing."
-    if more := sorted({command for _, command in rules if command != program}):
+    if more := sorted({command for people, command in rules if command != program and (people, command) != more_time}):
         return [Check("sudo", "warning", f"{account} may run more than the launcher: {', '.join(more)}", repair)]
     if any("!#0" not in people and re.search(r"%|\b(ALL|root)\b", people) for people in ours):
         found = f"{account} may run the launcher as root, or as another account with the uid 0"

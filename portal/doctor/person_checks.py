@@ -50,7 +50,7 @@ async def private_folder(name: str, account: str, site: Site, run: Runner) -> Ch
 
 
 def _launcher(account: str, site: Site, run: Runner) -> LauncherAsPerson:
-    return LauncherAsPerson(site.portal.launcher, _as_account(account, run) if os.geteuid() == 0 else run)
+    return LauncherAsPerson(site.portal.launcher, acting_as(account, run))
 
 
 async def acting(name: str, account: str, site: Site, run: Runner) -> Check:
@@ -71,8 +71,10 @@ async def acting(name: str, account: str, site: Site, run: Runner) -> Check:
     return Check(what, "ok", f"{account} may run the launcher as {name}, which answers")
 
 
-def _as_account(account: str, run: Runner) -> Runner:
-    """Run as the hub's account, for root."""
+def acting_as(account: str, run: Runner) -> Runner:
+    """Run as the hub's account: for root; others are that account."""
+    if os.geteuid() != 0:
+        return run
 
     async def switched(
         argv: Sequence[str], stdin: str = "", env: Mapping[str, str] | None = None, timeout_s: float = 10

@@ -15,6 +15,7 @@ from functools import partial
 from portal.doctor import (
     database_checks,
     domain_checks,
+    extend_checks,
     gpu_checks,
     host_checks,
     launch_checks,
@@ -63,6 +64,7 @@ GROUPS = (
     Group("launcher's file", threaded(launch_checks.settings), "portal config check /etc/dsportal/site.toml"),
     Group("code", threaded(host_checks.environment), "See portal.launcher in the settings."),
     Group("sudo", host_checks.sudo, "Install sudo; the how-to on installing has the line it needs."),
+    Group("more time", extend_checks.extend, "See [extend] in the settings."),
     Group("proxy", host_checks.proxy, "Run `make setup` again.", needs_site=False),
     Group(
         "HTTPS",

@@ -217,7 +217,11 @@ class EnvironmentDesk:
         return read_part(str(notes.log_of(self._notes, name)), start, is_over)
 
     def _view(self, note: EnvironmentNote) -> EnvironmentView:
-        state, words = look.told(note, self._notes, kernel.own_kernels(self._environ))
+        kernels = kernel.own_kernels(self._environ)
+        state, words = look.told(note, self._notes, kernels)
+        if state == look.BROKEN and note.state is MakingState.MAKING:  # since it was read its maker may have ended
+            note = notes.read(self._notes, note.order.name) or note
+            state, words = look.told(note, self._notes, kernels)
         if state == MakingState.READY and note.path:
             note = self._measured(note)
         path = "" if state == MakingState.FAILED else note.path

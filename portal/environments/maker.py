@@ -74,11 +74,11 @@ def main() -> int:
         Making(task, path, notes.log_of(folder, task.order.name)).all()
         installed_ns = place.packages_time(path)
         size = place.size_bytes(path)
+        print("It is ready.", flush=True)
         notes.write(folder, replace(note, state=MakingState.READY, size_bytes=size, measured_ns=installed_ns))
     except (PortalError, OSError, _Stopped) as error:
         _give_up(folder, note, _words(error))
         return 1
-    print("It is ready.", flush=True)
     return 0
 
 
@@ -99,10 +99,12 @@ def _give_up(folder: Path, note: EnvironmentNote, words: str) -> None:
     """Leave nothing half made: the folder goes, and the note says why."""
     if note.path:
         shutil.rmtree(note.path, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        kernel.remove(note.order, os.environ)
+    with contextlib.suppress(OSError):  # before the note: who follows the log reads on until that says that it is over
+        print(f"It failed: {words}", flush=True)
     with contextlib.suppress(OSError):  # a full home: then the note still says "making", and its process is gone
         notes.write(folder, replace(note, state=MakingState.FAILED, words=words))
-    with contextlib.suppress(OSError):
-        print(f"It failed: {words}", flush=True)
 
 
 class Making:

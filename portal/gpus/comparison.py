@@ -1,79 +1,104 @@
-"""``portal kernels test``: do the frameworks of each kernel see the GPUs that Slurm gave?
+"""``portal kernels test``: does each kernel start, and do its frameworks see the GPUs that Slurm gave?
 
-It starts each kernel's Python as a session would, out of its kernelspec, so it needs no settings file: a person runs it
-in the terminal of a session, and :mod:`portal.gpus.job` in a job of its own.
+It starts each kernel as a session would, out of its kernelspec, so it needs no settings file: a person runs it in the
+terminal of a session, and :mod:`portal.gpus.job` in a job of its own.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from portal.errors import KernelError
-from portal.gpus.frameworks import KernelPython, kernel_python
+from portal.gpus import start
+from portal.gpus.frameworks import KernelPython, as_in_a_session, kernel_python
 from portal.lessons import lesson_gpus
+from portal.trials.trial import FrameworkTrial, Trial
+
+if TYPE_CHECKING:
+    from jupyter_client.kernelspec import KernelSpecManager
+
+NO_PYTHON = "it is no Python that ipykernel starts, so no framework was asked"
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What was found of one kernel, or of one framework of it."""
-
-    kernel: str
-    words: str
-    is_fault: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.kernel}: {self.words}"
-
-
-def findings(kernel: str, spec: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
-    """What the frameworks of one kernel see, each beside what Slurm gave."""
+def trial(name: str, specs: KernelSpecManager, environ: Mapping[str, str] = os.environ) -> Trial:
+    """Start one kernel, have it calculate, and ask its frameworks."""
+    given = lesson_gpus.given(environ)
+    partition = environ.get("SLURM_JOB_PARTITION", "")
+    found = Trial(int(time.time()), gpus=given, partition=partition, node=environ.get("SLURMD_NODENAME", ""))
     try:
-        python = kernel_python(spec, environ)
-        built = python.ask("built") if python else {}
+        began = start.started(name, specs, as_in_a_session({}, environ))
+        found = replace(found, start_s=round(began.seconds, 2), language=began.language)
+        note, frameworks = asked(specs.get_kernel_spec(name).to_dict(), environ)
     except KernelError as error:
-        yield Finding(kernel, error.message, is_fault=True)
-        return
+        return replace(found, fault=error.message)
+    return replace(found, note=note, frameworks=frameworks)
+
+
+def asked(spec: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> tuple[str, tuple[FrameworkTrial, ...]]:
+    """What the frameworks of one kernel see, each beside what Slurm gave; a note where there is none.
+
+    Raises:
+        KernelError: its Python cannot be asked.
+    """
+    python = kernel_python(spec, environ)
     if python is None:
-        yield Finding(kernel, "not asked: it is no Python that ipykernel starts")
-    elif not built:
-        yield Finding(kernel, f"it has none of {', '.join(lesson_gpus.FRAMEWORKS)}")
-    for framework, what in built.items():
-        if python:
-            yield _of_framework(kernel, python, framework, what)
+        return NO_PYTHON, ()
+    built = python.ask("built")
+    if not built:
+        return f"it has none of {', '.join(lesson_gpus.FRAMEWORKS)}", ()
+    return "", tuple(_of_framework(python, framework, what) for framework, what in built.items())
 
 
-def _of_framework(kernel: str, python: KernelPython, framework: str, built: str) -> Finding:
+def _of_framework(python: KernelPython, framework: str, built: str) -> FrameworkTrial:
     try:
-        seen = int(python.ask(framework)["seen"])
+        answer = python.ask(framework)
     except KernelError as error:
-        return Finding(kernel, f"{framework} does not work: {error.message}", is_fault=True)
+        return FrameworkTrial(framework, words=f"{framework} does not work: {error.message}", is_fault=True)
+    version = str(answer["version"])
+    seen = answer["seen"]
+    if seen is None:
+        return FrameworkTrial(framework, version, None, f"{framework} {version} is imported; it counts no GPUs")
     given = lesson_gpus.given(python.environ)
     if words := lesson_gpus.sentence(framework, seen, given, python.environ, built):
-        return Finding(kernel, words, is_fault=True)
+        return FrameworkTrial(framework, version, seen, words, is_fault=True)
     for_what = f" (built for {built})" if built else ""
     beside = {None: "", 0: ", and Slurm gave none"}.get(given, ", as many as Slurm gave")
-    return Finding(kernel, f"{framework} sees {seen} GPUs{for_what}{beside}")
+    return FrameworkTrial(framework, version, seen, f"{framework} sees {seen} GPUs{for_what}{beside}")
 
 
-def main(folder: str, names: Sequence[str]) -> int:
-    """Ask the kernels named, or all, and print what they see; 1 when one sees other GPUs than Slurm gave, or fails."""
-    specs = _specs(folder)
-    if unknown := [name for name in names if name not in specs]:
-        raise KernelError(f"There is no kernel {', '.join(unknown)}; there are {', '.join(specs) or 'none'}.")
-    if lesson_gpus.given() is None:
+def main(folder: str, names: Sequence[str], *, as_json: bool = False) -> int:
+    """Test the kernels named, or all, and print what was found; 1 when one fails, or sees other GPUs than given."""
+    if os.geteuid() == 0:
+        raise KernelError(
+            "root starts no kernels: whoever can change an environment would have root's rights. "
+            "With --partition NAME --user PERSON they are started in a job of that person's."
+        )
+    specs = kernelspecs(folder)
+    known = sorted(specs.find_kernel_specs())
+    if unknown := [name for name in names if name not in known]:
+        raise KernelError(f"There is no kernel {', '.join(unknown)}; there are {', '.join(known) or 'none'}.")
+    if lesson_gpus.given() is None and not as_json:
         print("This is no job of Slurm, so there is nothing to compare: --partition NAME asks in a job.")
     is_faulty = False
-    for name in names or specs:
-        for finding in findings(name, specs[name]):
-            print(finding, flush=True)
-            is_faulty |= finding.is_fault
+    for name in names or known:
+        found = trial(name, specs)
+        is_faulty |= found.is_fault
+        lines = [json.dumps({"kernel": name, "trial": found.to_json()})] if as_json else told(name, found)
+        print(*lines, sep="\n", flush=True)
     return int(is_faulty)
 
 
-def _specs(folder: str) -> dict[str, dict[str, Any]]:
+def told(name: str, found: Trial) -> list[str]:
+    """What was found of a kernel, line by line."""
+    return [f"{name}: {line}" for line in found.lines()]
+
+
+def kernelspecs(folder: str) -> KernelSpecManager:
     """The kernelspecs that Jupyter finds, those of ``folder`` before all others."""
     from jupyter_client.kernelspec import KernelSpecManager
 
@@ -81,5 +106,4 @@ def _specs(folder: str) -> dict[str, dict[str, Any]]:
     if folder:
         ours = [os.path.join(one, "kernels") for one in folder.split(os.pathsep)]  # noqa: PTH118  texts
         manager.kernel_dirs = [*ours, *manager.kernel_dirs]
-    found = manager.get_all_specs()
-    return {name: found[name]["spec"] for name in sorted(found)}
+    return manager

@@ -63,7 +63,7 @@ def kernel_python(spec: Mapping[str, Any], environ: Mapping[str, str] = os.envir
         KernelError: its modules cannot be loaded, or the program is not there.
     """
     argv = list(spec["argv"])
-    here = _as_in_a_session(spec.get("env", {}), environ)
+    here = as_in_a_session(spec.get("env", {}), environ)
     launch = Launch.from_argv(argv)
     command = list(launch.command) if launch else argv
     if str(spec.get("language", "")).lower() != "python" or not _named(command):
@@ -81,7 +81,7 @@ def _named(command: Sequence[str]) -> int:
     return next((at for start in _STARTS for at in range(len(command)) if list(command[at : at + 2]) == start), 0)
 
 
-def _as_in_a_session(own: Mapping[str, str], environ: Mapping[str, str]) -> Environment:
+def as_in_a_session(own: Mapping[str, str], environ: Mapping[str, str]) -> Environment:
     """A session sees no shell of anybody: only who it is, the job that it is in, and what the kernelspec sets."""
     kept = {name: value for name, value in environ.items() if name in _OWN or name.startswith(_OF_JOB)}
     base = {"PATH": SESSION_PATH, "LANG": "C.UTF-8"} | kept

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TextIO
 
 from portal.errors import KernelError, RequestError
 from portal.request import SessionRequest
@@ -21,11 +22,14 @@ from portal.site import Site
 from portal.slurm.submission import job_options
 
 MINUTES = 15
+MINUTES_PER_KERNEL = 2
 _WHO = "run this as somebody who may use the portal, whose home the nodes see"
 _OWN = ("HOME", "USER", "LOGNAME", "PATH", "LANG", "SLURM_CONF")
 
 
-def command(site: Site, partition: str, gpus: int, names: Sequence[str], output: Path) -> list[str]:
+def command(
+    site: Site, partition: str, gpus: int, names: Sequence[str], output: Path, *, as_json: bool = False
+) -> list[str]:
     """The command line that submits the job and waits for its end.
 
     Raises:
@@ -42,23 +46,24 @@ def command(site: Site, partition: str, gpus: int, names: Sequence[str], output:
         "--wait",
         "--parsable",
         *job_options(SessionRequest(partition=partition, gpus=gpus, hours=1), site),
-        f"--time={MINUTES}",  # the last one counts
+        f"--time={max(MINUTES, MINUTES_PER_KERNEL * len(names))}",  # the last one counts
         "--job-name=kernels-test",
         "--export=ALL",  # of the short environment below; NONE would evaluate the person's login shell
         "--input=/dev/null",
         f"--output={str(output).replace('%', '%%')}",  # % begins a pattern there
         str(Path(sys.prefix, "bin", "portal")),
-        *("kernels", "test", "--folder", site.kernels_path(labels(site.groups_mentioned)), "--", *names),
+        *("kernels", "test", *(["--json"] if as_json else [])),
+        *("--folder", site.kernels_path(labels(site.groups_mentioned)), "--", *names),
     ]
 
 
-def main(site: Site, partition: str, gpus: int, names: Sequence[str]) -> int:
+def main(site: Site, partition: str, gpus: int, names: Sequence[str], *, as_json: bool = False) -> int:
     """Submit the job, wait for its end, print what it said; its exit status."""
     with _output() as output:
-        argv = command(site, partition, gpus, names, output)
+        argv = command(site, partition, gpus, names, output, as_json=as_json)
         environ = {name: os.environ[name] for name in _OWN if name in os.environ}
         environ |= site.cluster.environment(os.environ.get("PATH", os.defpath))
-        status = _wait(argv, environ)
+        status = _wait(argv, environ, sys.stderr if as_json else sys.stdout)
         said = output.read_text(errors="replace")
     print(said or f"The job said nothing and ended with status {status}: {_WHO}.", end="" if said else "\n", flush=True)
     return status or int(not said)
@@ -78,7 +83,7 @@ def _output() -> Iterator[Path]:
         Path(name).unlink(missing_ok=True)
 
 
-def _wait(argv: Sequence[str], environ: dict[str, str]) -> int:
+def _wait(argv: Sequence[str], environ: dict[str, str], told: TextIO) -> int:
     """The exit status of the job; whoever does not want to wait takes it back with Ctrl-C."""
     try:
         process = subprocess.Popen(argv, env=environ, stdout=subprocess.PIPE, text=True)
@@ -89,7 +94,7 @@ def _wait(argv: Sequence[str], environ: dict[str, str]) -> int:
         if not job:
             raise KernelError("sbatch took no job: its own words stand above.")
         try:
-            print(f"job {job} is submitted; Ctrl-C takes it back", flush=True)
+            print(f"job {job} is submitted; Ctrl-C takes it back", file=told, flush=True)
             return process.wait()
         except BaseException:
             subprocess.run(["scancel", job], env=environ, check=False)

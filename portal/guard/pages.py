@@ -22,7 +22,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError, PendingRollbackErro
 from tornado import web
 from tornado.httputil import HTTPHeaders
 
-from portal.guard import refusals, silences
+from portal.guard import announcement, refusals, silences
 from portal.guard.texts import check_bytes, check_json, refused
 from portal.guard.told import Told, ToldCall, ToldFile, ToldPage, ToldProgress
 from portal.language.templates import Translated
@@ -257,7 +257,7 @@ def stand_before(hub: Any) -> None:
 
 
 def look_after_pages(hub: Any, files: type) -> None:
-    """Have the templates of a hub speak the reader's language, know each answer's nonce, and what is silent.
+    """Have the templates of a hub speak the reader's language, and know nonces, silences, announcements.
 
     What people have to mend themselves leaves no traceback in its log.
 
@@ -265,6 +265,7 @@ def look_after_pages(hub: Any, files: type) -> None:
         files: the handler of the hub's own scripts and style sheets.
     """
     silences.show(hub)
+    announcement.show(hub)
     hub.log.addFilter(refusals.in_one_line)
     told = type("FilesHandler", (ToldFile, files), {"__module__": __name__})
     hub.tornado_settings.setdefault("static_handler_class", told)

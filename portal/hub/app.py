@@ -21,7 +21,7 @@ from traitlets import Bool, Float, Unicode, default
 from portal import journal
 from portal.administration import again, enter, role
 from portal.assets.static import PackedStaticHandler
-from portal.databases import connections, token_notes
+from portal.databases import connections, old_logins, token_notes
 from portal.errors import SiteError
 from portal.guard import intake, pages
 from portal.hub import certificates, logins, needed
@@ -209,7 +209,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         intake.limit(self.http_server)
         self.context.serving.set()
         looked = self._looked or asyncio.ensure_future(self._look_at_running())
-        self._routing = asyncio.ensure_future(bring_back(self._check_routes, looked, self.log))
+        check_routes = partial(self.proxy.check_routes, self.users, self._service_map)
+        self._routing = asyncio.ensure_future(bring_back(check_routes, looked, self.log))
         self._few_at_once = asyncio.Semaphore(RESUME_AT_ONCE)
         self._background = [asyncio.ensure_future(self._resume(*session)) for session in self._waiting]
         if cluster := self.context.cluster:
@@ -218,6 +219,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
                 (self.watch_every_s, "watch", lambda: sessions.watch(self.watch_every_s / 2)),
                 (self.settle_every_s, "settle", sessions.settle),
                 (enter.TAKEN_BACK_EVERY_S, "entries", self._take_back_entries),
+                (self.settle_every_s, "logins", lambda: old_logins.look(self.db)),
                 (RECEIPTS_EVERY_S, "receipts", lambda: self.context.receipts.look(self.db)),
             ]
             if hasattr(self.authenticator, "standings"):  # a site may have set another authenticator
@@ -251,9 +253,6 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
                 await spawner.stop(now=True)  # the start that waits sees the end of its job
             elif not spawner.pending:
                 await self._user_stopped(user, name)
-
-    async def _check_routes(self) -> None:
-        await self.proxy.check_routes(self.users, self._service_map)
 
     async def _resume(self, username: str, server_name: str, options: dict[str, object]) -> None:
         """Start a session the ordinary way; its spawner finds the job that is there already."""

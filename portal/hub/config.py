@@ -26,7 +26,7 @@ from portal.assets.offered import ADDRESS
 from portal.assets.static import PackedStaticHandler
 from portal.databases import server
 from portal.errors import SiteError
-from portal.guard import gone, silences
+from portal.guard import announcement, gone, silences
 from portal.history import pages as ended
 from portal.hub import database, needed, state_place, variables
 from portal.hub.context import RESUMER
@@ -135,6 +135,7 @@ def _pages(c: Any, site: Site, *, local: bool) -> None:
         "local_mode": local,
         "may_enter": site.portal.admin_access,
         "https": bool(site.portal.certificate),
+        announcement.FILE: site.portal.announcement_file,
     }
     c.JupyterHub.logo_file = str(templates / "static" / "logo.svg")
     _route(r"/dsportal/static/(.*)", PackedStaticHandler, path=str(templates / "static"))

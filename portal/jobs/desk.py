@@ -12,13 +12,15 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from portal import data
 from portal.errors import RequestError, SlurmUnavailable
+from portal.homes.held_place import is_own_all_the_way
 from portal.homes.log_part import LogPart, read_part
 from portal.jobs import environment, notes, queue
 from portal.jobs.notes import Note
-from portal.jobs.order import JobOrder
+from portal.jobs.order import JobOrder, Kind
 from portal.jobs.queue import Listed, OwnJobEnd
 from portal.jobs.refusals import refused
 from portal.jobs.submit import files_of, parse_submit, submit_command
@@ -37,6 +39,7 @@ QUERY_TIMEOUT_S = 20
 ACCOUNTING_EVERY_S = 60.0
 ASKED_AT_ONCE = 50
 REMEMBERED_S = 14 * 86_400
+RESULTS = "jobs"  # in the home
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ class JobDesk:
         if not await asyncio.to_thread(os.path.isfile, order.file):
             raise RequestError("file", str(order.file), "a notebook, program or script that is there")
         environ = await asyncio.to_thread(environment.of_job, self._given, order.modules)
+        order = await asyncio.to_thread(self._placed, order)
         argv = submit_command(order, sys.executable, data.folder("templates") / "job" / "job.sh")
         done = await self._done(argv, environ, SUBMIT_TIMEOUT_S)
         if done.returncode:
@@ -98,6 +102,19 @@ class JobDesk:
         note = await self._noted(order, parse_submit(done.stdout))
         await self._queue.get(max_age_s=-1)
         return note
+
+    def _placed(self, order: JobOrder) -> JobOrder:
+        """What it writes lies beside the file, or in a folder of her own where others can change that one.
+
+        Slurm writes a log through whatever lies in its place, and anybody knows the number of the next job. Who can
+        change the home itself could change all that runs there anyway: then it stays where it would be.
+        """
+        if order.kind is Kind.SCRIPT or is_own_all_the_way(order.folder):
+            return order
+        results = Path(self._given.get("HOME") or Path.home(), RESULTS)
+        with contextlib.suppress(OSError):
+            results.mkdir(mode=0o700, exist_ok=True)
+        return replace(order, results=results) if is_own_all_the_way(results) else order
 
     async def jobs(self) -> list[JobView]:
         """Her jobs without her sessions, the newest first; those that Slurm has forgotten for two weeks.

@@ -53,6 +53,7 @@ class JobOrder:
         array: the indexes of a job array; each of its tasks runs the file.
         partition, account: Slurm's.
         name: what the job is called.
+        results: where a notebook and a program write; None = in ``folder``.
     """
 
     file: Path
@@ -69,6 +70,7 @@ class JobOrder:
     partition: str = ""
     account: str = ""
     name: str = ""
+    results: Path | None = None
 
     @property
     def kind(self) -> Kind:
@@ -81,7 +83,7 @@ class JobOrder:
         return math.ceil(self.hours * 60)
 
 
-OPTIONS = tuple(field.name for field in fields(JobOrder) if field.name not in ("file", "folder"))
+OPTIONS = tuple(field.name for field in fields(JobOrder) if field.name not in ("file", "folder", "results"))
 
 
 def order_of(file: Path, folder: Path, given: Mapping[str, Any]) -> JobOrder:

@@ -21,7 +21,7 @@ _ANSWER = re.compile(r"(\d{1,12})(?:;\S+)?\Z", re.ASCII)
 
 @dataclass(frozen=True)
 class Files:
-    """The names of what a job writes, relative to its folder; "" = the script's own, or none.
+    """The names of what a job writes, relative to its folder or whole; "" = the script's own, or none.
 
     ``%j``, ``%A`` and ``%a`` stand for the numbers of job, array and task, as in sbatch(1).
     """
@@ -35,6 +35,7 @@ def files_of(order: JobOrder) -> Files:
     if order.kind is Kind.SCRIPT:
         return Files()
     base = f"{_ODD.sub('_', order.file.stem)}-{'%A_%a' if order.array else '%j'}"
+    base = str(order.results / base) if order.results else base
     return Files(f"{base}.log", f"{base}.ipynb" if order.kind is Kind.NOTEBOOK else "")
 
 

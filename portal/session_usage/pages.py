@@ -25,8 +25,9 @@ SILENT = "The file server of your home, or a GPU, does not answer: it is not kno
 class OwnJob:
     """What the pages share; what measures is imported with the first question, not when a session starts."""
 
-    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, environ: Mapping[str, str] = os.environ, *, may_extend: bool = False) -> None:
         self._environ = environ
+        self.may_extend = may_extend
         self.before_end = BeforeEnd(Path.home(), environ, end_time)
 
     @cached_property
@@ -49,10 +50,13 @@ class TimeHandler(_JobHandler):
 
     @authenticated
     def get(self) -> None:
-        """The end (seconds since 1970, or null), the clock that it goes by, and what became of the person's script."""
+        """The end (seconds since 1970, or null), the clock that it goes by, what became of the person's script.
+
+        And whether the person may ask for more time.
+        """
         run = self.job.before_end.run
         answer = {"ends_at": end_time.at, "now": time.time(), "before_end": run.to_json() if run else None}
-        self.finish(json.dumps(answer))
+        self.finish(json.dumps(answer | {"may_extend": self.job.may_extend}))
 
 
 class JobUsageHandler(_JobHandler):

@@ -43,6 +43,7 @@ class PortalTable(Table):
     database_password_file: OptionalPath = ""
     database_ca_file: OptionalPath = ""  # TLS with the server, which must prove its name; "" = as its driver does
     launcher: AbsolutePath = "/opt/dsportal/bin/portal-launch"
+    announcement_file: OptionalPath = ""  # a text that everybody reads, on the pages and inside sessions
     extra_config: OptionalPath = ""
     cookie_days: Annotated[int, Field(ge=1, le=31)] = 1  # how long a login lasts
     admin_access: bool = False  # administrators may enter sessions, with a reason that the person reads

@@ -17,20 +17,28 @@ from tornado.ioloop import PeriodicCallback
 from tornado.routing import PathMatches, Router, Rule
 from tornado.web import authenticated
 
+from portal.downloads.pages import ArchiveHandler, Downloads
 from portal.environments import routes as environment_routes
 from portal.gallery.pages import CatalogueHandler, CopyHandler, Gallery
 from portal.gallery.shelf import TEMPLATES
 from portal.jobs import routes as job_routes
 from portal.lessons import lesson_gpus
 from portal.modules import routes as module_routes
-from portal.session_settings import SessionSettings
+from portal.session_hub.calls import HubCalls
+from portal.session_hub.news import News
+from portal.session_hub.pages import SessionExtendHandler, SessionNewsHandler
+from portal.session_settings import KERNELS_PATH, SessionSettings
 from portal.session_usage import before_end
 from portal.session_usage.end_time import EndTime, end_time
 from portal.session_usage.pages import JobUsageHandler, OwnJob, TimeHandler
+from portal.singleuser.hub_token import token
 from portal.singleuser.logins import LOOK_EVERY_S, OpenSockets, login_of_hub
+from portal.singleuser.server import connect
 from portal.tensorboard.boards import Boards
 from portal.tensorboard.error_page import from_elsewhere, is_own_click, page
 from portal.tensorboard.folders import FolderRefused, Folders
+from portal.tensorboard.listed import BoardsHandler, OwnBoardHandler
+from portal.trials.pages import KernelTrialsHandler, folders_of
 from portal.webtools import routes as tool_routes
 
 PROVISIONER = "dsportal-module"
@@ -121,7 +129,7 @@ def _load_jupyter_server_extension(serverapp: Any) -> None:
     settings = SessionSettings.from_environment(os.environ)
     boards = Boards(runtime_folder(serverapp.runtime_dir))
     storage = tuple(Path(folder.path) for folder in settings.storage)
-    job = OwnJob()
+    job = OwnJob(may_extend=settings.extend)
     _mount(serverapp.web_app, boards, Folders(Path(serverapp.root_dir), storage), settings, job)
     tools = tool_routes.routes(serverapp.web_app, settings, Path(serverapp.runtime_dir), Path(serverapp.root_dir))
     serverapp.web_app.add_handlers(".*$", tools)
@@ -146,16 +154,28 @@ def _close_sockets_of_ended_logins(serverapp: Any) -> None:
 def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSettings, own: OwnJob) -> None:
     base = web_app.settings["base_url"]
     board = url_path_join(base, r"tensorboard/([0-9a-f]{16})(/.*)")
+    all_boards = url_path_join(base, "dsportal/api/tensorboards")
+    listed = {"boards": boards, "home": folders.home}
     places = tuple(map(Path, settings.template_folders))
     gallery = {"gallery": Gallery(folders.home, places, lesson_gpus.given(os.environ))}
     job = {"job": own}
+    hub = HubCalls(connect, lambda: token.text)
+    news = {"news": News(hub)}
+    kernels = {"folders": folders_of(os.environ.get(KERNELS_PATH, ""))}
+    downloads = {"downloads": Downloads(folders.home, folders.storage)}
     web_app.add_handlers(
         ".*$",
         [
             (url_path_join(base, "tensorboard/open"), OpenHandler, {"boards": boards, "folders": folders}),
+            (all_boards, BoardsHandler, listed),
+            (f"{all_boards}/([0-9a-f]{{16}})", OwnBoardHandler, listed),
             (url_path_join(base, "dsportal/api/session"), SessionFactsHandler, {"settings": settings}),
             (url_path_join(base, "dsportal/api/time"), TimeHandler, job),
+            (url_path_join(base, "dsportal/api/extend"), SessionExtendHandler, {"hub": hub, "end": end_time}),
+            (url_path_join(base, "dsportal/api/news"), SessionNewsHandler, news),
+            (url_path_join(base, "dsportal/api/archive"), ArchiveHandler, downloads),
             (url_path_join(base, "dsportal/api/usage"), JobUsageHandler, job),
+            (url_path_join(base, "dsportal/api/kernels"), KernelTrialsHandler, kernels),
             (url_path_join(base, "dsportal/api/templates"), CatalogueHandler, gallery),
             (url_path_join(base, "dsportal/api/copy"), CopyHandler, gallery),
             Rule(PathMatches(board), BoardRouter(web_app, boards)),

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from pathlib import PurePosixPath
 
 from portal.errors import AccountGone, ActingRefused, SlurmUnavailable
 from portal.language.texts import N_
@@ -17,7 +18,7 @@ from portal.slurm.accounting import FORGOTTEN, JobEnd
 from portal.slurm.jobs import SessionJob
 from portal.slurm.runner import Result, RunError, Runner, run
 from portal.slurm.snapshot import NodesSnapshot, PartitionsSnapshot, QueueSnapshot, Silence, SnapshotCache, in_thread
-from portal.slurm.submission import LauncherAsPerson, Submission, Turns, job_name, remember, submitted_job
+from portal.slurm.submission import EXTENDER, LauncherAsPerson, Submission, Turns, job_name, remember, submitted_job
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ class Cluster:
     ) -> None:
         self.pause = pause
         self.launcher = LauncherAsPerson(launcher, run)
+        self.extender = LauncherAsPerson(str(PurePosixPath(launcher).with_name(EXTENDER)), run)
         self._run = run
         self._clock = clock
         self.silence = Silence(clock)

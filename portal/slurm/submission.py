@@ -40,6 +40,7 @@ PLAIN_WORDS = {"LC_ALL": "C"}  # sudo speaks the language of the hub's account e
 PATIENCE_S = 5.0
 UNFINISHED_PER_PERSON = 20
 JOB_NAME_PREFIX = "dsportal-"
+EXTENDER = "portal-extend"  # beside portal-launch; it runs as an operator of Slurm (portal/extending)
 KEY_LENGTH = 16
 _KEY = re.compile(r"[0-9a-f]{16}\Z")
 # What sudo says when it starts nothing: sudo(8) 1.8 to 1.9, and sudo-rs by its sources.

@@ -20,7 +20,7 @@ from portal.forwarding.socket_process import accepts, end
 
 IDLE_MIN = 30
 START_TIMEOUT_S = 60
-POLL_S = 0.05
+POLL_S = 0.02
 _SERVER = Path(__file__).with_name("server.py")
 # What a program needs of a person's environment; tokens and the modules of a kernel are not in it.
 _PASSED_ON = ("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
@@ -40,9 +40,12 @@ class Board:
         self.id = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
         self.socket = runtime / f"{self.id}.sock"
         self.last_used_s = 0.0
+        self.started_at: float | None = None  # seconds since 1970
+        self.is_stopped = False  # by the person: only who opens its page starts it again
         self._log = runtime / f"{self.id}.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._starting = asyncio.Lock()
+        self._start: asyncio.Task[None] | None = None
 
     @property
     def running(self) -> bool:
@@ -50,9 +53,31 @@ class Board:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def is_ready(self) -> bool:
+        """Whether it listens."""
+        return self.running and self._start is None
+
+    @property
     def pid(self) -> int | None:
         """The process id, when there is one."""
         return self._process.pid if self._process else None
+
+    async def ready(self, within_s: float | None = None) -> bool:
+        """Start it if it is not there; False when it does not listen yet after so long, and goes on starting.
+
+        Raises:
+            BoardFailed: it ended, or did not listen in time; whoever asks next starts it anew.
+        """
+        if self.is_ready:
+            return True
+        start = self._start = self._start or asyncio.create_task(self.start())
+        done, _ = await asyncio.wait([start], timeout=within_s)
+        if not done:
+            return False
+        if self._start is start:
+            self._start = None
+        start.result()
+        return True
 
     async def start(self) -> None:
         """Start the process if it is not there, and wait until it listens.
@@ -67,6 +92,7 @@ class Board:
                 await self._wait_until_it_listens()
 
     def _launch(self) -> None:
+        self.started_at = time.time()
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 command(self.socket, self.folder),
@@ -125,17 +151,32 @@ class Boards:
         board = Board(folder, self._runtime)
         return self._boards.setdefault(board.id, board)
 
-    async def use(self, board_id: str) -> Board | None:
-        """The board with this id, running; None when this session has none such.
+    async def use(self, board_id: str, within_s: float | None = None, *, wakes: bool = True) -> Board | None:
+        """The board with this id, started; None when this session has none such.
+
+        Arguments:
+            within_s: how long its start is waited for: it may come back before it is ready.
+            wakes: whether it is started though the person has stopped it.
 
         Raises:
             BoardFailed: it cannot be started.
         """
         board = self._boards.get(board_id)
-        if board is not None:
-            board.last_used_s = self._clock()
-            await board.start()
+        if board is None or (board.is_stopped and not wakes):
+            return board
+        board.is_stopped = False
+        board.last_used_s = self._clock()
+        await board.ready(within_s)
         return board
+
+    async def stop(self, board_id: str) -> bool:
+        """Stop a board for good, until somebody opens it; False when this session has none such."""
+        board = self._boards.get(board_id)
+        if board is None:
+            return False
+        board.is_stopped = True  # a page of it that is still open asks again and again
+        await board.stop()
+        return True
 
     async def stop_idle(self) -> None:
         """Stop the boards that were not used for a while."""

@@ -12,6 +12,10 @@ from portal.tensorboard.boards import BoardFailed, Boards
 from portal.tensorboard.error_page import from_elsewhere, is_from_elsewhere, page
 
 _PAGES = ("", "/", "/index.html")
+PAGE_WAIT_S = 4  # so long a start is waited for before a page says that it starts
+DATA_WAIT_S = 25  # less than a proxy before the portal waits for an answer (nginx: 60)
+LOOK_AGAIN_S = 2
+STARTING = "TensorBoard is starting"
 
 
 def fonts_stay_here(response: RewritableResponse, path: str) -> None:
@@ -35,24 +39,24 @@ class BoardHandler(PrivateProxy):
 
     async def http_get(self, board_id: str, path: str) -> None:
         """Forward a request."""
-        if await self._found(board_id):
+        if await self._found(board_id, is_page=path in _PAGES):
             await self.proxy("localhost", 0, path)
 
     post = head = http_get
 
     async def open(self, board_id: str, path: str) -> None:
         """Forward a web socket."""
-        if await self._found(board_id):
+        if await self._found(board_id, is_page=False):
             await self.proxy_open("localhost", 0, path)
 
-    async def _found(self, board_id: str) -> bool:
-        """Point the proxy at the board; otherwise answer with a page that says what is wrong."""
+    async def _found(self, board_id: str, *, is_page: bool) -> bool:
+        """Point the proxy at the board; otherwise answer with a page that says what is wrong, or that it starts."""
         if is_from_elsewhere(self.request):
             self.set_status(403)
             self.finish(from_elsewhere(self.request, self.base_url))
             return False
         try:
-            board = await self.boards.use(board_id)
+            board = await self.boards.use(board_id, PAGE_WAIT_S if is_page else DATA_WAIT_S, wakes=is_page)
         except BoardFailed as error:
             self.log.warning("%s\n%s", error.message, error.detail)
             self._say(500, error.message, "Open it again; its last words are below.", error.detail)
@@ -61,9 +65,20 @@ class BoardHandler(PrivateProxy):
             advice = "Open it again: select its folder in the files, then press TensorBoard."
             self._say(404, "This TensorBoard belongs to an earlier session.", advice)
             return False
+        if not board.is_ready:
+            self._say_that_it_starts(board.folder.name, is_page=is_page)
+            return False
         self.unix_socket = str(board.socket)
         self.proxy_base = f"tensorboard/{board.id}"
         return True
+
+    def _say_that_it_starts(self, folder: str, *, is_page: bool) -> None:
+        """A page that looks again by itself; what a page of it asks for meanwhile is not there yet."""
+        self.set_header("Cache-Control", "no-store")
+        if is_page:
+            self.set_header("Refresh", str(LOOK_AGAIN_S))
+        advice = f"It will show “{folder}”. This page looks again by itself."
+        self._say(200 if is_page else 503, f"{STARTING} …", advice)
 
     def _say(self, status: int, fault: str, advice: str, detail: str = "") -> None:
         self.set_status(status)

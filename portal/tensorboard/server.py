@@ -15,7 +15,7 @@ from typing import Any
 from tensorboard import default, program
 from werkzeug import serving
 
-from portal.tensorboard import profiles
+from portal.tensorboard import assets, profiles
 
 
 class UnixSocketServer(serving.ThreadedWSGIServer, program.TensorBoardServer):  # type: ignore[misc]
@@ -42,6 +42,7 @@ def main(socket_path: str, folder: str, title: str) -> int:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     UnixSocketServer.socket_path = socket_path
     profiles.show_own_alone(folder)
+    assets.take_as_packed()
     board = program.TensorBoard(plugins=default.get_plugins(), server_class=UnixSocketServer)
     # load_fast would start a second process with a TCP port of its own.
     board.configure(["tensorboard", f"--logdir={folder}", f"--window_title={title}", "--load_fast=false"])

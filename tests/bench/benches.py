@@ -216,6 +216,36 @@ BENCHES = (
         beside="Slurm",
     ),
     Bench(
+        "kernels",
+        "from a kernel's start to its first result: out of modules, beside a login shell that loads them",
+        (Option("runs", 20, "rounds, after one to warm up"),),
+        (
+            Row("start_s", "start to first result, median, s"),
+            Row("fastest_s", "the fastest, s"),
+            Row("slowest_s", "the slowest, s"),
+            Row("plain_s", "the same Python without modules, median, s"),
+            Row("ratio", "ratio to it", at_most=1.02),
+        ),
+        only_help="ours: leave out the login shell",
+        beside="bash -lc",
+    ),
+    Bench(
+        "tensorboard",
+        "in Chromium, from the click on TensorBoard to scalars drawn, beside plain tensorboard",
+        (Option("runs", 5, "rounds, after one to warm up"),),
+        (
+            Row("cold_s", "no TensorBoard runs, nothing in the cache: scalars drawn, s after the click", at_most=2),
+            Row("cold_slowest_s", "the slowest of them, s"),
+            Row("warm_s", "it runs, and was opened before, s", at_most=0.5),
+            Row("warm_slowest_s", "the slowest of them, s"),
+            Row("ratio_cold", "ratio to plain, cold"),
+            Row("ratio_warm", "ratio to plain, warm"),
+        ),
+        only_help="ours: leave out plain tensorboard",
+        packages=("browser",),
+        beside="plain",
+    ),
+    Bench(
         "training",
         "the ResNet50 template's training step beside plain Keras and PyTorch scripts, in turns",
         (

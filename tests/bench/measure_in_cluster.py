@@ -6,7 +6,7 @@ import json
 import sys
 from argparse import Namespace
 
-from tests.bench import browser, cluster_setup, queries, restart, spawn, storm
+from tests.bench import boards_opened, browser, cluster_setup, kernel_starts, queries, restart, spawn, storm
 from tests.bench.compared_hubs import cores
 from tests.bench.training import comparison
 
@@ -15,6 +15,8 @@ MEASURES = {
     "spawn": spawn.run,
     "browser": browser.run,
     "storm": storm.run,
+    "kernels": kernel_starts.run,
+    "tensorboard": boards_opened.run,
     "restart": restart.run,
     "training": comparison.run,
 }

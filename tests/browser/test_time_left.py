@@ -98,6 +98,32 @@ def test_what_the_session_uses_is_that_of_its_job(page: Page, notebook_7: Page) 
         dialog.get_by_role("button", name="Close").click()
 
 
+def extend(page: Page, minutes: int, name: str) -> None:
+    """Press the time that is left, choose how much more, and press Extend."""
+    left(page).get_by_role("button").click()
+    dialog = page.get_by_role("dialog").filter(has_text="How much longer?")
+    dialog.get_by_role("combobox").select_option(str(minutes))
+    picture(page, f"54-extend-in-{name}")
+    dialog.get_by_role("button", name="Extend").click()
+    expect(page.locator(".Toastify__toast").filter(has_text="This session ends at")).to_contain_text("now.")
+
+
+def test_a_press_on_the_time_left_gives_the_session_more_time(page: Page, notebook_7: Page) -> None:
+    [job] = jobs_of(PERSON)
+
+    extend(page, 60, "lab")
+
+    expect(left(page)).to_have_text(re.compile(r"^1 h 5\d min left$"))
+    assert "TimeLimit=02:00:00" in sh("scontrol", "show", "job", str(job.id))
+    extend(notebook_7, 30, "notebook-7")
+    expect(left(notebook_7)).to_have_text(re.compile(r"^2 h 2\d min left$"))
+    assert "TimeLimit=02:30:00" in sh("scontrol", "show", "job", str(job.id))
+    left(page).get_by_role("button").click()
+    dialog = page.get_by_role("dialog").filter(has_text="No more time")
+    expect(dialog).to_contain_text("as often as this site allows (2 times).")
+    dialog.get_by_role("button", name="Close").click()
+
+
 def test_when_an_administrator_takes_time_away_both_pages_warn_and_save(page: Page, notebook_7: Page) -> None:
     change(notebook_7, "# typed in Notebook 7 ")
     change(page, "# typed in Lab ")

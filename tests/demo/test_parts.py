@@ -182,7 +182,7 @@ def test_the_lock_pins_every_package_once_with_size_and_sum(release: releases.Re
     for some in (*apart, [deb for deb in pinned if deb.group not in by_themselves]):
         assert len({deb.package for deb in some}) == len(some)
     assert len({deb.filename for deb in pinned}) == len({deb.package for deb in pinned}), "two versions of one package"
-    whole = {"cluster", "browser", "rootless-test", releases.BASE}
+    whole = {"cluster", "browser", "rootless-test", "lmod", releases.BASE}
     assert {deb.group for deb in pinned} == (whole if release.is_whole else set(debs.GROUPS) - {releases.BASE})
     assert all(re.fullmatch("[0-9a-f]{64}", deb.sha256) and deb.size_bytes > 0 for deb in pinned)
     names = {deb.package for deb in pinned if deb.group == "cluster"}
@@ -393,6 +393,6 @@ def test_a_kernel_is_offered_only_when_its_environment_is_built(tmp_path: Path) 
     site = tomllib.loads(cluster_files.offered(settings, tmp_path))
     assert [kernel["name"] for kernel in site["kernel"]] == ["python3", "ir", "tensorflow", "mxnet"]
     assert site["ldap"] == tomllib.loads(settings)["ldap"]
-    for name in ("pytorch", "jax", "inference"):
+    for name in ("pytorch", "jax", "pytensor", "inference"):
         (tmp_path / name).mkdir()
     assert cluster_files.offered(settings, tmp_path) == settings

@@ -72,6 +72,7 @@ def test_the_cuda_toolkit_names_its_folders_whether_or_not_they_exist() -> None:
         ("shared/pytorch", "torch, torch.utils.tensorboard, h5py, keras, transformers, peft"),
         ("shared/jax", "jax, keras, tensorboard.summary"),
         ("shared/mxnet", "mxnet, tensorboard.summary"),
+        ("shared/pytensor", "pytensor, pytensor.tensor"),
         ("shared/inference", "openvino, nncf, onnxruntime, tf2onnx, keras"),
         ("shared/python", "numpy, pandas, matplotlib, polars"),
     ],
@@ -89,7 +90,7 @@ def test_keras_runs_on_the_framework_that_was_loaded_last(before: str) -> None:
     assert "Keras runs on tensorflow" in printed
 
 
-@pytest.mark.parametrize("name", ["pytorch", "jax", "mxnet", "inference"])
+@pytest.mark.parametrize("name", ["pytorch", "jax", "mxnet", "pytensor", "inference"])
 def test_a_module_whose_environment_is_not_built_says_how_to_get_it(name: str) -> None:
     tree = Path("/tmp/dsportal-test-modulefiles")
     shutil.rmtree(tree, ignore_errors=True)

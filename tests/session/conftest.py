@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from portal.catalogue.specs import sync
 from portal.kernels.modules import ModuleSystem
 from portal.singleuser.home import prepare_home
 from portal.site import Site, load, parse
+from portal.trials import record
+from portal.trials.trial import FrameworkTrial, Trial
 from tests.inside import CHROMIUM, SITE_FILE
 from tests.lessons import lesson, write
 from tests.session.session_server import (
@@ -92,7 +95,19 @@ def site(tmp_path_factory: pytest.TempPathFactory, module_system: ModuleSystem) 
     )
     assert [result.state for result in sync(site)] == ["written"] * 3
     gone.unlink()
+    keep_tests(Path(site.kernels.folder))
     return site
+
+
+def keep_tests(folder: Path) -> None:
+    """What `portal kernels test` found of two of these kernels in a job with two GPUs."""
+    tensorflow = FrameworkTrial("TensorFlow", "2.21.0", 0, "TensorFlow sees 0 of 2 GPUs.", is_fault=True)
+    at = int(datetime(2026, 11, 25, tzinfo=UTC).timestamp())
+    trials = {
+        "plain": Trial(at, 0.94, "Python 3.11.2", 2, "gpu", note="it has none of them"),
+        "tensorflow": Trial(at, 1.21, "Python 3.11.2", 2, "gpu", frameworks=(tensorflow,)),
+    }
+    record.keep(folder, trials, {name: record.fingerprint(folder / "kernels" / name) for name in trials})
 
 
 @pytest.fixture(scope="session")

@@ -78,6 +78,51 @@ def test_the_launcher_offers_the_kernels_of_the_modules(page: Page, server: Serv
     expect(tile(page, "Python 3")).to_be_visible()
 
 
+def test_the_launcher_shows_what_the_test_of_each_kernel_found(page: Page, server: Server, picture: Picture) -> None:
+    """Also after it was drawn anew, and not on tiles of kernels that nobody tested."""
+    open_lab(page, server)
+    good = page.locator(".jp-LauncherCard", has=page.get_by_text("Python 3", exact=True)).first
+    fault = tile(page, "TensorFlow")
+    expect(good).to_have_attribute("data-dsportal-test", "good")
+    expect(good).to_have_attribute("title", "Python 3\nPython 3.11.2, starts in 0.9 s, tested 2026-11-25 in gpu")
+    expect(fault).to_have_attribute("data-dsportal-test", "fault")
+    expect(fault).to_have_attribute(
+        "title", re.compile("sees 0 of 2 GPUs, .*\nTensorFlow sees 0 of 2 GPUs\\.$", re.DOTALL)
+    )
+    expect(page.locator(".jp-LauncherCard[data-dsportal-test]", has_text="Gone")).to_have_count(0)
+    picture(page, "tested-kernels")
+    item(page, "projects").dblclick()
+    expect(page.locator(".jp-Launcher-cwd")).to_contain_text("projects")
+    expect(good).to_have_attribute("data-dsportal-test", "good")
+
+
+@pytest.mark.parametrize("place", ["lab", "tree"])
+def test_tensorboards_are_listed_with_what_runs_and_stopped_there(
+    page: Page, server: Server, picture: Picture, place: str
+) -> None:
+    for board in map(server.board, ("logs", "projects/first%20run")):
+        server.ask(board)
+    if place == "lab":
+        open_lab(page, server)
+        page.get_by_role("tab", name="Running Terminals and Kernels").click()
+    else:
+        open_notebook_7(page, server)
+        page.get_by_role("tab", name="Running").click()
+    panel = page.locator(".jp-RunningSessions")
+    first = panel.locator(".jp-RunningSessions-item", has_text="first run · projects")
+    expect(first).to_contain_text(re.compile(r"\d:\d\d"))
+    expect(first.get_by_title("projects/first run: it runs since ")).to_be_visible()
+    expect(panel.locator(".jp-RunningSessions-item", has_text="logs")).to_be_visible()
+    picture(page, "tensorboards")
+    tab = new_tab(page, first.locator(".jp-RunningSessions-itemLabel"))
+    expect(tab).to_have_title("first run · TensorBoard")
+    tab.close()
+    first.hover()
+    first.get_by_title("Stop TensorBoard").click()
+    expect(first).to_have_count(0)
+    assert [one["folder"] for one in server.json("dsportal/api/tensorboards")["tensorboards"]] == ["logs"]
+
+
 def test_a_tensorboard_button_appears_when_a_folder_is_selected(page: Page, server: Server, picture: Picture) -> None:
     open_lab(page, server)
     expect(toolbar_button(page)).to_be_hidden()

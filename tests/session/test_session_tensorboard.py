@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -134,6 +135,31 @@ def test_it_ends_with_the_server(start_server: Callable[[], Server], end: str) -
     getattr(server.process, end)()
     server.process.wait()
     wait_for("end of TensorBoard", lambda: process_of(board, server) is None)
+
+
+def test_several_boards_are_listed_and_stopped(start_server: Callable[[], Server]) -> None:
+    """A page of a stopped one that is still open asks for data and does not start it again; who opens it does."""
+    server = start_server()
+    for folder in ("one", "two"):
+        write_scalars(server.home / folder)
+    opened = {folder: server.board(folder) for folder in ("one", "two")}
+    assert server.json("dsportal/api/tensorboards") == {"tensorboards": []}
+    for board in opened.values():
+        assert server.ask(board)[0] == 200
+    before = server.json("api/status")["last_activity"]
+    found = server.json("dsportal/api/tensorboards")["tensorboards"]
+    assert {one["folder"]: one["path"] for one in found} == opened
+    assert abs(found[0]["since"] - time.time()) < 60
+    assert server.json("api/status")["last_activity"] == before
+
+    address = f"dsportal/api/tensorboards/{found[0]['id']}"
+    assert server.ask(address, "DELETE", token="")[0] == 403
+    assert server.ask(address, "DELETE")[0] == 204
+    assert server.ask("dsportal/api/tensorboards/0123456789abcdef", "DELETE")[0] == 404
+    assert server.ask(f"{found[0]['path']}data/runs")[0] == 503
+    assert [one["id"] for one in server.json("dsportal/api/tensorboards")["tensorboards"]] == [found[1]["id"]]
+    assert server.ask(found[0]["path"])[0] == 200
+    assert len(server.json("dsportal/api/tensorboards")["tensorboards"]) == 2
 
 
 async def test_it_stops_when_nobody_looks_and_starts_again_at_the_same_address(tmp_path: Path) -> None:

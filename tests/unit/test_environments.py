@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -129,6 +130,7 @@ async def test_a_making_that_was_interrupted_is_broken_and_not_for_ever_under_wa
     note(person, state=MakingState.MAKING, maker=replace(alive, ticks=alive.ticks + 1))
     assert (await desk.one("vision")).words.startswith("its making was interrupted"), "another process of that number"
     process.kill()
+    process.wait()
     note(person, state=MakingState.MAKING, maker=alive)
     assert (await desk.one("vision")).state == "broken"
     note(person, state=MakingState.MAKING, maker=Maker("another-node", 1, 1))
@@ -184,6 +186,18 @@ def test_a_disk_that_is_full_leaves_nothing_half_made(person: dict[str, str], tm
     (found,) = notes.read_all(folder)
     assert (found.state, found.words) == (MakingState.FAILED, "No space left on device")
     assert not Path(made.path).exists()
+
+
+async def test_a_making_that_ends_while_it_is_looked_at_is_not_called_interrupted(
+    person: dict[str, str], desk: EnvironmentDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note(person, state=MakingState.MAKING, maker=Maker(socket.gethostname(), 1, 1))
+    earlier = [notes.read(notes.folder_of(person), "vision")]
+    note(person, state=MakingState.FAILED)
+    read = notes.read
+    monkeypatch.setattr(notes, "read", lambda folder, name: earlier.pop() if earlier else read(folder, name))
+
+    assert (await desk.one("vision")).state == "failed"
 
 
 async def test_names_that_are_taken_are_refused_before_anything_is_made(person: dict[str, str], tmp_path: Path) -> None:

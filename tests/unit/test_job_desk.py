@@ -271,3 +271,45 @@ def test_what_each_slurm_shows_of_a_job_is_read(version: str) -> None:
     jobs = case(version, "scontrol-show-job-a").stdout.split("\n\n")
     failed = next(text for text in jobs if "JobName=fail3" in text)
     assert queue.parse_status(failed.strip("\n")) == queue.OwnJobEnd("FAILED", 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [("train.py", "{}/train-%j.log"), ("learn.ipynb", "{}/learn-%j.log"), ("run.sh", "")],
+)
+@pytest.mark.parametrize("mode", [0o700, 0o777, 0o1777, 0o770])
+async def test_in_a_folder_that_others_can_change_nothing_is_written_in_whose_place_they_could_put_a_link(
+    slurm: Slurm, name: str, written: str, mode: int
+) -> None:
+    slurm.home.chmod(0o700)
+    shared = slurm.home / "shared"
+    shared.mkdir()
+    (shared / name).write_text("")
+    shared.chmod(mode)
+    slurm.answers["sbatch"] = Result(0, "7\n", "")
+
+    note = await slurm.desk.submit(order_of(shared / name, shared, {}))
+
+    own = shared if mode == 0o700 else slurm.home / "jobs"
+    submitted = next(argv for argv in slurm.asked if "sbatch" in argv)
+    given = [word.partition("=")[2] for word in submitted if word.startswith("--output=")]
+    assert [str(shared / one) for one in given] == ([written.format(own)] if written else [])
+    assert note.log == written.format(own)
+    assert note.output == (f"{own}/learn-%j.ipynb" if name == "learn.ipynb" else "")
+    if own != shared and written:
+        assert own.stat().st_mode & 0o777 == 0o700
+
+
+async def test_where_others_can_change_the_home_itself_a_job_writes_where_it_would(slurm: Slurm) -> None:
+    slurm.home.chmod(0o777)
+    (slurm.home / "train.py").write_text("")
+    slurm.answers["sbatch"] = Result(0, "7\n", "")
+
+    note = await slurm.desk.submit(order_of(slurm.home / "train.py", slurm.home, {}))
+
+    assert note.log == f"{slurm.home}/train-%j.log"
+
+
+def test_where_a_job_writes_is_nobodys_option(slurm: Slurm) -> None:
+    with pytest.raises(RequestError, match="results"):
+        order_of(slurm.home / "train.py", slurm.home, {"results": "/etc"})

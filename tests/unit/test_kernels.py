@@ -214,7 +214,7 @@ def test_the_list_tells_which_kernels_are_there(tables: Tables, capsys: pytest.C
     assert capsys.readouterr().out.splitlines() == [
         "tf: TensorFlow [shared/tf] not written; run: portal kernels sync",
         "tf: written",
-        "tf: TensorFlow [shared/tf] ready",
+        "tf: TensorFlow [shared/tf] ready, not tested since it was written",
     ]
 
 

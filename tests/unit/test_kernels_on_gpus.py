@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jupyter_client.kernelspec import KernelSpecManager
 
 from portal import site as sites
 from portal.doctor import gpu_checks
 from portal.errors import KernelError, RequestError
-from portal.gpus import comparison, job
+from portal.gpus import comparison, job, kept
 from portal.gpus.frameworks import for_cpus_alone, kernel_python
 from portal.site import Site
 from portal.slurm.nodes import Node
+from portal.trials.trial import from_json
 from tests.unit.test_lesson_gpus import frameworks
 
 JOB = {"SLURM_JOB_ID": "7", "SLURM_GPUS_ON_NODE": "2"}
@@ -30,7 +33,18 @@ def spec(*before: str, language: str = "python", **env: str) -> dict[str, Any]:
 
 
 def found(one: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
-    return [str(finding) for finding in comparison.findings("k", one, environ)]
+    note, frameworks = comparison.asked(one, environ)
+    return [note] if note else [framework.words for framework in frameworks]
+
+
+def written(folder: Path, **specs: dict[str, Any]) -> KernelSpecManager:
+    """These kernelspecs alone."""
+    for name, one in specs.items():
+        (folder / "kernels" / name).mkdir(parents=True)
+        (folder / "kernels" / name / "kernel.json").write_text(json.dumps(one | {"display_name": name}))
+    manager = comparison.kernelspecs(str(folder))
+    manager.kernel_dirs = [str(folder / "kernels")]
+    return manager
 
 
 def test_each_framework_of_a_kernel_is_set_beside_what_slurm_gave(tmp_path: Path) -> None:
@@ -38,13 +52,15 @@ def test_each_framework_of_a_kernel_is_set_beside_what_slurm_gave(tmp_path: Path
     (tmp_path / "tensorflow/__init__.py").write_text(
         "class config:\n    list_physical_devices = staticmethod(lambda kind: [])"
     )
+    (tmp_path / "pytensor.py").write_text("__version__ = '3.1'")
     assert found(spec(PYTHONPATH=path), JOB) == [
-        "k: Slurm gave this job 2 GPUs, but TensorFlow sees 0: this kernel's environment is built for CPUs. "
+        "Slurm gave this job 2 GPUs, but TensorFlow sees 0: this kernel's environment is built for CPUs. "
         "Choose a kernel for GPUs, or ask your administrator.",
-        "k: PyTorch sees 2 GPUs (built for CUDA 13.0), as many as Slurm gave",
-        "k: JAX does not work: OSError: libcudart.so.13 is not there",
+        "PyTorch sees 2 GPUs (built for CUDA 13.0), as many as Slurm gave",
+        "JAX does not work: OSError: libcudart.so.13 is not there",
+        "PyTensor 3.1 is imported; it counts no GPUs",
     ]
-    assert found(spec(PYTHONPATH=path), {})[0] == "k: TensorFlow sees 0 GPUs (built for CPUs)"
+    assert found(spec(PYTHONPATH=path), {})[0] == "TensorFlow sees 0 GPUs (built for CPUs)"
 
 
 def test_a_kernel_is_asked_as_a_session_starts_it_and_sees_nothing_of_the_shell(tmp_path: Path) -> None:
@@ -57,16 +73,28 @@ def test_a_kernel_is_asked_as_a_session_starts_it_and_sees_nothing_of_the_shell(
 
 
 def test_what_is_no_python_of_ipykernel_is_not_asked() -> None:
-    said = ["k: not asked: it is no Python that ipykernel starts"]
-    assert found(spec(language="R"), {}) == said
-    assert found({"argv": ["bash", "-c", "x"], "language": "python"}, {}) == said
+    assert found(spec(language="R"), {}) == [comparison.NO_PYTHON]
+    assert found({"argv": ["bash", "-c", "x"], "language": "python"}, {}) == [comparison.NO_PYTHON]
 
 
-def test_a_kernel_that_cannot_be_run_is_a_fault(tmp_path: Path) -> None:
-    one = {"argv": [str(tmp_path / "none"), "-m", "ipykernel_launcher"], "language": "python"}
-    (finding,) = comparison.findings("k", one, {})
-    assert finding.is_fault
-    assert "/none' is not found and no module was loaded" in finding.words
+def test_a_kernel_starts_calculates_and_is_ended_and_what_it_is_stands_in_the_trial(tmp_path: Path) -> None:
+    path = frameworks(tmp_path / "packages")["PYTHONPATH"]
+    manager = written(tmp_path, one=spec(PYTHONPATH=path))
+    job = {**JOB, "SLURM_JOB_PARTITION": "gpu", "SLURMD_NODENAME": "n1", "HOME": str(tmp_path)}
+    trial = comparison.trial("one", manager, job)
+    assert (trial.fault, trial.partition, trial.node, trial.gpus) == ("", "gpu", "n1", 2)
+    assert trial.language == f"Python {platform.python_version()}"
+    assert trial.start_s
+    assert [(one.name, one.version, one.gpus) for one in trial.frameworks][1] == ("PyTorch", "2.13.0", 2)
+    assert trial.is_fault, "JAX does not work there"
+
+
+def test_a_kernel_that_does_not_start_says_why(tmp_path: Path) -> None:
+    dying = [sys.executable, "-c", "raise SystemExit('no space left on device')"]
+    gone = {"argv": [str(tmp_path / "none"), "-m", "ipykernel_launcher"], "language": "python"}
+    manager = written(tmp_path, dying={"argv": dying, "language": "python"}, gone=gone)
+    assert comparison.trial("dying", manager, {}).fault == "it ended at its start: no space left on device"
+    assert "No such file or directory" in comparison.trial("gone", manager, {}).fault
 
 
 def test_the_command_names_an_unknown_kernel_and_fails_for_one_that_sees_too_few(
@@ -74,17 +102,31 @@ def test_the_command_names_an_unknown_kernel_and_fails_for_one_that_sees_too_few
 ) -> None:
     monkeypatch.setenv("JUPYTER_PATH", "")
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     for name in [one for one in os.environ if one.startswith("SLURM_")]:
         monkeypatch.delenv(name)
     for name, value in JOB.items():
         monkeypatch.setenv(name, value)
-    (tmp_path / "kernels/one").mkdir(parents=True)
-    text = spec(PYTHONPATH=frameworks(tmp_path / "packages")["PYTHONPATH"]) | {"display_name": "One"}
-    (tmp_path / "kernels/one/kernel.json").write_text(json.dumps(text))
+    written(tmp_path, one=spec(PYTHONPATH=frameworks(tmp_path / "packages")["PYTHONPATH"]))
     assert comparison.main(str(tmp_path), ["one"]) == 1
-    assert "one: PyTorch sees 2 GPUs (built for CUDA 13.0), as many as Slurm gave\n" in capsys.readouterr().out
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("one: it starts in ")
+    assert "one: PyTorch sees 2 GPUs (built for CUDA 13.0), as many as Slurm gave" in said
+    assert comparison.main(str(tmp_path), ["one"], as_json=True) == 1
+    (answer,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (answer["kernel"], from_json(answer["trial"]).is_fault) == ("one", True)
     with pytest.raises(KernelError, match=r"There is no kernel two; there are .*one"):
         comparison.main(str(tmp_path), ["two"])
+
+
+def test_root_starts_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(KernelError, match=r"root starts no kernels: .* --partition NAME --user PERSON"):
+        comparison.main("", [])
+    with pytest.raises(KernelError, match=r"root starts no kernels; name somebody"):
+        kept._rights("root")
+    with pytest.raises(KernelError, match=r"There is no person nobody-there; name somebody"):
+        kept._rights("nobody-there")
 
 
 # -- in a job -------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 from jupyterhub import orm, roles
 
-from portal.databases import token_notes
+from portal.databases import old_logins, token_notes
 from portal.hub.logins import MANY, Leavers, end_logins, limit_tokens, with_something
 from portal.site import Standing
 
@@ -96,6 +96,26 @@ def test_notes_of_before_the_limit_are_cut_and_the_others_stay(db: Any) -> None:
     assert notes(alice) == [*before, "ä" * 1023, "x" * 1023, "y" * 1023]
     log.warning.assert_called_once()
     assert 2 in log.warning.call_args.args
+
+
+async def test_of_the_logins_of_one_person_into_a_session_the_newest_are_kept_and_all_else_stays(
+    db: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = person(db, "alice"), person(db, "bob")
+    monkeypatch.setattr(old_logins, "KEPT", 3)
+    for _ in range(7):
+        orm.APIToken.new(user=alice, client_id="jupyterhub-user-alice")
+        orm.APIToken.new(user=alice, note="made by hand")
+    logins = [token.id for token in alice.api_tokens if token.client_id != "jupyterhub"]
+    others = [token.id for token in alice.api_tokens if token.client_id == "jupyterhub"]
+    before = notes(bob)
+
+    for _ in range(2):
+        await old_logins.look(db)
+
+    db.expire_all()
+    assert sorted(token.id for token in alice.api_tokens) == sorted([*others, *logins[-3:]])
+    assert notes(bob) == before
 
 
 class World:

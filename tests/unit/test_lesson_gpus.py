@@ -108,7 +108,8 @@ def frameworks(folder: Path) -> dict[str, str]:
     texts = {
         "tensorflow/__init__.py": "raise RuntimeError('it is not imported')",
         "tensorflow/python/platform/build_info.py": "build_info = {'is_cuda_build': False, 'is_rocm_build': False}",
-        "torch/__init__.py": "class cuda:\n    device_count = staticmethod(lambda: 2)\nprint('noise', end='')",
+        "torch/__init__.py": "__version__ = '2.13.0'\nprint('noise', end='')\n"
+        "class cuda:\n    device_count = staticmethod(lambda: 2)",
         "torch/version.py": "cuda = '13.0'\nhip = None",
         "jax/__init__.py": "raise OSError('libcudart.so.13 is not there')",
         "jax_cuda13_plugin/__init__.py": "",
@@ -134,7 +135,7 @@ def test_what_a_framework_is_built_for_is_read_without_importing_it(tmp_path: Pa
 
 def test_a_framework_is_asked_for_its_gpus_whatever_it_prints(tmp_path: Path) -> None:
     environ = frameworks(tmp_path)
-    assert asked(environ, "PyTorch").answer == {"seen": 2}
+    assert asked(environ, "PyTorch").answer == {"seen": 2, "version": "2.13.0"}
     assert asked(environ, "JAX").errors.splitlines()[-1] == "OSError: libcudart.so.13 is not there"
 
 

@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "homes": set(),
     "launcher": {"homes"},
     "slurm": {"pure"},
+    "extending": {"pure", "homes", "launcher", "slurm"},
     "limits": {"pure", "slurm"},
     "forecasts": {"pure", "slurm"},
     "kernels": {"pure", "homes"},
@@ -36,6 +37,8 @@ MAY_IMPORT = {
     "notebooks": {"pure", "lessons"},
     "gallery": {"pure", "notebooks"},
     "session_usage": {"pure", "assets", "lessons", "kernels", "homes"},
+    "downloads": set(),
+    "session_hub": {"pure", "session_usage"},
     "modules": {"pure", "homes", "kernels", "session_pages"},
     # launcher: what sbatch means
     "jobs": {"pure", "homes", "launcher", "slurm", "kernels", "notebooks", "modules", "session_pages"},
@@ -44,10 +47,11 @@ MAY_IMPORT = {
     # launcher: its files' names
     "singleuser": {
         *("pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets", "session_usage", "jobs"),
-        *("environments", "modules", "webtools"),
+        *("environments", "modules", "session_hub", "trials", "downloads", "webtools"),
     },
     "administration": {"pure", "databases", "forecasts"},
-    "catalogue": {"pure", "kernels"},
+    "catalogue": {"pure", "kernels", "trials"},
+    "trials": {"pure", "homes"},
     "guard": {"pure"},
     "assets": set(),
     "showcase": {"pure", "notebooks"},
@@ -62,6 +66,7 @@ MAY_IMPORT = {
     "login": {"pure", "slurm", "hub", "administration", "directory"},
     "doctor": {
         "pure",
+        "extending",
         "launcher",
         "databases",
         "slurm",
@@ -74,7 +79,7 @@ MAY_IMPORT = {
         "notebooks",
     },
     "testing": {"pure", "slurm", "homes", "launcher"},
-    "gpus": {"pure", "slurm", "kernels", "catalogue", "lessons"},
+    "gpus": {"pure", "slurm", "kernels", "catalogue", "lessons", "trials"},
     "commands": {
         *(
             "pure",
@@ -93,7 +98,21 @@ MAY_IMPORT = {
     "cli": {"pure", "commands", "hub", "proxy", "singleuser", "notebooks", "doctor"},
     # jobs: why a job waits, in words
     "spawners": {
-        *("pure", "databases", "slurm", "limits", "forecasts", "history", "sessions", "hub", "assets", "quotas", "jobs")
+        *(
+            "pure",
+            "databases",
+            "slurm",
+            "limits",
+            "forecasts",
+            "history",
+            "sessions",
+            "hub",
+            "assets",
+            "quotas",
+            "jobs",
+        ),
+        "extending",
+        "guard",
     },
 }
 ONLY_IN = {  # an outside thing, and the one place that owns it
@@ -108,8 +127,10 @@ STARTS_PROCESSES = {  # and why it does so itself
     "portal/slurm/runner.py": "the place where the hub starts a process",
     "portal/proxy/proxy_process.py": "becomes the proxy, which outlives the hub",
     "portal/launcher.py": "sbatch, squeue and scancel, as the person, with the standard library alone",
+    "portal/extending/program.py": "squeue and scontrol, as an operator of Slurm, for more time",
     "portal/catalogue/built.py": "asks an interpreter whether it has a kernel, for `portal kernels sync`",
     "portal/gpus/frameworks.py": "asks a kernel's Python what it sees, for `portal kernels test` and the doctor",
+    "portal/gpus/kept.py": "the same command as a person: root starts no kernels",
     "portal/gpus/job.py": "sbatch, as the person who types `portal kernels test --partition`",
     "portal/kernels/module_output.py": "the module command, in a kernel's start: no event loop, standard library alone",
     "portal/kernels/run_kernel.py": "becomes the kernel",

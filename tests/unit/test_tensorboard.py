@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import json
 import os
+import sys
+import warnings
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tornado.httpclient import AsyncHTTPClient, HTTPResponse
@@ -16,6 +22,7 @@ from tornado.web import Application, RequestHandler
 from portal.session_settings import SessionSettings, StorageFolder
 from portal.session_usage.end_time import EndTime
 from portal.singleuser.extension import runtime_folder, session_facts
+from portal.tensorboard import boards, listed
 from portal.tensorboard.boards import Boards, command, environment
 from portal.tensorboard.error_page import page
 from portal.tensorboard.folders import FolderRefused, Folders
@@ -97,10 +104,10 @@ def test_what_a_page_shows_is_text(folders: Folders) -> None:
 
 
 def test_one_real_folder_has_one_board(folders: Folders, tmp_path: Path) -> None:
-    boards = Boards(tmp_path / "run")
-    board = boards.open(folders.resolve("isilon/logs"))
-    assert boards.open(folders.resolve("isilon/../isilon/logs")) is board
-    assert boards.open(folders.resolve("logs")).id != board.id
+    opened = Boards(tmp_path / "run")
+    board = opened.open(folders.resolve("isilon/logs"))
+    assert opened.open(folders.resolve("isilon/../isilon/logs")) is board
+    assert opened.open(folders.resolve("logs")).id != board.id
     assert (tmp_path / "run").stat().st_mode & 0o777 == 0o700
 
 
@@ -165,9 +172,12 @@ class OneBoard:
     """The boards of a session that has one, with :class:`Echo` behind it."""
 
     def __init__(self, socket: Path) -> None:
-        self.socket, self.id = socket, "0" * 16
+        self.socket, self.id, self.folder = socket, "0" * 16, Path("/home/alice/logs <b>")
+        self.is_ready = True
+        self.asked: list[tuple[float, bool]] = []
 
-    async def use(self, board_id: str) -> OneBoard | None:
+    async def use(self, board_id: str, within_s: float, *, wakes: bool) -> OneBoard | None:
+        self.asked.append((within_s, wakes))
         return self if board_id == self.id else None
 
 
@@ -181,12 +191,18 @@ class OpenBoardHandler(BoardHandler):
 
 
 @pytest.fixture
-async def address(tmp_path: Path) -> AsyncIterator[str]:
+def board(tmp_path: Path) -> OneBoard:
+    """The board of :func:`address`."""
+    return OneBoard(tmp_path / "echo.sock")
+
+
+@pytest.fixture
+async def address(board: OneBoard) -> AsyncIterator[str]:
     """A proxy on a port and :class:`Echo` on a Unix socket; gives the board's address."""
-    socket = tmp_path / "echo.sock"
+    socket = board.socket
     echo = HTTPServer(Application([(".*", Echo)]))
     echo.add_socket(bind_unix_socket(str(socket)))
-    routes = [(r"/tensorboard/([0-9a-f]{16})(/.*)", OpenBoardHandler, {"boards": OneBoard(socket)})]
+    routes = [(r"/tensorboard/([0-9a-f]{16})(/.*)", OpenBoardHandler, {"boards": board})]
     proxy = HTTPServer(Application(routes, base_url="/"))
     sockets = bind_sockets(0, "127.0.0.1")
     proxy.add_sockets(sockets)
@@ -220,3 +236,99 @@ async def test_a_board_of_an_earlier_session_gets_a_plain_page(address: str) -> 
     answer = await fetch(f"{address.removesuffix('0')}1/")
     assert answer.code == 404
     assert b"belongs to an earlier session" in answer.body
+
+
+async def test_a_board_that_takes_long_has_a_page_that_says_so_and_looks_again(address: str, board: OneBoard) -> None:
+    """No proxy before the portal has to wait: the start goes on without the request that began it."""
+    board.is_ready = False
+    answer = await fetch(f"{address}/")
+    assert (answer.code, answer.headers["Refresh"], answer.headers["Cache-Control"]) == (200, "2", "no-store")
+    assert "TensorBoard is starting …" in answer.body.decode()
+    assert b"logs &lt;b&gt;" in answer.body
+    data = await fetch(f"{address}/data/runs")
+    assert (data.code, "Refresh" in data.headers) == (503, False)
+    assert board.asked == [(4, True), (25, False)]
+
+
+PROGRAM = """
+import pathlib, socket, sys, time
+gate = pathlib.Path(sys.argv[2])
+while not gate.exists():
+    time.sleep(0.01)
+server = socket.socket(socket.AF_UNIX)
+server.bind(sys.argv[1])
+server.listen()
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file without which a board does not listen."""
+    file = tmp_path / "gate"
+    monkeypatch.setattr(boards, "command", lambda socket, _: [sys.executable, "-c", PROGRAM, str(socket), str(file)])
+    return file
+
+
+async def test_a_slow_start_is_one_start_for_all_who_ask(tmp_path: Path, gate: Path) -> None:
+    opened = Boards(tmp_path / "run")
+    board = opened.open(tmp_path)
+    assert await opened.use(board.id, 0.01) is board
+    assert (board.running, board.is_ready) == (True, False)
+    first = board.pid
+    waiting = [asyncio.create_task(opened.use(board.id)) for _ in range(3)]
+    gate.touch()
+    await asyncio.gather(*waiting)
+    assert (board.is_ready, board.pid) == (True, first)
+    await board.stop()
+
+
+async def test_who_stops_a_board_has_it_stopped_until_it_is_opened_again(tmp_path: Path, gate: Path) -> None:
+    gate.touch()
+    opened = Boards(tmp_path / "run")
+    board = opened.open(tmp_path)
+    await opened.use(board.id)
+    shown_before = listed.shown(board, tmp_path.parent)
+    assert shown_before == {
+        "id": board.id,
+        "folder": tmp_path.name,
+        "since": board.started_at,
+        "path": f"tensorboard/{board.id}/",
+    }
+    assert await opened.stop(board.id)
+    await opened.use(board.id, wakes=False)  # what a page that is still open asks for
+    assert not board.running
+    await opened.use(board.id)
+    assert board.running
+    await board.stop()
+    assert not await opened.stop("0" * 16)
+
+
+def test_the_files_of_tensorboards_page_are_those_that_it_would_serve_itself() -> None:
+    """Each of them, and each a gzip file that holds what TensorBoard's own packing holds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what TensorBoard imports
+        from tensorboard.assets import get_default_assets_zip_provider
+        from tensorboard.plugins.core import core_plugin
+
+        from portal.tensorboard import assets
+    taken: dict[str, bytes] = {}
+    plugin = SimpleNamespace(
+        _assets_zip_provider=get_default_assets_zip_provider(),
+        _serve_asset=lambda path, content: taken.update({f"/{path}": content}),
+        _serve_index=lambda content: taken.update({"/": content}),
+    )
+    stock = core_plugin.CorePlugin.get_resource_apps(plugin)
+    expected = stock_files(stock, taken)
+    found = stock_files(assets.resource_apps(plugin), taken)
+    assert found.keys() == {path for path in expected if not path.endswith("/") or path == "/"}
+    assert all(found[path] == expected[path] for path in found)
+    assert len(found) > 20
+
+
+def stock_files(apps: dict[str, Any], taken: dict[str, bytes]) -> dict[str, bytes]:
+    """What each application has, unpacked."""
+    taken.clear()
+    for app in apps.values():
+        app()
+    return {path: content if path == "/" else gzip.decompress(content) for path, content in taken.items()}

@@ -5,6 +5,7 @@ import { type FileBrowser, IDefaultFileBrowser, IFileBrowserFactory } from '@jup
 import { ILauncher } from '@jupyterlab/launcher';
 import { IMainMenu } from '@jupyterlab/mainmenu';
 
+import { addArchive } from './archive';
 import { documents } from './documents';
 import { sessionEnd } from './ended';
 import { environments } from './environments';
@@ -12,8 +13,11 @@ import { firstLauncher } from './firstlauncher';
 import { currentFolder, likelyFolder, selectedFolder } from './folders';
 import { tensorBoardIcon } from './icons';
 import { jobs } from './jobs';
+import { kernelTests } from './kernels';
 import { keepInNewMenu } from './newmenu';
+import { news } from './news';
 import { addTemplates, TemplateIDs } from './templates';
+import { runningBoards, tensorBoards } from './tensorboards';
 import { timeLeft } from './timeleft';
 import { jobUsage } from './usage';
 import { webTools } from './webtools';
@@ -33,6 +37,7 @@ type Browser = () => FileBrowser | null;
 function openTensorBoard(folder: string): void {
   const address = URLExt.join(PageConfig.getBaseUrl(), 'tensorboard/open');
   window.open(address + URLExt.objectToQueryString({ path: folder }), '_blank', 'noopener');
+  runningBoards.opened();
 }
 
 function addTensorBoardCommands(app: JupyterFrontEnd, browser: Browser): void {
@@ -108,6 +113,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
   ): void => {
     const browser: Browser = () => browsers?.tracker.currentWidget ?? defaultBrowser;
     addTensorBoardCommands(app, browser);
+    addArchive(app, browser);
     addTemplates(app, browser, restorer);
     if (browsers) {
       followSelection(app, browsers);
@@ -126,4 +132,17 @@ const plugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-export default [plugin, documents, environments, firstLauncher, jobs, sessionEnd, timeLeft, jobUsage, webTools];
+export default [
+  plugin,
+  documents,
+  environments,
+  firstLauncher,
+  jobs,
+  kernelTests,
+  news,
+  sessionEnd,
+  tensorBoards,
+  timeLeft,
+  jobUsage,
+  webTools
+];

@@ -5,6 +5,7 @@ import { Poll } from '@lumino/polling';
 import { Widget } from '@lumino/widgets';
 
 import { type Documents, IDocuments, wordsOf } from './documents';
+import { extend } from './moretime';
 import { ask } from './server';
 import { showStatus } from './status';
 import { clock, duration } from './words';
@@ -22,13 +23,16 @@ const MINUTE_MS = 60000;
 type ScriptRun = { state: 'running' | 'done' | 'failed' | 'stopped' | 'refused'; words: string };
 
 /** What the server answers: seconds since 1970, by its own clock. */
-type Answer = { ends_at: number | null; now: number; before_end: ScriptRun | null };
+type Answer = { ends_at: number | null; now: number; before_end: ScriptRun | null; may_extend?: boolean };
 
-/** Shows how long the session has left, and warns before its end. */
+/** Shows how long the session has left, and warns before its end; a press gives it more time, where the site does. */
 class TimeLeft extends Widget {
   private _endMs: number | undefined; // by the clock of this browser
   private _unknown = 0; // answers without an end, one after the other
   private _told = ''; // of the script
+  private _mayExtend = false;
+  private readonly _words = document.createElement('span');
+  private readonly _button = document.createElement('button');
   private readonly _warned = new Set<number>();
   private readonly _poll: Poll;
 
@@ -40,6 +44,9 @@ class TimeLeft extends Widget {
     this.addClass('dsportal-Status');
     this.addClass('dsportal-TimeLeft');
     this.hide();
+    this._button.type = 'button';
+    this._button.addEventListener('click', () => void this._extend());
+    this.node.append(this._words, this._button);
     this._poll = new Poll({
       name: 'dsportal-lab:time',
       factory: () => this._ask(),
@@ -55,6 +62,7 @@ class TimeLeft extends Widget {
       this._endMs = answer.ends_at === null ? undefined : Date.now() + (answer.ends_at - answer.now) * 1000;
       this._unknown = this._endMs === undefined ? this._unknown + 1 : ASK_SOON_TIMES;
       const isSoon = this._unknown < ASK_SOON_TIMES || this._minutes() < ASK_SOON_BEFORE_MIN;
+      this._mayExtend = answer.may_extend ?? false;
       const interval = isSoon ? ASK_SOON_MS : ASK_MS;
       this._poll.frequency = { ...this._poll.frequency, interval };
       this._look();
@@ -81,8 +89,12 @@ class TimeLeft extends Widget {
       return;
     }
     const minutes = this._minutes();
-    this.node.textContent = minutes > 0 ? `${duration(minutes)} left` : 'Time is up';
-    this.node.title = `This session ends at ${clock(new Date(this._endMs))}.`;
+    const words = minutes > 0 ? `${duration(minutes)} left` : 'Time is up';
+    this._words.textContent = this._mayExtend ? '' : words;
+    this._button.textContent = this._mayExtend ? words : '';
+    this._button.hidden = !this._mayExtend;
+    const end = `This session ends at ${clock(new Date(this._endMs))}.`;
+    this.node.title = this._mayExtend ? `${end} Press to extend it.` : end;
     this.toggleClass('dsportal-mod-soon', minutes <= Math.max(...MARKS_MIN));
     if (this._isDue(minutes)) {
       void this._warn(this._endMs);
@@ -97,12 +109,23 @@ class TimeLeft extends Widget {
     return due.length > 0 && minutes > 0;
   }
 
+  /** Have the session last longer, and show its new end at once. */
+  private async _extend(): Promise<void> {
+    this._button.disabled = true;
+    const isLonger = await extend();
+    this._button.disabled = false;
+    if (isLonger) {
+      await this._poll.refresh();
+    }
+  }
+
   private async _warn(endMs: number): Promise<void> {
     const saving = await this._documents.save();
     const minutes = (endMs - Date.now()) / MINUTE_MS;
     const end = `This session ends at ${clock(new Date(endMs))}, in ${duration(Math.ceil(minutes))}.`;
     const words = wordsOf(saving) || 'Everything that is open here was saved before.';
-    Notification.warning(`${end} ${words}`, { autoClose: false });
+    const actions = this._mayExtend ? [{ label: 'Extend', callback: () => void this._extend() }] : [];
+    Notification.warning(`${end} ${words}`, { autoClose: false, actions });
   }
 }
 

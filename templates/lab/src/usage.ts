@@ -4,6 +4,7 @@ import { IStatusBar } from '@jupyterlab/statusbar';
 import { Poll } from '@lumino/polling';
 import { Widget } from '@lumino/widgets';
 
+import { IFolders } from './news';
 import { ask } from './server';
 import { showStatus } from './status';
 import { type Kernel, nameOf, type Usage, UsagePanel } from './usagepanel';
@@ -21,7 +22,10 @@ class JobUsage extends Widget {
   private _isWarned = false;
   private readonly _button = document.createElement('button');
 
-  constructor(private readonly _isConnected: () => boolean) {
+  constructor(
+    private readonly _folders: IFolders,
+    private readonly _isConnected: () => boolean
+  ) {
     super();
     this.addClass('dsportal-Status');
     this.addClass('dsportal-Usage');
@@ -50,7 +54,7 @@ class JobUsage extends Widget {
     this._usage = usage;
     this.show();
     this._button.textContent = share(used, limit);
-    this._panel?.follow(usage);
+    this._panel?.follow(usage, this._folders.folders);
     const isHigh = limit !== null && used > WARN_ABOVE * limit;
     this.toggleClass('dsportal-mod-soon', isHigh);
     if (isHigh && !this._isWarned) {
@@ -74,7 +78,7 @@ class JobUsage extends Widget {
     if (!this._usage || this._panel) {
       return;
     }
-    const body = new UsagePanel(this._usage);
+    const body = new UsagePanel(this._usage, this._folders.folders);
     this._panel = body;
     await showDialog({ title: 'What this session uses', body, buttons: [Dialog.okButton({ label: 'Close' })] });
     this._panel = undefined;
@@ -91,9 +95,15 @@ export const jobUsage: JupyterFrontEndPlugin<void> = {
   id: 'dsportal-lab:usage',
   description: 'What the session uses of its memory, cores, GPUs and disk.',
   autoStart: true,
+  requires: [IFolders],
   optional: [IStatusBar, JupyterLab.IInfo], // Notebook 7 has neither
-  activate: (app: JupyterFrontEnd, statusBar: IStatusBar | null, info: JupyterLab.IInfo | null): void => {
-    const item = new JobUsage(() => info?.isConnected ?? true);
+  activate: (
+    app: JupyterFrontEnd,
+    folders: IFolders,
+    statusBar: IStatusBar | null,
+    info: JupyterLab.IInfo | null
+  ): void => {
+    const item = new JobUsage(folders, () => info?.isConnected ?? true);
     showStatus(app, statusBar, item, 'dsportal-lab:usage', 2);
   }
 };

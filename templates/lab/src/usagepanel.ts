@@ -1,6 +1,8 @@
 import { PathExt } from '@jupyterlab/coreutils';
 import { Widget } from '@lumino/widgets';
 
+import { type Folder, wordsOf } from './news';
+import { type Tested, testedKernels } from './kernels';
 import { gigabytes, share, size } from './words';
 
 export type Kernel = { id: string; name: string; path: string; memory_bytes: number; cores_busy: number | null };
@@ -32,19 +34,31 @@ export function nameOf(kernel: Kernel): string {
 
 /** Everything that the session uses, as a list; it follows while it is open. */
 export class UsagePanel extends Widget {
-  constructor(usage: Usage) {
+  private _tested: Record<string, Tested> = {};
+  private _usage: Usage;
+  private _folders: Folder[];
+
+  constructor(usage: Usage, folders: Folder[]) {
     super();
     this.addClass('dsportal-UsagePanel');
-    this.follow(usage);
+    this._usage = usage;
+    this._folders = folders;
+    this.follow(usage, folders);
+    void testedKernels().then(tested => {
+      this._tested = tested;
+      this.follow(this._usage, this._folders);
+    });
   }
 
   /** Show another look. */
-  follow(usage: Usage): void {
-    this.node.replaceChildren(list(usage), kernels(usage.kernels), note(usage));
+  follow(usage: Usage, folders: Folder[]): void {
+    this._usage = usage;
+    this._folders = folders;
+    this.node.replaceChildren(list(usage, folders), kernels(usage.kernels, this._tested), note(usage));
   }
 }
 
-function list(usage: Usage): HTMLElement {
+function list(usage: Usage, folders: Folder[]): HTMLElement {
   const { memory, cpu, disk } = usage;
   const rows = document.createElement('dl');
   row(rows, 'Memory', share(memory.used_bytes, memory.limit_bytes), memory.used_bytes, memory.limit_bytes);
@@ -56,6 +70,10 @@ function list(usage: Usage): HTMLElement {
   if (disk) {
     const words = `${gigabytes(disk.free_bytes)} of ${gigabytes(disk.size_bytes)} GB are free where your home is`;
     row(rows, 'Disk', words, disk.used_bytes, disk.size_bytes);
+  }
+  for (const folder of folders) {
+    const full = folder.is_nearly_full ? ': nearly full' : '';
+    row(rows, `Your ${folder.name}`, wordsOf(folder) + full, folder.used_bytes, folder.limit_bytes);
   }
   return rows;
 }
@@ -88,7 +106,7 @@ function ofGpu(gpu: Gpu): string {
   return [gpu.name, busy, memory, gpu.error, gpu.uuid].filter(Boolean).join(', ');
 }
 
-function kernels(found: Kernel[]): HTMLElement {
+function kernels(found: Kernel[], tested: Record<string, Tested>): HTMLElement {
   const table = document.createElement('table');
   const head = table.createTHead().insertRow();
   for (const title of ['Kernel of', 'Memory', 'Cores']) {
@@ -107,6 +125,12 @@ function kernels(found: Kernel[]): HTMLElement {
       kernel.cores_busy === null ? '' : kernel.cores_busy.toFixed(1)
     ]) {
       cells.insertCell().textContent = words;
+    }
+    const test = tested[kernel.name];
+    if (test) {
+      const words = document.createElement('small');
+      words.textContent = `${kernel.name}: ${test.summary}`;
+      cells.cells[0]?.append(words);
     }
   }
   table.hidden = found.length === 0;

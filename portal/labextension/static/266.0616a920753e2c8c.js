@@ -1,4 +1,4 @@
-"use strict";(self.rspackChunkdsportal_lab=self.rspackChunkdsportal_lab||[]).push([[266],{"./node_modules/css-loader/dist/cjs.js!./style/index.css"(o,e,r){var t=r("./node_modules/css-loader/dist/runtime/noSourceMaps.js"),a=r.n(t),l=r("./node_modules/css-loader/dist/runtime/api.js"),n=(r.n(l))()(a());n.push([o.id,`/* JupyterLab's toolbar above the files wraps: a button that comes and goes there would move the files under the
+"use strict";(self.rspackChunkdsportal_lab=self.rspackChunkdsportal_lab||[]).push([[266],{"./node_modules/css-loader/dist/cjs.js!./style/index.css"(o,e,r){var t=r("./node_modules/css-loader/dist/runtime/noSourceMaps.js"),a=r.n(t),n=r("./node_modules/css-loader/dist/runtime/api.js"),l=(r.n(n))()(a());l.push([o.id,`/* JupyterLab's toolbar above the files wraps: a button that comes and goes there would move the files under the
    pointer, between the two clicks of a double click. So its place is kept, and made in the first row. */
 body:not([data-notebook]) .jp-FileBrowser-toolbar .dsportal-TensorBoardButton.lm-mod-hidden,
 body:not([data-notebook]) .jp-FileBrowser-toolbar .dsportal-TensorBoardButton .lm-mod-hidden {
@@ -172,13 +172,63 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
   font-weight: 600;
 }
 
-.dsportal-Usage button {
+.dsportal-Usage button,
+.dsportal-TimeLeft button {
   background: none;
   border: 0;
   color: inherit;
   cursor: pointer;
   font: inherit;
   padding: 0;
+}
+
+.dsportal-Announcement {
+  align-items: center;
+  background: var(--jp-warn-color3);
+  border: 1px solid var(--jp-border-color2);
+  bottom: 0;
+  color: var(--jp-ui-font-color1);
+  display: flex;
+  font-size: var(--jp-ui-font-size1);
+  gap: 16px;
+  justify-content: space-between;
+  left: 0;
+  max-height: 30vh;
+  overflow: auto;
+  padding: 6px 12px;
+  position: fixed;
+  right: 0;
+  z-index: 1000;
+}
+
+.dsportal-Announcement.lm-mod-hidden {
+  display: none;
+}
+
+.dsportal-Announcement.dsportal-mod-lab {
+  bottom: 24px; /* above the status bar */
+}
+
+.dsportal-Announcement span {
+  overflow-wrap: anywhere;
+  white-space: pre-line;
+}
+
+.dsportal-Announcement button {
+  background: var(--jp-layout-color1);
+  border: 1px solid var(--jp-border-color1);
+  border-radius: var(--jp-border-radius);
+  color: inherit;
+  cursor: pointer;
+  flex: none;
+  font: inherit;
+  padding: 2px 8px;
+}
+
+.dsportal-MoreTime select {
+  display: block;
+  margin: 8px 0;
+  width: 100%;
 }
 
 .dsportal-UsagePanel {
@@ -218,6 +268,45 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
   border-bottom: 1px solid var(--jp-border-color2);
   padding: 4px 8px 4px 0;
   text-align: start;
+}
+
+.dsportal-RunningBoard .jp-RunningSessions-itemDetail {
+  flex: none;
+}
+
+.dsportal-UsagePanel small {
+  color: var(--jp-ui-font-color2);
+  display: block;
+  overflow-wrap: anywhere;
+}
+
+.jp-LauncherCard[data-dsportal-test] {
+  position: relative;
+}
+
+.jp-LauncherCard[data-dsportal-test]::after {
+  align-items: center;
+  border-radius: 50%;
+  color: #fff;
+  display: flex;
+  font-size: 11px;
+  font-weight: 700;
+  height: 16px;
+  justify-content: center;
+  position: absolute;
+  right: 5px;
+  top: 5px;
+  width: 16px;
+}
+
+.jp-LauncherCard[data-dsportal-test='good']::after {
+  background: #1b7a3d;
+  content: '✓' / 'tested';
+}
+
+.jp-LauncherCard[data-dsportal-test='fault']::after {
+  background: #a84300;
+  content: '!' / 'its last test found a fault';
 }
 
 .dsportal-Panel,
@@ -462,4 +551,4 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
   margin: 0;
   white-space: pre-line;
 }
-`,""]),r.d(e,{},{A:n})},"./node_modules/css-loader/dist/runtime/api.js"(o){o.exports=function(o){var e=[];return e.toString=function(){return this.map(function(e){var r="",t=void 0!==e[5];return e[4]&&(r+="@supports (".concat(e[4],") {")),e[2]&&(r+="@media ".concat(e[2]," {")),t&&(r+="@layer".concat(e[5].length>0?" ".concat(e[5]):""," {")),r+=o(e),t&&(r+="}"),e[2]&&(r+="}"),e[4]&&(r+="}"),r}).join("")},e.i=function(o,r,t,a,l){"string"==typeof o&&(o=[[null,o,void 0]]);var n={};if(t)for(var s=0;s<this.length;s++){var d=this[s][0];null!=d&&(n[d]=!0)}for(var i=0;i<o.length;i++){var p=[].concat(o[i]);t&&n[p[0]]||(void 0!==l&&(void 0===p[5]||(p[1]="@layer".concat(p[5].length>0?" ".concat(p[5]):""," {").concat(p[1],"}")),p[5]=l),r&&(p[2]&&(p[1]="@media ".concat(p[2]," {").concat(p[1],"}")),p[2]=r),a&&(p[4]?(p[1]="@supports (".concat(p[4],") {").concat(p[1],"}"),p[4]=a):p[4]="".concat(a)),e.push(p))}},e}},"./node_modules/css-loader/dist/runtime/noSourceMaps.js"(o){o.exports=function(o){return o[1]}},"./style/index.css"(o,e,r){r.r(e);var t=r("./node_modules/style-loader/dist/runtime/injectStylesIntoStyleTag.js"),a=r.n(t),l=r("./node_modules/style-loader/dist/runtime/styleDomAPI.js"),n=r.n(l),s=r("./node_modules/style-loader/dist/runtime/insertBySelector.js"),d=r.n(s),i=r("./node_modules/style-loader/dist/runtime/setAttributesWithoutAttributes.js"),p=r.n(i),c=r("./node_modules/style-loader/dist/runtime/insertStyleElement.js"),u=r.n(c),m=r("./node_modules/style-loader/dist/runtime/styleTagTransform.js"),f=r.n(m),g=r("./node_modules/css-loader/dist/cjs.js!./style/index.css"),x={};x.styleTagTransform=f(),x.setAttributes=p(),x.insert=d().bind(null,"head"),x.domAPI=n(),x.insertStyleElement=u(),a()(g.A,x);let y=g.A&&g.A.locals?g.A.locals:void 0;r.d(e,{},{default:y})},"./node_modules/style-loader/dist/runtime/injectStylesIntoStyleTag.js"(o){var e=[];function r(o){for(var r=-1,t=0;t<e.length;t++)if(e[t].identifier===o){r=t;break}return r}function t(o,t){for(var a={},l=[],n=0;n<o.length;n++){var s=o[n],d=t.base?s[0]+t.base:s[0],i=a[d]||0,p="".concat(d," ").concat(i);a[d]=i+1;var c=r(p),u={css:s[1],media:s[2],sourceMap:s[3],supports:s[4],layer:s[5]};if(-1!==c)e[c].references++,e[c].updater(u);else{var m=function(o,e){var r=e.domAPI(e);return r.update(o),function(e){e?(e.css!==o.css||e.media!==o.media||e.sourceMap!==o.sourceMap||e.supports!==o.supports||e.layer!==o.layer)&&r.update(o=e):r.remove()}}(u,t);t.byIndex=n,e.splice(n,0,{identifier:p,updater:m,references:1})}l.push(p)}return l}o.exports=function(o,a){var l=t(o=o||[],a=a||{});return function(o){o=o||[];for(var n=0;n<l.length;n++){var s=r(l[n]);e[s].references--}for(var d=t(o,a),i=0;i<l.length;i++){var p=r(l[i]);0===e[p].references&&(e[p].updater(),e.splice(p,1))}l=d}}},"./node_modules/style-loader/dist/runtime/insertBySelector.js"(o){var e={};o.exports=function(o,r){var t=function(o){if(void 0===e[o]){var r=document.querySelector(o);if(window.HTMLIFrameElement&&r instanceof window.HTMLIFrameElement)try{r=r.contentDocument.head}catch(o){r=null}e[o]=r}return e[o]}(o);if(!t)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");t.appendChild(r)}},"./node_modules/style-loader/dist/runtime/insertStyleElement.js"(o){o.exports=function(o){var e=document.createElement("style");return o.setAttributes(e,o.attributes),o.insert(e,o.options),e}},"./node_modules/style-loader/dist/runtime/setAttributesWithoutAttributes.js"(o,e,r){o.exports=function(o){var e=r.nc;e&&o.setAttribute("nonce",e)}},"./node_modules/style-loader/dist/runtime/styleDomAPI.js"(o){o.exports=function(o){if("u"<typeof document)return{update:function(){},remove:function(){}};var e=o.insertStyleElement(o);return{update:function(r){var t,a,l;t="",r.supports&&(t+="@supports (".concat(r.supports,") {")),r.media&&(t+="@media ".concat(r.media," {")),(a=void 0!==r.layer)&&(t+="@layer".concat(r.layer.length>0?" ".concat(r.layer):""," {")),t+=r.css,a&&(t+="}"),r.media&&(t+="}"),r.supports&&(t+="}"),(l=r.sourceMap)&&"u">typeof btoa&&(t+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(l))))," */")),o.styleTagTransform(t,e,o.options)},remove:function(){var o;null===(o=e).parentNode||o.parentNode.removeChild(o)}}}},"./node_modules/style-loader/dist/runtime/styleTagTransform.js"(o){o.exports=function(o,e){if(e.styleSheet)e.styleSheet.cssText=o;else{for(;e.firstChild;)e.removeChild(e.firstChild);e.appendChild(document.createTextNode(o))}}}}]);
+`,""]),r.d(e,{},{A:l})},"./node_modules/css-loader/dist/runtime/api.js"(o){o.exports=function(o){var e=[];return e.toString=function(){return this.map(function(e){var r="",t=void 0!==e[5];return e[4]&&(r+="@supports (".concat(e[4],") {")),e[2]&&(r+="@media ".concat(e[2]," {")),t&&(r+="@layer".concat(e[5].length>0?" ".concat(e[5]):""," {")),r+=o(e),t&&(r+="}"),e[2]&&(r+="}"),e[4]&&(r+="}"),r}).join("")},e.i=function(o,r,t,a,n){"string"==typeof o&&(o=[[null,o,void 0]]);var l={};if(t)for(var s=0;s<this.length;s++){var d=this[s][0];null!=d&&(l[d]=!0)}for(var i=0;i<o.length;i++){var p=[].concat(o[i]);t&&l[p[0]]||(void 0!==n&&(void 0===p[5]||(p[1]="@layer".concat(p[5].length>0?" ".concat(p[5]):""," {").concat(p[1],"}")),p[5]=n),r&&(p[2]&&(p[1]="@media ".concat(p[2]," {").concat(p[1],"}")),p[2]=r),a&&(p[4]?(p[1]="@supports (".concat(p[4],") {").concat(p[1],"}"),p[4]=a):p[4]="".concat(a)),e.push(p))}},e}},"./node_modules/css-loader/dist/runtime/noSourceMaps.js"(o){o.exports=function(o){return o[1]}},"./style/index.css"(o,e,r){r.r(e);var t=r("./node_modules/style-loader/dist/runtime/injectStylesIntoStyleTag.js"),a=r.n(t),n=r("./node_modules/style-loader/dist/runtime/styleDomAPI.js"),l=r.n(n),s=r("./node_modules/style-loader/dist/runtime/insertBySelector.js"),d=r.n(s),i=r("./node_modules/style-loader/dist/runtime/setAttributesWithoutAttributes.js"),p=r.n(i),c=r("./node_modules/style-loader/dist/runtime/insertStyleElement.js"),u=r.n(c),m=r("./node_modules/style-loader/dist/runtime/styleTagTransform.js"),f=r.n(m),g=r("./node_modules/css-loader/dist/cjs.js!./style/index.css"),x={};x.styleTagTransform=f(),x.setAttributes=p(),x.insert=d().bind(null,"head"),x.domAPI=l(),x.insertStyleElement=u(),a()(g.A,x);let b=g.A&&g.A.locals?g.A.locals:void 0;r.d(e,{},{default:b})},"./node_modules/style-loader/dist/runtime/injectStylesIntoStyleTag.js"(o){var e=[];function r(o){for(var r=-1,t=0;t<e.length;t++)if(e[t].identifier===o){r=t;break}return r}function t(o,t){for(var a={},n=[],l=0;l<o.length;l++){var s=o[l],d=t.base?s[0]+t.base:s[0],i=a[d]||0,p="".concat(d," ").concat(i);a[d]=i+1;var c=r(p),u={css:s[1],media:s[2],sourceMap:s[3],supports:s[4],layer:s[5]};if(-1!==c)e[c].references++,e[c].updater(u);else{var m=function(o,e){var r=e.domAPI(e);return r.update(o),function(e){e?(e.css!==o.css||e.media!==o.media||e.sourceMap!==o.sourceMap||e.supports!==o.supports||e.layer!==o.layer)&&r.update(o=e):r.remove()}}(u,t);t.byIndex=l,e.splice(l,0,{identifier:p,updater:m,references:1})}n.push(p)}return n}o.exports=function(o,a){var n=t(o=o||[],a=a||{});return function(o){o=o||[];for(var l=0;l<n.length;l++){var s=r(n[l]);e[s].references--}for(var d=t(o,a),i=0;i<n.length;i++){var p=r(n[i]);0===e[p].references&&(e[p].updater(),e.splice(p,1))}n=d}}},"./node_modules/style-loader/dist/runtime/insertBySelector.js"(o){var e={};o.exports=function(o,r){var t=function(o){if(void 0===e[o]){var r=document.querySelector(o);if(window.HTMLIFrameElement&&r instanceof window.HTMLIFrameElement)try{r=r.contentDocument.head}catch(o){r=null}e[o]=r}return e[o]}(o);if(!t)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");t.appendChild(r)}},"./node_modules/style-loader/dist/runtime/insertStyleElement.js"(o){o.exports=function(o){var e=document.createElement("style");return o.setAttributes(e,o.attributes),o.insert(e,o.options),e}},"./node_modules/style-loader/dist/runtime/setAttributesWithoutAttributes.js"(o,e,r){o.exports=function(o){var e=r.nc;e&&o.setAttribute("nonce",e)}},"./node_modules/style-loader/dist/runtime/styleDomAPI.js"(o){o.exports=function(o){if("u"<typeof document)return{update:function(){},remove:function(){}};var e=o.insertStyleElement(o);return{update:function(r){var t,a,n;t="",r.supports&&(t+="@supports (".concat(r.supports,") {")),r.media&&(t+="@media ".concat(r.media," {")),(a=void 0!==r.layer)&&(t+="@layer".concat(r.layer.length>0?" ".concat(r.layer):""," {")),t+=r.css,a&&(t+="}"),r.media&&(t+="}"),r.supports&&(t+="}"),(n=r.sourceMap)&&"u">typeof btoa&&(t+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(n))))," */")),o.styleTagTransform(t,e,o.options)},remove:function(){var o;null===(o=e).parentNode||o.parentNode.removeChild(o)}}}},"./node_modules/style-loader/dist/runtime/styleTagTransform.js"(o){o.exports=function(o,e){if(e.styleSheet)e.styleSheet.cssText=o;else{for(;e.firstChild;)e.removeChild(e.firstChild);e.appendChild(document.createTextNode(o))}}}}]);

@@ -1,0 +1,1 @@
+"""A folder as one file to download, made while it is sent."""

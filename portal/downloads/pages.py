@@ -1,0 +1,99 @@
+"""A folder as an archive, for the Lab's menu: a plain address of the session's server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from urllib.parse import quote
+
+from jupyter_server.base.handlers import APIHandler
+from tornado.iostream import StreamClosedError
+from tornado.web import HTTPError, authenticated
+
+from portal.downloads.archive import FolderArchive
+
+AT_ONCE = 3  # of one session
+BUSY = f"{AT_ONCE} archives of this session are being downloaded already. Wait for one of them, or cancel it."
+_ELSEWHERE = "{} is not one of your folders. Choose a folder below your home or the site's storage."
+_NO_FOLDER = "There is no folder {} that you may read. Load the list of files again."
+
+
+class Downloads:
+    """Where folders may lie, and how many are sent.
+
+    Arguments:
+        home: where the file browser begins.
+        storage: the site's storage folders.
+    """
+
+    def __init__(self, home: Path, storage: tuple[Path, ...] = ()) -> None:
+        self._home = home
+        self._roots = (home, *storage)
+        self.going = 0
+
+    def folder(self, path: str) -> Path:
+        """The real folder behind a path of the file browser.
+
+        Raises:
+            HTTPError: 403, it lies elsewhere; 404, there is none that can be read.
+        """
+        try:
+            real = (self._home / path.strip("/")).resolve()
+            is_folder = real.is_dir()
+        except (OSError, RuntimeError, ValueError) as error:
+            raise HTTPError(404, _NO_FOLDER.format(path[:200])) from error
+        if not any(real.is_relative_to(root.resolve()) for root in self._roots):
+            raise HTTPError(403, _ELSEWHERE.format(path[:200]))
+        if not is_folder:
+            raise HTTPError(404, _NO_FOLDER.format(path[:200]))
+        return real
+
+
+class ArchiveHandler(APIHandler):
+    """``GET dsportal/api/archive?path=FOLDER``: the folder as ``FOLDER.tar.gz``, made while it is sent."""
+
+    def initialize(self, downloads: Downloads) -> None:
+        """Take the folders."""
+        self.downloads = downloads
+
+    @authenticated
+    async def get(self) -> None:
+        """Send it; with ``look`` only say that it could be, so that a page can tell why not."""
+        folder = await asyncio.to_thread(self.downloads.folder, self.get_query_argument("path", "", strip=False))
+        if self.downloads.going >= AT_ONCE:
+            raise HTTPError(429, BUSY)
+        name = f"{folder.name or 'files'}.tar.gz"
+        if self.get_query_argument("look", ""):
+            self.finish(json.dumps({"name": name}))
+            return
+        self.set_header("Content-Type", "application/gzip")
+        self.set_header("Content-Disposition", f"attachment; filename*=UTF-8''{quote(name, errors='replace')}")
+        self.set_header("Cache-Control", "no-store")
+        self.downloads.going += 1
+        try:
+            await self._send(folder)
+        finally:
+            self.downloads.going -= 1
+
+    async def _send(self, folder: Path) -> None:
+        """Read in a thread, which waits for the browser; an archive that is not whole ends with its connection."""
+        loop = asyncio.get_running_loop()
+
+        async def hand_on(data: bytes) -> None:
+            self.write(data)
+            await self.flush()
+
+        def send(data: bytes) -> None:
+            asyncio.run_coroutine_threadsafe(hand_on(data), loop).result()
+
+        try:
+            await asyncio.to_thread(FolderArchive(folder).send, send)
+        except StreamClosedError:
+            return  # the browser went away
+        except OSError as error:
+            self.log.warning("The archive of %s is not whole: %s", folder, error)
+            if self.request.connection:
+                self.request.connection.stream.close()  # type: ignore[attr-defined]
+            return
+        self.finish()

@@ -1,0 +1,131 @@
+"""``portal kernels test --partition NAME --user PERSON``: root, who starts no kernel, keeps what a person's job found.
+
+The same command runs as that person, with a person's rights, submits the job, reads its words, and prints them as JSON.
+Who called it reads that through a pipe, takes of it what has the form of a test, and writes the record
+(:mod:`portal.trials.record`) beside the kernelspecs. Of a person's files nothing is opened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from portal.catalogue import specs
+from portal.errors import KernelError, printable
+from portal.gpus.comparison import told
+from portal.site import Site
+from portal.trials import record
+from portal.trials.trial import Trial, from_json
+
+LARGEST = 4 * 1024 * 1024
+_OWN = ("PATH", "LANG", "SLURM_CONF")
+WHO = "name somebody who may use the portal, whose home the nodes see: --user NAME"
+
+
+def may_keep(site: Site) -> bool:
+    """Whether who asks may write the record."""
+    return os.access(site.kernels.folder, os.W_OK)
+
+
+def main(site: Site, settings: str, partition: str, gpus: int, names: Sequence[str], user: str) -> int:
+    """Test the kernels that are written, in a job; print and keep what was found. 1 when one fails.
+
+    Arguments:
+        settings: the path of the settings file, which the person reads too.
+        user: whom the job runs as; "" is who asks, and root may not.
+
+    Raises:
+        KernelError: there is no such kernel or person, or the record cannot be written.
+    """
+    targets = {target.name: target for target in specs.ours(site)}
+    wanted = list(names) or sorted(targets)
+    if unknown := [name for name in wanted if name not in targets]:
+        raise KernelError(f"{', '.join(unknown)} is not written; written are {', '.join(sorted(targets)) or 'none'}.")
+    if not wanted:
+        raise KernelError("No kernel is written yet: portal kernels sync.")
+    before = {name: record.fingerprint(targets[name]) for name in wanted}
+    argv = [
+        str(Path(sys.prefix, "bin", "portal")),
+        "kernels",
+        "test",
+        "--json",
+        "--site",
+        str(Path(settings).absolute()),
+    ]
+    said = _said([*argv, "--partition", partition, f"--gpus={gpus}", "--", *wanted], user)
+    found = {name: trial for name, trial in _trials(said, partition) if name in before}
+    for name in wanted:
+        print(*(told(name, found[name]) if name in found else [f"{name}: the job said nothing of it"]), sep="\n")
+    _keep(found, targets, before)
+    return int(len(found) < len(wanted) or any(trial.is_fault for trial in found.values()))
+
+
+def _keep(found: Mapping[str, Trial], targets: Mapping[str, Path], before: Mapping[str, str]) -> None:
+    """Write the record of each folder of kernelspecs: everybody's, and those of groups."""
+    for folder in {targets[name].parents[1] for name in found}:
+        try:
+            record.keep(
+                folder, {name: one for name, one in found.items() if targets[name].parents[1] == folder}, before
+            )
+        except OSError as error:
+            raise KernelError(f"The tests are not kept: {folder} cannot be written ({error.strerror}).") from error
+
+
+def _trials(said: str, partition: str) -> Iterator[tuple[str, Trial]]:
+    """What the job found; where and when is not the job's to say. Other lines, such as Slurm's, are printed."""
+    for line in said.splitlines():
+        if not line.startswith("{"):
+            print(printable(line))
+            continue
+        try:
+            answer: Any = json.loads(line)
+            yield str(answer["kernel"]), replace(from_json(answer["trial"]), at=int(time.time()), partition=partition)
+        except (ValueError, LookupError, TypeError, RecursionError, KernelError):
+            print(f"not understood: {printable(line[:200])}")
+
+
+def _said(argv: Sequence[str], user: str) -> str:
+    """What the command says as that person."""
+    rights = _rights(user)
+    kept = {name: os.environ[name] for name in _OWN if name in os.environ}
+    home = {"HOME": rights.pop("home"), "USER": rights["name"], "LOGNAME": rights.pop("name")}
+    try:
+        process = subprocess.Popen(
+            argv, env=kept | home, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True,
+            **rights,
+        )  # fmt: skip
+    except OSError as error:
+        raise KernelError(f"The test cannot be started as {home['USER']}: {error.strerror}") from error
+    with process:
+        try:
+            said = process.stdout.read(LARGEST) if process.stdout else b""
+        except BaseException:
+            process.send_signal(signal.SIGINT)  # it takes its job back
+            raise
+    return said.decode(errors="replace")
+
+
+def _rights(user: str) -> dict[str, Any]:
+    """Whose rights the job has, for :class:`subprocess.Popen`, with name and home."""
+    try:
+        person = pwd.getpwnam(user) if user else pwd.getpwuid(os.geteuid())
+    except KeyError as error:
+        raise KernelError(f"There is no person {user}; {WHO}.") from error
+    if person.pw_uid == 0:
+        raise KernelError(f"root starts no kernels; {WHO}.")
+    shown = {"name": person.pw_name, "home": person.pw_dir}
+    if person.pw_uid == os.geteuid():
+        return shown
+    if os.geteuid() != 0:
+        raise KernelError("Only root may have the job of another person submitted.")
+    groups = os.getgrouplist(person.pw_name, person.pw_gid)
+    return shown | {"user": person.pw_uid, "group": person.pw_gid, "extra_groups": groups}
