@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from portal.errors import SiteError
 
 if TYPE_CHECKING:  # a session starts without the settings of the site
+    from portal.settings.kernel_tables import ToolTable
     from portal.site import Site
 
 SETTINGS = "DSPORTAL_SESSION"  # SessionSettings.to_text()
@@ -28,6 +29,7 @@ PRIVATE_FOLDER = "DSPORTAL_PRIVATE_FOLDER"  # portal.homes.private_folder: the l
 _OF_TLS = tuple(f"JUPYTERHUB_SSL_{part}" for part in ("KEYFILE", "CERTFILE", "CLIENT_CA"))
 OURS = (SETTINGS, TLS, KERNELS_PATH, PRIVATE_FOLDER, *_OF_TLS)
 _PASSES = re.compile(r"(JUPYTERHUB|JPY|DSPORTAL|JUPYTER)_[A-Z0-9_]+\Z", re.ASCII)  # portal-launch takes no other name
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")  # in the command of a tool
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,30 @@ class StorageFolder:
 
     name: str
     path: str
+
+
+@dataclass(frozen=True)
+class OfferedTool:
+    """A web tool that this person may start: a ``[[tool]]`` of the site without whom it is for."""
+
+    name: str
+    title: str
+    command: tuple[str, ...]
+    modules: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    ready: str = "/"
+    whole_path: bool = False
+    icon: str = ""
+
+    def words(self, values: Mapping[str, str]) -> list[str]:
+        """The words of its command with their placeholders filled in, each still one word."""
+        return [_PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), word) for word in self.command]
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> OfferedTool:
+        """As :meth:`SessionSettings.to_text` wrote it."""
+        known = {name: given[name] for name in cls.__dataclass_fields__ if name in given}
+        return cls(**{**known, "command": tuple(given["command"]), "modules": tuple(given.get("modules", ()))})
 
 
 @dataclass(frozen=True)
@@ -51,6 +77,7 @@ class SessionSettings:
         files: the folder that the file browser shows; ``""`` = the person's home.
         debugger: whether kernels may open the port of their debugger.
         environments: where people's own environments lie (``environments.folder``); ``""`` = below the home.
+        tools: the web tools that are for this person.
         module_command, module_path, module_environment: the module system, as ``[kernels]`` has it.
         extend: whether this person may ask for more time while the session runs.
     """
@@ -67,6 +94,7 @@ class SessionSettings:
     module_path: tuple[str, ...] = ()
     module_environment: Mapping[str, str] = field(default_factory=dict)
     extend: bool = False
+    tools: tuple[OfferedTool, ...] = ()
 
     @property
     def template_folders(self) -> tuple[str, ...]:
@@ -90,8 +118,8 @@ class SessionSettings:
         return cls._from_json(given)
 
     @classmethod
-    def of(cls, site: Site, notebooks: str, *, extend: bool = False) -> SessionSettings:
-        """What a session of this site must know."""
+    def of(cls, site: Site, notebooks: str, groups: Collection[str] = (), *, extend: bool = False) -> SessionSettings:
+        """What a session of this site must know, of somebody with these groups."""
         return cls(
             title=site.portal.title,
             notebooks=notebooks,
@@ -104,6 +132,7 @@ class SessionSettings:
             module_path=site.kernels.module_path,
             module_environment=site.kernels.environment,
             extend=extend,
+            tools=tuple(_offered(tool) for tool in site.tool if tool.is_open_to(groups)),
         )
 
     @classmethod
@@ -121,7 +150,12 @@ class SessionSettings:
             module_path=tuple(given.get("module_path", ())),
             module_environment=given.get("module_environment", {}),
             extend=given.get("extend", False),
+            tools=tuple(map(OfferedTool.from_json, given.get("tools", ()))),
         )
+
+
+def _offered(tool: ToolTable) -> OfferedTool:
+    return OfferedTool(**{name: getattr(tool, name) for name in OfferedTool.__dataclass_fields__})
 
 
 def check_variables(given: Mapping[str, object]) -> None:

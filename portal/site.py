@@ -17,7 +17,7 @@ from portal.errors import SiteError
 from portal.settings import faults
 from portal.settings.extend_table import ExtendTable
 from portal.settings.groups import labels
-from portal.settings.kernel_tables import EnvironmentsTable, KernelsTable, KernelTable, NotebooksTable
+from portal.settings.kernel_tables import EnvironmentsTable, KernelsTable, KernelTable, NotebooksTable, ToolTable
 from portal.settings.ldap_table import LdapTable
 from portal.settings.portal_tables import ClusterTable, PortalTable
 from portal.settings.profile_tables import ProfileTable
@@ -78,6 +78,7 @@ class Site(Table):
     kernels: KernelsTable = KernelsTable()
     kernel: tuple[KernelTable, ...] = ()
     environments: EnvironmentsTable = EnvironmentsTable()
+    tool: tuple[ToolTable, ...] = ()
     notebooks: NotebooksTable = NotebooksTable()
     ldap: LdapTable | None = None
 
@@ -93,11 +94,12 @@ class Site(Table):
 
     @property
     def groups_mentioned(self) -> tuple[str, ...]:
-        """The groups that partitions, rules, profiles and kernels are for, as the settings name them."""
+        """The groups that partitions, rules, profiles, kernels and tools are for, as the settings name them."""
         parts = [(p.groups, *(rule.groups for rule in p.rule)) for p in self.partitions]
         others = [*(one.groups for one in self.profiles), *(one.groups for one in self.kernel)]
         found = [group for part in (*parts, others) for groups in part for group in groups]
-        return (*found, *self.session.rule_groups, *self.extend.groups)
+        of_tools = [group for tool in self.tool for group in tool.groups]
+        return (*found, *self.session.rule_groups, *self.extend.groups, *of_tools)
 
     def kernels_path(self, groups: Collection[str]) -> str:
         """The folders of kernelspecs that somebody with these groups sees, as ``JUPYTER_PATH`` has them."""
@@ -202,6 +204,7 @@ def _contradictions(site: Site) -> Iterator[str]:
         ("partition", [p.name for p in site.partitions]),
         ("storage", [s.name for s in site.storage]),
         ("kernel", [k.name for k in site.kernel]),
+        ("tool", [t.name for t in site.tool]),
         ("gpu", [g.name for g in site.gpus]),
         ("profile", [p.name for p in site.profiles]),
     ):
@@ -216,8 +219,8 @@ def _contradictions(site: Site) -> Iterator[str]:
         yield from _for_nobody(f"partition[{position}]", partition.rule)
     yield from _for_nobody("session", site.session.rule)
     yield from _of_profiles(site)
-    for position, kernel in enumerate(site.kernel, start=1):
-        yield from (f"kernel[{position}].{fault}" for fault in kernel.contradictions())
+    yield from _of_what_is_started("kernel", site.kernel)
+    yield from _of_what_is_started("tool", site.tool)
     if site.session.hours_default > site.session.hours_max:
         allowed = f"1 to session.hours_max ({site.session.hours_max})"
         yield f"session.hours_default: {site.session.hours_default} is not possible; allowed: {allowed}"
@@ -243,6 +246,11 @@ def _for_nobody(table: str, rules: Sequence[RuleTable | SessionRuleTable]) -> It
     for number, rule in enumerate(rules, start=1):
         if not rule.groups and not rule.people:
             yield f"{table}.rule[{number}]: it fits nobody; allowed: groups or people that it is for"
+
+
+def _of_what_is_started(table: str, entries: Sequence[KernelTable | ToolTable]) -> Iterator[str]:
+    for position, entry in enumerate(entries, start=1):
+        yield from (f"{table}[{position}].{fault}" for fault in entry.contradictions())
 
 
 def _of_profiles(site: Site) -> Iterator[str]:

@@ -256,8 +256,9 @@ class SlurmSessionSpawner(
         """JupyterHub's own variables, and what the session must know of the site."""
         self._partition = partition
         check_variables(self.environment)  # a hook, or a group of JupyterHub's, may have set more
-        settings = SessionSettings.of(self.site, notebooks=str(data.folder("notebooks")), extend=self.may_extend)
-        kernels = self.site.kernels_path(options.identity_of(self.user, self.site).groups)
+        groups = options.identity_of(self.user, self.site).groups
+        settings = SessionSettings.of(self.site, str(data.folder("notebooks")), groups, extend=self.may_extend)
+        kernels = self.site.kernels_path(groups)
         return environment(settings, kernels, self.get_env(), await self.certificates(), self.environment)
 
     def user_env(self, env: dict[str, str]) -> dict[str, str]:

@@ -29,6 +29,7 @@ FRAMEWORKS = {
     "onnx": ("ON", "#0f6b52"),
     "julia": ("JL", "#6b3fa0"),
 }
+TOOLS = "#0b5f5a"
 _MARK = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64">
   <rect x="4" y="4" width="56" height="56" rx="11" fill="{colour}"/>
   <text x="32" y="41" font-family="system-ui, sans-serif" font-size="25" font-weight="700" fill="#fff" \
@@ -56,6 +57,18 @@ def icon(kernel: KernelTable) -> bytes:
     """
     text = _own(Path(kernel.icon)) if kernel.icon else _usual(kernel)
     return (with_badge(text, kernel.badge) if kernel.badge else text).encode()
+
+
+def of_tool(title: str, file: Path | None) -> str:
+    """An SVG for a web tool: the site's own file, or the first two letters of its title.
+
+    Raises:
+        KernelError: as :func:`icon`.
+    """
+    if file is not None:
+        return _own(file)
+    letters = "".join(letter for letter in title if letter.isalnum())[:2] or "?"
+    return _MARK.format(letters=escape(letters), colour=TOOLS)
 
 
 def with_badge(text: str, badge: str) -> str:

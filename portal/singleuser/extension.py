@@ -39,6 +39,7 @@ from portal.tensorboard.error_page import from_elsewhere, is_own_click, page
 from portal.tensorboard.folders import FolderRefused, Folders
 from portal.tensorboard.listed import BoardsHandler, OwnBoardHandler
 from portal.trials.pages import KernelTrialsHandler, folders_of
+from portal.webtools import routes as tool_routes
 
 PROVISIONER = "dsportal-module"
 REAPER_INTERVAL_S = 60
@@ -130,6 +131,8 @@ def _load_jupyter_server_extension(serverapp: Any) -> None:
     storage = tuple(Path(folder.path) for folder in settings.storage)
     job = OwnJob(may_extend=settings.extend)
     _mount(serverapp.web_app, boards, Folders(Path(serverapp.root_dir), storage), settings, job)
+    tools = tool_routes.routes(serverapp.web_app, settings, Path(serverapp.runtime_dir), Path(serverapp.root_dir))
+    serverapp.web_app.add_handlers(".*$", tools)
     _use_provisioner(serverapp)
     serverapp.dsportal_reaper = PeriodicCallback(boards.stop_idle, REAPER_INTERVAL_S * 1000)
     serverapp.dsportal_reaper.start()

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import os
 import subprocess
@@ -17,10 +16,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from portal.errors import PortalError
+from portal.forwarding.socket_process import accepts, end
 
 IDLE_MIN = 30
 START_TIMEOUT_S = 60
-STOP_TIMEOUT_S = 5
 POLL_S = 0.02
 _SERVER = Path(__file__).with_name("server.py")
 # What a program needs of a person's environment; tokens and the modules of a kernel are not in it.
@@ -110,7 +109,7 @@ class Board:
             if not self.running:
                 await self._stop()
                 raise BoardFailed("TensorBoard ended before it was ready.", detail=self._log_tail())
-            if await _accepts(self.socket):
+            if await accepts(self.socket):
                 return
             await asyncio.sleep(POLL_S)
         await self._stop()
@@ -129,7 +128,7 @@ class Board:
         process = self._process
         self._process = None
         if process is not None:
-            await asyncio.to_thread(_end, process)
+            await asyncio.to_thread(end, process)
         self.socket.unlink(missing_ok=True)
 
 
@@ -197,21 +196,3 @@ def environment(environ: dict[str, str] | os._Environ[str], runtime: Path) -> di
     known = {name: environ[name] for name in _PASSED_ON if name in environ}
     # The page Profile notes every step of its work otherwise: a dozen lines in the log for each click.
     return known | {"PATH": os.defpath, "TMPDIR": str(runtime), "TF_CPP_MIN_LOG_LEVEL": "1"}
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(STOP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-    with process:  # closes its input and waits
-        pass
-
-
-async def _accepts(socket: Path) -> bool:
-    with contextlib.suppress(OSError):
-        _, writer = await asyncio.open_unix_connection(socket)
-        writer.close()
-        return True
-    return False

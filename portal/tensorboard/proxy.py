@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
 
-from jupyter_server_proxy.handlers import ProxyHandler, RewritableResponse
+from jupyter_server_proxy.handlers import RewritableResponse
 from tornado.httputil import HTTPHeaders
 
+from portal.forwarding.private_proxy import PrivateProxy
 from portal.tensorboard.boards import BoardFailed, Boards
 from portal.tensorboard.error_page import from_elsewhere, is_from_elsewhere, page
 
-# TensorBoard needs none of them, and what it logs or shows must not hold them (jupyter-server-proxy #590).
-_KEPT_BACK = ("Cookie", "Authorization", "X-Xsrftoken")
 _PAGES = ("", "/", "/index.html")
 PAGE_WAIT_S = 4  # so long a start is waited for before a page says that it starts
 DATA_WAIT_S = 25  # less than a proxy before the portal waits for an answer (nginx: 60)
@@ -26,7 +24,7 @@ def fonts_stay_here(response: RewritableResponse, path: str) -> None:
         response.body = response.body.replace(b"url(/font-roboto/", b"url(font-roboto/")
 
 
-class BoardHandler(ProxyHandler):  # type: ignore[misc]
+class BoardHandler(PrivateProxy):
     """``tensorboard/<id>/…``: the page, its data and its web sockets, for the person of this session only."""
 
     SUPPORTED_METHODS = ("GET", "HEAD", "POST")
@@ -87,17 +85,8 @@ class BoardHandler(ProxyHandler):  # type: ignore[misc]
         self.finish(page(fault, advice, self.base_url, detail))
 
     def proxy_request_headers(self) -> HTTPHeaders:
-        """The person's request headers without anything that proves who the person is."""
-        headers: HTTPHeaders = super().proxy_request_headers()
-        for name in _KEPT_BACK:
-            headers.pop(name, None)
+        """Those of every proxy here; the page itself is not packed."""
+        headers = super().proxy_request_headers()
         if self.path_args[-1] in _PAGES:
             headers.pop("Accept-Encoding", None)  # the page is read on its way: fonts_stay_here
         return headers
-
-    def get_client_uri(self, *args: Any) -> str:
-        """The address behind the proxy, without a token that stood in the query."""
-        query = parse_qsl(self.request.query, keep_blank_values=True)
-        if any(name == "token" for name, _ in query):
-            self.request.query = urlencode([(name, value) for name, value in query if name != "token"])
-        return str(super().get_client_uri(*args))

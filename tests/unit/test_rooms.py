@@ -30,7 +30,9 @@ MAY_IMPORT = {
     "limits": {"pure", "slurm"},
     "forecasts": {"pure", "slurm"},
     "kernels": {"pure", "homes"},
-    "tensorboard": {"pure", "homes"},
+    "forwarding": set(),
+    "tensorboard": {"pure", "homes", "forwarding"},
+    "webtools": {*("pure", "homes", "kernels", "catalogue", "forwarding", "tensorboard", "session_pages")},
     "lessons": set(),  # copies of it lie beside notebooks, and run in the kernels' own Pythons
     "notebooks": {"pure", "lessons"},
     "gallery": {"pure", "notebooks"},
@@ -45,7 +47,7 @@ MAY_IMPORT = {
     # launcher: its files' names
     "singleuser": {
         *("pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets", "session_usage", "jobs"),
-        *("environments", "modules", "session_hub", "trials", "downloads"),
+        *("environments", "modules", "session_hub", "trials", "downloads", "webtools"),
     },
     "administration": {"pure", "databases", "forecasts"},
     "catalogue": {"pure", "kernels", "trials"},
@@ -135,6 +137,9 @@ STARTS_PROCESSES = {  # and why it does so itself
     "portal/session_usage/before_end.py": "a person's own script, before the session ends",
     "portal/environments/desk.py": "what makes an environment, which neither a server nor a terminal waits for",
     "portal/environments/maker.py": "venv, uv, conda and pip, one after the other",
+    "portal/forwarding/socket_process.py": "names the type of the processes that it ends",
+    "portal/webtools/tools.py": "a web tool, which lives as long as the session's server",
+    "portal/webtools/run_tool.py": "the tool itself, in the environment of its modules",
     "portal/tensorboard/boards.py": "TensorBoard, which lives as long as the session's server",
     "portal/singleuser/quick_start.py": "becomes the stock start after a surprise",
     "portal/singleuser/shutdown.py": "becomes what removes the session's folder, when its threads are gone",

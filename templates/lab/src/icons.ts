@@ -3,7 +3,9 @@ import { LabIcon } from '@jupyterlab/ui-components';
 import environmentsSvg from '../style/icons/environments.svg';
 import templatesSvg from '../style/icons/templates.svg';
 import tensorBoardSvg from '../style/icons/tensorboard.svg';
+import toolsSvg from '../style/icons/tools.svg';
 
 export const tensorBoardIcon = new LabIcon({ name: 'dsportal:tensorboard', svgstr: tensorBoardSvg });
 export const templatesIcon = new LabIcon({ name: 'dsportal:templates', svgstr: templatesSvg });
 export const environmentsIcon = new LabIcon({ name: 'dsportal:environments', svgstr: environmentsSvg });
+export const toolsIcon = new LabIcon({ name: 'dsportal:tools', svgstr: toolsSvg });

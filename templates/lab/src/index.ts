@@ -20,6 +20,7 @@ import { addTemplates, TemplateIDs } from './templates';
 import { runningBoards, tensorBoards } from './tensorboards';
 import { timeLeft } from './timeleft';
 import { jobUsage } from './usage';
+import { webTools } from './webtools';
 
 namespace CommandIDs {
   export const tensorBoard = 'dsportal:tensorboard';
@@ -142,5 +143,6 @@ export default [
   sessionEnd,
   tensorBoards,
   timeLeft,
-  jobUsage
+  jobUsage,
+  webTools
 ];

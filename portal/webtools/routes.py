@@ -1,0 +1,60 @@
+"""The addresses of the web tools: what stands behind them is imported when the first is asked for."""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tornado.routing import Rule
+
+from portal.session_pages.late import Pages, late_rules
+from portal.session_settings import SessionSettings
+
+SOCKET_PATH_MAX = 107  # bytes of sun_path in unix(7), without its end
+NAME = r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})"
+PAGES = {
+    "dsportal/api/tools": "all",
+    rf"dsportal/api/tools/{NAME}": "one",
+    rf"dsportal/api/tools/{NAME}/log": "log",
+}
+OF_TOOLS = {rf"tools/{NAME}/dsportal-open": "open", rf"tools/{NAME}(/.*)": "proxy"}
+
+
+def routes(application: Any, settings: SessionSettings, runtime: Path, home: Path) -> list[Rule]:
+    """The rules for a server's application.
+
+    Arguments:
+        runtime: Jupyter's runtime folder, below which the sockets are.
+        home: where the file browser begins, and tools are started.
+    """
+    base = application.settings["base_url"]
+
+    @functools.cache
+    def tools() -> Any:
+        from portal.webtools.tools import ToolPlace, Tools
+
+        sockets = socket_folder(runtime, (tool.name for tool in settings.tools))
+        return Tools(settings, ToolPlace(sockets, base, home))
+
+    def load() -> Pages:
+        from portal.webtools.pages import ToolHandler, ToolLogHandler, ToolsHandler
+
+        return {"all": ToolsHandler, "one": ToolHandler, "log": ToolLogHandler}, {"tools": tools()}
+
+    def load_proxy() -> Pages:
+        from portal.webtools.proxy import OpenToolHandler, ToolProxy
+
+        return {"open": OpenToolHandler, "proxy": ToolProxy}, {"tools": tools()}
+
+    return late_rules(application, base, PAGES, load) + late_rules(application, base, OF_TOOLS, load_proxy)
+
+
+def socket_folder(runtime: Path, names: Iterable[str]) -> Path:
+    """A private place for sockets: in Jupyter's runtime folder, or a new one where that path is too long."""
+    folder = runtime / "tools"
+    longest = max((len(os.fsencode(folder / f"{name}.sock")) for name in names), default=0)
+    return folder if longest <= SOCKET_PATH_MAX else Path(tempfile.mkdtemp(prefix="dsp-"))

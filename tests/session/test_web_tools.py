@@ -1,0 +1,148 @@
+"""Web tools in a running session: a real one out of a real module, its pages and web sockets, its log and its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import websocket
+from playwright.sync_api import Browser, Page, expect
+
+from tests.session.conftest import window
+from tests.session.session_server import HUB_SECRET, TOKEN, Server, wait_for, write_module
+
+JUPYTER = (
+    *("jupyter-lab", "--ServerApp.sock={socket}", "--ServerApp.base_url={base}/", "--no-browser", "--allow-root"),
+    *("--IdentityProvider.token=", "--ServerApp.allow_origin=*", "--ServerApp.disable_check_xsrf=True"),
+    "--ServerApp.root_dir={home}",
+)
+
+
+@pytest.fixture(scope="module")
+def tools_server(start_server: Callable[..., Server], module_tree: Path, module_system: object) -> Server:
+    """A session with a second JupyterLab out of a module as its tool, and with tools that fail."""
+    write_module(module_tree / "shared/lab/1.0", f"prepend-path PATH {Path(sys.executable).parent}")
+    tools = [
+        {"name": "lab", "title": "Second Lab", "command": JUPYTER, "modules": ["shared/lab"], "whole_path": True}
+        | {"ready": "/api"},
+        {"name": "dies", "title": "Dies", "command": ["sh", "-c", "echo no licence; exit 3", "{socket}"]},
+        {"name": "gone", "title": "Gone", "command": ["x", "{socket}"], "modules": ["shared/no-such"]},
+    ]
+    system = {"module_command": module_system.command, "module_path": module_system.path}  # type: ignore[attr-defined]
+    return start_server(DSPORTAL_SESSION=json.dumps({"title": "Test Portal", "tools": tools} | system))
+
+
+def state(server: Server, name: str) -> str:
+    """What a tool does."""
+    return str({one["name"]: one["state"] for one in server.json("dsportal/api/tools")["tools"]}[name])
+
+
+@pytest.fixture(scope="module")
+def lab(tools_server: Server) -> Iterator[Server]:
+    """The session whose tool runs."""
+    status, location = tools_server.ask("tools/lab/dsportal-open")
+    assert (status, location) == (302, "/session/tools/lab/")
+    status, text = tools_server.ask("tools/lab/lab")
+    assert (status, "Second Lab is starting" in text) == (200, True)
+    wait_for("tool", lambda: state(tools_server, "lab") != "starting")
+    assert state(tools_server, "lab") == "ready", tools_server.ask("dsportal/api/tools/lab/log")[1]
+    yield tools_server
+
+
+def test_its_page_and_its_web_sockets_come_through(lab: Server) -> None:
+    assert "version" in lab.json("tools/lab/api")
+    terminal = lab.json("tools/lab/api/terminals", "POST", {})["name"]
+    address = lab.url.replace("http", "ws", 1) + f"tools/lab/terminals/websocket/{terminal}"
+    opened = websocket.create_connection(
+        address, timeout=30, header=[f"Authorization: token {TOKEN}"], http_no_proxy=["127.0.0.1", "localhost"]
+    )
+    try:
+        assert json.loads(opened.recv())[0] == "setup"
+    finally:
+        opened.close()
+
+
+def test_nobody_else_reaches_it(lab: Server) -> None:
+    status, text = lab.ask("tools/lab/api", token="")
+    assert status in (302, 403), text
+    folder = lab.runtime / "tools"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    if os.geteuid() == 0:
+        child = os.fork()
+        if child == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+            try:
+                socket.socket(socket.AF_UNIX).connect(str(folder / "lab.sock"))
+            except PermissionError:
+                os._exit(0)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_it_knows_no_secret_of_the_session(lab: Server) -> None:
+    assert [process for process in processes(lab) if HUB_SECRET.encode() in (process / "environ").read_bytes()] == []
+
+
+def processes(server: Server) -> list[Path]:
+    """The processes that have the tool's socket in their command line."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"{server.runtime}/tools/lab.sock".encode() in (process / "cmdline").read_bytes():
+                found.append(process)
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize(("name", "words"), [("dies", "no licence"), ("gone", "shared/no-such")])
+def test_one_that_fails_says_why(tools_server: Server, name: str, words: str) -> None:
+    assert tools_server.ask(f"dsportal/api/tools/{name}", "POST", {})[0] == 202
+    wait_for("its end", lambda: state(tools_server, name) == "failed")
+    status, text = tools_server.ask(f"tools/{name}/")
+    assert (status, words in text) == (500, True), text
+    assert words in tools_server.json(f"dsportal/api/tools/{name}/log?from=0")["text"]
+
+
+def test_an_unknown_tool_is_not_there(tools_server: Server) -> None:
+    assert tools_server.ask("dsportal/api/tools/other", "POST", {})[0] == 404
+    assert tools_server.ask("tools/other/")[0] == 404
+    assert tools_server.ask("dsportal/api/tools/lab/log?from=x")[0] == 400
+
+
+def test_a_tile_opens_it(browser: Browser, lab: Server, picture: Callable[[Page, str], None]) -> None:
+    with window(browser, lab) as page:
+        page.goto(f"{lab.url}lab")
+        tile = page.locator(".jp-LauncherCard", has_text="Second Lab")
+        expect(tile).to_be_visible()
+        picture(page, "launcher")
+        with page.context.expect_page() as opened:
+            tile.click()
+        expect(opened.value).to_have_url(re.compile(re.escape(f"{lab.url}tools/lab/lab")))
+
+
+def test_stop_ends_all_that_it_has_started(lab: Server) -> None:
+    assert lab.ask("dsportal/api/tools/lab", "DELETE")[0] == 204
+    wait_for("end of its processes", lambda: not processes(lab))
+    status, text = lab.ask("tools/lab/")
+    assert (status, "does not run" in text) == (404, True)
+
+
+@pytest.mark.parametrize("end", ["terminate", "kill"])
+def test_it_ends_with_the_session(start_server: Callable[..., Server], end: str) -> None:
+    command = [shutil.which("sh"), "-c", "sleep 600", "{socket}"]
+    tools = {"tools": [{"name": "lab", "title": "Sleeps", "command": command}]}
+    server = start_server(DSPORTAL_SESSION=json.dumps(tools))
+    assert server.ask("dsportal/api/tools/lab", "POST", {})[0] == 202
+    wait_for("process", lambda: len(processes(server)) >= 2)
+    getattr(server.process, end)()
+    server.process.wait()
+    wait_for("end of the tool", lambda: not processes(server))
