@@ -87,7 +87,7 @@ RINGS = (
     Ring("simulation", False, "hours of many sessions on FakeSlurm, with faults of all kinds; it prints its seed"),
     Ring("contract", True, "the cluster on real Slurm", beside=("directory", "session"), disturbs=True),
     Ring("directory", True, "logins on real slapd"),
-    Ring("session", True, "kernels out of real modules, TensorBoard, JupyterLab in Chromium", packages=("lmod",)),
+    Ring("session", True, "kernels out of real modules, TensorBoard, JupyterLab in Chromium"),
     Ring("hub", True, "a real hub: sessions from the click to the end"),
     Ring("security", True, "what hostile people try, in Chromium and as neighbours on a node"),
     Ring(
@@ -112,6 +112,7 @@ RINGS = (
         usual=False,
         packages=("directories",),
     ),
+    Ring("lmod", True, "kernels out of a real Lmod's hierarchy; a minute", usual=False, packages=("lmod",)),
     Ring(
         "databases",
         True,
