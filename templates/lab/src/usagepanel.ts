@@ -87,6 +87,8 @@ function row(rows: HTMLElement, name: string, words: string, used: number | null
   if (used !== null && all) {
     const meter = document.createElement('meter');
     meter.max = all;
+    meter.high = 0.9 * all; // from there on it is drawn as a warning
+    meter.optimum = 0;
     meter.value = used;
     meter.setAttribute('aria-label', `${name}: ${words}`);
     description.append(meter);
