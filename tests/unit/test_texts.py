@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from tornado import web
 
 from portal.guard import texts
@@ -28,9 +28,13 @@ NEVER_KEPT = [
 KEPT = ['"\\ud83d\\ude00"', '"ü"', str(2**63 - 1), "1.5", "null", "true", '{"a": [1, {"b": "c"}]}']
 
 
-@pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[ServedHub]:
-    async with served_hub(tmp_path, allow_named_servers=True) as hub:
+ON_ONE_LOOP = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ServedHub]:
+    """One hub for all: after each call it goes on as before."""
+    async with served_hub(tmp_path_factory.mktemp("hub"), allow_named_servers=True) as hub:
         yield hub
 
 
@@ -75,6 +79,7 @@ async def call(hub: ServedHub, method: str, path: str, body: str | bytes) -> int
     return answer.status_code
 
 
+@ON_ONE_LOOP
 @pytest.mark.parametrize("value", [*NEVER_KEPT[:7], '"\xff"'])
 @pytest.mark.parametrize(
     ("method", "path", "body"),
@@ -96,6 +101,7 @@ async def test_a_body_that_no_database_keeps_is_refused_and_the_next_person_is_a
     assert await call(served, method, path, body.format(value).encode("latin-1")) == 400
 
 
+@ON_ONE_LOOP
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
@@ -115,11 +121,13 @@ async def test_a_body_of_another_kind_is_refused_in_words_and_not_with_a_fault(
     assert await call(served, method, path, body) == 400
 
 
+@ON_ONE_LOOP
 async def test_an_address_that_is_no_text_is_refused(served: ServedHub) -> None:
     for path in ("/users/%ED%A0%80", "/users/a%00", "/users/alice/servers/%FF"):
         assert await call(served, "GET", path, "") == 400
 
 
+@ON_ONE_LOOP
 async def test_what_is_text_goes_through(served: ServedHub) -> None:
     assert (
         await call(served, "POST", "/users/alice/tokens", '{"note": "für später \\ud83d\\ude00", "expires_in": 60}')
