@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from portal.forecasts import turns
+from portal.forecasts.shared_look import STILL_SHOWN_S
 from portal.request import SessionRequest
 from portal.session_state import SessionState
 from portal.testing.behaviours import PendingForever, Runs
@@ -92,7 +93,7 @@ async def test_the_job_that_goes_is_not_ahead_of_what_takes_its_place(
 ) -> None:
     served.slurm.next_job(PendingForever())
     served.slurm.take("bob", {"partition": "sxm2", "time": "60"})
-    served.slurm.advance(20)  # a picture of before does not show it
+    served.slurm.advance(STILL_SHOWN_S)  # a picture of before is not shown any more
     told = await alice.get("/hub/api/dsportal/outlook/alice", headers=OF_PAGE)
     page = await alice.get(CHANGE)
 
