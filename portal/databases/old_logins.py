@@ -11,7 +11,6 @@ from sqlalchemy import func
 from sqlalchemy.orm import Session
 
 KEPT = 100  # of one person and one session; as many browsers are logged in
-AT_ONCE = 2000  # what is more goes at the next look
 OF_THE_HUB = "jupyterhub"  # the client of tokens that no OAuth login made
 
 
@@ -22,7 +21,8 @@ async def look(db: Session) -> None:
     groups = db.query(token.user_id, token.client_id).filter(*of_logins).group_by(token.user_id, token.client_id)
     for person, client in groups.having(func.count(token.id) > KEPT).all():
         theirs = db.query(token).filter(token.user_id == person, token.client_id == client)
-        for old in theirs.order_by(token.id.desc()).offset(KEPT).limit(AT_ONCE).all():
-            db.delete(old)
+        oldest_kept = theirs.order_by(token.id.desc()).offset(KEPT - 1).first()
+        if oldest_kept:
+            theirs.filter(token.id < oldest_kept.id).delete(synchronize_session=False)  # in one step, however many
     orm.OAuthCode.purge_expired(db)
     db.commit()

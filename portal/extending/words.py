@@ -19,7 +19,7 @@ NO_ANSWER = N_(
     "(portal doctor)."
 )
 NOT_RUNNING = N_("This session does not run, so there is no time to give.")
-GOES_ON = N_("This session is being given more time already. Look at its end in a moment.")
+GOES_ON = N_("More time is being asked for already, for one of your sessions. Look again in a moment.")
 _SAVE = N_("Save your work before the end, and start a new session.")
 _TIMES = N_("This session got more time as often as this site allows ({times}).")
 _TOTAL = N_("This session has all the hours that this site gives one, extensions included ({hours}).")

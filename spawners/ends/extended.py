@@ -26,7 +26,7 @@ from spawners.callback import CallbackHandler
 from spawners.session import Session
 
 MOST_MIN = 8760 * 60
-_going: set[str] = set()  # the keys of the sessions that are being given more time
+_asking: set[str] = set()  # the people for whom portal-extend is asked now: it costs Slurm some questions each time
 
 
 class Extended:
@@ -70,15 +70,7 @@ class Extended:
             ExtensionRefused: not that many, and why.
             SlurmUnavailable: it is not known whether it was done.
         """
-        key = self.session.state.key
-        if key in _going:
-            raise ExtensionRefused(_(words.GOES_ON))
-        _going.add(key)
-        try:
-            answer = await self._ask("extend", minutes)
-        finally:
-            _going.discard(key)
-        given = words.more_time(answer, self._rule)
+        given = words.more_time(await self._ask("extend", minutes), self._rule)
         told = (self.session.state.job_id, self.session.log_name, minutes, who, given.times_left)
         self.log.info("Job %s of %s got %s min more, asked for by %s; times left: %s", *told)
         self.session.look(await self.session.cluster.queue(-1))  # pages, and what the session is told, follow
@@ -90,12 +82,18 @@ class Extended:
         state = self.session.state
         if not (self.ready and state.job_id):
             raise ExtensionRefused(_(words.NOT_RUNNING))
-        ours = {"person": self.session.person, "key": state.key, "job_id": state.job_id}
+        person = self.session.person
+        if person in _asking:
+            raise ExtensionRefused(_(words.GOES_ON), status=429)
+        ours = {"person": person, "key": state.key, "job_id": state.job_id}
+        _asking.add(person)
         try:
             request = {"verb": verb, **ours, **({"minutes": minutes} if minutes else {})}
             answer = await self.session.cluster.extender.call(self._rule.account, request)
         except SlurmUnavailable as error:  # its words are of starts, and of people
             raise SlurmUnavailable(words.NO_ANSWER, detail=f"portal-extend: {error.detail}") from error
+        finally:
+            _asking.discard(person)
         if answer.get("ok"):
             return answer
         if "refused" in answer:

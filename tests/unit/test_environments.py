@@ -270,11 +270,11 @@ def test_a_full_disk_is_said_before_anything_is_made(tmp_path: Path, monkeypatch
 
 def test_the_place_is_below_the_home_or_on_a_storage(tmp_path: Path) -> None:
     assert place.path_of("", tmp_path) == tmp_path / "environments"
-    assert place.path_of("~/work/envs", tmp_path) == tmp_path / "work/envs"
+    assert place.path_of("~/own/envs", tmp_path) == tmp_path / "own/envs"
     assert place.path_of("/scratch/{uid}/envs", tmp_path) == Path(f"/scratch/{os.getuid()}/envs")
 
 
-@pytest.mark.parametrize("folder", ["~/environments", "~/work/envs", "/scratch/{user}/environments", "/a/{uid}"])
+@pytest.mark.parametrize("folder", ["~/environments", "~/own/envs", "/scratch/{user}/environments", "/a/{uid}"])
 def test_a_site_says_where_they_lie(folder: str) -> None:
     assert SessionSettings.of(parse({"environments": {"folder": folder}}), "").environments == folder
 

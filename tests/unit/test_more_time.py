@@ -116,12 +116,15 @@ async def test_a_session_that_does_not_run_and_one_that_is_being_given_time_are_
     with pytest.raises(ExtensionRefused, match="does not run"):
         await spawner.more_time()
     spawner.ready = True
-    extended._going.add(KEY)
+    extended._asking.add("alice")
     try:
-        with pytest.raises(ExtensionRefused, match="already"):
-            await spawner.extend(60, "alice")
+        for question in (spawner.extend(60, "alice"), spawner.more_time()):
+            with pytest.raises(ExtensionRefused, match="already") as refused:
+                await question
+            assert refused.value.status == 429
     finally:
-        extended._going.clear()
+        extended._asking.clear()
+    assert not spawner.session.cluster.extender.asked, "however many ask at once, Slurm is asked for one"
 
 
 @pytest.mark.parametrize("answer", [AccountGone("The portal is not allowed to start…"), {"ok": False, "message": "x"}])
@@ -130,7 +133,7 @@ async def test_a_step_that_does_not_work_is_told_as_that(answer: Any) -> None:
     with pytest.raises(SlurmUnavailable, match="Tell your administrator") as error:
         await spawner.extend(60, "alice")
     assert error.value.detail
-    assert not extended._going
+    assert not extended._asking
 
 
 @pytest.mark.parametrize(
