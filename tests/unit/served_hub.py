@@ -5,10 +5,12 @@ Its handlers, templates, login and database are the real ones; its spawners are 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -69,7 +71,7 @@ async def served_hub(
     """Serve a hub; ``prepare`` gets it before it knows its handlers, ``settings`` are more of JupyterHub's."""
     listener, port = bind_unused_port()
     slurm = FakeSlurm()
-    cluster = Cluster("/opt/dsportal/bin/portal-launch", run=slurm, clock=slurm.clock, pause=slurm.pause)
+    cluster = Cluster("/opt/dsportal/bin/portal-launch", run=slurm, clock=slurm.clock, pause=partial(_pause, slurm))
     with _files_of_this_checkout():
         hub = PortalHub(config=_settings(folder, port), hub_id=HUB_ID, **settings)
         hub.context = HubContext(HUB_ID, cluster)
@@ -88,6 +90,12 @@ async def served_hub(
             await server.close_all_connections()
             hub.db.close()
             logging.getLogger("portal").parent = logging.getLogger()
+
+
+async def _pause(slurm: FakeSlurm, _seconds: float) -> None:
+    """Time passes a hundred times as fast as outside: what a test does in a moment is little time in the cluster."""
+    slurm.advance(1)
+    await asyncio.sleep(0.01)
 
 
 @contextmanager

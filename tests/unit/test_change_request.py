@@ -37,7 +37,7 @@ async def served(tmp_path: Path) -> AsyncIterator[ServedHub]:
         yield hub
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def slow(served: ServedHub, monkeypatch: pytest.MonkeyPatch) -> None:
     """Time passes slowly: a job that begins to run does not run out of it before the test has looked."""
 
@@ -221,7 +221,7 @@ async def test_a_slurm_that_is_silent_leaves_what_waits(served: ServedHub, alice
 
 
 async def test_of_a_double_click_one_job_is_left_which_is_the_sessions(
-    served: ServedHub, slow: None, alice: httpx.AsyncClient
+    served: ServedHub, alice: httpx.AsyncClient
 ) -> None:
     answers = await asyncio.gather(*(send(served, alice, gpus="2") for _ in range(2)))
 
@@ -232,7 +232,7 @@ async def test_of_a_double_click_one_job_is_left_which_is_the_sessions(
 
 @pytest.mark.parametrize("moment", ["before it is sent", "while the new one is submitted"])
 async def test_a_job_that_starts_meanwhile_goes_on_and_the_page_says_so(
-    served: ServedHub, slow: None, alice: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, moment: str
+    served: ServedHub, alice: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     def begins() -> None:
         served.slurm.advance(1)  # no picture of before shows it
