@@ -263,6 +263,6 @@ def _sessions(c: Any, site: Site) -> None:
     c.Spawner.poll_interval = POLL_EVERY_S
     c.JupyterHub.tornado_settings = {
         enter.SETTING: site.portal.admin_access,
-        "slow_spawn_timeout": 1,  # what is refused at once is answered at once; then the page that follows
+        "slow_spawn_timeout": 2,  # what is refused or ready at once needs no page that waits; the button says Starting…
         "cookie_options": {"samesite": "Lax", **({"secure": True} if is_https else {})},
     }

@@ -78,7 +78,7 @@ def test_pages_keep_the_portals_words_and_looks_beside_those_of_the_site(with_ex
 def test_settings_of_tornado_are_completed_also_inside_their_tables(with_extra: Set) -> None:
     settings = with_extra(THEIRS).JupyterHub.tornado_settings
 
-    assert settings["slow_spawn_timeout"] == 1
+    assert settings["slow_spawn_timeout"] == 2
     assert settings[enter.SETTING] is False
     assert settings["headers"] == {"X-Theirs": "1"}
     assert settings["cookie_options"] == {"samesite": "Strict"}
