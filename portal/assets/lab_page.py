@@ -12,6 +12,14 @@ from tornado.web import GZipContentEncoding
 from portal.assets.files import FOLDER, key_of
 from portal.assets.offered import ADDRESS, hubs_lab
 
+# What no session has a server for: language servers, and style sheets of pages that a session does not serve.
+UNUSED = (
+    "@jupyterlab/lsp-extension",
+    "@jupyterlab/notebook-extension:language-server",
+    "@jupyterlab/fileeditor-extension:language-server",
+    "jupyterlab_pygments",
+)
+DEBUGGER = "@jupyterlab/debugger-extension"
 PACKED = ("lab/api/", "lab/extensions/", "lsp/")  # below the session's own path: long, and the same for everybody
 
 
@@ -24,8 +32,12 @@ class SmallerAnswers(GZipContentEncoding):
         self._gzipping = self._gzipping and below != request.path and below.startswith(PACKED)
 
 
-def install(web_app: Any, environ: Mapping[str, str], folder: Path = FOLDER) -> None:
-    """Have the pages of a session's application load from the hub's host what the hub has."""
+def install(web_app: Any, environ: Mapping[str, str], folder: Path = FOLDER, *, debugger: bool = False) -> None:
+    """Have the pages of a session's application load from the hub's host what the hub has, and nothing unused.
+
+    Arguments:
+        debugger: whether kernels may have one; without, its buttons are not there either.
+    """
     base_url = web_app.settings["base_url"]
     web_app.add_transform(partial(SmallerAnswers, base_url=base_url))
     own_key = key_of(folder)
@@ -34,11 +46,19 @@ def install(web_app: Any, environ: Mapping[str, str], folder: Path = FOLDER) -> 
     hub = f"{environ.get('JUPYTERHUB_HOST', '')}{environ['JUPYTERHUB_BASE_URL']}hub"
     own = f"{base_url}static/lab"
     stock = web_app.settings.get("page_config_hook")
-    web_app.settings["page_config_hook"] = partial(_page_config, stock, own, own_key, f"{hub}/{ADDRESS}/{own_key}")
+    hubs = f"{hub}/{ADDRESS}/{own_key}"
+    unused = UNUSED if debugger else (*UNUSED, DEBUGGER)
+    web_app.settings["page_config_hook"] = partial(_page_config, stock, own, own_key, hubs, unused)
 
 
 def _page_config(
-    stock: Callable[..., dict[str, Any]] | None, own: str, own_key: str, hubs: str, handler: Any, config: dict[str, Any]
+    stock: Callable[..., dict[str, Any]] | None,
+    own: str,
+    own_key: str,
+    hubs: str,
+    unused: tuple[str, ...],
+    handler: Any,
+    config: dict[str, Any],
 ) -> dict[str, Any]:
     """What a page tells JupyterLab: what is off is not loaded, and nobody asks whether JupyterLab is built.
 
@@ -47,7 +67,7 @@ def _page_config(
     """
     told = stock(handler, config) if stock else config
     told["buildCheck"] = told["buildAvailable"] = False
-    off = told.get("disabledExtensions", [])
+    off = told["disabledExtensions"] = sorted({*told.get("disabledExtensions", ()), *unused})
     told["federated_extensions"] = [one for one in told.get("federated_extensions", []) if one["name"] not in off]
     if told.get("fullStaticUrl") in (own, hubs):
         told["fullStaticUrl"] = hubs if hubs_lab.key == own_key else own

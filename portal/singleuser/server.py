@@ -241,12 +241,12 @@ def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
     }
 
 
-def complete(app: Any) -> None:
+def complete(app: Any, settings: SessionSettings) -> None:
     """The last touches to a server that is about to listen: what strangers may send, and where its page loads from."""
     from portal.assets import lab_page
     from portal.singleuser.logins import guard_bodies
 
-    lab_page.install(app.web_app, os.environ)
+    lab_page.install(app.web_app, os.environ, debugger=settings.debugger)
     Handshakes().watch(app.http_server)
     guard_bodies(app.http_server, app.web_app, getattr(app.identity_provider, "hub_auth", None))
 
@@ -282,7 +282,7 @@ def serve(
                 print(f"[portal] {note}", flush=True)
 
         def _bind_http_server_tcp(self) -> bool:
-            complete(self)
+            complete(self, settings)
             self.http_server.add_socket(listener)
             if quick:
                 quick_start.settle()

@@ -164,11 +164,11 @@ def test_jupyterlabs_files_come_from_the_hubs_host_as_the_pages_before_fetched_t
     assert len(names) > len(first) / 2
 
 
-def test_jupyterlab_asks_for_its_settings_once_and_for_no_build(page: Page) -> None:
+def test_jupyterlab_asks_for_its_settings_once_and_for_nothing_that_no_session_has(page: Page) -> None:
     loaded = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
 
-    assert [url for url in loaded if "/lab/api/build" in url] == []
-
+    assert [url for url in loaded if re.search("/lab/api/build|/lsp/|jupyterlab_pygments", url)] == []
+    expect(page.locator("[data-id='jp-debugger-sidebar']")).to_have_count(0)
     assert len([url for url in loaded if re.search(r"/lab/api/settings/?\?\d", url)]) == 1
 
 

@@ -281,6 +281,19 @@ def test_no_page_loads_an_extension_that_is_off(folder: Path, said: Any) -> None
     assert told["federated_extensions"] == [own]
 
 
+@pytest.mark.parametrize("debugger", [False, True])
+def test_a_page_has_no_language_servers_and_a_debugger_only_where_kernels_have_one(
+    folder: Path, said: Any, *, debugger: bool
+) -> None:
+    application = Application(base_url="/portal/user/alice/", page_config_hook=lambda _, config: config)
+    lab_page.install(application, OF_A_SESSION, folder, debugger=debugger)
+
+    off = application.settings["page_config_hook"](None, {"disabledExtensions": ["theirs"]})["disabledExtensions"]
+
+    assert {"theirs", "@jupyterlab/lsp-extension"} <= set(off)
+    assert ("@jupyterlab/debugger-extension" in off) is not debugger
+
+
 def test_without_a_hub_nothing_is_changed(folder: Path, said: Any) -> None:
     said.key = key_of(folder)
 
