@@ -1,4 +1,4 @@
-// On every page: times in the reader's own zone, and buttons that say what they are doing.
+// On every page: times in the reader's own zone, buttons that say what they are doing, and the space bar for all of them.
 "use strict";
 
 function localTime(element) {
@@ -29,6 +29,15 @@ function warnInsecure(warning) {
   warning.hidden = window.isSecureContext;
 }
 
+// A link that is called a button is pressed like one; a browser follows it for the Enter key alone.
+function pressWithSpace(event) {
+  const link = event.key === " " && event.target.closest?.("a[role=button]");
+  if (!link) return;
+  event.preventDefault(); // or the page scrolls
+  if (!event.repeat) link.click();
+}
+
+document.addEventListener("keydown", pressWithSpace);
 document.querySelectorAll("time.dsp-time").forEach(localTime);
 document.querySelectorAll("form[data-busy]").forEach(sayBusy);
 document.querySelectorAll("#insecure-login-warning").forEach(warnInsecure);
