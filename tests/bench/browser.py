@@ -27,6 +27,17 @@ MODULES = Path("/cm/shared/modulefiles")  # of the demo's environments
 SLOW = {"offline": False, "latency": 20, "downloadThroughput": 10e6 / 8, "uploadThroughput": 10e6 / 8}
 NETWORKS = {"loopback": None, "slow": SLOW}
 START = {"ours": "#spawn_form button[type=submit]", "stock": "#start"}
+# The moment in which a card of the launcher can be seen and nothing lies over it, in seconds since the epoch. Who asks
+# from outside gets its turn up to 0.3 s later, at either portal.
+DRAWN = """(() => {
+  const look = () => {
+    const card = document.querySelector(".jp-LauncherCard");
+    const isThere = card?.getBoundingClientRect().width && !document.querySelector("#jupyterlab-splash");
+    if (isThere) window.drawnAt = (performance.timeOrigin + performance.now()) / 1000;
+    else requestAnimationFrame(look);
+  };
+  requestAnimationFrame(look);
+})()"""
 PLACE = {"ours": "/hub/spawn?gpus=0", "stock": "/hub/home"}
 
 
@@ -99,6 +110,7 @@ async def context_of(browser: Browser, hub: Hub) -> AsyncIterator[BrowserContext
     """A browser with an empty cache."""
     context = await browser.new_context(base_url=f"http://127.0.0.1:{hub.port}")
     context.set_default_timeout(LIMIT_MS)
+    await context.add_init_script(DRAWN)
     yield context
     await context.close()
 
@@ -118,10 +130,10 @@ async def visit(hub: Hub, context: BrowserContext, conditions: dict[str, float] 
         await page.wait_for_url("**/hub/home**") if hub.name == "stock" else None
         await page.goto(PLACE[hub.name])
     await asyncio.sleep(CHOOSES_S)
-    clicked = time.monotonic()
+    clicked = time.time()
     await page.click(START[hub.name])
     await page.wait_for_selector(".jp-LauncherCard")
-    drawn = time.monotonic()
+    drawn = await (await page.wait_for_function("window.drawnAt")).json_value()
     kilobytes = wire.total / 1000
     await page.click(".jp-Launcher-section:has-text('Notebook') .jp-LauncherCard >> nth=0")
     await page.click(".jp-Notebook .cm-content")
@@ -129,7 +141,7 @@ async def visit(hub: Hub, context: BrowserContext, conditions: dict[str, float] 
     await page.keyboard.type("20 + 22")
     await page.keyboard.press("Shift+Enter")
     await page.wait_for_selector(".jp-OutputArea-output:has-text('42')")
-    ran = time.monotonic()
+    ran = time.time()
     await page.close()
     await stop(hub, person)
     return {

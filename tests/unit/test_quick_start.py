@@ -82,6 +82,36 @@ def test_nothing_is_missing_afterwards(expression: str, answer: object) -> None:
     assert json.loads(found) == answer
 
 
+SETTINGS = """
+import json, pathlib, sys
+from portal.singleuser import quick_start
+quick_start.load()
+from jsonschema import Draft7Validator
+from jupyterlab_server import settings_utils
+folder = pathlib.Path(sys.prefix) / "share" / "jupyter"
+checked = []
+stock = Draft7Validator.check_schema
+Draft7Validator.check_schema = classmethod(lambda cls, schema, *rest, **more: checked.append(schema))
+told, warnings = settings_utils.get_settings(
+    str(folder / "lab"), str(folder / "lab" / "schemas"), "/nowhere", labextensions_path=[str(folder / "labextensions")]
+)
+try:
+    settings_utils.save_settings(
+        str(folder / "lab" / "schemas"), "/nowhere", "@jupyterlab/terminal-extension:plugin", '{"fontSize": "big"}', {}
+    )
+except Exception as error:
+    refused = type(error).__name__
+for one in told["settings"]:
+    stock(one["schema"])
+print(json.dumps([len(told["settings"]) > 50, len(checked), refused]))
+"""
+
+
+def test_installed_schemas_are_believed_and_what_people_set_is_validated() -> None:
+    """Each of the schemas that is believed is right: that is checked here."""
+    assert json.loads(run(SETTINGS)) == [True, 0, "ValidationError"]
+
+
 def test_what_is_asked_of_a_stand_in_during_the_imports_is_a_surprise() -> None:
     code = (
         "from portal.singleuser import quick_start\n"
