@@ -451,6 +451,14 @@ def test_a_copy_of_a_template_that_is_no_more_stays(copied: Path, shelf: Path) -
         state(copied, shelf)
 
 
+def test_a_copy_that_somebody_made_endless_is_not_compared_line_by_line(copied: Path, shelf: Path) -> None:
+    line = (shelf / "tf/helper.py").read_text().splitlines(keepends=True)[0]
+    (copied / "helper.py").write_text(line * 2_000_000)
+    with held(copied) as folder:
+        text = compare(folder, catalogue(shelf))
+    assert text == "--- helper.py has more than 10000 lines in your copy, and is not compared\n"
+
+
 def test_a_comparison_shows_sources_and_no_outputs(copied: Path, shelf: Path) -> None:
     ran(copied / "first.ipynb", "epochs = 10")
     (copied / "numbers.csv").unlink()
