@@ -134,15 +134,18 @@ class Body(HTTPMessageDelegate):
         self._message = message
         self._connection = connection
         self._refusal: tuple[HTTPStatus, str] | None = None
+        self._has_answer = True
 
     def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
     ) -> Awaitable[None] | None:
         """Ask about the login of a body that is not small."""
-        if isinstance(start_line, RequestStartLine) and self._bodies.refuses(start_line.path, headers):
-            self._refusal = (HTTPStatus.FORBIDDEN, ELSEWHERE)
-            self._connection.set_body_timeout(SMALL_WITHIN_S)
-            return None
+        if isinstance(start_line, RequestStartLine):
+            self._has_answer = start_line.method != "HEAD"
+            if self._bodies.refuses(start_line.path, headers):
+                self._refusal = (HTTPStatus.FORBIDDEN, ELSEWHERE)
+                self._connection.set_body_timeout(SMALL_WITHIN_S)
+                return None
         stated = headers.get("Content-Length", "0")
         if "Transfer-Encoding" in headers or not stated.isdecimal() or int(stated) > SMALL_BODY:
             return self._ask(start_line, headers)
@@ -175,7 +178,8 @@ class Body(HTTPMessageDelegate):
         status, words = self._refusal
         body = json.dumps({"message": words}).encode()
         headers = HTTPHeaders({"Content-Type": "application/json", "Content-Length": str(len(body))})
-        self._connection.write_headers(ResponseStartLine("HTTP/1.1", status, status.phrase), headers, body)
+        answer = body if self._has_answer else None
+        self._connection.write_headers(ResponseStartLine("HTTP/1.1", status, status.phrase), headers, answer)
         self._connection.finish()
 
     def on_connection_close(self) -> None:

@@ -207,6 +207,10 @@ async def test_what_is_no_page_answers_no_page_of_another_origin(
     assert (status, json.loads(text)) == (403, {"message": ELSEWHERE})
 
 
+async def test_who_asks_for_the_head_alone_gets_no_more(session: int) -> None:
+    assert await ask(session, "api/contents", "Sec-Fetch-Site: same-site", method="HEAD") == (403, "")
+
+
 @pytest.mark.parametrize("path", NO_PAGES)
 @pytest.mark.parametrize(
     "header",
