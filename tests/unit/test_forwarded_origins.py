@@ -23,6 +23,9 @@ HOST = "alice.example:8000"
         {"Origin": f"http://evil@{HOST}"},
         {"Origin": "null"},
         {"Origin": ""},
+        {"Upgrade": "websocket", "Origin": "http://bob.example", "Sec-Fetch-Site": "same-origin"},
+        {"Upgrade": "WebSocket", "Origin": "null"},
+        {"Upgrade": "websocket", "Sec-Fetch-Site": "same-site"},
     ],
 )
 def test_a_page_of_another_origin_is_known(given: dict[str, str]) -> None:
@@ -38,6 +41,7 @@ def test_a_page_of_another_origin_is_known(given: dict[str, str]) -> None:
         {"Origin": f"http://{HOST}"},
         {"Origin": f"https://{HOST.upper()}"},
         {"Sec-Fetch-Site": "same-origin", "Origin": "http://behind-a-proxy.example"},
+        {"Upgrade": "websocket", "Origin": f"http://{HOST}", "Sec-Fetch-Site": "cross-site"},
     ],
 )
 def test_ones_own_page_and_a_program_are_not(given: dict[str, str]) -> None:
