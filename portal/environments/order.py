@@ -21,7 +21,7 @@ PACKAGE_ALLOWED = (
     "no file and no address"
 )
 _PACKAGE_LENGTH = 200
-_TITLE = re.compile(r"[^\x00-\x1f\x7f]{1,60}\Z")
+_TITLE = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,60}\Z")
 _PYTHON = re.compile(r"3\.[0-9]{1,2}\Z")
 # A name that ends like this is a file for pip, where there is one of that name (pip 26.1, req/constructors.py).
 _ARCHIVES = (".whl", ".zip", ".tar", ".gz", ".tgz", ".tbz", ".bz2", ".xz", ".txz", ".tlz", ".lz", ".lzma")

@@ -2,10 +2,10 @@
 
 Slurm lets the owner of a job take time away, and only an operator give some (scontrol(1), ``TimeLimit``). So this
 runs as the account that root's settings file names (``extend.account``), and does one thing: it sets the time limit of
-a job that runs, has the name of a session of the portal, and belongs to the person for whom it is asked, as far as
-root's rule, the partition and the reservations of its node let it. How often that was done stands in the job's
-``AdminComment``, which only an operator can change, and which Slurm's accounting keeps. The system's log has a line of
-each.
+a job that runs in a partition of that file, has the name of a session of the portal, and belongs to the person for whom
+it is asked, as far as root's rule, the partition and the reservations of its node let it. How often that was done
+stands in the job's ``AdminComment``, which only an operator can change, and which Slurm's accounting keeps. The
+system's log has a line of each.
 
 One JSON object on standard input: ``verb`` (``look`` or ``extend``), ``person``, ``key`` of the session, ``job_id``,
 and ``minutes``. One on standard output: ``ok``, ``minutes`` (what may still be given), ``bound``, ``times_left``,
@@ -155,6 +155,8 @@ def _rule(request: Request, settings: launch_rules.Settings, account: str) -> ru
 
 def _done(request: Request, rule: rules.Rule, run: Run) -> Answer:
     job = _job(request, run)
+    if job.partition not in rule.partitions:  # people may give a job of their own the name of a session
+        raise ExtendingRefused("other", f"{job.partition} is no partition of the settings file")
     comment = _comment(request, run)
     count = rules.count_of(comment)
     bounds = _bounds(job, run)

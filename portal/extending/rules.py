@@ -26,7 +26,7 @@ RUNNING = "RUNNING"
 
 
 class Rule(NamedTuple):
-    """``[extend]`` of the settings file; the hub knows who is in the groups."""
+    """``[extend]`` of the settings file, and its partitions; the hub knows who is in the groups."""
 
     times: int
     hours: int
@@ -34,6 +34,7 @@ class Rule(NamedTuple):
     account: str
     people: tuple[str, ...]
     has_groups: bool
+    partitions: frozenset[str]
 
     def may_be_for(self, person: str) -> bool:
         """Whether the rule can be for somebody: one for a group is taken as possible for everybody."""
@@ -95,6 +96,7 @@ def rule_of(tables: Mapping[str, Any]) -> Rule | None:
         account=str(table.get("account", "slurm")),
         people=tuple(map(str, table.get("people", ()))),
         has_groups=bool(table.get("groups")),
+        partitions=frozenset(str(one.get("name")) for one in tables.get("partition", ())),
     )
     return rule if rule.times else None
 

@@ -10,6 +10,8 @@ from portal.gallery.files import HeldFolder
 from portal.gallery.sources import fingerprint, source
 from portal.gallery.units import Unit
 
+MOST_LINES = 10_000  # of a file: the comparison takes long for more, and a copy may be anybody's
+
 
 def compare(folder: HeldFolder, units: Mapping[str, Unit]) -> str:
     """A unified text of the differences, from the copy to the template as it is now; ``""`` when there are none.
@@ -34,5 +36,8 @@ def _file(name: str, mine: bytes | None, theirs: bytes) -> Iterator[str]:
         return
     left = source(name, mine).splitlines(keepends=True)
     right = source(name, theirs).splitlines(keepends=True)
+    if len(left) > MOST_LINES:
+        yield f"--- {name} has more than {MOST_LINES} lines in your copy, and is not compared\n"
+        return
     for line in unified_diff(left, right, f"yours: {name}", f"template: {name}"):
         yield line if line.endswith("\n") else f"{line}\n"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from portal.errors import printable
 from portal.gallery import copies
 from portal.gallery.compare import compare
 from portal.gallery.copies import CopyState, Outcome, TemplateRefused
@@ -96,7 +97,7 @@ def main_compare(folders: Sequence[Path], copy: Path) -> int:
     """Print the differences; 1 when there are any, as diff does."""
     with opened(copy) as folder:
         text = compare(folder, find(folders))
-    print(text, end="")
+    print(printable(text), end="")  # a copy may be anybody's
     return 1 if text else 0
 
 

@@ -7,12 +7,14 @@ Who called it reads that through a pipe, takes of it what has the form of a test
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import pwd
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +29,7 @@ from portal.trials import record
 from portal.trials.trial import Trial, from_json
 
 LARGEST = 4 * 1024 * 1024
+LAST_WORDS_S = 2.0
 _OWN = ("PATH", "LANG", "SLURM_CONF")
 WHO = "name somebody who may use the portal, whose home the nodes see: --user NAME"
 
@@ -94,24 +97,39 @@ def _trials(said: str, partition: str) -> Iterator[tuple[str, Trial]]:
 
 
 def _said(argv: Sequence[str], user: str) -> str:
-    """What the command says as that person."""
+    """What the command says as that person, who gets no terminal of who asks: not to write to, nor to read from."""
     rights = _rights(user)
     kept = {name: os.environ[name] for name in _OWN if name in os.environ}
     home = {"HOME": rights.pop("home"), "USER": rights["name"], "LOGNAME": rights.pop("name")}
+    messages, theirs = os.pipe()
     try:
         process = subprocess.Popen(
-            argv, env=kept | home, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True,
-            **rights,
+            argv, env=kept | home, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs,
+            start_new_session=True, **rights,
         )  # fmt: skip
     except OSError as error:
+        os.close(messages)
         raise KernelError(f"The test cannot be started as {home['USER']}: {error.strerror}") from error
+    finally:
+        os.close(theirs)
+    shown = threading.Thread(target=_show, args=(messages,), daemon=True)
+    shown.start()
     with process:
         try:
             said = process.stdout.read(LARGEST) if process.stdout else b""
         except BaseException:
             process.send_signal(signal.SIGINT)  # it takes its job back
             raise
+    shown.join(LAST_WORDS_S)
     return said.decode(errors="replace")
+
+
+def _show(messages: int) -> None:
+    """What the command says meanwhile, such as the number of its job, to who asks; nothing in it steers a terminal."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    with open(messages, "rb", buffering=0) as pipe:
+        while part := pipe.read(4096):
+            print(printable(decoder.decode(part)), end="", file=sys.stderr, flush=True)
 
 
 def _rights(user: str) -> dict[str, Any]:

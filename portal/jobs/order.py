@@ -17,13 +17,14 @@ HOURS_MAX = 24 * 366
 ARGUMENTS_MAX = 100
 ARGUMENT_LENGTH_MAX = 4096
 _NUMBERS_MAX = {"nodes": 10_000, "tasks": 1_000_000, "gpus": 1_000, "cores": 10_000, "memory_gb": 1_000_000}
+_HALVES = r"\ud800-\udc7f\udd00-\udfff"  # of letters, which no argument of a program can hold (PEP 383)
 _TEXTS = {
     "partition": (r"[A-Za-z0-9][A-Za-z0-9._,-]{0,199}", "the names of partitions, with commas between"),
     "account": (r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "the name of an account of Slurm's"),
     "array": (r"[0-9][0-9,:-]{0,199}(%[1-9][0-9]{0,5})?", "indexes such as 0-9, 1,5,7, 0-20:4 or 0-99%4"),
-    "name": (r"[^\x00-\x1f\x7f]{1,100}", "one line of up to 100 letters"),
+    "name": (rf"[^\x00-\x1f\x7f{_HALVES}]{{1,100}}", "one line of up to 100 letters"),
 }
-_MODULE = re.compile(r"[^\s-]\S{0,199}\Z")
+_MODULE = re.compile(rf"[^\s{_HALVES}-][^\s{_HALVES}]{{0,199}}\Z")
 
 
 class Kind(StrEnum):
@@ -112,7 +113,7 @@ def _checked(name: str, value: Any) -> Any:
     if name == "modules":
         return _texts(name, value, _MODULE, "names of modules, as `module avail` shows them")
     if name == "arguments":
-        anything = re.compile(rf"[^\0]{{0,{ARGUMENT_LENGTH_MAX}}}\Z", re.DOTALL)
+        anything = re.compile(rf"[^\0{_HALVES}]{{0,{ARGUMENT_LENGTH_MAX}}}\Z", re.DOTALL)
         return _texts(name, value, anything, f"up to {ARGUMENTS_MAX} texts")
     pattern, allowed = _TEXTS[name]
     if not isinstance(value, str) or not re.fullmatch(pattern, value):

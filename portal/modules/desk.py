@@ -63,10 +63,10 @@ class ModuleDesk:
         """What a module is, sets, needs and excludes.
 
         Raises:
-            RequestError: that is no name.
+            RequestError: that is no name, but a path.
             KernelError: there is no such module, in the module system's words.
         """
-        (name,) = names.checked([name])
+        name = names.of_tree(name)
         at, known = self._looked_at.get(name, (float("-inf"), ShownModule(name)))
         if self._clock() - at > KEPT_S:
             known = await asyncio.to_thread(self._show, name)

@@ -12,6 +12,20 @@ ALLOWED = "names of modules, as `module avail` shows them"
 _NAME = re.compile(r"[^\s:-][^\s:]{0,199}\Z")  # a colon parts the modules in LOADEDMODULES
 
 
+def of_tree(name: str) -> str:
+    """A name of a module that the cluster's trees have.
+
+    A path is none: both module systems would take it for a modulefile of whoever wrote it, and run that.
+
+    Raises:
+        RequestError: it is no name, or leads out of the trees.
+    """
+    (name,) = checked([name])
+    if name.startswith(("/", "~")) or not {".", ".."}.isdisjoint(name.split("/")):
+        raise RequestError("modules", name, ALLOWED)
+    return name
+
+
 def checked(value: Any) -> tuple[str, ...]:
     """A list of names as it was given, each looked at.
 

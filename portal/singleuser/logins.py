@@ -1,7 +1,9 @@
 """What hangs on the login with which a request came, apart from its answer.
 
 Web sockets end with it: an open terminal would outlive a logout, and a changed password. And only who has one may send
-much: a server of Jupyter holds what comes, up to 512 MiB, in memory before it asks who sends it.
+much: a server of Jupyter holds what comes, up to 512 MiB, in memory before it asks who sends it. What is no page is
+asked for by the session's own pages and by programs alone: a link of somebody else's, or a frame, would have it read
+or started with the login of whoever follows it.
 
 The hub is asked as for any other request, and through the same cache. A hub that does not answer ends no web socket.
 """
@@ -26,6 +28,8 @@ from tornado.httputil import (
 from tornado.web import Application, HTTPError, RequestHandler
 from tornado.websocket import WebSocketHandler
 
+from portal.forwarding.origins import is_from_elsewhere
+
 LOOK_EVERY_S = 5.0
 GONE = 4001  # a number of our own (RFC 6455 §7.4.2)
 WHY = "this login has ended"
@@ -33,6 +37,8 @@ SMALL_BODY = 2**16  # bytes that are read from whoever sends them
 SMALL_WITHIN_S = 20.0
 NO_LOGIN = "There is no login to this session behind this request: it was not read. Log in again, and send it again."
 NO_HUB = "The portal does not answer, so this session does not know who sent this: it was not read. Send it again soon."
+NO_PAGES = ("api/", "dsportal/", "lab/api/", "lsp/", "nbconvert/", "terminals/websocket/")  # below the session's path
+ELSEWHERE = "A page of another address has sent this: nothing was done. Do it on this session's own pages."
 
 Login = Callable[[Any], Awaitable[bool]]
 
@@ -106,6 +112,15 @@ class Bodies(HTTPServerConnectionDelegate):
         """One request begins."""
         return Body(self, self.application.start_request(server_conn, request_conn), request_conn)
 
+    def refuses(self, path: str, headers: HTTPHeaders) -> bool:
+        """Whether a request for what is no page comes from one of another origin.
+
+        A token in the header counts by itself: no page can send one that it does not know.
+        """
+        base = str(self.application.settings.get("base_url", "/"))
+        is_page = not path.startswith(base) or not path.removeprefix(base).startswith(NO_PAGES)
+        return not is_page and "Authorization" not in headers and is_from_elsewhere(headers)
+
     def on_close(self, server_conn: object) -> None:
         """A connection has ended."""
         self.application.on_close(server_conn)
@@ -119,11 +134,18 @@ class Body(HTTPMessageDelegate):
         self._message = message
         self._connection = connection
         self._refusal: tuple[HTTPStatus, str] | None = None
+        self._has_answer = True
 
     def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
     ) -> Awaitable[None] | None:
         """Ask about the login of a body that is not small."""
+        if isinstance(start_line, RequestStartLine):
+            self._has_answer = start_line.method != "HEAD"
+            if self._bodies.refuses(start_line.path, headers):
+                self._refusal = (HTTPStatus.FORBIDDEN, ELSEWHERE)
+                self._connection.set_body_timeout(SMALL_WITHIN_S)
+                return None
         stated = headers.get("Content-Length", "0")
         if "Transfer-Encoding" in headers or not stated.isdecimal() or int(stated) > SMALL_BODY:
             return self._ask(start_line, headers)
@@ -156,7 +178,8 @@ class Body(HTTPMessageDelegate):
         status, words = self._refusal
         body = json.dumps({"message": words}).encode()
         headers = HTTPHeaders({"Content-Type": "application/json", "Content-Length": str(len(body))})
-        self._connection.write_headers(ResponseStartLine("HTTP/1.1", status, status.phrase), headers, body)
+        answer = body if self._has_answer else None
+        self._connection.write_headers(ResponseStartLine("HTTP/1.1", status, status.phrase), headers, answer)
         self._connection.finish()
 
     def on_connection_close(self) -> None:

@@ -37,6 +37,11 @@ FAR_AWAY = (
     "{} and {} are on different file systems, and others can change one of the two folders. "
     "Copy it, then delete it where it was."
 )
+TOO_LONG = (
+    "{} is longer than {} MB, and JupyterLab has all of a file in this session's memory, several times. "
+    "Read it in a notebook, or download it."
+)
+OPENED_MAX = 256 * 2**20  # bytes
 NAMES_MAX = 5
 CHECKPOINT = "checkpoint"  # Jupyter keeps one of each file
 TO_FOLLOW = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -157,6 +162,12 @@ class OwnFiles(AsyncLargeFileManager):
         """What is copied is read from what was held."""
         return await super()._read_file(COPIED.get().get(os_path, os_path), *args, **kwargs)
 
+    @contextmanager
+    def open(self, os_path: str, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        """A file that Jupyter reads as a whole; of what is opened, and not copied, no more than memory bears."""
+        with super().open(os_path, *args, **kwargs) as file:
+            yield file if os_path in COPIED.get().values() else _Bounded(file, os_path)
+
     async def _copy_dir(self, from_path: str, to_path_original: str, to_name: str, to_path: str) -> dict[str, Any]:
         source = self._place_of(from_path)
         target = self._place_of(to_path)
@@ -196,6 +207,26 @@ class OwnFiles(AsyncLargeFileManager):
             yield
         except LinkOfOthers as error:
             raise HTTPError(403, THEIR_LINK.format(error.filename)) from error
+
+
+class _Bounded:
+    """A file that is read as a whole, however long others make it meanwhile."""
+
+    def __init__(self, file: BinaryIO, os_path: str) -> None:
+        self._file = file
+        self._name = Path(os_path).name
+
+    def read(self) -> bytes:
+        """All of it.
+
+        Raises:
+            HTTPError: 413, it is too long.
+        """
+        is_long = os.fstat(self._file.fileno()).st_size > OPENED_MAX
+        content = b"" if is_long else self._file.read(OPENED_MAX + 1)
+        if is_long or len(content) > OPENED_MAX:
+            raise HTTPError(413, TOO_LONG.format(self._name, OPENED_MAX >> 20))
+        return content
 
 
 def _without_class(metadata: object) -> None:

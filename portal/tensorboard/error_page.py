@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from portal.forwarding import origins
+
 LED_HERE = "Another page has led you here, to a TensorBoard of your session."
 LED_HERE_ADVICE = "A TensorBoard reads what lies in its folder. Open it if you meant to."
 
@@ -43,8 +45,8 @@ def page(fault: str, advice: str, home: str, detail: str = "", again: str = "") 
 
 
 def is_from_elsewhere(request: Any) -> bool:
-    """Whether a page of another origin sends a request, where the browser tells (Fetch Metadata, W3C)."""
-    return request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none")
+    """Whether a page of another origin sends a request, where the browser tells."""
+    return origins.is_from_elsewhere(request.headers)
 
 
 def is_own_click(request: Any) -> bool:

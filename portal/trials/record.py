@@ -54,7 +54,7 @@ def keep(folder: Path, trials: Mapping[str, Trial], fingerprints: Mapping[str, s
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
-        Path(unfinished).chmod(0o644)  # whatever the umask: every session reads it
+            os.fchmod(handle, 0o644)  # whatever the umask: every session reads it
         Path(unfinished).replace(folder / FILE)
     except BaseException:
         Path(unfinished).unlink(missing_ok=True)

@@ -60,6 +60,7 @@ def test_no_option_file_or_address_passes_for_a_package(package: object) -> None
         ({"name": "x" * 41}, "name: "),
         ({"title": "a\nb"}, "title: 'a\\nb' is not"),
         ({"title": " "}, "title: ' ' is not"),
+        ({"title": "\ud800"}, "title: '\\ud800' is not"),
         ({"tool": "pip"}, "tool: 'pip' is not possible here. Allowed: venv, uv, conda, mamba, modules."),
         ({"tool": "modules"}, "modules: [] is not possible here. Allowed: one or more names of modules"),
         (

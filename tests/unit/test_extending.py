@@ -87,7 +87,7 @@ def reserved(name: str, starts_at: int, ends_at: int, nodes: str = "gn[01-02]") 
 
 
 def settings(**changed: object) -> Settings:
-    return Settings({"extend": {**RULE, **changed}})
+    return Settings({"extend": {**RULE, **changed}, "partition": [{"name": "gpu"}, {"name": "iq"}]})
 
 
 def ask(
@@ -228,6 +228,16 @@ def test_what_is_no_session_of_this_person_that_runs_is_refused(changed: dict[st
     slurm = OneJob(**changed)
     assert ask(slurm, minutes=10)["refused"] == why
     assert not slurm.updates
+
+
+@pytest.mark.parametrize("tables", [{}, {"partition": []}, {"partition": [{"name": "iq"}, {}]}])
+def test_a_job_in_a_partition_that_is_not_the_portals_is_refused(tables: dict[str, Any]) -> None:
+    slurm = OneJob()
+    request = {**LOOK, "verb": "extend", "minutes": 10}
+
+    answer = program.answer_to(request, Settings({"extend": RULE, **tables}), "slurm", slurm)
+
+    assert (answer["refused"], slurm.updates) == ("other", [])
 
 
 def test_a_job_that_slurm_does_not_know_is_refused() -> None:

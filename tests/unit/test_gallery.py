@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from portal.gallery import copies, sources, units
+from portal.gallery import copies, sources, told, units
 from portal.gallery.compare import compare
 from portal.gallery.copies import STAMP, CopyState, Outcome, TemplateRefused
 from portal.gallery.files import HeldFolder
@@ -449,6 +449,24 @@ def test_a_copy_of_a_template_that_is_no_more_stays(copied: Path, shelf: Path) -
     (shelf / "tf/first.ipynb").unlink()
     with pytest.raises(TemplateRefused, match=r"no template 'tf/first' any more.*There are tf/second"):
         state(copied, shelf)
+
+
+def test_a_copy_that_somebody_made_endless_is_not_compared_line_by_line(copied: Path, shelf: Path) -> None:
+    line = (shelf / "tf/helper.py").read_text().splitlines(keepends=True)[0]
+    (copied / "helper.py").write_text(line * 2_000_000)
+    with held(copied) as folder:
+        text = compare(folder, catalogue(shelf))
+    assert text == "--- helper.py has more than 10000 lines in your copy, and is not compared\n"
+
+
+def test_what_somebody_wrote_into_a_copy_steers_no_terminal(
+    copied: Path, shelf: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (copied / "helper.py").write_text("\x1b]0;taken\x07\x1b[2J # nice\n")
+    assert told.main_compare([shelf], copied) == 1
+    out = capsys.readouterr().out
+    assert "-?]0;taken??[2J # nice\n" in out
+    assert "\x1b" not in out
 
 
 def test_a_comparison_shows_sources_and_no_outputs(copied: Path, shelf: Path) -> None:

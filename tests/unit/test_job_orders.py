@@ -74,6 +74,9 @@ def test_a_notebook_and_a_program_are_arguments_of_a_constant_script() -> None:
         ({"modules": "shared"}, "modules: 'shared' is not possible here. Allowed: a list of names of modules"),
         ({"modules": ["--force"]}, "modules: '--force' is not"),
         ({"arguments": ["a\0b"]}, "arguments: 'a\\x00b' is not"),
+        ({"arguments": ["\ud800"]}, "arguments: '\\ud800' is not"),
+        ({"modules": ["a\udfff"]}, "modules: 'a\\udfff' is not"),
+        ({"name": "\ud800"}, "name: '\\ud800' is not"),
         ({"arguments": ["x"] * 101}, "arguments: ['x', 'x'"),
     ],
 )

@@ -206,3 +206,19 @@ def test_a_kernel_of_which_the_job_says_nothing_is_a_fault_and_unknown_ones_are_
     assert capsys.readouterr().out == "one: the job said nothing of it\n"
     with pytest.raises(KernelError, match="three is not written; written are one, two"):
         kept.main(site, "/s", "gpu", 1, ["three"], "alice")
+
+
+def test_the_person_gets_no_terminal_of_who_asks_and_steers_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(kept, "_rights", lambda _: {"name": "alice", "home": "/"})
+    program = (
+        "import os, sys; places = [os.readlink(f'/proc/self/fd/{number}')[:5] for number in range(3)];"
+        "print(places, os.listdir('/proc/self/fd'));"
+        "print('job 7 is \\x1b[2J submitted', file=sys.stderr)"
+    )
+
+    said = kept._said([sys.executable, "-I", "-c", program], "alice")
+
+    assert said == "['/dev/', 'pipe:', 'pipe:'] ['0', '1', '2', '3']\n"
+    assert capsys.readouterr().err == "job 7 is ?[2J submitted\n"

@@ -238,3 +238,14 @@ def test_the_command_prints_what_there_is(
     answers(modules, TCL)
     assert cli.main(["modules", "show", "shared/tf"]) == 0
     assert "conflicts  shared/pytorch\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["/home/bob/m", "./m", "../m", "a/../../home/bob/m", "a/./m", "~/m", "~bob/m", ".", "..", "a/..", "", "-x", "a b"],
+)
+async def test_a_path_is_no_module_to_look_at(tmp_path: Path, name: str) -> None:
+    modules = Modules(tmp_path)
+    with pytest.raises(RequestError, match="names of modules"):
+        await ModuleDesk(session(modules), Clock()).show(name)
+    assert modules.times_asked == 0

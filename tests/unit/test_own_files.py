@@ -262,3 +262,39 @@ async def test_a_checkpoint_is_as_private_as_its_file(lab: Lab, folder: str) -> 
         await lab.files.create_checkpoint(f"{folder}key.txt")
         (kept,) = lab.home.rglob("key-checkpoint.txt")
         assert kept.stat().st_mode & 0o777 == mode
+
+
+@pytest.mark.parametrize("model", [{"type": "file"}, {"type": "file", "format": "base64"}, {"type": "notebook"}])
+async def test_a_file_that_memory_does_not_bear_is_refused_before_it_is_read(lab: Lab, model: dict[str, str]) -> None:
+    with (lab.shared / "much").open("wb") as file:
+        file.truncate(2**40)
+
+    with pytest.raises(
+        HTTPError, match=r"much is longer than 256 MB.*Read it in a notebook, or download it"
+    ) as refused:
+        await lab.files.get("shared/much", **model)
+
+    assert refused.value.status_code == 413
+    assert (await lab.files.get("shared/much", content=False))["size"] == 2**40
+
+
+async def test_a_file_that_grows_while_it_is_read_is_refused_as_well(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_files, "OPENED_MAX", 100)
+    monkeypatch.setattr(
+        "portal.singleuser.own_files.os.fstat", lambda _: os.stat_result((0,) * 10)
+    )  # when it was looked at
+    await lab.save("data.txt", "x" * 101)
+
+    with pytest.raises(HTTPError, match=r"data\.txt is longer"):
+        await lab.files.get("shared/data.txt")
+
+
+async def test_a_long_file_of_ones_own_is_duplicated(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_files, "OPENED_MAX", 100)
+    await lab.save("data.txt", "x" * 100)
+    assert (await lab.files.get("shared/data.txt"))["content"] == "x" * 100
+    await lab.save("data.txt", "x" * 1000)
+
+    await lab.files.copy("shared/data.txt")
+
+    assert (lab.shared / "data-Copy1.txt").read_text() == "x" * 1000

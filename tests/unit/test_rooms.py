@@ -47,7 +47,7 @@ MAY_IMPORT = {
     # launcher: its files' names
     "singleuser": {
         *("pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets", "session_usage", "jobs"),
-        *("environments", "modules", "session_hub", "trials", "downloads", "webtools"),
+        *("environments", "modules", "session_hub", "trials", "downloads", "webtools", "forwarding"),
     },
     "administration": {"pure", "databases", "forecasts"},
     "catalogue": {"pure", "kernels", "trials"},

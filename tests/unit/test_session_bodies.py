@@ -14,7 +14,7 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application, HTTPError, RequestHandler
 
 from portal.singleuser import logins
-from portal.singleuser.logins import NO_HUB, NO_LOGIN, SMALL_BODY, Body, guard_bodies
+from portal.singleuser.logins import ELSEWHERE, NO_HUB, NO_LOGIN, SMALL_BODY, Body, guard_bodies
 
 TOKEN = "hers"
 
@@ -148,3 +148,84 @@ async def test_who_never_sends_the_rest_is_cut_off(port: int, monkeypatch: pytes
     status, _ = await post(port, b"x", f"Content-Length: {size}")
 
     assert status == 0
+
+
+class Asked(RequestHandler):
+    """Answers whatever is asked."""
+
+    def get(self) -> None:
+        self.write("done")
+
+    post = put = delete = get
+
+
+@pytest.fixture
+async def session(hub_auth: HubAuth) -> AsyncIterator[int]:
+    """The port of a session in which everything is answered."""
+    application = Application([("/user/alice/.*", Asked)], base_url="/user/alice/")
+    server = HTTPServer(application)
+    guard_bodies(server, application, hub_auth)
+    sock, port = bind_unused_port()
+    server.add_socket(sock)
+    yield port
+    server.stop()
+    await server.close_all_connections()
+
+
+async def ask(port: int, path: str, *headers: str, method: str = "GET") -> tuple[int, str]:
+    """The status and the text of an answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    asked = (f"{method} /user/alice/{path} HTTP/1.1", "Host: alice.example", "Connection: close", "Content-Length: 1")
+    writer.write("\r\n".join((*asked, *headers, "", "x")).encode())
+    answer = (await asyncio.wait_for(reader.read(), 10)).decode()
+    writer.close()
+    head, _, text = answer.partition("\r\n\r\n")
+    return int(head.split()[1]), text
+
+
+NO_PAGES = (
+    "api/contents/shared/much",
+    "api/kernels",
+    "dsportal/api/modules/show?name=x",
+    "dsportal/api/archive?path=",
+    "lab/api/settings",
+    "nbconvert/html/shared/theirs.ipynb",
+    "terminals/websocket/1",
+)
+
+
+@pytest.mark.parametrize("path", NO_PAGES)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize(
+    "header", ["Sec-Fetch-Site: same-site", "Sec-Fetch-Site: cross-site", "Origin: http://bob.example"]
+)
+async def test_what_is_no_page_answers_no_page_of_another_origin(
+    session: int, path: str, method: str, header: str
+) -> None:
+    status, text = await ask(session, path, header, method=method)
+
+    assert (status, json.loads(text)) == (403, {"message": ELSEWHERE})
+
+
+async def test_who_asks_for_the_head_alone_gets_no_more(session: int) -> None:
+    assert await ask(session, "api/contents", "Sec-Fetch-Site: same-site", method="HEAD") == (403, "")
+
+
+@pytest.mark.parametrize("path", NO_PAGES)
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Sec-Fetch-Site: same-origin",
+        "Sec-Fetch-Site: none",
+        "Origin: https://alice.example",
+        "Accept: */*",
+        "Sec-Fetch-Site: cross-site\r\nAuthorization: token hers",
+    ],
+)
+async def test_ones_own_pages_and_programs_are_answered(session: int, path: str, header: str) -> None:
+    assert await ask(session, path, header) == (200, "done")
+
+
+@pytest.mark.parametrize("path", ["lab/tree/first.ipynb", "tree", "oauth_callback?code=x", "files/picture.png"])
+async def test_every_page_leads_to_a_page(session: int, path: str) -> None:
+    assert await ask(session, path, "Sec-Fetch-Site: same-site") == (200, "done")

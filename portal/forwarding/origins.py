@@ -1,0 +1,20 @@
+"""Whether a page of another origin has a browser send a request: what the browser itself says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+
+def is_from_elsewhere(headers: Mapping[str, str]) -> bool:
+    """Whether a page of another origin sends a request: by Fetch Metadata (W3C), or else by ``Origin`` (RFC 6454).
+
+    Browsers send the first over HTTPS and on this machine, and the second with what is no plain GET. It comes with
+    each web socket, too, of which they say the first in different ways; no page can ask for one in another way.
+    """
+    site = headers.get("Sec-Fetch-Site")
+    origin = headers.get("Origin")
+    is_socket = headers.get("Upgrade", "").lower() == "websocket"
+    if site is not None and not (is_socket and origin is not None):
+        return site not in ("same-origin", "none")
+    return origin is not None and urlsplit(origin).netloc.lower() != headers.get("Host", "").lower()

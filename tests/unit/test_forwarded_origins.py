@@ -1,0 +1,48 @@
+"""Whether a page of another origin sends a request, by what its browser says."""
+
+from __future__ import annotations
+
+import pytest
+from tornado.httputil import HTTPHeaders
+
+from portal.forwarding.origins import is_from_elsewhere
+
+HOST = "alice.example:8000"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": ""},
+        {"Sec-Fetch-Site": "cross-site", "Origin": f"http://{HOST}"},
+        {"Origin": "http://bob.example:8000"},
+        {"Origin": "http://alice.example"},
+        {"Origin": f"http://{HOST}.evil"},
+        {"Origin": f"http://evil@{HOST}"},
+        {"Origin": "null"},
+        {"Origin": ""},
+        {"Upgrade": "websocket", "Origin": "http://bob.example", "Sec-Fetch-Site": "same-origin"},
+        {"Upgrade": "WebSocket", "Origin": "null"},
+        {"Upgrade": "websocket", "Sec-Fetch-Site": "same-site"},
+    ],
+)
+def test_a_page_of_another_origin_is_known(given: dict[str, str]) -> None:
+    assert is_from_elsewhere(HTTPHeaders({"Host": HOST, **given}))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"Sec-Fetch-Site": "same-origin"},
+        {"Sec-Fetch-Site": "none"},
+        {"Origin": f"http://{HOST}"},
+        {"Origin": f"https://{HOST.upper()}"},
+        {"Sec-Fetch-Site": "same-origin", "Origin": "http://behind-a-proxy.example"},
+        {"Upgrade": "websocket", "Origin": f"http://{HOST}", "Sec-Fetch-Site": "cross-site"},
+    ],
+)
+def test_ones_own_page_and_a_program_are_not(given: dict[str, str]) -> None:
+    assert not is_from_elsewhere(HTTPHeaders({"Host": HOST, **given}))
