@@ -105,4 +105,4 @@ class ToolProxy(PrivateProxy):
             self.finish(page(f"{title} does not run.", advice, self.base_url, tool.last_words(), again))
         else:
             self.set_status(HTTPStatus.NOT_FOUND)
-            self.finish(page(f"{title} does not run.", "Nobody has started it yet.", self.base_url, again=again))
+            self.finish(page(f"{title} does not run.", "It starts when you open it.", self.base_url, again=again))

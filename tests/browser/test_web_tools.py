@@ -165,7 +165,7 @@ def test_stop_ends_it_with_all_its_processes(page: Page, tab: Page) -> None:
     picture(tab, "78-a-stopped-tool")
 
 
-def test_notebook_7_offers_it_in_its_menu_too(context: BrowserContext) -> None:
+def test_notebook_7_offers_it_in_its_menu_and_stops_it(context: BrowserContext) -> None:
     page = context.new_page()
     page.goto(f"/user/{PERSON}/tree")
     page.get_by_text("New", exact=True).first.click(timeout=LAB_DEADLINE_MS)
@@ -176,5 +176,13 @@ def test_notebook_7_offers_it_in_its_menu_too(context: BrowserContext) -> None:
     tab = opened_by(page, entry)
 
     expect(tab).to_have_title(re.compile("MLflow"), timeout=ANSWERS_WITHIN_MS)
-    page.close()
     tab.close()
+    page.get_by_role("tab", name="Running").click()
+    running = page.locator(".jp-RunningSessions-item", has_text="MLflow")
+    expect(running).to_contain_text(re.compile(r"\d:\d\d"))
+    picture(page, "80-running-in-notebook-7")
+    running.hover()
+    running.get_by_title("Stop Web Tool").click()
+    expect(running).to_have_count(0)
+    eventually(lambda: processes(PERSON) == [], "its processes have ended")
+    page.close()
