@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
-from tests.browser.portal_page import assert_accessible, jobs_of, log_in_as, picture
-from tests.inside import eventually, home, sh
+from tests.browser.portal_page import assert_accessible, log_in_as, picture
+from tests.inside import eventually, has_no_job, home, sh
 
 PERSON, NEIGHBOUR = "alice", "bob"
 LAB_DEADLINE_MS = 90_000
@@ -39,7 +40,7 @@ def take_away() -> None:
     """Both have no session and no runs."""
     for name in (PERSON, NEIGHBOUR):
         sh("scancel", f"--user={name}")
-        eventually(lambda name=name: not jobs_of(name), "no job is left", within_s=60)
+        eventually(partial(has_no_job, name), "no job is left", within_s=60)
         sh("rm", "-rf", *(str(home(name) / one) for one in ("mlflow.db", "mlruns", ".jupyter/lab/workspaces")))
 
 
