@@ -1,4 +1,4 @@
-"""The command ``portal``: up, proxy, down, doctor, config, ldap, state, database, kernels, notebooks, job, env, …"""
+"""The command ``portal``: up, proxy, down, doctor, config, ldap, state, database, kernels, tools, notebooks, job, …"""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from portal.commands import (
     module_commands,
     notebook_commands,
     state_commands,
+    tool_commands,
 )
 from portal.errors import PortalError
 from portal.hub import database, state_place, variables
@@ -63,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     ldap_commands.add(commands, DEFAULT_SITE)
     database_commands.add(commands, DEFAULT_SITE)
     kernel_commands.add(commands, DEFAULT_SITE)
+    tool_commands.add(commands, DEFAULT_SITE)
     notebook_commands.add(commands, DEFAULT_SITE)
     job_commands.add(commands)
     environment_commands.add(commands)

@@ -16,8 +16,9 @@ TEMPLATES = Path(__file__).with_name("etc")
 SITE = Path(__file__).with_name("site.toml")
 CLUSTER = Path("/cluster")
 BIND_PASSWORD = CLUSTER / "hub/bind_password"  # as in site.toml
-# Environments, and the kernels of the same names: `make environments ALL=1`.
-ON_REQUEST = ("pytorch", "jax", "mxnet", "pytensor", "inference")
+# Environments, and the kernels and web tools of the same names. `make environments ALL=1` builds all of them but the
+# last, which a first run has where Python is the one that it is locked for.
+MAY_BE_ABSENT = ("pytorch", "jax", "mxnet", "pytensor", "inference", "mlflow")
 TEXTS: dict[str, str] = {}  # the templates, read before the root changes: a closed checkout is not there afterwards
 # Slurm 22.05 never places a batch job at its submission but in the next pass: of the scheduler, once a second, or of
 # backfill. After a start only backfill passes at first: with the default interval the first job waits for seconds.
@@ -71,11 +72,13 @@ def write_etc(plan: Plan) -> None:
 
 
 def offered(site: str, apps: Path = Path("/cm/shared/apps")) -> str:
-    """The settings without the kernels of those environments that a first run does not build and nobody built since."""
+    """The settings without the kernels and web tools of those environments that are not built."""
     tables = re.split(r"(?m)^(?=\[)", site)
-    absent = {f'name = "{name}"' for name in ON_REQUEST if not (apps / name).is_dir()}
+    absent = {f'name = "{name}"' for name in MAY_BE_ABSENT if not (apps / name).is_dir()}
     return "".join(
-        table for table in tables if not (table.startswith("[[kernel]]") and absent & set(table.split("\n")))
+        table
+        for table in tables
+        if not (table.startswith(("[[kernel]]", "[[tool]]")) and absent & set(table.split("\n")))
     )
 
 

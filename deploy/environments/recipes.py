@@ -54,6 +54,7 @@ PYTORCH_CUDA = Environment("pytorch", "2.13", 2745, 5360, first_run=False, recip
 ENVIRONMENTS = {
     "python3": Environment("python3", "3.11", 110, 545, pythons=(*NEWER, "3.14")),
     "tensorflow": Environment("tensorflow", "2.21", 340, 1800, pythons=NEWER),
+    "mlflow": Environment("mlflow", "3.17", 40, 200, upon="python3"),
     "pytorch": Environment("pytorch", "2.13", 295, 1460, first_run=False, otherwise=PYTORCH_CUDA),
     "jax": Environment("jax", "0.10", 200, 920, first_run=False),
     "mxnet": Environment("mxnet", "1.9", 100, 400, first_run=False),

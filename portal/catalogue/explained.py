@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from portal.catalogue import specs
 from portal.catalogue.built import kernelspec_files, launch
-from portal.catalogue.loaded import loaded, session_environ, system_of
+from portal.catalogue.loaded import session_environ, system_of, with_modules
 from portal.catalogue.versions import KernelEntry, resolved
 from portal.errors import KernelError
 from portal.kernels.containers import is_address
 from portal.kernels.delta import Change, difference
-from portal.settings.kernel_tables import KernelTable
 from portal.site import Site
 from portal.trials import record
 
@@ -28,11 +27,15 @@ def main(site: Site, name: str) -> int:
         KernelError: the site has no such kernel, or the versions of its pattern cannot be asked for.
     """
     entry = find(site, name)
-    for word, text in told(entry, site):
-        print(f"{word:<12} {text}")
     fault = fault_of(entry, site)
-    print(f"{'now':<12} {f'cannot start: {fault}' if fault else untried(entry) or 'it answers'}")
+    tell(told(entry, site), f"cannot start: {fault}" if fault else untried(entry) or "it answers")
     return int(bool(fault))
+
+
+def tell(said: Iterable[tuple[str, str]], now: str) -> None:
+    """Print what there is to say of a kernel or a tool, and how it is now."""
+    for word, text in (*said, ("now", now)):
+        print(f"{word:<12} {text}")
 
 
 def find(site: Site, name: str) -> KernelEntry:
@@ -60,7 +63,7 @@ def told(entry: KernelEntry, site: Site) -> Iterator[tuple[str, str]]:
     start = launch(kernel, site)
     yield "name", kernel.name
     yield "title", kernel.title
-    yield "who sees it", f"members of {', '.join(kernel.groups)}" if kernel.groups else "everybody"
+    yield "who sees it", who_sees(kernel.groups)
     yield "modules", " ".join(kernel.modules) or "none"
     if table.pattern:
         yield "pattern", f"{table.pattern} of [[kernel]] {table.name}"
@@ -71,8 +74,12 @@ def told(entry: KernelEntry, site: Site) -> Iterator[tuple[str, str]]:
     yield "starts", shlex.join(start.command)
     yield "kernelspec", _written(entry, site)
     yield from (("tested", line) for line in _tested(entry, site))
-    for name, change in sorted(_set_by_modules(kernel, site).items()):
-        yield "sets", shown(name, change)
+    yield from (("sets", line) for line in set_by_modules(kernel.modules, site))
+
+
+def who_sees(groups: Sequence[str]) -> str:
+    """Whom a kernel or a tool is for, in words."""
+    return f"members of {', '.join(groups)}" if groups else "everybody"
 
 
 def fault_of(entry: KernelEntry, site: Site) -> str:
@@ -119,11 +126,11 @@ def _tested(entry: KernelEntry, site: Site) -> Iterator[str]:
     yield from found.lines()
 
 
-def _set_by_modules(kernel: KernelTable, site: Site) -> dict[str, Change]:
-    """What its modules change in the environment of a session; nothing where they cannot be loaded."""
-    before = system_of(site).base(session_environ(site))
+def set_by_modules(modules: tuple[str, ...], site: Site, own: Mapping[str, str] | None = None) -> Iterator[str]:
+    """What modules change in the environment of a session, a line for each; none where they cannot be loaded."""
+    before = system_of(site).base(session_environ(site) | dict(own or {}))
     try:
-        changes = difference(before, loaded(kernel, site))
+        changes = difference(before, with_modules(modules, site, own))
     except KernelError:
-        return {}
-    return {name: change for name, change in changes.items() if not name.startswith(OF_MODULES)}
+        return
+    yield from (shown(name, changes[name]) for name in sorted(changes) if not name.startswith(OF_MODULES))

@@ -28,6 +28,7 @@ FRAMEWORKS = {
     "inference": ("IN", "#0f6b52"),
     "onnx": ("ON", "#0f6b52"),
     "julia": ("JL", "#6b3fa0"),
+    "mlflow": ("ML", "#1b4f9c"),
 }
 TOOLS = "#0b5f5a"
 _MARK = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64">

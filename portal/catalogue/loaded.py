@@ -1,8 +1,9 @@
-"""The environment that a kernel of the site gets: its modules loaded, or a folder of its own activated."""
+"""The environment that a kernel or a web tool of the site gets: its modules loaded, as in a session."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from portal.errors import KernelError
 from portal.kernels.delta import Environment
@@ -25,13 +26,21 @@ def session_environ(site: Site) -> Environment:
 
 
 def loaded(kernel: KernelTable, site: Site) -> Environment:
-    """What a kernel finds with its modules loaded, as in a session.
+    """What a kernel finds with its modules loaded; fails as :func:`with_modules`."""
+    return with_modules(kernel.modules, site)
+
+
+def with_modules(modules: tuple[str, ...], site: Site, own: Mapping[str, str] | None = None) -> Environment:
+    """What a program finds in a session with these modules loaded.
+
+    Arguments:
+        own: variables that it has before they are loaded.
 
     Raises:
         KernelError: they cannot be loaded; where no ``module_path`` is set, with what the shell that asks has.
     """
     try:
-        return environment(kernel.modules, system_of(site), session_environ(site))
+        return environment(modules, system_of(site), session_environ(site) | dict(own or {}))
     except KernelError as error:
         if site.kernels.module_path or "MODULEPATH" in site.kernels.environment:
             raise

@@ -1,19 +1,48 @@
-"""What one person needs on this host before a session can be started: `portal doctor --person NAME`."""
+"""What people need on this host before a session can be started, and what one does: `portal doctor --person NAME`."""
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping, Sequence
 
 from portal.doctor.check import Check
 from portal.doctor.host_checks import hub_account
 from portal.errors import AccountGone, ActingRefused, PortalError
+from portal.homes.private_folder import site_part
 from portal.site import Site
 from portal.slurm.runner import Result, Runner, is_account
 from portal.slurm.submission import LauncherAsPerson
 
 NOTHING = {"verb": "nothing"}  # portal-launch refuses it, which proves that it was reached
 LOOK = {"verb": "look"}
+
+
+def environments(site: Site) -> list[Check]:
+    """Whether people can make their environments where ``environments.folder`` says."""
+    what = "environments"
+    form = site.environments.folder
+    if form.startswith("~/"):
+        return [Check(what, "ok", f"in {form} of each person")]
+    folder = site_part(form)
+    if not folder.is_dir():
+        repair = "It is enough that the nodes have it; else make it, or correct environments.folder."
+        return [Check(what, "warning", f"there is no folder {folder} on this host, of {form}", repair)]
+    there = folder.resolve()
+    if loose := next((one for one in (there, *there.parents) if _is_of_others(one.stat())), None):
+        found = f"others than root can change {loose}, and so the environments of people: none is made there"
+        return [Check(what, "failed", found, f"chown root {loose}; chmod +t,go-w as is fit: /tmp has mode 1777")]
+    mode = there.stat().st_mode
+    if not mode & stat.S_IWOTH:
+        found = f"only root can make a folder in {there} (mode {stat.S_IMODE(mode):04o})"
+        return [Check(what, "warning", found, f"Make {form} for each person, theirs and mode 700; or chmod 1777.")]
+    return [Check(what, "ok", f"people can make {form}")]
+
+
+def _is_of_others(found: os.stat_result) -> bool:
+    """Whether others than root can put something else in the place of what is in a folder."""
+    is_sticky = bool(found.st_mode & stat.S_ISVTX)
+    return found.st_uid != 0 or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not is_sticky)
 
 
 async def person(name: str, site: Site, run: Runner) -> list[Check]:

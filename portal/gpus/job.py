@@ -1,4 +1,4 @@
-"""``portal kernels test --partition NAME``: the same questions in a job of that partition, as whoever asks.
+"""``portal kernels test`` and ``portal tools test`` with ``--partition NAME``: the same in a job of that partition.
 
 The job is submitted by the person who types, with the options of a session of that partition, so the launcher has no
 part in it. Everything is argv: sbatch gets the program ``portal`` itself as its script, with its words behind it.
@@ -11,9 +11,9 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from portal.errors import KernelError, RequestError
 from portal.request import SessionRequest
@@ -27,9 +27,35 @@ _WHO = "run this as somebody who may use the portal, whose home the nodes see"
 _OWN = ("HOME", "USER", "LOGNAME", "PATH", "LANG", "SLURM_CONF")
 
 
+class Work(NamedTuple):
+    """What a job does.
+
+    Attributes:
+        words: those behind ``portal``.
+        name: what it is called in the queue.
+        variables: of its environment, beside those of who asks.
+    """
+
+    words: tuple[str, ...]
+    name: str
+    minutes: int
+    variables: Mapping[str, str] = {}
+
+
 def command(
     site: Site, partition: str, gpus: int, names: Sequence[str], output: Path, *, as_json: bool = False
 ) -> list[str]:
+    """The command line of the job that tests kernels; fails as :func:`submission`."""
+    return submission(site, partition, gpus, _of_kernels(site, names, as_json), output)
+
+
+def _of_kernels(site: Site, names: Sequence[str], as_json: bool) -> Work:
+    folders = site.kernels_path(labels(site.groups_mentioned))
+    words = ("kernels", "test", *(["--json"] if as_json else []), "--folder", folders, "--", *names)
+    return Work(words, "kernels-test", max(MINUTES, MINUTES_PER_KERNEL * len(names)))
+
+
+def submission(site: Site, partition: str, gpus: int, work: Work, output: Path) -> list[str]:
     """The command line that submits the job and waits for its end.
 
     Raises:
@@ -46,41 +72,49 @@ def command(
         "--wait",
         "--parsable",
         *job_options(SessionRequest(partition=partition, gpus=gpus, hours=1), site),
-        f"--time={max(MINUTES, MINUTES_PER_KERNEL * len(names))}",  # the last one counts
-        "--job-name=kernels-test",
+        f"--time={work.minutes}",  # the last one counts
+        f"--job-name={work.name}",
         "--export=ALL",  # of the short environment below; NONE would evaluate the person's login shell
         "--input=/dev/null",
         f"--output={str(output).replace('%', '%%')}",  # % begins a pattern there
         str(Path(sys.prefix, "bin", "portal")),
-        *("kernels", "test", *(["--json"] if as_json else [])),
-        *("--folder", site.kernels_path(labels(site.groups_mentioned)), "--", *names),
+        *work.words,
     ]
 
 
 def main(site: Site, partition: str, gpus: int, names: Sequence[str], *, as_json: bool = False) -> int:
-    """Submit the job, wait for its end, print what it said; its exit status."""
-    with _output() as output:
-        argv = command(site, partition, gpus, names, output, as_json=as_json)
+    """Test kernels in a job; its exit status."""
+    return run(site, partition, gpus, _of_kernels(site, names, as_json), sys.stderr if as_json else sys.stdout)
+
+
+def run(site: Site, partition: str, gpus: int, work: Work, told: TextIO) -> int:
+    """Submit the job, wait for its end, print what it said; its exit status.
+
+    Arguments:
+        told: where the job's number is told.
+    """
+    with _output(work.name) as output:
+        argv = submission(site, partition, gpus, work, output)
         environ = {name: os.environ[name] for name in _OWN if name in os.environ}
-        environ |= site.cluster.environment(os.environ.get("PATH", os.defpath))
-        status = _wait(argv, environ, sys.stderr if as_json else sys.stdout)
+        environ |= site.cluster.environment(os.environ.get("PATH", os.defpath)) | dict(work.variables)
+        status = _wait(argv, environ, told)
         said = output.read_text(errors="replace")
     print(said or f"The job said nothing and ended with status {status}: {_WHO}.", end="" if said else "\n", flush=True)
     return status or int(not said)
 
 
 @contextlib.contextmanager
-def _output() -> Iterator[Path]:
+def _output(name: str) -> Iterator[Path]:
     """A file for the job's words in the person's home, which the nodes see; it goes again."""
     try:
-        handle, name = tempfile.mkstemp(prefix=".dsportal-kernels-test-", dir=Path.home())
+        handle, path = tempfile.mkstemp(prefix=f".dsportal-{name}-", dir=Path.home())
     except OSError as error:
         raise KernelError(f"{Path.home()} cannot be written ({error.strerror}): {_WHO}.") from error
     os.close(handle)
     try:
-        yield Path(name)
+        yield Path(path)
     finally:
-        Path(name).unlink(missing_ok=True)
+        Path(path).unlink(missing_ok=True)
 
 
 def _wait(argv: Sequence[str], environ: dict[str, str], told: TextIO) -> int:

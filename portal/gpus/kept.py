@@ -1,20 +1,15 @@
 """``portal kernels test --partition NAME --user PERSON``: root, who starts no kernel, keeps what a person's job found.
 
-The same command runs as that person, with a person's rights, submits the job, reads its words, and prints them as JSON.
-Who called it reads that through a pipe, takes of it what has the form of a test, and writes the record
+The same command runs as that person (:mod:`portal.gpus.as_person`), submits the job, reads its words, and prints them
+as JSON. Who called it reads that through a pipe, takes of it what has the form of a test, and writes the record
 (:mod:`portal.trials.record`) beside the kernelspecs. Of a person's files nothing is opened.
 """
 
 from __future__ import annotations
 
-import codecs
 import json
 import os
-import pwd
-import signal
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,15 +18,11 @@ from typing import Any
 
 from portal.catalogue import specs
 from portal.errors import KernelError, printable
+from portal.gpus import as_person
 from portal.gpus.comparison import told
 from portal.site import Site
 from portal.trials import record
 from portal.trials.trial import Trial, from_json
-
-LARGEST = 4 * 1024 * 1024
-LAST_WORDS_S = 2.0
-_OWN = ("PATH", "LANG", "SLURM_CONF")
-WHO = "name somebody who may use the portal, whose home the nodes see: --user NAME"
 
 
 def may_keep(site: Site) -> bool:
@@ -64,7 +55,7 @@ def main(site: Site, settings: str, partition: str, gpus: int, names: Sequence[s
         "--site",
         str(Path(settings).absolute()),
     ]
-    said = _said([*argv, "--partition", partition, f"--gpus={gpus}", "--", *wanted], user)
+    said = as_person.said([*argv, "--partition", partition, f"--gpus={gpus}", "--", *wanted], user)
     found = {name: trial for name, trial in _trials(said, partition) if name in before}
     for name in wanted:
         print(*(told(name, found[name]) if name in found else [f"{name}: the job said nothing of it"]), sep="\n")
@@ -94,56 +85,3 @@ def _trials(said: str, partition: str) -> Iterator[tuple[str, Trial]]:
             yield str(answer["kernel"]), replace(from_json(answer["trial"]), at=int(time.time()), partition=partition)
         except (ValueError, LookupError, TypeError, RecursionError, KernelError):
             print(f"not understood: {printable(line[:200])}")
-
-
-def _said(argv: Sequence[str], user: str) -> str:
-    """What the command says as that person, who gets no terminal of who asks: not to write to, nor to read from."""
-    rights = _rights(user)
-    kept = {name: os.environ[name] for name in _OWN if name in os.environ}
-    home = {"HOME": rights.pop("home"), "USER": rights["name"], "LOGNAME": rights.pop("name")}
-    messages, theirs = os.pipe()
-    try:
-        process = subprocess.Popen(
-            argv, env=kept | home, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs,
-            start_new_session=True, **rights,
-        )  # fmt: skip
-    except OSError as error:
-        os.close(messages)
-        raise KernelError(f"The test cannot be started as {home['USER']}: {error.strerror}") from error
-    finally:
-        os.close(theirs)
-    shown = threading.Thread(target=_show, args=(messages,), daemon=True)
-    shown.start()
-    with process:
-        try:
-            said = process.stdout.read(LARGEST) if process.stdout else b""
-        except BaseException:
-            process.send_signal(signal.SIGINT)  # it takes its job back
-            raise
-    shown.join(LAST_WORDS_S)
-    return said.decode(errors="replace")
-
-
-def _show(messages: int) -> None:
-    """What the command says meanwhile, such as the number of its job, to who asks; nothing in it steers a terminal."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    with open(messages, "rb", buffering=0) as pipe:
-        while part := pipe.read(4096):
-            print(printable(decoder.decode(part)), end="", file=sys.stderr, flush=True)
-
-
-def _rights(user: str) -> dict[str, Any]:
-    """Whose rights the job has, for :class:`subprocess.Popen`, with name and home."""
-    try:
-        person = pwd.getpwnam(user) if user else pwd.getpwuid(os.geteuid())
-    except KeyError as error:
-        raise KernelError(f"There is no person {user}; {WHO}.") from error
-    if person.pw_uid == 0:
-        raise KernelError(f"root starts no kernels; {WHO}.")
-    shown = {"name": person.pw_name, "home": person.pw_dir}
-    if person.pw_uid == os.geteuid():
-        return shown
-    if os.geteuid() != 0:
-        raise KernelError("Only root may have the job of another person submitted.")
-    groups = os.getgrouplist(person.pw_name, person.pw_gid)
-    return shown | {"user": person.pw_uid, "group": person.pw_gid, "extra_groups": groups}

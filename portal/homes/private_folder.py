@@ -97,6 +97,12 @@ def path_of(form: str, name: str, uid: int, setting: str = SETTING) -> Path:
     return Path(form.replace("{user}", name).replace("{uid}", str(uid)))
 
 
+def site_part(form: str) -> Path:
+    """What stands before a person's own part of the path: the site makes it."""
+    parts = form.split("/")[1:]
+    return Path("/", *parts[: min(parts.index(one) for one in PLACEHOLDERS if one in parts)])
+
+
 def made(form: str, name: str, uid: int, setting: str = SETTING) -> Path:
     """The folder of one person, which is there from now on, mode 700.
 
@@ -110,9 +116,7 @@ def made(form: str, name: str, uid: int, setting: str = SETTING) -> Path:
     if words := fault(form):
         raise PrivateFolderRefused(Path(form), f"{setting} must be {words}")
     whole = path_of(form, name, uid, setting)
-    parts = form.split("/")[1:]
-    first = min(parts.index(one) for one in PLACEHOLDERS if one in parts)
-    sites = Path("/", *parts[:first])
+    sites = site_part(form)
     if not sites.is_dir():
         raise PrivateFolderRefused(sites, f"is not there, on which {setting} stands: its administrator makes it")
     place = sites.resolve()
@@ -120,7 +124,7 @@ def made(form: str, name: str, uid: int, setting: str = SETTING) -> Path:
         _check(folder, folder.stat(), uid, is_site=True)
     descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        for part in whole.parts[first + 1 :]:
+        for part in whole.parts[len(sites.parts) :]:
             place = place / part
             inner = _entered(descriptor, place, uid, setting)
             os.close(descriptor)

@@ -10,9 +10,11 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
+from portal.language.texts import N_, _, language
+
 ANSWER_S = 70  # portal-extend has a minute
 LONGEST = 256 * 1024  # bytes of an answer
-SILENT = "The portal's hub does not answer. Your session goes on; try again in a minute."
+SILENT = N_("The portal's hub does not answer. Your session goes on; try again in a minute.")
 
 Connect = Callable[[str, str, float], HTTPConnection]
 Told = dict[str, Any]
@@ -35,12 +37,16 @@ class HubCalls:
     async def ask(
         self, method: str, name: str, body: Mapping[str, object] | None = None, timeout_s: float = ANSWER_S
     ) -> tuple[int, Told]:
-        """Status and JSON of ``/hub/api/dsportal/NAME``; 503 with ``message`` where the hub does not answer."""
+        """Status and JSON of ``/hub/api/dsportal/NAME``; 503 with ``message`` where the hub does not answer.
+
+        What the hub says to the person is in the language that is spoken here.
+        """
         return await asyncio.to_thread(self._ask, method, name, body, timeout_s)
 
     def _ask(self, method: str, name: str, body: Mapping[str, object] | None, timeout_s: float) -> tuple[int, Told]:
         hub = urlsplit(self._environ.get("JUPYTERHUB_API_URL", ""))
         headers = {"Authorization": f"token {self._token()}", "Content-Type": "application/json"}
+        headers["Accept-Language"] = language()
         try:
             connection = self._connect(hub.scheme, hub.netloc, timeout_s)
             try:
@@ -51,5 +57,5 @@ class HubCalls:
             finally:
                 connection.close()
         except (OSError, HTTPException, ValueError):
-            return 503, {"message": SILENT}
-        return (answer.status, found) if isinstance(found, dict) else (503, {"message": SILENT})
+            return 503, {"message": _(SILENT)}
+        return (answer.status, found) if isinstance(found, dict) else (503, {"message": _(SILENT)})

@@ -8,6 +8,7 @@ from typing import Any
 from jupyter_server.base.handlers import APIHandler
 from tornado.web import authenticated
 
+from portal.language.texts import chosen, speak
 from portal.session_hub.calls import HubCalls
 from portal.session_hub.news import News
 from portal.session_usage.end_time import EndTime
@@ -37,15 +38,21 @@ class SessionExtendHandler(APIHandler):
         self.hub = hub
         self.end = end
 
+    def _speak(self) -> None:
+        """What the hub refuses, it says in the language of the page that asks."""
+        speak(chosen(self.request.headers.get("Accept-Language", "")))
+
     @authenticated
     async def get(self) -> None:
         """What may be given; a look is no activity of the person."""
         self._track_activity = False
+        self._speak()
         self._hand_on(*await self.hub.ask("GET", EXTEND))
 
     @authenticated
     async def post(self) -> None:
         """Give it; the pages of the session know the new end at once."""
+        self._speak()
         status, told = await self.hub.ask("POST", EXTEND, self.get_json_body())
         if status == 200:
             self.end.hear(str(told.get("ends_at", "")))

@@ -7,8 +7,9 @@ from typing import Any
 
 from portal.forwarding import origins
 
-LED_HERE = "Another page has led you here, to a TensorBoard of your session."
-LED_HERE_ADVICE = "A TensorBoard reads what lies in its folder. Open it if you meant to."
+LED_HERE = "Another page has led you here, to {what} of your session."
+A_BOARD = "a TensorBoard"
+BOARD_ADVICE = "A TensorBoard reads what lies in its folder. Open it if you meant to."
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -54,6 +55,6 @@ def is_own_click(request: Any) -> bool:
     return not is_from_elsewhere(request) and request.headers.get("Sec-Fetch-Dest", "document") == "document"
 
 
-def from_elsewhere(request: Any, home: str) -> str:
-    """The page for such a request: only the person's own click opens a board."""
-    return page(LED_HERE, LED_HERE_ADVICE, home, again=request.uri if request.method == "GET" else "")
+def from_elsewhere(request: Any, home: str, what: str = A_BOARD, advice: str = BOARD_ADVICE) -> str:
+    """The page for such a request: only the person's own click opens a board, or ``what`` else it leads to."""
+    return page(LED_HERE.format(what=what), advice, home, again=request.uri if request.method == "GET" else "")

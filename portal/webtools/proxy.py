@@ -25,6 +25,12 @@ def _or_404(tools: Tools, name: str) -> WebTool:
         raise HTTPError(HTTPStatus.NOT_FOUND, error.message) from error
 
 
+def _led_to(tools: Tools, name: str, request: Any, home: str) -> str:
+    """The page for a request that a page of elsewhere sends."""
+    title = _or_404(tools, name).offered.title
+    return from_elsewhere(request, home, title, f"{title} does what it is asked to as you. Open it if you meant to.")
+
+
 class OpenToolHandler(JupyterHandler):
     """``GET tools/NAME/dsportal-open``: start a tool, and go to its page."""
 
@@ -37,7 +43,7 @@ class OpenToolHandler(JupyterHandler):
         """Only a person's own click starts one."""
         if not is_own_click(self.request):
             self.set_status(HTTPStatus.FORBIDDEN)
-            self.finish(from_elsewhere(self.request, self.base_url))
+            self.finish(_led_to(self.tools, name, self.request, self.base_url))
             return
         tool = _or_404(self.tools, name)
         await tool.start()
@@ -71,7 +77,7 @@ class ToolProxy(PrivateProxy):
         """Point the proxy at the tool; otherwise answer with a page that says what there is."""
         if is_from_elsewhere(self.request):
             self.set_status(HTTPStatus.FORBIDDEN)
-            self.finish(from_elsewhere(self.request, self.base_url))
+            self.finish(_led_to(self.tools, name, self.request, self.base_url))
             return False
         tool = _or_404(self.tools, name)
         if tool.state != "ready":
@@ -99,4 +105,4 @@ class ToolProxy(PrivateProxy):
             self.finish(page(f"{title} does not run.", advice, self.base_url, tool.last_words(), again))
         else:
             self.set_status(HTTPStatus.NOT_FOUND)
-            self.finish(page(f"{title} does not run.", "Nobody has started it yet.", self.base_url, again=again))
+            self.finish(page(f"{title} does not run.", "It starts when you open it.", self.base_url, again=again))

@@ -387,12 +387,13 @@ async def test_while_nobody_listens_inside_the_browser_gets_an_answer() -> None:
     forwarder.cancel()
 
 
-def test_a_kernel_is_offered_only_when_its_environment_is_built(tmp_path: Path) -> None:
+def test_a_kernel_or_a_tool_is_offered_only_when_its_environment_is_built(tmp_path: Path) -> None:
     settings = cluster_files.SITE.read_text()
     (tmp_path / "mxnet").mkdir()
     site = tomllib.loads(cluster_files.offered(settings, tmp_path))
     assert [kernel["name"] for kernel in site["kernel"]] == ["python3", "ir", "tensorflow", "mxnet"]
+    assert "tool" not in site
     assert site["ldap"] == tomllib.loads(settings)["ldap"]
-    for name in ("pytorch", "jax", "pytensor", "inference"):
+    for name in ("pytorch", "jax", "pytensor", "inference", "mlflow"):
         (tmp_path / name).mkdir()
     assert cluster_files.offered(settings, tmp_path) == settings

@@ -141,7 +141,7 @@ def test_a_wrong_name_lists_the_known_ones(workshop: Workshop) -> None:
     printed = workshop.build("tensorflo", check=False)
     assert (
         "'tensorflo' is not known; "
-        "there are python3, tensorflow, pytorch, jax, mxnet, pytensor, inference, "
+        "there are python3, tensorflow, mlflow, pytorch, jax, mxnet, pytensor, inference, "
         "tensorflow-gpu, pytorch-gpu, pytorch-gpu-cuda126, jax-gpu, inference-gpu, pytorch-cuda, modulefiles" in printed
     )
 
@@ -183,8 +183,9 @@ def test_the_cuda_build_can_be_asked_for_by_name(two_builds: Workshop) -> None:
 
 def test_only_what_a_first_run_needs_is_built_when_nothing_is_named() -> None:
     first_run, everything = (frameworks.arguments([*words, "--cm", "x"]).what for words in ([], ["--all"]))
-    assert first_run == ["python3", "tensorflow", "modulefiles"]
-    assert everything == ["python3", "tensorflow", "pytorch", "jax", "mxnet", "pytensor", "inference", "modulefiles"]
+    names = ["python3", "tensorflow", "mlflow"]
+    assert first_run == [*names, "modulefiles"]
+    assert everything == [*names, "pytorch", "jax", "mxnet", "pytensor", "inference", "modulefiles"]
 
 
 @pytest.fixture

@@ -75,6 +75,7 @@ def test_the_cuda_toolkit_names_its_folders_whether_or_not_they_exist() -> None:
         ("shared/pytensor", "pytensor, pytensor.tensor"),
         ("shared/inference", "openvino, nncf, onnxruntime, tf2onnx, keras"),
         ("shared/python", "numpy, pandas, matplotlib, polars"),
+        ("shared/mlflow", "mlflow, numpy, pandas, matplotlib"),
     ],
 )
 def test_an_environment_has_what_its_module_says(module: str, imports: str) -> None:
@@ -90,7 +91,7 @@ def test_keras_runs_on_the_framework_that_was_loaded_last(before: str) -> None:
     assert "Keras runs on tensorflow" in printed
 
 
-@pytest.mark.parametrize("name", ["pytorch", "jax", "mxnet", "pytensor", "inference"])
+@pytest.mark.parametrize("name", ["pytorch", "jax", "mxnet", "pytensor", "inference", "mlflow"])
 def test_a_module_whose_environment_is_not_built_says_how_to_get_it(name: str) -> None:
     tree = Path("/tmp/dsportal-test-modulefiles")
     shutil.rmtree(tree, ignore_errors=True)
@@ -100,12 +101,16 @@ def test_a_module_whose_environment_is_not_built_says_how_to_get_it(name: str) -
     printed = modules(f"module load shared/{name}; module -t list; echo loaded", str(tree))
     shutil.rmtree(tree)
     assert f"/cm/shared/nothing/{name}" in printed
-    assert "make environments ALL=1" in printed
+    assert f"make environments{'' if name == 'mlflow' else ' ALL=1'}\n" in printed
     assert f"shared/{name}/{file.name}" not in printed.partition("Currently Loaded")[2]
 
 
-def test_an_environment_upon_another_has_all_that_its_packages_ask_for() -> None:
-    """But for what is left out on purpose, as inference.in says."""
+@pytest.mark.parametrize(
+    ("module", "left_out"),
+    [("inference", {"openvino-telemetry"}), ("mlflow", {"pyarrow", "scikit-learn", "scipy", "skops"})],
+)
+def test_an_environment_upon_another_has_all_that_its_packages_ask_for(module: str, left_out: set[str]) -> None:
+    """But for what is left out on purpose, as inference.in and mlflow.in say."""
     code = (
         "from importlib.metadata import PackageNotFoundError, distributions, version\n"
         "from packaging.requirements import Requirement\n"
@@ -119,8 +124,8 @@ def test_an_environment_upon_another_has_all_that_its_packages_ask_for() -> None
         "            fits = False\n"
         "        print('missing', wanted.name) if not fits else None\n"
     )
-    printed = modules(f'module load shared/inference; python3 -c "{code}"')
-    assert set(re.findall(r"^missing (.+)$", printed, re.MULTILINE)) == {"openvino-telemetry"}, printed
+    printed = modules(f'module load shared/{module}; python3 -c "{code}"')
+    assert set(re.findall(r"^missing (.+)$", printed, re.MULTILINE)) == left_out, printed
 
 
 def test_every_script_of_an_environment_starts_with_its_own_python() -> None:

@@ -51,9 +51,16 @@ class Server:
     log: Path
     url: str = ""
 
-    def ask(self, path: str, method: str = "GET", body: object = None, token: str = TOKEN) -> tuple[int, str]:
-        """The status and the text that the server answers; redirects are not followed."""
+    def ask(
+        self, path: str, method: str = "GET", body: object = None, token: str = TOKEN, **more: str
+    ) -> tuple[int, str]:
+        """The status and the text that the server answers; redirects are not followed.
+
+        Arguments:
+            more: headers, ``_`` for each ``-``.
+        """
         headers = {"Authorization": f"token {token}"} if token else {}
+        headers |= {name.replace("_", "-"): text for name, text in more.items()}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(  # noqa: S310  the server of this test
             f"{self.url}{path}", data=data, headers=headers, method=method

@@ -80,6 +80,13 @@ def holds(file: Path, text: str) -> None:
     wait_for(f"{text} in {file.name}", lambda: text in file.read_text())
 
 
+def test_what_is_refused_is_in_the_language_of_the_page_that_asks(server: Server) -> None:
+    """The session has no hub here, and says so itself."""
+    for wanted, words in (("de-CH,en;q=0.5", "Der Hub des Portals antwortet nicht."), ("fr", "does not answer")):
+        status, text = server.ask("dsportal/api/extend", Accept_Language=wanted)
+        assert (status, words in json.loads(text)["message"]) == (503, True), text
+
+
 def test_the_end_is_asked_by_the_person_only_and_is_no_activity(server: Server) -> None:
     before = server.json("api/status")["last_activity"]
     answer = server.json("dsportal/api/time")

@@ -118,6 +118,13 @@ def test_an_unknown_tool_is_not_there(tools_server: Server) -> None:
     assert tools_server.ask("dsportal/api/tools/lab/log?from=x")[0] == 400
 
 
+@pytest.mark.parametrize("path", ["tools/lab/dsportal-open", "tools/lab/lab"])
+def test_a_page_of_elsewhere_that_leads_there_is_told_by_the_tools_name(tools_server: Server, path: str) -> None:
+    status, text = tools_server.ask(path, Sec_Fetch_Site="cross-site")
+    assert (status, "led you here, to Second Lab of your session." in text) == (403, True), text
+    assert "TensorBoard" not in text
+
+
 def test_a_tile_opens_it(browser: Browser, lab: Server, picture: Callable[[Page, str], None]) -> None:
     with window(browser, lab) as page:
         page.goto(f"{lab.url}lab")

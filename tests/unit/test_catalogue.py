@@ -16,7 +16,7 @@ import pytest
 from defusedxml import minidom  # type: ignore[import-untyped]
 
 from portal.catalogue import built, explained, icons, rights, specs, versions
-from portal.doctor import gpu_checks, site_checks
+from portal.doctor import kernel_checks, site_checks
 from portal.errors import KernelError, SiteError
 from portal.kernels import containers
 from portal.kernels.containers import Container
@@ -258,7 +258,7 @@ def test_an_image_with_an_address_is_fetched_by_nobody_but_who_starts_it(
     assert "now          not tried: its image has an address" in capsys.readouterr().out
     found = site_checks.kernel(some.kernel[0], some)
     assert (found.result, found.found) == ("ok", explained.NOT_TRIED)
-    assert gpu_checks.kernels(some, ["gpu"]).result == "ok"
+    assert kernel_checks.kernels(some, ["gpu"]).result == "ok"
     assert not ran.exists()
 
 
@@ -441,7 +441,7 @@ def test_the_doctor_of_the_hubs_account_runs_nothing_that_others_can_change(
 
     assert found.result == "warning"
     assert "others can change it" in found.found
-    assert gpu_checks.kernels(some, ["gpu"]).result == "ok"
+    assert kernel_checks.kernels(some, ["gpu"]).result == "ok"
     assert not (reached / "ran").exists()
 
 

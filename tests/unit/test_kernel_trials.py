@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from portal.catalogue import explained, specs
+from portal.doctor import kernel_checks
 from portal.errors import KernelError
-from portal.gpus import kept
+from portal.gpus import as_person, kept
 from portal.site import Site, parse
 from portal.trials import record
 from portal.trials.pages import answer, folders_of
@@ -163,7 +164,7 @@ def test_root_keeps_what_the_job_said_of_its_own_kernels_and_list_and_explain_sh
         lines = [{"kernel": name, "trial": GOOD.to_json() | {"partition": "mine"}} for name in ("one", "two", "other")]
         return "\n".join(["slurmstepd: \x1b[2J", *map(json.dumps, lines), '{"kernel": "one"}'])
 
-    monkeypatch.setattr(kept, "_said", said)
+    monkeypatch.setattr(as_person, "said", said)
     assert kept.main(site, "site.toml", "gpu", 2, [], "alice") == 0
     settings = str(Path("site.toml").absolute())
     assert asked[1:] == [
@@ -201,7 +202,7 @@ def test_root_keeps_what_the_job_said_of_its_own_kernels_and_list_and_explain_sh
 def test_a_kernel_of_which_the_job_says_nothing_is_a_fault_and_unknown_ones_are_named(
     site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(kept, "_said", lambda *_: "")
+    monkeypatch.setattr(as_person, "said", lambda *_: "")
     assert kept.main(site, "/s", "gpu", 1, ["one"], "alice") == 1
     assert capsys.readouterr().out == "one: the job said nothing of it\n"
     with pytest.raises(KernelError, match="three is not written; written are one, two"):
@@ -211,14 +212,27 @@ def test_a_kernel_of_which_the_job_says_nothing_is_a_fault_and_unknown_ones_are_
 def test_the_person_gets_no_terminal_of_who_asks_and_steers_none(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(kept, "_rights", lambda _: {"name": "alice", "home": "/"})
+    monkeypatch.setattr(as_person, "rights_of", lambda _: {"name": "alice", "home": "/"})
     program = (
         "import os, sys; places = [os.readlink(f'/proc/self/fd/{number}')[:5] for number in range(3)];"
         "print(places, os.listdir('/proc/self/fd'));"
         "print('job 7 is \\x1b[2J submitted', file=sys.stderr)"
     )
 
-    said = kept._said([sys.executable, "-I", "-c", program], "alice")
+    said = as_person.said([sys.executable, "-I", "-c", program], "alice")
 
     assert said == "['/dev/', 'pipe:', 'pipe:'] ['0', '1', '2', '3']\n"
     assert capsys.readouterr().err == "job 7 is ?[2J submitted\n"
+
+
+def test_the_doctor_warns_of_a_kernel_whose_last_test_found_a_fault(site: Site) -> None:
+    folder = Path(site.kernels.folder)
+    assert kernel_checks.last_tests(site) == []
+    keep(folder, one=GOOD)
+    (good,) = kernel_checks.last_tests(site)
+    assert (good.result, good.found) == ("ok", "1 of 2 kernels were tested, all without a fault")
+    keep(folder / "for/two", two=Trial(DAY, fault="it ended at its start: no space."))
+    (fault,) = kernel_checks.last_tests(site)
+    assert (fault.what, fault.result) == ("kernel two, last test", "warning")
+    assert fault.found == "it ended at its start: no space, tested 2025-11-24"
+    assert fault.repair.endswith("portal kernels test --partition NAME --user PERSON two")

@@ -14,9 +14,9 @@ import pytest
 from jupyter_client.kernelspec import KernelSpecManager
 
 from portal import site as sites
-from portal.doctor import gpu_checks
+from portal.doctor import kernel_checks
 from portal.errors import KernelError, RequestError
-from portal.gpus import comparison, job, kept
+from portal.gpus import as_person, comparison, job
 from portal.gpus.frameworks import for_cpus_alone, kernel_python
 from portal.site import Site
 from portal.slurm.nodes import Node
@@ -123,10 +123,10 @@ def test_root_starts_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with pytest.raises(KernelError, match=r"root starts no kernels: .* --partition NAME --user PERSON"):
         comparison.main("", [])
-    with pytest.raises(KernelError, match=r"root starts no kernels; name somebody"):
-        kept._rights("root")
+    with pytest.raises(KernelError, match=r"root starts no kernels and no tools; name somebody"):
+        as_person.rights_of("root")
     with pytest.raises(KernelError, match=r"There is no person nobody-there; name somebody"):
-        kept._rights("nobody-there")
+        as_person.rights_of("nobody-there")
 
 
 # -- in a job -------------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def test_a_partition_that_offers_gpus_which_its_nodes_have_not_is_a_warning(
     partition: dict[str, Any], nodes: list[Node], expected: str
 ) -> None:
     one = site(gpu=KINDS, partition=[{"name": "gpu", **partition}])
-    check = gpu_checks.offered(one, one.partitions[0], nodes)
+    check = kernel_checks.offered(one, one.partitions[0], nodes)
     assert bool(check) == bool(expected), check
     if check:
         assert (check.what, check.result) == ("partition gpu, GPUs", "warning")
@@ -242,7 +242,7 @@ def test_a_partition_that_offers_gpus_which_its_nodes_have_not_is_a_warning(
 
 def test_gpus_that_jobs_share_are_not_counted_as_whole_ones() -> None:
     one = site(gpu=SHARD, partition=[{"name": "gpu", "gpu": "part"}])
-    assert gpu_checks.offered(one, one.partitions[0], [node("a", any=1)]) is None
+    assert kernel_checks.offered(one, one.partitions[0], [node("a", any=1)]) is None
 
 
 @pytest.mark.parametrize(
@@ -267,11 +267,11 @@ def test_the_doctor_names_the_kernels_that_see_no_gpu_of_the_partitions(tmp_path
         kernels={"environment": {"PYTHONPATH": path}},
         kernel=[{"name": "k", "title": "K", "argv": spec()["argv"]}],
     )
-    assert gpu_checks.kernels(one, ["gpu"]).result == "ok"  # PyTorch there is for GPUs
+    assert kernel_checks.kernels(one, ["gpu"]).result == "ok"  # PyTorch there is for GPUs
     (packages / "torch/version.py").write_text("cuda = hip = None\n")
     (packages / "jax_cuda13_plugin/__init__.py").unlink()
     (packages / "jax_cuda13_plugin").rename(packages / "other")
-    check = gpu_checks.kernels(one, ["gpu"])
+    check = kernel_checks.kernels(one, ["gpu"])
     assert check.result == "warning"
     assert check.found.endswith("built for CPUs and see none: k (TensorFlow, PyTorch, JAX)")
     assert "`portal kernels test --partition gpu`" in check.repair

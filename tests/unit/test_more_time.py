@@ -16,6 +16,7 @@ from tornado import web
 from portal.errors import AccountGone, SlurmUnavailable
 from portal.extending import words
 from portal.extending.words import ExtensionRefused
+from portal.language.texts import speak
 from portal.session_hub.calls import HubCalls
 from portal.session_state import SessionState
 from portal.settings.extend_table import ExtendTable
@@ -177,9 +178,11 @@ async def test_a_site_with_another_spawner_has_no_such_address() -> None:
 class _Hub(BaseHTTPRequestHandler):
     answer: tuple[int, bytes] = (200, b"{}")
     heard: tuple[str, str, str | None, bytes]
+    language: str | None = None
 
     def do_POST(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
+        type(self).language = self.headers["Accept-Language"]
         type(self).heard = (self.command, self.path, self.headers["Authorization"], self.rfile.read(length))
         self.send_response(self.answer[0])
         self.end_headers()
@@ -222,3 +225,17 @@ async def test_a_hub_that_is_away_is_told_in_words() -> None:
 
     status, told = await HubCalls(away, lambda: "", {}).ask("GET", "extend")
     assert (status, "does not answer" in told["message"]) == (503, True)
+
+
+async def test_a_session_asks_in_the_language_of_the_page_that_asks() -> None:
+    hub = HTTPServer(("127.0.0.1", 0), _Hub)
+    Thread(target=hub.handle_request, daemon=True).start()
+    environ = {"JUPYTERHUB_API_URL": f"http://127.0.0.1:{hub.server_port}/hub/api"}
+
+    speak("de")
+    await HubCalls(connect, lambda: "secret", environ).ask("GET", "extend")
+    hub.server_close()
+    _, told = await HubCalls(connect, lambda: "secret", environ).ask("GET", "extend")
+
+    assert _Hub.language == "de"
+    assert "antwortet nicht" in told["message"]

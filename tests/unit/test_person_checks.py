@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from portal.doctor import report
-from portal.doctor.person_checks import person
-from portal.site import Site
+from portal.doctor.person_checks import environments, person
+from portal.site import Site, parse
 from portal.slurm.runner import Result
 from tests.unit.test_doctor import changed
 
@@ -95,3 +95,24 @@ async def test_the_place_of_a_persons_private_files_is_written_to_as_the_person(
 
     assert (files.what, files.result) == ("files of root", result)
     assert said in f"{files.found} {files.repair}"
+
+
+@pytest.mark.parametrize(
+    ("folder", "result", "words"),
+    [
+        ("~/environments", "ok", "in ~/environments of each person"),
+        ("/tmp/{user}/environments", "ok", "people can make /tmp/{user}/environments"),
+        ("/usr/{user}/environments", "warning", "only root can make a folder in /usr (mode 0755)"),
+        ("/no-such/{user}/environments", "warning", "there is no folder /no-such on this host"),
+    ],
+)
+def test_the_place_of_peoples_own_environments_is_looked_at(folder: str, result: str, words: str) -> None:
+    (check,) = environments(parse({"environments": {"folder": folder}}))
+    assert (check.result, words in check.found) == (result, True), check
+
+
+def test_a_place_of_environments_that_others_can_change_is_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "scratch").chmod(0o777)
+    (check,) = environments(parse({"environments": {"folder": f"{tmp_path}/scratch/{{user}}"}}))
+    assert (check.result, f"others than root can change {tmp_path}/scratch," in check.found) == ("failed", True)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from portal.errors import RequestError, SiteError
+from portal.commands import tool_commands
+from portal.doctor import kernel_checks
+from portal.errors import KernelError, RequestError, SiteError
+from portal.gpus import as_person, job
 from portal.session_settings import SETTINGS, OfferedTool, SessionSettings
-from portal.site import parse
+from portal.site import Site, parse
+from portal.tensorboard.error_page import from_elsewhere
+from portal.webtools import explained, tested
 from portal.webtools.routes import SOCKET_PATH_MAX, socket_folder
 from portal.webtools.tools import ToolPlace, Tools, WebTool
 
@@ -157,3 +164,142 @@ def test_a_socket_whose_path_would_be_too_long_is_elsewhere(tmp_path: Path) -> N
     short = socket_folder(tmp_path / ("x" * SOCKET_PATH_MAX), ["page"])
     assert short.stat().st_mode & 0o777 == 0o700
     short.rmdir()
+
+
+# -- portal tools ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """A site whose first tool is there, and whose second is for a group and is not."""
+    program = tmp_path / "serve"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    there = GOOD | {"command": [str(program), "--uds", "{socket}"], "environment": {"LEVEL": "2"}, "ready": "/health"}
+    absent = {"name": "gone", "title": "Gone", "command": ["no-such-tool", "{socket}"], "groups": ["staff"]}
+    return parse({"tool": [there, absent], "partition": [{"name": "cpu"}], "profile": []})
+
+
+def test_the_list_says_which_can_start_and_why_another_cannot(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explained.main_list(site) == 1
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "page: Page [no modules] its program is there"
+    assert second.startswith("gone: Gone [no modules] for staff cannot start: The program 'no-such-tool' is not found")
+    assert explained.main_list(parse({})) == 0
+    assert "has no [[tool]]" in capsys.readouterr().out
+
+
+def test_explain_says_what_a_tool_is_made_of(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explained.main_explain(site, "page") == 0
+    said = capsys.readouterr().out
+    for words in ("who sees it  everybody", "/serve --uds '{socket}'", "environment  LEVEL=2", "/health answers"):
+        assert words in said
+    assert "now          it can be started" in said
+    assert explained.main_explain(site, "gone") == 1
+    said = capsys.readouterr().out
+    assert "who sees it  members of staff" in said
+    assert "now          cannot start: The program 'no-such-tool'" in said
+    with pytest.raises(KernelError, match="There is no web tool other; there are page, gone"):
+        explained.main_explain(site, "other")
+
+
+def tools_that(tmp_path: Path, **commands: tuple[str, ...]) -> SessionSettings:
+    """What a session is told of tools with these commands."""
+    return SessionSettings(tools=tuple(OfferedTool(name, name, words) for name, words in commands.items()))
+
+
+@pytest.fixture
+def person(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whoever tests is not root, who starts no tools."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.mark.usefixtures("person")
+def test_a_test_starts_each_waits_for_its_answer_and_ends_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = tools_that(
+        tmp_path,
+        good=(sys.executable, "-c", SERVES, "{socket}"),
+        bad=(sys.executable, "-c", "print('no licence\x1b[2J'); raise SystemExit(3)", "{socket}"),
+    )
+
+    assert tested.main(settings, []) == 1
+
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first.startswith("good: it answers after ")
+    assert rest == [
+        "bad: It ended before it was ready (exit status 3). Its last lines:",
+        "bad:   no licence?[2J",
+    ]
+    assert not list(Path("/tmp").glob("dsp-*/good.sock"))
+    assert tested.main(settings, ["good"]) == 0
+
+
+@pytest.mark.usefixtures("person")
+def test_a_test_of_an_unknown_tool_names_those_that_there_are(tmp_path: Path) -> None:
+    with pytest.raises(KernelError, match="There is no web tool x; there are page"):
+        tested.main(tools_that(tmp_path, page=("x", "{socket}")), ["x"])
+
+
+def test_root_starts_no_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(KernelError, match="root starts no web tools"):
+        tested.main(tools_that(tmp_path, page=("x", "{socket}")), [])
+
+
+def test_the_job_of_a_test_is_told_what_a_session_is_told(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[job.Work] = []
+
+    def run(_site: Site, _partition: str, _gpus: int, work: job.Work, _told: object) -> int:
+        seen.append(work)
+        return 0
+
+    monkeypatch.setattr(tool_commands, "load", lambda _: site)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(job, "run", run)
+    asked = SimpleNamespace(site="s", partition="cpu", gpus=0, user="", names=["gone"])
+
+    assert tool_commands._test(asked) == 0  # type: ignore[arg-type]
+
+    assert seen[0].words == ("tools", "test", "--", "gone")
+    told = SessionSettings.from_environment(seen[0].variables)
+    assert [tool.name for tool in told.tools] == ["page", "gone"], "tools of groups as well"
+    argv = job.submission(site, "cpu", 0, seen[0], Path("/o"))
+    assert argv[-5:] == [argv[-5], *seen[0].words]
+    assert not [word for word in argv if "LEVEL" in word]
+
+
+def test_root_has_the_job_submitted_as_a_person_and_ends_as_it_did(
+    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[list[str]] = []
+
+    def said(argv: list[str], user: str) -> tuple[int, str]:
+        asked.append([*argv[1:], user])
+        return 1, "page: It ended.\n"
+
+    monkeypatch.setattr(tool_commands, "load", lambda _: site)
+    monkeypatch.setattr(as_person, "asked", said)
+    given = SimpleNamespace(site="/s", partition="cpu", gpus=1, user="alice", names=[])
+
+    assert tool_commands._test(given) == 1  # type: ignore[arg-type]
+
+    assert asked == [["tools", "test", "--site", "/s", "--partition", "cpu", "--gpus=1", "--", "alice"]]
+    assert capsys.readouterr().out == "page: It ended.\n"
+
+
+def test_the_doctor_says_which_tool_cannot_start(site: Site) -> None:
+    good, bad = kernel_checks.tools(site)
+    assert (good.what, good.result) == ("tool page", "ok")
+    assert (bad.what, bad.result, "'no-such-tool' is not found" in bad.found) == ("tool gone", "failed", True)
+
+
+def test_the_page_for_a_click_from_elsewhere_names_the_tool() -> None:
+    request = SimpleNamespace(method="GET", uri="/user/alice/tools/page/")
+
+    assert "to a TensorBoard of your session" in from_elsewhere(request, "/")
+    text = from_elsewhere(request, "/", "Page", "Open it if you meant to.")
+    assert "led you here, to Page of your session." in text
+    assert "TensorBoard" not in text

@@ -1,16 +1,12 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { PageConfig, PathExt, URLExt } from '@jupyterlab/coreutils';
-import { IRunningSessionManagers, type IRunningSessions } from '@jupyterlab/running';
-import { type ISignal, Signal } from '@lumino/signaling';
+import { PathExt } from '@jupyterlab/coreutils';
+import { IRunningSessionManagers } from '@jupyterlab/running';
 
 import { tensorBoardIcon } from './icons';
-import { ask, remove } from './server';
-import { told } from './templates';
-import { clock } from './words';
+import { RunningOnes, type Runs } from './running';
+import { ask } from './server';
 
 type Board = { id: string; folder: string; since: number; path: string };
-
-const STARTS_WITHIN_MS = 3000; // one that was just opened is there by then
 
 /** The name of a folder before the way to it: the panel is narrow, and cuts off the end. */
 function shownAs(folder: string): string {
@@ -18,66 +14,25 @@ function shownAs(folder: string): string {
   return PathExt.basename(folder) + (way && way !== '/' ? ` · ${way}` : '');
 }
 
-function since(board: Board): string {
-  return clock(new Date(board.since * 1000));
+async function boards(): Promise<Runs[]> {
+  const { tensorboards } = await ask<{ tensorboards: Board[] }>('tensorboards');
+  return tensorboards.map(({ id, folder, since, path }) => ({
+    stop: `tensorboards/${id}`,
+    path,
+    icon: tensorBoardIcon,
+    label: shownAs(folder),
+    full: folder,
+    since
+  }));
 }
 
-/** The TensorBoards of the session, beside its kernels and terminals: each with its folder, since when, and stop. */
-export class RunningBoards implements IRunningSessions.IManager {
-  readonly name = 'TensorBoards';
-  readonly shutdownLabel = 'Stop TensorBoard';
-  readonly shutdownAllLabel = 'Stop All';
-  readonly shutdownAllConfirmationText = 'Stop all TensorBoards? What they show stays in its folders.';
-  private readonly _changed = new Signal<this, void>(this);
-  private _boards: Board[] = [];
-
-  get runningChanged(): ISignal<this, void> {
-    return this._changed;
-  }
-
-  running(): IRunningSessions.IRunningItem[] {
-    return this._boards.map(board => ({
-      icon: () => tensorBoardIcon,
-      label: () => shownAs(board.folder),
-      labelTitle: () => `${board.folder}: it runs since ${since(board)}. Open it`,
-      detail: () => since(board),
-      className: 'dsportal-RunningBoard',
-      context: board.id,
-      open: () => void window.open(URLExt.join(PageConfig.getBaseUrl(), board.path), '_blank', 'noopener'),
-      shutdown: () => void this._stop([board])
-    }));
-  }
-
-  shutdownAll(): void {
-    void this._stop(this._boards);
-  }
-
-  refreshRunning(): void {
-    void this._look().catch(() => undefined); // a server that does not answer is told of elsewhere
-  }
-
-  /** One is opened: it is there in a moment. */
-  opened(): void {
-    window.setTimeout(() => this.refreshRunning(), STARTS_WITHIN_MS);
-  }
-
-  private async _stop(boards: Board[]): Promise<void> {
-    await told(async () => {
-      await Promise.all(boards.map(board => remove(`tensorboards/${board.id}`)));
-    });
-    this.refreshRunning();
-  }
-
-  private async _look(): Promise<void> {
-    const { tensorboards } = await ask<{ tensorboards: Board[] }>('tensorboards');
-    if (JSON.stringify(tensorboards) !== JSON.stringify(this._boards)) {
-      this._boards = tensorboards;
-      this._changed.emit();
-    }
-  }
-}
-
-export const runningBoards = new RunningBoards();
+/** The TensorBoards of the session, beside its kernels and terminals. */
+export const runningBoards = new RunningOnes(
+  'TensorBoards',
+  'TensorBoard',
+  'Stop all TensorBoards? What they show stays in its folders.',
+  boards
+);
 
 /** Lists the session's TensorBoards in the panel of what runs, in JupyterLab and in Notebook 7. */
 export const tensorBoards: JupyterFrontEndPlugin<void> = {

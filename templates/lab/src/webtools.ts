@@ -3,6 +3,7 @@ import { Dialog, ICommandPalette, showDialog } from '@jupyterlab/apputils';
 import { PageConfig, URLExt } from '@jupyterlab/coreutils';
 import { IDefaultFileBrowser } from '@jupyterlab/filebrowser';
 import { ILauncher } from '@jupyterlab/launcher';
+import { IRunningSessionManagers } from '@jupyterlab/running';
 import { LabIcon } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 
@@ -10,6 +11,7 @@ import { button, element, words } from './dom';
 import { showLog } from './followedlog';
 import { toolsIcon } from './icons';
 import { keepInNewMenu } from './newmenu';
+import { RunningOnes, type Runs } from './running';
 import { ask, remove } from './server';
 import { told } from './templates';
 
@@ -18,6 +20,7 @@ type Tool = {
   title: string;
   state: 'stopped' | 'starting' | 'ready' | 'failed';
   why: string;
+  started_at: number | null;
   icon: string;
 };
 
@@ -28,11 +31,39 @@ function commandOf(tool: Tool): string {
   return `dsportal:tool-${tool.name}`;
 }
 
+function pathOf(tool: Tool): string {
+  return `tools/${tool.name}/dsportal-open`;
+}
+
+function iconOf(tool: Tool): LabIcon {
+  return new LabIcon({ name: commandOf(tool), svgstr: tool.icon });
+}
+
 /** Starts a tool in a new tab, which gets no handle on this page. */
 function open(tool: Tool): void {
-  const address = URLExt.join(PageConfig.getBaseUrl(), 'tools', tool.name, 'dsportal-open');
-  window.open(address, '_blank', 'noopener');
+  window.open(URLExt.join(PageConfig.getBaseUrl(), pathOf(tool)), '_blank', 'noopener');
+  runningTools.opened();
 }
+
+/** The web tools that run, beside kernels and terminals: Notebook 7 has no panel for all of them. */
+const runningTools = new RunningOnes(
+  'Web Tools',
+  'Web Tool',
+  'Stop all web tools? What is not saved in them is lost.',
+  async (): Promise<Runs[]> => {
+    const { tools } = await ask<{ tools: Tool[] }>('tools');
+    return tools
+      .filter(tool => tool.started_at !== null)
+      .map(tool => ({
+        stop: `tools/${tool.name}`,
+        path: pathOf(tool),
+        icon: iconOf(tool),
+        label: tool.title,
+        full: tool.title,
+        since: tool.started_at ?? 0
+      }));
+  }
+);
 
 /** The web tools of this session, with what each does; asks only while somebody sees it. */
 class ToolsPanel extends Widget {
@@ -115,6 +146,7 @@ class ToolsPanel extends Widget {
     });
     if (answer.button.accept) {
       await remove(`tools/${tool.name}`);
+      runningTools.refreshRunning();
       await this.look();
     }
   }
@@ -128,7 +160,7 @@ function show(app: JupyterFrontEnd, tools: Tool[], launcher: ILauncher | null, p
     app.commands.addCommand(command, {
       label: tool.title,
       caption: `Open ${tool.title} in a tab of its own`,
-      icon: new LabIcon({ name: command, svgstr: tool.icon }),
+      icon: iconOf(tool),
       execute: () => open(tool)
     });
     launcher?.add({ command, category: 'Other', rank: 0.4 + position / 1000 });
@@ -141,18 +173,22 @@ export const webTools: JupyterFrontEndPlugin<void> = {
   id: 'dsportal-lab:web-tools',
   description: 'Starts the web tools of the site, shows their logs, and stops them.',
   autoStart: true,
-  optional: [ILauncher, ICommandPalette, IDefaultFileBrowser],
+  optional: [ILauncher, ICommandPalette, IDefaultFileBrowser, IRunningSessionManagers],
   activate: (
     app: JupyterFrontEnd,
     launcher: ILauncher | null,
     palette: ICommandPalette | null,
-    browser: IDefaultFileBrowser | null
+    browser: IDefaultFileBrowser | null,
+    managers: IRunningSessionManagers | null
   ): void => {
     // Nothing waits for the answer: a page starts as fast as without tools.
     void told(async () => {
       const { tools } = await ask<{ tools: Tool[] }>('tools');
       if (tools.length) {
         show(app, tools, launcher, palette);
+        managers?.add(runningTools);
+        runningTools.refreshRunning();
+        window.addEventListener('focus', () => runningTools.refreshRunning()); // back from the tab of a tool
       }
       if (browser && PageConfig.getOption('notebookPage') === 'tree') {
         tools.forEach(tool => keepInNewMenu(browser, commandOf(tool)));

@@ -1,10 +1,11 @@
-"""Checks of GPUs: what the settings offer beside what Slurm's nodes have, and beside what kernels are built for."""
+"""Checks of kernels and web tools: GPUs that the settings offer, what the last tests found, programs of tools."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
 
+from portal.catalogue import specs
 from portal.catalogue.built import kernelspec, stranger
 from portal.catalogue.versions import resolved
 from portal.doctor.check import Check
@@ -16,6 +17,8 @@ from portal.site import Site
 from portal.slurm.cluster import Cluster
 from portal.slurm.nodes import Node
 from portal.slurm.runner import Runner
+from portal.trials import record
+from portal.webtools import explained
 
 HOW_TO = "docs/howto/kernels.md, 'Environments for nodes with GPUs'"
 
@@ -101,3 +104,35 @@ def kernels(site: Site, partitions: Iterable[str]) -> Check:
         f"`portal kernels test --partition {next(iter(partitions))}` asks all kernels in a job there."
     )
     return Check(what, "warning", found, repair)
+
+
+# -- the last tests, and tools --------------------------------------------------------------------------
+
+
+def last_tests(site: Site) -> list[Check]:
+    """A warning for each kernel in which `portal kernels test` found a fault last; nothing is started."""
+    folders = sorted(specs.ours(site))
+    found = {folder: record.read(folder.parents[1]).get(folder.name) for folder in folders}
+    tested = {folder.name: trial for folder, trial in found.items() if trial}
+    faulty = {name: trial for name, trial in tested.items() if trial.is_fault}
+    again = "Repair it, and test it again: portal kernels test --partition NAME --user PERSON"
+    checks = [
+        Check(f"kernel {name}, last test", "warning", trial.summary(), f"{again} {name}")
+        for name, trial in faulty.items()
+    ]
+    if tested and not faulty:
+        return [Check("last tests", "ok", f"{len(tested)} of {len(folders)} kernels were tested, all without a fault")]
+    return checks
+
+
+def tools(site: Site) -> list[Check]:
+    """Each web tool's modules are loaded, and bring its program; it is not started."""
+    return [_tool(tool.name, explained.fault_of(tool, site)) for tool in site.tool]
+
+
+def _tool(name: str, fault: str) -> Check:
+    if not fault:
+        return Check(f"tool {name}", "ok", "its program is there")
+    return Check(
+        f"tool {name}", "failed", fault, f"portal tools explain {name} tells more; or take it out of [[tool]]."
+    )
