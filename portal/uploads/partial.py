@@ -82,6 +82,9 @@ class Upload:
         with self._held() as place:
             there = _found(place.folder, self.partial)
             offset = there.st_size if there else 0
+            if offset > self.size:
+                message = f"More is there of {self.name} than it has. Cancel the upload, and begin it again."
+                raise UploadRefused(HTTPStatus.CONFLICT, message)
             exists = self._replaced(place.folder) is not None
             disk = os.statvfs(place.folder)
             free = disk.f_bavail * disk.f_frsize
@@ -242,7 +245,12 @@ class OpenPartial:
                 rest = rest[written:]
 
     def close(self) -> None:
-        """Let others write it; a server that keeps what is written for later says here that there is no room."""
+        """Let others write it; a file server that says only here that there is no room is heard, too.
+
+        What was written goes to the disk from now on, and its pages do not fill the job's memory (posix_fadvise(2)).
+        """
+        with suppress(OSError):
+            os.posix_fadvise(self._descriptor, 0, self.offset, os.POSIX_FADV_DONTNEED)
         with _full_in_words(self._upload, self):
             os.close(self._descriptor)
 

@@ -94,6 +94,12 @@ def test_a_file_that_changed_on_the_persons_disk_is_another_upload(upload: Uploa
     assert Upload(upload.folder, "big.bin", len(DATA), "2").state()["offset"] == 0
 
 
+def test_what_is_longer_than_the_file_is_not_gone_on_with(upload: Upload) -> None:
+    (upload.folder / upload.partial).write_bytes(DATA + b"1")
+    refused = refusal(upload.state)
+    assert (refused.status, refused.offset, "Cancel" in refused.message) == (409, None, True)
+
+
 def test_two_do_not_write_one_file(upload: Upload) -> None:
     first = upload.opened(0)
     assert refusal(lambda: upload.opened(0)).status == HTTPStatus.LOCKED

@@ -54,21 +54,9 @@ class LargeUpload {
           return true;
         }
       } catch (error) {
-        if (this.wanted === 'cancel') {
+        if (!this.wanted && (await this.goesOn(error))) {
           continue;
         }
-        const refusal = error instanceof Refusal ? error : null;
-        if (refusal?.offset != null) {
-          continue;
-        }
-        if (!refusal || AWAY.includes(refusal.status)) {
-          const why = refusal?.status === 423 ? refusal.message : 'The session does not answer';
-          this.show('in-progress', `${this.file.name}: ${why}. It goes on by itself.`);
-          await this.rest((this.away = Math.min(2 * this.away, RETRY_MAX_MS)));
-          continue;
-        }
-        this.wanted = 'pause';
-        this.fault = words(error);
       }
       if (this.wanted === 'cancel') {
         await this.ask('DELETE').catch(() => undefined);
@@ -80,15 +68,45 @@ class LargeUpload {
     }
   }
 
+  /** Waits where it goes on by itself after an error; false where the person has to do something. */
+  private async goesOn(error: unknown): Promise<boolean> {
+    const refusal = error instanceof Refusal ? error : null;
+    if (refusal?.offset != null) {
+      this.isThere = false;
+      await this.rest(PART_MS / 2);
+      return true;
+    }
+    if (refusal && !AWAY.includes(refusal.status)) {
+      this.wanted = 'pause';
+      this.fault = words(error);
+      return false;
+    }
+    const why = refusal?.status === 423 ? refusal.message : 'The session does not answer.';
+    this.show('in-progress', `${this.file.name}: ${why} It goes on by itself.`);
+    await this.rest((this.away = Math.min(2 * this.away, RETRY_MAX_MS)));
+    return true;
+  }
+
   /** Sends from where it was; false where the person wants something else. */
   private async sent(): Promise<boolean> {
-    let { offset, exists } = (await (await this.ask('GET')).json()) as IState;
+    if (!this.isThere && !(await this.sentAll())) {
+      return false;
+    }
+    this.isThere = true; // asked once more after a lost answer, the server says the same
+    this.show('in-progress', `${this.file.name}: all is there, and is written to the disk`);
+    await this.ask('POST');
+    return true;
+  }
+
+  private async sentAll(): Promise<boolean> {
+    const { exists, ...found } = (await (await this.ask('GET')).json()) as IState;
     if (exists && !this.replace) {
       this.replace = await shouldOverwrite(this.file.name);
       if (!this.replace) {
         this.wanted = 'cancel';
       }
     }
+    let offset = found.offset;
     while (offset < this.file.size && !this.wanted) {
       this.tell(offset);
       const began = performance.now();
@@ -101,12 +119,7 @@ class LargeUpload {
       this.part = Math.round(Math.min(PART_MAX, Math.max(PART_FIRST, (rate * PART_MS) / 1000)));
       offset = next;
     }
-    if (this.wanted) {
-      return false;
-    }
-    this.show('in-progress', `${this.file.name}: all is there, and is written to the disk`);
-    await this.ask('POST');
-    return true;
+    return !this.wanted;
   }
 
   private tell(offset: number): void {
@@ -168,6 +181,7 @@ class LargeUpload {
 
   private away = 500;
   private fault = '';
+  private isThere = false;
   private part = PART_FIRST;
   private rate = 0;
   private replace = false;
