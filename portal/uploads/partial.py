@@ -10,9 +10,7 @@ import errno
 import fcntl
 import hashlib
 import os
-import re
 import stat
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,10 +18,9 @@ from http import HTTPStatus
 from pathlib import Path
 
 from portal.homes.held_place import NEW, TO_WRITE, FilePlace, held
+from portal.uploads.abandoned import TO_LIST, remove_abandoned
 from portal.uploads.refused import UploadRefused, in_words
 
-PARTIAL = re.compile(r"\.upload-[0-9a-f]{32}\.part")
-KEPT_S = 14 * 86_400  # an upload that nobody goes on with
 NAME_MAX = 255  # bytes (limits.h)
 FULL = {
     errno.ENOSPC: "the disk is full",
@@ -31,7 +28,6 @@ FULL = {
     errno.EFBIG: "files here end at that size",
 }
 NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
-TO_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
@@ -198,7 +194,7 @@ class Upload:
             raise UploadRefused(
                 HTTPStatus.CONFLICT, f"Nothing is there of {self.name}. Upload it from its beginning.", 0
             )
-        _remove_old(folder)
+        remove_abandoned(folder)
         with _full_in_words(self):
             return os.open(self.partial, NEW, 0o666, dir_fd=folder)
 
@@ -290,16 +286,3 @@ def _lock(descriptor: int, name: str) -> None:
     except OSError as error:
         if error.errno not in NO_LOCKS:  # some file systems have none
             raise
-
-
-def _remove_old(folder: int) -> None:
-    """Remove the person's uploads that nobody went on with."""
-    with suppress(OSError):
-        entries = os.open(".", TO_LIST, dir_fd=folder)
-        try:
-            for name in filter(PARTIAL.fullmatch, os.listdir(entries)):  # noqa: PTH208  no path, but what is open
-                found = os.stat(name, dir_fd=entries, follow_symlinks=False)
-                if found.st_uid == os.geteuid() and time.time() - found.st_mtime > KEPT_S:
-                    os.unlink(name, dir_fd=entries)
-        finally:
-            os.close(entries)

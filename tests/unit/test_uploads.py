@@ -22,8 +22,9 @@ from tornado.web import Application, HTTPError
 from portal.downloads.files import FileHandler
 from portal.singleuser.own_files import OwnFiles
 from portal.uploads import pages
+from portal.uploads.abandoned import KEPT_S
 from portal.uploads.pages import BUFFER, UploadHandler, Uploads
-from portal.uploads.partial import KEPT_S, Upload
+from portal.uploads.partial import Upload
 from portal.uploads.refused import UploadRefused
 
 DATA = os.urandom(100_000)
