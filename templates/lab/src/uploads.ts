@@ -10,6 +10,7 @@ const LARGE = 15 * 1024 * 1024; // bytes above which JupyterLab asks whether one
 const PART_FIRST = 1024 * 1024;
 const PART_MAX = 32 * PART_FIRST;
 const PART_MS = 1000; // so long shall a part take
+const NAME_MAX = 48; // a notification shows 140 letters
 const RATE_OVER = 0.3; // weight of the newest part in the rate
 const RETRY_MAX_MS = 15000;
 const AWAY = [423, 424, 502, 503, 504]; // another request, the proxy or the session: it goes on by itself
@@ -34,7 +35,10 @@ class LargeUpload {
   constructor(
     private file: File,
     private path: string
-  ) {}
+  ) {
+    const { name } = file;
+    this.name = name.length > NAME_MAX ? `${name.slice(0, NAME_MAX - 16)}…${name.slice(-15)}` : name;
+  }
 
   /** Sends it; false where the person does not want it any more. */
   async run(): Promise<boolean> {
@@ -50,7 +54,7 @@ class LargeUpload {
     for (;;) {
       try {
         if (await this.sent()) {
-          this.show('success', `${this.file.name} is uploaded`);
+          this.show('success', `${this.name} is uploaded`);
           return true;
         }
       } catch (error) {
@@ -63,7 +67,7 @@ class LargeUpload {
         Notification.dismiss(this.shown);
         return false;
       }
-      this.show(this.fault ? 'error' : 'default', `${this.file.name}: ${this.fault || 'paused'}`);
+      this.show(this.fault ? 'error' : 'default', `${this.name}: ${this.fault || 'paused'}`);
       await this.rest();
     }
   }
@@ -82,7 +86,7 @@ class LargeUpload {
       return false;
     }
     const why = refusal?.status === 423 ? refusal.message : 'The session does not answer.';
-    this.show('in-progress', `${this.file.name}: ${why} It goes on by itself.`);
+    this.show('in-progress', `${this.name}: ${why} It goes on by itself.`);
     await this.rest((this.away = Math.min(2 * this.away, RETRY_MAX_MS)));
     return true;
   }
@@ -93,7 +97,7 @@ class LargeUpload {
       return false;
     }
     this.isThere = true; // asked once more after a lost answer, the server says the same
-    this.show('in-progress', `${this.file.name}: all is there, and is written to the disk`);
+    this.show('in-progress', `${this.name}: all is there, and is written to the disk`);
     await this.ask('POST');
     return true;
   }
@@ -123,8 +127,8 @@ class LargeUpload {
   }
 
   private tell(offset: number): void {
-    const { size, name } = this.file;
-    const parts = [`${name}: ${inWords(offset)} of ${inWords(size)}`];
+    const { size } = this.file;
+    const parts = [`${this.name}: ${inWords(offset)} of ${inWords(size)}`];
     if (this.rate) {
       parts.push(`${inWords(this.rate)}/s`, `${timeInWords((size - offset) / this.rate)} left`);
     }
@@ -182,6 +186,7 @@ class LargeUpload {
   private away = 500;
   private fault = '';
   private isThere = false;
+  private name: string;
   private part = PART_FIRST;
   private rate = 0;
   private replace = false;
