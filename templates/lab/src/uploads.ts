@@ -1,5 +1,5 @@
 import { Notification } from '@jupyterlab/apputils';
-import { PageConfig, URLExt } from '@jupyterlab/coreutils';
+import { URLExt } from '@jupyterlab/coreutils';
 import { shouldOverwrite } from '@jupyterlab/docmanager';
 import type { FileBrowser, FileBrowserModel, IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { type Contents, ServerConnection } from '@jupyterlab/services';
@@ -80,7 +80,7 @@ class LargeUpload {
       await this.rest(PART_MS / 2);
       return true;
     }
-    if (refusal && !AWAY.includes(refusal.status)) {
+    if (refusal ? !AWAY.includes(refusal.status) : !(error instanceof ServerConnection.NetworkError)) {
       this.wanted = 'pause';
       this.fault = words(error);
       return false;
@@ -174,7 +174,7 @@ class LargeUpload {
       init.signal = this.stop.signal;
       init.headers = { 'Content-Type': 'application/offset+octet-stream', 'Upload-Offset': String(offset) };
     }
-    const address = URLExt.join(PageConfig.getBaseUrl(), 'dsportal/api/upload') + URLExt.objectToQueryString(query);
+    const address = URLExt.join(settings.baseUrl, 'dsportal/api/upload') + URLExt.objectToQueryString(query);
     const response = await ServerConnection.makeRequest(address, init, settings);
     if (!response.ok) {
       const said = (await response.json().catch(() => ({}))) as { message?: string; offset?: number };
