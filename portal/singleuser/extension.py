@@ -39,6 +39,7 @@ from portal.tensorboard.error_page import from_elsewhere, is_own_click, page
 from portal.tensorboard.folders import FolderRefused, Folders
 from portal.tensorboard.listed import BoardsHandler, OwnBoardHandler
 from portal.trials.pages import KernelTrialsHandler, folders_of
+from portal.uploads import routes as upload_routes
 from portal.webtools import routes as tool_routes
 
 PROVISIONER = "dsportal-module"
@@ -162,7 +163,8 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
     hub = HubCalls(connect, lambda: token.text)
     news = {"news": News(hub)}
     kernels = {"folders": folders_of(os.environ.get(KERNELS_PATH, ""))}
-    downloads = {"downloads": Downloads(folders.home, folders.storage)}
+    browsed = Downloads(folders.home, folders.storage)
+    downloads = {"downloads": browsed}
     web_app.add_handlers(
         ".*$",
         [
@@ -182,6 +184,7 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
             *job_routes.routes(web_app, base, folders.home),
             *environment_routes.routes(web_app, base, settings.environments),
             *module_routes.routes(web_app, base),
+            *upload_routes.routes(web_app, base, browsed.folder),
         ],
     )
 

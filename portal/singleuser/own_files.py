@@ -24,7 +24,9 @@ from jupyter_core.paths import is_hidden
 from jupyter_server.services.contents.filecheckpoints import AsyncFileCheckpoints
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 from tornado.web import HTTPError
+from traitlets import default
 
+from portal.downloads.files import FileHandler
 from portal.homes.held_files import copy_folder, delete, has_home_trash, look, move, trash
 from portal.homes.held_place import LinkOfOthers, as_text, held, is_own_all_the_way
 
@@ -50,6 +52,10 @@ COPIED: ContextVar[Mapping[str, str]] = ContextVar("COPIED", default=MappingProx
 
 class OwnFiles(AsyncLargeFileManager):
     """Jupyter's files; what is written goes through no link that others made, whenever they make it."""
+
+    @default("files_handler_class")
+    def _files_handler(self) -> type[FileHandler]:
+        return FileHandler
 
     @contextmanager
     def atomic_writing(self, os_path: str, *args: Any, **kwargs: Any) -> Iterator[IO[Any]]:

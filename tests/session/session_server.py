@@ -137,6 +137,7 @@ def configuration(home: Path, labextensions: Path) -> dict[str, dict[str, object
             "open_browser": False,
             "base_url": "/session/",
             "allow_root": True,
+            "contents_manager_class": "portal.singleuser.own_files.OwnFiles",
             "kernel_manager_class": "portal.kernels.manager.PortalKernelManager",
             "jpserver_extensions": extensions,
         },

@@ -38,6 +38,7 @@ MAY_IMPORT = {
     "gallery": {"pure", "notebooks"},
     "session_usage": {"pure", "assets", "lessons", "kernels", "homes"},
     "downloads": set(),
+    "uploads": {"homes", "session_pages"},
     "session_hub": {"pure", "session_usage"},
     "modules": {"pure", "homes", "kernels", "session_pages"},
     # launcher: what sbatch means
@@ -47,7 +48,7 @@ MAY_IMPORT = {
     # launcher: its files' names
     "singleuser": {
         *("pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets", "session_usage", "jobs"),
-        *("environments", "modules", "session_hub", "trials", "downloads", "webtools", "forwarding"),
+        *("environments", "modules", "session_hub", "trials", "downloads", "uploads", "webtools", "forwarding"),
     },
     "administration": {"pure", "databases", "forecasts"},
     "catalogue": {"pure", "kernels", "trials"},

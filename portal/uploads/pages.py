@@ -1,0 +1,196 @@
+"""Uploads for the Lab: ``dsportal/api/upload?path=FOLDER/NAME&size=BYTES&stamp=TEXT``.
+
+GET says how many bytes are there, PATCH sends more from ``Upload-Offset`` on, POST gives the file its name, DELETE
+forgets it. What comes is written while it comes, in a thread; a megabyte of it is in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from http import HTTPStatus
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from jupyter_server.base.handlers import APIHandler
+from tornado.web import HTTPError, authenticated, stream_request_body
+
+from portal.uploads.partial import OpenPartial, Upload
+from portal.uploads.refused import UploadRefused
+
+BUFFER = 1024**2  # bytes
+SILENT_S = 5.0  # after which another request goes on with the same upload
+OFFSET = "Upload-Offset"
+SIZE_MAX = 2**63 - 1  # off_t
+_NO_NUMBER = "{} is {!r}; it has to be a whole number of bytes."
+
+
+class Uploads:
+    """The uploads of a session.
+
+    Arguments:
+        folder: the real folder behind a path of the file browser.
+    """
+
+    def __init__(self, folder: Callable[[str], Path]) -> None:
+        self.folder = folder
+        self.going: dict[Upload, UploadHandler] = {}
+        self.named: set[Upload] = set()  # whose answer may have been lost
+
+
+@stream_request_body
+class UploadHandler(APIHandler):
+    """One step of an upload."""
+
+    upload: Upload
+
+    def initialize(self, uploads: Uploads) -> None:
+        """Take the uploads."""
+        self.uploads = uploads
+        self._partial: OpenPartial | None = None
+        self._held = bytearray()
+        self._fault: UploadRefused | None = None
+        self._writing = asyncio.Lock()
+        self._heard_at = 0.0
+
+    async def prepare(self) -> None:  # type: ignore[override]
+        """Ask who it is before anything is read."""
+        await super().prepare()
+        if self._finished:
+            return
+        if self.current_user is None:
+            raise HTTPError(HTTPStatus.FORBIDDEN)
+        await self.begun()
+
+    async def begun(self) -> None:
+        """Look at what is asked, and open what is to be written.
+
+        Raises:
+            UploadRefused: nothing like that can be uploaded.
+        """
+        path = PurePosixPath(self.get_query_argument("path", strip=False))
+        size = self._number("size", self.get_query_argument("size"))
+        folder = await asyncio.to_thread(self.uploads.folder, "" if str(path.parent) == "." else str(path.parent))
+        self.upload = Upload(folder, path.name, size, self.get_query_argument("stamp", "")[:100])
+        if self.request.method == "PATCH":
+            try:
+                await self._begin()
+            except UploadRefused as refused:
+                self._fault = refused  # said when all is read: a browser that still sends hears no answer
+
+    @authenticated
+    async def get(self) -> None:
+        """How far it is."""
+        self.finish(json.dumps(await asyncio.to_thread(self.upload.state)))
+
+    @authenticated
+    async def patch(self) -> None:
+        """All of one request is here."""
+        await self._end()
+        if self._fault:
+            raise self._fault
+        self.finish(json.dumps({"offset": self._heard}))
+
+    @authenticated
+    async def post(self) -> None:
+        """Give it its name; asked again, say so again."""
+        if self.upload not in self.uploads.named:
+            await asyncio.to_thread(self.upload.finish, replace=self.get_query_argument("replace", "") == "1")
+            self.uploads.named.add(self.upload)
+        self.set_status(HTTPStatus.NO_CONTENT)
+        self.finish()
+
+    @authenticated
+    async def delete(self) -> None:
+        """Forget it."""
+        if going := self.uploads.going.get(self.upload):
+            await going.let_go()
+        await asyncio.to_thread(self.upload.remove)
+        self.set_status(HTTPStatus.NO_CONTENT)
+        self.finish()
+
+    async def _begin(self) -> None:
+        now = asyncio.get_running_loop().time()
+        going = self.uploads.going.get(self.upload)
+        if going and now - going._heard_at < SILENT_S:
+            message = f"{self.upload.name} is being uploaded in another window."
+            raise UploadRefused(HTTPStatus.LOCKED, message)
+        self.uploads.going[self.upload] = self
+        self.uploads.named.discard(self.upload)
+        self._heard_at = now
+        if going:
+            await going.let_go()
+        try:
+            offset = self._number(OFFSET, self.request.headers.get(OFFSET, ""))
+            self._partial = await asyncio.to_thread(self.upload.opened, offset)
+        except BaseException:
+            self._leave()
+            raise
+
+    async def data_received(self, chunk: bytes) -> None:
+        """Some of it."""
+        self._heard_at = asyncio.get_running_loop().time()
+        if self._partial is None or self._fault:
+            return  # the answer says why; the rest is read and kept nowhere
+        self._held += chunk
+        if len(self._held) >= BUFFER:
+            await self._write()
+
+    def on_connection_close(self) -> None:
+        """The browser went away: what has come is kept."""
+        super().on_connection_close()
+        if self._partial:
+            self._keeping = asyncio.ensure_future(self.let_go())
+
+    async def let_go(self) -> None:
+        """Write what has come, and let another request go on."""
+        await self._end()
+        self._fault = self._fault or UploadRefused(HTTPStatus.LOCKED, "Another window goes on with this upload.")
+
+    async def _write(self) -> None:
+        async with self._writing:
+            data, self._held = self._held, bytearray()
+            if self._partial and data:
+                try:
+                    await asyncio.to_thread(self._partial.write, data)
+                except UploadRefused as refused:
+                    self._fault = refused
+
+    async def _end(self) -> None:
+        await self._write()
+        async with self._writing:
+            partial, self._partial = self._partial, None
+            if partial:
+                try:
+                    await asyncio.to_thread(partial.close)
+                except UploadRefused as refused:
+                    self._fault = self._fault or refused
+                self._heard = partial.offset
+        self._leave()
+
+    def _leave(self) -> None:
+        if self.uploads.going.get(self.upload) is self:
+            del self.uploads.going[self.upload]
+
+    def _number(self, name: str, text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and int(text) <= SIZE_MAX):
+            raise UploadRefused(HTTPStatus.BAD_REQUEST, _NO_NUMBER.format(name, text[:30]))
+        return int(text)
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """What is refused, in its own words."""
+        error = kwargs.get("exc_info", (None, None, None))[1]
+        if not isinstance(error, UploadRefused):
+            super().write_error(status_code, **kwargs)
+            return
+        self.set_status(error.status)
+        self.set_header("Content-Type", "application/json")
+        self.finish(json.dumps({"message": error.message, "offset": error.offset}))
+
+    def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
+        """A refusal is no fault of the server."""
+        if isinstance(value, UploadRefused):
+            self.log.info("Upload: %s", value.message)
+            return
+        super().log_exception(typ, value, tb)

@@ -1,0 +1,288 @@
+"""A file that is uploaded in parts: what has come lies beside its place, under a name of its own, until all is there.
+
+Nothing about an upload is kept elsewhere: how far it is, is how long that file is. So it goes on after a new login, or
+in a new session. It is written through no link, and only into a file of the person's own.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+
+from portal.homes.held_place import NEW, TO_WRITE, FilePlace, held
+from portal.uploads.abandoned import TO_LIST, remove_abandoned
+from portal.uploads.refused import UploadRefused, in_words
+
+NAME_MAX = 255  # bytes (limits.h)
+FULL = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "your quota is used up",
+    errno.EFBIG: "files here end at that size",
+}
+NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What is uploaded.
+
+    Attributes:
+        folder: real, absolute.
+        name: of the file, when all of it is there.
+        size: in bytes.
+        stamp: tells this file from another of the same name and size: its time on the person's disk.
+    """
+
+    folder: Path
+    name: str
+    size: int
+    stamp: str
+
+    def __post_init__(self) -> None:
+        """Look at the name.
+
+        Raises:
+            UploadRefused: no file of that name is uploaded.
+        """
+        said = f"{self.name[:100]!r} cannot be the name of an uploaded file: "
+        try:
+            length = len(os.fsencode(self.name))
+        except UnicodeEncodeError:
+            length = 0
+        if not length or "/" in self.name or "\0" in self.name:
+            raise UploadRefused(HTTPStatus.BAD_REQUEST, said + "name it without a slash.")
+        if self.name.startswith("."):
+            raise UploadRefused(HTTPStatus.BAD_REQUEST, said + "what begins with a dot is hidden. Rename it first.")
+        if length > NAME_MAX:
+            raise UploadRefused(HTTPStatus.BAD_REQUEST, said + f"it is longer than {NAME_MAX} bytes. Rename it first.")
+
+    @property
+    def partial(self) -> str:
+        """The name of what is there of it."""
+        return f".upload-{hashlib.sha256(f'{self.size}/{self.stamp}/{self.name}'.encode()).hexdigest()[:32]}.part"
+
+    def state(self) -> dict[str, int | bool]:
+        """How many bytes are there, and whether something has its name.
+
+        Raises:
+            UploadRefused: there is no room for the rest, or the place is taken by something that is no file.
+        """
+        with self._held() as place:
+            there = _found(place.folder, self.partial)
+            offset = there.st_size if there else 0
+            if offset > self.size:
+                message = f"More is there of {self.name} than it has. Cancel the upload, and begin it again."
+                raise UploadRefused(HTTPStatus.CONFLICT, message)
+            exists = self._replaced(place.folder) is not None
+            disk = os.statvfs(place.folder)
+            free = disk.f_bavail * disk.f_frsize
+        if self.size - offset > free:
+            raise UploadRefused(
+                HTTPStatus.INSUFFICIENT_STORAGE,
+                f"{self.name} needs {in_words(self.size - offset)} more, and {in_words(free)} are free there. "
+                "Make room, then go on.",
+            )
+        return {"offset": offset, "exists": exists}
+
+    def opened(self, offset: int) -> OpenPartial:
+        """What is there, to be written further; nobody else writes it meanwhile.
+
+        Raises:
+            UploadRefused: another number of bytes is there; somebody writes it; it is not the person's own file.
+        """
+        with self._held() as place:
+            descriptor = self._descriptor(place.folder, is_new=offset == 0)
+        try:
+            found = _own(descriptor, self.name)
+            _lock(descriptor, self.name)
+            if found.st_size != offset:
+                message = f"{found.st_size} bytes of {self.name} are there, not {offset}. Go on from there."
+                raise UploadRefused(HTTPStatus.CONFLICT, message, found.st_size)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return OpenPartial(descriptor, self, offset)
+
+    def finish(self, *, replace: bool) -> None:
+        """Give the file its name; from then on all of it is there, also after a power cut.
+
+        Arguments:
+            replace: a file that has the name now.
+
+        Raises:
+            UploadRefused: not all of it is there, or the name is taken.
+        """
+        with self._held() as place:
+            descriptor = self._descriptor(place.folder, is_new=self.size == 0)
+            try:
+                self._finish(place.folder, descriptor, replace=replace)
+            finally:
+                os.close(descriptor)
+
+    def _finish(self, folder: int, descriptor: int, *, replace: bool) -> None:
+        found = _own(descriptor, self.name)
+        _lock(descriptor, self.name)
+        if found.st_size != self.size:
+            message = f"{found.st_size} of {self.size} bytes of {self.name} are there. Go on from there."
+            raise UploadRefused(HTTPStatus.CONFLICT, message, found.st_size)
+        old = self._replaced(folder)
+        if old and not replace:
+            raise self._taken()
+        if old:
+            with suppress(OSError):
+                os.fchmod(descriptor, stat.S_IMODE(old.st_mode) & 0o777)
+        with _full_in_words(self):
+            os.fsync(descriptor)
+        there = _found(folder, self.partial)
+        if not there or not os.path.samestat(there, found):
+            raise UploadRefused(
+                HTTPStatus.CONFLICT, f"Somebody moved what was there of {self.name}. Upload it again.", 0
+            )
+        self._name(folder, replace=replace)
+        entries = os.open(".", TO_LIST, dir_fd=folder)
+        try:
+            os.fsync(entries)
+        finally:
+            os.close(entries)
+
+    def _name(self, folder: int, *, replace: bool) -> None:
+        if replace:
+            os.rename(self.partial, self.name, src_dir_fd=folder, dst_dir_fd=folder)
+            return
+        try:  # a link replaces nothing, whatever comes in between
+            os.link(self.partial, self.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        except FileExistsError:
+            raise self._taken() from None
+        except OSError:  # a file system without them
+            os.rename(self.partial, self.name, src_dir_fd=folder, dst_dir_fd=folder)
+        else:
+            os.unlink(self.partial, dir_fd=folder)
+
+    def remove(self) -> None:
+        """Forget what is there of it."""
+        with self._held() as place:
+            there = _found(place.folder, self.partial)
+            if there and there.st_uid == os.geteuid():
+                os.unlink(self.partial, dir_fd=place.folder)
+
+    @contextmanager
+    def _held(self) -> Iterator[FilePlace]:
+        try:
+            with held(self.folder / self.name, follow=False) as place:
+                yield place
+        except PermissionError as error:
+            raise UploadRefused(
+                HTTPStatus.FORBIDDEN, f"You may not write into {self.folder.name}: {error.strerror}."
+            ) from error
+        except OSError as error:
+            raise UploadRefused(
+                HTTPStatus.CONFLICT, f"{self.folder.name} cannot be written into: {error.strerror}."
+            ) from error
+
+    def _descriptor(self, folder: int, *, is_new: bool) -> int:
+        with suppress(FileNotFoundError):
+            return os.open(self.partial, TO_WRITE, dir_fd=folder)
+        if not is_new:
+            raise UploadRefused(
+                HTTPStatus.CONFLICT, f"Nothing is there of {self.name}. Upload it from its beginning.", 0
+            )
+        remove_abandoned(folder)
+        with _full_in_words(self):
+            return os.open(self.partial, NEW, 0o666, dir_fd=folder)
+
+    def _replaced(self, folder: int) -> os.stat_result | None:
+        there = _found(folder, self.name)
+        if there and not stat.S_ISREG(there.st_mode):
+            kind = "a folder" if stat.S_ISDIR(there.st_mode) else "a link or no plain file"
+            message = f"{self.name} is {kind} already. Rename one of the two."
+            raise UploadRefused(HTTPStatus.CONFLICT, message)
+        return there
+
+    def _taken(self) -> UploadRefused:
+        return UploadRefused(
+            HTTPStatus.PRECONDITION_FAILED, f"There is a file {self.name} already, and it stays as it is."
+        )
+
+
+class OpenPartial:
+    """A part of a file that grows.
+
+    Attributes:
+        offset: how many bytes are there.
+    """
+
+    def __init__(self, descriptor: int, upload: Upload, offset: int) -> None:
+        self._descriptor = descriptor
+        self._upload = upload
+        self.offset = offset
+
+    def write(self, data: bytes | bytearray) -> None:
+        """Write further; what fits stays where the rest does not.
+
+        Raises:
+            UploadRefused: it is more than the file has, or there is no room.
+        """
+        if self.offset + len(data) > self._upload.size:
+            message = f"More came than the {self._upload.size} bytes of {self._upload.name}."
+            raise UploadRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, self.offset)
+        rest = memoryview(data)
+        with _full_in_words(self._upload, self):
+            while rest:
+                written = os.pwrite(self._descriptor, rest, self.offset)
+                self.offset += written
+                rest = rest[written:]
+
+    def close(self) -> None:
+        """Let others write it; a file server that says only here that there is no room is heard, too.
+
+        What was written goes to the disk from now on, and its pages do not fill the job's memory (posix_fadvise(2)).
+        """
+        with suppress(OSError):
+            os.posix_fadvise(self._descriptor, 0, self.offset, os.POSIX_FADV_DONTNEED)
+        with _full_in_words(self._upload, self):
+            os.close(self._descriptor)
+
+
+@contextmanager
+def _full_in_words(upload: Upload, partial: OpenPartial | None = None) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        there = f"{in_words(partial.offset)} of {upload.name} are there and stay" if partial else f"{upload.name} waits"
+        if why := FULL.get(error.errno or 0):
+            message = f"No more fits: {why}. {there}. Make room, then go on."
+            raise UploadRefused(HTTPStatus.INSUFFICIENT_STORAGE, message) from error
+        message = f"{upload.name} cannot be written: {error.strerror}."
+        raise UploadRefused(HTTPStatus.INTERNAL_SERVER_ERROR, message) from error
+
+
+def _found(folder: int, name: str) -> os.stat_result | None:
+    with suppress(FileNotFoundError):
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    return None
+
+
+def _own(descriptor: int, name: str) -> os.stat_result:
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
+        message = f"What is there of {name} is not a file of yours alone. Upload it into another folder."
+        raise UploadRefused(HTTPStatus.FORBIDDEN, message)
+    return found
+
+
+def _lock(descriptor: int, name: str) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UploadRefused(HTTPStatus.LOCKED, f"{name} is being uploaded in another window or session.") from None
+    except OSError as error:
+        if error.errno not in NO_LOCKS:  # some file systems have none
+            raise

@@ -1,0 +1,26 @@
+"""The address of uploads: what stands behind it is imported when the first is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tornado.routing import Rule
+
+from portal.session_pages.late import Pages, late_rules
+
+
+def routes(application: Any, base: str, folder: Callable[[str], Path]) -> list[Rule]:
+    """The rules for a server's application.
+
+    Arguments:
+        folder: the real folder behind a path of the file browser, or an error.
+    """
+
+    def load() -> Pages:
+        from portal.uploads.pages import UploadHandler, Uploads
+
+        return {"upload": UploadHandler}, {"uploads": Uploads(folder)}
+
+    return late_rules(application, base, {"dsportal/api/upload": "upload"}, load)
