@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from itertools import pairwise
 from pathlib import Path
 
@@ -139,6 +141,51 @@ def test_what_runs_beside_the_rings_shows_its_output_and_its_status_when_it_is_n
     assert endless.finish() != 0
 
 
+def test_what_is_built_in_turn_begins_when_the_one_before_has_succeeded_and_not_otherwise(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
+    monkeypatch.setattr(run, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(run, "environment", lambda: {"PATH": "/usr/bin:/bin"})
+    os.mkfifo(tmp_path / "go")
+    first = run.Beside("first", ["sh", "-c", "cat go; touch built"])
+    second = run.Beside("second", ["sh", "-c", "ls built"], after=first)
+    assert not (tmp_path / "built").exists()
+    (tmp_path / "go").write_text("it is built\n")
+    second.must_succeed()
+    first.must_succeed()
+    assert capsys.readouterr().out.split("\n") == ["built", "", "it is built", "", ""]
+
+    fails = run.Beside("fails", ["false"])
+    with pytest.raises(subprocess.CalledProcessError):
+        run.Beside("never", ["touch", "never"], after=fails).must_succeed()
+    endless = run.Beside("endless", ["sleep", "1000"])
+    waits = run.Beside("never", ["touch", "never"], after=endless)
+    waits.end()
+    endless.end()
+    assert waits.status() != 0
+    assert not (tmp_path / "never").exists()
+
+
+@pytest.mark.parametrize(("ring", "waits"), [("unit", False), ("upstream", False), ("hub", True), ("demo", True)])
+def test_only_a_ring_with_a_cluster_waits_for_the_environments(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ring: str, waits: bool
+) -> None:
+    monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
+    monkeypatch.setattr(run, "environment", lambda: {"PATH": "/usr/bin:/bin"})
+    monkeypatch.setattr(run, "fresh_cluster", lambda rings: None)
+    monkeypatch.setattr(run, "demo", lambda *words, check: None)
+    monkeypatch.setattr(run, "run_ring", lambda ring, options: run.Count(passed=1))
+    chosen = [one for one in run.RINGS if one.name == ring]
+
+    fail = run.Built(run.Beside("environments", ["false"]))
+    if waits:
+        with pytest.raises(subprocess.CalledProcessError):
+            run.run_all(chosen, [], False, fail)
+    else:
+        assert run.run_all(chosen, [], False, fail)[ring][0] == run.Count(passed=1)
+
+
 def test_a_ring_that_needs_no_horovod_does_not_wait_for_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
     monkeypatch.setattr(run, "environment", lambda: {"PATH": "/usr/bin:/bin"})
@@ -201,7 +248,7 @@ def test_a_ring_that_would_be_in_the_way_of_those_beside_it_has_a_cluster_of_its
     monkeypatch.setattr(run, "run_ring", lambda ring, options: run.Count(passed=1))
 
     class Beside:
-        def __init__(self, name: str, argv: list[str]) -> None:
+        def __init__(self, name: str, argv: list[str], after: run.Beside | None) -> None:
             happened.append(f"{name}: {argv[2]} {argv[3]}")
 
         def must_succeed(self) -> None:
