@@ -14,6 +14,7 @@ from tests.inside import eventually, has_no_job, sh
 PERSON = "heidi"
 LAB_DEADLINE_MS = 90_000
 TIME_LIMIT_WITHIN_S = 90  # Slurm looks twice in a minute
+LOOK_EVERY_S = 1.0  # each look is a whole page
 
 broken_step = ""  # the name of the first step that failed; conftest.py fills it in
 
@@ -49,7 +50,7 @@ def newest(page: Page, words: str, within_s: float = 40) -> Locator:
         shown = page.locator(".dsp-ended-row")
         return shown.count() > 0 and words in shown.first.inner_text()
 
-    eventually(says, f"the newest session that has ended says {words!r}", within_s=within_s)
+    eventually(says, f"the newest session that has ended says {words!r}", within_s=within_s, every_s=LOOK_EVERY_S)
     return page.locator(".dsp-ended-row").first
 
 
@@ -118,7 +119,7 @@ def test_what_a_session_used_stands_with_it_as_soon_as_accounting_says_so(page: 
         page.goto("/hub/home")
         return page.locator(".dsp-used").count() > 0
 
-    eventually(has_receipt, "a receipt is shown", within_s=180)
+    eventually(has_receipt, "a receipt is shown", within_s=180, every_s=LOOK_EVERY_S)
     receipt = page.locator(".dsp-used").first
     expect(receipt).to_contain_text("Core-hours")
     expect(receipt).to_contain_text("Memory")

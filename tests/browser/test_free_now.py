@@ -133,13 +133,13 @@ def test_what_is_given_back_is_free_in_the_open_page(page: Page) -> None:
 
 def test_a_page_that_nobody_sees_asks_nothing(page: Page, context: BrowserContext) -> None:
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if "/outlook/" in request.url else None)
     page.evaluate(
         """() => {
             Object.defineProperty(document, "hidden", { value: true, configurable: true });
             document.dispatchEvent(new Event("visibilitychange"));
         }"""
     )
+    page.on("request", lambda request: asked.append(request.url) if "/outlook/" in request.url else None)
     page.wait_for_timeout(3 * SOON_MS)
     assert asked == []
 
