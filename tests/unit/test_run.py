@@ -6,11 +6,14 @@ import os
 import subprocess
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from deploy.demo import debs
 from tests import run
+from tests.unit import conftest
 
 REPORT = """<?xml version="1.0" encoding="utf-8"?>
 <testsuites>
@@ -84,7 +87,7 @@ def two_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """A ring of two parts, whose pytest runs leave nothing but their reports; answers what happened, in order."""
     happened: list[str] = []
     monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
-    monkeypatch.setattr(run, "RINGS", (run.Ring("books", False, "lessons", parts=("1", "2")),))
+    monkeypatch.setattr(run, "RINGS", (run.Ring("books", False, "lessons", parts=("1", "2"), has_whole=True),))
 
     def reported(name: str) -> None:
         case = f'<testcase classname="tests.books.test_it" name="test_of_{name}" time="1.5"/>'
@@ -125,6 +128,26 @@ def test_the_parts_of_a_ring_run_at_the_same_time_and_then_the_whole_is_looked_a
     ]
     assert count == run.Count(passed=4, failed=3), "the whole said nothing: that is a failure"
     assert [test.name for test in run.slowest(["books"])] == ["test_it::test_of_2", "test_it::test_of_1"]
+
+
+@pytest.mark.usefixtures("two_parts")
+def test_where_nothing_is_to_be_seen_of_the_whole_the_parts_are_all() -> None:
+    assert run.run_ring(run.Ring("books", False, "lessons", parts=("1", "2")), []) == run.Count(passed=4, failed=2)
+
+
+@pytest.mark.parametrize("part", ["1", "2", ""])
+def test_a_unit_test_is_in_one_part_of_the_ring_which_is_half_of_the_files(
+    part: str, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = sorted(Path(__file__).parent.glob("test_*.py"))
+    items: list[Any] = [SimpleNamespace(path=file) for file in files]
+    monkeypatch.setitem(pytestconfig.stash._storage, conftest.PART, part)
+
+    conftest.pytest_collection_modifyitems(pytestconfig, items)
+
+    assert [item.path for item in items] == {"1": files[::2], "2": files[1::2], "": files}[part]
+    ring = next(ring for ring in run.RINGS if ring.name == "unit")
+    assert (ring.parts, ring.has_whole) == (("1", "2"), False)
 
 
 def test_what_runs_beside_the_rings_shows_its_output_and_its_status_when_it_is_needed(
