@@ -62,7 +62,7 @@ def left(page: Page) -> Locator:
 
 def warning(page: Page) -> Locator:
     """The warning before the end."""
-    return page.locator(".Toastify__toast").filter(has_text="This session ends at")
+    return page.locator(".Toastify__toast--warning").filter(has_text="This session ends at")
 
 
 def change(page: Page, text: str) -> None:
