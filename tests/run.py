@@ -26,6 +26,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Sequence
@@ -60,7 +61,8 @@ class Ring:
     Arguments:
         packages: the groups of Debian packages that it needs beside the usual ones (deploy/demo/debs.lock).
         usual: whether `make test` runs it; the others run when they are named.
-        parts: the names of parts that run at the same time; a last pytest run, "whole", looks at what they ran.
+        parts: the names of parts that run at the same time.
+        has_whole: whether a last pytest run, "whole", looks at what the parts ran.
         beside: the names of rings during which this one runs, where all of them run; else it runs in its turn.
         disturbs: whether it stops daemons, takes nodes away or writes root's files, so that beside other rings it runs
             in a second cluster.
@@ -71,13 +73,14 @@ class Ring:
     what: str
     usual: bool = True
     parts: tuple[str, ...] = ()
+    has_whole: bool = False
     beside: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     disturbs: bool = False
 
 
 RINGS = (
-    Ring("unit", False, "pure rooms, promises (imports, docs, wheel contents)"),
+    Ring("unit", False, "pure rooms, promises (imports, docs, wheel contents)", parts=("1", "2")),
     Ring(
         "upstream",
         False,
@@ -98,7 +101,7 @@ RINGS = (
         disturbs=True,
     ),
     Ring("browser", True, "the whole story in Chromium"),
-    Ring("notebooks", True, "templates on their own kernels in Slurm sessions", parts=("1", "2")),
+    Ring("notebooks", True, "templates on their own kernels in Slurm sessions", parts=("1", "2"), has_whole=True),
     Ring(
         "demo",
         False,
@@ -173,16 +176,24 @@ def title(text: str) -> None:
     print(f"\n=== {text}", flush=True)
 
 
-def set_up(rings: Sequence[Ring]) -> Beside | None:
+@dataclass(frozen=True)
+class Built:
+    """What is built beside the rings that do not need it: the environments; Horovod, for the notebooks alone."""
+
+    environments: Beside
+    horovod: Beside | None = None
+
+
+def set_up(rings: Sequence[Ring]) -> Built | None:
     """Everything the rings need, fetched and built; a failure here ends the run.
 
-    Horovod, which only the notebooks need, is compiled for some minutes: beside the rings before them.
+    The environments, which the cluster needs, are installed for some minutes, and then Horovod is compiled.
     """
     title("set up")
     subprocess.run([*ON_SYSTEM, python_of_system(), str(CHECKOUT / "deploy/setup.py"), "--dev"], check=True)
     if any(ring.name == "directories" for ring in rings):
         subprocess.run([PYTHON, str(CHECKOUT / "deploy/run_module.py"), "tests.directories.fetch"], check=True)
-    if not any(ring.inside or ring.name == "demo" for ring in rings):
+    if not any(map(needs_environments, rings)):
         return None
     asked = [*ON_SYSTEM, python_of_system(), str(CHECKOUT / "deploy/setup.py"), "--print-pip"]
     pip = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
@@ -191,10 +202,11 @@ def set_up(rings: Sequence[Ring]) -> Beside | None:
     where = ["--cm", str(CM), "--cache-dir", str(STATE / "cache" / "wheels"), "--pip", pip]
     everything = any(ring.name in WITH_ALL_KERNELS for ring in rings)
     builder = [*ON_SYSTEM, python_of_system(), str(CHECKOUT / "deploy/environments/build.py"), *where]
-    subprocess.run([*builder, *(["--all"] if everything else [])], check=True)
+    environments = Beside("environments", [*builder, *(["--all"] if everything else [])])
     if not everything:
-        return None
-    return Beside("horovod", ["nice", PYTHON, str(CHECKOUT / "deploy/environments/horovod.py"), *where])
+        return Built(environments)
+    compiler = ["nice", PYTHON, str(CHECKOUT / "deploy/environments/horovod.py"), *where]
+    return Built(environments, Beside("horovod", compiler, after=environments))
 
 
 def own_programs(ring: Ring, pip: str) -> None:
@@ -216,20 +228,41 @@ def python_of_system() -> str:
 
 
 class Beside:
-    """A command that runs beside the rings; what it prints is kept, and shown when somebody needs its result."""
+    """A command that runs beside the rings; what it prints is kept, and shown when somebody needs its result.
 
-    def __init__(self, name: str, argv: Sequence[str], **variables: str) -> None:
+    With ``after`` it begins when that one has succeeded, and fails when that one does.
+    """
+
+    def __init__(self, name: str, argv: Sequence[str], after: Beside | None = None, **variables: str) -> None:
         self.log = ARTEFACTS / f"{name}.log"
-        self._is_shown = False
-        self._argv = list(argv)
-        with self.log.open("wb") as log:
+        self.log.write_bytes(b"")
+        self._is_shown = self._is_over = False
+        self._argv, self._variables = list(argv), variables
+        self._process: subprocess.Popen[bytes] | None = None
+        self._beginning = threading.Lock()
+        self._turn = threading.Thread(target=self._begin, args=(after,), daemon=True)
+        self._turn.start()
+        if not after:
+            self._turn.join()
+
+    def _begin(self, after: Beside | None) -> None:
+        if after and after.status():
+            return
+        with self._beginning, self.log.open("wb") as log:
+            if self._is_over:
+                return
             self._process = subprocess.Popen(
-                argv, cwd=CHECKOUT, env={**environment(), **variables}, stdout=log, stderr=subprocess.STDOUT
+                self._argv, cwd=CHECKOUT, env={**environment(), **self._variables}, stdout=log, stderr=subprocess.STDOUT
             )
+
+    def status(self) -> int:
+        """Wait for its end; its exit status."""
+        self._turn.join()
+        return self._process.wait() if self._process else 1
 
     def finish(self) -> int:
         """Wait for its end and show what it printed, once; answers its exit status."""
-        status = self._process.wait()
+        status = self.status()
         if not self._is_shown:
             print(self.log.read_text(errors="replace"), flush=True)
         self._is_shown = True
@@ -242,7 +275,9 @@ class Beside:
 
     def end(self) -> None:
         """End it, where nobody waits for it; as Ctrl-C does, so that pytest takes down what its tests set up."""
-        if self._process.poll() is not None:
+        with self._beginning:
+            self._is_over = True
+        if not self._process or self._process.poll() is not None:
             return
         self._process.send_signal(signal.SIGINT)
         try:
@@ -263,11 +298,15 @@ def fresh_cluster(rings: Sequence[Ring] = ()) -> None:
     demo(*prepared_start(TEST_STATE, rings))
 
 
-def second_cluster(rings: Sequence[Ring]) -> Beside | None:
-    """Begin to start the cluster of the rings that would be in the way of those beside them, where there are such."""
+def second_cluster(rings: Sequence[Ring], built: Built | None) -> Beside | None:
+    """Begin to start the cluster of the rings that would be in the way of those beside them, where there are such.
+
+    It starts with the environments that there are then.
+    """
     if not any(ring.disturbs and runs_beside(ring, rings) for ring in rings):
         return None
-    return Beside("cluster-2", [str(DEMO), "--state", str(SECOND_STATE), *prepared_start(SECOND_STATE)])
+    command = [str(DEMO), "--state", str(SECOND_STATE), *prepared_start(SECOND_STATE)]
+    return Beside("cluster-2", command, after=built.environments if built else None)
 
 
 def prepared_start(state: Path, rings: Sequence[Ring] = ()) -> list[str]:
@@ -320,7 +359,7 @@ def lint() -> Count:
 
 
 def run_ring(ring: Ring, options: Sequence[str]) -> Count:
-    """One pytest run; or those of the ring's parts at the same time, and then the look at what they ran."""
+    """One pytest run; or those of the ring's parts at the same time, and then, for some, the look at what they ran."""
     title(f"{ring.name}: {ring.what}")
     if not ring.parts:
         return run_here(ring, options)
@@ -331,6 +370,8 @@ def run_ring(ring: Ring, options: Sequence[str]) -> Count:
     finally:
         for run in beside:
             run.end()
+    if not ring.has_whole:
+        return sum(counts, Count())
     title(f"{ring.name}: the whole")
     return sum([*counts, run_here(ring, options, "whole")], Count())
 
@@ -438,7 +479,7 @@ def tell_slowest(rings: Iterable[str]) -> None:
 
 
 def run_all(
-    rings: Sequence[Ring], options: Sequence[str], with_lint: bool, horovod: Beside | None = None
+    rings: Sequence[Ring], options: Sequence[str], with_lint: bool, built: Built | None = None
 ) -> dict[str, tuple[Count, float]]:
     """Every ring in order, some of them beside others; the cluster is up while rings inside run."""
     results: dict[str, tuple[Count, float]] = {}
@@ -447,10 +488,12 @@ def run_all(
     if with_lint:
         results["lint"] = (lint(), time.monotonic() - started)
     is_up = False
-    second = second_cluster(rings)
+    second = second_cluster(rings, built)
     try:
         for ring in [ring for ring in rings if not runs_beside(ring, rings)]:
             started = time.monotonic()
+            if built and needs_environments(ring):
+                built.environments.must_succeed()
             if ring.inside and not is_up:
                 if second:
                     title("the second cluster, of rings that would be in the way of those beside them")
@@ -463,13 +506,14 @@ def run_all(
                 is_up = False
             for other in [one for one in rings if runs_beside(one, rings) and one.beside[0] == ring.name]:
                 running[other] = begin_beside(other, options, second)
-            results[ring.name] = (run_with(horovod, ring, options), time.monotonic() - started)
+            results[ring.name] = (run_with(built.horovod if built else None, ring, options), time.monotonic() - started)
             for other in [one for one in running if one.beside[-1] == ring.name]:
                 run = running.pop(other)
                 results[other.name] = (run.result(), time.monotonic() - run.started)
     finally:
-        for left in (*running.values(), *filter(None, [horovod])):
-            left.end()
+        for left in (*running.values(), *((built.horovod, built.environments) if built else ())):
+            if left:
+                left.end()
         if is_up:
             demo("down", check=False)
         if second:
@@ -484,6 +528,11 @@ def begin_beside(ring: Ring, options: Sequence[str], second: Beside | None) -> P
         return PytestBeside(ring, options)
     second.must_succeed()
     return PytestBeside(ring, options, state=SECOND_STATE)
+
+
+def needs_environments(ring: Ring) -> bool:
+    """Whether a ring has a cluster, whose sessions have the environments' kernels."""
+    return ring.inside or ring.name == "demo"
 
 
 def runs_beside(ring: Ring, rings: Sequence[Ring]) -> bool:
@@ -556,9 +605,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):  # ends what was started, as Ctrl-C does
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     try:
-        horovod = set_up(rings)
+        built = set_up(rings)
         with_lint = not options.rings or "lint" in options.rings
-        results = run_all(rings, ["-k", options.k] if options.k else [], with_lint, horovod)
+        results = run_all(rings, ["-k", options.k] if options.k else [], with_lint, built)
     except subprocess.CalledProcessError as error:
         print(f"tests: {' '.join(map(str, error.cmd[:3]))} failed; see above", file=sys.stderr)
         print("\n0 passed, 1 failed", flush=True)

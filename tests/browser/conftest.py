@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
 
+from portal.session_settings import ANNOUNCE_EVERY
 from tests.browser.portal_page import picture
+from tests.hub.conftest import FOLDER, PORT, Hub
 from tests.inside import CHROMIUM
 
 # Without these, Chromium asks for hosts that the private network does not have; --no-sandbox because it runs as root.
@@ -23,6 +25,17 @@ CHROMIUM_ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+# What a site's hub and its sessions look at in their time, this one looks at soon.
+ATTENTIVE = f"""
+import portal.forecasts.shared_look as looks
+import portal.hub.app as app
+import portal.receipts.book as book
+looks.FRESH_S = looks.QUEUE_MAX_AGE_S = looks.NODES_MAX_AGE_S = 1.0
+app.RECEIPTS_EVERY_S = 2.0
+book.AFTER_S = (3.0, *book.AFTER_S)
+c.PortalHub.watch_every_s = 2
+c.Spawner.environment = {{"{ANNOUNCE_EVERY}": "1"}}
+"""
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +45,17 @@ def address() -> str:
         "the browser tests run inside the private cluster: `make test TESTS=browser`"
     )
     return os.environ.get("DSPORTAL_URL", "http://localhost:8000")
+
+
+@pytest.fixture(scope="session")
+def attentive() -> Iterator[str]:
+    """The address of a portal of its own that asks Slurm, and is asked by its sessions, more often than the demo's."""
+    ours = Hub(FOLDER.with_name("test-attentive"), PORT + 800)
+    ours.prepare()
+    (ours.folder / "extra" / "attentive.py").write_text(ATTENTIVE)
+    ours.start()
+    yield ours.url
+    ours.stop()
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.inside import sh
 
@@ -35,6 +35,16 @@ def log_in_as(page: Page, name: str) -> None:
     """Log in with a demo account; ends on the server page."""
     log_in(page, name, f"{name}-demo")
     expect(page.get_by_role("heading", name="My Server", level=1)).to_be_visible()
+
+
+def look_sooner(context: BrowserContext, usual_ms: int, now_ms: int) -> None:
+    """What the pages of a browser do each time so much time has passed, they do sooner from now on."""
+    context.add_init_script(
+        f"""{{
+          const wait = window.setTimeout;
+          window.setTimeout = (work, ms, ...more) => wait(work, ms === {usual_ms} ? {now_ms} : ms, ...more);
+        }}"""
+    )
 
 
 def refusal(page: Page) -> str:

@@ -8,11 +8,23 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
-from tests.browser.portal_page import assert_accessible, log_in_as, picture, submit_as
+from tests.browser.portal_page import assert_accessible, log_in_as, look_sooner, picture, submit_as
 from tests.inside import eventually, jobs_of, sh
 
-SEEN_WITHIN_MS = 45_000  # nodes are asked for every 15 s, the page looks every 10 s
+SEEN_WITHIN_MS = 45_000
+USUAL_MS, SOON_MS = 10_000, 1_000  # between two looks of a page
 WHOLE_NODE = ("--partition=sxm2", "--gres=gpu:4", "--time=120", "--output=/dev/null", "--wrap=sleep 900")
+
+
+@pytest.fixture(scope="module")
+def address(attentive: str) -> str:
+    """A portal that asks for the nodes every second."""
+    return attentive
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _pages_look_soon(context: BrowserContext) -> None:
+    look_sooner(context, USUAL_MS, SOON_MS)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -121,14 +133,14 @@ def test_what_is_given_back_is_free_in_the_open_page(page: Page) -> None:
 
 def test_a_page_that_nobody_sees_asks_nothing(page: Page, context: BrowserContext) -> None:
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if "/outlook/" in request.url else None)
     page.evaluate(
         """() => {
             Object.defineProperty(document, "hidden", { value: true, configurable: true });
             document.dispatchEvent(new Event("visibilitychange"));
         }"""
     )
-    page.wait_for_timeout(12_000)
+    page.on("request", lambda request: asked.append(request.url) if "/outlook/" in request.url else None)
+    page.wait_for_timeout(3 * SOON_MS)
     assert asked == []
 
     with page.expect_request("**/outlook/**", timeout=5_000):

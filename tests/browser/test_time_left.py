@@ -9,19 +9,30 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from tests.browser.portal_page import jobs_of, log_in_as, picture
+from tests.browser.portal_page import jobs_of, log_in_as, look_sooner, picture
 from tests.inside import eventually, has_no_job, home, is_root_variant, sh
 from tests.lessons import lesson, write
 
 PERSON = "grace"
 LAB_DEADLINE_MS = 90_000
-KNOWN_WITHIN_MS = 60_000  # Slurm tells the hub, which tells the session when it announces itself again
-TOLD_WITHIN_MS = 240_000  # later a session does so every two minutes, and a page asks it once in a minute
+KNOWN_WITHIN_MS = 60_000  # Slurm tells the hub, which tells the session when it announces itself again, and it the page
+USUAL_MS, SOON_MS = 60_000, 2_000  # between two questions of a page
 FEW_MIN = 20
 NAMES = ("in-lab.ipynb", "in-notebook-7.ipynb")
 SETTINGS = ".jupyter/lab/user-settings/@jupyterlab/docmanager-extension/plugin.jupyterlab-settings"
 
 broken_step = ""  # the name of the first step that failed; conftest.py fills it in
+
+
+@pytest.fixture(scope="module")
+def address(attentive: str) -> str:
+    """A portal whose sessions announce themselves every second."""
+    return attentive
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _pages_ask_soon(context: BrowserContext) -> None:
+    look_sooner(context, USUAL_MS, SOON_MS)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -51,7 +62,7 @@ def left(page: Page) -> Locator:
 
 def warning(page: Page) -> Locator:
     """The warning before the end."""
-    return page.locator(".Toastify__toast").filter(has_text="This session ends at")
+    return page.locator(".Toastify__toast--warning").filter(has_text="This session ends at")
 
 
 def change(page: Page, text: str) -> None:
@@ -133,7 +144,7 @@ def test_when_an_administrator_takes_time_away_both_pages_warn_and_save(page: Pa
     sh("scontrol", "update", f"JobId={job.id}", f"TimeLimit={FEW_MIN}")
 
     for where, name, text in ((page, NAMES[0], "# typed in Lab"), (notebook_7, NAMES[1], "# typed in Notebook 7")):
-        expect(warning(where)).to_contain_text(f"Saved: {name}.", timeout=TOLD_WITHIN_MS)
+        expect(warning(where)).to_contain_text(f"Saved: {name}.", timeout=KNOWN_WITHIN_MS)
         assert text in file(name).read_text()
         picture(where, f"54-warning-in-{name.removesuffix('.ipynb')}")
     expect(left(page)).to_have_text(re.compile(r"^1\d min left$"))

@@ -33,6 +33,11 @@ PORT = 18600
 URL = f"http://127.0.0.1:{PORT}"
 WATCHER = secrets.token_hex(16)
 EXTRA = f"""
+import portal.administration.enter
+import portal.login.people
+portal.administration.enter.TAKEN_BACK_EVERY_S = 1.0
+portal.login.people.FRESH_S = 0.5
+c.PortalHub.people_every_s = 1
 c.JupyterHub.services.append({{"name": "watcher", "api_token": "{WATCHER}"}})
 scopes = ["admin:servers", "read:users"]
 c.Authenticator.admin_users = {{"dave"}}
@@ -40,7 +45,7 @@ c.JupyterHub.load_roles.append({{"name": "watcher", "services": ["watcher"], "sc
 """
 REASON = "The disk of alice is full; looking for the file that grows."
 ENTER = "/hub/dsportal/enter/alice"
-LEFT_S = 60.0  # and so long at most after the directory has another administrator; web sockets 5 s more
+LEFT_S = 60.0  # the promise; here the directory is asked sooner. Web sockets 5 s more
 ADMINS = f"cn=portal-admins,{GROUPS}"
 BELIEVED_S = 35.0  # an access that has ended is one for so long at most: hub 5 s, session 25 s, open web sockets 5 s
 

@@ -1,7 +1,8 @@
-"""Values that the unit tests share."""
+"""Values that the unit tests share, and the two parts in which `make test` runs them at the same time."""
 
 from __future__ import annotations
 
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,24 @@ import pytest
 
 from portal.site import Identity, Site, parse
 
+PART = pytest.StashKey[str]()
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "site" / "site.toml.example"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The part is this run's: some tests are about the parts of another ring."""
+    config.stash[PART] = os.environ.pop("DSPORTAL_PART", "")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is of the other part."""
+    if part := config.stash[PART]:
+        items[:] = [item for item in items if part_of(item.path) == part]
+
+
+def part_of(file: Path) -> str:
+    """Every other file is in the second part: each takes about half of the time."""
+    return "12"[sorted(file.parent.glob("test_*.py")).index(file) % 2]
 
 
 @pytest.fixture

@@ -122,5 +122,5 @@ def _settings(folder: Path, port: int) -> Config:
     c.JupyterHub.db_url = f"sqlite:///{folder}/hub.sqlite"
     c.JupyterHub.cookie_secret_file = f"{folder}/cookie_secret"
     c.JupyterHub.bind_url = c.JupyterHub.hub_bind_url = f"http://127.0.0.1:{port}"
-    c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 1}
+    c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 0.2}
     return c

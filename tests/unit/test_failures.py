@@ -411,6 +411,7 @@ async def test_a_start_that_is_not_the_persons_fault_keeps_its_traceback(
 ) -> None:
     browser = await served.browser("alice")
     served.slurm.outage = SlurmSilent()
+    served.hub.tornado_application.settings["slow_spawn_timeout"] = 10  # the answer comes after the refusal
 
     await browser.post("/hub/spawn", data={"hours": "2", "_xsrf": browser.cookies["_xsrf"]})
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from deploy.demo import debs
 from tests import run
+from tests.unit import conftest
 
 REPORT = """<?xml version="1.0" encoding="utf-8"?>
 <testsuites>
@@ -82,7 +87,7 @@ def two_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """A ring of two parts, whose pytest runs leave nothing but their reports; answers what happened, in order."""
     happened: list[str] = []
     monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
-    monkeypatch.setattr(run, "RINGS", (run.Ring("books", False, "lessons", parts=("1", "2")),))
+    monkeypatch.setattr(run, "RINGS", (run.Ring("books", False, "lessons", parts=("1", "2"), has_whole=True),))
 
     def reported(name: str) -> None:
         case = f'<testcase classname="tests.books.test_it" name="test_of_{name}" time="1.5"/>'
@@ -125,6 +130,26 @@ def test_the_parts_of_a_ring_run_at_the_same_time_and_then_the_whole_is_looked_a
     assert [test.name for test in run.slowest(["books"])] == ["test_it::test_of_2", "test_it::test_of_1"]
 
 
+@pytest.mark.usefixtures("two_parts")
+def test_where_nothing_is_to_be_seen_of_the_whole_the_parts_are_all() -> None:
+    assert run.run_ring(run.Ring("books", False, "lessons", parts=("1", "2")), []) == run.Count(passed=4, failed=2)
+
+
+@pytest.mark.parametrize("part", ["1", "2", ""])
+def test_a_unit_test_is_in_one_part_of_the_ring_which_is_half_of_the_files(
+    part: str, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = sorted(Path(__file__).parent.glob("test_*.py"))
+    items: list[Any] = [SimpleNamespace(path=file) for file in files]
+    monkeypatch.setitem(pytestconfig.stash._storage, conftest.PART, part)
+
+    conftest.pytest_collection_modifyitems(pytestconfig, items)
+
+    assert [item.path for item in items] == {"1": files[::2], "2": files[1::2], "": files}[part]
+    ring = next(ring for ring in run.RINGS if ring.name == "unit")
+    assert (ring.parts, ring.has_whole) == (("1", "2"), False)
+
+
 def test_what_runs_beside_the_rings_shows_its_output_and_its_status_when_it_is_needed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,6 +162,51 @@ def test_what_runs_beside_the_rings_shows_its_output_and_its_status_when_it_is_n
     endless = run.Beside("horovod", ["sleep", "1000"])
     endless.end()
     assert endless.finish() != 0
+
+
+def test_what_is_built_in_turn_begins_when_the_one_before_has_succeeded_and_not_otherwise(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
+    monkeypatch.setattr(run, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(run, "environment", lambda: {"PATH": "/usr/bin:/bin"})
+    os.mkfifo(tmp_path / "go")
+    first = run.Beside("first", ["sh", "-c", "cat go; touch built"])
+    second = run.Beside("second", ["sh", "-c", "ls built"], after=first)
+    assert not (tmp_path / "built").exists()
+    (tmp_path / "go").write_text("it is built\n")
+    second.must_succeed()
+    first.must_succeed()
+    assert capsys.readouterr().out.split("\n") == ["built", "", "it is built", "", ""]
+
+    fails = run.Beside("fails", ["false"])
+    with pytest.raises(subprocess.CalledProcessError):
+        run.Beside("never", ["touch", "never"], after=fails).must_succeed()
+    endless = run.Beside("endless", ["sleep", "1000"])
+    waits = run.Beside("never", ["touch", "never"], after=endless)
+    waits.end()
+    endless.end()
+    assert waits.status() != 0
+    assert not (tmp_path / "never").exists()
+
+
+@pytest.mark.parametrize(("ring", "waits"), [("unit", False), ("upstream", False), ("hub", True), ("demo", True)])
+def test_only_a_ring_with_a_cluster_waits_for_the_environments(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ring: str, waits: bool
+) -> None:
+    monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
+    monkeypatch.setattr(run, "environment", lambda: {"PATH": "/usr/bin:/bin"})
+    monkeypatch.setattr(run, "fresh_cluster", lambda rings: None)
+    monkeypatch.setattr(run, "demo", lambda *words, check: None)
+    monkeypatch.setattr(run, "run_ring", lambda ring, options: run.Count(passed=1))
+    chosen = [one for one in run.RINGS if one.name == ring]
+
+    fail = run.Built(run.Beside("environments", ["false"]))
+    if waits:
+        with pytest.raises(subprocess.CalledProcessError):
+            run.run_all(chosen, [], False, fail)
+    else:
+        assert run.run_all(chosen, [], False, fail)[ring][0] == run.Count(passed=1)
 
 
 def test_a_ring_that_needs_no_horovod_does_not_wait_for_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -201,7 +271,7 @@ def test_a_ring_that_would_be_in_the_way_of_those_beside_it_has_a_cluster_of_its
     monkeypatch.setattr(run, "run_ring", lambda ring, options: run.Count(passed=1))
 
     class Beside:
-        def __init__(self, name: str, argv: list[str]) -> None:
+        def __init__(self, name: str, argv: list[str], after: run.Beside | None) -> None:
             happened.append(f"{name}: {argv[2]} {argv[3]}")
 
         def must_succeed(self) -> None:
