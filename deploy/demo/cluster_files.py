@@ -17,7 +17,7 @@ SITE = Path(__file__).with_name("site.toml")
 CLUSTER = Path("/cluster")
 BIND_PASSWORD = CLUSTER / "hub/bind_password"  # as in site.toml
 # Environments, and the kernels of the same names: `make environments ALL=1`.
-ON_REQUEST = ("pytorch", "jax", "mxnet", "pytensor", "inference")
+ON_REQUEST = ("pytorch", "jax", "mxnet", "pytensor", "inference", "dask")
 TEXTS: dict[str, str] = {}  # the templates, read before the root changes: a closed checkout is not there afterwards
 # Slurm 22.05 never places a batch job at its submission but in the next pass: of the scheduler, once a second, or of
 # backfill. After a start only backfill passes at first: with the default interval the first job waits for seconds.

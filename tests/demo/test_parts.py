@@ -393,6 +393,6 @@ def test_a_kernel_is_offered_only_when_its_environment_is_built(tmp_path: Path) 
     site = tomllib.loads(cluster_files.offered(settings, tmp_path))
     assert [kernel["name"] for kernel in site["kernel"]] == ["python3", "ir", "tensorflow", "mxnet"]
     assert site["ldap"] == tomllib.loads(settings)["ldap"]
-    for name in ("pytorch", "jax", "pytensor", "inference"):
+    for name in ("pytorch", "jax", "pytensor", "inference", "dask"):
         (tmp_path / name).mkdir()
     assert cluster_files.offered(settings, tmp_path) == settings

@@ -74,6 +74,7 @@ def test_the_cuda_toolkit_names_its_folders_whether_or_not_they_exist() -> None:
         ("shared/mxnet", "mxnet, tensorboard.summary"),
         ("shared/pytensor", "pytensor, pytensor.tensor"),
         ("shared/inference", "openvino, nncf, onnxruntime, tf2onnx, keras"),
+        ("shared/dask", "dask.array, distributed, dask_jobqueue, bokeh, cryptography, pandas"),
         ("shared/python", "numpy, pandas, matplotlib, polars"),
     ],
 )
@@ -90,7 +91,7 @@ def test_keras_runs_on_the_framework_that_was_loaded_last(before: str) -> None:
     assert "Keras runs on tensorflow" in printed
 
 
-@pytest.mark.parametrize("name", ["pytorch", "jax", "mxnet", "pytensor", "inference"])
+@pytest.mark.parametrize("name", ["pytorch", "jax", "mxnet", "pytensor", "inference", "dask"])
 def test_a_module_whose_environment_is_not_built_says_how_to_get_it(name: str) -> None:
     tree = Path("/tmp/dsportal-test-modulefiles")
     shutil.rmtree(tree, ignore_errors=True)
@@ -104,7 +105,8 @@ def test_a_module_whose_environment_is_not_built_says_how_to_get_it(name: str) -
     assert f"shared/{name}/{file.name}" not in printed.partition("Currently Loaded")[2]
 
 
-def test_an_environment_upon_another_has_all_that_its_packages_ask_for() -> None:
+@pytest.mark.parametrize(("module", "left_out"), [("inference", {"openvino-telemetry"}), ("dask", set())])
+def test_an_environment_upon_another_has_all_that_its_packages_ask_for(module: str, left_out: set[str]) -> None:
     """But for what is left out on purpose, as inference.in says."""
     code = (
         "from importlib.metadata import PackageNotFoundError, distributions, version\n"
@@ -119,8 +121,8 @@ def test_an_environment_upon_another_has_all_that_its_packages_ask_for() -> None
         "            fits = False\n"
         "        print('missing', wanted.name) if not fits else None\n"
     )
-    printed = modules(f'module load shared/inference; python3 -c "{code}"')
-    assert set(re.findall(r"^missing (.+)$", printed, re.MULTILINE)) == {"openvino-telemetry"}, printed
+    printed = modules(f'module load shared/{module}; python3 -c "{code}"')
+    assert set(re.findall(r"^missing (.+)$", printed, re.MULTILINE)) == left_out, printed
 
 
 def test_every_script_of_an_environment_starts_with_its_own_python() -> None:
