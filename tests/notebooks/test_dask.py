@@ -152,7 +152,7 @@ def test_a_neighbour_on_the_nodes_gets_nothing(ran: Run) -> None:
     assert len(tried) >= 6, "the scheduler and two workers were found"
     got = {where: [kind for kind, text in answers if text] for where, (_, *answers) in tried.items()}
     own = [sorted(kinds) for where, kinds in got.items() if where.startswith("own ")]
-    assert own == [["tls"], ["tcp"], ["page"]], "what is open to it"
+    assert own == [["tls"], ["page", "tcp"], ["page"]], "what is open to it"
     assert {where: kinds for where, kinds in got.items() if kinds and not where.startswith("own ")} == {}
     assert not [where for where in tried if where.startswith("/")], "sockets"
 
@@ -186,7 +186,8 @@ def test_the_dashboard_draws_itself_in_a_tab_of_the_session(tmp_path: Path) -> N
         link = cluster.stdout.readline().strip()
         wait_for("server", lambda: answers(server))
         with sync_playwright() as playwright:
-            page = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]).new_page()
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+            page = browser.new_page()
             page.goto(f"{server.url}login?token={TOKEN}")
             page.goto(server.url.removesuffix("/session/") + link)
             # Bokeh draws once its web socket has told it what.
