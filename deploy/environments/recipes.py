@@ -60,6 +60,7 @@ ENVIRONMENTS = {
     "mxnet": Environment("mxnet", "1.9", 100, 400, first_run=False),
     "pytensor": Environment("pytensor", "3.0", 150, 600, first_run=False),
     "inference": Environment("inference", "1.0", 150, 530, first_run=False, upon="tensorflow"),
+    "dask": Environment("dask", "2026.8", 20, 100, first_run=False, upon="python3"),
 }
 # With NVIDIA's libraries, for nodes with GPUs: environments and modules of their own, beside those for CPUs.
 FOR_GPUS = {

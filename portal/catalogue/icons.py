@@ -25,6 +25,7 @@ FRAMEWORKS = {
     "theano": ("TH", "#345a8a"),
     "pytensor": ("PY", "#345a8a"),
     "horovod": ("HV", "#3f6212"),
+    "dask": ("DA", "#9a3412"),
     "inference": ("IN", "#0f6b52"),
     "onnx": ("ON", "#0f6b52"),
     "julia": ("JL", "#6b3fa0"),

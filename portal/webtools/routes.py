@@ -1,4 +1,4 @@
-"""The addresses of the web tools: what stands behind them is imported when the first is asked for."""
+"""The addresses of web tools and of a person's own programs: what is behind them is imported with the first request."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ PAGES = {
     rf"dsportal/api/tools/{NAME}": "one",
     rf"dsportal/api/tools/{NAME}/log": "log",
 }
+OWN_SOCKETS = {rf"sockets/{NAME}(/.*)": "own"}
 OF_TOOLS = {rf"tools/{NAME}/dsportal-open": "open", rf"tools/{NAME}(/.*)": "proxy"}
 
 
@@ -50,7 +51,13 @@ def routes(application: Any, settings: SessionSettings, runtime: Path, home: Pat
 
         return {"open": OpenToolHandler, "proxy": ToolProxy}, {"tools": tools()}
 
-    return late_rules(application, base, PAGES, load) + late_rules(application, base, OF_TOOLS, load_proxy)
+    def load_own() -> Pages:
+        from portal.webtools.sockets import OwnSocketProxy
+
+        return {"own": OwnSocketProxy}, {"folder": runtime / "sockets"}
+
+    rules = late_rules(application, base, PAGES, load) + late_rules(application, base, OF_TOOLS, load_proxy)
+    return rules + late_rules(application, base, OWN_SOCKETS, load_own)
 
 
 def socket_folder(runtime: Path, names: Iterable[str]) -> Path:

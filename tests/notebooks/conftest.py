@@ -22,6 +22,7 @@ SECOND_PART = {
     "test_build.py",
     "test_checkpoint_resume.py",
     "test_cluster_lessons.py",
+    "test_dask.py",
     "test_ddp.py",
     "test_fast_layers.py",
     "test_horovod.py",

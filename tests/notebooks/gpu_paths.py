@@ -12,6 +12,7 @@ GPU_PATHS = {
     "cluster/checkpoint_resume": READ,
     "cluster/know_your_node": EMULATED,
     "cluster/sweep": READ,
+    "dask/slurm_cluster": NONE,
     "data/bigger_than_memory": NONE,
     "horovod/mnist": READ,
     "horovod/pytorch_mnist": READ,

@@ -74,6 +74,7 @@ def test_the_cuda_toolkit_names_its_folders_whether_or_not_they_exist() -> None:
         ("shared/mxnet", "mxnet, tensorboard.summary"),
         ("shared/pytensor", "pytensor, pytensor.tensor"),
         ("shared/inference", "openvino, nncf, onnxruntime, tf2onnx, keras"),
+        ("shared/dask", "dask.array, distributed, dask_jobqueue, bokeh, cryptography, pandas"),
         ("shared/python", "numpy, pandas, matplotlib, polars"),
         ("shared/mlflow", "mlflow, numpy, pandas, matplotlib"),
     ],
@@ -91,7 +92,7 @@ def test_keras_runs_on_the_framework_that_was_loaded_last(before: str) -> None:
     assert "Keras runs on tensorflow" in printed
 
 
-@pytest.mark.parametrize("name", ["pytorch", "jax", "mxnet", "pytensor", "inference", "mlflow"])
+@pytest.mark.parametrize("name", ["pytorch", "jax", "mxnet", "pytensor", "inference", "dask", "mlflow"])
 def test_a_module_whose_environment_is_not_built_says_how_to_get_it(name: str) -> None:
     tree = Path("/tmp/dsportal-test-modulefiles")
     shutil.rmtree(tree, ignore_errors=True)

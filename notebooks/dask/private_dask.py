@@ -1,0 +1,157 @@
+"""A Dask cluster of Slurm jobs that only its person can reach: keys between its parts, its pages on a Unix socket.
+
+Dask itself lets everybody in who reaches its ports, and what gets in runs code as you. Here scheduler and workers speak
+TLS, with keys that are made for this cluster alone and lie in a private folder; the dashboard has no port, and workers
+have no pages.
+"""
+
+import asyncio
+import os
+import secrets
+import shlex
+import socket
+from pathlib import Path
+
+from dask_jobqueue.slurm import SLURMCluster, SLURMJob
+from distributed import Scheduler, Security, Worker
+from distributed.http.routing import RoutingApplication
+from jupyter_core.paths import jupyter_runtime_dir
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_unix_socket
+
+HERE = Path(__file__).resolve().parent
+OF_THIS_JOB = ("SLURM_", "SBATCH_", "SRUN_")
+ENDED = ("", "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
+
+
+class SocketScheduler(Scheduler):
+    """A scheduler whose pages are on the Unix socket ``dashboard_address``."""
+
+    def start_http_server(self, routes, dashboard_address, default_port=0, ssl_options=None):
+        """Listen there: the folder of the socket is its owner's alone, a port would be everybody's on the node."""
+        self.http_application = RoutingApplication(routes)
+        self.http_server = HTTPServer(self.http_application)
+        self.http_server.add_socket(bind_unix_socket(dashboard_address, mode=0o600))
+        self.http_server.port = 0
+        self.services["dashboard"] = self.http_server
+
+
+class QuietWorker(Worker):
+    """A worker without pages of its own: the dashboard has what they would show."""
+
+    def start_http_server(self, routes, dashboard_address, default_port=0, ssl_options=None):
+        """Listen nowhere."""
+
+
+class Job(SLURMJob):
+    """A worker's job: nothing of this session but its arguments reaches it.
+
+    Arguments:
+        nodes: the nodes of the cluster's jobs, which this one is kept away from; None: jobs may share a node.
+    """
+
+    submit_command = "sbatch --parsable --export=NONE"
+
+    def __init__(self, *args, nodes=None, **options):
+        super().__init__(*args, **options)
+        self.nodes = nodes
+
+    @staticmethod
+    async def _call(cmd, **options):
+        """This session is a job itself: what Slurm says of it must not reach the new ones."""
+        clean = {key: value for key, value in os.environ.items() if not key.startswith(OF_THIS_JOB)}
+        clean |= {key: os.environ[key] for key in ("SLURM_CONF",) if key in os.environ}
+        return await SLURMJob._call(cmd, env=clean, **options)
+
+    async def _submit_job(self, script):
+        if self.nodes is None:
+            return await super()._submit_job(script)
+        async with self.nodes["lock"]:  # one after the other: each is told where those before it are
+            others = ",".join(filter(None, self.nodes["of"].values()))
+            exclude = [f"--exclude={others}"] if others else []
+            answer = await self._call([*shlex.split(self.submit_command), *exclude, script])
+            job = self._job_id_from_submit_output(answer)
+            self.nodes["of"][job] = await self._node_of(job)
+            return answer
+
+    async def _node_of(self, job):
+        """The node of a job, as soon as it has one; '' when it has ended before."""
+        while True:
+            line = await self._call(["squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T|%N"])
+            state, _, node = line.strip().partition("|")
+            if node or state in ENDED:
+                return node
+            await asyncio.sleep(0.2)
+
+    async def close(self):
+        """Cancel it."""
+        if self.nodes is not None:
+            self.nodes["of"].pop(self.job_id, None)
+        await super().close()
+
+
+class Cluster(SLURMCluster):
+    """``SLURMCluster`` behind keys of its own; ``dashboard_link`` is an address of this session, for its person alone.
+
+    Arguments:
+        folder: where its jobs' logs and keys lie; every node must see it.
+        cores, memory: of each worker's job, such as 4 and "8GiB".
+        own_nodes: no two of its jobs on one node.
+        interface: the network between the nodes, such as "ib0"; '' is the one of this node's name.
+        modules: the environment modules that each job loads.
+        options: what ``SLURMCluster`` takes as well: queue, account, walltime, job_extra_directives …
+    """
+
+    job_cls = Job
+
+    def __init__(self, folder, cores, memory, own_nodes=False, interface="", modules=(), **options):
+        folder = Path(folder).resolve()
+        for word in (folder, HERE):
+            assert shlex.quote(str(word)) == str(word), f"{word}: use a folder without blanks and special characters."
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        self.page = f"dask-{secrets.token_hex(4)}"
+        sockets = Path(jupyter_runtime_dir()) / "sockets"
+        sockets.mkdir(mode=0o700, parents=True, exist_ok=True)
+        sockets.chmod(0o700)
+        self.socket = sockets / f"{self.page}.sock"
+        place = {"interface": interface} if interface else {"host": _own_address()}
+        super().__init__(
+            cores=cores,
+            memory=memory,
+            processes=1,
+            nanny=False,
+            security=Security.temporary(),
+            shared_temp_directory=str(folder),
+            log_directory=str(folder),
+            local_directory='"$own"',
+            shebang="#!/bin/bash -l",
+            job_script_prologue=[
+                *([f"module load {shlex.join(modules)}"] if modules else []),
+                "umask 077  # what a worker spills is nobody else's",
+                "own=$(mktemp -d) || exit",
+                "trap 'rm -rf \"$own\"' EXIT",
+                f"export PYTHONPATH={HERE}${{PYTHONPATH:+:$PYTHONPATH}}",
+            ],
+            worker_extra_args=["--worker-class", "private_dask.QuietWorker", "--no-dashboard"],
+            scheduler_cls=SocketScheduler,
+            scheduler_options={"dashboard_address": str(self.socket), "dashboard": True, **place},
+            nodes={"lock": asyncio.Lock(), "of": {}} if own_nodes else None,
+            **options,
+        )
+
+    @property
+    def dashboard_link(self):
+        """The address of the dashboard, behind the login of this session."""
+        return f"{os.environ.get('JUPYTERHUB_SERVICE_PREFIX', '/')}sockets/{self.page}/status"
+
+    def close(self, timeout=None):
+        """End all its jobs."""
+        done = super().close(timeout)
+        self.socket.unlink(missing_ok=True)
+        return done
+
+
+def _own_address():
+    """The address of this node in the cluster's network, as the name that Slurm has for it says."""
+    return socket.gethostbyname(os.environ.get("SLURMD_NODENAME") or socket.gethostname())

@@ -1,0 +1,199 @@
+"""The lesson on Dask in a real Slurm job, with workers in others; a neighbour on the node tries every door of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from portal.site import load
+from tests.inside import CHROMIUM, SITE_FILE, home, sh
+from tests.notebooks.jobs import NO_GPU, PERSON, TEMPLATES, Run, finished_run, no_job_is_left
+from tests.notebooks.table import FOLDER
+from tests.session.session_server import DEADLINE_S, TOKEN, answers, launch, wait_for
+
+LESSON = "dask/slurm_cluster"
+FEW = {"limit": 10_000_000, "cores": 1, "job_minutes": 5}
+NEIGHBOUR = "dave"
+SECRET = "secret-of-the-session"
+WORKERS: dict[str, bytes] = {}  # the environments of the workers, by process
+TRIED = Path("/tmp/tried-dask")  # what the neighbour got
+# Runs as a neighbour on the nodes: speaks to every port of the person's as a client of Dask, over TLS and not, and as a
+# browser, and opens every socket that it finds. It writes down whom it has spoken to, and what it got.
+NEIGHBOUR_TRIES = """
+import asyncio, glob, json, socket, sys, warnings
+from pathlib import Path
+from distributed import Scheduler, Security, rpc
+warnings.simplefilter("ignore")
+uid, tried = sys.argv[1], {}
+stranger = Security.temporary()
+async def dask(address, **how):
+    async with asyncio.timeout(3):
+        async with rpc(address, **how) as worker:
+            return str(await worker.identity())
+async def page(host, port):
+    async with asyncio.timeout(3):
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(b"GET /status HTTP/1.0\\r\\n\\r\\n")
+        return (await reader.read(200)).decode(errors="replace")
+async def said(kind, doing):
+    try:
+        return [kind, await doing]
+    except Exception:
+        return [kind, None]
+async def all_of(host, port):
+    tls = dict(connection_args=stranger.get_connection_args("client"))
+    doors = dask(f"tls://{host}:{port}", **tls), dask(f"tcp://{host}:{port}"), page(host, port)
+    return [await said(*one) for one in zip(("tls", "tcp", "page"), doors)]
+async def main():
+    options = dict(port=0, host="127.0.0.1", dashboard_address="127.0.0.1:0")
+    async with Scheduler(protocol="tls://", security=stranger, **options) as closed, Scheduler(**options) as opened:
+        for one in closed, opened:  # what it is its own: so all of this finds what is to be had
+            tried["own " + one.address] = [""] + await all_of("127.0.0.1", one.port)
+        tried["own page"] = [""] + await all_of("127.0.0.1", opened.http_server.port)
+    while True:
+        for line in [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]:
+            host, port = line[1].split(":")
+            port = int(port, 16)
+            if line[3] != "0A" or line[7] != uid or port in tried:
+                continue
+            host = socket.inet_ntoa(bytes.fromhex(host)[::-1])
+            tried[port] = [host] + await all_of(host, port)
+        for path in glob.glob(sys.argv[2] + "/**/*dask*.sock", recursive=True):
+            tried[path] = [""]
+        Path(sys.argv[3]).write_text(json.dumps(tried))
+        await asyncio.sleep(0.2)
+asyncio.run(main())
+"""
+
+
+# A cluster without workers, until its input ends: its dashboard's address is printed.
+CLUSTER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import private_dask
+cluster = private_dask.Cluster(sys.argv[2], 1, "1GiB")
+print(cluster.dashboard_link, flush=True)
+sys.stdin.read()
+cluster.close()
+"""
+
+
+@pytest.fixture(scope="module")
+def ran() -> Iterator[Run]:
+    """One run of the lesson, looked at by all tests; a neighbour tries all that listens meanwhile."""
+    secret = f"export JUPYTERHUB_API_TOKEN={SECRET} OF_THE_SESSION={SECRET}"
+    with (
+        neighbour(),
+        seen_by_root(),
+        finished_run(LESSON, "dask-lesson", FEW, prelude=[secret], resources=NO_GPU) as run,
+    ):
+        yield run
+
+
+@contextmanager
+def neighbour() -> Iterator[None]:
+    """Another person, on the same nodes."""
+    sh("rm", "-rf", str(TRIED))
+    program = 'module load shared shared/dask && exec python -c "$@"'
+    told = (str(home(PERSON).stat().st_uid), str(home(PERSON)), str(TRIED))
+    argv = ["runuser", "-u", NEIGHBOUR, "--", "bash", "-lc", program, "tries", NEIGHBOUR_TRIES, *told]
+    with subprocess.Popen(argv, cwd="/") as trying:
+        try:
+            yield
+        finally:
+            trying.terminate()  # runuser ends what it has started
+
+
+@contextmanager
+def seen_by_root() -> Iterator[None]:
+    """Meanwhile the environments of the workers are kept, by their process."""
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.3):
+            for process in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError):
+                    if b"private_dask.QuietWorker" in (process / "cmdline").read_bytes():
+                        WORKERS[process.name] = (process / "environ").read_bytes()
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        looking.join()
+
+
+def test_it_computes_on_workers_of_two_nodes_and_grows_and_shrinks(ran: Run) -> None:
+    first, second = re.findall(r"workers after [\d.]+ s, on (\S+), (\S+)$", ran.text("scale"), re.MULTILINE)[0]
+    assert first != second
+    assert "664,579 primes below 10,000,000" in ran.text("primes")
+    assert set(re.findall(r"(gpu\d+) \d+", ran.text("primes"))) == {first, second}
+    assert [int(count) for count in re.findall(r"^(\d) workers", ran.text("grow"), re.MULTILINE)] == [3, 1]
+
+
+def test_the_dashboard_is_an_address_of_the_session(ran: Run) -> None:
+    (link,) = ran.shown("show-dashboard", "text/html")
+    assert re.search(rf'href="/user/{PERSON}/sockets/dask-[0-9a-f]{{8}}/status"', link)
+
+
+def test_a_neighbour_on_the_nodes_gets_nothing(ran: Run) -> None:
+    tried = json.loads(TRIED.read_text())
+    assert len(tried) >= 6, "the scheduler and two workers were found"
+    got = {where: [kind for kind, text in answers if text] for where, (_, *answers) in tried.items()}
+    own = [sorted(kinds) for where, kinds in got.items() if where.startswith("own ")]
+    assert own == [["tls"], ["page", "tcp"], ["page"]], "what is open to it"
+    assert {where: kinds for where, kinds in got.items() if kinds and not where.startswith("own ")} == {}
+    assert not [where for where in tried if where.startswith("/")], "sockets"
+
+
+def test_nothing_of_the_session_reaches_the_jobs(ran: Run) -> None:
+    told = [dict(line.partition(b"=")[::2] for line in found.split(b"\0")) for found in WORKERS.values() if found]
+    assert len({one[b"SLURM_JOB_ID"] for one in told}) == 3
+    assert all(one[b"SLURM_JOB_NAME"] == b"dask-worker" for one in told)
+    assert [name for one in told for name, value in one.items() if SECRET.encode() in value] == []
+
+
+def test_jobs_and_keys_are_gone_with_the_cluster(ran: Run) -> None:
+    no_job_is_left()
+    assert "No worker of this cluster is left" in ran.text("close")
+    assert [path.name for path in (ran.folder / "dask-cluster").iterdir() if path.suffix not in (".err", ".out")] == []
+
+
+def test_nothing_puzzling_is_printed_to_stderr(ran: Run) -> None:
+    assert {name: noise for name, noise in ran.stderr.items() if noise} == {}
+
+
+def test_the_dashboard_draws_itself_in_a_tab_of_the_session(tmp_path: Path) -> None:
+    server = launch(tmp_path, load(str(SITE_FILE)))
+    program = 'module load shared shared/dask && exec python -c "$@"'
+    argv = ["bash", "-lc", program, CLUSTER, str(TEMPLATES / "dask"), str(tmp_path / "cluster")]
+    environment = {"JUPYTER_RUNTIME_DIR": str(server.runtime), "JUPYTERHUB_SERVICE_PREFIX": "/session/"}
+    with subprocess.Popen(
+        argv, env=os.environ | environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as cluster:
+        assert cluster.stdin and cluster.stdout
+        link = cluster.stdout.readline().strip()
+        wait_for("server", lambda: answers(server))
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+            page = browser.new_page()
+            page.goto(f"{server.url}login?token={TOKEN}")
+            page.goto(server.url.removesuffix("/session/") + link)
+            # Bokeh draws once its web socket has told it what.
+            expect(page.locator(".bk-Figure").first).to_be_visible(timeout=DEADLINE_S * 1000)
+            page.screenshot(path=FOLDER / "dask-dashboard.png")
+        cluster.stdin.close()
+    assert cluster.returncode == 0
+    server.stop()
+    assert not list((server.runtime / "sockets").glob("*.sock"))
