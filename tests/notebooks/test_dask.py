@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from portal.site import load
-from tests.inside import CHROMIUM, SITE_FILE, home, sh
+from tests.inside import CHROMIUM, SITE_FILE, eventually, home, sh
 from tests.notebooks.jobs import NO_GPU, PERSON, TEMPLATES, Run, finished_run, no_job_is_left
 from tests.notebooks.table import FOLDER
 from tests.session.session_server import DEADLINE_S, TOKEN, answers, launch, wait_for
@@ -52,21 +52,25 @@ async def said(kind, doing):
 async def all_of(host, port):
     tls = dict(connection_args=stranger.get_connection_args("client"))
     doors = dask(f"tls://{host}:{port}", **tls), dask(f"tcp://{host}:{port}"), page(host, port)
-    return [await said(*one) for one in zip(("tls", "tcp", "page"), doors)]
+    return list(await asyncio.gather(*(said(*one) for one in zip(("tls", "tcp", "page"), doors))))
 async def main():
     options = dict(port=0, host="127.0.0.1", dashboard_address="127.0.0.1:0")
     async with Scheduler(protocol="tls://", security=stranger, **options) as closed, Scheduler(**options) as opened:
         for one in closed, opened:  # what it is its own: so all of this finds what is to be had
             tried["own " + one.address] = [""] + await all_of("127.0.0.1", one.port)
         tried["own page"] = [""] + await all_of("127.0.0.1", opened.http_server.port)
+    Path(sys.argv[3]).write_text(json.dumps(tried))
     while True:
+        found = {}
         for line in [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]:
             host, port = line[1].split(":")
             port = int(port, 16)
             if line[3] != "0A" or line[7] != uid or port in tried:
                 continue
             host = socket.inet_ntoa(bytes.fromhex(host)[::-1])
-            tried[port] = [host] + await all_of(host, port)
+            found[port] = host
+        for port, answers in zip(found, await asyncio.gather(*(all_of(host, port) for port, host in found.items()))):
+            tried[port] = [found[port]] + answers
         for path in glob.glob(sys.argv[2] + "/**/*dask*.sock", recursive=True):
             tried[path] = [""]
         Path(sys.argv[3]).write_text(json.dumps(tried))
@@ -106,8 +110,9 @@ def neighbour() -> Iterator[None]:
     program = 'module load shared shared/dask && exec python -c "$@"'
     told = (str(home(PERSON).stat().st_uid), str(home(PERSON)), str(TRIED))
     argv = ["runuser", "-u", NEIGHBOUR, "--", "bash", "-lc", program, "tries", NEIGHBOUR_TRIES, *told]
-    with subprocess.Popen(argv, cwd="/") as trying:
+    with subprocess.Popen(argv, cwd="/", stderr=subprocess.DEVNULL) as trying:
         try:
+            eventually(TRIED.exists, "the neighbour has begun", within_s=60)
             yield
         finally:
             trying.terminate()  # runuser ends what it has started
@@ -177,7 +182,7 @@ def test_nothing_puzzling_is_printed_to_stderr(ran: Run) -> None:
 def test_the_dashboard_draws_itself_in_a_tab_of_the_session(tmp_path: Path) -> None:
     server = launch(tmp_path, load(str(SITE_FILE)))
     program = 'module load shared shared/dask && exec python -c "$@"'
-    argv = ["bash", "-lc", program, CLUSTER, str(TEMPLATES / "dask"), str(tmp_path / "cluster")]
+    argv = ["bash", "-lc", program, "cluster", CLUSTER, str(TEMPLATES / "dask"), str(tmp_path / "cluster")]
     environment = {"JUPYTER_RUNTIME_DIR": str(server.runtime), "JUPYTERHUB_SERVICE_PREFIX": "/session/"}
     with subprocess.Popen(
         argv, env=os.environ | environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

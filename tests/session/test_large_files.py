@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from tests.session.conftest import window
-from tests.session.session_server import TOKEN, Server, wait_for
+from tests.session.session_server import TOKEN, Server
 
 SIZE = 60_000_000
 CUT = 24_000_000  # bytes after which the network is away
@@ -44,6 +44,7 @@ class Desk:
     def open(self) -> None:
         """Load the page."""
         self.page.goto(self._address)
+        expect(self.page.locator(".jp-BreadCrumbs-item", has_text=self.folder.name)).to_be_visible()
         expect(self._button()).to_be_visible()
 
     def choose(self, file: Path) -> None:
@@ -149,9 +150,13 @@ def test_an_upload_is_paused_goes_on_by_itself_and_is_cancelled(notebook: Desk, 
     notebook.cut(CUT)
     notebook.choose(big)
     notebook.says("It goes on by itself")
+    notebook.press("Pause")
+    notebook.says("paused")
     notebook.mend()
+    assert notebook.partial()
     notebook.press("Cancel")
-    wait_for("end", lambda: list(notebook.folder.iterdir()) == [])
+    expect(notebook.page.locator(".jp-toast-message", has_text="paused")).to_have_count(0)
+    assert list(notebook.folder.iterdir()) == []
 
 
 def test_a_download_goes_on_with_the_same_file_only(server: Server, big: Path) -> None:
