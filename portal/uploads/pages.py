@@ -150,7 +150,8 @@ class UploadHandler(APIHandler):
 
     async def _write(self) -> None:
         async with self._writing:
-            data, self._held = self._held, bytearray()
+            data = self._held
+            self._held = bytearray()
             if self._partial and data:
                 try:
                     await asyncio.to_thread(self._partial.write, data)
@@ -160,7 +161,8 @@ class UploadHandler(APIHandler):
     async def _end(self) -> None:
         await self._write()
         async with self._writing:
-            partial, self._partial = self._partial, None
+            partial = self._partial
+            self._partial = None
             if partial:
                 try:
                     await asyncio.to_thread(partial.close)

@@ -57,7 +57,8 @@ class OwnSocketProxy(PrivateProxy):
 def is_own_socket(path: Path) -> bool:
     """Whether there is a socket of this person's, and no link to one, in a folder that only this person may enter."""
     try:
-        folder, found = path.parent.lstat(), path.lstat()
+        folder = path.parent.lstat()
+        found = path.lstat()
     except OSError:
         return False
     private = stat.S_ISDIR(folder.st_mode) and not stat.S_IMODE(folder.st_mode) & 0o077

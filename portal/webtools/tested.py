@@ -22,7 +22,7 @@ from portal.webtools.tools import POLL_S, ToolPlace, Tools, WebTool
 LAST_LINES = 5
 
 
-class Found(NamedTuple):
+class ToolTest(NamedTuple):
     """What came of the start of a tool: a line, and below it the last ones of its log where it does not answer."""
 
     answers: bool
@@ -61,7 +61,7 @@ async def _test(settings: SessionSettings, sockets: Path, names: Sequence[str]) 
     return int(is_faulty)
 
 
-async def tested(tool: WebTool) -> Found:
+async def tested(tool: WebTool) -> ToolTest:
     """Start it, wait until it answers or fails, and end it."""
     began = time.monotonic()
     try:
@@ -69,9 +69,9 @@ async def tested(tool: WebTool) -> Found:
         while tool.state == "starting":  # noqa: ASYNC110  nobody sets an event
             await asyncio.sleep(POLL_S)
         if tool.state == "ready":
-            return Found(True, (f"it answers after {time.monotonic() - began:.1f} s",))
+            return ToolTest(True, (f"it answers after {time.monotonic() - began:.1f} s",))
         last = tool.last_words().splitlines()[-LAST_LINES:]
         why = f"{tool.why} Its last lines:" if last else f"{tool.why} It said nothing."
-        return Found(False, (why, *(f"  {line}" for line in last)))
+        return ToolTest(False, (why, *(f"  {line}" for line in last)))
     finally:
         await tool.stop()
