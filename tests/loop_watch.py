@@ -233,7 +233,7 @@ def read(file: Path) -> list[dict[str, Any]]:
 
 def waits(note: dict[str, Any]) -> bool:
     """True for what waits for the outside, and not for the processor of a busy machine."""
-    limit_s = LONG_S if _starts_a_child(note["stack"]) else SLOW_S
+    limit_s = LONG_S if _starts_a_child(note["stack"]) or _commits(note["stack"]) else SLOW_S
     if note.get("asleep_s", 0) > limit_s:
         return True
     if note["kind"] in ("slow", "database"):
@@ -245,6 +245,11 @@ def _starts_a_child(stack: Sequence[str]) -> bool:
     """True for who sleeps until a child process, or a thread, is given the processor for the first time."""
     child = re.compile(r"/(subprocess\.py:\d+ _execute_child|threading\.py:\d+ start)$")
     return any(child.search(place) for place in stack[-3:])  # a thread's start waits two places further in
+
+
+def _commits(stack: Sequence[str]) -> bool:
+    """True for a transaction's end, which JupyterHub waits for: until the disk has what others write to it, too."""
+    return any(place.endswith(" do_commit") for place in stack[-1:])
 
 
 def shown(notes: Sequence[dict[str, Any]]) -> str:

@@ -479,17 +479,26 @@ def tell_slowest(rings: Iterable[str]) -> None:
 
 
 def run_all(
-    rings: Sequence[Ring], options: Sequence[str], with_lint: bool, built: Built | None = None
+    rings: Sequence[Ring],
+    options: Sequence[str],
+    with_lint: bool,
+    built: Built | None = None,
+    results: dict[str, tuple[Count, float]] | None = None,
 ) -> dict[str, tuple[Count, float]]:
-    """Every ring in order, some of them beside others; the cluster is up while rings inside run."""
-    results: dict[str, tuple[Count, float]] = {}
+    """Every ring in order, some of them beside others; the cluster is up while rings inside run.
+
+    Arguments:
+        results: of each ring; where this raises, it has those of before.
+    """
+    results = {} if results is None else results
     running: dict[Ring, PytestBeside] = {}
-    started = time.monotonic()
-    if with_lint:
-        results["lint"] = (lint(), time.monotonic() - started)
     is_up = False
-    second = second_cluster(rings, built)
+    second = None
     try:
+        started = time.monotonic()
+        if with_lint:
+            results["lint"] = (lint(), time.monotonic() - started)
+        second = second_cluster(rings, built)
         for ring in [ring for ring in rings if not runs_beside(ring, rings)]:
             started = time.monotonic()
             if built and needs_environments(ring):
@@ -555,7 +564,7 @@ def tell(results: dict[str, tuple[Count, float]]) -> int:
     title("result")
     total = Count()
     width = max(map(len, results))
-    order = ["lint", *(ring.name for ring in RINGS)]
+    order = ["lint", *(ring.name for ring in RINGS), "set up"]
     for name in sorted(results, key=order.index):
         count, seconds = results[name]
         print(f"{name:<{width}} {count!s:<38} {seconds:7.1f} s")
@@ -604,14 +613,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     for number in (signal.SIGTERM, signal.SIGHUP):  # ends what was started, as Ctrl-C does
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
+    results: dict[str, tuple[Count, float]] = {}
     try:
         built = set_up(rings)
         with_lint = not options.rings or "lint" in options.rings
-        results = run_all(rings, ["-k", options.k] if options.k else [], with_lint, built)
+        run_all(rings, ["-k", options.k] if options.k else [], with_lint, built, results)
     except subprocess.CalledProcessError as error:
         print(f"tests: {' '.join(map(str, error.cmd[:3]))} failed; see above", file=sys.stderr)
-        print("\n0 passed, 1 failed", flush=True)
-        return 1
+        results["set up"] = (Count(failed=1), 0.0)
     return tell(results)
 
 

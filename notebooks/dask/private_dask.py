@@ -10,18 +10,22 @@ import os
 import secrets
 import shlex
 import socket
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 from dask_jobqueue.slurm import SLURMCluster, SLURMJob
 from distributed import Scheduler, Security, Worker
 from distributed.http.routing import RoutingApplication
+from distributed.utils import get_ip
 from jupyter_core.paths import jupyter_runtime_dir
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_unix_socket
 
 HERE = Path(__file__).resolve().parent
 OF_THIS_JOB = ("SLURM_", "SBATCH_", "SRUN_")
-ENDED = ("", "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
+WAITS = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
+LOOK_S = 2  # Slurm is asked so often where a job is that waits, and often in its first second
 
 
 class SocketScheduler(Scheduler):
@@ -56,6 +60,14 @@ class Job(SLURMJob):
         super().__init__(*args, **options)
         self.nodes = nodes
 
+    @contextmanager
+    def job_file(self):
+        """The script, in a new private folder: Dask's own makes a file of its name again where others can be first."""
+        with tempfile.TemporaryDirectory() as folder:
+            script = Path(folder, "worker.sh")
+            script.write_text(self.job_script())
+            yield str(script)
+
     @staticmethod
     async def _call(cmd, **options):
         """This session is a job itself: what Slurm says of it must not reach the new ones."""
@@ -75,13 +87,16 @@ class Job(SLURMJob):
             return answer
 
     async def _node_of(self, job):
-        """The node of a job, as soon as it has one; '' when it has ended before."""
-        while True:
+        """The node of a job, as soon as it has one; '' when it has ended before, or the cluster is closed."""
+        wait_s = 0.2
+        while not self.nodes["closes"]:  # the cluster's end waits for this start
             line = await self._call(["squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T|%N"])
             state, _, node = line.strip().partition("|")
-            if node or state in ENDED:
+            if node or state not in WAITS:
                 return node
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, LOOK_S)
+        return ""
 
     async def close(self):
         """Cancel it."""
@@ -116,6 +131,7 @@ class Cluster(SLURMCluster):
         sockets.chmod(0o700)
         self.socket = sockets / f"{self.page}.sock"
         place = {"interface": interface} if interface else {"host": _own_address()}
+        self.nodes = {"lock": asyncio.Lock(), "of": {}, "closes": False} if own_nodes else None
         super().__init__(
             cores=cores,
             memory=memory,
@@ -136,8 +152,8 @@ class Cluster(SLURMCluster):
             worker_extra_args=["--worker-class", "private_dask.QuietWorker", "--no-dashboard"],
             scheduler_cls=SocketScheduler,
             scheduler_options={"dashboard_address": str(self.socket), "dashboard": True, **place},
-            nodes={"lock": asyncio.Lock(), "of": {}} if own_nodes else None,
-            **options,
+            nodes=self.nodes,
+            **{"job_name": self.page, **options},
         )
 
     @property
@@ -147,6 +163,8 @@ class Cluster(SLURMCluster):
 
     def close(self, timeout=None):
         """End all its jobs."""
+        if self.nodes:
+            self.nodes["closes"] = True
         done = super().close(timeout)
         self.socket.unlink(missing_ok=True)
         return done
@@ -154,4 +172,8 @@ class Cluster(SLURMCluster):
 
 def _own_address():
     """The address of this node in the cluster's network, as the name that Slurm has for it says."""
-    return socket.gethostbyname(os.environ.get("SLURMD_NODENAME") or socket.gethostname())
+    try:
+        found = socket.gethostbyname(os.environ.get("SLURMD_NODENAME") or socket.gethostname())
+    except OSError:  # Slurm's names need not be those of the network
+        return get_ip()
+    return get_ip() if found.startswith("127.") else found  # Debian's /etc/hosts has the own name at 127.0.1.1

@@ -49,6 +49,17 @@ class Downloads:
             raise HTTPError(404, _NO_FOLDER.format(path[:200]))
         return real
 
+    def shown(self, path: str) -> Path:
+        """The same folder by the way that the file browser shows: who writes there sees whose links are on it.
+
+        Raises:
+            HTTPError: as :meth:`folder`; and 403 for a way that goes back.
+        """
+        self.folder(path)
+        if ".." in path.split("/"):
+            raise HTTPError(403, _ELSEWHERE.format(path[:200]))
+        return self._home / path.strip("/")
+
 
 class ArchiveHandler(APIHandler):
     """``GET dsportal/api/archive?path=FOLDER``: the folder as ``FOLDER.tar.gz``, made while it is sent."""

@@ -18,6 +18,7 @@ from typing import Any
 from portal.errors import KernelError, printable
 
 LARGEST = 4 * 1024 * 1024
+SHOWN = 64 * 1024  # bytes of what it says meanwhile; the rest is read and left out
 LAST_WORDS_S = 2.0
 _OWN = ("PATH", "LANG", "SLURM_CONF")
 WHO = "name somebody who may use the portal, whose home the nodes see: --user NAME"
@@ -65,9 +66,12 @@ def asked(argv: Sequence[str], user: str) -> tuple[int, str]:
 def _show(messages: int) -> None:
     """What the command says meanwhile, such as the number of its job, to who asks; nothing in it steers a terminal."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    left = SHOWN
     with open(messages, "rb", buffering=0) as pipe:
         while part := pipe.read(4096):
-            print(printable(decoder.decode(part)), end="", file=sys.stderr, flush=True)
+            if shown := part[:left]:
+                left -= len(shown)
+                print(printable(decoder.decode(shown)), end="", file=sys.stderr, flush=True)
 
 
 def rights_of(user: str) -> dict[str, Any]:

@@ -184,7 +184,7 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
             *job_routes.routes(web_app, base, folders.home),
             *environment_routes.routes(web_app, base, settings.environments),
             *module_routes.routes(web_app, base),
-            *upload_routes.routes(web_app, base, browsed.folder),
+            *upload_routes.routes(web_app, base, browsed.shown),
         ],
     )
 

@@ -11,6 +11,7 @@ The hub is asked as for any other request, and through the same cache. A hub tha
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
@@ -38,6 +39,7 @@ SMALL_WITHIN_S = 20.0
 NO_LOGIN = "There is no login to this session behind this request: it was not read. Log in again, and send it again."
 NO_HUB = "The portal does not answer, so this session does not know who sent this: it was not read. Send it again soon."
 NO_PAGES = ("api/", "dsportal/", "lab/api/", "lsp/", "nbconvert/", "terminals/websocket/")  # below the session's path
+BY_TOKEN = re.compile(r"(?:token|bearer)\s", re.IGNORECASE)  # as JupyterHub's HubAuth.auth_header_pat
 ELSEWHERE = "A page of another address has sent this: nothing was done. Do it on this session's own pages."
 
 Login = Callable[[Any], Awaitable[bool]]
@@ -115,11 +117,13 @@ class Bodies(HTTPServerConnectionDelegate):
     def refuses(self, path: str, headers: HTTPHeaders) -> bool:
         """Whether a request for what is no page comes from one of another origin.
 
-        A token in the header counts by itself: no page can send one that it does not know.
+        No page can send a token in the header. A password of HTTP's own (Basic, Negotiate) a browser sends with
+        every request where a web server before the portal asks for one, whichever page it comes from.
         """
         base = str(self.application.settings.get("base_url", "/"))
         is_page = not path.startswith(base) or not path.removeprefix(base).startswith(NO_PAGES)
-        return not is_page and "Authorization" not in headers and is_from_elsewhere(headers)
+        is_program = BY_TOKEN.match(headers.get("Authorization", "")) is not None
+        return not is_page and not is_program and is_from_elsewhere(headers)
 
     def on_close(self, server_conn: object) -> None:
         """A connection has ended."""

@@ -41,7 +41,7 @@ FAR_AWAY = (
 )
 TOO_LONG = (
     "{} is longer than {} MB, and JupyterLab has all of a file in this session's memory, several times. "
-    "Read it in a notebook, or download it."
+    "Read it in a notebook, download it, or copy it in a terminal."
 )
 OPENED_MAX = 256 * 2**20  # bytes
 NAMES_MAX = 5
@@ -170,9 +170,12 @@ class OwnFiles(AsyncLargeFileManager):
 
     @contextmanager
     def open(self, os_path: str, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        """A file that Jupyter reads as a whole; of what is opened, and not copied, no more than memory bears."""
+        """A file that Jupyter reads as a whole; but for a copy of one's own, no more than memory bears."""
         with super().open(os_path, *args, **kwargs) as file:
-            yield file if os_path in COPIED.get().values() else _Bounded(file, os_path)
+            is_copied = os_path in COPIED.get().values()
+            shown = os.path.realpath(os_path) if is_copied else os_path  # what is copied is called by its descriptor
+            is_ours = os.fstat(file.fileno()).st_uid == os.geteuid()
+            yield file if is_copied and is_ours else _Bounded(file, shown)
 
     async def _copy_dir(self, from_path: str, to_path_original: str, to_name: str, to_path: str) -> dict[str, Any]:
         source = self._place_of(from_path)

@@ -30,7 +30,7 @@ class Uploads:
     """The uploads of a session.
 
     Arguments:
-        folder: the real folder behind a path of the file browser.
+        folder: the folder of a path of the file browser, by the way that it shows.
     """
 
     def __init__(self, folder: Callable[[str], Path]) -> None:
@@ -176,7 +176,7 @@ class UploadHandler(APIHandler):
             del self.uploads.going[self.upload]
 
     def _number(self, name: str, text: str) -> int:
-        if not (text.isascii() and text.isdecimal() and int(text) <= SIZE_MAX):
+        if not (len(text) < 20 and text.isascii() and text.isdecimal() and int(text) <= SIZE_MAX):
             raise UploadRefused(HTTPStatus.BAD_REQUEST, _NO_NUMBER.format(name, text[:30]))
         return int(text)
 

@@ -35,7 +35,7 @@ class Upload:
     """What is uploaded.
 
     Attributes:
-        folder: real, absolute.
+        folder: absolute, by the way that the person sees: a link on it is looked at.
         name: of the file, when all of it is there.
         size: in bytes.
         stamp: tells this file from another of the same name and size: its time on the person's disk.
@@ -137,8 +137,9 @@ class Upload:
         if old and not replace:
             raise self._taken()
         if old:
-            with suppress(OSError):
-                os.fchmod(descriptor, stat.S_IMODE(old.st_mode) & 0o777)
+            is_ours = old.st_uid == os.geteuid()
+            with suppress(OSError):  # who may write it, nobody else says
+                os.fchmod(descriptor, stat.S_IMODE(old.st_mode) & (0o777 if is_ours else 0o755))
         with _full_in_words(self):
             os.fsync(descriptor)
         there = _found(folder, self.partial)
@@ -195,8 +196,10 @@ class Upload:
                 HTTPStatus.CONFLICT, f"Nothing is there of {self.name}. Upload it from its beginning.", 0
             )
         remove_abandoned(folder)
+        old = _found(folder, self.name)  # what takes the place of a private file is private from its first byte
+        mode = stat.S_IMODE(old.st_mode) | 0o600 if old and stat.S_ISREG(old.st_mode) else 0o666
         with _full_in_words(self):
-            return os.open(self.partial, NEW, 0o666, dir_fd=folder)
+            return os.open(self.partial, NEW, mode & 0o666, dir_fd=folder)
 
     def _replaced(self, folder: int) -> os.stat_result | None:
         there = _found(folder, self.name)

@@ -15,6 +15,8 @@ from portal.tensorboard.error_page import from_elsewhere, is_from_elsewhere, is_
 from portal.webtools.tools import Tools, WebTool
 
 LOOK_AGAIN_S = 1
+GOING_AWAY = 1001  # RFC 6455 §7.4.1
+NOT_RUNNING = "It does not run."
 
 
 def _or_404(tools: Tools, name: str) -> WebTool:
@@ -69,9 +71,18 @@ class ToolProxy(PrivateProxy):
     post = put = delete = head = patch = options = http_get
 
     async def open(self, name: str, path: str) -> None:
-        """Forward a web socket."""
-        if self._found(name):
-            await self.proxy_open("localhost", 0, path)
+        """Forward a web socket; that its tool does not run is said by its end, for an open page asks again."""
+        if is_from_elsewhere(self.request) or not self._points_at(_or_404(self.tools, name)):
+            self.close(GOING_AWAY, NOT_RUNNING)
+            return
+        await self.proxy_open("localhost", 0, path)
+
+    def _points_at(self, tool: WebTool) -> bool:
+        """Whether a tool answers; then the proxy points at it."""
+        self.unix_socket = str(tool.socket)
+        self.proxy_base = f"tools/{tool.offered.name}"
+        self.absolute_url = tool.offered.whole_path
+        return tool.state == "ready"
 
     def _found(self, name: str) -> bool:
         """Point the proxy at the tool; otherwise answer with a page that says what there is."""
@@ -80,12 +91,9 @@ class ToolProxy(PrivateProxy):
             self.finish(_led_to(self.tools, name, self.request, self.base_url))
             return False
         tool = _or_404(self.tools, name)
-        if tool.state != "ready":
+        if not self._points_at(tool):
             self._say(tool)
             return False
-        self.unix_socket = str(tool.socket)
-        self.proxy_base = f"tools/{name}"
-        self.absolute_url = tool.offered.whole_path
         return True
 
     def _say(self, tool: WebTool) -> None:

@@ -12,6 +12,9 @@ from portal.forwarding.private_proxy import PrivateProxy
 from portal.tensorboard.error_page import from_elsewhere, is_from_elsewhere, page
 
 NOT_THERE = "Nothing listens at this address."
+GOING_AWAY = 1001  # RFC 6455 §7.4.1
+A_PROGRAM = "a program of yours in"
+PROGRAM_ADVICE = "It does what it is asked to as you. Open it if you meant to."
 ADVICE = "The program that had it has ended, or has not started yet."
 
 
@@ -34,24 +37,30 @@ class OwnSocketProxy(PrivateProxy):
     post = put = delete = head = patch = options = http_get
 
     async def open(self, name: str, path: str) -> None:
-        """Forward a web socket."""
-        if self._found(name):
-            await self.proxy_open("localhost", 0, path)
+        """Forward a web socket; what is not there is said by its end, for an open page asks again."""
+        if is_from_elsewhere(self.request) or not self._points_at(name):
+            self.close(GOING_AWAY, NOT_THERE)
+            return
+        await self.proxy_open("localhost", 0, path)
 
     def _found(self, name: str) -> bool:
         """Point the proxy at the socket; otherwise answer with a page."""
         if is_from_elsewhere(self.request):
             self.set_status(HTTPStatus.FORBIDDEN)
-            self.finish(from_elsewhere(self.request, self.base_url))
+            self.finish(from_elsewhere(self.request, self.base_url, A_PROGRAM, PROGRAM_ADVICE))
             return False
-        socket = self.folder / f"{name}.sock"
-        if not is_own_socket(socket):
+        if not self._points_at(name):
             self.set_status(HTTPStatus.NOT_FOUND)
             self.finish(page(NOT_THERE, ADVICE, self.base_url))
             return False
+        return True
+
+    def _points_at(self, name: str) -> bool:
+        """Whether there is the socket; then the proxy points at it."""
+        socket = self.folder / f"{name}.sock"
         self.unix_socket = str(socket)
         self.proxy_base = f"sockets/{name}"
-        return True
+        return is_own_socket(socket)
 
 
 def is_own_socket(path: Path) -> bool:

@@ -79,12 +79,16 @@ asyncio.run(main())
 """
 
 
-# A cluster without workers, until its input ends: its dashboard's address is printed.
+# A cluster without workers, until its input ends: it prints who may enter the folder of a job's script, which sbatch
+# reads a moment after it was written, and its dashboard's address.
 CLUSTER = """
 import sys
+from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import private_dask
 cluster = private_dask.Cluster(sys.argv[2], 1, "1GiB")
+with cluster._dummy_job.job_file() as script:
+    print(oct(Path(script).parent.stat().st_mode), flush=True)
 print(cluster.dashboard_link, flush=True)
 sys.stdin.read()
 cluster.close()
@@ -165,7 +169,7 @@ def test_a_neighbour_on_the_nodes_gets_nothing(ran: Run) -> None:
 def test_nothing_of_the_session_reaches_the_jobs(ran: Run) -> None:
     told = [dict(line.partition(b"=")[::2] for line in found.split(b"\0")) for found in WORKERS.values() if found]
     assert len({one[b"SLURM_JOB_ID"] for one in told}) == 3
-    assert all(one[b"SLURM_JOB_NAME"] == b"dask-worker" for one in told)
+    assert all(one[b"SLURM_JOB_NAME"].startswith(b"dask-") for one in told)
     assert [name for one in told for name, value in one.items() if SECRET.encode() in value] == []
 
 
@@ -188,6 +192,7 @@ def test_the_dashboard_draws_itself_in_a_tab_of_the_session(tmp_path: Path) -> N
         argv, env=os.environ | environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as cluster:
         assert cluster.stdin and cluster.stdout
+        assert cluster.stdout.readline().strip() == "0o40700", "in a folder of all a neighbour writes another script"
         link = cluster.stdout.readline().strip()
         wait_for("server", lambda: answers(server))
         with sync_playwright() as playwright:

@@ -252,6 +252,7 @@ async def test_a_start_that_came_to_nothing_says_whose_turn_it_is_in_the_form_an
     async def refuse(_spawner: Any) -> str:
         raise StartRefused(error, status_code=status)
 
+    served.hub.tornado_application.settings["slow_spawn_timeout"] = 10  # the answer comes after the refusal
     monkeypatch.setattr(served.hub.spawner_class, "start", refuse)
     form = await started(browser)
     later = await browser.get("/hub/spawn-pending/alice")
@@ -272,6 +273,7 @@ async def test_a_start_that_fails_in_a_way_that_nobody_thought_of_is_the_adminis
     async def fail(_spawner: Any) -> str:
         raise KeyError("the inside of the hub")
 
+    served.hub.tornado_application.settings["slow_spawn_timeout"] = 10  # the answer comes after the refusal
     monkeypatch.setattr(served.hub.spawner_class, "start", fail)
     form = await started(browser)
     later = await browser.get("/hub/spawn-pending/alice")
@@ -375,6 +377,7 @@ async def test_a_refusal_that_is_the_persons_to_mend_is_one_plain_line_of_the_lo
 ) -> None:
     browser = await served.browser("alice")
     caplog.clear()
+    served.hub.tornado_application.settings["slow_spawn_timeout"] = 10  # the answer comes after the refusal
     if how == "slurm":
         served.slurm.outage = SbatchRefuses()
 

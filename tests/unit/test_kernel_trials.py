@@ -225,6 +225,17 @@ def test_the_person_gets_no_terminal_of_who_asks_and_steers_none(
     assert capsys.readouterr().err == "job 7 is ?[2J submitted\n"
 
 
+def test_a_person_who_never_stops_talking_fills_no_log_of_root(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(as_person, "rights_of", lambda _: {"name": "alice", "home": "/"})
+    program = "import sys; sys.stderr.write('x' * 2**20); print('done')"
+
+    said = as_person.said([sys.executable, "-I", "-c", program], "alice")
+
+    assert (said, len(capsys.readouterr().err)) == ("done\n", as_person.SHOWN)
+
+
 def test_the_doctor_warns_of_a_kernel_whose_last_test_found_a_fault(site: Site) -> None:
     folder = Path(site.kernels.folder)
     assert kernel_checks.last_tests(site) == []

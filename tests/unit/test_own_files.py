@@ -270,7 +270,7 @@ async def test_a_file_that_memory_does_not_bear_is_refused_before_it_is_read(lab
         file.truncate(2**40)
 
     with pytest.raises(
-        HTTPError, match=r"much is longer than 256 MB.*Read it in a notebook, or download it"
+        HTTPError, match=r"much is longer than 256 MB.*Read it in a notebook, download it, or copy it"
     ) as refused:
         await lab.files.get("shared/much", **model)
 
@@ -287,6 +287,15 @@ async def test_a_file_that_grows_while_it_is_read_is_refused_as_well(lab: Lab, m
 
     with pytest.raises(HTTPError, match=r"data\.txt is longer"):
         await lab.files.get("shared/data.txt")
+
+
+async def test_a_long_file_of_others_is_not_duplicated(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_files, "OPENED_MAX", 100)
+    monkeypatch.setattr(own_files, "_is_ours", lambda _: False, raising=False)
+    (lab.shared / "data.txt").write_text("x" * 101)
+
+    with pytest.raises(HTTPError, match=r"data\.txt is longer than 0 MB.*in a terminal"):
+        await lab.files.copy("shared/data.txt")
 
 
 async def test_a_long_file_of_ones_own_is_duplicated(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,7 @@ async def test_a_start_that_slurm_refuses_has_its_own_record(served: ServedHub) 
     await fails(served, browser)
     before = user_of(served).spawner.ended_key
     served.slurm.outage = SbatchRefuses()
+    served.hub.tornado_application.settings["slow_spawn_timeout"] = 10  # the answer comes after the refusal
 
     await browser.post("/hub/spawn", data={**FIELDS, "_xsrf": browser.cookies["_xsrf"]})
 

@@ -70,10 +70,25 @@ def test_the_old_name_of_a_ring_works_and_says_the_new_one(
     asked: list[str] = []
     monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
     monkeypatch.setattr(run, "set_up", lambda rings: asked.extend(ring.name for ring in rings))
-    monkeypatch.setattr(run, "run_all", lambda *_: {"notebooks_in_browser": (run.Count(17), 2_200.0)})
+    ran = {"notebooks_in_browser": (run.Count(17), 2_200.0)}
+    monkeypatch.setattr(run, "run_all", lambda *given: given[-1].update(ran))
     assert run.main(["templates"]) == 0
     assert asked == ["notebooks_in_browser"]
     assert "The ring templates is called notebooks_in_browser now." in capsys.readouterr().out
+
+
+def test_where_what_a_ring_needs_cannot_be_built_the_rings_before_it_count(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def fails(*given: Any) -> None:
+        given[-1]["unit"] = (run.Count(5), 1.0)
+        raise subprocess.CalledProcessError(1, ["build.py"])
+
+    monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
+    monkeypatch.setattr(run, "set_up", lambda _: None)
+    monkeypatch.setattr(run, "run_all", fails)
+    assert run.main(["unit", "hub"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "5 passed, 1 failed, 0 skipped"
 
 
 def test_a_ring_that_is_none_is_refused_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:

@@ -197,7 +197,14 @@ NO_PAGES = (
 @pytest.mark.parametrize("path", NO_PAGES)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize(
-    "header", ["Sec-Fetch-Site: same-site", "Sec-Fetch-Site: cross-site", "Origin: http://bob.example"]
+    "header",
+    [
+        "Sec-Fetch-Site: same-site",
+        "Sec-Fetch-Site: cross-site",
+        "Origin: http://bob.example",
+        "Sec-Fetch-Site: cross-site\r\nAuthorization: Basic YTpi",
+        "Origin: http://bob.example\r\nAuthorization: Negotiate YTpi",
+    ],
 )
 async def test_what_is_no_page_answers_no_page_of_another_origin(
     session: int, path: str, method: str, header: str

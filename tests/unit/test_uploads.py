@@ -20,6 +20,8 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application, HTTPError
 
 from portal.downloads.files import FileHandler
+from portal.downloads.pages import Downloads
+from portal.homes import held_place
 from portal.singleuser.own_files import OwnFiles
 from portal.uploads import pages
 from portal.uploads.abandoned import KEPT_S
@@ -28,6 +30,7 @@ from portal.uploads.partial import Upload
 from portal.uploads.refused import UploadRefused
 
 DATA = os.urandom(100_000)
+SOMEBODY_ELSE = 4_000_000  # no account of this machine
 
 
 @pytest.fixture
@@ -171,6 +174,37 @@ def test_a_file_is_replaced_only_where_that_is_wanted_and_keeps_its_rights(uploa
     assert (old.read_bytes(), old.stat().st_mode & 0o777, names(upload.folder)) == (DATA, 0o640, ["big.bin"])
 
 
+def test_what_will_replace_a_private_file_is_private_while_it_comes(upload: Upload) -> None:
+    old = upload.folder / "big.bin"
+    old.write_text("old")
+    old.chmod(0o600)
+
+    write(upload, 0, DATA[:10])
+
+    assert (upload.folder / upload.partial).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_of_others_that_is_replaced_lets_nobody_write_the_new_one(
+    upload: Upload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = upload.folder / "big.bin"
+    old.write_text("old")
+    old.chmod(0o666)
+    write(upload, 0, DATA)
+    theirs = Upload._replaced
+
+    def of_others(self: Upload, folder: int) -> os.stat_result | None:
+        found = theirs(self, folder)
+        values = list(found) if found else []
+        return os.stat_result([*values[:4], os.geteuid() + 1, *values[5:]]) if found else None
+
+    monkeypatch.setattr(Upload, "_replaced", of_others)
+
+    upload.finish(replace=True)
+
+    assert old.stat().st_mode & 0o777 == 0o644
+
+
 def test_a_file_that_came_meanwhile_is_not_replaced(upload: Upload, monkeypatch: pytest.MonkeyPatch) -> None:
     write(upload, 0, DATA)
     synced = os.fsync
@@ -279,9 +313,14 @@ class Client:
 
 
 @pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[Client]:
-    """A client of a server that takes uploads into one folder."""
-    uploads = Uploads(lambda path: tmp_path / path)
+def uploads(tmp_path: Path) -> Uploads:
+    """What a session knows of its uploads, into one folder."""
+    return Uploads(Downloads(tmp_path).shown)
+
+
+@pytest.fixture
+async def client(uploads: Uploads) -> AsyncIterator[Client]:
+    """A client of a server that takes uploads."""
     server = HTTPServer(Application([("/upload", Step, {"uploads": uploads})]))
     listener, port = bind_unused_port()
     server.add_socket(listener)
@@ -306,24 +345,29 @@ async def there(client: Client, query: str, least: int) -> None:
     await until(are_kept)
 
 
-async def opened(folder: Path) -> None:
-    """Wait until an upload has begun."""
+async def heard(uploads: Uploads, size: int) -> None:
+    """Wait until so much of the one upload that is on its way has come."""
 
-    async def is_opened() -> bool:
-        return bool(names(folder))
+    async def is_heard() -> bool:
+        return [len(one._held) for one in uploads.going.values() if one._partial] == [size]
 
-    await until(is_opened)
+    await until(is_heard)
 
 
 QUERY = f"path=big.bin&size={len(DATA)}&stamp=1"
 
 
-async def test_what_came_before_the_connection_broke_is_kept(client: Client, tmp_path: Path) -> None:
+async def test_what_came_before_the_connection_broke_is_kept(client: Client, uploads: Uploads, tmp_path: Path) -> None:
     _, writer = await client.begin("PATCH", QUERY, len(DATA))
     writer.write(DATA[:40_000])
     await writer.drain()
+    await heard(uploads, 40_000)
     writer.close()
-    await there(client, QUERY, 40_000)
+
+    async def is_over() -> bool:
+        return not uploads.going
+
+    await until(is_over)
     assert await client.ask("PATCH", QUERY, DATA[40_000:], 40_000) == (200, {"offset": len(DATA)})
     assert (await client.ask("POST", QUERY))[0] == 204
     assert (await client.ask("POST", QUERY))[0] == 204  # its answer may have been lost
@@ -331,12 +375,13 @@ async def test_what_came_before_the_connection_broke_is_kept(client: Client, tmp
 
 
 async def test_a_silent_writer_gives_way_and_one_that_sends_does_not(
-    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Client, uploads: Uploads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(pages, "SILENT_S", 60.0)
     _, writer = await client.begin("PATCH", QUERY, len(DATA))
     writer.write(DATA[:40_000])
     await writer.drain()
-    await opened(tmp_path)
+    await heard(uploads, 40_000)
     assert (await client.ask("PATCH", QUERY, DATA[:1]))[0] == 423
     monkeypatch.setattr(pages, "SILENT_S", 0.0)
     status, said = await client.ask("PATCH", QUERY, b"")
@@ -361,9 +406,41 @@ async def test_a_part_is_written_while_it_comes(client: Client) -> None:
     writer.close()
 
 
-@pytest.mark.parametrize("query", ["size=9", "path=a&size=x", "path=a&size=-1", "path=a", f"path=a&size={2**64}"])
+NO_NUMBERS = ("x", "-1", str(2**64), "9" * 5000)  # the last has more digits than Python reads
+
+
+@pytest.mark.parametrize("query", ["size=9", "path=a", *(f"path=a&size={size}" for size in NO_NUMBERS)])
 async def test_a_question_that_makes_no_sense_is_refused(client: Client, query: str) -> None:
     assert (await client.ask("PATCH", query))[0] == 400
+
+
+async def test_it_goes_through_ones_own_link_on_the_way_and_out_of_no_folder(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "own").symlink_to(tmp_path / "private")
+    query = f"path=own/big.bin&size={len(DATA)}"
+
+    assert await client.ask("PATCH", query, DATA, 0) == (200, {"offset": len(DATA)})
+    assert (await client.ask("POST", query))[0] == 204
+    assert names(tmp_path / "private") == ["big.bin"]
+    assert (await client.ask("GET", f"path=own/../private/big.bin&size={len(DATA)}"))[0] == 403
+
+
+async def test_it_goes_through_no_link_of_others_on_the_way(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "private").mkdir()
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    (shared / "results").symlink_to(tmp_path / "private")
+    monkeypatch.setattr(held_place, "ROOT", SOMEBODY_ELSE)
+    monkeypatch.setattr("os.geteuid", lambda: SOMEBODY_ELSE)
+
+    status, said = await client.ask("PATCH", f"path=shared/results/big.bin&size={len(DATA)}", DATA, 0)
+
+    assert status == 403
+    assert "somebody else's link" in said["message"]
+    assert names(tmp_path / "private") == []
 
 
 async def test_a_stranger_is_refused_and_leaves_nothing(client: Client, tmp_path: Path) -> None:
@@ -371,11 +448,11 @@ async def test_a_stranger_is_refused_and_leaves_nothing(client: Client, tmp_path
     assert names(tmp_path) == []
 
 
-async def test_a_cancelled_upload_is_forgotten_while_it_comes(client: Client, tmp_path: Path) -> None:
+async def test_a_cancelled_upload_is_forgotten_while_it_comes(client: Client, uploads: Uploads, tmp_path: Path) -> None:
     _, writer = await client.begin("PATCH", QUERY, len(DATA))
     writer.write(DATA[:10])
     await writer.drain()
-    await opened(tmp_path)
+    await heard(uploads, 10)
     assert (await client.ask("DELETE", QUERY))[0] == 204
     assert names(tmp_path) == []
     writer.close()

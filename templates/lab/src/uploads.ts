@@ -1,5 +1,5 @@
 import { Notification } from '@jupyterlab/apputils';
-import { URLExt } from '@jupyterlab/coreutils';
+import { PathExt, URLExt } from '@jupyterlab/coreutils';
 import { shouldOverwrite } from '@jupyterlab/docmanager';
 import type { FileBrowser, FileBrowserModel, IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { type Contents, ServerConnection } from '@jupyterlab/services';
@@ -58,7 +58,7 @@ class LargeUpload {
           return true;
         }
       } catch (error) {
-        if (!this.wanted && (await this.goesOn(error))) {
+        if (!this.wanted && (await this.goesOn(error)) && !this.wanted) {
           continue;
         }
       }
@@ -75,7 +75,12 @@ class LargeUpload {
   /** Waits where it goes on by itself after an error; false where the person has to do something. */
   private async goesOn(error: unknown): Promise<boolean> {
     const refusal = error instanceof Refusal ? error : null;
-    if (refusal?.offset != null) {
+    if (!refusal && !(await this.file.slice(0, 1).arrayBuffer().catch(() => null))) {
+      this.wanted = 'pause';
+      this.fault = 'The file has changed on your disk, or is not there any more. Cancel, and choose it again.';
+      return false;
+    }
+    if (refusal && (refusal.offset != null || refusal.status === 412)) {
       this.isThere = false;
       await this.rest(PART_MS / 2);
       return true;
@@ -168,7 +173,7 @@ class LargeUpload {
   private async ask(method: string, body?: Blob, offset?: number): Promise<Response> {
     const settings = ServerConnection.makeSettings();
     const { name, size, lastModified } = this.file;
-    const query = { path: URLExt.join(this.path, name), size, stamp: lastModified, replace: this.replace ? 1 : 0 };
+    const query = { path: PathExt.join(this.path, name), size, stamp: lastModified, replace: this.replace ? 1 : 0 };
     const init: RequestInit = { method, body };
     if (body) {
       init.signal = this.stop.signal;
@@ -216,10 +221,10 @@ async function large(model: FileBrowserModel, file: File, path: string): Promise
   const turn = last.then(() => new LargeUpload(file, contents.localPath(path)).run());
   last = turn.catch(() => undefined);
   if (!(await turn)) {
-    return new Promise(() => undefined); // an error would show a dialog to who just cancelled it
+    return contents.get(path, { content: false }); // an error would show a dialog to who just cancelled it
   }
   await model.refresh();
-  return contents.get(URLExt.join(path, file.name), { content: false });
+  return contents.get(PathExt.join(path, file.name), { content: false });
 }
 
 /** Large files take their own way, by whichever button or gesture they come. */
