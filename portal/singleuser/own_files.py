@@ -28,7 +28,7 @@ from traitlets import default
 
 from portal.downloads.files import FileHandler
 from portal.homes.held_files import copy_folder, delete, has_home_trash, look, move, trash
-from portal.homes.held_place import LinkOfOthers, as_text, held, is_own_all_the_way
+from portal.homes.held_place import LinkOfOthers, as_text, held, is_of_others, is_own_all_the_way
 
 FOLDER = ".local/share/dsportal/checkpoints"
 THEIR_LINK = (
@@ -174,8 +174,8 @@ class OwnFiles(AsyncLargeFileManager):
         with super().open(os_path, *args, **kwargs) as file:
             is_copied = os_path in COPIED.get().values()
             shown = os.path.realpath(os_path) if is_copied else os_path  # what is copied is called by its descriptor
-            is_ours = os.fstat(file.fileno()).st_uid == os.geteuid()
-            yield file if is_copied and is_ours else _Bounded(file, shown)
+            is_whole = is_copied and not is_of_others(os.fstat(file.fileno()))
+            yield file if is_whole else _Bounded(file, shown)
 
     async def _copy_dir(self, from_path: str, to_path_original: str, to_name: str, to_path: str) -> dict[str, Any]:
         source = self._place_of(from_path)

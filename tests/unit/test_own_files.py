@@ -291,7 +291,7 @@ async def test_a_file_that_grows_while_it_is_read_is_refused_as_well(lab: Lab, m
 
 async def test_a_long_file_of_others_is_not_duplicated(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_files, "OPENED_MAX", 100)
-    monkeypatch.setattr(own_files, "_is_ours", lambda _: False, raising=False)
+    monkeypatch.setattr(own_files, "is_of_others", lambda _: True)
     (lab.shared / "data.txt").write_text("x" * 101)
 
     with pytest.raises(HTTPError, match=r"data\.txt is longer than 0 MB.*in a terminal"):
