@@ -7,6 +7,7 @@ import os
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
@@ -32,9 +33,9 @@ class Desk:
 
     def __init__(self, page: Page, server: Server, address: str) -> None:
         self.page = page
-        self.folder = server.home / f"large-{address.partition('/')[0]}"
+        self.folder = server.home / f"large#1: {address.partition('/')[0]}"  # no part of it is one of an address
         self.folder.mkdir(exist_ok=True)
-        self._address = f"{server.url}{address}/{self.folder.name}"
+        self._address = f"{server.url}{address}/{quote(self.folder.name)}"
         self._cut_at: int | None = None
         self._is_away = False
         self.offsets: list[int] = []
