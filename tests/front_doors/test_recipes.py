@@ -65,7 +65,7 @@ def test_a_session_starts_while_its_page_tells_how_far_it_is(page: Page, front: 
 
 
 def test_a_cell_runs_in_a_kernel_over_its_web_socket(page: Page) -> None:
-    page.locator('.jp-LauncherCard[data-category="Notebook"]', has_text=re.compile("^Python 3")).click()
+    page.locator('.jp-LauncherCard[data-category="Notebook"][title="Python 3"]').click()
     expect(page.get_by_text("Python 3 | Idle")).to_be_visible(timeout=LAB_DEADLINE_MS)
     page.locator(".jp-Notebook .jp-Cell .cm-content").click()
     page.keyboard.insert_text("import os\nprint('job', os.environ['SLURM_JOB_ID'], 6 * 7)")
