@@ -11,13 +11,12 @@ import secrets
 import shlex
 import socket
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dask_jobqueue.slurm import SLURMCluster, SLURMJob
 from distributed import Scheduler, Security, Worker
 from distributed.http.routing import RoutingApplication
-from distributed.utils import get_ip
 from jupyter_core.paths import jupyter_runtime_dir
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_unix_socket
@@ -171,9 +170,16 @@ class Cluster(SLURMCluster):
 
 
 def _own_address():
-    """The address of this node in the cluster's network, as the name that Slurm has for it says."""
-    try:
-        found = socket.gethostbyname(os.environ.get("SLURMD_NODENAME") or socket.gethostname())
-    except OSError:  # Slurm's names need not be those of the network
-        return get_ip()
-    return get_ip() if found.startswith("127.") else found  # Debian's /etc/hosts has the own name at 127.0.1.1
+    """An address of this node in the cluster: what Slurm's name for it leads to, or the one that it sends from.
+
+    A host's own name often leads to 127.0.1.1 (Debian's /etc/hosts), which means another host everywhere else.
+    """
+    found = []
+    for name in filter(None, (os.environ.get("SLURMD_NODENAME"), socket.gethostname())):
+        with suppress(OSError):
+            found.append(socket.gethostbyname(name))
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # an address of nobody (RFC 5737), and nothing is sent
+        found.append(probe.getsockname()[0])
+    assert found, "No address of this node is known: name the interface."
+    return next((one for one in found if not one.startswith("127.")), found[0])
