@@ -32,10 +32,8 @@ def environments(site: Site) -> list[Check]:
     if loose := next((one for one in (there, *there.parents) if _is_of_others(one.stat())), None):
         found = f"others than root can change {loose}, and so the environments of people: none is made there"
         return [Check(what, "failed", found, f"chown root {loose}; chmod +t,go-w as is fit: /tmp has mode 1777")]
-    mode = there.stat().st_mode
-    if not mode & stat.S_IWOTH:
-        found = f"only root can make a folder in {there} (mode {stat.S_IMODE(mode):04o})"
-        return [Check(what, "warning", found, f"Make {form} for each person, theirs and mode 700; or chmod 1777.")]
+    if not there.stat().st_mode & stat.S_IWOTH:
+        return [Check(what, "ok", f"{there} is the site's: each person needs a folder there, theirs, mode 700")]
     return [Check(what, "ok", f"people can make {form}")]
 
 

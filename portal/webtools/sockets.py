@@ -13,7 +13,7 @@ from portal.tensorboard.error_page import from_elsewhere, is_from_elsewhere, pag
 
 NOT_THERE = "Nothing listens at this address."
 GOING_AWAY = 1001  # RFC 6455 §7.4.1
-A_PROGRAM = "a program of yours in"
+A_PROGRAM = "a program"
 PROGRAM_ADVICE = "It does what it is asked to as you. Open it if you meant to."
 ADVICE = "The program that had it has ended, or has not started yet."
 

@@ -50,16 +50,37 @@ def test_its_page_is_told_nothing_that_proves_who_asks(server: Server, folder: P
     assert not {"Authorization", "Cookie"} & set(answer["headers"])
 
 
-def test_its_web_socket_comes_through(server: Server, folder: Path) -> None:
-    address = server.url.replace("http", "ws", 1) + "sockets/mine/echo"
-    opened = websocket.create_connection(
+def connected(server: Server, path: str) -> websocket.WebSocket:
+    """A web socket at an address of the session."""
+    address = server.url.replace("http", "ws", 1) + path
+    return websocket.create_connection(
         address, timeout=30, header=[f"Authorization: token {TOKEN}"], http_no_proxy=["127.0.0.1", "localhost"]
     )
+
+
+def test_its_web_socket_comes_through(server: Server, folder: Path) -> None:
+    opened = connected(server, "sockets/mine/echo")
     try:
         opened.send("a word")
         assert opened.recv() == "heard a word"
     finally:
         opened.close()
+
+
+def test_a_web_socket_to_nothing_ends_with_a_word(server: Server, folder: Path) -> None:
+    opened = connected(server, "sockets/none/echo")
+    try:
+        kind, data = opened.recv_data()
+    finally:
+        opened.shutdown()  # type: ignore[no-untyped-call]  # its close() leaves a socket whose other side went first
+    assert kind == websocket.ABNF.OPCODE_CLOSE
+    assert (int.from_bytes(data[:2], "big"), data[2:]) == (1001, b"Nothing listens at this address.")
+
+
+def test_a_link_of_another_page_is_told_where_it_leads(server: Server, folder: Path) -> None:
+    status, text = server.ask("sockets/mine/status", Sec_Fetch_Site="cross-site")
+    assert status == 403
+    assert "to a program of your session." in text
 
 
 def test_nobody_else_gets_it(server: Server, folder: Path) -> None:

@@ -207,7 +207,7 @@ def test_apptainer_sees_sockets_folders_and_gpus_of_the_node(
 
 @pytest.mark.parametrize(
     ("home", "words"),
-    [("/home/alice", ["--home"]), ("/work/alice", ["--bind=/work/alice", "--set-env=HOME=/work/alice"])],
+    [("/home/alice", ["--home"]), ("/data1/alice", ["--bind=/data1/alice", "--set-env=HOME=/data1/alice"])],
 )
 def test_charliecloud_brings_the_home_wherever_it_is(tmp_path: Path, home: str, words: list[str]) -> None:
     path = runtime(tmp_path, "ch-run")

@@ -102,7 +102,7 @@ async def test_the_place_of_a_persons_private_files_is_written_to_as_the_person(
     [
         ("~/environments", "ok", "in ~/environments of each person"),
         ("/tmp/{user}/environments", "ok", "people can make /tmp/{user}/environments"),
-        ("/usr/{user}/environments", "warning", "only root can make a folder in /usr (mode 0755)"),
+        ("/usr/{user}/environments", "ok", "/usr is the site's: each person needs a folder there, theirs, mode 700"),
         ("/no-such/{user}/environments", "warning", "there is no folder /no-such on this host"),
     ],
 )
