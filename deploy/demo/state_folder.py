@@ -30,6 +30,7 @@ CONTENTS = {
     "ns",
     "root",
     "run.json",
+    "run.json.new",
 }
 
 
@@ -107,8 +108,10 @@ class State:
         return stream
 
     def write_run(self, run: Run) -> None:
-        """Note who runs, for the other verbs."""
-        (self.folder / "run.json").write_text(json.dumps(asdict(run)))
+        """Note who runs, for the other verbs, which find the whole of it or nothing."""
+        unfinished = self.folder / "run.json.new"
+        unfinished.write_text(json.dumps(asdict(run)))
+        unfinished.replace(self.folder / "run.json")
 
     def forget_run(self) -> None:
         """The demo has ended."""

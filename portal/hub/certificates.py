@@ -31,6 +31,7 @@ from jupyterhub.utils import make_ssl_context
 from traitlets import HasTraits, default
 
 from portal.errors import SiteError, SlurmUnavailable
+from portal.hub import state_place
 from portal.language.texts import N_
 from portal.session_settings import TLS_PARTS
 from portal.slurm.snapshot import NodesSnapshot
@@ -182,7 +183,7 @@ def _renewed(location: Path, names: Collection[str]) -> str:
     before = json.loads(file.read_bytes())
     records = {name: _moved(record, location) for name, record in before.items()}
     if records != before:
-        file.write_text(json.dumps(records, indent=4))
+        state_place.write(file, json.dumps(records, indent=4))
     soon = datetime.now(UTC) + RENEWED_BEFORE
     if any(_certificate(record).not_valid_after_utc < soon for record in records.values() if record["is_ca"]):
         shutil.rmtree(location)

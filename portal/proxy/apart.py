@@ -247,11 +247,10 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
         """What browsers see while no hub answers, and at other addresses; the proxy reads it when it needs it."""
         templates = jinja2.Environment(loader=jinja2.FileSystemLoader(self.app.template_paths), autoescape=True)
         folder = self.state / proxy_process.FOLDER
-        folder.mkdir(mode=0o700, exist_ok=True)
         url = f"{self.app.subdomain_host}{self.app.base_url}".rstrip("/")
         for page in (ERROR_PAGE, ADDRESS_PAGE, HEADERS_PAGE):
             words = templates.get_template(page).render(self.app.template_vars, portal_url=url)
-            (folder / page).write_text(words)
+            proxy_process.write(folder / page, words)
 
 
 def _pair(option: str, value: str) -> list[str]:

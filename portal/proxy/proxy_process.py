@@ -108,7 +108,7 @@ def plan_of(state: Path) -> ProxyPlan | None:
 
 def write_plan(state: Path, plan: ProxyPlan) -> None:
     """Leave it for who starts the proxy; nobody else can read it."""
-    _write(state / FOLDER / PLAN_FILE, json.dumps(asdict(plan), indent=1))
+    write(state / FOLDER / PLAN_FILE, json.dumps(asdict(plan), indent=1))
 
 
 def running_in(state: Path) -> RunningProxy | None:
@@ -144,8 +144,8 @@ def become(state: Path, say: Callable[[str], None]) -> None:
     """Become the proxy, as soon as there is a plan for it and no other one lives."""
     plan = _wait_for_plan(state, say)
     running = RunningProxy(os.getpid(), began(os.getpid()), str(state.resolve()), plan.parts)
-    _write(state / FOLDER / RUNNING_FILE, json.dumps(asdict(running), indent=1))
-    _write(state / PID_FILE, str(running.pid))
+    write(state / FOLDER / RUNNING_FILE, json.dumps(asdict(running), indent=1))
+    write(state / PID_FILE, str(running.pid))
     sys.stdout.flush()
     os.umask(plan.umask)
     os.execvpe(plan.argv[0], plan.argv, {**os.environ, **plan.environment})  # noqa: S606
@@ -177,8 +177,8 @@ def end(pid: int, within_s: float = END_WITHIN_S) -> None:
             time.sleep(STEP_S)
 
 
-def _write(file: Path, text: str) -> None:
-    """Whole or not at all, for the owner's eyes."""
+def write(file: Path, text: str) -> None:
+    """A file that is whole or not there at all, for the owner's eyes."""
     file.parent.mkdir(mode=0o700, exist_ok=True)
     unfinished = file.with_suffix(f".{os.getpid()}")
     unfinished.touch(mode=0o600)

@@ -276,6 +276,18 @@ class StaleLists(apt.Apt):
         return ["sh", "-c", "printf hello > x_1_all.deb"] if self.updates else ["sh", "-c", "echo 404 >&2; exit 100"]
 
 
+def test_who_looks_for_the_demo_finds_all_of_its_note_or_none(tmp_path: Path) -> None:
+    state = state_folder.State(tmp_path)
+    state.write_run(state_folder.Run(1, 2, "root", 8000))
+    (tmp_path / "as_it_was").hardlink_to(tmp_path / "run.json")
+
+    state.write_run(state_folder.Run(3, 4, "root", 8000))
+
+    assert '"supervisor_pid": 1,' in (tmp_path / "as_it_was").read_text(), "it was replaced, not written over"
+    assert '"supervisor_pid": 3,' in (tmp_path / "run.json").read_text()
+    assert {file.name for file in tmp_path.iterdir()} == {"as_it_was", "run.json"}
+
+
 def test_lists_of_our_own_that_are_too_old_are_fetched_anew(tmp_path: Path) -> None:
     state = state_folder.State(tmp_path)
     state.debs.mkdir()

@@ -98,6 +98,20 @@ def test_a_state_folder_that_was_moved_finds_its_authorities_in_the_new_place(lo
     signed(there, "notebooks-ca", "user-alice", ["DNS:gpu01"])
 
 
+def test_the_list_of_authorities_is_replaced_in_one_step(location: Path, tmp_path: Path) -> None:
+    before = (location / "certipy.json").read_text()
+    (tmp_path / "as_it_was").hardlink_to(location / "certipy.json")
+    there = tmp_path / "elsewhere" / "internal-ssl"
+    shutil.move(location, there)
+
+    prepare(there, NAMES)
+
+    assert (tmp_path / "as_it_was").read_text() == before, "a full disk or a kill must not leave half of it"
+    assert (there / "certipy.json").read_text() != before
+    assert (there / "certipy.json").stat().st_mode & 0o077 == 0
+    assert not list(there.glob("*.new"))
+
+
 @pytest.mark.parametrize("damage", ["certipy.json", "hub-ca/hub-ca.crt", "hub-internal/hub-internal.crt"])
 def test_what_is_damaged_is_refused_with_what_to_do(location: Path, damage: str) -> None:
     (location / damage).write_text("{}..")
