@@ -8,9 +8,12 @@ from __future__ import annotations
 import base64
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from portal.errors import KernelError
-from portal.settings.kernel_tables import KernelTable
+
+if TYPE_CHECKING:  # a session draws the tools' icons, and needs none of the site's settings for it
+    from portal.settings.kernel_tables import KernelTable
 
 LARGEST = 64 * 1024
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -8,6 +8,7 @@ Measured in one start of JupyterHub 6.1.1's single-user server, 1.6 s of CPU in 
 - jupyterhub's log module imports the whole hub with its database for one ``isinstance``: 0.3 s;
 - the garbage collector visits modules that stay anyway again and again: 0.2 s;
 - jupyterlab runs yarn for its registry where a node program is in the PATH: 0.3 s, for building extensions;
+- jupyterlab imports two HTTP clients, for its extension manager and its lists of extensions: 0.06 s;
 - jupyterlab_server checks 92 installed schemas each time that a page opens: 0.05 s, in which nothing else is answered.
 """
 
@@ -18,7 +19,7 @@ import importlib
 import os
 import socket
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, NoReturn
@@ -60,9 +61,9 @@ def unknown_releases() -> list[str]:
 def load() -> None:
     """Import the single-user server and JupyterLab without what a session does not need."""
     gc.disable()
-    with stand_ins():
+    with stand_ins(_of_jupyterhub()):
         importlib.import_module("jupyterhub.singleuser.extension")
-    with without_node():
+    with stand_ins(_of_jupyterlab()), without_node():
         importlib.import_module("jupyterlab.labapp")
     settings_utils: Any = importlib.import_module("jupyterlab_server.settings_utils")
     settings_utils.Validator = InstalledSchemas()
@@ -108,13 +109,13 @@ def _grammars() -> ModuleType:
 
 
 @contextmanager
-def stand_ins() -> Iterator[None]:
-    """Stand-ins for what jsonschema and JupyterHub import and a session does not use; gone again afterwards.
+def stand_ins(of_imports: Sequence[ModuleType]) -> Iterator[None]:
+    """Stand-ins for what is imported and a session does not use; gone again afterwards.
 
     Raises:
         RuntimeError: one of the modules is loaded already.
     """
-    modules = {module.__name__: module for module in _modules()}
+    modules = {module.__name__: module for module in of_imports}
     if loaded := sorted(modules.keys() & sys.modules.keys()):
         raise RuntimeError(f"{', '.join(loaded)} came before the quick start")
     sys.modules.update(modules)
@@ -126,7 +127,7 @@ def stand_ins() -> Iterator[None]:
                 del sys.modules[name]
 
 
-def _modules() -> list[ModuleType]:
+def _of_jupyterhub() -> list[ModuleType]:
     """jupyterhub 6.1.1: utils (catch_db_error), scopes, metrics and log (log_request); jsonschema 4.26: _format."""
     grammars = _grammars()
     errors = StandIn("sqlalchemy.exc")
@@ -138,6 +139,18 @@ def _modules() -> list[ModuleType]:
     database = StandIn("sqlalchemy")
     database.__path__ = []
     return [grammars, database, errors, handlers, pages, StandIn("jupyterhub.orm"), StandIn("jupyterhub.roles")]
+
+
+def _of_jupyterlab() -> list[ModuleType]:
+    """jupyterlab 4.6: extensions (pypi; a session's is read-only); jupyterlab_server 2.28: listings (requests)."""
+    from_pypi = StandIn("jupyterlab.extensions.pypi")
+    from_pypi.PyPIExtensionManager = _pypi_manager  # type: ignore[attr-defined]
+    return [from_pypi, StandIn("requests")]
+
+
+def _pypi_manager(*arguments: Any) -> Any:
+    """For a site that has people install extensions from there all the same."""
+    return importlib.import_module("jupyterlab.extensions.pypi").PyPIExtensionManager(*arguments)
 
 
 class InstalledSchemas:

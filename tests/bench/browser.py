@@ -32,7 +32,8 @@ START = {"ours": "#spawn_form button[type=submit]", "stock": "#start"}
 DRAWN = """(() => {
   const look = () => {
     const card = document.querySelector(".jp-LauncherCard");
-    const isThere = card?.getBoundingClientRect().width && !document.querySelector("#jupyterlab-splash");
+    const isCovered = document.querySelector("#jupyterlab-splash")?.getBoundingClientRect().width;
+    const isThere = card?.getBoundingClientRect().width && !isCovered;
     if (isThere) window.drawnAt = (performance.timeOrigin + performance.now()) / 1000;
     else requestAnimationFrame(look);
   };

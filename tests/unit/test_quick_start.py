@@ -48,7 +48,8 @@ def test_the_single_user_server_is_imported_without_the_hub_its_database_and_the
     found = run(
         "import sys, gc; from portal.singleuser import quick_start; quick_start.load(); assert not gc.isenabled();"
         "quick_start.settle(); assert gc.isenabled() and gc.get_freeze_count();"
-        "left = ('sqlalchemy', 'alembic', 'rfc3987_syntax', 'lark', 'jupyterhub.orm', 'jupyterhub.handlers');"
+        "left = ('sqlalchemy', 'alembic', 'rfc3987_syntax', 'lark', 'jupyterhub.orm', 'jupyterhub.handlers',"
+        " 'requests', 'httpx', 'jupyterlab.extensions.pypi');"
         "print(*[name for name in sys.modules if name.startswith(left)])"
     )
     assert found == ""
@@ -69,6 +70,8 @@ def test_the_single_user_server_is_imported_without_the_hub_its_database_and_the
         ("jsonschema.FormatChecker().conforms('<>', 'iri-reference')", False),
         ("jupyterhub.metrics.prometheus_log_method.__module__", "jupyterhub.metrics"),
         ("jupyterlab.commands._yarn_config.__module__", "jupyterlab.commands"),
+        ("type(importlib.import_module('jupyterlab.extensions').get_pypi_manager()).__name__", "PyPIExtensionManager"),
+        ("importlib.import_module('jupyterlab_server.listings_handler').requests.request.__module__", "requests.api"),
     ],
 )
 def test_nothing_is_missing_afterwards(expression: str, answer: object) -> None:
@@ -80,6 +83,15 @@ def test_nothing_is_missing_afterwards(expression: str, answer: object) -> None:
         f"print(json.dumps({expression}))"
     )
     assert json.loads(found) == answer
+
+
+def test_the_icons_of_the_web_tools_bring_no_settings_of_the_site_into_a_session() -> None:
+    found = run(
+        "import sys; from portal.singleuser import quick_start; quick_start.load();"
+        "from portal.catalogue.icons import of_tool; assert '<svg' in of_tool('MLflow', None);"
+        "print('pydantic' in sys.modules)"
+    )
+    assert found == "False", "a page that opens would wait for them"
 
 
 SETTINGS = """
@@ -115,7 +127,7 @@ def test_installed_schemas_are_believed_and_what_people_set_is_validated() -> No
 def test_what_is_asked_of_a_stand_in_during_the_imports_is_a_surprise() -> None:
     code = (
         "from portal.singleuser import quick_start\n"
-        "with quick_start.stand_ins():\n    from jupyterhub import orm\n    orm.User\n"
+        "with quick_start.stand_ins(quick_start._of_jupyterhub()):\n    from jupyterhub import orm\n    orm.User\n"
     )
     with pytest.raises(AssertionError, match=r"AttributeError: jupyterhub\.orm\.User is needed at import"):
         run(code)
