@@ -7,11 +7,11 @@ import json
 from pathlib import Path
 from urllib.parse import quote
 
-from jupyter_server.base.handlers import APIHandler
 from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError, authenticated
 
 from portal.downloads.archive import FolderArchive
+from portal.session_pages.calls import SessionCall
 
 AT_ONCE = 3  # of one session
 BUSY = f"{AT_ONCE} archives of this session are being downloaded already. Wait for one of them, or cancel it."
@@ -61,7 +61,7 @@ class Downloads:
         return self._home / path.strip("/")
 
 
-class ArchiveHandler(APIHandler):
+class ArchiveHandler(SessionCall):
     """``GET dsportal/api/archive?path=FOLDER``: the folder as ``FOLDER.tar.gz``, made while it is sent."""
 
     def initialize(self, downloads: Downloads) -> None:

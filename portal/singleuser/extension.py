@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_client.provisioning.factory import KernelProvisionerFactory
-from jupyter_server.base.handlers import APIHandler, JupyterHandler
+from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server.utils import url_path_join
 from tornado.httputil import HTTPMessageDelegate, HTTPServerRequest
 from tornado.ioloop import PeriodicCallback
@@ -27,6 +27,7 @@ from portal.modules import routes as module_routes
 from portal.session_hub.calls import HubCalls
 from portal.session_hub.news import News
 from portal.session_hub.pages import SessionExtendHandler, SessionNewsHandler
+from portal.session_pages.calls import SessionCall
 from portal.session_settings import KERNELS_PATH, SessionSettings
 from portal.session_usage import before_end
 from portal.session_usage.end_time import EndTime, end_time
@@ -71,7 +72,7 @@ class OpenHandler(JupyterHandler):
             self.redirect(url_path_join(self.base_url, "tensorboard", self.boards.open(folder).id) + "/")
 
 
-class SessionFactsHandler(APIHandler):
+class SessionFactsHandler(SessionCall):
     """``GET dsportal/api/session``: what the Lab extension needs to know of this session."""
 
     def initialize(self, settings: SessionSettings) -> None:
