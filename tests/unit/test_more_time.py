@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 from types import SimpleNamespace
@@ -55,9 +55,10 @@ class Spawner(extended.Extended):
         self.log = logging.getLogger("test")
         self.user = SimpleNamespace(name="alice", admin=False, groups=[SimpleNamespace(name=name) for name in groups])
         self.looked = 0
+        self.now = 1000.0
         self.own = SimpleNamespace(
             site=site, person="alice", log_name="alice", state=SessionState(key=KEY, job_id="42"),
-            cluster=SimpleNamespace(extender=extender, queue=queue), look=self._look,
+            cluster=SimpleNamespace(extender=extender, queue=queue, now=lambda: self.now), look=self._look,
         )  # fmt: skip
 
     @property
@@ -66,6 +67,14 @@ class Spawner(extended.Extended):
 
     def _look(self, _queue: object) -> None:
         self.looked += 1
+
+
+@pytest.fixture(autouse=True)
+def nobody_has_asked() -> Iterator[None]:
+    """For each test."""
+    extended._next_at.clear()
+    yield
+    extended._next_at.clear()
 
 
 def site(**extend: object) -> Site:
@@ -83,7 +92,7 @@ async def test_the_hub_hands_on_who_and_which_job_and_follows_the_new_end(caplog
     assert extender.asked == [("operator", {"verb": "extend", **ours, "minutes": 60})]
     assert (given.ends_at, given.times_left, spawner.looked) == (1764080400, 2, 1)
     assert "Job 42 of alice got 60 min more, asked for by alice; times left: 2" in caplog.text
-    assert (await spawner.more_time()).minutes == 240
+    assert (await spawner.more_time()).minutes == 240, "a look is no request: it may come at once"
     assert extender.asked[-1] == ("operator", {"verb": "look", **ours})
 
 
@@ -126,6 +135,44 @@ async def test_a_session_that_does_not_run_and_one_that_is_being_given_time_are_
     finally:
         extended._asking.clear()
     assert not spawner.session.cluster.extender.asked, "however many ask at once, Slurm is asked for one"
+
+
+async def test_who_asks_again_at_once_is_told_to_wait_and_slurm_is_asked_nothing() -> None:
+    extender = Extender(ANSWER)
+    spawner = Spawner(site(), extender)
+    other = Spawner(site(), extender)
+    other.own.person = "bob"
+    await spawner.more_time()
+    await spawner.extend(60, "alice")
+
+    for question in (spawner.more_time, lambda: spawner.extend(60, "alice")):
+        for _ in range(20):
+            with pytest.raises(ExtensionRefused, match="Ask again in some seconds") as refused:
+                await question()
+            assert (refused.value.status, refused.value.wait_s) == (429, extended.APART_S)
+
+    assert len(extender.asked) == 2
+    await other.more_time()
+    spawner.now += extended.APART_S - 0.1
+    with pytest.raises(ExtensionRefused, match="Ask again"):
+        await spawner.more_time()
+    spawner.now += 0.1
+    assert (await spawner.more_time()).minutes == 240
+    spawner.now += extended.APART_S
+    extended.check_pace("carol", "look", spawner.now)
+    assert set(extended._next_at) == {("carol", "look")}, "nothing is kept of who asked long ago"
+
+
+async def test_a_question_that_comes_too_soon_says_when_it_may_come_again() -> None:
+    spawner = Spawner(site(), Extender(ANSWER))
+    await spawner.more_time()
+    spawner.now += 1.5
+
+    with pytest.raises(web.HTTPError) as refused:
+        await extended.answer(SimpleNamespace(), spawner)
+
+    assert refused.value.status_code == 429
+    assert vars(refused.value)["headers"] == {"Retry-After": "4"}
 
 
 @pytest.mark.parametrize("answer", [AccountGone("The portal is not allowed to start…"), {"ok": False, "message": "x"}])
