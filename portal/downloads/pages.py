@@ -98,13 +98,16 @@ class ArchiveHandler(SessionCall):
         def send(data: bytes) -> None:
             asyncio.run_coroutine_threadsafe(hand_on(data), loop).result()
 
+        is_whole = False
         try:
             await asyncio.to_thread(FolderArchive(folder).send, send)
+            is_whole = True
         except StreamClosedError:
             return  # the browser went away
         except OSError as error:
             self.log.warning("The archive of %s is not whole: %s", folder, error)
-            if self.request.connection:
-                self.request.connection.stream.close()  # type: ignore[attr-defined]
             return
+        finally:
+            if not is_whole and self.request.connection:
+                self.request.connection.stream.close()  # type: ignore[attr-defined]
         self.finish()
