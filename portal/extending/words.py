@@ -19,7 +19,6 @@ NO_ANSWER = N_(
     "(portal doctor)."
 )
 NOT_RUNNING = N_("This session does not run, so there is no time to give.")
-TOO_SOON = N_("More time was asked for a moment ago. Ask again in some seconds.")
 GOES_ON = N_("More time is being asked for already, for one of your sessions. Look again in a moment.")
 _SAVE = N_("Save your work before the end, and start a new session.")
 _TIMES = N_("This session got more time as often as this site allows ({times}).")
@@ -34,10 +33,9 @@ class ExtensionRefused(PortalError):
 
     reason = "extension"
 
-    def __init__(self, message: str, status: int = 409, wait_s: float = 0) -> None:
+    def __init__(self, message: str, status: int = 409) -> None:
         super().__init__(message)
         self.status = status
-        self.wait_s = wait_s  # after which it may be asked again
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ Slurm (:mod:`portal.extending`).
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,24 +26,18 @@ from spawners.callback import CallbackHandler
 from spawners.session import Session
 
 MOST_MIN = 8760 * 60
-APART_S = 5.0  # between two looks of one person, or two requests: portal-extend asks Slurm up to seven questions
+APART_S = 5.0  # between two looks of one person, or two requests: each has Slurm asked up to seven questions
 _asking: set[str] = set()  # the people for whom portal-extend is asked now
 _next_at: dict[tuple[str, str], float] = {}  # when the next question of a person may come, by its verb
 
 
-def check_pace(person: str, verb: str, now: float) -> None:
-    """Note a question of somebody's.
-
-    Raises:
-        ExtensionRefused: it comes too soon after the last one, or while that goes on.
-    """
+def wait_s(person: str, verb: str, now: float) -> float:
+    """How long a question of somebody's waits for its turn; the next one comes after it."""
     for question in [one for one, at in _next_at.items() if at <= now]:
         del _next_at[question]
-    if person in _asking:
-        raise ExtensionRefused(_(words.GOES_ON), status=429)
-    if left_s := _next_at.get((person, verb), now) - now:
-        raise ExtensionRefused(_(words.TOO_SOON), status=429, wait_s=left_s)
-    _next_at[person, verb] = now + APART_S
+    turn = _next_at.get((person, verb), now)
+    _next_at[person, verb] = turn + APART_S
+    return turn - now
 
 
 class Extended:
@@ -101,10 +94,13 @@ class Extended:
         if not (self.ready and state.job_id):
             raise ExtensionRefused(_(words.NOT_RUNNING))
         person = self.session.person
-        check_pace(person, verb, self.session.cluster.now())
+        if person in _asking:
+            raise ExtensionRefused(_(words.GOES_ON), status=429)
         ours = {"person": person, "key": state.key, "job_id": state.job_id}
         _asking.add(person)
         try:
+            if seconds := wait_s(person, verb, self.session.cluster.now()):
+                await self.session.cluster.pause(seconds)
             request = {"verb": verb, **ours, **({"minutes": minutes} if minutes else {})}
             answer = await self.session.cluster.extender.call(self._rule.account, request)
         except SlurmUnavailable as error:  # its words are of starts, and of people
@@ -140,10 +136,7 @@ async def answer(handler: Any, spawner: Any, minutes: int = 0) -> None:
         else:
             told = await spawner.more_time()
     except ExtensionRefused as error:
-        refused = web.HTTPError(error.status, error.message)
-        if error.wait_s:
-            refused.headers = {"Retry-After": str(math.ceil(error.wait_s))}  # type: ignore[attr-defined]  # JupyterHub's
-        raise refused from error
+        raise web.HTTPError(error.status, error.message) from error
     except SlurmUnavailable as error:
         handler.log.error("More time for %s: %s", spawner.session.log_name, error.detail)
         raise web.HTTPError(503, _(error.message)) from error

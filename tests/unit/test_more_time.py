@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Iterator, Mapping
@@ -58,12 +59,16 @@ class Spawner(extended.Extended):
         self.now = 1000.0
         self.own = SimpleNamespace(
             site=site, person="alice", log_name="alice", state=SessionState(key=KEY, job_id="42"),
-            cluster=SimpleNamespace(extender=extender, queue=queue, now=lambda: self.now), look=self._look,
+            cluster=SimpleNamespace(extender=extender, queue=queue, now=lambda: self.now, pause=self._pause),
+            look=self._look,
         )  # fmt: skip
 
     @property
     def session(self) -> Any:
         return self.own
+
+    async def _pause(self, seconds: float) -> None:
+        self.now += seconds
 
     def _look(self, _queue: object) -> None:
         self.looked += 1
@@ -137,42 +142,44 @@ async def test_a_session_that_does_not_run_and_one_that_is_being_given_time_are_
     assert not spawner.session.cluster.extender.asked, "however many ask at once, Slurm is asked for one"
 
 
-async def test_who_asks_again_at_once_is_told_to_wait_and_slurm_is_asked_nothing() -> None:
+async def test_one_person_has_slurm_asked_seldom_however_often_they_ask() -> None:
     extender = Extender(ANSWER)
     spawner = Spawner(site(), extender)
     other = Spawner(site(), extender)
     other.own.person = "bob"
-    await spawner.more_time()
-    await spawner.extend(60, "alice")
+    began = spawner.now
 
-    for question in (spawner.more_time, lambda: spawner.extend(60, "alice")):
-        for _ in range(20):
-            with pytest.raises(ExtensionRefused, match="Ask again in some seconds") as refused:
-                await question()
-            assert (refused.value.status, refused.value.wait_s) == (429, extended.APART_S)
-
-    assert len(extender.asked) == 2
-    await other.more_time()
-    spawner.now += extended.APART_S - 0.1
-    with pytest.raises(ExtensionRefused, match="Ask again"):
+    for _ in range(4):
         await spawner.more_time()
-    spawner.now += 0.1
-    assert (await spawner.more_time()).minutes == 240
-    spawner.now += extended.APART_S
-    extended.check_pace("carol", "look", spawner.now)
+        assert (await spawner.extend(60, "alice")).minutes == 240
+
+    assert spawner.now - began == pytest.approx(3 * extended.APART_S), "a look and a request each time"
+    assert len(extender.asked) == 8
+    await other.more_time()
+    assert other.now == began, "others wait for nobody"
+    spawner.now += 10 * extended.APART_S
+    assert extended.wait_s("carol", "look", spawner.now) == 0
     assert set(extended._next_at) == {("carol", "look")}, "nothing is kept of who asked long ago"
 
 
-async def test_a_question_that_comes_too_soon_says_when_it_may_come_again() -> None:
+async def test_beside_a_question_that_waits_for_its_turn_no_other_one_waits() -> None:
     spawner = Spawner(site(), Extender(ANSWER))
     await spawner.more_time()
-    spawner.now += 1.5
+    waits = asyncio.Event()
 
-    with pytest.raises(web.HTTPError) as refused:
-        await extended.answer(SimpleNamespace(), spawner)
+    async def pause(_seconds: float) -> None:
+        await waits.wait()
 
-    assert refused.value.status_code == 429
-    assert vars(refused.value)["headers"] == {"Retry-After": "4"}
+    spawner.own.cluster.pause = pause
+    first = asyncio.create_task(spawner.more_time())
+    await asyncio.sleep(0)
+    for question in (spawner.more_time, lambda: spawner.extend(60, "alice")):
+        with pytest.raises(ExtensionRefused, match="Look again in a moment") as refused:
+            await question()
+        assert refused.value.status == 429
+    waits.set()
+    assert (await first).minutes == 240
+    assert not extended._asking
 
 
 @pytest.mark.parametrize("answer", [AccountGone("The portal is not allowed to start…"), {"ok": False, "message": "x"}])
