@@ -1,9 +1,10 @@
-"""Who a request comes from: addresses, the proxies that are believed, and what counts as one address."""
+"""Who a request comes from: addresses, the proxies that are believed, what counts as one address, paths."""
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
+from urllib.parse import urlsplit
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 IPV6_CLIENT = 64  # bits: what one household or office is given, and may choose any address of
@@ -16,6 +17,20 @@ def networks(texts: Iterable[str]) -> tuple[Network, ...]:
         ValueError: a text that is neither.
     """
     return tuple(ipaddress.ip_network(text) for text in texts)
+
+
+def path_of(address: str) -> str:
+    """The path of an address that somebody wrote; "" for what is none."""
+    return urlsplit(address).path if is_address(address) else ""
+
+
+def is_address(text: str) -> bool:
+    """Whether the parts of an address can be told, with a host or without."""
+    try:
+        urlsplit(text)
+    except ValueError:
+        return False
+    return True
 
 
 def client_of(peer: str, forwarded_for: str, trusted: Iterable[Network]) -> str:

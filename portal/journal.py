@@ -15,6 +15,7 @@ STDERR = 2
 # syslog's numbers, the gravest first: each from that level of Python's on
 LEVELS = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
 DEBUG = 7
+LONGEST = 4000  # letters of a record: a report of a browser's is a megabyte, if somebody wants that
 _STEERS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")  # all but tab and line's end
 
 
@@ -59,8 +60,9 @@ class Plain(logging.Filter):
             words = record.getMessage()
         except (LookupError, TypeError, ValueError):  # a record that fits nothing: logging itself says so
             return True
-        if _STEERS.search(words):
-            record.msg = _STEERS.sub(lambda found: repr(found[0])[1:-1], words)
+        if len(words) > LONGEST or _STEERS.search(words):
+            cut = " …" if len(words) > LONGEST else ""
+            record.msg = _STEERS.sub(lambda found: repr(found[0])[1:-1], words[:LONGEST]) + cut
             record.args = ()
         return True
 

@@ -20,6 +20,7 @@ PART = 256 * 1024  # bytes that are handed on at a time
 COMPRESSION = 1  # the fastest: a network is seldom slower than that
 LEFT_OUT = "LEFT-OUT.txt"
 LEFT_OUT_MAX = 10_000  # lines of it
+DEEPEST = 100  # folders in one another: each is held open, and a server has a thousand files at most
 HIDDEN = "."
 CHANGED = "it changed while it was read, and its end is filled with zeros"
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -127,6 +128,9 @@ class FolderArchive:
                     yield f"{inner}/{name}", os.lstat(name, dir_fd=descriptor), descriptor
                 except OSError as error:
                     self._leave_out(f"{inner}/{name}", str(error.strerror))
+            if folders and path.count("/") == DEEPEST:
+                self._leave_out(inner, f"what lies in its folders is deeper than {DEEPEST} of them")
+                folders.clear()
 
     def _closed(self, error: OSError) -> None:
         self._leave_out(str(error.filename), f"the folder cannot be read: {error.strerror}")

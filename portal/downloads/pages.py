@@ -7,11 +7,11 @@ import json
 from pathlib import Path
 from urllib.parse import quote
 
-from jupyter_server.base.handlers import APIHandler
 from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError, authenticated
 
 from portal.downloads.archive import FolderArchive
+from portal.session_pages.calls import SessionCall
 
 AT_ONCE = 3  # of one session
 BUSY = f"{AT_ONCE} archives of this session are being downloaded already. Wait for one of them, or cancel it."
@@ -61,7 +61,7 @@ class Downloads:
         return self._home / path.strip("/")
 
 
-class ArchiveHandler(APIHandler):
+class ArchiveHandler(SessionCall):
     """``GET dsportal/api/archive?path=FOLDER``: the folder as ``FOLDER.tar.gz``, made while it is sent."""
 
     def initialize(self, downloads: Downloads) -> None:
@@ -98,13 +98,16 @@ class ArchiveHandler(APIHandler):
         def send(data: bytes) -> None:
             asyncio.run_coroutine_threadsafe(hand_on(data), loop).result()
 
+        is_whole = False
         try:
             await asyncio.to_thread(FolderArchive(folder).send, send)
+            is_whole = True
         except StreamClosedError:
             return  # the browser went away
         except OSError as error:
             self.log.warning("The archive of %s is not whole: %s", folder, error)
-            if self.request.connection:
-                self.request.connection.stream.close()  # type: ignore[attr-defined]
             return
+        finally:
+            if not is_whole and self.request.connection:
+                self.request.connection.stream.close()  # type: ignore[attr-defined]
         self.finish()

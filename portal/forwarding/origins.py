@@ -17,4 +17,12 @@ def is_from_elsewhere(headers: Mapping[str, str]) -> bool:
     is_socket = headers.get("Upgrade", "").lower() == "websocket"
     if site is not None and not (is_socket and origin is not None):
         return site not in ("same-origin", "none")
-    return origin is not None and urlsplit(origin).netloc.lower() != headers.get("Host", "").lower()
+    return origin is not None and _place_of(origin) != headers.get("Host", "").lower()
+
+
+def _place_of(origin: str) -> str | None:
+    """Name and port of an origin; ``None`` for what is none."""
+    try:
+        return urlsplit(origin).netloc.lower() or None
+    except ValueError:
+        return None

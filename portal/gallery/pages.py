@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from jupyter_server.base.handlers import APIHandler
 from tornado.web import authenticated
 
 from portal.gallery import copies, told
@@ -19,6 +18,7 @@ from portal.gallery.shelf import TEMPLATES, is_offered
 from portal.gallery.units import Unit, find
 from portal.notebooks.style import LEVELS
 from portal.notebooks.template import mark_of, needs_of
+from portal.session_pages.calls import SessionCall
 
 Answer = dict[str, Any]
 ACTIONS = {"update": copies.update, "reset": copies.reset}
@@ -108,7 +108,7 @@ class Gallery:
         return str(place.relative_to(self.home))
 
 
-class _GalleryHandler(APIHandler):
+class _GalleryHandler(SessionCall):
     def initialize(self, gallery: Gallery) -> None:
         self.gallery = gallery
 

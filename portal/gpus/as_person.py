@@ -6,21 +6,25 @@ Root starts no kernel and no web tool: whoever can change an environment would h
 from __future__ import annotations
 
 import codecs
+import contextlib
 import os
 import pwd
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import IO, Any
 
 from portal.errors import KernelError, printable
 
 LARGEST = 4 * 1024 * 1024
 SHOWN = 64 * 1024  # bytes of what it says meanwhile; the rest is read and left out
-LAST_WORDS_S = 2.0
+LAST_WORDS_S = 2.0  # for what is still in a pipe when the command has ended, whoever holds that open
+WITHIN_S = 12 * 3600.0  # a job may wait in the queue
+ENDS_WITHIN_S = 30.0  # to take its job back
 _OWN = ("PATH", "LANG", "SLURM_CONF")
+LATER = "Ask again when the partition has room."
 WHO = "name somebody who may use the portal, whose home the nodes see: --user NAME"
 
 
@@ -35,39 +39,73 @@ def asked(argv: Sequence[str], user: str) -> tuple[int, str]:
     They get no terminal of who asks: not to write to, nor to read from.
 
     Raises:
-        KernelError: there is no such person, or nobody may act as them here.
+        KernelError: there is no such person, nobody may act as them here, or it did not end in time.
     """
     rights = rights_of(user)
     kept = {name: os.environ[name] for name in _OWN if name in os.environ}
     home = {"HOME": rights.pop("home"), "USER": rights["name"], "LOGNAME": rights.pop("name")}
-    messages, theirs = os.pipe()
+    words = _Pipe(_kept)
+    messages = _Pipe(_show)
     try:
         process = subprocess.Popen(
-            argv, env=kept | home, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs,
+            argv, env=kept | home, cwd="/", stdin=subprocess.DEVNULL, stdout=words.end, stderr=messages.end,
             start_new_session=True, **rights,
         )  # fmt: skip
     except OSError as error:
-        os.close(messages)
         raise KernelError(f"The test cannot be started as {home['USER']}: {error.strerror}") from error
     finally:
-        os.close(theirs)
-    shown = threading.Thread(target=_show, args=(messages,), daemon=True)
-    shown.start()
-    with process:
+        words.read()
+        messages.read()
+    try:
+        status = process.wait(WITHIN_S)
+    except subprocess.TimeoutExpired as error:
+        hours = f"{WITHIN_S / 3600:g} hours"
+        raise KernelError(f"The test as {home['USER']} did not end within {hours}, and is ended. {LATER}") from error
+    finally:
+        _end(process)
+    messages.thread.join(LAST_WORDS_S)
+    words.thread.join(LAST_WORDS_S)
+    return status, bytes(words.kept).decode(errors="replace")
+
+
+class _Pipe:
+    """What a command says, read by a thread, which nobody waits for: others may hold the other end for ever."""
+
+    def __init__(self, work: Callable[[IO[bytes], bytearray], None]) -> None:
+        ours, self.end = os.pipe()
+        self.kept = bytearray()
+        self.thread = threading.Thread(target=work, args=(os.fdopen(ours, "rb", 0), self.kept), daemon=True)
+
+    def read(self) -> None:
+        """From now on; the other end is the command's alone."""
+        os.close(self.end)
+        self.thread.start()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Have it take its job back where it still runs; what does not listen is killed."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
         try:
-            words = process.stdout.read(LARGEST) if process.stdout else b""
-        except BaseException:
-            process.send_signal(signal.SIGINT)  # it takes its job back
-            raise
-    shown.join(LAST_WORDS_S)
-    return process.returncode, words.decode(errors="replace")
+            process.wait(ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
-def _show(messages: int) -> None:
+def _kept(pipe: IO[bytes], kept: bytearray) -> None:
+    """The beginning of what the command says."""
+    with pipe:
+        while len(kept) < LARGEST and (part := pipe.read(65536)):
+            kept += part
+
+
+def _show(pipe: IO[bytes], _kept: bytearray) -> None:
     """What the command says meanwhile, such as the number of its job, to who asks; nothing in it steers a terminal."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     left = SHOWN
-    with open(messages, "rb", buffering=0) as pipe:
+    with pipe:
         while part := pipe.read(4096):
             if shown := part[:left]:
                 left -= len(shown)

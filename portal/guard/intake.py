@@ -15,11 +15,13 @@ from tornado.httputil import (
     ResponseStartLine,
 )
 from tornado.iostream import StreamClosedError
+from tornado.web import RequestHandler
 
 from portal.guard.failures import in_plain_text, new_id
 
 BODY_MAX = 2**20
 BIG_BODY = 2**14
+DIGITS_MOST = 18  # of a length that is read as a number
 BIG_AT_ONCE = 32  # requests with more than BIG_BODY: what the hub holds of them is bounded
 BODY_WITHIN_S = 20.0
 HEADERS_WITHIN_S = 60.0  # and how long a connection may be idle
@@ -65,8 +67,11 @@ class Reading(HTTPMessageDelegate):
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
     ) -> Awaitable[None] | None:
         """Refuse a body that is too big, before any of it is read."""
+        method = getattr(start_line, "method", "")
+        if method not in RequestHandler.SUPPORTED_METHODS:  # JupyterHub (6.1) keeps a metric of each for ever
+            return self._refuse(405, "Method Not Allowed", "")
         stated = headers.get("Content-Length", "0")
-        length = int(stated) if stated.isdecimal() else 0
+        length = int(stated[:DIGITS_MOST]) if stated.isdecimal() else 0
         if length > BODY_MAX:
             return self._refuse(413, "Content Too Large", "")
         if length > BIG_BODY or "Transfer-Encoding" in headers:

@@ -22,8 +22,9 @@ from sqlalchemy.exc import InterfaceError, OperationalError, PendingRollbackErro
 from tornado import web
 from tornado.httputil import HTTPHeaders
 
+from portal.addresses import path_of
 from portal.guard import announcement, refusals, silences
-from portal.guard.texts import check_bytes, check_json, refused
+from portal.guard.texts import check_bytes, check_json, drop_no_addresses, refused
 from portal.guard.told import Told, ToldCall, ToldFile, ToldPage, ToldProgress
 from portal.language.templates import Translated
 from portal.language.texts import N_, chosen, speak
@@ -66,6 +67,7 @@ def check(request: Any, sessions: Iterable[str], is_page: bool, is_program: bool
         for value in values:
             check_bytes(value)
     check_bytes(unquote_to_bytes(request.path))
+    drop_no_addresses(request)
     if is_program:
         return
     site = request.headers.get("Sec-Fetch-Site", "none")
@@ -85,8 +87,7 @@ def take_login(request: Any) -> bool:
 
 
 def _is_below(request: Any, sessions: Iterable[str]) -> bool:
-    path = urlsplit(request.headers.get("Referer", "")).path
-    return any(path.startswith(prefix) for prefix in sessions)
+    return path_of(request.headers.get("Referer", "")).startswith(tuple(sessions))
 
 
 class Guarded(Told):

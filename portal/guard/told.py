@@ -9,12 +9,12 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.handlers.pages import ProxyErrorHandler
 from tornado import web
 
+from portal.addresses import path_of
 from portal.guard.failures import (
     HUB_IS_BACK,
     LONGEST_MESSAGE,
@@ -154,7 +154,7 @@ class ToldPage(Told):
         message = plain(str(names.get("message") or ""))
         if not isinstance(self, ProxyErrorHandler):
             return {"failure": failure_of(status), "failure_id": self.tell(status), "message": message}
-        asked = urlsplit(self.get_query_argument("url", "")).path[:LONGEST_PATH]
+        asked = path_of(self.get_query_argument("url", ""))[:LONGEST_PATH]
         failure_id = self.tell(status, words=f"the proxy asks for this page, for who asked for {asked}")
         failure = failure_of(status)
         loads_again = status == 503 and self._is_of_hub(asked)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from jupyter_server.base.handlers import APIHandler
 from tornado.web import authenticated
 
 from portal.language.texts import chosen, speak
 from portal.session_hub.calls import HubCalls
 from portal.session_hub.news import News
+from portal.session_pages.calls import SessionCall
 from portal.session_usage.end_time import EndTime
 
 EXTEND = "extend"
 
 
-class SessionNewsHandler(APIHandler):
+class SessionNewsHandler(SessionCall):
     """``GET dsportal/api/news``: the site's announcement, and how full the folders are."""
 
     def initialize(self, news: News) -> None:
@@ -30,7 +30,7 @@ class SessionNewsHandler(APIHandler):
         self.finish(json.dumps(await self.news.latest()))
 
 
-class SessionExtendHandler(APIHandler):
+class SessionExtendHandler(SessionCall):
     """``dsportal/api/extend``: what the hub says of more time for this very session (spawners/ends/extended.py)."""
 
     def initialize(self, hub: HubCalls, end: EndTime) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar
 
-from jupyter_server.base.handlers import APIHandler
-
 from portal.errors import PortalError, RequestError, SlurmUnavailable
+from portal.session_pages.calls import SessionCall
 
 
-class RefusingHandler(APIHandler):
+class RefusingHandler(SessionCall):
     """Answers a :class:`PortalError` with ``{"message"}``: 404 if it is not there, 503 if Slurm is silent, else 400."""
 
     not_there: ClassVar[str] = ""  # the field of a RequestError that says so

@@ -10,9 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jupyter_server.base.handlers import APIHandler
 from tornado.web import authenticated
 
+from portal.session_pages.calls import SessionCall
 from portal.session_usage.before_end import BeforeEnd
 from portal.session_usage.end_time import end_time
 
@@ -38,7 +38,7 @@ class OwnJob:
         return Looks(JobUsage(Path.home(), self._environ).look)
 
 
-class _JobHandler(APIHandler):
+class _JobHandler(SessionCall):
     def initialize(self, job: OwnJob) -> None:
         """An open page asks again and again: that is no activity of the person."""
         self.job = job

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from typing import Any
-from urllib.parse import urlsplit
 
 from jupyterhub.handlers import BaseHandler
 from jupyterhub.handlers.pages import SpawnHandler
@@ -14,6 +13,8 @@ from jupyterhub.slugs import is_valid_display_name, normalise_unicode
 from jupyterhub.utils import url_path_join
 from tornado import web
 from tornado.httputil import url_concat
+
+from portal.addresses import path_of
 
 NOT_A_NAME = "The name of a session is a text."
 NOT_A_TITLE = "The title of a session is one line of 1 to 255 characters, with a single space between its words."
@@ -89,7 +90,7 @@ class SpawnPage(NamedRequests, SpawnHandler):  # type: ignore[misc]
     def _named_in_next(self, user_name: str) -> str:
         """The session that ``next`` leads to: JupyterLab's *Start Again* knows its place, and not its name."""
         user = self.find_user(user_name)
-        path = urlsplit(self.get_query_argument("next", "")).path
+        path = path_of(self.get_query_argument("next", ""))
         if user is None or not self.allow_named_servers or not path.startswith(user.base_url):
             return ""
         named = path.removeprefix(user.base_url).partition("/")[0]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_client.provisioning.factory import KernelProvisionerFactory
-from jupyter_server.base.handlers import APIHandler, JupyterHandler
+from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server.utils import url_path_join
 from tornado.httputil import HTTPMessageDelegate, HTTPServerRequest
 from tornado.ioloop import PeriodicCallback
@@ -27,6 +27,8 @@ from portal.modules import routes as module_routes
 from portal.session_hub.calls import HubCalls
 from portal.session_hub.news import News
 from portal.session_hub.pages import SessionExtendHandler, SessionNewsHandler
+from portal.session_pages import strangers
+from portal.session_pages.calls import SessionCall
 from portal.session_settings import KERNELS_PATH, SessionSettings
 from portal.session_usage import before_end
 from portal.session_usage.end_time import EndTime, end_time
@@ -71,7 +73,7 @@ class OpenHandler(JupyterHandler):
             self.redirect(url_path_join(self.base_url, "tensorboard", self.boards.open(folder).id) + "/")
 
 
-class SessionFactsHandler(APIHandler):
+class SessionFactsHandler(SessionCall):
     """``GET dsportal/api/session``: what the Lab extension needs to know of this session."""
 
     def initialize(self, settings: SessionSettings) -> None:
@@ -139,11 +141,12 @@ def _load_jupyter_server_extension(serverapp: Any) -> None:
     serverapp.dsportal_reaper.start()
     serverapp.dsportal_before_end = PeriodicCallback(job.before_end.look, before_end.LOOK_EVERY_S * 1000)
     serverapp.dsportal_before_end.start()
-    _close_sockets_of_ended_logins(serverapp)
-
-
-def _close_sockets_of_ended_logins(serverapp: Any) -> None:
     hub_auth = getattr(serverapp.identity_provider, "hub_auth", None)
+    strangers.bound(serverapp.log, hub_auth)
+    _close_sockets_of_ended_logins(serverapp, hub_auth)
+
+
+def _close_sockets_of_ended_logins(serverapp: Any, hub_auth: Any) -> None:
     if hub_auth is None:  # no hub gave the login
         return
     sockets = OpenSockets(login_of_hub(hub_auth))

@@ -3,7 +3,8 @@
 Web sockets end with it: an open terminal would outlive a logout, and a changed password. And only who has one may send
 much: a server of Jupyter holds what comes, up to 512 MiB, in memory before it asks who sends it. What is no page is
 asked for by the session's own pages and by programs alone: a link of somebody else's, or a frame, would have it read
-or started with the login of whoever follows it.
+or started with the login of whoever follows it. A notebook as another format is read in a tab of its own: who is led
+there without a login is led through that like to any page, and with one opens it by a click.
 
 The hub is asked as for any other request, and through the same cache. A hub that does not answer ends no web socket.
 """
@@ -14,7 +15,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakSet
 
 from tornado.httpclient import HTTPClientError
@@ -30,6 +31,7 @@ from tornado.web import Application, HTTPError, RequestHandler
 from tornado.websocket import WebSocketHandler
 
 from portal.forwarding.origins import is_from_elsewhere
+from portal.tensorboard.error_page import from_elsewhere
 
 LOOK_EVERY_S = 5.0
 GONE = 4001  # a number of our own (RFC 6455 §7.4.2)
@@ -41,6 +43,11 @@ NO_HUB = "The portal does not answer, so this session does not know who sent thi
 NO_PAGES = ("api/", "dsportal/", "lab/api/", "lsp/", "nbconvert/", "terminals/websocket/")  # below the session's path
 BY_TOKEN = re.compile(r"(?:token|bearer)\s", re.IGNORECASE)  # as JupyterHub's HubAuth.auth_header_pat
 ELSEWHERE = "A page of another address has sent this: nothing was done. Do it on this session's own pages."
+NO_METHOD = "HTTP has no such method: nothing was done."
+IN_A_TAB = "nbconvert/"  # of NO_PAGES, what JupyterLab opens so
+A_NOTEBOOK = "a notebook as a page"
+NOTEBOOK_ADVICE = "It is made of what lies in your files, as you. Open it if you meant to."
+DIGITS_MOST = 18  # of a length that is read as a number
 
 Login = Callable[[Any], Awaitable[bool]]
 
@@ -120,14 +127,49 @@ class Bodies(HTTPServerConnectionDelegate):
         No page can send a token in the header. A password of HTTP's own (Basic, Negotiate) a browser sends with
         every request where a web server before the portal asks for one, whichever page it comes from.
         """
-        base = str(self.application.settings.get("base_url", "/"))
-        is_page = not path.startswith(base) or not path.removeprefix(base).startswith(NO_PAGES)
+        is_page = not self.below(path).startswith(NO_PAGES)
         is_program = BY_TOKEN.match(headers.get("Authorization", "")) is not None
         return not is_page and not is_program and is_from_elsewhere(headers)
+
+    def below(self, path: str) -> str:
+        """A path below that of the session; "" for one elsewhere."""
+        base = self.base
+        return path.removeprefix(base) if path.startswith(base) else ""
+
+    @property
+    def base(self) -> str:
+        """The session's own path."""
+        return str(self.application.settings.get("base_url", "/"))
+
+    def is_tab(self, start_line: RequestStartLine, headers: HTTPHeaders) -> bool:
+        """Whether a person goes to a notebook as another format, in a tab."""
+        told = (headers.get("Sec-Fetch-Mode"), headers.get("Sec-Fetch-Dest"))
+        is_read = start_line.method == "GET" and self.below(start_line.path).startswith(IN_A_TAB)
+        return is_read and told == ("navigate", "document")
 
     def on_close(self, server_conn: object) -> None:
         """A connection has ended."""
         self.application.on_close(server_conn)
+
+
+class Refusal(NamedTuple):
+    """What is answered in place of the application."""
+
+    status: HTTPStatus
+    words: str
+    is_page: bool = False
+
+    @property
+    def body(self) -> bytes:
+        """As it is sent."""
+        return (self.words if self.is_page else json.dumps({"message": self.words})).encode()
+
+    @property
+    def headers(self) -> HTTPHeaders:
+        """What is said of it; a page is in no frame."""
+        kind = "text/html; charset=utf-8" if self.is_page else "application/json"
+        told = {"Content-Type": kind, "Content-Length": str(len(self.body)), "Cache-Control": "no-store"}
+        return HTTPHeaders(told | ({"Content-Security-Policy": "frame-ancestors 'none'"} if self.is_page else {}))
 
 
 class Body(HTTPMessageDelegate):
@@ -137,7 +179,7 @@ class Body(HTTPMessageDelegate):
         self._bodies = bodies
         self._message = message
         self._connection = connection
-        self._refusal: tuple[HTTPStatus, str] | None = None
+        self._refusal: Refusal | None = None
         self._has_answer = True
 
     def headers_received(
@@ -146,29 +188,63 @@ class Body(HTTPMessageDelegate):
         """Ask about the login of a body that is not small."""
         if isinstance(start_line, RequestStartLine):
             self._has_answer = start_line.method != "HEAD"
+            if start_line.method not in RequestHandler.SUPPORTED_METHODS:  # each is a metric for ever
+                self._refuse(Refusal(HTTPStatus.METHOD_NOT_ALLOWED, NO_METHOD))
+                return None
             if self._bodies.refuses(start_line.path, headers):
-                self._refusal = (HTTPStatus.FORBIDDEN, ELSEWHERE)
-                self._connection.set_body_timeout(SMALL_WITHIN_S)
+                if self._bodies.is_tab(start_line, headers):
+                    return self._lead(start_line, headers)
+                self._refuse(Refusal(HTTPStatus.FORBIDDEN, ELSEWHERE))
                 return None
         stated = headers.get("Content-Length", "0")
-        if "Transfer-Encoding" in headers or not stated.isdecimal() or int(stated) > SMALL_BODY:
+        is_number = stated.isdecimal() and len(stated) <= DIGITS_MOST
+        if "Transfer-Encoding" in headers or not is_number or int(stated) > SMALL_BODY:
             return self._ask(start_line, headers)
+        return self._take_little(start_line, headers)
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Read to its end what is not answered by the application, for so long."""
+        self._refusal = refusal
+        self._connection.set_body_timeout(SMALL_WITHIN_S)
+
+    def _take_little(
+        self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
+    ) -> Awaitable[None] | None:
         self._connection.set_body_timeout(SMALL_WITHIN_S)
         self._connection.set_max_body_size(SMALL_BODY)
         return self._message.headers_received(start_line, headers)
 
     async def _ask(self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders) -> None:
-        request = HTTPServerRequest(connection=self._connection, start_line=start_line, headers=headers)  # type: ignore[arg-type]
-        try:
-            is_login = await self._bodies.is_login(RequestHandler(self._bodies.application, request))
-        except (HTTPError, HTTPClientError, OSError):
-            self._refusal = (HTTPStatus.SERVICE_UNAVAILABLE, NO_HUB)
-        else:
-            self._refusal = None if is_login else (HTTPStatus.FORBIDDEN, NO_LOGIN)
-        if self._refusal:
-            self._connection.set_body_timeout(SMALL_WITHIN_S)
+        is_login = await self._is_login(start_line, headers)
+        if is_login is None:
+            self._refuse(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, NO_HUB))
+        elif not is_login:
+            self._refuse(Refusal(HTTPStatus.FORBIDDEN, NO_LOGIN))
         elif received := self._message.headers_received(start_line, headers):
             await received
+
+    async def _lead(self, start_line: RequestStartLine, headers: HTTPHeaders) -> None:
+        """To the login who has none, which does nothing else; who has one to a page with a link."""
+        is_login = await self._is_login(start_line, headers)
+        if is_login is None:
+            self._refuse(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, NO_HUB))
+        elif is_login:
+            request = self._request(start_line, headers)
+            words = from_elsewhere(request, self._bodies.base, A_NOTEBOOK, NOTEBOOK_ADVICE)
+            self._refuse(Refusal(HTTPStatus.FORBIDDEN, words, is_page=True))
+        elif received := self._take_little(start_line, headers):
+            await received
+
+    async def _is_login(self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders) -> bool | None:
+        """Whether a request has a login; ``None`` while the hub does not answer."""
+        handler = RequestHandler(self._bodies.application, self._request(start_line, headers))
+        try:
+            return await self._bodies.is_login(handler)
+        except (HTTPError, HTTPClientError, OSError):
+            return None
+
+    def _request(self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders) -> HTTPServerRequest:
+        return HTTPServerRequest(connection=self._connection, start_line=start_line, headers=headers)  # type: ignore[arg-type]
 
     def data_received(self, chunk: bytes) -> Awaitable[None] | None:
         """A part of the body."""
@@ -179,11 +255,10 @@ class Body(HTTPMessageDelegate):
         if self._refusal is None:
             self._message.finish()
             return
-        status, words = self._refusal
-        body = json.dumps({"message": words}).encode()
-        headers = HTTPHeaders({"Content-Type": "application/json", "Content-Length": str(len(body))})
-        answer = body if self._has_answer else None
-        self._connection.write_headers(ResponseStartLine("HTTP/1.1", status, status.phrase), headers, answer)
+        status = self._refusal.status
+        answer = self._refusal.body if self._has_answer else None
+        line = ResponseStartLine("HTTP/1.1", status, status.phrase)
+        self._connection.write_headers(line, self._refusal.headers, answer)
         self._connection.finish()
 
     def on_connection_close(self) -> None:

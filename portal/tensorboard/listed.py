@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jupyter_server.base.handlers import APIHandler
 from tornado.web import authenticated
 
+from portal.session_pages.calls import SessionCall
 from portal.tensorboard.boards import Board, Boards
 
 NONE_SUCH = "This session has no such TensorBoard."
 
 
-class BoardsHandler(APIHandler):
+class BoardsHandler(SessionCall):
     """``GET dsportal/api/tensorboards``."""
 
     def initialize(self, boards: Boards, home: Path) -> None:
@@ -31,7 +31,7 @@ class BoardsHandler(APIHandler):
         self.finish(json.dumps({"tensorboards": [shown(one, self.home) for one in running]}))
 
 
-class OwnBoardHandler(APIHandler):
+class OwnBoardHandler(SessionCall):
     """``DELETE dsportal/api/tensorboards/ID``."""
 
     def initialize(self, boards: Boards, home: Path) -> None:

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jupyter_server.base.handlers import APIHandler
 from tornado.web import authenticated
+
+from portal.session_pages.calls import SessionCall
 
 WITHIN_S = 10.0  # a file server that is silent is not waited for longer
 
 
-class KernelTrialsHandler(APIHandler):
+class KernelTrialsHandler(SessionCall):
     """``GET dsportal/api/kernels``."""
 
     def initialize(self, folders: Sequence[Path]) -> None:

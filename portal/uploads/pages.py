@@ -13,9 +13,9 @@ from http import HTTPStatus
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from jupyter_server.base.handlers import APIHandler
 from tornado.web import HTTPError, authenticated, stream_request_body
 
+from portal.session_pages.calls import SessionCall
 from portal.uploads.partial import OpenPartial, Upload
 from portal.uploads.refused import UploadRefused
 
@@ -40,7 +40,7 @@ class Uploads:
 
 
 @stream_request_body
-class UploadHandler(APIHandler):
+class UploadHandler(SessionCall):
     """One step of an upload."""
 
     upload: Upload

@@ -26,7 +26,18 @@ from spawners.callback import CallbackHandler
 from spawners.session import Session
 
 MOST_MIN = 8760 * 60
-_asking: set[str] = set()  # the people for whom portal-extend is asked now: it costs Slurm some questions each time
+APART_S = 5.0  # between two looks of one person, or two requests: each has Slurm asked up to seven questions
+_asking: set[str] = set()  # the people for whom portal-extend is asked now
+_next_at: dict[tuple[str, str], float] = {}  # when the next question of a person may come, by its verb
+
+
+def wait_s(person: str, verb: str, now: float) -> float:
+    """How long a question of somebody's waits for its turn; the next one comes after it."""
+    for question in [one for one, at in _next_at.items() if at <= now]:
+        del _next_at[question]
+    turn = _next_at.get((person, verb), now)
+    _next_at[person, verb] = turn + APART_S
+    return turn - now
 
 
 class Extended:
@@ -88,6 +99,8 @@ class Extended:
         ours = {"person": person, "key": state.key, "job_id": state.job_id}
         _asking.add(person)
         try:
+            if seconds := wait_s(person, verb, self.session.cluster.now()):
+                await self.session.cluster.pause(seconds)
             request = {"verb": verb, **ours, **({"minutes": minutes} if minutes else {})}
             answer = await self.session.cluster.extender.call(self._rule.account, request)
         except SlurmUnavailable as error:  # its words are of starts, and of people

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
+from portal.launcher import LOG_FILE, SESSIONS
 from portal.site import load
 from tests.inside import SITE_FILE, home, sh
 from tests.security.conftest import in_session
@@ -103,3 +106,63 @@ def test_a_file_without_end_in_a_shared_folder_ends_nobodys_session(alice: tuple
 
     assert (answer.status, "longer than 256 MB" in answer.text()) == (413, True)
     assert page.request.get(f"{session}/api/status").status == 200
+
+
+NOTEBOOK = '{"cells": [{"cell_type": "markdown", "id": "a", "metadata": {}, "source": "converted for her"}],' + (
+    ' "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}}, "nbformat": 4, "nbformat_minor": 5}'
+)
+
+
+@pytest.fixture
+def converted(alice: tuple[Page, str]) -> Iterator[str]:
+    """The address of a notebook of Alice's as a page."""
+    file = home("alice") / "mine.ipynb"
+    file.write_text(NOTEBOOK)
+    sh("chown", "alice", str(file))
+    yield f"{alice[1]}/nbconvert/html/mine.ipynb"
+    file.unlink()
+
+
+def opened_by_a_click(tab: Page, address: str) -> None:
+    """What is shown to who comes from elsewhere; her own click leads on."""
+    expect(tab.get_by_role("heading", name="Another page has led you here, to a notebook as a page")).to_be_visible()
+    assert tab.url == address
+    tab.get_by_role("link", name="Open it").click()
+    expect(tab.get_by_text("converted for her")).to_be_visible()
+
+
+def test_a_link_of_another_page_to_a_converted_notebook_waits_for_a_click(
+    alice: tuple[Page, str], converted: str
+) -> None:
+    tab = alice[0].context.new_page()
+    tab.goto(f"{PORTAL}/hub/home")
+    tab.evaluate("address => { location.href = address }", converted)
+    opened_by_a_click(tab, converted)
+    tab.close()
+
+
+def test_a_login_that_lapsed_is_no_dead_end_before_a_converted_notebook(
+    alice: tuple[Page, str], converted: str
+) -> None:
+    page, session = alice
+    tab = page.context.new_page()
+    tab.goto(f"{session}/api")  # a page of the session's own, as JupyterLab's is, which opens its export so
+    page.context.clear_cookies(path="/user/alice/")
+    tab.evaluate("address => { location.href = address }", converted)
+    opened_by_a_click(tab, converted)
+    tab.close()
+
+
+def test_strangers_leave_neither_long_lines_nor_a_full_home(alice: tuple[Page, str]) -> None:
+    _, session = alice
+    log = max((home("alice") / SESSIONS).glob(f"*/{LOG_FILE}"), key=lambda one: one.stat().st_mtime)
+    before = log.stat().st_size
+    address = urlsplit(session)
+    with closing(HTTPConnection("127.0.0.1", address.port, timeout=30)) as stranger:
+        for number in range(300):
+            stranger.request("GET", f"{address.path}/lab?{number}{'x' * 12_000}", headers={"Host": address.netloc})
+            answer = stranger.getresponse()
+            answer.read()
+            assert answer.status == 302
+
+    assert log.stat().st_size - before < 300 * 2300

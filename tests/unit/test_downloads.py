@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tornado.web import HTTPError
+from tornado.httpserver import HTTPServer
+from tornado.testing import bind_unused_port
+from tornado.web import Application, HTTPError
 
 from portal.downloads import archive
 from portal.downloads.archive import LEFT_OUT, PART, FolderArchive
-from portal.downloads.pages import Downloads
+from portal.downloads.pages import ArchiveHandler, Downloads
 
 
 @pytest.fixture
@@ -122,6 +126,71 @@ def test_it_needs_little_memory_however_many_files_there_are(folder: Path) -> No
 
     FolderArchive(folder).send(send)
     assert longest < PART + archive.PART
+
+
+def test_folders_in_folders_without_an_end_are_left_out_and_the_rest_is_whole(folder: Path) -> None:
+    here = os.open(folder, os.O_RDONLY)
+    for _ in range(1200):  # deeper than a path can be long
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+    (folder / "zz.txt").write_text("the last one")
+    open_files: list[int] = []
+    parts: list[bytes] = []
+
+    def send(data: bytes) -> None:
+        open_files.append(len(list(Path("/proc/self/fd").iterdir())))
+        parts.append(data)
+
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    FolderArchive(folder).send(send)
+
+    with tarfile.open(fileobj=io.BytesIO(b"".join(parts)), mode="r:gz") as found:
+        entries = {one.name: (file.read() if (file := found.extractfile(one)) else b"") for one in found}
+    assert max(open_files) - before < archive.DEEPEST + 20
+    assert entries["run one/zz.txt"] == b"the last one"
+    assert f"deeper than {archive.DEEPEST}" in entries[f"run one/{LEFT_OUT}"].decode()
+    assert max(name.count("/d") for name in entries) == archive.DEEPEST + 1
+
+
+class Sends(ArchiveHandler):
+    """The handler without the login, which is looked at elsewhere."""
+
+    current_user = "alice"
+
+    async def prepare(self) -> None:  # type: ignore[override]
+        """None."""
+
+    def set_default_headers(self) -> None:
+        """None."""
+
+
+@pytest.mark.parametrize("error", [RecursionError(), MemoryError(), OSError(5, "Input/output error"), ValueError("x")])
+async def test_an_archive_that_is_not_whole_ends_with_its_connection_whatever_happened(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def breaks(_: FolderArchive, send: Callable[[bytes], None]) -> None:
+        send(b"the beginning")
+        raise error
+
+    monkeypatch.setattr(FolderArchive, "send", breaks)
+    downloads = Downloads(folder.parent)
+    server = HTTPServer(Application([("/archive", Sends, {"downloads": downloads})]))
+    listener, port = bind_unused_port()
+    server.add_socket(listener)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /archive?path=run%20one HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+
+    answer = await asyncio.wait_for(reader.read(), 10)
+
+    writer.close()
+    server.stop()
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"the beginning" in answer
+    assert not answer.endswith(b"0\r\n\r\n"), "a browser takes it for whole"
+    assert downloads.going == 0
 
 
 def test_folders_of_the_person_and_of_the_storage_are_sent_and_no_others(folder: Path, tmp_path: Path) -> None:

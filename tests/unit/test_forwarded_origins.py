@@ -23,6 +23,8 @@ HOST = "alice.example:8000"
         {"Origin": f"http://evil@{HOST}"},
         {"Origin": "null"},
         {"Origin": ""},
+        {"Origin": "http://["},
+        {"Origin": "http://\u2100.example"},
         {"Upgrade": "websocket", "Origin": "http://bob.example", "Sec-Fetch-Site": "same-origin"},
         {"Upgrade": "WebSocket", "Origin": "null"},
         {"Upgrade": "websocket", "Sec-Fetch-Site": "same-site"},

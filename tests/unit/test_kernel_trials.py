@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -234,6 +237,46 @@ def test_a_person_who_never_stops_talking_fills_no_log_of_root(
     said = as_person.said([sys.executable, "-I", "-c", program], "alice")
 
     assert (said, len(capsys.readouterr().err)) == ("done\n", as_person.SHOWN)
+
+
+HOLDS = """
+import subprocess, sys
+print("done")
+print("job 7", file=sys.stderr, flush=True)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+"""
+
+
+def test_root_waits_for_no_pipe_that_outlives_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(as_person, "rights_of", lambda _: {"name": "alice", "home": "/"})
+    monkeypatch.setattr(as_person, "LAST_WORDS_S", 0.5)
+    began = time.monotonic()
+
+    assert as_person.asked([sys.executable, "-I", "-c", HOLDS], "alice") == (0, "done\n")
+
+    assert time.monotonic() - began < 50, "the other process goes on for a minute"
+
+
+@pytest.mark.parametrize("is_deaf", [False, True])
+def test_root_waits_so_long_and_has_what_was_begun_ended(monkeypatch: pytest.MonkeyPatch, is_deaf: bool) -> None:
+    monkeypatch.setattr(as_person, "rights_of", lambda _: {"name": "alice", "home": "/"})
+    monkeypatch.setattr(as_person, "WITHIN_S", 2.0)
+    monkeypatch.setattr(as_person, "ENDS_WITHIN_S", 1.0 if is_deaf else 30.0)
+    begun: list[subprocess.Popen[bytes]] = []
+    started = subprocess.Popen
+
+    def noted(*arguments: Any, **named: Any) -> Any:
+        begun.append(started(*arguments, **named))
+        return begun[0]
+
+    monkeypatch.setattr(subprocess, "Popen", noted)
+    deaf = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN);" if is_deaf else ""
+    program = f"{deaf}import time; time.sleep(600)"
+
+    with pytest.raises(KernelError, match=r"did not end within .* hours, and is ended\. Ask again"):
+        as_person.asked([sys.executable, "-I", "-c", program], "alice")
+
+    assert begun[0].returncode == -(signal.SIGKILL if is_deaf else signal.SIGINT)
 
 
 def test_the_doctor_warns_of_a_kernel_whose_last_test_found_a_fault(site: Site) -> None:

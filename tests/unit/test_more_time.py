@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 from types import SimpleNamespace
@@ -55,17 +56,30 @@ class Spawner(extended.Extended):
         self.log = logging.getLogger("test")
         self.user = SimpleNamespace(name="alice", admin=False, groups=[SimpleNamespace(name=name) for name in groups])
         self.looked = 0
+        self.now = 1000.0
         self.own = SimpleNamespace(
             site=site, person="alice", log_name="alice", state=SessionState(key=KEY, job_id="42"),
-            cluster=SimpleNamespace(extender=extender, queue=queue), look=self._look,
+            cluster=SimpleNamespace(extender=extender, queue=queue, now=lambda: self.now, pause=self._pause),
+            look=self._look,
         )  # fmt: skip
 
     @property
     def session(self) -> Any:
         return self.own
 
+    async def _pause(self, seconds: float) -> None:
+        self.now += seconds
+
     def _look(self, _queue: object) -> None:
         self.looked += 1
+
+
+@pytest.fixture(autouse=True)
+def nobody_has_asked() -> Iterator[None]:
+    """For each test."""
+    extended._next_at.clear()
+    yield
+    extended._next_at.clear()
 
 
 def site(**extend: object) -> Site:
@@ -83,7 +97,7 @@ async def test_the_hub_hands_on_who_and_which_job_and_follows_the_new_end(caplog
     assert extender.asked == [("operator", {"verb": "extend", **ours, "minutes": 60})]
     assert (given.ends_at, given.times_left, spawner.looked) == (1764080400, 2, 1)
     assert "Job 42 of alice got 60 min more, asked for by alice; times left: 2" in caplog.text
-    assert (await spawner.more_time()).minutes == 240
+    assert (await spawner.more_time()).minutes == 240, "a look is no request: it may come at once"
     assert extender.asked[-1] == ("operator", {"verb": "look", **ours})
 
 
@@ -126,6 +140,46 @@ async def test_a_session_that_does_not_run_and_one_that_is_being_given_time_are_
     finally:
         extended._asking.clear()
     assert not spawner.session.cluster.extender.asked, "however many ask at once, Slurm is asked for one"
+
+
+async def test_one_person_has_slurm_asked_seldom_however_often_they_ask() -> None:
+    extender = Extender(ANSWER)
+    spawner = Spawner(site(), extender)
+    other = Spawner(site(), extender)
+    other.own.person = "bob"
+    began = spawner.now
+
+    for _ in range(4):
+        await spawner.more_time()
+        assert (await spawner.extend(60, "alice")).minutes == 240
+
+    assert spawner.now - began == pytest.approx(3 * extended.APART_S), "a look and a request each time"
+    assert len(extender.asked) == 8
+    await other.more_time()
+    assert other.now == began, "others wait for nobody"
+    spawner.now += 10 * extended.APART_S
+    assert extended.wait_s("carol", "look", spawner.now) == 0
+    assert set(extended._next_at) == {("carol", "look")}, "nothing is kept of who asked long ago"
+
+
+async def test_beside_a_question_that_waits_for_its_turn_no_other_one_waits() -> None:
+    spawner = Spawner(site(), Extender(ANSWER))
+    await spawner.more_time()
+    waits = asyncio.Event()
+
+    async def pause(_seconds: float) -> None:
+        await waits.wait()
+
+    spawner.own.cluster.pause = pause
+    first = asyncio.create_task(spawner.more_time())
+    await asyncio.sleep(0)
+    for question in (spawner.more_time, lambda: spawner.extend(60, "alice")):
+        with pytest.raises(ExtensionRefused, match="Look again in a moment") as refused:
+            await question()
+        assert refused.value.status == 429
+    waits.set()
+    assert (await first).minutes == 240
+    assert not extended._asking
 
 
 @pytest.mark.parametrize("answer", [AccountGone("The portal is not allowed to start…"), {"ok": False, "message": "x"}])

@@ -11,10 +11,10 @@ import pytest
 from jupyterhub.services.auth import HubOAuth
 from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
-from tornado.web import Application, HTTPError, RequestHandler
+from tornado.web import Application, HTTPError, RequestHandler, create_signed_value
 
 from portal.singleuser import logins
-from portal.singleuser.logins import ELSEWHERE, NO_HUB, NO_LOGIN, SMALL_BODY, Body, guard_bodies
+from portal.singleuser.logins import ELSEWHERE, NO_HUB, NO_LOGIN, NO_METHOD, SMALL_BODY, Body, guard_bodies
 
 TOKEN = "hers"
 
@@ -118,12 +118,15 @@ async def test_a_body_without_a_length_counts_as_big(port: int, kept: list[int])
     assert (status, sum(kept)) == (403, 0)
 
 
-@pytest.mark.parametrize("length", ["+9999999", "-1", "9" * 30, "1_000_000", "0x99999"])
-async def test_a_length_that_is_no_number_is_no_way_around(port: int, kept: list[int], length: str) -> None:
+@pytest.mark.parametrize("length", ["+9999999", "-1", "9" * 30, "9" * 6000, "0" * 6000, "1_000_000", "0x99999"])
+async def test_a_length_that_is_no_number_is_no_way_around(
+    port: int, kept: list[int], length: str, caplog: pytest.LogCaptureFixture
+) -> None:
     status, _ = await post(port, BIG, f"Content-Length: {length}")
 
     assert status in (0, 400, 403)
     assert sum(kept) == 0
+    assert "Traceback" not in caplog.text
 
 
 async def test_who_is_logged_in_sends_much(port: int) -> None:
@@ -162,7 +165,7 @@ class Asked(RequestHandler):
 @pytest.fixture
 async def session(hub_auth: HubAuth) -> AsyncIterator[int]:
     """The port of a session in which everything is answered."""
-    application = Application([("/user/alice/.*", Asked)], base_url="/user/alice/")
+    application = Application([("/user/alice/.*", Asked)], base_url="/user/alice/", cookie_secret="secret")
     server = HTTPServer(application)
     guard_bodies(server, application, hub_auth)
     sock, port = bind_unused_port()
@@ -170,6 +173,13 @@ async def session(hub_auth: HubAuth) -> AsyncIterator[int]:
     yield port
     server.stop()
     await server.close_all_connections()
+
+
+@pytest.fixture
+def hers() -> str:
+    """The cookie of her login."""
+    name = "jupyterhub-user-alice"
+    return f"Cookie: {name}={create_signed_value('secret', name, TOKEN).decode()}"
 
 
 async def ask(port: int, path: str, *headers: str, method: str = "GET") -> tuple[int, str]:
@@ -236,3 +246,75 @@ async def test_ones_own_pages_and_programs_are_answered(session: int, path: str,
 @pytest.mark.parametrize("path", ["lab/tree/first.ipynb", "tree", "oauth_callback?code=x", "files/picture.png"])
 async def test_every_page_leads_to_a_page(session: int, path: str) -> None:
     assert await ask(session, path, "Sec-Fetch-Site: same-site") == (200, "done")
+
+
+@pytest.mark.parametrize("origin", ["http://[", "http://[::1", "null", "http://a]b"])
+async def test_an_origin_that_is_none_is_elsewhere(session: int, origin: str, caplog: pytest.LogCaptureFixture) -> None:
+    status, text = await ask(session, "api/kernels", f"Origin: {origin}")
+
+    assert (status, json.loads(text)) == (403, {"message": ELSEWHERE})
+    assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("method", ["get", "MADEUP1", "A" * 1000, "PROPFIND", "TRACE"])
+async def test_a_method_that_nobody_knows_reaches_nothing(session: int, method: str) -> None:
+    status, text = await ask(session, "lab", method=method)
+
+    assert (status, json.loads(text)) == (405, {"message": NO_METHOD})
+
+
+TAB = "Sec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document"
+NOTEBOOK = "nbconvert/html/shared/theirs.ipynb?download=false"
+
+
+@pytest.mark.parametrize("site", ["same-site", "cross-site"])
+async def test_who_is_led_to_a_converted_notebook_without_a_login_goes_through_that(session: int, site: str) -> None:
+    led = await ask(session, NOTEBOOK, f"Sec-Fetch-Site: {site}\r\n{TAB}")
+
+    assert led == (200, "done"), "the handler asks for the login, as for any page"
+
+
+@pytest.mark.parametrize("site", ["same-site", "cross-site"])
+async def test_who_has_a_login_opens_a_converted_notebook_by_a_click(session: int, site: str, hers: str) -> None:
+    status, text = await ask(session, NOTEBOOK, f"Sec-Fetch-Site: {site}\r\n{TAB}\r\n{hers}")
+
+    assert status == 403
+    assert f'<a href="/user/alice/{NOTEBOOK}">Open it</a>' in text
+    assert "Another page has led you here, to a notebook as a page of your session." in text
+    assert (await ask(session, NOTEBOOK, f"Sec-Fetch-Site: same-origin\r\n{TAB}\r\n{hers}"))[0] == 200
+
+
+async def test_a_way_to_a_converted_notebook_writes_nothing_into_the_page(session: int, hers: str) -> None:
+    path = "nbconvert/html/a\"'><img/src=x>.ipynb"
+    status, text = await ask(session, path, f"Sec-Fetch-Site: same-site\r\n{TAB}\r\n{hers}")
+
+    assert status in (400, 403)
+    assert "<img" not in text
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "Sec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: iframe",
+        "Sec-Fetch-Mode: no-cors\r\nSec-Fetch-Dest: document",
+        "Sec-Fetch-Mode: no-cors\r\nSec-Fetch-Dest: image",
+        "Sec-Fetch-Dest: document",
+        "",
+    ],
+)
+async def test_no_frame_picture_or_script_has_a_notebook_converted(session: int, told: str, hers: str) -> None:
+    for login in ("", hers):
+        headers = "\r\n".join(filter(None, ("Sec-Fetch-Site: same-site", told, login)))
+        status, text = await ask(session, NOTEBOOK, headers)
+        assert (status, json.loads(text)) == (403, {"message": ELSEWHERE})
+    status, _ = await ask(session, NOTEBOOK, f"Sec-Fetch-Site: same-site\r\n{TAB}", method="POST")
+    assert status == 403
+
+
+async def test_a_hub_that_is_silent_leads_nobody_to_a_converted_notebook(
+    session: int, hub_auth: HubAuth, hers: str
+) -> None:
+    hub_auth.is_silent = True
+    status, text = await ask(session, NOTEBOOK, f"Sec-Fetch-Site: same-site\r\n{TAB}\r\n{hers}")
+
+    assert (status, json.loads(text)) == (503, {"message": NO_HUB})

@@ -1,0 +1,104 @@
+"""What strangers make up leaves nothing in the hub that stays: no metric, no traceback, no long line of its log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import pytest
+from jupyterhub.metrics import REQUEST_DURATION_SECONDS
+
+from portal import journal
+from tests.unit.served_hub import ServedHub, served_hub
+
+NO_ADDRESSES = ("http://[", "//[::1", "http://a]b/", "http://\u2100.example/")
+
+
+class Kept(logging.Handler):
+    """What a hub logs, as it is written."""
+
+    def __init__(self, served: ServedHub) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+        served.hub.log.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+async def asked(served: ServedHub, method: str, *headers: str) -> str:
+    """The status line of an answer."""
+    place = urlsplit(served.url)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    writer.write(
+        "\r\n".join((f"{method} /hub/login HTTP/1.1", "Host: x", "Connection: close", *headers, "", "")).encode()
+    )
+    answer = await asyncio.wait_for(reader.read(), 20)
+    writer.close()
+    return answer.partition(b"\r\n")[0].decode()
+
+
+async def test_methods_that_are_made_up_leave_no_metrics(tmp_path: Path) -> None:
+    async with served_hub(tmp_path) as served:
+        for number in range(50):
+            assert await asked(served, f"MADEUP{number}") == "HTTP/1.1 405 Method Not Allowed"
+        assert await asked(served, "GET") == "HTTP/1.1 200 OK"
+    methods = {sample.labels["method"] for one in REQUEST_DURATION_SECONDS.collect() for sample in one.samples}
+    assert not [method for method in methods if method.startswith("MADEUP")]
+
+
+async def test_a_length_that_is_very_long_is_refused_without_a_traceback(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served_hub(tmp_path) as served:
+        for length in ("9" * 6000, "0" * 6000, "1" + "0" * 18):
+            status = await asked(served, "POST", f"Content-Length: {length}")
+            assert status in (
+                "",
+                "HTTP/1.1 413 Content Too Large",
+                "HTTP/1.1 400 Bad Request",
+                "HTTP/1.1 403 Forbidden",
+            )
+    assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("address", NO_ADDRESSES)
+async def test_an_address_that_is_none_is_no_fault_of_the_hub(tmp_path: Path, address: str) -> None:
+    async with served_hub(tmp_path) as served:
+        kept = Kept(served)
+        stranger = await served.browser()
+        hers = await served.browser("alice")
+        own = {b"Sec-Fetch-Site": b"same-origin", b"Referer": address.encode()}
+        answers = [
+            await stranger.post("/hub/login", data={"username": "a", "password": "b"}, headers=own),
+            await stranger.get(f"/hub/login?next={quote(address)}"),
+            await hers.get(f"/hub/login?next={quote(address)}"),
+            await hers.get(f"/hub/spawn?next={quote(address)}"),
+            await stranger.get(f"/hub/error/503?url={quote(address)}"),
+        ]
+    assert not [answer.url for answer in answers if answer.status_code in (500, 502)]
+    assert not [record for record in kept.records if record.exc_info]
+
+
+async def test_a_body_that_is_no_json_is_one_line_of_the_log(tmp_path: Path) -> None:
+    async with served_hub(tmp_path) as served:
+        kept = Kept(served)
+        await served.browser("alice")
+        program = await served.browser()
+        program.headers["Authorization"] = f"token {served.token('alice')}"
+        answers = [
+            await program.post("/hub/api/users/alice/tokens", content=body) for body in (b"{", b"[" * 3000, b"NaN,")
+        ]
+    assert [answer.status_code for answer in answers] == [400] * 3
+    found = [record for record in kept.records if "parse JSON" in record.getMessage()]
+    assert [record.exc_info for record in found] == [None] * 3
+
+
+def test_a_line_of_the_hubs_log_has_an_end() -> None:
+    record = logging.LogRecord(
+        "hub", logging.WARNING, __file__, 1, "Content security violation: %s", ("x" * 2**20,), None
+    )
+    assert journal.Plain().filter(record)
+    assert record.getMessage() == f"{'Content security violation: ' + 'x' * 2**20}"[: journal.LONGEST] + " …"

@@ -1,0 +1,114 @@
+"""What people without a login leave in a session's server is bounded, however often they come."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from jupyter_server.base.handlers import FileFindHandler
+from jupyterhub.services.auth import HubOAuth
+
+from portal.session_pages import strangers
+from portal.session_pages.strangers import LINE_LONGEST, LOG_AT_ONCE, LOG_BYTES_S, LogBound
+
+
+@pytest.fixture
+def log() -> logging.Logger:
+    """A server's logger."""
+    return logging.Logger("server")
+
+
+@pytest.fixture
+def hub_auth(log: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """JupyterHub's own, after a session has bounded it."""
+    monkeypatch.setattr(FileFindHandler, "_static_paths", {})
+    auth = HubOAuth(
+        api_token="own", api_url="http://127.0.0.1:1/hub/api", oauth_client_id="jupyterhub-user-alice",
+        access_scopes={"access:servers"}, base_url="/user/alice/",
+    )  # fmt: skip
+    strangers.bound(log, auth)
+    return auth
+
+
+def test_logins_that_never_come_back_are_forgotten_when_there_are_many(
+    hub_auth: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub_auth._oauth_states._most = 100
+    states = [hub_auth.generate_state(f"/user/alice/lab?{number}") for number in range(300)]
+
+    assert len(hub_auth._oauth_states) == len(hub_auth._oauth_states.timestamps) == 100
+    assert hub_auth.get_next_url(states[-1]) == "/user/alice/lab?299"
+    assert hub_auth.get_next_url(states[0]) == "/user/alice/", "it leads to the session"
+
+
+def test_a_login_keeps_no_address_that_is_very_long(hub_auth: Any) -> None:
+    state = hub_auth.generate_state("/user/alice/lab?" + 16_000 * "x", code_verifier="v")
+
+    assert (hub_auth.get_next_url(state), hub_auth.get_code_verifier(state)) == ("/user/alice/", "v")
+
+
+def test_answers_about_made_up_tokens_are_few(hub_auth: Any) -> None:
+    for number in range(strangers.ANSWERS_MOST + 50):
+        hub_auth.cache[f"token::{number}"] = None
+    assert len(hub_auth.cache) == strangers.ANSWERS_MOST
+    assert hub_auth.cache.max_age == hub_auth.cache_max_age
+
+
+def test_ways_to_a_file_that_mean_the_same_are_not_kept_for_ever(hub_auth: Any) -> None:
+    places = FileFindHandler._static_paths
+    for number in range(strangers.PLACES_MOST + 50):
+        places[f"{number}/../style.css"] = "/share/style.css"
+    places["./" * 5000 + "style.css"] = "/share/style.css"
+    assert len(places) == strangers.PLACES_MOST
+    assert max(map(len, places)) < 100
+
+
+class Kept(logging.Handler):
+    """Keeps lines as they are written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+def test_a_log_grows_so_much_at_once_then_slowly_and_says_what_is_missing(log: logging.Logger) -> None:
+    clock = SimpleNamespace(now=0.0)
+    handler = Kept()
+    handler.addFilter(LogBound(lambda: clock.now))
+    log.addHandler(handler)
+
+    for _ in range(3000):
+        log.warning("302 GET %s", "x" * 16_000)
+
+    assert sum(map(len, handler.lines)) <= LOG_AT_ONCE
+    assert max(map(len, handler.lines)) < LINE_LONGEST + 10
+    missing = 3000 - len(handler.lines)
+    clock.now += 1000 / LOG_BYTES_S
+    log.warning("Kernel started: %s", "k1")
+    assert (
+        handler.lines[-1] == f"({missing} lines before this one were left out: they were too many) Kernel started: k1"
+    )
+    clock.now += 86_400
+    before = len(handler.lines)
+    log.warning("Kernel started: %s", "k2")
+    assert handler.lines[before:] == ["Kernel started: k2"]
+
+
+def test_a_line_that_fits_nothing_is_logging_s_to_tell(log: logging.Logger) -> None:
+    record = logging.LogRecord("x", logging.INFO, __file__, 1, "%s %s", ("one",), None)
+    assert LogBound().filter(record)
+
+
+def test_a_session_without_a_hub_is_bounded_too(log: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FileFindHandler, "_static_paths", {})
+    handler = Kept()
+    log.addHandler(handler)
+
+    strangers.bound(log, None)
+
+    assert [type(one) for one in handler.filters] == [LogBound]
