@@ -33,8 +33,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from deploy import interpreter
-from deploy.environments.environment_folder import make_empty, publish, see, settle
-from deploy.environments.recipes import BY_NAME, ENVIRONMENTS, EVERY, FOR_GPUS, Environment
+from deploy.environments import node_packages
+from deploy.environments.environment_folder import add_modules, make_empty, publish, see, settle
+from deploy.environments.recipes import BY_NAME, ENVIRONMENTS, EVERY, FOR_GPUS, HERE, Environment
 from deploy.environments.wheels import Absent, BuildError, Pip, end_on_signals, pip_command
 
 MODULEFILES = Path(__file__).resolve().parents[1] / "modulefiles"
@@ -53,7 +54,7 @@ def say(text: str) -> None:
 
 def stamp(environment: Environment, python: str, used_at: Path) -> str:
     """What an environment is made of: two equal stamps mean that nothing has to be done."""
-    text = "\n".join([RECIPE, python, str(used_at), environment.lock.read_text()])
+    text = "\n".join([RECIPE, python, str(used_at), *(file.read_text() for file in environment.made_of)])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -157,6 +158,9 @@ def make_from_lock(environment: Environment, options: argparse.Namespace) -> Non
     shutil.rmtree(scratch)
     if environment.upon:
         see(staging, [EVERY[environment.upon].folder(options.used_at)])
+    add_modules(staging, [HERE / name for name in environment.modules])
+    if environment.is_of_npm:
+        node_packages.install(staging, environment.lock.with_suffix(""), options.cache_dir.parent / "npm", say)
     say(f"  {time.monotonic() - started:5.0f} s  compiling")
     settle(staging, environment.folder(options.used_at))
     (staging / STAMP).write_text(stamp(environment, options.python, options.used_at))

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+DEFAULTS = "defaults"  # an extension of the editor's that has nothing but settings
+NODE_FILES = ("package.json", "package-lock.json", f"{DEFAULTS}/package.json")
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,8 @@ class Environment:
         otherwise: the same environment out of another lock, for where this one's packages cannot be had.
         upon: the environment whose packages it uses as well, and which is built before it; '' = none.
         pythons: the versions of Python whose wheels the lock holds.
+        modules: files beside the lock that are copied among its packages.
+        is_of_npm: whether it brings Node.js, and packages of npm: those of the folder ``RECIPE`` beside the lock.
     """
 
     name: str
@@ -33,6 +37,8 @@ class Environment:
     otherwise: Environment | None = None
     upon: str = ""
     pythons: tuple[str, ...] = ("3.11",)
+    modules: tuple[str, ...] = ()
+    is_of_npm: bool = False
 
     @property
     def title(self) -> str:
@@ -43,6 +49,12 @@ class Environment:
     def lock(self) -> Path:
         """Its lock file."""
         return HERE / f"{self.recipe or self.name}.lock"
+
+    @property
+    def made_of(self) -> tuple[Path, ...]:
+        """All files beside this one that it is made of."""
+        of_npm = [self.lock.with_suffix("") / name for name in NODE_FILES] if self.is_of_npm else []
+        return (self.lock, *(HERE / name for name in self.modules), *of_npm)
 
     def folder(self, cm: Path) -> Path:
         """Its folder below ``cm``."""
@@ -61,6 +73,10 @@ ENVIRONMENTS = {
     "pytensor": Environment("pytensor", "3.0", 150, 600, first_run=False),
     "inference": Environment("inference", "1.0", 150, 530, first_run=False, upon="tensorflow"),
     "dask": Environment("dask", "2026.8", 20, 100, first_run=False, upon="python3"),
+    "code-server": Environment("code-server", "4.139", 270, 830, first_run=False, is_of_npm=True),
+    "image-trainer": Environment(
+        "image-trainer", "1.0", 55, 230, first_run=False, upon="tensorflow", modules=("image_trainer.py",)
+    ),
 }
 # With NVIDIA's libraries, for nodes with GPUs: environments and modules of their own, beside those for CPUs.
 FOR_GPUS = {

@@ -7,7 +7,6 @@ import os
 import sys
 from pathlib import Path
 
-from portal.errors import printable
 from portal.session_settings import SETTINGS, SessionSettings
 from portal.settings.groups import labels
 from portal.site import Site, load
@@ -28,7 +27,10 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], default_s
     test.add_argument("names", nargs="*", metavar="TOOL", help="default: all")
     test.add_argument("--partition", default="", metavar="NAME", help="test in a job there (default: here)")
     test.add_argument("--gpus", type=int, default=0, metavar="N", help="how many that job asks for (default: 0)")
-    test.add_argument("--user", default="", metavar="PERSON", help="whom that job runs as, where root asks")
+    test.add_argument(
+        "--user", default="", metavar="PERSON", help="whom that job runs as, where root asks and keeps it"
+    )
+    test.add_argument("--json", action="store_true", help="one JSON object for each web tool")
     test.set_defaults(command=_test)
     for parser in (listed, explain, test):
         parser.add_argument("--site", default=default_site, help="the settings file (default: %(default)s)")
@@ -53,8 +55,8 @@ def _test(arguments: argparse.Namespace) -> int:
     if arguments.partition:
         return _test_in_job(arguments)
     if SETTINGS in os.environ:
-        return tested.main(SessionSettings.from_environment(os.environ), arguments.names)
-    return tested.main(_of_everybody(load(arguments.site)), arguments.names)
+        return tested.main(SessionSettings.from_environment(os.environ), arguments.names, as_json=arguments.json)
+    return tested.main(_of_everybody(load(arguments.site)), arguments.names, as_json=arguments.json)
 
 
 def _of_everybody(site: Site) -> SessionSettings:
@@ -63,19 +65,23 @@ def _of_everybody(site: Site) -> SessionSettings:
 
 
 def _test_in_job(arguments: argparse.Namespace) -> int:
-    """As whoever asks; where that is root, as the person named."""
+    """As whoever asks; where that is root, as the person named. Who may write the record keeps what was found."""
     from portal.gpus import as_person, job
-    from portal.webtools import explained
+    from portal.webtools import explained, kept
 
     site = load(arguments.site)
-    names = [explained.find(site, name).name for name in arguments.names]
-    if arguments.user or os.geteuid() == 0:
+    names = [explained.find(site, name).name for name in arguments.names] or [tool.name for tool in site.tool]
+    if not names:
+        print(explained.NOTHING)
+        return 0
+    if arguments.user or os.geteuid() == 0 or (kept.may_keep(site) and not arguments.json):
         where = ["--partition", arguments.partition, f"--gpus={arguments.gpus}"]
-        argv = [str(Path(sys.prefix, "bin", "portal")), "tools", "test", "--site", str(Path(arguments.site).absolute())]
-        status, said = as_person.asked([*argv, *where, "--", *names], arguments.user)
-        print(printable(said), end="")
-        return status
+        argv = [str(Path(sys.prefix, "bin", "portal")), "tools", "test", "--json"]
+        said = as_person.said(
+            [*argv, "--site", str(Path(arguments.site).absolute()), *where, "--", *names], arguments.user
+        )
+        return kept.keep(site, said, arguments.partition, names)
+    words = ("tools", "test", *(["--json"] if arguments.json else []), "--", *names)
     told = {SETTINGS: _of_everybody(site).to_text()}
-    minutes = max(MINUTES, MINUTES_PER_TOOL * len(names or site.tool))
-    work = job.Work(("tools", "test", "--", *names), "tools-test", minutes, told)
-    return job.run(site, arguments.partition, arguments.gpus, work, sys.stdout)
+    work = job.Work(words, "tools-test", max(MINUTES, MINUTES_PER_TOOL * len(names)), told)
+    return job.run(site, arguments.partition, arguments.gpus, work, sys.stderr if arguments.json else sys.stdout)

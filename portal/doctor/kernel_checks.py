@@ -18,7 +18,8 @@ from portal.slurm.cluster import Cluster
 from portal.slurm.nodes import Node
 from portal.slurm.runner import Runner
 from portal.trials import record
-from portal.webtools import explained
+from portal.trials.trial import Trial
+from portal.webtools import explained, kept
 
 HOW_TO = "docs/howto/kernels.md, 'Environments for nodes with GPUs'"
 
@@ -126,13 +127,17 @@ def last_tests(site: Site) -> list[Check]:
 
 
 def tools(site: Site) -> list[Check]:
-    """Each web tool's modules are loaded, and bring its program; it is not started."""
-    return [_tool(tool.name, explained.fault_of(tool, site)) for tool in site.tool]
+    """Each web tool's modules are loaded, and bring its program, and its last test found no fault; none is started."""
+    trials = kept.read(site)
+    return [_tool(tool.name, explained.fault_of(tool, site), trials.get(tool.name)) for tool in site.tool]
 
 
-def _tool(name: str, fault: str) -> Check:
-    if not fault:
-        return Check(f"tool {name}", "ok", "its program is there")
-    return Check(
-        f"tool {name}", "failed", fault, f"portal tools explain {name} tells more; or take it out of [[tool]]."
-    )
+def _tool(name: str, fault: str, tested: Trial | None) -> Check:
+    if fault:
+        repair = f"portal tools explain {name} tells more; or take it out of [[tool]]."
+        return Check(f"tool {name}", "failed", fault, repair)
+    found = f"its program is there, {explained.last_test(tested)}"
+    if tested and tested.is_fault:
+        again = f"Repair it, and test it again: portal tools test --partition NAME --user PERSON {name}"
+        return Check(f"tool {name}", "warning", found, again)
+    return Check(f"tool {name}", "ok", found)

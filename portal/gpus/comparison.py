@@ -6,7 +6,6 @@ terminal of a session, and :mod:`portal.gpus.job` in a job of its own.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from portal.errors import KernelError
 from portal.gpus import start
 from portal.gpus.frameworks import KernelPython, as_in_a_session, kernel_python
 from portal.lessons import lesson_gpus
+from portal.trials.told import line_of
 from portal.trials.trial import FrameworkTrial, Trial
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def main(folder: str, names: Sequence[str], *, as_json: bool = False) -> int:
     for name in names or known:
         found = trial(name, specs)
         is_faulty |= found.is_fault
-        lines = [json.dumps({"kernel": name, "trial": found.to_json()})] if as_json else told(name, found)
+        lines = [line_of("kernel", name, found)] if as_json else told(name, found)
         print(*lines, sep="\n", flush=True)
     return int(is_faulty)
 

@@ -7,22 +7,19 @@ as JSON. Who called it reads that through a pipe, takes of it what has the form 
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from portal.catalogue import specs
-from portal.errors import KernelError, printable
+from portal.errors import KernelError
 from portal.gpus import as_person
 from portal.gpus.comparison import told
 from portal.site import Site
 from portal.trials import record
-from portal.trials.trial import Trial, from_json
+from portal.trials.told import trials_of
+from portal.trials.trial import Trial
 
 
 def may_keep(site: Site) -> bool:
@@ -56,7 +53,7 @@ def main(site: Site, settings: str, partition: str, gpus: int, names: Sequence[s
         str(Path(settings).absolute()),
     ]
     said = as_person.said([*argv, "--partition", partition, f"--gpus={gpus}", "--", *wanted], user)
-    found = {name: trial for name, trial in _trials(said, partition) if name in before}
+    found = {name: trial for name, trial in trials_of(said, "kernel", partition) if name in before}
     for name in wanted:
         print(*(told(name, found[name]) if name in found else [f"{name}: the job said nothing of it"]), sep="\n")
     _keep(found, targets, before)
@@ -72,16 +69,3 @@ def _keep(found: Mapping[str, Trial], targets: Mapping[str, Path], before: Mappi
             )
         except OSError as error:
             raise KernelError(f"The tests are not kept: {folder} cannot be written ({error.strerror}).") from error
-
-
-def _trials(said: str, partition: str) -> Iterator[tuple[str, Trial]]:
-    """What the job found; where and when is not the job's to say. Other lines, such as Slurm's, are printed."""
-    for line in said.splitlines():
-        if not line.startswith("{"):
-            print(printable(line))
-            continue
-        try:
-            answer: Any = json.loads(line)
-            yield str(answer["kernel"]), replace(from_json(answer["trial"]), at=int(time.time()), partition=partition)
-        except (ValueError, LookupError, TypeError, RecursionError, KernelError):
-            print(f"not understood: {printable(line[:200])}")

@@ -1,1 +1,1 @@
-"""What `portal kernels test` found of each kernel: values, the record that the site keeps, and what a session shows."""
+"""What the last test of each kernel and web tool found: values, the site's record, what a session shows."""

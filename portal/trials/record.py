@@ -8,19 +8,16 @@ not tested: each entry holds the hash of the file that it is about.
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from portal.errors import KernelError
 from portal.homes.regular_file import open_regular
+from portal.trials import kept_file
+from portal.trials.kept_file import LARGEST
 from portal.trials.trial import Trial, from_json
 
 FILE = "tested.json"
-LARGEST = 1024 * 1024
 
 
 def read(folder: Path) -> dict[str, Trial]:
@@ -29,7 +26,7 @@ def read(folder: Path) -> dict[str, Trial]:
     What cannot be read, or is no such record, counts as no test.
     """
     found: dict[str, Trial] = {}
-    for name, entry in _entries(folder).items():
+    for name, entry in kept_file.entries(folder / FILE, "kernels").items():
         try:
             if entry["kernelspec"] == fingerprint(folder / "kernels" / name):
                 found[name] = from_json(entry["trial"])
@@ -47,18 +44,10 @@ def keep(folder: Path, trials: Mapping[str, Trial], fingerprints: Mapping[str, s
     Raises:
         OSError: the folder cannot be written.
     """
-    kept = {name: entry for name, entry in _entries(folder).items() if fingerprint(folder / "kernels" / name)}
+    old = kept_file.entries(folder / FILE, "kernels")
+    kept = {name: entry for name, entry in old.items() if fingerprint(folder / "kernels" / name)}
     new = {name: {"kernelspec": fingerprints[name], "trial": trial.to_json()} for name, trial in trials.items()}
-    text = json.dumps({"kernels": dict(sorted((kept | new).items()))}, indent=1, ensure_ascii=False) + "\n"
-    handle, unfinished = tempfile.mkstemp(prefix=f".{FILE}-", dir=folder)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            os.fchmod(handle, 0o644)  # whatever the umask: every session reads it
-        Path(unfinished).replace(folder / FILE)
-    except BaseException:
-        Path(unfinished).unlink(missing_ok=True)
-        raise
+    kept_file.write(folder / FILE, "kernels", kept | new)
 
 
 def fingerprint(kernelspec: Path) -> str:
@@ -68,13 +57,3 @@ def fingerprint(kernelspec: Path) -> str:
             return hashlib.sha256(file.read(LARGEST)).hexdigest()
     except OSError:
         return ""
-
-
-def _entries(folder: Path) -> dict[str, Any]:
-    try:
-        with open_regular(folder / FILE) as file:
-            entries = json.loads(file.read(LARGEST))["kernels"]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return {}
-    names = entries if isinstance(entries, dict) else {}
-    return {name: entry for name, entry in names.items() if name and "/" not in name and not name.startswith(".")}

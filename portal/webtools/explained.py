@@ -11,6 +11,8 @@ from portal.errors import KernelError
 from portal.kernels.run_kernel import program
 from portal.settings.kernel_tables import ToolTable
 from portal.site import Site
+from portal.trials.trial import Trial
+from portal.webtools import kept
 
 NOTHING = "The site has no [[tool]]: docs/howto/web-tools.md has recipes."
 
@@ -18,10 +20,11 @@ NOTHING = "The site has no [[tool]]: docs/howto/web-tools.md has recipes."
 def main_list(site: Site) -> int:
     """``portal tools list``: one line for each tool; 1 when one cannot be started here."""
     faults = {tool.name: fault_of(tool, site) for tool in site.tool}
+    trials = kept.read(site)
     for tool in site.tool:
         who = f" for {', '.join(tool.groups)}" if tool.groups else ""
         fault = faults[tool.name]
-        state = f"cannot start: {fault}" if fault else "its program is there"
+        state = f"cannot start: {fault}" if fault else f"its program is there, {last_test(trials.get(tool.name))}"
         print(f"{tool.name}: {tool.title} [{' '.join(tool.modules) or 'no modules'}]{who} {state}")
     if not site.tool:
         print(NOTHING)
@@ -69,7 +72,13 @@ def told(tool: ToolTable, site: Site) -> Iterator[tuple[str, str]]:
     yield "address", f"{{base}} is /user/NAME/tools/{tool.name} in a session; it sees {seen}"
     yield "ready", f"when {tool.ready} answers with a status below 500"
     yield from (("environment", f"{name}={value}") for name, value in sorted(tool.environment.items()))
+    yield "tested", last_test(kept.read(site).get(tool.name))
     yield from (("sets", line) for line in set_by_modules(tool.modules, site, tool.environment))
+
+
+def last_test(found: Trial | None) -> str:
+    """What the last test found, in one line."""
+    return found.summary() if found else "not tested as it is now"
 
 
 def program_of(tool: ToolTable, site: Site) -> str:

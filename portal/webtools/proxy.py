@@ -10,13 +10,11 @@ from jupyter_server.utils import url_path_join
 from tornado.web import HTTPError, authenticated
 
 from portal.errors import RequestError
-from portal.forwarding.private_proxy import PrivateProxy
-from portal.tensorboard.error_page import from_elsewhere, is_from_elsewhere, is_own_click, page
+from portal.forwarding.socket_pages import SocketPages
+from portal.tensorboard.error_page import from_elsewhere, is_own_click, page
 from portal.webtools.tools import Tools, WebTool
 
 LOOK_AGAIN_S = 1
-GOING_AWAY = 1001  # RFC 6455 §7.4.1
-NOT_RUNNING = "It does not run."
 
 
 def _or_404(tools: Tools, name: str) -> WebTool:
@@ -52,52 +50,28 @@ class OpenToolHandler(JupyterHandler):
         self.redirect(f"{tool.base}/")
 
 
-class ToolProxy(PrivateProxy):
+class ToolProxy(SocketPages):
     """``tools/NAME/…``: the pages of a tool and its web sockets, for the person of this session only."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # An open page asks again and again: that does not keep a session alive.
-        super().__init__(*args, update_last_activity=False, **kwargs)
 
     def initialize(self, tools: Tools) -> None:
         """Take the tools of this session."""
         self.tools = tools
 
-    async def http_get(self, name: str, path: str) -> None:
-        """Forward a request, whatever its method."""
-        if self._found(name):
-            await self.proxy("localhost", 0, path)
-
-    post = put = delete = head = patch = options = http_get
-
-    async def open(self, name: str, path: str) -> None:
-        """Forward a web socket; that its tool does not run is said by its end, for an open page asks again."""
-        if is_from_elsewhere(self.request) or not self._points_at(_or_404(self.tools, name)):
-            self.close(GOING_AWAY, NOT_RUNNING)
-            return
-        await self.proxy_open("localhost", 0, path)
-
-    def _points_at(self, tool: WebTool) -> bool:
+    def points_at(self, name: str) -> bool:
         """Whether a tool answers; then the proxy points at it."""
+        tool = _or_404(self.tools, name)
         self.unix_socket = str(tool.socket)
         self.proxy_base = f"tools/{tool.offered.name}"
         self.absolute_url = tool.offered.whole_path
         return tool.state == "ready"
 
-    def _found(self, name: str) -> bool:
-        """Point the proxy at the tool; otherwise answer with a page that says what there is."""
-        if is_from_elsewhere(self.request):
-            self.set_status(HTTPStatus.FORBIDDEN)
-            self.finish(_led_to(self.tools, name, self.request, self.base_url))
-            return False
-        tool = _or_404(self.tools, name)
-        if not self._points_at(tool):
-            self._say(tool)
-            return False
-        return True
+    def led_here(self, name: str) -> str:
+        """The page for a request that a page of elsewhere sends."""
+        return _led_to(self.tools, name, self.request, self.base_url)
 
-    def _say(self, tool: WebTool) -> None:
+    def say(self, name: str) -> None:
         """That it starts, and look again; why it has failed; or that it does not run."""
+        tool = _or_404(self.tools, name)
         title = tool.offered.title
         state = tool.state
         again = url_path_join(tool.base, "dsportal-open")

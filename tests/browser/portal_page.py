@@ -14,6 +14,7 @@ from tests.inside import sh
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PICTURES = Path(os.environ.get("DSPORTAL_ARTEFACTS", CHECKOUT / ".test-artefacts")) / "browser"
+LAB_DEADLINE_MS = 90_000
 AXE = Path(sys.prefix) / "share" / "dsportal" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 
 
@@ -35,6 +36,15 @@ def log_in_as(page: Page, name: str) -> None:
     """Log in with a demo account; ends on the server page."""
     log_in(page, name, f"{name}-demo")
     expect(page.get_by_role("heading", name="My Server", level=1)).to_be_visible()
+
+
+def start_lab(page: Page, name: str) -> None:
+    """Start a session without GPUs, on the node that all of these get; ends on its launcher."""
+    log_in_as(page, name)
+    page.goto("/hub/spawn?opt-gpus=0&opt-hours=1")
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_url(re.compile(rf"/user/{name}/lab"), timeout=LAB_DEADLINE_MS)
+    expect(page.locator(".jp-Launcher")).to_be_visible(timeout=LAB_DEADLINE_MS)
 
 
 def look_sooner(context: BrowserContext, usual_ms: int, now_ms: int) -> None:

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
-from tests.browser.portal_page import assert_accessible, log_in_as, picture
+from tests.browser.portal_page import LAB_DEADLINE_MS, assert_accessible, picture, start_lab
 from tests.inside import eventually, has_no_job, home, sh
 
 PERSON, NEIGHBOUR = "alice", "bob"
-LAB_DEADLINE_MS = 90_000
 ANSWERS_WITHIN_MS = 120_000  # as a session waits for a tool
 # Runs in a kernel of its module, whose environment says where the pages look.
 TRAINS = """
@@ -44,15 +43,6 @@ def take_away() -> None:
         sh("rm", "-rf", *(str(home(name) / one) for one in ("mlflow.db", "mlruns", ".jupyter/lab/workspaces")))
 
 
-def start(page: Page, name: str) -> None:
-    """A session without GPUs, on the node that all of these get."""
-    log_in_as(page, name)
-    page.goto("/hub/spawn?opt-gpus=0&opt-hours=1")
-    page.get_by_role("button", name="Start").click()
-    page.wait_for_url(re.compile(rf"/user/{name}/lab"), timeout=LAB_DEADLINE_MS)
-    expect(page.locator(".jp-Launcher")).to_be_visible(timeout=LAB_DEADLINE_MS)
-
-
 def panel_item(page: Page) -> Locator:
     """MLflow in the panel of web tools."""
     return page.locator('#dsportal-tools li[data-tool="mlflow"]')
@@ -74,7 +64,7 @@ def processes(name: str) -> list[Path]:
 @pytest.fixture(scope="module")
 def tab(page: Page) -> Page:
     """The tab of MLflow's page."""
-    start(page, PERSON)
+    start_lab(page, PERSON)
     tile = page.locator(".jp-LauncherCard", has=page.get_by_text("MLflow", exact=True))
     tile.scroll_into_view_if_needed()
     picture(page, "70-tile-of-a-tool")
@@ -119,6 +109,8 @@ def test_the_panel_shows_its_log(page: Page) -> None:
     expect(panel_item(page)).to_contain_text("running")
     panel_item(page).get_by_role("button", name="Log").click()
     expect(page.locator(".dsportal-Log")).to_contain_text("Uvicorn running on unix socket")
+    tab = page.locator(".lm-TabBar-tab", has_text="Log of MLflow")
+    expect(tab.locator(".lm-TabBar-tabIcon svg")).to_be_visible()
     picture(page, "74-panel-and-log")
     assert_accessible(page, "web tools", "#dsportal-tools")
 
@@ -128,7 +120,7 @@ def test_a_neighbour_on_the_same_node_gets_nothing_of_it(chromium: Browser, addr
     context.set_default_timeout(30_000)
     try:
         page = context.new_page()
-        start(page, NEIGHBOUR)
+        start_lab(page, NEIGHBOUR)
         nodes = {sh("squeue", "--noheader", f"--user={name}", "--format=%N").strip() for name in (PERSON, NEIGHBOUR)}
         assert len(nodes) == 1, "they are neighbours"
         answer = page.goto(tab.url)

@@ -17,7 +17,18 @@ from deploy.environments import frameworks
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "deploy" / "environments" / "build.py"
-MODULES = ("__init__.py", "build.py", "frameworks.py", "recipes.py", "environment_folder.py", "wheels.py")
+MODULES = (
+    *(
+        "__init__.py",
+        "build.py",
+        "frameworks.py",
+        "recipes.py",
+        "environment_folder.py",
+        "node_packages.py",
+        "wheels.py",
+    ),
+)
+WEB_TOOLS = ("code-server", "image-trainer")
 
 
 class Workshop:
@@ -141,8 +152,9 @@ def test_a_wrong_name_lists_the_known_ones(workshop: Workshop) -> None:
     printed = workshop.build("tensorflo", check=False)
     assert (
         "'tensorflo' is not known; "
-        "there are python3, tensorflow, mlflow, pytorch, jax, mxnet, pytensor, inference, dask, "
-        "tensorflow-gpu, pytorch-gpu, pytorch-gpu-cuda126, jax-gpu, inference-gpu, pytorch-cuda, modulefiles" in printed
+        "there are python3, tensorflow, mlflow, pytorch, jax, mxnet, pytensor, inference, dask, code-server, "
+        "image-trainer, tensorflow-gpu, pytorch-gpu, pytorch-gpu-cuda126, jax-gpu, inference-gpu, pytorch-cuda, "
+        "modulefiles" in printed
     )
 
 
@@ -185,7 +197,7 @@ def test_only_what_a_first_run_needs_is_built_when_nothing_is_named() -> None:
     first_run, everything = (frameworks.arguments([*words, "--cm", "x"]).what for words in ([], ["--all"]))
     names = ["python3", "tensorflow", "mlflow"]
     assert first_run == [*names, "modulefiles"]
-    assert everything == [*names, "pytorch", "jax", "mxnet", "pytensor", "inference", "dask", "modulefiles"]
+    assert everything == [*names, "pytorch", "jax", "mxnet", "pytensor", "inference", "dask", *WEB_TOOLS, "modulefiles"]
 
 
 @pytest.fixture

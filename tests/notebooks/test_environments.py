@@ -12,6 +12,7 @@ from tests.inside import sh
 from tests.notebooks.jobs import PERSON
 
 LOCAL, SHARED = "/cm/local/modulefiles", "/cm/shared/modulefiles"
+WEB_TOOLS = ("code-server", "image-trainer")  # environments that are no kernels
 ORDERS = {"local first": f"{LOCAL}:{SHARED}", "shared first": f"{SHARED}:{LOCAL}", "local alone": LOCAL}
 
 
@@ -77,6 +78,7 @@ def test_the_cuda_toolkit_names_its_folders_whether_or_not_they_exist() -> None:
         ("shared/dask", "dask.array, distributed, dask_jobqueue, bokeh, cryptography, pandas"),
         ("shared/python", "numpy, pandas, matplotlib, polars"),
         ("shared/mlflow", "mlflow, numpy, pandas, matplotlib"),
+        ("shared/image-trainer", "image_trainer, gradio, keras, pandas, PIL, uvicorn"),
     ],
 )
 def test_an_environment_has_what_its_module_says(module: str, imports: str) -> None:
@@ -92,7 +94,7 @@ def test_keras_runs_on_the_framework_that_was_loaded_last(before: str) -> None:
     assert "Keras runs on tensorflow" in printed
 
 
-@pytest.mark.parametrize("name", ["pytorch", "jax", "mxnet", "pytensor", "inference", "dask", "mlflow"])
+@pytest.mark.parametrize("name", ["pytorch", "jax", "mxnet", "pytensor", "inference", "dask", "mlflow", *WEB_TOOLS])
 def test_a_module_whose_environment_is_not_built_says_how_to_get_it(name: str) -> None:
     tree = Path("/tmp/dsportal-test-modulefiles")
     shutil.rmtree(tree, ignore_errors=True)

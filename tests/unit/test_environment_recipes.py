@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from deploy.environments import frameworks
+from deploy.environments import frameworks, recipes
 from deploy.environments.recipes import BY_NAME, FOR_GPUS, Environment
 from deploy.environments.wheels import pins
 
@@ -16,7 +17,7 @@ MODULES = Path(__file__).parents[2] / "deploy" / "modulefiles" / "shared" / "sha
 @pytest.mark.parametrize("one", BY_NAME.values(), ids=BY_NAME)
 def test_every_package_of_an_environment_is_pinned_by_its_hash(one: Environment) -> None:
     found = pins(one.lock.read_text())
-    assert len(found) > 10
+    assert len(found) > (0 if one.is_of_npm else 10)
     assert [pin.name for pin in found if not pin.hashes] == []
     assert one.lock.with_suffix(".in").is_file()
 
@@ -27,6 +28,32 @@ def test_a_module_leads_to_the_environment(one: Environment) -> None:
     text = (MODULES / name / one.version).read_text()
     assert f"/cm/shared/apps/{one.name}/{one.version}" in text
     assert (MODULES / name / ".version").is_file()
+
+
+@pytest.mark.parametrize("one", [one for one in BY_NAME.values() if one.is_of_npm], ids=lambda one: one.name)
+def test_every_package_of_npm_is_pinned_by_its_hash_and_names_no_registry(one: Environment) -> None:
+    (lock,) = (file for file in one.made_of if file.name == "package-lock.json")
+    packages = {name: found for name, found in json.loads(lock.read_text())["packages"].items() if name}
+    assert len(packages) > 10
+    assert [name for name, found in packages.items() if not found["integrity"].startswith("sha512-")] == []
+    assert "http" not in "".join(found.get("resolved", "") for found in packages.values())
+
+
+def test_an_environment_is_another_one_when_any_file_that_it_is_made_of_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recipes, "HERE", tmp_path)
+    one = Environment("tool", "1", 1, 1, modules=("page.py",), is_of_npm=True)
+    (tmp_path / "tool" / "defaults").mkdir(parents=True)
+    assert [str(file.relative_to(tmp_path)) for file in one.made_of] == [
+        *("tool.lock", "page.py", "tool/package.json", "tool/package-lock.json", "tool/defaults/package.json")
+    ]
+    stamps = set()
+    for changed in (None, *one.made_of):
+        for file in one.made_of:
+            file.write_text("new" if file == changed else "as it was")
+        stamps.add(frameworks.stamp(one, "python3", Path("/cm")))
+    assert len(stamps) == 6
 
 
 @pytest.mark.parametrize("one", FOR_GPUS.values(), ids=FOR_GPUS)

@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "kernels": {"pure", "homes"},
     "forwarding": set(),
     "tensorboard": {"pure", "homes", "forwarding", "session_pages"},
-    "webtools": {*("pure", "homes", "kernels", "catalogue", "forwarding", "tensorboard", "session_pages")},
+    "webtools": {*("pure", "homes", "kernels", "catalogue", "forwarding", "tensorboard", "session_pages", "trials")},
     "lessons": set(),  # copies of it lie beside notebooks, and run in the kernels' own Pythons
     "notebooks": {"pure", "lessons"},
     "gallery": {"pure", "notebooks", "session_pages"},

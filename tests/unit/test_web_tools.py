@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +20,9 @@ from portal.gpus import as_person, job
 from portal.session_settings import SETTINGS, OfferedTool, SessionSettings
 from portal.site import Site, parse
 from portal.tensorboard.error_page import from_elsewhere
-from portal.webtools import explained, tested
+from portal.trials.told import line_of
+from portal.trials.trial import Trial
+from portal.webtools import explained, kept, tested
 from portal.webtools.routes import SOCKET_PATH_MAX, socket_folder
 from portal.webtools.tools import ToolPlace, Tools, WebTool
 
@@ -177,13 +181,14 @@ def site(tmp_path: Path) -> Site:
     program.chmod(0o755)
     there = GOOD | {"command": [str(program), "--uds", "{socket}"], "environment": {"LEVEL": "2"}, "ready": "/health"}
     absent = {"name": "gone", "title": "Gone", "command": ["no-such-tool", "{socket}"], "groups": ["staff"]}
-    return parse({"tool": [there, absent], "partition": [{"name": "cpu"}], "profile": []})
+    kernels = {"folder": str(tmp_path / "jupyter")}
+    return parse({"tool": [there, absent], "partition": [{"name": "cpu"}], "profile": [], "kernels": kernels})
 
 
 def test_the_list_says_which_can_start_and_why_another_cannot(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     assert explained.main_list(site) == 1
     first, second = capsys.readouterr().out.splitlines()
-    assert first == "page: Page [no modules] its program is there"
+    assert first == "page: Page [no modules] its program is there, not tested as it is now"
     assert second.startswith("gone: Gone [no modules] for staff cannot start: The program 'no-such-tool' is not found")
     assert explained.main_list(parse({})) == 0
     assert "has no [[tool]]" in capsys.readouterr().out
@@ -238,6 +243,21 @@ def test_a_test_starts_each_waits_for_its_answer_and_ends_it(
 
 
 @pytest.mark.usefixtures("person")
+def test_a_test_for_programs_is_an_object_for_each_and_its_lines_are_messages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = tools_that(tmp_path, bad=(sys.executable, "-c", "print('no licence'); raise SystemExit(3)", "{socket}"))
+
+    assert tested.main(settings, [], as_json=True) == 1
+
+    said = capsys.readouterr()
+    assert said.err.splitlines()[1] == "bad:   no licence"
+    answer = json.loads(said.out)
+    assert answer["tool"] == "bad"
+    assert answer["trial"]["fault"] == "It ended before it was ready (exit status 3)."
+
+
+@pytest.mark.usefixtures("person")
 def test_a_test_of_an_unknown_tool_names_those_that_there_are(tmp_path: Path) -> None:
     with pytest.raises(KernelError, match="There is no web tool x; there are page"):
         tested.main(tools_that(tmp_path, page=("x", "{socket}")), ["x"])
@@ -259,7 +279,7 @@ def test_the_job_of_a_test_is_told_what_a_session_is_told(site: Site, monkeypatc
     monkeypatch.setattr(tool_commands, "load", lambda _: site)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(job, "run", run)
-    asked = SimpleNamespace(site="s", partition="cpu", gpus=0, user="", names=["gone"])
+    asked = SimpleNamespace(site="s", partition="cpu", gpus=0, user="", names=["gone"], json=False)
 
     assert tool_commands._test(asked) == 0  # type: ignore[arg-type]
 
@@ -271,23 +291,68 @@ def test_the_job_of_a_test_is_told_what_a_session_is_told(site: Site, monkeypatc
     assert not [word for word in argv if "LEVEL" in word]
 
 
-def test_root_has_the_job_submitted_as_a_person_and_ends_as_it_did(
+def trial_of(name: str, **values: object) -> str:
+    """What the job of a test says of a tool."""
+    return line_of("tool", name, replace(Trial(1, 8.94), **values))  # type: ignore[arg-type]
+
+
+def test_root_has_the_job_submitted_as_a_person_and_keeps_what_it_found(
     site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[list[str]] = []
+    fault = {"start_s": None, "fault": "It ended before it was ready (exit status 1)."}
 
-    def said(argv: list[str], user: str) -> tuple[int, str]:
+    def said(argv: list[str], user: str) -> str:
         asked.append([*argv[1:], user])
-        return 1, "page: It ended.\n"
+        words = ["gone:   no\x1b[2J licence", trial_of("gone", **fault), trial_of("page"), trial_of("other")]
+        return "\n".join(words)
 
     monkeypatch.setattr(tool_commands, "load", lambda _: site)
-    monkeypatch.setattr(as_person, "asked", said)
-    given = SimpleNamespace(site="/s", partition="cpu", gpus=1, user="alice", names=[])
+    monkeypatch.setattr(as_person, "said", said)
+    given = SimpleNamespace(site="/s", partition="cpu", gpus=1, user="alice", names=[], json=False)
+    Path(site.kernels.folder).mkdir()
 
     assert tool_commands._test(given) == 1  # type: ignore[arg-type]
 
-    assert asked == [["tools", "test", "--site", "/s", "--partition", "cpu", "--gpus=1", "--", "alice"]]
-    assert capsys.readouterr().out == "page: It ended.\n"
+    words = ["tools", "test", "--json", "--site", "/s", "--partition", "cpu", "--gpus=1", "--", "page", "gone"]
+    assert asked == [[*words, "alice"]]
+    assert capsys.readouterr().out == "gone:   no?[2J licence\n"
+    assert sorted(kept.read(site)) == ["gone", "page"]
+    assert kept.read(site)["page"].at > 1, "when it was is not the job's to say"
+    explained.main_list(site)
+    day = kept.read(site)["page"].day
+    assert f"its program is there, starts in 8.9 s, tested {day} in cpu" in capsys.readouterr().out
+
+
+def test_a_tool_that_changed_since_was_not_tested_and_one_of_which_nothing_was_said_keeps_its_last_test(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(site.kernels.folder).mkdir()
+    assert kept.keep(site, "\n".join([trial_of("page"), trial_of("gone")]), "cpu", ["page", "gone"]) == 0
+    assert kept.keep(site, trial_of("gone"), "cpu", ["page", "gone"]) == 1
+    assert "page: the job said nothing of it" in capsys.readouterr().out
+    assert sorted(kept.read(site)) == ["gone", "page"]
+
+    page, gone = site.tool
+    changed = site.model_copy(update={"tool": (page.model_copy(update={"ready": "/", "title": "New"}), gone)})
+    assert list(kept.read(changed)) == ["gone"]
+    renamed = site.model_copy(update={"tool": (page.model_copy(update={"title": "New"}), gone)})
+    assert sorted(kept.read(renamed)) == ["gone", "page"]
+
+
+def test_a_record_that_cannot_be_kept_is_said(site: Site) -> None:
+    with pytest.raises(KernelError, match=r"The tests are not kept: .* cannot be written"):
+        kept.keep(site, trial_of("page"), "cpu", ["page"])
+
+
+def test_the_doctor_warns_of_a_tool_whose_last_test_found_a_fault(site: Site) -> None:
+    Path(site.kernels.folder).mkdir()
+    kept.keep(site, trial_of("page", start_s=None, fault="It did not answer within 120 s."), "cpu", ["page"])
+
+    page, _ = kernel_checks.tools(site)
+
+    assert (page.result, "It did not answer within 120 s, tested" in page.found) == ("warning", True)
+    assert page.repair.endswith("portal tools test --partition NAME --user PERSON page")
 
 
 def test_the_doctor_says_which_tool_cannot_start(site: Site) -> None:

@@ -125,6 +125,7 @@ class EnvironmentsPanel extends Panel {
       address: `environments/${one.name}/log`,
       id: `environment-${one.name}`,
       title: `Log of ${one.title}`,
+      icon: environmentsIcon,
       ended: 'Its making is over.'
     });
   }

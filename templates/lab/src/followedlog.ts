@@ -1,6 +1,7 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { Dialog, MainAreaWidget, showDialog } from '@jupyterlab/apputils';
 import { PageConfig } from '@jupyterlab/coreutils';
+import type { LabIcon } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 
 import { words } from './dom';
@@ -11,8 +12,8 @@ type Part = { text: string; next: number; is_over: boolean; path: string };
 const EVERY_MS = 2000;
 const SELDOM_MS = 8000; // while nothing is written
 
-/** A log: its address below `dsportal/api`, its title, and what its end means. */
-export type Log = { address: string; id: string; title: string; ended: string };
+/** A log: its address below `dsportal/api`, its title and the icon of its tab, and what its end means. */
+export type Log = { address: string; id: string; title: string; icon: LabIcon; ended: string };
 
 /** What a job, or the making of an environment, has written; goes on until that has ended, or the tab is closed. */
 class FollowedLog extends Widget {
@@ -82,6 +83,7 @@ function logTab(log: Log): MainAreaWidget {
   const tab = new MainAreaWidget({ content });
   tab.id = `dsportal-log-${log.id}`;
   tab.title.label = log.title;
+  tab.title.icon = log.icon;
   tab.title.closable = true;
   tab.toolbar.hide();
   void content.follow();

@@ -147,7 +147,13 @@ function actsOf(app: JupyterFrontEnd, look: () => Promise<void>): Acts {
   };
   return {
     log: ({ id }) =>
-      showLog(app, { address: `jobs/${id}/log`, id: `job-${id}`, title: `Log of job ${id}`, ended: 'The job has ended.' }),
+      showLog(app, {
+        address: `jobs/${id}/log`,
+        id: `job-${id}`,
+        title: `Log of job ${id}`,
+        icon: listIcon,
+        ended: 'The job has ended.'
+      }),
     open: job => void told(() => app.commands.execute('filebrowser:open-path', { path: job.output_path })),
     cancel: job => void told(() => cancel(job)),
     submit: () => void app.commands.execute(SUBMIT)

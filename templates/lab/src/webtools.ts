@@ -134,6 +134,7 @@ class ToolsPanel extends Widget {
       address: `tools/${tool.name}/log`,
       id: `tool-${tool.name}`,
       title: `Log of ${tool.title}`,
+      icon: iconOf(tool),
       ended: 'It does not run any more.'
     });
   }

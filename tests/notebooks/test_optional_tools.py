@@ -1,0 +1,201 @@
+"""The demo's optional web tools as a person uses them: an editor with a terminal, and pages that train a network."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, ViewportSize, expect, sync_playwright
+
+from tests.browser.conftest import CHROMIUM_ARGUMENTS, address
+from tests.browser.portal_page import LAB_DEADLINE_MS, picture, start_lab
+from tests.inside import CHROMIUM, eventually, has_no_job, home, sh
+
+__all__ = ["address"]  # a fixture
+PERSON, NEIGHBOUR = "grace", "heidi"
+ANSWERS_WITHIN_MS = 120_000  # as a session waits for a tool
+TRAINED_WITHIN_MS = 300_000
+OF_TOOLS = (
+    "notes.py",
+    "who.txt",
+    "image-trainer",
+    ".local/share/code-server",
+    ".config/code-server",
+    ".cache/image-trainer",
+)
+# Runs as a neighbour: which of these Unix sockets let it in.
+TRIES = """
+import socket, sys
+for path in sys.argv[1:]:
+    with socket.socket(socket.AF_UNIX) as one:
+        try:
+            one.connect(path.replace("@", chr(0)) if path[0] == "@" else path)
+            print("open", path)
+        except OSError as error:
+            print(error.strerror)
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    take_away()
+    yield
+    take_away()
+
+
+def take_away() -> None:
+    """The person has no session, and nothing of the tools."""
+    sh("scancel", f"--user={PERSON}")
+    eventually(partial(has_no_job, PERSON), "no job is left", within_s=60)
+    sh("rm", "-rf", *(str(home(PERSON) / one) for one in (*OF_TOOLS, ".jupyter/lab/workspaces")))
+
+
+@pytest.fixture(scope="module")
+def page(address: str) -> Iterator[Page]:
+    """A browser that ends with this module: others of the ring have their own."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
+        size = ViewportSize(width=1280, height=860)
+        context = browser.new_context(base_url=address, viewport=size, reduced_motion="reduce")
+        context.set_default_timeout(30_000)
+        yield context.new_page()
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def lab(page: Page) -> Page:
+    """JupyterLab in a session without GPUs, with a file to edit."""
+    sh("sh", "-c", "echo 'print(1)' > ~/notes.py", user=PERSON)
+    start_lab(page, PERSON)
+    return page
+
+
+def opened(lab: Page, title: str) -> Page:
+    """The tab that a click on a tool's tile opens."""
+    tile = lab.locator(".jp-LauncherCard", has=lab.get_by_text(title, exact=True))
+    tile.scroll_into_view_if_needed()
+    with lab.context.expect_page() as tab:
+        tile.click()
+    return tab.value
+
+
+@pytest.fixture(scope="module")
+def editor(lab: Page) -> Page:
+    """The tab of the editor."""
+    tab = opened(lab, "VS Code")
+    expect(tab.locator(".monaco-workbench")).to_be_visible(timeout=ANSWERS_WITHIN_MS)
+    return tab
+
+
+@pytest.fixture(scope="module")
+def trainer(lab: Page) -> Page:
+    """The tab of the image trainer."""
+    tab = opened(lab, "Image Trainer")
+    expect(tab.get_by_role("heading", name="Image Trainer")).to_be_visible(timeout=ANSWERS_WITHIN_MS)
+    return tab
+
+
+def panel_item(lab: Page, name: str) -> Locator:
+    """A tool in the panel of web tools."""
+    return lab.locator(f'#dsportal-tools li[data-tool="{name}"]')
+
+
+def test_the_editor_opens_a_file_of_the_home_and_saves_what_is_written(editor: Page) -> None:
+    expect(editor).to_have_url(re.compile(rf"/user/{PERSON}/tools/code-server/"))
+    editor.locator(".explorer-folders-view").get_by_text("notes.py", exact=True).dblclick(timeout=LAB_DEADLINE_MS)
+    text = editor.locator(".editor-instance .view-lines")
+    expect(text).to_contain_text("print(1)")
+    text.click()
+    editor.keyboard.press("Control+End")
+    editor.keyboard.type("print(22)")
+    picture(editor, "81-editor")
+    editor.keyboard.press("Control+s")
+    eventually(lambda: (home(PERSON) / "notes.py").read_text() == "print(1)\nprint(22)", "it is saved")
+
+
+def test_its_terminal_is_the_persons_on_the_node(editor: Page) -> None:
+    editor.keyboard.press("Control+Shift+Backquote")
+    terminal = editor.locator(".terminal-wrapper .xterm").first
+    expect(terminal).to_be_visible(timeout=LAB_DEADLINE_MS)
+    terminal.click()
+    editor.keyboard.type("echo $(id -un) $SLURM_JOB_ID > who.txt\n")
+    who = home(PERSON) / "who.txt"
+    job = sh("squeue", "--noheader", f"--user={PERSON}", "--format=%i").strip()
+    eventually(
+        lambda: who.is_file() and who.read_text() == f"{PERSON} {job}\n", "the terminal has written", within_s=60
+    )
+    picture(editor, "82-editor-terminal")
+
+
+def test_the_trainer_learns_to_tell_images_apart_and_shows_how_well(trainer: Page) -> None:
+    trainer.get_by_role("button", name="Make an example").click()
+    expect(trainer.locator(".grid-wrap img").first).to_be_visible(timeout=LAB_DEADLINE_MS)
+    trainer.get_by_label("number input for Epochs").fill("2")
+    trainer.get_by_role("button", name="Train", exact=True).click()
+    expect(trainer.get_by_text(re.compile("Epoch [12] of 2 in"))).to_be_visible(timeout=TRAINED_WITHIN_MS)
+    expect(trainer.get_by_text(re.compile(r"Done\..*are told right.*Kept:"))).to_be_visible(timeout=TRAINED_WITHIN_MS)
+    picture(trainer, "83-trainer")
+
+
+def test_it_says_what_an_image_is(trainer: Page) -> None:
+    (image, *_) = sorted((home(PERSON) / "image-trainer/example/Trouser").iterdir())
+    trainer.locator("input[type=file]").set_input_files(image)
+    answer = trainer.get_by_test_id("label-output-value")
+    expect(answer).to_have_text(
+        re.compile(r"^\s*(T-shirt|Trouser|Dress|Coat|Shirt|Sandal|Bag|Boot|Sneaker|Pullover)\s*$")
+    )
+    picture(trainer, "84-trainer-tries")
+
+
+def test_a_folder_without_images_is_refused_in_words(trainer: Page) -> None:
+    trainer.get_by_label("Folder of images").fill("/usr/share/doc")
+    trainer.get_by_role("button", name="Train", exact=True).click()
+    expect(trainer.get_by_text("needs two folders with images in them")).to_be_visible()
+
+
+def test_neither_listens_on_a_port_and_a_neighbour_gets_into_no_socket(editor: Page, trainer: Page) -> None:
+    inodes = {link for process in processes() for link in links(process) if link.startswith("socket:")}
+    rows = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
+    listening = {f"socket:[{row[9]}]" for row in rows if row[3] == "0A"}  # TCP_LISTEN
+    assert listening, "somebody listens here"
+    assert not inodes & listening
+
+    lines = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:]]
+    paths = {line[7] for line in lines if len(line) > 7 and f"socket:[{line[6]}]" in inodes}
+    assert {"code-server.sock", "image-trainer.sock"} <= {Path(path).name for path in paths}
+    assert "open" in sh("python3", "-c", TRIES, *paths, user=PERSON)
+    assert "open" not in sh("python3", "-c", TRIES, *paths, user=NEIGHBOUR)
+
+
+def processes() -> list[Path]:
+    """The processes of the tools."""
+    found = sh("pgrep", "-u", PERSON, "-f", "code-server|image_trainer", check=False).split()
+    return [Path("/proc", number) for number in found]
+
+
+def links(process: Path) -> list[str]:
+    """What a process has open."""
+    return [str(link.readlink()) for link in (process / "fd").iterdir() if link.is_symlink()]
+
+
+def test_logs_are_tabs_with_the_icon_of_the_tool_and_stop_ends_all_processes(
+    lab: Page, editor: Page, trainer: Page
+) -> None:
+    lab.get_by_role("tab", name="Web Tools").click()
+    for name, words in (
+        ("code-server", "HTTP server listening on"),
+        ("image-trainer", "Uvicorn running on unix socket"),
+    ):
+        panel_item(lab, name).get_by_role("button", name="Log").click()
+        expect(lab.locator(".dsportal-Log:visible")).to_contain_text(words)
+    tab = lab.locator(".lm-TabBar-tab", has_text="Log of VS Code")
+    expect(tab.locator(".lm-TabBar-tabIcon svg")).to_be_visible()
+    picture(lab, "85-logs-of-tools")
+    for name in ("code-server", "image-trainer"):
+        panel_item(lab, name).get_by_role("button", name="Stop").click()
+        lab.get_by_role("dialog").get_by_role("button", name="Stop").click()
+        expect(panel_item(lab, name)).to_contain_text("not running")
+    assert processes() == []
