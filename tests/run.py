@@ -115,6 +115,7 @@ RINGS = (
         usual=False,
         packages=("directories",),
     ),
+    Ring("large_files", True, "5 GB up and down in Chromium, cut between; ten minutes, 20 GB of disk", usual=False),
     Ring("lmod", True, "kernels out of a real Lmod's hierarchy; a minute", usual=False, packages=("lmod",)),
     Ring(
         "databases",

@@ -22,13 +22,13 @@ from typing import IO, Any, BinaryIO
 from anyio.to_thread import run_sync
 from jupyter_core.paths import is_hidden
 from jupyter_server.services.contents.filecheckpoints import AsyncFileCheckpoints
-from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 from tornado.web import HTTPError
 from traitlets import default
 
 from portal.downloads.files import FileHandler
 from portal.homes.held_files import copy_folder, delete, has_home_trash, look, move, trash
 from portal.homes.held_place import LinkOfOthers, as_text, held, is_of_others, is_own_all_the_way
+from portal.uploads.untitled import OneNameEach
 
 FOLDER = ".local/share/dsportal/checkpoints"
 THEIR_LINK = (
@@ -50,7 +50,7 @@ TO_FOLLOW = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 COPIED: ContextVar[Mapping[str, str]] = ContextVar("COPIED", default=MappingProxyType({}))  # where it is read instead
 
 
-class OwnFiles(AsyncLargeFileManager):
+class OwnFiles(OneNameEach):
     """Jupyter's files; what is written goes through no link that others made, whenever they make it."""
 
     @default("files_handler_class")

@@ -16,7 +16,8 @@ from typing import Any
 from tornado.web import HTTPError, authenticated, stream_request_body
 
 from portal.session_pages.calls import SessionCall
-from portal.uploads.partial import OpenPartial, Upload
+from portal.uploads.open_partial import OpenPartial
+from portal.uploads.partial import Named, Upload
 from portal.uploads.refused import UploadRefused
 
 BUFFER = 1024**2  # bytes
@@ -36,7 +37,7 @@ class Uploads:
     def __init__(self, folder: Callable[[str], Path]) -> None:
         self.folder = folder
         self.going: dict[Upload, UploadHandler] = {}
-        self.named: set[Upload] = set()  # whose answer may have been lost
+        self.named: dict[Upload, Named] = {}  # whose answer may have been lost, or which another window sends as well
 
 
 @stream_request_body
@@ -81,8 +82,10 @@ class UploadHandler(SessionCall):
 
     @authenticated
     async def get(self) -> None:
-        """How far it is."""
-        self.finish(json.dumps(await asyncio.to_thread(self.upload.state)))
+        """How far it is; what has just got its name is all there."""
+        is_over = await self._is_over()
+        state = {"offset": self.upload.size, "exists": False} if is_over else None
+        self.finish(json.dumps(state or await asyncio.to_thread(self.upload.state)))
 
     @authenticated
     async def patch(self) -> None:
@@ -95,9 +98,9 @@ class UploadHandler(SessionCall):
     @authenticated
     async def post(self) -> None:
         """Give it its name; asked again, say so again."""
-        if self.upload not in self.uploads.named:
-            await asyncio.to_thread(self.upload.finish, replace=self.get_query_argument("replace", "") == "1")
-            self.uploads.named.add(self.upload)
+        if not await self._is_over():
+            replace = self.get_query_argument("replace", "") == "1"
+            self.uploads.named[self.upload] = await asyncio.to_thread(self.upload.finish, replace=replace)
         self.set_status(HTTPStatus.NO_CONTENT)
         self.finish()
 
@@ -110,6 +113,11 @@ class UploadHandler(SessionCall):
         self.set_status(HTTPStatus.NO_CONTENT)
         self.finish()
 
+    async def _is_over(self) -> bool:
+        """Whether it has its name, and nobody has changed the file since."""
+        named = self.uploads.named.get(self.upload)
+        return named is not None and await asyncio.to_thread(self.upload.has_its_name, named)
+
     async def _begin(self) -> None:
         now = asyncio.get_running_loop().time()
         going = self.uploads.going.get(self.upload)
@@ -117,13 +125,13 @@ class UploadHandler(SessionCall):
             message = f"{self.upload.name} is being uploaded in another window."
             raise UploadRefused(HTTPStatus.LOCKED, message)
         self.uploads.going[self.upload] = self
-        self.uploads.named.discard(self.upload)
         self._heard_at = now
         if going:
             await going.let_go()
         try:
             offset = self._number(OFFSET, self.request.headers.get(OFFSET, ""))
             self._partial = await asyncio.to_thread(self.upload.opened, offset)
+            self.uploads.named.pop(self.upload, None)
         except BaseException:
             self._leave()
             raise

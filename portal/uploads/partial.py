@@ -19,14 +19,11 @@ from pathlib import Path
 
 from portal.homes.held_place import NEW, TO_WRITE, FilePlace, held
 from portal.uploads.abandoned import TO_LIST, remove_abandoned
+from portal.uploads.open_partial import OpenPartial, full_in_words
 from portal.uploads.refused import UploadRefused, in_words
 
 NAME_MAX = 255  # bytes (limits.h)
-FULL = {
-    errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "your quota is used up",
-    errno.EFBIG: "files here end at that size",
-}
+Named = tuple[int, int, int, int]  # device, inode, size and time of the last change of a file
 NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 
 
@@ -109,13 +106,16 @@ class Upload:
         except BaseException:
             os.close(descriptor)
             raise
-        return OpenPartial(descriptor, self, offset)
+        return OpenPartial(descriptor, self.name, self.size, offset)
 
-    def finish(self, *, replace: bool) -> None:
+    def finish(self, *, replace: bool) -> Named:
         """Give the file its name; from then on all of it is there, also after a power cut.
 
         Arguments:
             replace: a file that has the name now.
+
+        Returns:
+            By what the file is known again.
 
         Raises:
             UploadRefused: not all of it is there, or the name is taken.
@@ -124,6 +124,7 @@ class Upload:
             descriptor = self._descriptor(place.folder, is_new=self.size == 0)
             try:
                 self._finish(place.folder, descriptor, replace=replace)
+                return _named(os.fstat(descriptor))
             finally:
                 os.close(descriptor)
 
@@ -140,7 +141,7 @@ class Upload:
             is_ours = old.st_uid == os.geteuid()
             with suppress(OSError):  # who may write it, nobody else says
                 os.fchmod(descriptor, stat.S_IMODE(old.st_mode) & (0o777 if is_ours else 0o755))
-        with _full_in_words(self):
+        with full_in_words(self.name):
             os.fsync(descriptor)
         there = _found(folder, self.partial)
         if not there or not os.path.samestat(there, found):
@@ -166,6 +167,12 @@ class Upload:
             os.rename(self.partial, self.name, src_dir_fd=folder, dst_dir_fd=folder)
         else:
             os.unlink(self.partial, dir_fd=folder)
+
+    def has_its_name(self, named: Named) -> bool:
+        """Whether the file that got the name has it still, as it was."""
+        with self._held() as place:
+            there = _found(place.folder, self.name)
+        return there is not None and _named(there) == named
 
     def remove(self) -> None:
         """Forget what is there of it."""
@@ -198,7 +205,7 @@ class Upload:
         remove_abandoned(folder)
         old = _found(folder, self.name)  # what takes the place of a private file is private from its first byte
         mode = stat.S_IMODE(old.st_mode) | 0o600 if old and stat.S_ISREG(old.st_mode) else 0o666
-        with _full_in_words(self):
+        with full_in_words(self.name):
             return os.open(self.partial, NEW, mode & 0o666, dir_fd=folder)
 
     def _replaced(self, folder: int) -> os.stat_result | None:
@@ -215,62 +222,14 @@ class Upload:
         )
 
 
-class OpenPartial:
-    """A part of a file that grows.
-
-    Attributes:
-        offset: how many bytes are there.
-    """
-
-    def __init__(self, descriptor: int, upload: Upload, offset: int) -> None:
-        self._descriptor = descriptor
-        self._upload = upload
-        self.offset = offset
-
-    def write(self, data: bytes | bytearray) -> None:
-        """Write further; what fits stays where the rest does not.
-
-        Raises:
-            UploadRefused: it is more than the file has, or there is no room.
-        """
-        if self.offset + len(data) > self._upload.size:
-            message = f"More came than the {self._upload.size} bytes of {self._upload.name}."
-            raise UploadRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, self.offset)
-        rest = memoryview(data)
-        with _full_in_words(self._upload, self):
-            while rest:
-                written = os.pwrite(self._descriptor, rest, self.offset)
-                self.offset += written
-                rest = rest[written:]
-
-    def close(self) -> None:
-        """Let others write it; a file server that says only here that there is no room is heard, too.
-
-        What was written goes to the disk from now on, and its pages do not fill the job's memory (posix_fadvise(2)).
-        """
-        with suppress(OSError):
-            os.posix_fadvise(self._descriptor, 0, self.offset, os.POSIX_FADV_DONTNEED)
-        with _full_in_words(self._upload, self):
-            os.close(self._descriptor)
-
-
-@contextmanager
-def _full_in_words(upload: Upload, partial: OpenPartial | None = None) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        there = f"{in_words(partial.offset)} of {upload.name} are there and stay" if partial else f"{upload.name} waits"
-        if why := FULL.get(error.errno or 0):
-            message = f"No more fits: {why}. {there}. Make room, then go on."
-            raise UploadRefused(HTTPStatus.INSUFFICIENT_STORAGE, message) from error
-        message = f"{upload.name} cannot be written: {error.strerror}."
-        raise UploadRefused(HTTPStatus.INTERNAL_SERVER_ERROR, message) from error
-
-
 def _found(folder: int, name: str) -> os.stat_result | None:
     with suppress(FileNotFoundError):
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     return None
+
+
+def _named(found: os.stat_result) -> Named:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _own(descriptor: int, name: str) -> os.stat_result:

@@ -6,17 +6,26 @@ import hashlib
 import os
 import urllib.request
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Route, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.session.conftest import window
+from tests.session.file_desk import Desk, fill, opened, small_disk
 from tests.session.session_server import TOKEN, Server
 
 SIZE = 60_000_000
 CUT = 24_000_000  # bytes after which the network is away
+NARROW = 300_000  # bytes
+REFUSE_LARGE = f"""
+  const send = window.fetch;
+  window.fetch = async (request, ...more) => {{
+    const isLarge = request.method === "PATCH" && (await request.clone().blob()).size > {NARROW};
+    return isLarge ? new Response("<h1>413</h1>", {{status: 413}}) : send(request, ...more);
+  }};
+"""
 Picture = Callable[[Page, str], None]
 
 
@@ -28,83 +37,17 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-class Desk:
-    """A browser window with the list of files of an empty folder, whose network can be cut."""
-
-    def __init__(self, page: Page, server: Server, address: str) -> None:
-        self.page = page
-        self.folder = server.home / f"large#1: {address.partition('/')[0]}"  # no part of it is one of an address
-        self.folder.mkdir(exist_ok=True)
-        self._address = f"{server.url}{address}/{quote(self.folder.name)}"
-        self._cut_at: int | None = None
-        self._is_away = False
-        self.offsets: list[int] = []
-        page.on("dialog", lambda dialog: dialog.accept())
-        page.route("**/dsportal/api/upload?*", self._pass)
-
-    def open(self) -> None:
-        """Load the page."""
-        self.page.goto(self._address)
-        expect(self.page.locator(".jp-BreadCrumbs-item", has_text=self.folder.name)).to_be_visible()
-        expect(self._button()).to_be_visible()
-
-    def choose(self, file: Path) -> None:
-        """Upload a file by the button."""
-        with self.page.expect_file_chooser() as chooser:
-            self._button().click()
-        chooser.value.set_files(file)
-
-    def cut(self, offset: int) -> None:
-        """From this byte on the network is away."""
-        self._cut_at = offset
-
-    def mend(self) -> None:
-        """It is back."""
-        self._cut_at = None
-        self._is_away = False
-
-    def says(self, text: str) -> None:
-        """A note says so."""
-        expect(self.page.locator(".jp-toast-message", has_text=text).first).to_be_visible()
-
-    def press(self, label: str) -> None:
-        """A button of the note."""
-        self.page.locator(".jp-toast-button", has_text=label).first.click()
-
-    def partial(self) -> list[Path]:
-        """What is there of an upload."""
-        return list(self.folder.glob(".upload-*.part"))
-
-    def _button(self) -> Locator:
-        return self.page.locator('[data-jp-item-name="uploader"] jp-button').first
-
-    def _pass(self, route: Route) -> None:
-        offset = int(route.request.headers.get("upload-offset", "-1"))
-        if self._cut_at is not None and offset >= self._cut_at:
-            self._is_away = True
-        if self._is_away:
-            route.abort()
-            return
-        if offset >= 0:
-            self.offsets.append(offset)
-        route.continue_()
-
-
 @pytest.fixture
 def lab(browser: Browser, server: Server) -> Iterator[Desk]:
     """JupyterLab."""
-    with window(browser, server) as page:
-        desk = Desk(page, server, "lab/tree")
-        desk.open()
+    with opened(browser, server, "lab/tree") as desk:
         yield desk
 
 
 @pytest.fixture
 def notebook(browser: Browser, server: Server) -> Iterator[Desk]:
     """Notebook 7."""
-    with window(browser, server) as page:
-        desk = Desk(page, server, "tree")
-        desk.open()
+    with opened(browser, server, "tree") as desk:
         yield desk
 
 
@@ -158,6 +101,112 @@ def test_an_upload_is_paused_goes_on_by_itself_and_is_cancelled(notebook: Desk, 
     notebook.press("Cancel")
     expect(notebook.page.locator(".jp-toast-message", has_text="paused")).to_have_count(0)
     assert list(notebook.folder.iterdir()) == []
+
+
+def test_a_full_disk_keeps_what_fits_and_it_goes_on_when_there_is_room(lab: Desk, big: Path, picture: Picture) -> None:
+    with small_disk(lab.folder, SIZE + 20_000_000):
+        lab.open()
+        lab.cut(CUT)
+        lab.choose(big)
+        lab.says("It goes on by itself")
+        old = lab.folder / "old results"
+        fill(old, left=3_000_000)
+        lab.mend()
+        lab.says("are free there. Make room, then go on.")  # looked at before more is sent
+        picture(lab.page, "no-room")
+        old.unlink()
+        lab.fill_before_next_part(old, left=3_000_000)
+        lab.press("Resume")
+        lab.says("No more fits: the disk is full.")
+        lab.says("are there and stay. Make room, then go on.")
+        picture(lab.page, "full")
+        (there,) = lab.partial()
+        before = there.stat().st_size
+        assert before > CUT
+        old.unlink()
+        lab.offsets.clear()
+
+        lab.press("Resume")
+
+        lab.says("is uploaded")
+        assert lab.offsets[0] == before
+        assert digest(lab.folder / big.name) == digest(big)
+
+
+def test_two_windows_send_one_file_and_files_of_one_name(
+    lab: Desk, browser: Browser, server: Server, big: Path
+) -> None:
+    with window(browser, server) as page:
+        other = Desk(page, server, "lab/tree", lab.folder)
+        other.open()
+        lab.cut(CUT)
+        lab.choose(big)
+        lab.says("It goes on by itself")
+        other.choose(big)
+        other.says("is uploaded")
+
+        lab.mend()
+
+        lab.says("is uploaded")
+        assert digest(lab.folder / big.name) == digest(big)
+
+        os.utime(big)
+        lab.open()
+        (lab.folder / big.name).unlink()
+        lab.cut(CUT)
+        lab.choose(big)
+        lab.says("It goes on by itself")
+        different = big.parent / "other" / big.name
+        different.parent.mkdir()
+        different.write_bytes(big.read_bytes()[::-1])
+        other.open()
+        other.choose(different)
+        other.says("is uploaded")
+        lab.mend()
+        expect(lab.page.locator(".jp-Dialog", has_text="already exists")).to_be_visible()
+        assert digest(lab.folder / big.name) == digest(different)
+        lab.answer("Overwrite")
+        lab.says("is uploaded")
+        assert digest(lab.folder / big.name) == digest(big)
+        assert lab.partial() == []
+
+
+def test_a_file_that_changes_on_the_persons_disk_meanwhile_is_not_mixed(
+    lab: Desk, big: Path, tmp_path: Path, picture: Picture
+) -> None:
+    changing = tmp_path / "changing.bin"
+    changing.write_bytes(big.read_bytes())
+    lab.cut(CUT)
+    lab.choose(changing)
+    lab.says("It goes on by itself")
+    lab.press("Pause")
+    lab.says("paused")
+    changing.write_bytes(big.read_bytes()[::-1])
+    lab.mend()
+    lab.press("Resume")
+    lab.says("The file has changed on your disk")
+    picture(lab.page, "changed")
+    lab.press("Cancel")
+    expect(lab.page.locator(".jp-toast-message", has_text="has changed")).to_have_count(0)
+    assert list(lab.folder.iterdir()) == []
+
+    lab.choose(changing)
+
+    lab.says("is uploaded")
+    assert digest(lab.folder / changing.name) == digest(changing)
+
+
+def test_a_web_server_in_front_that_takes_small_requests_alone_gets_small_parts(lab: Desk, tmp_path: Path) -> None:
+    file = tmp_path / "through a narrow door.bin"
+    file.write_bytes(os.urandom(16_000_000))
+    lab.page.add_init_script(REFUSE_LARGE)
+    lab.open()
+
+    lab.choose(file)
+
+    lab.says("is uploaded")
+    assert digest(lab.folder / file.name) == digest(file)
+    assert max(after - before for before, after in pairwise(lab.offsets)) <= NARROW
 
 
 def test_a_download_goes_on_with_the_same_file_only(server: Server, big: Path) -> None:

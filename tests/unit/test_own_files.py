@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import os
@@ -244,6 +245,14 @@ async def test_a_duplicate_has_what_was_held_whatever_takes_its_place(
     await lab.files.copy("shared/data.txt")
 
     assert (lab.shared / "data-Copy1.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("folder", ["", "shared"])
+async def test_what_is_made_at_the_same_time_has_a_name_each(lab: Lab, folder: str) -> None:
+    """As folders are that are dropped on JupyterLab together."""
+    made = await asyncio.gather(*(lab.files.new_untitled(folder, type="directory") for _ in range(6)))
+
+    assert len({model["path"] for model in made}) == 6
 
 
 async def test_a_pipe_has_no_checkpoint_and_keeps_nobody_waiting(lab: Lab) -> None:

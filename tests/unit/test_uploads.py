@@ -390,6 +390,27 @@ async def test_a_silent_writer_gives_way_and_one_that_sends_does_not(
     writer.close()
 
 
+async def test_what_another_window_has_sent_is_all_there_until_the_file_changes(client: Client, tmp_path: Path) -> None:
+    for _ in range(2):
+        await client.ask("PATCH", QUERY, DATA)
+        assert (await client.ask("POST", QUERY))[0] == 204
+        assert await client.ask("GET", QUERY) == (200, {"offset": len(DATA), "exists": False})
+        assert (await client.ask("PATCH", QUERY, DATA[9:], 9))[0] == 409
+        assert (await client.ask("POST", QUERY))[0] == 204
+        (tmp_path / "big.bin").unlink()
+        assert await client.ask("GET", QUERY) == (200, {"offset": 0, "exists": False})
+    (tmp_path / "big.bin").write_text("another")
+    assert await client.ask("GET", QUERY) == (200, {"offset": 0, "exists": True})
+
+
+async def test_what_is_sent_once_more_on_purpose_replaces_nothing_unasked(client: Client, tmp_path: Path) -> None:
+    for status in (204, 412):
+        assert await client.ask("PATCH", QUERY, DATA) == (200, {"offset": len(DATA)})
+        assert (await client.ask("POST", QUERY))[0] == status
+    assert (await client.ask("POST", f"{QUERY}&replace=1"))[0] == 204
+    assert names(tmp_path) == ["big.bin"]
+
+
 async def test_a_big_part_that_is_refused_is_answered_when_it_is_read(client: Client) -> None:
     size = 4 * BUFFER
     status, said = await client.ask("PATCH", f"path=big.bin&size={size}&stamp=1", bytes(size - 5), 5)

@@ -19,7 +19,7 @@ import { news } from './news';
 import { addTemplates, TemplateIDs } from './templates';
 import { runningBoards, tensorBoards } from './tensorboards';
 import { timeLeft } from './timeleft';
-import { takeLargeUploads } from './uploads';
+import { takeUploads } from './uploads';
 import { jobUsage } from './usage';
 import { webTools } from './webtools';
 
@@ -118,7 +118,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     addTemplates(app, browser, restorer);
     if (browsers) {
       followSelection(app, browsers);
-      takeLargeUploads(browsers);
+      takeUploads(browsers);
     }
     if (toolbars) {
       addToolbarButton(app, toolbars);

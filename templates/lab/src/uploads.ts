@@ -1,19 +1,22 @@
-import { Notification } from '@jupyterlab/apputils';
+import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import { PathExt, URLExt } from '@jupyterlab/coreutils';
 import { shouldOverwrite } from '@jupyterlab/docmanager';
 import type { FileBrowser, FileBrowserModel, IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { type Contents, ServerConnection } from '@jupyterlab/services';
+import { Widget } from '@lumino/widgets';
 
-import { words } from './dom';
+import { element, words } from './dom';
 
 const LARGE = 15 * 1024 * 1024; // bytes above which JupyterLab asks whether one really wants to
-const PART_FIRST = 1024 * 1024;
+const PART_MIN = 128 * 1024;
+const PART_FIRST = 8 * PART_MIN;
 const PART_MAX = 32 * PART_FIRST;
 const PART_MS = 1000; // so long shall a part take
 const NAME_MAX = 48; // a notification shows 140 letters
 const RATE_OVER = 0.3; // weight of the newest part in the rate
 const RETRY_MAX_MS = 15000;
 const AWAY = [423, 424, 502, 503, 504]; // another request, the proxy or the session: it goes on by itself
+const TOO_LARGE = 413;
 
 class Refusal extends Error {
   constructor(
@@ -30,14 +33,21 @@ interface IState {
   exists: boolean;
 }
 
-/** One large file on its way; what it says stands in a notification with its buttons. */
-class LargeUpload {
+const NOTHING: IState = { offset: 0, exists: false };
+
+/**
+ * One file on its way; what it says of a large one stands in a notification with its buttons.
+ *
+ * A small one is not told of while it goes well, and where it cannot be uploaded its error ends it.
+ */
+class Upload {
   constructor(
     private file: File,
     private path: string
   ) {
-    const { name } = file;
-    this.name = name.length > NAME_MAX ? `${name.slice(0, NAME_MAX - 16)}…${name.slice(-15)}` : name;
+    this.name = short(file.name);
+    this.isLarge = file.size > LARGE;
+    this.isNew = !this.isLarge;
   }
 
   /** Sends it; false where the person does not want it any more. */
@@ -54,7 +64,11 @@ class LargeUpload {
     for (;;) {
       try {
         if (await this.sent()) {
-          this.show('success', `${this.name} is uploaded`);
+          if (this.isLarge) {
+            this.show('success', `${this.name} is uploaded`);
+          } else {
+            Notification.dismiss(this.shown);
+          }
           return true;
         }
       } catch (error) {
@@ -66,6 +80,11 @@ class LargeUpload {
         await this.ask('DELETE').catch(() => undefined);
         Notification.dismiss(this.shown);
         return false;
+      }
+      if (this.fault && !this.isLarge) {
+        await this.ask('DELETE').catch(() => undefined);
+        Notification.dismiss(this.shown);
+        throw new Error(/^.+?\.(?= [A-Z\d]|$)/.exec(this.fault)?.[0] ?? this.fault); // the rest is for who goes on
       }
       this.show(this.fault ? 'error' : 'default', `${this.name}: ${this.fault || 'paused'}`);
       await this.rest();
@@ -81,8 +100,13 @@ class LargeUpload {
       return false;
     }
     if (refusal && (refusal.offset != null || refusal.status === 412)) {
-      this.isThere = false;
+      this.isThere = this.isNew = false;
       await this.rest(PART_MS / 2);
+      return true;
+    }
+    if (refusal?.status === TOO_LARGE && this.part > PART_MIN) {
+      this.partMax = Math.max(PART_MIN, this.part / 2); // a web server in front takes no more at a time
+      this.part = this.partMax;
       return true;
     }
     if (refusal ? !AWAY.includes(refusal.status) : !(error instanceof ServerConnection.NetworkError)) {
@@ -90,6 +114,7 @@ class LargeUpload {
       this.fault = words(error);
       return false;
     }
+    this.part = Math.min(this.part, PART_FIRST); // where a web server in front holds it, all of a part is lost
     const why = refusal?.status === 423 ? refusal.message : 'The session does not answer.';
     this.show('in-progress', `${this.name}: ${why} It goes on by itself.`);
     await this.rest((this.away = Math.min(2 * this.away, RETRY_MAX_MS)));
@@ -102,13 +127,15 @@ class LargeUpload {
       return false;
     }
     this.isThere = true; // asked once more after a lost answer, the server says the same
-    this.show('in-progress', `${this.name}: all is there, and is written to the disk`);
+    if (this.isLarge) {
+      this.show('in-progress', `${this.name}: all is there, and is written to the disk`);
+    }
     await this.ask('POST');
     return true;
   }
 
   private async sentAll(): Promise<boolean> {
-    const { exists, ...found } = (await (await this.ask('GET')).json()) as IState;
+    const { exists, ...found } = this.isNew ? NOTHING : ((await (await this.ask('GET')).json()) as IState);
     if (exists && !this.replace) {
       this.replace = await shouldOverwrite(this.file.name);
       if (!this.replace) {
@@ -125,7 +152,7 @@ class LargeUpload {
       const took = Math.max(performance.now() - began, 1);
       const rate = (1000 * (next - offset)) / took;
       this.rate = this.rate ? this.rate + RATE_OVER * (rate - this.rate) : rate;
-      this.part = Math.round(Math.min(PART_MAX, Math.max(PART_FIRST, (rate * PART_MS) / 1000)));
+      this.part = Math.round(Math.min(this.partMax, Math.max(PART_FIRST, (rate * PART_MS) / 1000)));
       offset = next;
     }
     return !this.wanted;
@@ -133,6 +160,9 @@ class LargeUpload {
 
   private tell(offset: number): void {
     const { size } = this.file;
+    if (!this.isLarge) {
+      return;
+    }
     const parts = [`${this.name}: ${inWords(offset)} of ${inWords(size)}`];
     if (this.rate) {
       parts.push(`${inWords(this.rate)}/s`, `${timeInWords((size - offset) / this.rate)} left`);
@@ -183,16 +213,20 @@ class LargeUpload {
     const response = await ServerConnection.makeRequest(address, init, settings);
     if (!response.ok) {
       const said = (await response.json().catch(() => ({}))) as { message?: string; offset?: number };
-      throw new Refusal(response.status, said.message || response.statusText, said.offset ?? null);
+      const message = said.message?.replace(`${name} `, 'it '); // its name stands before that
+      throw new Refusal(response.status, message || response.statusText, said.offset ?? null);
     }
     return response;
   }
 
   private away = 500;
   private fault = '';
+  private isLarge: boolean;
+  private isNew: boolean; // as long as nobody has said otherwise
   private isThere = false;
   private name: string;
   private part = PART_FIRST;
+  private partMax = PART_MAX;
   private rate = 0;
   private replace = false;
   private shown = '';
@@ -213,28 +247,88 @@ function timeInWords(seconds: number): string {
   return seconds >= 90 ? `${Math.round(seconds / 60)} min` : `${Math.ceil(seconds)} s`;
 }
 
+function short(name: string): string {
+  return name.length > NAME_MAX ? `${name.slice(0, NAME_MAX - 16)}…${name.slice(-15)}` : name;
+}
+
+/** What of the dropped files is not uploaded: one note, for as long as it stands there. */
+class LeftOut {
+  add(path: string, error: unknown): void {
+    const why = /(^|\/)\./.test(path) ? 'What begins with a dot is hidden, and is not uploaded.' : words(error);
+    if (!Notification.manager.has(this._shown)) {
+      this._lines = [];
+    }
+    const count = this._lines.push(`${path}: ${why}`);
+    const message = count > 1 ? `${count} files are not uploaded.` : `${short(PathExt.basename(path))}: ${why}`;
+    const actions = [{ label: 'Show', callback: (event: MouseEvent) => this._show(event) }];
+    if (!Notification.update({ id: this._shown, message, actions })) {
+      this._shown = Notification.error(message, { autoClose: false, actions });
+    }
+  }
+
+  private _show(event: MouseEvent): void {
+    event.preventDefault(); // the note stays
+    const body = new Widget({ node: element('pre', 'dsportal-LeftOut', this._lines.join('\n')) });
+    void showDialog({ title: 'Not uploaded', body, buttons: [Dialog.okButton()] });
+  }
+
+  private _lines: string[] = [];
+  private _shown = '';
+}
+
+const leftOut = new LeftOut();
 let last: Promise<unknown> = Promise.resolve();
 
 /** One large file after the other: together none of them would be faster. */
-async function large(model: FileBrowserModel, file: File, path: string): Promise<Contents.IModel> {
-  const { contents } = model.manager.services;
-  const turn = last.then(() => new LargeUpload(file, contents.localPath(path)).run());
+function inTurn(upload: Upload): Promise<boolean> {
+  const turn = last.then(() => upload.run());
   last = turn.catch(() => undefined);
-  if (!(await turn)) {
-    return contents.get(path, { content: false }); // an error would show a dialog to who just cancelled it
-  }
-  await model.refresh();
-  return contents.get(PathExt.join(path, file.name), { content: false });
+  return turn;
 }
 
-/** Large files take their own way, by whichever button or gesture they come. */
-export function takeLargeUploads(browsers: IFileBrowserFactory): void {
+/** Uploads it; false where the person does not want it any more. */
+async function sent(model: FileBrowserModel, file: File, folder: string): Promise<boolean> {
+  const upload = new Upload(file, model.manager.services.contents.localPath(folder));
+  const isSent = await (file.size > LARGE ? inTurn(upload) : upload.run());
+  if (isSent && folder === model.path) {
+    await model.refresh().catch(() => undefined); // the list comes by itself, too
+  }
+  return isSent;
+}
+
+async function chosen(model: FileBrowserModel, file: File, folder: string): Promise<Contents.IModel> {
+  const isSent = await sent(model, file, folder); // an error would show a dialog to who just cancelled it
+  const path = isSent ? PathExt.join(folder, file.name) : folder;
+  return model.manager.services.contents.get(path, { content: false });
+}
+
+/** Where one of the files that are dropped together is not uploaded, the others are. */
+async function dropped(model: FileBrowserModel, file: File, folder: string): Promise<Contents.IModel> {
+  const path = PathExt.join(folder, file.name);
+  try {
+    await sent(model, file, folder);
+  } catch (error) {
+    leftOut.add(path, error);
+  }
+  return { name: file.name, path, type: 'file' } as Contents.IModel; // nobody looks at it
+}
+
+/**
+ * Large files take their own way, by whichever button or gesture they come, and so does what is dropped: JupyterLab
+ * would end with the first file that is refused, say nothing, and look for files of the same name in another folder.
+ */
+export function takeUploads(browsers: IFileBrowserFactory): void {
   const take = ({ model }: FileBrowser): void => {
     const upload = model.upload.bind(model);
     model.upload = (file, path) => {
       const folder = path ?? model.path;
-      const isOurs = file.size > LARGE && !model.manager.services.contents.driveName(folder);
-      return isOurs ? large(model, file, folder) : upload(file, path);
+      if (!model.allowFileUploads || model.manager.services.contents.driveName(folder)) {
+        return upload(file, path);
+      }
+      if (path != null) {
+        return dropped(model, file, folder);
+      }
+      return file.size > LARGE ? chosen(model, file, folder) : upload(file);
     };
   };
   browsers.tracker.forEach(take);
