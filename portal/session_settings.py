@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # a session starts without the settings of the site
 
 SETTINGS = "DSPORTAL_SESSION"  # SessionSettings.to_text()
 ANNOUNCE_EVERY = "DSPORTAL_ANNOUNCE_EVERY_S"  # seconds between two announcements of the same port; for tests
+HUB_ANSWER = "DSPORTAL_HUB_ANSWER_S"  # for how many seconds, at most, a session believes the hub's answer; for tests
 TLS = "DSPORTAL_TLS"  # the texts of certificate, key and authorities, as one JSON object
 TLS_PARTS = ("keyfile", "certfile", "cafile")  # its keys
 ENDS_AT = "Dsportal-Ends-At"  # in which the hub tells a session its end: seconds since 1970

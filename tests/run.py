@@ -29,7 +29,7 @@ import sys
 import threading
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,8 +64,8 @@ class Ring:
         parts: the names of parts that run at the same time.
         has_whole: whether a last pytest run, "whole", looks at what the parts ran.
         beside: the names of rings during which this one runs, where all of them run; else it runs in its turn.
-        disturbs: whether it stops daemons, takes nodes away or writes root's files, so that beside other rings it runs
-            in a second cluster.
+        disturbs: whether it stops daemons, takes nodes away, fills the cluster or writes root's files, so that beside
+            other rings it runs in a second cluster, behind the rings that are there already.
     """
 
     name: str
@@ -100,13 +100,19 @@ RINGS = (
         beside=("hub", "security"),
         disturbs=True,
     ),
-    Ring("browser", True, "the whole story in Chromium"),
+    Ring(
+        "browser",
+        True,
+        "the whole story in Chromium",
+        beside=("session", "hub", "security"),
+        disturbs=True,
+    ),
     Ring("notebooks", True, "templates on their own kernels in Slurm sessions", parts=("1", "2"), has_whole=True),
     Ring(
         "demo",
         False,
         "the demo itself, and one full story rootless as an ordinary user",
-        beside=("security", "browser"),
+        beside=("hub", "security"),
     ),
     Ring(
         "directories",
@@ -231,24 +237,41 @@ def python_of_system() -> str:
 class Beside:
     """A command that runs beside the rings; what it prints is kept, and shown when somebody needs its result.
 
-    With ``after`` it begins when that one has succeeded, and fails when that one does.
+    With ``after`` it begins when that one has succeeded, and fails when that one does; ``whatever`` came of that one,
+    it begins when that one has ended.
     """
 
-    def __init__(self, name: str, argv: Sequence[str], after: Beside | None = None, **variables: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        after: Beside | None = None,
+        whatever: bool = False,
+        **variables: str,
+    ) -> None:
         self.log = ARTEFACTS / f"{name}.log"
         self.log.write_bytes(b"")
+        self.seconds = 0.0  # what it took, without what it waited for
         self._is_shown = self._is_over = False
         self._argv, self._variables = list(argv), variables
         self._process: subprocess.Popen[bytes] | None = None
         self._beginning = threading.Lock()
-        self._turn = threading.Thread(target=self._begin, args=(after,), daemon=True)
-        self._turn.start()
+        self._turn = threading.Thread(target=self._run, args=(after, whatever), daemon=True)
         if not after:
-            self._turn.join()
+            self._begin()
+        self._turn.start()
 
-    def _begin(self, after: Beside | None) -> None:
-        if after and after.status():
-            return
+    def _run(self, after: Beside | None, whatever: bool) -> None:
+        if after:
+            if after.status() and not whatever:
+                return
+            self._begin()
+        began = time.monotonic()
+        if self._process:
+            self._process.wait()
+        self.seconds = time.monotonic() - began
+
+    def _begin(self) -> None:
         with self._beginning, self.log.open("wb") as log:
             if self._is_over:
                 return
@@ -387,9 +410,17 @@ def run_here(ring: Ring, options: Sequence[str], part: str = "") -> Count:
 class PytestBeside(Beside):
     """A ring, or a part of one, that runs beside others."""
 
-    def __init__(self, ring: Ring, options: Sequence[str], part: str = "", state: Path = TEST_STATE) -> None:
-        self.name, self.options, self.started = name_of(ring, part), options, time.monotonic()
-        super().__init__(self.name, pytest_command(ring, options, part, state), DSPORTAL_PART=part)
+    def __init__(
+        self,
+        ring: Ring,
+        options: Sequence[str],
+        part: str = "",
+        state: Path = TEST_STATE,
+        after: Beside | None = None,
+    ) -> None:
+        self.name, self.options = name_of(ring, part), options
+        command = pytest_command(ring, options, part, state)
+        super().__init__(self.name, command, after, whatever=True, DSPORTAL_PART=part)
 
     def result(self) -> Count:
         """Wait for its end, show what it printed, and count."""
@@ -515,13 +546,13 @@ def run_all(
                 demo("down", check=False)
                 is_up = False
             for other in [one for one in rings if runs_beside(one, rings) and one.beside[0] == ring.name]:
-                running[other] = begin_beside(other, options, second)
+                running[other] = begin_beside(other, options, second, running)
             results[ring.name] = (run_with(built.horovod if built else None, ring, options), time.monotonic() - started)
             for other in [one for one in running if one.beside[-1] == ring.name]:
                 run = running.pop(other)
-                results[other.name] = (run.result(), time.monotonic() - run.started)
-    finally:
-        for left in (*running.values(), *((built.horovod, built.environments) if built else ())):
+                results[other.name] = (run.result(), run.seconds)
+    finally:  # what waits for another is ended before that one
+        for left in (*reversed(running.values()), *((built.horovod, built.environments) if built else ())):
             if left:
                 left.end()
         if is_up:
@@ -532,12 +563,15 @@ def run_all(
     return results
 
 
-def begin_beside(ring: Ring, options: Sequence[str], second: Beside | None) -> PytestBeside:
-    """Begin a ring beside others: in the second cluster, which is waited for, where it would be in their way."""
+def begin_beside(
+    ring: Ring, options: Sequence[str], second: Beside | None, running: Mapping[Ring, PytestBeside]
+) -> PytestBeside:
+    """Begin a ring beside others; in the second cluster where it would be in their way: one ring at a time is there."""
     if not (second and ring.disturbs):
         return PytestBeside(ring, options)
     second.must_succeed()
-    return PytestBeside(ring, options, state=SECOND_STATE)
+    before = [run for other, run in running.items() if other.disturbs]
+    return PytestBeside(ring, options, state=SECOND_STATE, after=before[-1] if before else None)
 
 
 def needs_environments(ring: Ring) -> bool:

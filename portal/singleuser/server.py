@@ -26,7 +26,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from portal import data
-from portal.session_settings import ANNOUNCE_EVERY, TLS, SessionSettings
+from portal.session_settings import ANNOUNCE_EVERY, HUB_ANSWER, TLS, SessionSettings
 from portal.session_usage import told
 from portal.singleuser import environment_file, quick_start, spare_home
 from portal.singleuser.handshakes import Handshakes
@@ -222,7 +222,7 @@ def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
             "allow_remote_access": True,
             "allow_root": os.geteuid() == 0,  # only where root itself asked for it: in the local mode
         },
-        "HubAuth": {"cache_max_age": HUB_ANSWER_S},
+        "HubAuth": {"cache_max_age": min(int(os.environ.get(HUB_ANSWER, "0")) or HUB_ANSWER_S, HUB_ANSWER_S)},
         # With TCP another person of the node can read a kernel's output.
         "KernelManager": {"transport": "ipc"},
         "KernelSpecManager": {"ensure_native_kernel": False},

@@ -35,6 +35,12 @@ LOOKED_AT = "() => { delete document.visibilityState; document.dispatchEvent(new
 broken_step = ""  # the name of the first step that failed; conftest.py fills it in
 
 
+@pytest.fixture(scope="module")
+def address(attentive: str) -> str:
+    """A portal that looks at its sessions and at the queue every other second."""
+    return attentive
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_is_left() -> Iterator[None]:
     yield

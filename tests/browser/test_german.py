@@ -20,6 +20,12 @@ broken_step = ""  # the name of the first step that failed; conftest.py fills it
 
 
 @pytest.fixture(scope="module")
+def address(attentive: str) -> str:
+    """A portal that looks at its sessions and at the queue every other second."""
+    return attentive
+
+
+@pytest.fixture(scope="module")
 def context(chromium: Browser, address: str) -> Iterator[BrowserContext]:
     """A browser as a German system has it."""
     context = chromium.new_context(

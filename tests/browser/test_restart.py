@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from portal.session_settings import ANNOUNCE_EVERY
 from tests.browser.portal_page import assert_accessible, log_in_as, picture
 from tests.hub.conftest import FOLDER, PORT, Hub
-from tests.inside import VENV_BIN, eventually, jobs_of, sh
+from tests.inside import VENV_BIN, eventually, jobs_of, sh, start_again
 
 LAB_DEADLINE_MS = 90_000
 SILENT_AFTER_S = 6
@@ -25,6 +25,7 @@ HOSTS = Path("/etc/hosts")
 EXTRA = f"""
 import spawners.timings
 spawners.timings.SILENT_AFTER_S = {SILENT_AFTER_S}
+c.PortalHub.watch_every_s = 2
 c.Spawner.environment = {{"{ANNOUNCE_EVERY}": "1"}}
 """
 COUNT = "import itertools, time\nfor number in itertools.count():\n    print(number, flush=True)\n    time.sleep(0.2)"
@@ -221,6 +222,45 @@ def silence(page: Page) -> str:
     page.goto("hub/home")
     words = page.locator("main").inner_text()
     return words if "Not answering" in words else ""
+
+
+def test_the_server_page_says_what_is_unusual_about_a_session(page: Page, control_panel: Page) -> None:
+    (job,) = jobs_of("alice")
+    page.goto("about:blank")
+
+    sh("scontrol", "suspend", job)
+    reads(control_panel, "Suspended", within_s=40)
+    assert_accessible(control_panel, "server page of a suspended session")
+    picture(control_panel, "19-suspended")
+    sh("scontrol", "resume", job)
+    reads(control_panel, "Running", within_s=40)
+
+    sh("scontrol", "requeue", job)
+    reads(control_panel, "Waiting again", within_s=40)
+    expect(control_panel.get_by_role("button", name="Open My Server")).to_have_count(0)
+    expect(control_panel.get_by_text("Started", exact=True)).to_have_count(0)
+    assert_accessible(control_panel, "server page of a session that waits again")
+    picture(control_panel, "20-waiting-again")
+    start_again(job)
+    reads(control_panel, "Running", within_s=60)
+    assert jobs_of("alice") == [job]
+    eventually(lambda: opens(control_panel), "its server answers at its new place", within_s=60)
+
+
+def reads(page: Page, heading: str, within_s: float) -> None:
+    """Load the server page again until it says so."""
+
+    def says() -> bool:
+        page.goto("hub/home")
+        return page.locator("#server-state").inner_text().strip() == heading
+
+    eventually(says, f"the server page says {heading!r}", within_s=within_s)
+
+
+def opens(page: Page) -> bool:
+    """Whether JupyterLab comes."""
+    answer = page.goto("user/alice/lab")
+    return answer is not None and answer.status == 200 and "/user/alice/lab" in page.url
 
 
 def test_below_a_path_nothing_is_missing_and_logout_ends_it_there(page: Page, context: BrowserContext) -> None:

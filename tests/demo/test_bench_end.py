@@ -108,4 +108,4 @@ def test_a_bench_that_is_asked_to_end_leaves_no_process(bench: Bench, number: si
     bench.process.send_signal(number)
 
     assert bench.process.wait(40) == 130
-    wait_until(lambda: bench.processes() == [], "every process is gone", 5)
+    wait_until(lambda: bench.processes() == [], "every process is gone")

@@ -34,6 +34,10 @@ from pathlib import Path
 from distributed import Scheduler, Security, rpc
 warnings.simplefilter("ignore")
 uid, tried = sys.argv[1], {}
+def keep():
+    unfinished = Path(sys.argv[3] + ".new")
+    unfinished.write_text(json.dumps(tried))
+    unfinished.replace(sys.argv[3])  # whenever it is ended, what it has written is whole
 stranger = Security.temporary()
 async def dask(address, **how):
     async with asyncio.timeout(3):
@@ -59,7 +63,7 @@ async def main():
         for one in closed, opened:  # what it is its own: so all of this finds what is to be had
             tried["own " + one.address] = [""] + await all_of("127.0.0.1", one.port)
         tried["own page"] = [""] + await all_of("127.0.0.1", opened.http_server.port)
-    Path(sys.argv[3]).write_text(json.dumps(tried))
+    keep()
     while True:
         found = {}
         for line in [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]:
@@ -73,7 +77,7 @@ async def main():
             tried[port] = [found[port]] + answers
         for path in glob.glob(sys.argv[2] + "/**/*dask*.sock", recursive=True):
             tried[path] = [""]
-        Path(sys.argv[3]).write_text(json.dumps(tried))
+        keep()
         await asyncio.sleep(0.2)
 asyncio.run(main())
 """

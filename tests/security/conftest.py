@@ -121,7 +121,7 @@ def hostile_session(page: Page, name: str) -> Iterator[None]:
     with closed_partition():
         start(page)
         (file,) = eventually(lambda: list(folder.glob(f"*/{ENVIRONMENT_FILE}")), "the session's file")
-        given = file.read_text()
+        given = eventually(file.read_text, "the launcher has written it")
         file.write_text(json.dumps({**json.loads(given), "JUPYTERHUB_API_URL": "http://127.0.0.1:9/hub/api"}))
     argv = ["runuser", "-u", name, "--", sys.executable, str(HOSTILE)]
     with said.open("w") as log, subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=log, text=True) as theirs:
@@ -135,7 +135,7 @@ def hostile_session(page: Page, name: str) -> Iterator[None]:
             theirs.terminate()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def two_people(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Two]:
     """Carol in her own session, and Bob's hostile one; the parameter is the hub's ``domain``."""
     secured = (

@@ -22,6 +22,7 @@ from tornado.httpclient import HTTPRequest
 from tornado.websocket import websocket_connect
 
 from portal.launcher import SESSIONS
+from portal.session_settings import HUB_ANSWER
 from tests.browser.portal_page import assert_accessible, log_in_as, picture
 from tests.directory.slapd import GROUPS, PEOPLE
 from tests.hub.conftest import Hub, Person
@@ -38,6 +39,7 @@ import portal.login.people
 portal.administration.enter.TAKEN_BACK_EVERY_S = 1.0
 portal.login.people.FRESH_S = 0.5
 c.PortalHub.people_every_s = 1
+c.Spawner.environment = {{"{HUB_ANSWER}": "2"}}
 c.JupyterHub.services.append({{"name": "watcher", "api_token": "{WATCHER}"}})
 scopes = ["admin:servers", "read:users"]
 c.Authenticator.admin_users = {{"dave"}}

@@ -285,27 +285,43 @@ LINKS = {
     "a formula in display": rf"$$\data{{commandlinker-command={{{COMMAND}}}}}{{\text{{read on}}}}$$",
     "a drawing": f'<svg><text y="20" data-commandlinker-command="{COMMAND}">read on</text></svg>',
 }
+FORMULAS = 2  # that MathJax draws: MathML is no TeX
+DOCUMENTS = ".jupyter/lab/user-settings/@jupyterlab/docmanager-extension/plugin.jupyterlab-settings"
 
 
-@pytest.mark.parametrize("way", LINKS)
-def test_a_click_in_somebodys_text_gives_jupyterlab_no_command(alice: tuple[Page, str], way: str) -> None:
+@pytest.fixture
+def markdown_is_drawn() -> Iterator[None]:
+    """Alice has chosen that files of Markdown are opened as they are drawn, and not in the editor."""
+    chosen = home("alice") / DOCUMENTS
+    sh("mkdir", "-p", str(chosen.parent), user="alice")
+    chosen.write_text('{"defaultViewers": {"markdown": "Markdown Preview"}}')
+    yield
+    chosen.unlink()
+
+
+@pytest.mark.usefixtures("markdown_is_drawn")
+def test_a_click_in_somebodys_text_gives_jupyterlab_no_command(alice: tuple[Page, str]) -> None:
+    """Each way is a cell of its own, or a paragraph."""
     page, session = alice
+    ways = [f"Words of bob. {text}" for text in LINKS.values()]
     lesson = json.loads(notebook("python3", "python"))
-    words_of_bob = f"Words of bob. {LINKS[way]}"
-    lesson["cells"] = [{"cell_type": "markdown", "id": "words", "metadata": {}, "source": words_of_bob}]
+    lesson["cells"] = [
+        {"cell_type": "markdown", "id": f"words-{number}", "metadata": {}, "source": text}
+        for number, text in enumerate(ways)
+    ]
     put_lesson("python3", "python")
     put("words.ipynb", json.dumps(lesson))
-    put("words.md", words_of_bob)
+    put("words.md", "\n\n".join(ways))
     tab = page.context.new_page()
-    for place in ("words.ipynb?reset", "words.md?factory=Markdown%20Preview&reset"):
+    for place in ("words.ipynb?reset", "words.md?reset"):
         tab.goto(f"{session}/lab/tree/isilon/{THEIRS.name}/{place}")
-        expect(tab.get_by_text("Words of bob.").last).to_be_visible(timeout=60_000)
-        words = tab.get_by_text("read on").last
-        words.wait_for(state="attached", timeout=10_000)
-        tab.wait_for_timeout(1500)  # MathJax draws
+        rendered = tab.locator(".jp-RenderedMarkdown")
+        expect(rendered.get_by_text("Words of bob.")).to_have_count(len(LINKS), timeout=60_000)
+        expect(rendered.locator("mjx-container")).to_have_count(FORMULAS, timeout=60_000)
         for element in tab.locator("[data-commandlinker-command]").all():
             element.dispatch_event("click")
-        tab.get_by_text("read on").last.dispatch_event("click")
+        for element in rendered.get_by_text("read on").all():
+            element.dispatch_event("click")
         tab.wait_for_timeout(1500)
         assert tab.locator(".lm-DockPanel").get_by_role("tab", name="Terminal").count() == 0, place
     tab.close()

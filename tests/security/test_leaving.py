@@ -25,6 +25,7 @@ from tornado.websocket import websocket_connect
 from deploy.demo.people import GROUP as HPC_USERS
 from deploy.demo.people import GROUP_ID, person, uids
 from portal.launcher import ENVIRONMENT_FILE, SESSIONS
+from portal.session_settings import HUB_ANSWER
 from tests.contract.test_cluster import operator
 from tests.directory.slapd import GROUPS, LDAP, PASSWORDS, PEOPLE, SERVICES, Authority, Slapd, service
 from tests.hub.conftest import Hub, Person
@@ -36,10 +37,11 @@ GROUP = f"cn=jupyter,{GROUPS}"
 BIND = """bind_dn = "{dn}"
 bind_password_file = "{folder}/bind_password"
 """
-SOON = """
+SOON = f"""
 import portal.login.people
 portal.login.people.FRESH_S = 0.5
 c.PortalHub.people_every_s = 1
+c.Spawner.environment = {{"{HUB_ANSWER}": "2"}}
 """
 WITHIN_S = 60.0  # the promise; here the looks come sooner
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,6 +32,12 @@ asyncio.run(main())
 """
 
 
+def takes(address: Path) -> bool:
+    """Whether somebody takes connections there: the file is there a moment before."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(address)) == 0
+
+
 @pytest.fixture(scope="module")
 def folder(server: Server) -> Iterator[Path]:
     """The folder of the sockets, with a program of the person's on one, a file and a link."""
@@ -39,7 +46,7 @@ def folder(server: Server) -> Iterator[Path]:
     (folder / "file.sock").write_text("")
     (folder / "link.sock").symlink_to(folder / "mine.sock")
     with subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder / "mine.sock")]) as program:
-        wait_for("socket", (folder / "mine.sock").exists)
+        wait_for("program", lambda: takes(folder / "mine.sock"))
         yield folder
         program.terminate()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -23,7 +22,7 @@ from portal.hub.context import context_of
 from portal.request import SessionRequest
 from portal.site import Identity, Site, parse
 from portal.slurm.cluster import Cluster
-from portal.slurm.runner import Result, RunError
+from portal.slurm.runner import Result
 from portal.testing.behaviours import PendingForever
 from portal.testing.cluster_parts import FakeReservation
 from portal.testing.fake_slurm import FakeSlurm
@@ -253,25 +252,24 @@ async def test_what_slurm_does_not_answer_is_not_known_and_its_age_is_told(
 
 
 class HangingSlurm(FakeSlurm):
-    """A cluster whose commands do not come back until their time is over."""
+    """A cluster whose commands do not come back."""
 
     async def __call__(
         self, argv: Sequence[str], stdin: str = "", env: Mapping[str, str] | None = None, timeout_s: float = 10
     ) -> Result:
-        """Nothing, for a while."""
+        """Nothing, for ever."""
         self.asked.append(tuple(argv))
-        await asyncio.sleep(3)
-        raise RunError("no answer")
+        await asyncio.Event().wait()
+        raise AssertionError
 
 
 async def test_nobody_waits_for_a_slurm_that_hangs() -> None:
     slurm = HangingSlurm()
     look = SharedLook(Cluster("/opt/portal-launch", run=slurm, clock=slurm.clock))
-    began = time.monotonic()
 
-    pictures = await asyncio.gather(*(look.picture() for _ in range(200)))
+    async with asyncio.timeout(30):
+        pictures = await asyncio.gather(*(look.picture() for _ in range(200)))
 
-    assert time.monotonic() - began < 1
     assert set(map(id, pictures)) == {id(NOTHING)}
     assert len(slurm.asked) <= 4
 
@@ -386,11 +384,10 @@ async def test_a_dead_slurm_slows_the_form_of_one_person_and_no_other(spawner: S
     context = context_of(spawner.user.settings)
     context.slurm._run = HangingSlurm()
     context.look._within_s = 0.08
-    await spawner.get_options_form()
-    began = time.monotonic()
-    page = Page(await spawner.get_options_form())
+    async with asyncio.timeout(30):
+        await spawner.get_options_form()
+        page = Page(await spawner.get_options_form())
 
-    assert time.monotonic() - began < 0.5
     assert "Slurm has not answered yet." in page.words
     assert checked_fields(page) == {"gpus", "hours", "partition"}
 

@@ -15,8 +15,8 @@ from tests.unit.test_proxy_guard import Told, answering, ask, routed
 
 __all__ = ["portal"]
 BIG = 40_000_000  # more than the kernels of all three hold
-WITHIN_S = 1.0
-EVENTS_AFTER_S = 4.0
+WITHIN_S = 3.0  # on a busy machine a reader that has its turn seldom takes nothing in a second
+EVENTS_AFTER_S = 6.0
 
 
 class Big(Told):
@@ -85,8 +85,7 @@ async def test_an_answer_that_nobody_reads_ends_and_one_that_is_read_is_whole(po
 
 
 async def test_of_answers_that_are_read_slowly_the_oldest_end(portal: Portal, upstream: str) -> None:
-    # On a busy machine a reader that has its turn seldom takes nothing in a second, and that is another rule.
-    await routed(portal, upstream, taken_within_s=3 * WITHIN_S, slow_per_address=2)
+    await routed(portal, upstream, taken_within_s=WITHIN_S, slow_per_address=2)
     slow = [asking(portal, "/hub/big") for _ in range(4)]
 
     read = await asyncio.gather(*(asyncio.to_thread(all_of, browser, 0.002, 20_000_000) for browser in slow))

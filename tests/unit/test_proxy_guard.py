@@ -25,6 +25,7 @@ from tests.unit.test_proxy import Portal, free_port, portal, started
 __all__ = ["portal"]
 HUB_BODY_MAX = 2**20
 SILENT_PER_ADDRESS = 50
+HEADERS_WITHIN_S = 6.0  # a busy machine may need one of them to open all connections
 OVER_ITS_PLACE = {
     "Service-Worker-Allowed": "/",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -226,7 +227,7 @@ def raw_get(portal: Portal, path: str) -> str:
 async def test_a_connection_without_a_request_is_closed_and_one_address_has_few_of_them(
     portal: Portal, upstream: str
 ) -> None:
-    await routed(portal, upstream, headers_within_s=3.0, silent_per_address=SILENT_PER_ADDRESS)
+    await routed(portal, upstream, headers_within_s=HEADERS_WITHIN_S, silent_per_address=SILENT_PER_ADDRESS)
     began = time.monotonic()
     half = [socket.create_connection(("127.0.0.1", portal.ports["port"])) for _ in range(SILENT_PER_ADDRESS + 44)]
     for browser in half:
@@ -238,12 +239,12 @@ async def test_a_connection_without_a_request_is_closed_and_one_address_has_few_
         return sum(is_open(browser) for browser in half)
 
     while are_open() > SILENT_PER_ADDRESS:
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < HEADERS_WITHIN_S
         await asyncio.sleep(0.05)
     left = are_open()
     meanwhile = await ask("GET", f"{portal.url}/hub/")
     while are_open():
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 10 * HEADERS_WITHIN_S
         await asyncio.sleep(0.1)
     answer = await ask("GET", f"{portal.url}/hub/")
     for browser in half:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -205,6 +206,25 @@ def test_what_is_built_in_turn_begins_when_the_one_before_has_succeeded_and_not_
     assert not (tmp_path / "never").exists()
 
 
+def test_a_ring_that_waited_for_another_one_begins_whatever_came_of_it_and_counts_its_own_seconds(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
+    monkeypatch.setattr(run, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(run, "environment", lambda: {"PATH": "/usr/bin:/bin"})
+    monkeypatch.setattr(run, "pytest_command", lambda ring, *_: ["sh", "-c", ring.what])
+    os.mkfifo(tmp_path / "go")
+    began = time.monotonic()
+    first = run.PytestBeside(run.Ring("first", True, "cat go; touch failed; exit 1"), [])
+    second = run.PytestBeside(run.Ring("second", True, "ls failed"), [], after=first)
+
+    (tmp_path / "go").write_text("it fails\n")
+
+    assert (first.status(), second.status()) == (1, 0)
+    assert first.seconds > 0
+    assert 0 < second.seconds <= time.monotonic() - began - first.seconds
+
+
 @pytest.mark.parametrize(("ring", "waits"), [("unit", False), ("upstream", False), ("hub", True), ("demo", True)])
 def test_only_a_ring_with_a_cluster_waits_for_the_environments(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ring: str, waits: bool
@@ -296,10 +316,13 @@ def test_a_ring_that_would_be_in_the_way_of_those_beside_it_has_a_cluster_of_its
             happened.append("it is over")
 
     class PytestBeside(Beside):
-        started = 0.0
+        seconds = 0.0
 
-        def __init__(self, ring: run.Ring, options: list[str], state: Path = tmp_path / "state") -> None:
-            happened.append(f"{ring.name} in {state.name}")
+        def __init__(
+            self, ring: run.Ring, _: list[str], state: Path = tmp_path / "state", after: PytestBeside | None = None
+        ) -> None:
+            self.name = ring.name
+            happened.append(f"{ring.name} in {state.name}{f' after {after.name}' if after else ''}")
 
         def result(self) -> run.Count:
             return run.Count(passed=1)
@@ -308,12 +331,14 @@ def test_a_ring_that_would_be_in_the_way_of_those_beside_it_has_a_cluster_of_its
     monkeypatch.setattr(run, "PytestBeside", PytestBeside)
     still = run.Ring("still", True, "", beside=("pages",))
     rough = run.Ring("rough", True, "", beside=("pages",), disturbs=True)
-    run.run_all([run.Ring("pages", True, ""), still, rough], [], with_lint=False)
+    loud = run.Ring("loud", True, "", beside=("pages",), disturbs=True)
+    run.run_all([run.Ring("pages", True, ""), still, rough, loud], [], with_lint=False)
 
     waited = "it is waited for"
     begun, *between, last = happened
     assert begun == f"cluster-2: {tmp_path / 'second'} up"
-    assert between == [waited, "up", "still in state", waited, "rough in second", "down", "it is over"]
+    rings = ["still in state", waited, "rough in second", waited, "loud in second after rough"]
+    assert between == [waited, "up", *rings, "down", "it is over"]
     assert last == "down"
     happened.clear()
     run.run_all([rough], [], with_lint=False)

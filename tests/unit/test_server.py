@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from certipy import Certipy
 
-from portal.session_settings import TLS
+from portal.session_settings import HUB_ANSWER, TLS, SessionSettings
 from portal.singleuser import server
 from portal.singleuser.hub_token import token
 
@@ -263,3 +263,13 @@ def test_nothing_is_said_to_a_hub_that_is_not_ours_or_does_not_know_us(
     with pytest.raises(ssl.SSLCertVerificationError):
         server.post("ready", {"port": 41233}, 5)
     assert known.heard == []
+
+
+@pytest.mark.parametrize(("given", "believed_s"), [("", 20), ("2", 2), ("0", 20), ("300", 20)])
+def test_a_session_believes_the_hub_for_no_longer_than_it_should(
+    monkeypatch: pytest.MonkeyPatch, given: str, believed_s: int
+) -> None:
+    if given:
+        monkeypatch.setenv(HUB_ANSWER, given)
+
+    assert server.configuration(SessionSettings())["HubAuth"]["cache_max_age"] == believed_s
