@@ -17,6 +17,7 @@ const RATE_OVER = 0.3; // weight of the newest part in the rate
 const RETRY_MAX_MS = 15000;
 const AWAY = [423, 424, 502, 503, 504]; // another request, the proxy or the session: it goes on by itself
 const TOO_LARGE = 413;
+const TOGETHER_MS = 300; // a note that changes before it is drawn keeps its old words (JupyterLab 4.6)
 
 class Refusal extends Error {
   constructor(
@@ -255,11 +256,18 @@ function short(name: string): string {
 class LeftOut {
   add(path: string, error: unknown): void {
     const why = /(^|\/)\./.test(path) ? 'What begins with a dot is hidden, and is not uploaded.' : words(error);
-    if (!Notification.manager.has(this._shown)) {
+    if (!this._timer && !Notification.manager.has(this._shown)) {
       this._lines = [];
     }
-    const count = this._lines.push(`${path}: ${why}`);
-    const message = count > 1 ? `${count} files are not uploaded.` : `${short(PathExt.basename(path))}: ${why}`;
+    this._lines.push(`${path}: ${why}`);
+    this._told = `${short(PathExt.basename(path))}: ${why}`;
+    this._timer ||= window.setTimeout(() => this._tell(), TOGETHER_MS);
+  }
+
+  private _tell(): void {
+    this._timer = 0;
+    const count = this._lines.length;
+    const message = count > 1 ? `${count} files are not uploaded.` : this._told;
     const actions = [{ label: 'Show', callback: (event: MouseEvent) => this._show(event) }];
     if (!Notification.update({ id: this._shown, message, actions })) {
       this._shown = Notification.error(message, { autoClose: false, actions });
@@ -273,7 +281,9 @@ class LeftOut {
   }
 
   private _lines: string[] = [];
+  private _told = '';
   private _shown = '';
+  private _timer = 0;
 }
 
 const leftOut = new LeftOut();
