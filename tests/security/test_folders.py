@@ -184,6 +184,7 @@ def test_opening_a_file_writes_through_no_link_that_somebody_left_beside_it(alic
 
     tab = page.context.new_page()
     tab.goto(f"{session}/lab/tree/{path}")
+    expect(tab.get_by_role("tab", name="notes.txt")).to_be_visible(timeout=60_000)
     eventually(lambda: json.loads(asked(page, "GET", f"contents/{path}/checkpoints")), "there is a checkpoint")
     tab.close()
 
