@@ -52,6 +52,7 @@ class OfferedTool:
     environment: Mapping[str, str] = field(default_factory=dict)
     ready: str = "/"
     whole_path: bool = False
+    hands_out: tuple[str, ...] = ()
     icon: str = ""
 
     def words(self, values: Mapping[str, str]) -> list[str]:
@@ -61,8 +62,11 @@ class OfferedTool:
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> OfferedTool:
         """As :meth:`SessionSettings.to_text` wrote it."""
-        known = {name: given[name] for name in cls.__dataclass_fields__ if name in given}
-        return cls(**{**known, "command": tuple(given["command"]), "modules": tuple(given.get("modules", ()))})
+        known: dict[str, Any] = {name: given[name] for name in cls.__dataclass_fields__ if name in given}
+        lists: dict[str, Any] = {
+            name: tuple(known[name]) for name in ("command", "modules", "hands_out") if name in known
+        }
+        return cls(**{**known, **lists})
 
 
 @dataclass(frozen=True)

@@ -480,7 +480,10 @@ def read(report: Path) -> Count:
     """The numbers of a JUnit report of pytest."""
     if not report.is_file():
         return Count()
-    suite = next(ET.parse(report).iter("testsuite")).attrib  # noqa: S314  our own file, written a moment ago
+    try:
+        suite = next(ET.parse(report).iter("testsuite")).attrib  # noqa: S314  our own file, written a moment ago
+    except ET.ParseError:  # half of one: whoever wrote it was killed
+        return Count()
     failed = int(suite["failures"]) + int(suite["errors"])
     skipped = int(suite["skipped"])
     return Count(int(suite["tests"]) - failed - skipped, failed, skipped)
@@ -549,8 +552,8 @@ def run_all(
                 running[other] = begin_beside(other, options, second, running)
             results[ring.name] = (run_with(built.horovod if built else None, ring, options), time.monotonic() - started)
             for other in [one for one in running if one.beside[-1] == ring.name]:
-                run = running.pop(other)
-                results[other.name] = (run.result(), run.seconds)
+                results[other.name] = (running[other].result(), running[other].seconds)
+                del running[other]  # not before: a signal while it is waited for ends it, too
     finally:  # what waits for another is ended before that one
         for left in (*reversed(running.values()), *((built.horovod, built.environments) if built else ())):
             if left:

@@ -226,7 +226,11 @@ def run(options: argparse.Namespace) -> None:
         except WrongPython as error:
             if options.named:
                 raise
-            say(f"{error}. Its kernel is not offered")
+            say(f"{error}. It is not offered")
+        except BuildError as error:
+            if options.named or not environment.is_of_npm:  # which takes a compiler; the others do without it
+                raise
+            say(f"{environment.title}: {error}. It is not offered")
     if "modulefiles" in options.what:
         copy_modulefiles(options.cm)
 

@@ -23,6 +23,7 @@ from typing import Any
 ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".gif"}  # what keras.utils.image_dataset_from_directory reads
 FEWEST = 10  # images of all classes together
 SHOWN = 24
+SMALL = 128  # pixels
 LOOK_EVERY_S = 1.0
 EXAMPLE_OF_EACH = 200
 FASHION = ("T-shirt", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Boot")
@@ -31,7 +32,7 @@ CURVES = ["epoch", "value", "images"]
 COLOURS = {"training": "#1b4f9c", "validation": "#c2410c"}
 
 
-class Refused(Exception):
+class NotPossible(Exception):
     """What a person asked for is not possible; its words say why."""
 
 
@@ -39,14 +40,14 @@ def classes_of(folder: Path) -> dict[str, list[Path]]:
     """The images of each class: those in each folder below ``folder``.
 
     Raises:
-        Refused: there are fewer than two classes, or too few images.
+        NotPossible: there are fewer than two classes, or too few images.
     """
     if not folder.is_dir():
-        raise Refused(f"There is no folder {folder}.")
+        raise NotPossible(f"There is no folder {folder}.")
     classes = {one.name: images_in(one) for one in sorted(folder.iterdir()) if one.is_dir() and one.name[0] != "."}
     classes = {name: images for name, images in classes.items() if images}
     if len(classes) < 2 or sum(map(len, classes.values())) < FEWEST:
-        raise Refused(
+        raise NotPossible(
             f"{folder} needs two folders with images in them, and {FEWEST} images in all: one for each class."
         )
     return classes
@@ -54,7 +55,16 @@ def classes_of(folder: Path) -> dict[str, list[Path]]:
 
 def images_in(folder: Path) -> list[Path]:
     """The images of one folder."""
-    return sorted(one for one in folder.iterdir() if one.suffix.lower() in ENDINGS)
+    return sorted(one for one in folder.iterdir() if one.suffix.lower() in ENDINGS and one.is_file())
+
+
+def small(image: Path) -> Any:
+    """An image as the page shows it: a picture of its own, since the page hands out no files of the home."""
+    from PIL import Image
+
+    with Image.open(image) as opened:
+        opened.thumbnail((SMALL, SMALL))
+        return opened.convert("RGB")
 
 
 def points(epoch: int, logs: Mapping[str, float], measure: str) -> list[tuple[int, float, str]]:
@@ -73,7 +83,7 @@ def fashion_images(data_sets: Sequence[str]) -> tuple[bytes, bytes]:
     """The pixels and the classes of Fashion-MNIST, where the site has it.
 
     Raises:
-        Refused: it is in none of these folders.
+        NotPossible: it is in none of these folders.
     """
     for one in data_sets:
         images, labels = (
@@ -81,7 +91,7 @@ def fashion_images(data_sets: Sequence[str]) -> tuple[bytes, bytes]:
         )
         if images.is_file() and labels.is_file():
             return gzip.decompress(images.read_bytes())[16:], gzip.decompress(labels.read_bytes())[8:]
-    raise Refused("The example's images (Fashion-MNIST) are not on this cluster.")
+    raise NotPossible("The example's images (Fashion-MNIST) are not on this cluster.")
 
 
 def write_example(folder: Path, data_sets: Sequence[str]) -> None:
@@ -108,6 +118,7 @@ class Training:
         self.accuracy: list[tuple[int, float, str]] = []
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
+        self._begins = threading.Lock()
 
     @property
     def is_on(self) -> bool:
@@ -118,16 +129,18 @@ class Training:
         """Begin, unless one is on.
 
         Raises:
-            Refused: one is on, or the folder has no images.
+            NotPossible: one is on, or the folder has no images.
         """
-        if self.is_on:
-            raise Refused("A training is on: stop it first, or wait for its end.")
-        classes = classes_of(folder)
-        self.loss, self.accuracy = [], []
-        self._stop.clear()
-        self.words = f"Reads {sum(map(len, classes.values())):,} images of {len(classes)} classes …"
-        self._thread = threading.Thread(target=self._run, args=(folder, list(classes), size, epochs), daemon=True)
-        self._thread.start()
+        with self._begins:  # another tab may ask as well, and a folder may take seconds to list
+            if self.is_on:
+                raise NotPossible("A training is on: stop it first, or wait for its end.")
+            classes = classes_of(folder)
+            self.loss = []
+            self.accuracy = []
+            self._stop.clear()
+            self.words = f"Reads {sum(map(len, classes.values())):,} images of {len(classes)} classes …"
+            self._thread = threading.Thread(target=self._run, args=(folder, list(classes), size, epochs), daemon=True)
+            self._thread.start()
 
     def stop(self) -> None:
         """Have it end after this step; what it has learnt is kept."""
@@ -137,7 +150,7 @@ class Training:
         try:
             self._train(folder, classes, size, epochs)
         except Exception as error:
-            self.words = f"It failed: {error}"
+            self.words = f"It failed: `{str(error).replace('`', ' ')}`"
             raise  # into the log
 
     def _train(self, folder: Path, classes: list[str], size: int, epochs: int) -> None:
@@ -215,8 +228,8 @@ def page(home: Path, data_sets: Sequence[str]) -> Any:
         def done(*given: Any) -> Any:
             try:
                 return act(*given)
-            except Refused as refused:
-                raise gr.Error(str(refused), title="Not possible", print_exception=False) from refused
+            except (NotPossible, OSError, RuntimeError) as error:  # RuntimeError: ~NAME of nobody
+                raise gr.Error(str(error), title="Not possible", print_exception=False) from error
 
         return done
 
@@ -238,16 +251,16 @@ def page(home: Path, data_sets: Sequence[str]) -> Any:
         write_example(folder, data_sets)
         return str(folder)
 
-    def some_images(folder: str) -> list[tuple[str, str]]:
+    def some_images(folder: str) -> list[tuple[Any, str]]:
         classes = classes_of(Path(folder).expanduser())
         of_each = max(1, SHOWN // len(classes))
-        return [(str(image), name) for name, images in classes.items() for image in images[:of_each]]
+        return [(small(image), name) for name, images in classes.items() for image in images[:of_each]]
 
     def answer(name: str, image: Any) -> Any:
         if image is None:
             return None
         if not name:
-            raise Refused("No network is trained yet.")
+            raise NotPossible("No network is trained yet.")
         return guess(kept / f"{name}.keras", image)
 
     with gr.Blocks(title="Image Trainer", analytics_enabled=False) as blocks:
@@ -305,9 +318,7 @@ def main(socket: str, base: str, home: str) -> None:
 
     data_sets = os.environ.get("DATASET_PATH", "").split(os.pathsep)
     theme = gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
-    app = gr.mount_gradio_app(
-        FastAPI(), page(Path(home), data_sets), "/", root_path=base, allowed_paths=[home], theme=theme, footer_links=[]
-    )
+    app = gr.mount_gradio_app(FastAPI(), page(Path(home), data_sets), "/", root_path=base, theme=theme, footer_links=[])
     uvicorn.run(app, uds=socket, access_log=False)  # its log is about the trainings
 
 

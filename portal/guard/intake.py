@@ -71,7 +71,8 @@ class Reading(HTTPMessageDelegate):
         if method not in RequestHandler.SUPPORTED_METHODS:  # JupyterHub (6.1) keeps a metric of each for ever
             return self._refuse(405, "Method Not Allowed", "")
         stated = headers.get("Content-Length", "0")
-        length = int(stated[:DIGITS_MOST]) if stated.isdecimal() else 0
+        is_number = stated.isdecimal() and len(stated) <= DIGITS_MOST
+        length = int(stated) if is_number else BIG_BODY + 1  # Tornado reads what is none in its own way, or refuses it
         if length > BODY_MAX:
             return self._refuse(413, "Content Too Large", "")
         if length > BIG_BODY or "Transfer-Encoding" in headers:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from jupyter_server.base.handlers import FileFindHandler
@@ -24,6 +24,9 @@ ANSWERS_MOST = 2000  # of the hub, about tokens
 LINE_LONGEST = 2000
 LOG_AT_ONCE = 2**20  # bytes
 LOG_BYTES_S = 512.0  # and so many for ever: 44 MB a day
+FAULTS_AT_ONCE = 2**18  # of errors and tracebacks, which no stranger's line takes the room of
+FAULTS_BYTES_S = 128.0
+KEY_LONGEST = 500  # letters of what an answer of the hub is kept by: a session's number and a token
 TRACEBACK = 4000  # bytes that one counts for
 
 
@@ -38,6 +41,14 @@ class Few(_ExpiringDict):  # type: ignore[misc]
         super().__setitem__(key, value)
         while len(self.values) > self._most:
             del self[next(iter(self.values))]
+
+
+class Answers(Few):
+    """What the hub has said of tokens; what is too long to be one is not kept."""
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if len(key) <= KEY_LONGEST:
+            super().__setitem__(key, value)
 
 
 class Logins(Few):
@@ -59,8 +70,29 @@ class Places(dict[str, str]):
             del self[next(iter(self))]
 
 
+class _Room:
+    """So many bytes at once, and so many in a second for ever."""
+
+    def __init__(self, at_once: int, bytes_s: float, now: float) -> None:
+        self._at_once = at_once
+        self._bytes_s = bytes_s
+        self._left = float(at_once)
+        self._at = now
+
+    def take(self, size: int, now: float) -> bool:
+        """Whether there is room for so many bytes; then they are taken."""
+        self._left = min(self._at_once, self._left + (now - self._at) * self._bytes_s)
+        self._at = now
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
+
+
 class LogBound(logging.Filter):
     """Cuts long lines of a log, and leaves lines out while there are too many, which the next one says.
+
+    Errors and tracebacks have room of their own.
 
     Arguments:
         clock: seconds, never going back.
@@ -70,55 +102,56 @@ class LogBound(logging.Filter):
         super().__init__()
         self._clock = clock
         self._lock = threading.Lock()
-        self._left = float(LOG_AT_ONCE)
-        self._at = clock()
+        self._usual = _Room(LOG_AT_ONCE, LOG_BYTES_S, clock())
+        self._faults = _Room(FAULTS_AT_ONCE, FAULTS_BYTES_S, clock())
         self._missing = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a line is written."""
         try:
             text = record.getMessage()
-        except (TypeError, ValueError):
-            return True  # logging itself says what is wrong with it
+        except Exception:
+            return True
         if len(text) > LINE_LONGEST:
             text = f"{text[:LINE_LONGEST]} …"
             record.msg = text
             record.args = ()
+        is_fault = record.levelno >= logging.ERROR or bool(record.exc_info)
         with self._lock:
-            missing = self._taken(len(text.encode(errors="replace")) + (TRACEBACK if record.exc_info else 0))
+            size = len(text.encode(errors="replace")) + (TRACEBACK if record.exc_info else 0)
+            missing = self._taken(self._faults if is_fault else self._usual, size)
         if missing:
             record.msg = f"({missing} lines before this one were left out: they were too many) {text}"
             record.args = ()
         return missing is not None
 
-    def _taken(self, size: int) -> int | None:
+    def _taken(self, room: _Room, size: int) -> int | None:
         """How many lines are missing before one that is written; ``None`` for one that is not."""
-        now = self._clock()
-        self._left = min(LOG_AT_ONCE, self._left + (now - self._at) * LOG_BYTES_S)
-        self._at = now
-        if size > self._left:
+        if not room.take(size, self._clock()):
             self._missing += 1
             return None
-        self._left -= size
         missing = self._missing
         self._missing = 0
         return missing
 
 
-def bound(log: logging.Logger, hub_auth: Any) -> None:
+def bound(hub_auth: Any) -> None:
     """From now on a session's server keeps no more of what strangers send.
 
     Arguments:
-        log: the server's.
         hub_auth: JupyterHub's; ``None`` where no hub gives the login.
     """
     FileFindHandler._static_paths = Places()
     if hub_auth is not None:
         hub_auth._oauth_states = Logins(LOGINS_MOST, hub_auth.oauth_state_max_age)
-        hub_auth.cache = Few(ANSWERS_MOST, hub_auth.cache_max_age)
-    of_log = LogBound()
-    for handler in _handlers(log):
-        handler.addFilter(of_log)
+        hub_auth.cache = Answers(ANSWERS_MOST, hub_auth.cache_max_age)
+
+
+def bound_logs(logs: Iterable[logging.Logger]) -> None:
+    """From now on these loggers, all of one file, write no more than there is room for."""
+    of_logs = LogBound()
+    for handler in {handler for log in logs for handler in _handlers(log)}:
+        handler.addFilter(of_logs)
 
 
 def _handlers(log: logging.Logger | None) -> Iterator[logging.Handler]:

@@ -121,6 +121,7 @@ class ToolTable(Table):
     environment: Variables = Field(default={})
     ready: Annotated[str, AfterValidator(_path)] = "/"  # what answers when it has started
     whole_path: bool = False  # whether it wants the whole path of a request, {base} too
+    hands_out: tuple[Annotated[str, AfterValidator(_path)], ...] = ()  # what is in its paths to files, as they are
     icon: OptionalPath = ""  # an SVG or PNG file; "" = two letters of its title
     groups: tuple[Group, ...] = ()  # who sees it; empty = everybody
 

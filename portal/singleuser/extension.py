@@ -142,7 +142,7 @@ def _load_jupyter_server_extension(serverapp: Any) -> None:
     serverapp.dsportal_before_end = PeriodicCallback(job.before_end.look, before_end.LOOK_EVERY_S * 1000)
     serverapp.dsportal_before_end.start()
     hub_auth = getattr(serverapp.identity_provider, "hub_auth", None)
-    strangers.bound(serverapp.log, hub_auth)
+    strangers.bound(hub_auth)
     _close_sockets_of_ended_logins(serverapp, hub_auth)
 
 

@@ -6,10 +6,13 @@ children get that environment, and hand it on: to Slurm, for one, with a job tha
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
+from portal.session_settings import HUB_ANSWER
+
 TOKEN = "JUPYTERHUB_API_TOKEN"  # noqa: S105  the name of a variable
+HUB_ANSWER_S = 20  # for so long a session believes what the hub has said of who asks; JupyterHub's own is 300
 SECRETS = (TOKEN, "JPY_API_TOKEN")  # the second is the name that JupyterHub gave it before 1.0
 
 
@@ -46,3 +49,9 @@ class HubToken:
 
 
 token = HubToken()
+
+
+def believed_s(environ: Mapping[str, str]) -> int:
+    """For how long an answer of the hub is believed, in seconds: as usual, or shorter; for ever is none of these."""
+    seconds = int(environ.get(HUB_ANSWER) or HUB_ANSWER_S)
+    return seconds if 0 < seconds < HUB_ANSWER_S else HUB_ANSWER_S

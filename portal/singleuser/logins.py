@@ -152,7 +152,7 @@ class Bodies(HTTPServerConnectionDelegate):
         self.application.on_close(server_conn)
 
 
-class Refusal(NamedTuple):
+class GuardRefusal(NamedTuple):
     """What is answered in place of the application."""
 
     status: HTTPStatus
@@ -179,7 +179,7 @@ class Body(HTTPMessageDelegate):
         self._bodies = bodies
         self._message = message
         self._connection = connection
-        self._refusal: Refusal | None = None
+        self._refusal: GuardRefusal | None = None
         self._has_answer = True
 
     def headers_received(
@@ -189,12 +189,12 @@ class Body(HTTPMessageDelegate):
         if isinstance(start_line, RequestStartLine):
             self._has_answer = start_line.method != "HEAD"
             if start_line.method not in RequestHandler.SUPPORTED_METHODS:  # each is a metric for ever
-                self._refuse(Refusal(HTTPStatus.METHOD_NOT_ALLOWED, NO_METHOD))
+                self._refuse(GuardRefusal(HTTPStatus.METHOD_NOT_ALLOWED, NO_METHOD))
                 return None
             if self._bodies.refuses(start_line.path, headers):
                 if self._bodies.is_tab(start_line, headers):
                     return self._lead(start_line, headers)
-                self._refuse(Refusal(HTTPStatus.FORBIDDEN, ELSEWHERE))
+                self._refuse(GuardRefusal(HTTPStatus.FORBIDDEN, ELSEWHERE))
                 return None
         stated = headers.get("Content-Length", "0")
         is_number = stated.isdecimal() and len(stated) <= DIGITS_MOST
@@ -202,7 +202,7 @@ class Body(HTTPMessageDelegate):
             return self._ask(start_line, headers)
         return self._take_little(start_line, headers)
 
-    def _refuse(self, refusal: Refusal) -> None:
+    def _refuse(self, refusal: GuardRefusal) -> None:
         """Read to its end what is not answered by the application, for so long."""
         self._refusal = refusal
         self._connection.set_body_timeout(SMALL_WITHIN_S)
@@ -217,9 +217,9 @@ class Body(HTTPMessageDelegate):
     async def _ask(self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders) -> None:
         is_login = await self._is_login(start_line, headers)
         if is_login is None:
-            self._refuse(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, NO_HUB))
+            self._refuse(GuardRefusal(HTTPStatus.SERVICE_UNAVAILABLE, NO_HUB))
         elif not is_login:
-            self._refuse(Refusal(HTTPStatus.FORBIDDEN, NO_LOGIN))
+            self._refuse(GuardRefusal(HTTPStatus.FORBIDDEN, NO_LOGIN))
         elif received := self._message.headers_received(start_line, headers):
             await received
 
@@ -227,11 +227,11 @@ class Body(HTTPMessageDelegate):
         """To the login who has none, which does nothing else; who has one to a page with a link."""
         is_login = await self._is_login(start_line, headers)
         if is_login is None:
-            self._refuse(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, NO_HUB))
+            self._refuse(GuardRefusal(HTTPStatus.SERVICE_UNAVAILABLE, NO_HUB))
         elif is_login:
             request = self._request(start_line, headers)
             words = from_elsewhere(request, self._bodies.base, A_NOTEBOOK, NOTEBOOK_ADVICE)
-            self._refuse(Refusal(HTTPStatus.FORBIDDEN, words, is_page=True))
+            self._refuse(GuardRefusal(HTTPStatus.FORBIDDEN, words, is_page=True))
         elif received := self._take_little(start_line, headers):
             await received
 

@@ -26,12 +26,12 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from portal import data
-from portal.session_settings import ANNOUNCE_EVERY, HUB_ANSWER, TLS, SessionSettings
+from portal.session_settings import ANNOUNCE_EVERY, TLS, SessionSettings
 from portal.session_usage import told
 from portal.singleuser import environment_file, quick_start, spare_home
 from portal.singleuser.handshakes import Handshakes
 from portal.singleuser.home import notes_of, preparing
-from portal.singleuser.hub_token import token
+from portal.singleuser.hub_token import believed_s, token
 from portal.singleuser.runtime import remove_leftovers, runtime_folder
 from portal.singleuser.shutdown import Ending, wake_on_signals
 
@@ -41,7 +41,6 @@ REPEAT_EVERY_S = 120.0  # a thousand sessions are eight short requests in a seco
 REPEAT_SOON_S = 10.0  # after the hub was away, and for the first time: then Slurm has told it when the session ends
 FAREWELL_TIMEOUT_S = 2
 HOME_WAIT_S = 10
-HUB_ANSWER_S = 20  # for so long a session believes what the hub has said of who asks; JupyterHub's own is 300
 REFUSALS = 60  # two minutes of them, one after the other or not
 TLS_FILES = {  # what JupyterHub's single-user server and its calls of the hub read
     "keyfile": "JUPYTERHUB_SSL_KEYFILE",
@@ -222,7 +221,7 @@ def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
             "allow_remote_access": True,
             "allow_root": os.geteuid() == 0,  # only where root itself asked for it: in the local mode
         },
-        "HubAuth": {"cache_max_age": min(int(os.environ.get(HUB_ANSWER, "0")) or HUB_ANSWER_S, HUB_ANSWER_S)},
+        "HubAuth": {"cache_max_age": believed_s(os.environ)},
         # With TCP another person of the node can read a kernel's output.
         "KernelManager": {"transport": "ipc"},
         "KernelSpecManager": {"ensure_native_kernel": False},
@@ -233,10 +232,7 @@ def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
             "news_url": None,  # a compute node has no way out, and the question covers the page
             "check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
         },
-        "ContentsManager": {
-            "allow_hidden": False,
-            "checkpoints_class": "portal.singleuser.own_files.OwnCheckpoints",
-        },
+        "ContentsManager": {"allow_hidden": False, "checkpoints_class": "portal.singleuser.own_files.OwnCheckpoints"},
         "TerminalManager": {"cull_inactive_timeout": 0},
     }
 
@@ -244,8 +240,11 @@ def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
 def complete(app: Any, settings: SessionSettings) -> None:
     """The last touches to a server that is about to listen: what strangers may send, and where its page loads from."""
     from portal.assets import lab_page
+    from portal.session_pages import strangers
     from portal.singleuser.logins import guard_bodies
 
+    apps = (one for those in app.extension_manager.extension_apps.values() for one in those)
+    strangers.bound_logs([app.log, *(one.log for one in apps)])  # each of those has a logger of its own
     lab_page.install(app.web_app, os.environ, debugger=settings.debugger)
     Handshakes().watch(app.http_server)
     guard_bodies(app.http_server, app.web_app, getattr(app.identity_provider, "hub_auth", None))

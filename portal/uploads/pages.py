@@ -21,6 +21,7 @@ from portal.uploads.partial import Named, Upload
 from portal.uploads.refused import UploadRefused
 
 BUFFER = 1024**2  # bytes
+NAMED_MOST = 1000
 SILENT_S = 5.0  # after which another request goes on with the same upload
 OFFSET = "Upload-Offset"
 SIZE_MAX = 2**63 - 1  # off_t
@@ -38,6 +39,12 @@ class Uploads:
         self.folder = folder
         self.going: dict[Upload, UploadHandler] = {}
         self.named: dict[Upload, Named] = {}  # whose answer may have been lost, or which another window sends as well
+
+    def note(self, upload: Upload, named: Named) -> None:
+        """What has its name now; of very many the newest are known."""
+        self.named[upload] = named
+        while len(self.named) > NAMED_MOST:
+            del self.named[next(iter(self.named))]
 
 
 @stream_request_body
@@ -100,7 +107,7 @@ class UploadHandler(SessionCall):
         """Give it its name; asked again, say so again."""
         if not await self._is_over():
             replace = self.get_query_argument("replace", "") == "1"
-            self.uploads.named[self.upload] = await asyncio.to_thread(self.upload.finish, replace=replace)
+            self.uploads.note(self.upload, await asyncio.to_thread(self.upload.finish, replace=replace))
         self.set_status(HTTPStatus.NO_CONTENT)
         self.finish()
 

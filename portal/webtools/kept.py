@@ -49,8 +49,7 @@ def keep(site: Site, said: str, partition: str, names: Sequence[str]) -> int:
     """
     found = {name: trial for name, trial in trials_of(said, "tool", partition) if name in names}
     for name in names:
-        if name not in found:
-            print(f"{name}: the job said nothing of it")
+        print(f"{name}: {found[name].summary() if name in found else 'the job said nothing of it'}")
     try:
         _put(site, found)
     except OSError as error:

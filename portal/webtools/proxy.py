@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import unquote
 
 from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server.utils import url_path_join
@@ -53,6 +54,8 @@ class OpenToolHandler(JupyterHandler):
 class ToolProxy(SocketPages):
     """``tools/NAME/…``: the pages of a tool and its web sockets, for the person of this session only."""
 
+    _is_file = False
+
     def initialize(self, tools: Tools) -> None:
         """Take the tools of this session."""
         self.tools = tools
@@ -63,7 +66,15 @@ class ToolProxy(SocketPages):
         self.unix_socket = str(tool.socket)
         self.proxy_base = f"tools/{tool.offered.name}"
         self.absolute_url = tool.offered.whole_path
+        self._is_file = any(part in unquote(self.request.path) for part in tool.offered.hands_out)
         return tool.state == "ready"
+
+    def flush(self, *args: Any, **kwargs: Any) -> Any:
+        """A file that a tool hands out has none of the rights of the session's own pages, whatever is in it."""
+        if self._is_file and not self._headers_written:
+            self.set_header("Content-Security-Policy", "sandbox")
+            self.set_header("X-Content-Type-Options", "nosniff")
+        return super().flush(*args, **kwargs)
 
     def led_here(self, name: str) -> str:
         """The page for a request that a page of elsewhere sends."""

@@ -1,6 +1,6 @@
 """A file of five gigabytes, as a person brings it into a session and out of it: through Chromium, proxy and session.
 
-`tests/run.py large_files`, five minutes and 20 GB of disk; DSPORTAL_LARGE_GB is another size. The figures stand in
+`tests/run.py large_files`, ten minutes and 20 GB of disk; DSPORTAL_LARGE_GB is another size. The figures stand in
 ``large_files.txt`` of the artefacts.
 """
 

@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 import websocket
@@ -31,7 +32,7 @@ def tools_server(start_server: Callable[..., Server], module_tree: Path, module_
     write_module(module_tree / "shared/lab/1.0", f"prepend-path PATH {Path(sys.executable).parent}")
     tools = [
         {"name": "lab", "title": "Second Lab", "command": JUPYTER, "modules": ["shared/lab"], "whole_path": True}
-        | {"ready": "/api"},
+        | {"ready": "/api", "hands_out": ["/static/"]},
         {"name": "dies", "title": "Dies", "command": ["sh", "-c", "echo no licence; exit 3", "{socket}"]},
         {"name": "gone", "title": "Gone", "command": ["x", "{socket}"], "modules": ["shared/no-such"]},
     ]
@@ -67,6 +68,16 @@ def test_its_page_and_its_web_sockets_come_through(lab: Server) -> None:
         assert json.loads(opened.recv())[0] == "setup"
     finally:
         opened.close()
+
+
+def test_what_it_hands_out_has_no_rights_of_the_session_s_pages(lab: Server) -> None:
+    policies = []
+    for path in ("static/favicons/favicon.ico", "%73tatic/favicons/favicon.ico", "api"):
+        request = Request(f"{lab.url}tools/lab/{path}", headers={"Authorization": f"token {TOKEN}"})  # noqa: S310  ours
+        with build_opener(ProxyHandler({})).open(request, timeout=30) as answer:
+            policies.append(answer.headers["Content-Security-Policy"])
+    assert policies[:2] == ["sandbox", "sandbox"]
+    assert policies[2] != "sandbox"
 
 
 def test_nobody_else_reaches_it(lab: Server) -> None:

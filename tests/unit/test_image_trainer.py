@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.environments.image_trainer import Refused, classes_of, fashion_images, kept_in, points
+from deploy.environments.image_trainer import NotPossible, classes_of, fashion_images, kept_in, points
 
 
 def images(folder: Path, count: int, ending: str = ".png") -> None:
@@ -29,12 +29,12 @@ def test_each_folder_with_images_is_a_class(tmp_path: Path) -> None:
 def test_too_few_classes_or_images_are_refused_with_what_is_needed(tmp_path: Path, counts: tuple[int, ...]) -> None:
     for number, count in enumerate(counts):
         images(tmp_path / f"class-{number}", count)
-    with pytest.raises(Refused, match="needs two folders with images in them, and 10 images in all"):
+    with pytest.raises(NotPossible, match="needs two folders with images in them, and 10 images in all"):
         classes_of(tmp_path)
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match=r"There is no folder .*/none"):
+    with pytest.raises(NotPossible, match=r"There is no folder .*/none"):
         classes_of(tmp_path / "none")
 
 
@@ -60,5 +60,5 @@ def test_the_example_is_read_where_the_site_has_its_images(tmp_path: Path) -> No
     (folder / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(b"h" * 16 + b"pixels"))
     (folder / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(b"h" * 8 + b"\1\2"))
     assert fashion_images(["/nowhere", str(tmp_path)]) == (b"pixels", b"\1\2")
-    with pytest.raises(Refused, match="not on this cluster"):
+    with pytest.raises(NotPossible, match="not on this cluster"):
         fashion_images(["", "/nowhere"])

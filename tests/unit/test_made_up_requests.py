@@ -9,8 +9,10 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 from jupyterhub.metrics import REQUEST_DURATION_SECONDS
+from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine
 
 from portal import journal
+from portal.guard.intake import Intake
 from tests.unit.served_hub import ServedHub, served_hub
 
 NO_ADDRESSES = ("http://[", "//[::1", "http://a]b/", "http://\u2100.example/")
@@ -62,6 +64,24 @@ async def test_a_length_that_is_very_long_is_refused_without_a_traceback(
                 "HTTP/1.1 403 Forbidden",
             )
     assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("length", ["1000000", "0" * 18 + "1000000", "1000000,1000000"])
+def test_each_way_to_say_a_big_length_counts_as_a_big_request(length: str) -> None:
+    class Application:
+        """Takes each request."""
+
+        def start_request(self, *_: object) -> HTTPMessageDelegate:
+            return HTTPMessageDelegate()
+
+    intake = Intake(Application())  # type: ignore[arg-type]
+    reading = intake.start_request(None, None)
+
+    reading.headers_received(
+        RequestStartLine("POST", "/hub/login", "HTTP/1.1"), HTTPHeaders({"Content-Length": length})
+    )
+
+    assert intake.big == 1
 
 
 @pytest.mark.parametrize("address", NO_ADDRESSES)

@@ -27,7 +27,7 @@ from portal.login.people import FRESH_S, People
 from portal.login.secret import read_secret
 from portal.login.system_accounts import GONE, SystemAccounts
 from portal.settings.ldap_table import LdapTable
-from portal.singleuser.server import HUB_ANSWER_S
+from portal.singleuser.hub_token import HUB_ANSWER_S
 from portal.site import Identity, Standing
 
 LDAP = LdapTable(servers=("ldap://one.example",), ca_file="/missing", user_dn="uid={username},dc=example")

@@ -265,7 +265,7 @@ def test_nothing_is_said_to_a_hub_that_is_not_ours_or_does_not_know_us(
     assert known.heard == []
 
 
-@pytest.mark.parametrize(("given", "believed_s"), [("", 20), ("2", 2), ("0", 20), ("300", 20)])
+@pytest.mark.parametrize(("given", "believed_s"), [("", 20), ("2", 2), ("0", 20), ("-1", 20), ("300", 20)])
 def test_a_session_believes_the_hub_for_no_longer_than_it_should(
     monkeypatch: pytest.MonkeyPatch, given: str, believed_s: int
 ) -> None:

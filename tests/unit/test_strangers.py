@@ -28,7 +28,7 @@ def hub_auth(log: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> Any:
         api_token="own", api_url="http://127.0.0.1:1/hub/api", oauth_client_id="jupyterhub-user-alice",
         access_scopes={"access:servers"}, base_url="/user/alice/",
     )  # fmt: skip
-    strangers.bound(log, auth)
+    strangers.bound(auth)
     return auth
 
 
@@ -104,11 +104,37 @@ def test_a_line_that_fits_nothing_is_logging_s_to_tell(log: logging.Logger) -> N
     assert LogBound().filter(record)
 
 
-def test_a_session_without_a_hub_is_bounded_too(log: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FileFindHandler, "_static_paths", {})
+def test_lines_of_strangers_take_no_room_of_a_fault(log: logging.Logger) -> None:
     handler = Kept()
     log.addHandler(handler)
+    handler.addFilter(LogBound(lambda: 0.0))
+    for number in range(2 * LOG_AT_ONCE // 1000):
+        log.warning("%d %s", number, 1000 * "x")
+    before = len(handler.lines)
+    log.warning("one more %s", 1000 * "x")
+    assert len(handler.lines) == before, "there is no room left"
 
-    strangers.bound(log, None)
+    try:
+        raise RuntimeError
+    except RuntimeError:
+        log.exception("It fails")
+    assert handler.lines[before].endswith("It fails")
 
-    assert [type(one) for one in handler.filters] == [LogBound]
+
+def test_what_is_too_long_to_be_a_token_is_not_kept(hub_auth: Any) -> None:
+    hub_auth.cache[f"token::{1000 * 'x'}"] = None
+    assert not hub_auth.cache.values
+
+
+def test_each_handler_of_all_the_loggers_is_bounded_once(log: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FileFindHandler, "_static_paths", {})
+    of_server, of_lab, lab = Kept(), Kept(), logging.Logger("lab")
+    log.addHandler(of_server)
+    lab.addHandler(of_server)
+    lab.addHandler(of_lab)
+
+    strangers.bound(None)
+    strangers.bound_logs([log, lab])
+
+    assert [type(one) for one in of_server.filters] == [LogBound]
+    assert of_lab.filters == of_server.filters, "they write the same file"

@@ -316,7 +316,12 @@ def test_root_has_the_job_submitted_as_a_person_and_keeps_what_it_found(
 
     words = ["tools", "test", "--json", "--site", "/s", "--partition", "cpu", "--gpus=1", "--", "page", "gone"]
     assert asked == [[*words, "alice"]]
-    assert capsys.readouterr().out == "gone:   no?[2J licence\n"
+    foreign, *found = capsys.readouterr().out.splitlines()
+    assert foreign == "gone:   no?[2J licence"
+    assert [line.partition(",")[0] for line in found] == [
+        "page: starts in 8.9 s",
+        "gone: It ended before it was ready (exit status 1)",
+    ]
     assert sorted(kept.read(site)) == ["gone", "page"]
     assert kept.read(site)["page"].at > 1, "when it was is not the job's to say"
     explained.main_list(site)

@@ -53,6 +53,7 @@ class Upload {
 
   /** Sends it; false where the person does not want it any more. */
   async run(): Promise<boolean> {
+    const warn = (event: BeforeUnloadEvent): void => event.preventDefault(); // of its own: others go on beside it
     addEventListener('beforeunload', warn);
     try {
       return await this.goOn();
@@ -234,10 +235,6 @@ class Upload {
   private stop = new AbortController();
   private wake: () => void = () => undefined;
   private wanted: '' | 'pause' | 'cancel' = '';
-}
-
-function warn(event: BeforeUnloadEvent): void {
-  event.preventDefault();
 }
 
 function inWords(bytes: number): string {
