@@ -59,6 +59,9 @@ class ToolProxy(SocketPages):
     def initialize(self, tools: Tools) -> None:
         """Take the tools of this session."""
         self.tools = tools
+        own: Any = self  # jupyter-server-proxy (4.6) gives each handler the flush of HTTP as an attribute
+        self._plain_flush = own.flush
+        own.flush = self._confined_flush
 
     def points_at(self, name: str) -> bool:
         """Whether a tool answers; then the proxy points at it."""
@@ -69,12 +72,12 @@ class ToolProxy(SocketPages):
         self._is_file = any(part in unquote(self.request.path) for part in tool.offered.hands_out)
         return tool.state == "ready"
 
-    def flush(self, *args: Any, **kwargs: Any) -> Any:
+    def _confined_flush(self, *args: Any, **kwargs: Any) -> Any:
         """A file that a tool hands out has none of the rights of the session's own pages, whatever is in it."""
         if self._is_file and not self._headers_written:
             self.set_header("Content-Security-Policy", "sandbox")
             self.set_header("X-Content-Type-Options", "nosniff")
-        return super().flush(*args, **kwargs)
+        return self._plain_flush(*args, **kwargs)
 
     def led_here(self, name: str) -> str:
         """The page for a request that a page of elsewhere sends."""

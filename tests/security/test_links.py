@@ -165,4 +165,10 @@ def test_strangers_leave_neither_long_lines_nor_a_full_home(alice: tuple[Page, s
             answer.read()
             assert answer.status == 302
 
-    assert log.stat().st_size - before < 300 * 2300
+        for _ in range(300):
+            stranger.request("GET", f"{address.path}/lab/api/settings/{'x' * 12_000}", headers={"Host": address.netloc})
+            answer = stranger.getresponse()
+            answer.read()
+            assert answer.status == 403
+
+    assert 0 < log.stat().st_size - before < 600 * 2300
