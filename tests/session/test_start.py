@@ -236,7 +236,7 @@ LATE = (
     [
         ("quick_start.load = lambda: 1 / 0", "ZeroDivisionError"),
         ("quick_start.load = lambda: sys.exit(1)", "SystemExit"),
-        ("quick_start._modules = lambda: [quick_start.StandIn('traitlets')]", "ImportError"),
+        ("quick_start._of_jupyterhub = lambda: [quick_start.StandIn('traitlets')]", "ImportError"),
         (LATE.format("jupyterlab.labapp", "LabApp"), "ZeroDivisionError"),
         (LATE.format("jupyter_server.serverapp", "ServerWebApplication"), "ZeroDivisionError"),
     ],
