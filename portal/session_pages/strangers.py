@@ -110,7 +110,7 @@ class LogBound(logging.Filter):
         """Whether a line is written."""
         try:
             text = record.getMessage()
-        except Exception:
+        except Exception:  # whatever it is made of: logging itself says what is wrong with it
             return True
         if len(text) > LINE_LONGEST:
             text = f"{text[:LINE_LONGEST]} …"
