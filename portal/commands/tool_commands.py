@@ -80,7 +80,7 @@ def _test_in_job(arguments: argparse.Namespace) -> int:
         said = as_person.said(
             [*argv, "--site", str(Path(arguments.site).absolute()), *where, "--", *names], arguments.user
         )
-        return kept.keep(site, said, arguments.partition, names)
+        return kept.keep(site, said, arguments.partition, names, as_json=arguments.json)
     words = ("tools", "test", *(["--json"] if arguments.json else []), "--", *names)
     told = {SETTINGS: _of_everybody(site).to_text()}
     work = job.Work(words, "tools-test", max(MINUTES, MINUTES_PER_TOOL * len(names)), told)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from portal.errors import KernelError
 from portal.settings.kernel_tables import ToolTable
 from portal.site import Site
 from portal.trials import kept_file
-from portal.trials.told import trials_of
+from portal.trials.told import line_of, trials_of
 from portal.trials.trial import Trial, from_json
 
 FILE = "tested-tools.json"
@@ -41,15 +42,18 @@ def read(site: Site) -> dict[str, Trial]:
     return found
 
 
-def keep(site: Site, said: str, partition: str, names: Sequence[str]) -> int:
-    """Take what a job said of these tools into the record, and print its other lines; 1 when one does not answer.
+def keep(site: Site, said: str, partition: str, names: Sequence[str], *, as_json: bool = False) -> int:
+    """Take what a job said of these tools into the record, and print it with its other lines; 1 for a fault.
 
     Raises:
         KernelError: the record cannot be written.
     """
     found = {name: trial for name, trial in trials_of(said, "tool", partition) if name in names}
     for name in names:
-        print(f"{name}: {found[name].summary() if name in found else 'the job said nothing of it'}")
+        if name not in found:
+            print(f"{name}: the job said nothing of it", file=sys.stderr if as_json else sys.stdout)
+        else:
+            print(line_of("tool", name, found[name]) if as_json else f"{name}: {found[name].summary()}")
     try:
         _put(site, found)
     except OSError as error:

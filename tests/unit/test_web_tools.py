@@ -373,3 +373,15 @@ def test_the_page_for_a_click_from_elsewhere_names_the_tool() -> None:
     text = from_elsewhere(request, "/", "Page", "Open it if you meant to.")
     assert "led you here, to Page of your session." in text
     assert "TensorBoard" not in text
+
+
+def test_who_asks_for_json_gets_it_also_where_the_record_is_kept(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(site.kernels.folder).mkdir()
+
+    assert kept.keep(site, trial_of("page"), "cpu", ["page", "gone"], as_json=True) == 1
+
+    said = capsys.readouterr()
+    assert json.loads(said.out)["tool"] == "page"
+    assert said.err == "gone: the job said nothing of it\n"
