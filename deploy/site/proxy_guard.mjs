@@ -14,6 +14,7 @@ import { pathToFileURL } from "node:url";
 
 import { SlowAnswers } from "./proxy_answers.mjs";
 import { explainBigHeaders } from "./proxy_headers.mjs";
+import { keepPace } from "./proxy_sockets.mjs";
 
 const DISCARDED_FOR_MS = 5_000;
 const CHECKED_EVERY_MS = 5_000;
@@ -220,8 +221,10 @@ function keepInItsPlace(proxyRes, req, res) {
 }
 
 // An answer to a web socket's request does not come through proxyRes, and a browser takes its headers all the same.
-function keepSocketInItsPlace(proxyReq, req) {
-  for (const event of ["upgrade", "response"]) proxyReq.on(event, (proxyRes) => keepInItsPlace(proxyRes, req));
+function keepSocketInItsPlace(proxyReq, req, socket) {
+  proxyReq.on("upgrade", (proxyRes) => keepInItsPlace(proxyRes, req));
+  proxyReq.on("response", (proxyRes) => keepInItsPlace(proxyRes, req, socket));
+  keepPace(proxyReq, socket);
 }
 
 // Our own TLS, or that of a proxy in front that the site names.
@@ -291,9 +294,11 @@ ours.handleProxyWs = async function (req, socket, head) {
   if (!isOneOfFew(req, socket)) return cut(socket, "429 Too Many Requests");
   return ws.call(this, req, socket, head);
 };
-// What becomes of no web socket is closed: Node looks at a connection no more once it has asked for one.
+// What becomes of no web socket is closed: Node looks at a connection no more once it has asked for one. Of who has gone
+// there is nothing to say.
 const failed = ours.handleProxyError;
 ours.handleProxyError = function (code, kind, req, res, error) {
+  if (kind === "ws" && res?.destroyed) return;
   failed.call(this, code, kind, req, res, error);
   if (kind === "ws") res?.destroySoon();
 };

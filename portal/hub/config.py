@@ -175,6 +175,8 @@ def addresses(c: Any, site: Site) -> None:
     c.ConfigurableHTTPProxy.command = [_node(), str(proxy)]
     c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{portal.proxy_port}"
     c.ConfigurableHTTPProxy.auth_token = secrets.token_hex(32)
+    # Questions to sessions that start wait for their answer. With aiohttp's own bound a hundred of them would be all.
+    c.JupyterHubHTTPClient.connector_options = {"limit": 0}
     c.ApartProxy.trusted_proxies = list(portal.trusted_proxies)
     c.ApartProxy.redirect_port = portal.redirect_port
 
