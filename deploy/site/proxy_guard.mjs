@@ -1,6 +1,7 @@
 // Loaded into configurable-http-proxy (node --import): what one client may ask of the proxy, and what a session may say.
 // - A connection that does not send its request is closed soon, the oldest first where one address has many.
 // - A request of the hub with a big body is refused before the hub reads any of it; sessions take what they like.
+// - What a request brings is handed on as its own, and as no other request (proxy_bodies.mjs).
 // - An answer of the hub that its client does not read ends after a while.
 // - A session that never answers holds a part of the connections only, however often its person asks it.
 // - Headers that say where a request comes from are believed only of the proxies that the site names.
@@ -13,6 +14,7 @@ import net from "node:net";
 import { pathToFileURL } from "node:url";
 
 import { SlowAnswers } from "./proxy_answers.mjs";
+import { keepBodiesApart, statesBody } from "./proxy_bodies.mjs";
 import { explainBigHeaders } from "./proxy_headers.mjs";
 
 const DISCARDED_FOR_MS = 5_000;
@@ -272,7 +274,10 @@ whenMade("proxyServer", (server) => {
   limit(server);
   explainBigHeaders(server);
 });
-whenMade("proxy", (made) => made.on("proxyRes", keepInItsPlace).on("proxyReqWs", keepSocketInItsPlace));
+whenMade("proxy", (made) => {
+  keepBodiesApart(made);
+  made.on("proxyRes", keepInItsPlace).on("proxyReqWs", keepSocketInItsPlace);
+});
 
 const web = ours.handleProxyWeb;
 ours.handleProxyWeb = function (req, res) {
@@ -287,7 +292,7 @@ const ws = ours.handleProxyWs;
 ours.handleProxyWs = async function (req, socket, head) {
   heard(req);
   dropClaims(req);
-  if (pathOf(req) === undefined) return cut(socket, "400 Bad Request");
+  if (pathOf(req) === undefined || statesBody(req)) return cut(socket, "400 Bad Request");
   if (!isOneOfFew(req, socket)) return cut(socket, "429 Too Many Requests");
   return ws.call(this, req, socket, head);
 };

@@ -14,6 +14,7 @@ CHECKS = (
     "proxy_domain.mjs",
     "proxy_owner.mjs",
     "proxy_answers.mjs",
+    "proxy_bodies.mjs",
     "proxy_headers.mjs",
     "proxy_guard.mjs",
 )  # without them the proxy does not start
