@@ -16,6 +16,7 @@ CHECKS = (
     "proxy_answers.mjs",
     "proxy_bodies.mjs",
     "proxy_headers.mjs",
+    "proxy_turns.mjs",
     "proxy_guard.mjs",
 )  # without them the proxy does not start
 
