@@ -36,6 +36,7 @@ const OVER_ITS_PLACE = [
 
 const WORDS = {
   400: "This address is no text (UTF-8). Type it again.",
+  403: "A service worker of a session lies below the session's own address, with a name of its own.",
   413: `The portal takes at most ${HUB_BODY_MAX} bytes here.`,
   429: "Too much at once; try again in some seconds.",
 };
@@ -209,6 +210,14 @@ function isOneOfFew(req, answer) {
   return open.add(key) <= OF_ONE_SESSION;
 }
 
+// A service worker may see all that lies in the folder of its script (Service Workers, §4.4.1): one at /user/NAME itself, of
+// which no slash says that it is a folder, everybody's sessions. Browsers name what asks for such a script.
+function isWorkerOverItsPlace(req) {
+  const path = pathOf(req) ?? "";
+  const prefix = (settings.sessions ?? []).find((one) => path.startsWith(one));
+  return req.headers["service-worker"] !== undefined && prefix !== undefined && !path.slice(prefix.length).includes("/");
+}
+
 // The path as the proxy itself reads it when it looks for a route, for which two slashes at the beginning are one;
 // undefined when it cannot be read.
 function pathOf(req) {
@@ -298,6 +307,7 @@ ours.handleProxyWeb = async function (req, res) {
   heard(req);
   dropClaims(req);
   if (pathOf(req) === undefined) return refuse(req, res, 400);
+  if (isWorkerOverItsPlace(req)) return refuse(req, res, 403);
   await turnOnConnection(req, res);
   if (req.socket.destroyed) return undefined;
   if (!isOneOfFew(req, res)) return refuse(req, res, 429, 5);

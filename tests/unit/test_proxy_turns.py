@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.unit.test_proxy import Portal, portal
-from tests.unit.test_proxy_guard import OVER_ITS_PLACE, Told, answering, ask, is_open, raw_get, routed
+from tests.unit.test_proxy_guard import Told, answering, ask, is_open, routed
 
 __all__ = ["portal"]
 WITHIN_S = 20
@@ -151,14 +151,3 @@ async def test_one_client_has_a_part_of_the_connections(portal: Portal, upstream
                 assert (await browser.get(f"{portal.url}/user/alice/lab")).status_code == 200
                 break
             await asyncio.sleep(0.1)
-
-
-@pytest.mark.parametrize("path", ["/user/nobody/lab", "/services/none/"])
-async def test_what_the_hub_answers_in_the_place_of_a_session_that_is_away_keeps_its_headers(
-    portal: Portal, upstream: str, path: str
-) -> None:
-    await routed(portal, upstream)
-
-    answer = (await asyncio.to_thread(raw_get, portal, path)).lower()
-
-    assert [name for name in OVER_ITS_PLACE if name.lower() in answer] == list(OVER_ITS_PLACE)
