@@ -47,6 +47,9 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
     headers_within_s = Float(15, help="How long a connection may take to its first request.").tag(config=True)
     silent_per_address = Integer(1024, help="Connections of one address that have not asked yet.").tag(config=True)
     of_one_session = Integer(1024, help="Requests of one address for one person, at a time.").tag(config=True)
+    of_hub = Integer(128, help="Requests of one address that the hub works on, at a time.").tag(config=True)
+    of_hub_waiting = Integer(1024, help="Requests of one address that wait for those.").tag(config=True)
+    per_address = Integer(15_000, help="Connections of one address; half of all.").tag(config=True)
     taken_within_s = Float(60, help="How long an answer of the hub may make no progress.").tag(config=True)
     slow_per_address = Integer(128, help="Answers that one address reads slowly, at a time.").tag(config=True)
     faults_told = Integer(300, help="Warnings and errors in its log, in so long.").tag(config=True)
@@ -238,6 +241,9 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
             "redirect_port": self.redirect_port,
             "silent_per_address": self.silent_per_address,
             "of_one_session": self.of_one_session,
+            "of_hub": self.of_hub,
+            "of_hub_waiting": self.of_hub_waiting,
+            "per_address": self.per_address,
             "taken_within_s": self.taken_within_s,
             "slow_per_address": self.slow_per_address,
             "faults_told": self.faults_told,

@@ -1,0 +1,39 @@
+"""Whose an answer is, by the real proxy: the hub's, or a session's, which stays below its own address."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.unit.test_proxy import Portal, portal
+from tests.unit.test_proxy_guard import OVER_ITS_PLACE, ask, raw_get, routed, upstream
+
+__all__ = ["portal", "upstream"]
+
+
+@pytest.mark.parametrize("path", ["/user/alice", "/user/alice?worker.js", "/%75ser/alice"])
+async def test_a_script_of_a_service_worker_lies_below_the_address_of_its_session(
+    portal: Portal, upstream: str, path: str
+) -> None:
+    await routed(portal, upstream)
+    worker = {"Service-Worker": "script"}
+
+    statuses = [
+        (await ask("GET", f"{portal.url}{path}", headers=worker)).status_code,
+        (await ask("GET", f"{portal.url}{path}")).status_code,
+        (await ask("GET", f"{portal.url}/user/alice/worker.js", headers=worker)).status_code,
+    ]
+
+    assert statuses == [403, 200, 200]
+
+
+@pytest.mark.parametrize("path", ["/user/nobody/lab", "/services/none/"])
+async def test_what_the_hub_answers_in_the_place_of_a_session_that_is_away_keeps_its_headers(
+    portal: Portal, upstream: str, path: str
+) -> None:
+    await routed(portal, upstream)
+
+    answer = (await asyncio.to_thread(raw_get, portal, path)).lower()
+
+    assert [name for name in OVER_ITS_PLACE if name.lower() in answer] == list(OVER_ITS_PLACE)
