@@ -1,7 +1,7 @@
 """The hub's own questions, to its proxy and to sessions that start: how many at a time, and what is read of an answer.
 
-A session is what its owner makes of it. JupyterHub's client (6.1) is one for all: aiohttp (3.14) goes on reading as long
-as heads come that are no answer yet, and sends one session's cookies to the next one on that host.
+A session is what its owner makes of it. JupyterHub's client (6.1) is one for all: aiohttp (3.14) goes on reading as
+long as heads come that are no answer yet, and sends one session's cookies to the next one on that host.
 """
 
 from __future__ import annotations

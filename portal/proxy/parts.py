@@ -15,6 +15,7 @@ CHECKS = (
     "proxy_owner.mjs",
     "proxy_answers.mjs",
     "proxy_headers.mjs",
+    "proxy_heads.mjs",
     "proxy_sockets.mjs",
     "proxy_guard.mjs",
 )  # without them the proxy does not start
