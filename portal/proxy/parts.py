@@ -16,6 +16,7 @@ CHECKS = (
     "proxy_answers.mjs",
     "proxy_bodies.mjs",
     "proxy_headers.mjs",
+    "proxy_heads.mjs",
     "proxy_sockets.mjs",
     "proxy_turns.mjs",
     "proxy_guard.mjs",
