@@ -234,7 +234,16 @@ function isOfHub(route) {
   return route?.user === undefined && route?.service === undefined;
 }
 
+// An answer that was broken off behind the proxy is broken off here: Node says nothing of that by itself (22), and whoever
+// waits would do so for ever, or take a part for all of it.
+function breakOff(proxyRes, res) {
+  proxyRes.once("close", () => {
+    if (!proxyRes.complete) res.destroy();
+  });
+}
+
 function keepInItsPlace(proxyRes, req, res) {
+  if (res) breakOff(proxyRes, res);
   if (req.dsportalOfHub) {
     req.dsportalAnswered?.();
     if (res) slow.watch(browserOf(req), proxyRes, req, res);
