@@ -24,7 +24,7 @@ class Environment:
         otherwise: the same environment out of another lock, for where this one's packages cannot be had.
         upon: the environment whose packages it uses as well, and which is built before it; '' = none.
         pythons: the versions of Python whose wheels the lock holds.
-        modules: files beside the lock that are copied among its packages.
+        modules: files and folders of Python beside the lock that are copied among its packages.
         is_of_npm: whether it brings Node.js, and packages of npm: those of the folder ``RECIPE`` beside the lock.
     """
 
@@ -54,11 +54,17 @@ class Environment:
     def made_of(self) -> tuple[Path, ...]:
         """All files beside this one that it is made of."""
         of_npm = [self.lock.with_suffix("") / name for name in NODE_FILES] if self.is_of_npm else []
-        return (self.lock, *(HERE / name for name in self.modules), *of_npm)
+        modules = [file for name in self.modules for file in files_of(HERE / name)]
+        return (self.lock, *modules, *of_npm)
 
     def folder(self, cm: Path) -> Path:
         """Its folder below ``cm``."""
         return cm / "shared" / "apps" / self.name / self.version
+
+
+def files_of(module: Path) -> list[Path]:
+    """The files of a module, which may be a folder."""
+    return sorted(module.rglob("*.py")) if module.is_dir() else [module]
 
 
 NEWER = ("3.11", "3.12", "3.13")  # whose wheels the lock holds too: the hashes were tried
@@ -75,7 +81,7 @@ ENVIRONMENTS = {
     "dask": Environment("dask", "2026.8", 20, 100, first_run=False, upon="python3"),
     "code-server": Environment("code-server", "4.139", 270, 830, first_run=False, is_of_npm=True),
     "image-trainer": Environment(
-        "image-trainer", "1.0", 55, 230, first_run=False, upon="tensorflow", modules=("image_trainer.py",)
+        "image-trainer", "1.0", 55, 230, first_run=False, upon="tensorflow", modules=("image_trainer",)
     ),
 }
 # With NVIDIA's libraries, for nodes with GPUs: environments and modules of their own, beside those for CPUs.
