@@ -22,12 +22,14 @@ ANSWERS_WITHIN_MS = 120_000  # as a session waits for a tool
 TRAINED_WITHIN_MS = 300_000
 OF_TOOLS = (
     "notes.py",
+    "handed-out.html",
     "who.txt",
     "image-trainer",
     ".local/share/code-server",
     ".config/code-server",
     ".cache/image-trainer",
 )
+HANDED_OUT = "<title>no script</title><script>document.title = `a script of ${location.pathname}`</script>"
 # Runs as a neighbour: which of these Unix sockets let it in.
 TRIES = """
 import socket, sys
@@ -119,6 +121,24 @@ def test_its_terminal_is_the_persons_on_the_node(editor: Page) -> None:
         lambda: who.is_file() and who.read_text() == f"{PERSON} {job}\n", "the terminal has written", within_s=60
     )
     picture(editor, "82-editor-terminal")
+
+
+def test_a_file_that_the_editor_hands_out_has_no_rights_of_the_session_s_pages(editor: Page) -> None:
+    file = home(PERSON) / "handed-out.html"
+    sh("sh", "-c", 'printf %s "$1" > "$2"', "write", HANDED_OUT, str(file), user=PERSON)
+    asked = editor.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
+    (editors,) = {found[1] for name in asked if (found := re.match(r"(.*/tools/code-server/[^/]+)/static/", name))}
+    address = f"{editors}/vscode-remote-resource?path={file}"
+
+    answer = editor.request.get(address)
+
+    assert (answer.status, answer.text()) == (200, HANDED_OUT)
+    assert answer.headers["content-type"].startswith("text/html")
+    assert answer.headers["content-security-policy"] == "sandbox"
+    tab = editor.context.new_page()
+    tab.goto(address)
+    assert tab.title() == "no script"
+    tab.close()
 
 
 def test_the_trainer_learns_to_tell_images_apart_and_shows_how_well(trainer: Page) -> None:
