@@ -14,7 +14,8 @@ ONLY_A_PAGE = "This page is for people; scripts ask the REST API."
 
 def is_read(request: Any) -> bool:
     """Whether a script may read the answer: that to whatever is no way to a page."""
-    return request.headers.get(MODE, "navigate") != "navigate" or request.headers.get("Sec-Fetch-Dest") == "empty"
+    told = request.headers
+    return bool(told.get(MODE, "navigate") != "navigate" or told.get("Sec-Fetch-Dest") == "empty")
 
 
 def is_of_a_page(request: Any) -> bool:
