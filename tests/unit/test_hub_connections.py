@@ -52,11 +52,14 @@ async def hub() -> AsyncIterator[None]:
     """The hub's client, as the portal configures it."""
     c = Config()
     config.addresses(c, Site())
+    of_others = JupyterHubHTTPClient._instance
     JupyterHubHTTPClient.clear_instance()
     client = JupyterHubHTTPClient.instance(config=c)
     yield
     await client.close()
     JupyterHubHTTPClient.clear_instance()
+    for kind in JupyterHubHTTPClient._walk_mro():
+        kind._instance = of_others
 
 
 async def serving(session: TheirSession) -> tuple[asyncio.Server, str]:
