@@ -23,7 +23,7 @@ from tornado import web
 from tornado.httputil import HTTPHeaders
 
 from portal.addresses import path_of
-from portal.guard import announcement, refusals, silences
+from portal.guard import announcement, readers, refusals, silences
 from portal.guard.texts import check_bytes, check_json, drop_no_addresses, refused
 from portal.guard.told import Told, ToldCall, ToldFile, ToldPage, ToldProgress
 from portal.language.templates import Translated
@@ -49,16 +49,16 @@ FETCHED = (
 ELSEWHERE = N_("This came from another page than the portal's own. Do it on the portal's pages.")
 NO_DATABASE = N_("The portal's database does not answer. Running sessions go on; try again in a minute.")
 OF_A_DATABASE_AWAY = (OperationalError, InterfaceError, PendingRollbackError)
-ONLY_A_PAGE = "This page is for people; scripts ask the REST API."
 
 
-def check(request: Any, sessions: Iterable[str], is_page: bool, is_program: bool = False) -> None:
+def check(request: Any, sessions: list[str], is_page: bool, is_program: bool = False, is_call: bool = False) -> None:
     """Look at where a request comes from, before anything of it is done.
 
     Arguments:
         sessions: the beginnings of the paths where people's own servers answer.
         is_page: whether it asks for a page, which no script reads.
         is_program: whether it counts by its token alone: no page can send one that it does not know.
+        is_call: whether it asks the REST API, which no picture of a page does.
 
     Raises:
         web.HTTPError: 400 for what is no text, 403 for what comes from elsewhere; nothing was done.
@@ -73,8 +73,8 @@ def check(request: Any, sessions: Iterable[str], is_page: bool, is_program: bool
     site = request.headers.get("Sec-Fetch-Site", "none")
     if request.method not in SAFE_METHODS and (site not in ("same-origin", "none") or _is_below(request, sessions)):
         raise refused(403, ELSEWHERE)
-    if is_page and request.headers.get("Sec-Fetch-Dest") == "empty":
-        raise refused(403, ONLY_A_PAGE)
+    if (is_page and readers.is_read(request)) or (is_call and readers.is_of_a_page(request)):
+        raise refused(403, readers.ONLY_A_PAGE)
 
 
 def take_login(request: Any) -> bool:
@@ -129,9 +129,9 @@ class Guarded(Told):
         """Refuse what must not come here, then do as JupyterHub does."""
         prefix = self.settings["base_url"]
         sessions = [url_path_join(prefix, place) + "/" for place in ("user", "services")]
-        is_page = isinstance(self, GuardedPage) and not isinstance(self, FETCHED)
+        is_page = isinstance(self, GuardedPage) and not (isinstance(self, FETCHED) or hasattr(self, "is_picture"))
         is_program = self._accept_token_auth and take_login(self.request)
-        check(self.request, sessions, is_page, is_program)
+        check(self.request, sessions, is_page, is_program, isinstance(self, GuardedCall))
         prepared: Awaitable[None] = super().prepare()  # type: ignore[misc]
         return prepared
 
@@ -219,7 +219,7 @@ class GuardedPage(ToldPage, Guarded):
     def render_template(self, name: str, **names: Any) -> Any:
         """Render one; what a script has asked for tells it no token."""
         names["csp_nonce"] = self.csp_nonce
-        if self.request.headers.get("Sec-Fetch-Dest") == "empty":
+        if readers.is_read(self.request):
             names |= {"xsrf": "", "xsrf_token": ""}
         return super().render_template(name, **names)
 

@@ -88,6 +88,8 @@ PICTURES = ProfilePictures()
 class PictureHandler(BaseHandler):  # type: ignore[misc]
     """``GET /hub/dsportal/picture/PROFILE``: the picture of a profile, for who may choose it."""
 
+    is_picture = True  # for portal.guard
+
     @web.authenticated
     async def get(self, profile: str) -> None:
         """404 for any other profile, and for what is no picture; the log says why."""

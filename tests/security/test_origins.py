@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlencode
 
 import pytest
@@ -66,7 +67,7 @@ def test_with_a_domain_a_page_of_somebody_elses_gets_nothing_and_changes_nothing
     got = all_tried(hostile)
 
     assert got == dict.fromkeys(got, "")
-    assert len(got) == 12
+    assert len(got) == 13
     hub_page.goto("/hub/home")
     expect(hub_page.get_by_role("heading", name="My Server", level=1)).to_be_visible()  # she is still logged in
     assert hub_page.evaluate("navigator.serviceWorker?.controller ?? null") is None
@@ -126,3 +127,26 @@ def test_without_a_domain_a_worker_stays_below_the_address_of_its_session(two_pe
     )
 
     assert hostile.evaluate(register, script) == ""
+
+
+READ_BY_WORKER = """async ([kind, place]) => {
+  await navigator.serviceWorker.register('/user/bob/reader.js');
+  await navigator.serviceWorker.ready;
+  while (!navigator.serviceWorker.controller) await new Promise(go => setTimeout(go, 50));
+  const said = new Promise(go => { navigator.serviceWorker.onmessage = event => go(event.data); });
+  const one = document.createElement(kind);
+  one[kind === 'link' ? 'href' : kind === 'object' ? 'data' : 'src'] = `/user/bob/away?${place}`;
+  if (kind === 'link') one.rel = 'stylesheet';
+  document.body.append(one);
+  return Promise.race([said, new Promise(go => setTimeout(go, 2000, ''))]);
+}"""
+
+
+@pytest.mark.parametrize("two_people", [ONE_ORIGIN], indirect=True)
+def test_without_a_domain_no_worker_reads_what_the_hub_says(two_people: Two) -> None:
+    hostile = visit(two_people)
+
+    for place in ("/hub/home", "/hub/api/user", "/user/nobody/lab"):
+        found = hostile.evaluate(READ_BY_WORKER, ["img", place])
+        assert '"carol"' not in found or place.startswith("/user/"), place  # whose session is away a script may learn
+        assert not re.search(r'xsrf_token: "[^"]', found), place

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +27,7 @@ from portal.guard import intake, pages
 
 SESSIONS = ["/user/", "/services/"]
 OWN = {"Sec-Fetch-Site": "same-origin", "Referer": "https://portal.example/hub/home"}
+PICTURE = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
 BELOW = {"Sec-Fetch-Site": "same-origin", "Referer": "https://portal.example/user/bob/lab"}
 
 
@@ -52,6 +54,8 @@ def request(method: str = "GET", arguments: Any = None, **headers: str) -> Any:
         (request("GET", **{"Sec-Fetch-Site": "cross-site"}), True, 0),  # a link on another site
         (request("GET", **{"Sec-Fetch-Dest": "empty"}), True, 403),
         (request("GET", **{"Sec-Fetch-Dest": "empty"}), False, 0),
+        (request("GET", **PICTURE), True, 403),
+        (request("GET", **{"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}), True, 0),
         (request("POST", {"name": [b"a", b"\xff"]}), False, 400),
         (request("POST", {"name": [b"a\0"]}), False, 400),
         (request("GET", {"path": "/hub/user-redirect/%C3%BC"}), True, 0),
@@ -69,6 +73,14 @@ def test_a_request_is_refused_for_where_it_comes_from_or_for_what_is_no_text(
         found = error.status_code
 
     assert found == status
+
+
+@pytest.mark.parametrize(("mode", "is_refused"), [("no-cors", True), ("cors", False), ("navigate", False), ("", False)])
+def test_a_picture_of_a_page_is_no_way_to_the_rest_api(mode: str, is_refused: bool) -> None:
+    asked = request(**({"Sec-Fetch-Mode": mode, "Sec-Fetch-Site": "same-origin"} if mode else {}))
+
+    with pytest.raises(web.HTTPError) if is_refused else nullcontext():
+        pages.check(asked, SESSIONS, is_page=False, is_call=True)
 
 
 @pytest.mark.parametrize("guard", [pages.Guarded, pages.GuardedPage])

@@ -268,7 +268,8 @@ async def test_form_and_rest_refuse_what_a_profile_fixes_otherwise(served: Serve
 
 async def test_a_picture_is_for_who_may_choose_its_profile(served: ServedHub, small: Path) -> None:
     browser = await served.browser("alice")
-    found = await browser.get("/hub/dsportal/picture/small")
+    as_picture = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
+    found = await browser.get("/hub/dsportal/picture/small", headers=as_picture)
 
     assert (found.status_code, found.headers["Content-Type"], found.content) == (200, "image/png", PNG)
     assert found.headers["X-Content-Type-Options"] == "nosniff"
