@@ -39,9 +39,12 @@ a {{ color: #1565c0; }}
 
 
 def page(fault: str, advice: str, home: str, detail: str = "", again: str = "") -> str:
-    """An HTML page: what is wrong, what to do, the way back; a log's lines and a link to open it after all, if any."""
+    """An HTML page: what is wrong, what to do, the way back; a log's lines and a link to open it after all, if any.
+
+    The link says whence it leads, also where the site has pages say nothing.
+    """
     log = f"<pre>{escape(detail)}</pre>\n" if detail else ""
-    link = f'<p><a href="{escape(again)}">Open it</a></p>\n' if again else ""
+    link = f'<p><a referrerpolicy="same-origin" href="{escape(again)}">Open it</a></p>\n' if again else ""
     return _PAGE.format(fault=escape(fault), advice=escape(advice), home=escape(home), detail=log, again=link)
 
 
