@@ -104,7 +104,7 @@ def _without(headers, names):
 
 
 def is_ours(port):
-    """Whether only we listen on a port: where a dashboard has ended, its port is whoever's is first, and so is a token."""
+    """Whether only we listen on a port: once the dashboard has ended, anybody may take it, and the token with it."""
     owners = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in Path(table).read_text().splitlines()[1:]:

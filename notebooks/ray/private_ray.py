@@ -6,6 +6,7 @@ in a folder of yours. The head runs beside this kernel and ends with it; the wor
 """
 
 import atexit
+import logging
 import os
 import secrets
 import shlex
@@ -26,6 +27,9 @@ from private_dashboard import Forwarder
 HERE = Path(__file__).resolve().parent
 OF_THIS_JOB = ("SLURM_", "SBATCH_", "SRUN_")
 HEAD_WITHIN_S = 120
+HEADLESS_S = 60
+LOOK_S = 5
+ENDS_WITH_ITS_PARENT = ("setpriv", "--pdeathsig=TERM")
 HEAD_STORE_MIB = 200  # what of the driver's own data lies in the head's shared memory
 
 
@@ -56,31 +60,58 @@ def without_doors(options, head):
     options.no_monitor = True
 
 
-def start(own, keys, address, words, log=None):
-    """A node of the cluster as a process, with its key for ``address``; it ends with this one."""
-    private_keys.for_node(keys, own, address)
-    ray = Path(sys.executable).with_name("ray")
-    argv = ["setpriv", "--pdeathsig=TERM", ray, "start", *words, "--block", f"--node-ip-address={address}"]
-    more = {"RAY_START_HOOK": "private_ray.without_doors", "PYTHONPATH": str(HERE), "TMPDIR": str(own)}
-    argv += [f"--temp-dir={own}/ray", "--dashboard-agent-listen-port=0"]
-    told = os.environ | environment(keys, own) | more
-    return subprocess.Popen(argv, env=told, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT if log else None)
-
-
-def join(keys, head, cores, store_mib):
-    """Be a node of the cluster whose head is at ``head``, until it is gone; then leave nothing behind."""
+def run(own, keys, address, words, is_wanted=lambda: True):
+    """Be a node of the cluster with a key for ``address``, as long as it is wanted; then leave nothing in ``own``."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    private_keys.for_node(keys, own, address)
+    more = {"RAY_START_HOOK": "private_ray.without_doors", "PYTHONPATH": str(HERE), "TMPDIR": str(own)}
+    argv = [*ENDS_WITH_ITS_PARENT, Path(sys.executable).with_name("ray"), "start", *words, "--block"]
+    argv += [f"--node-ip-address={address}", f"--temp-dir={own}/ray", "--dashboard-agent-listen-port=0"]
+    node = subprocess.Popen(argv, env=os.environ | environment(keys, own) | more, stdin=subprocess.DEVNULL)
+    try:
+        while node.poll() is None and is_wanted():
+            time.sleep(1)
+    finally:
+        node.terminate()
+        node.wait()
+        remove(own)
+    return node.returncode
+
+
+def be_head(keys, own, address):
+    """The program of the head: it ends with the kernel, and takes the keys with it."""
+    # Not at 127.0.0.1: workers would look for it at their own node, and show the token to whoever listens there.
+    words = ["--head", "--port=0", f"--dashboard-host={address}", "--dashboard-port=0", "--num-cpus=0"]
+    try:
+        return run(Path(own), Path(keys), address, [*words, f"--object-store-memory={HEAD_STORE_MIB << 20}"])
+    finally:
+        remove(Path(keys))
+
+
+def be_worker(keys, head, cores, store_mib):
+    """The program of a worker: it ends when the head at ``head`` has been gone for a minute."""
+    host, _, port = head.rpartition(":")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((head.rpartition(":")[0], 9))  # nothing is sent: it tells which address leads there
+        probe.connect((host, 9))  # nothing is sent: it tells which address leads there
         address = probe.getsockname()[0]
+    seen = time.monotonic()
+
+    def is_wanted():
+        nonlocal seen
+        with suppress(OSError), socket.create_connection((host, int(port)), timeout=LOOK_S):
+            seen = time.monotonic()
+        return time.monotonic() - seen < HEADLESS_S
+
     words = [f"--address={head}", f"--num-cpus={cores}", f"--object-store-memory={int(store_mib) << 20}"]
-    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as own:
-        node = start(Path(own), Path(keys), address, words)
-        try:
-            return node.wait()
-        finally:
-            node.terminate()
-            node.wait()
+    return run(Path(tempfile.mkdtemp(prefix="ray-")), Path(keys), address, words, is_wanted)
+
+
+def remove(folder):
+    """Take a folder away, into which the last of Ray may write for another moment."""
+    deadline = time.monotonic() + 10
+    while folder.exists() and time.monotonic() < deadline:
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.05)
 
 
 class Cluster:
@@ -107,30 +138,33 @@ class Cluster:
         self.jobs = []
         self.forwarder = None
         address = address or _own_address()
-        atexit.register(self.close)
         private_keys.for_cluster(self.keys)
-        words = ["--head", "--port=0", "--num-cpus=0", f"--object-store-memory={HEAD_STORE_MIB << 20}"]
-        # Not at 127.0.0.1: workers would look for it at their own node, and show the token to whoever listens there.
-        words += [f"--dashboard-host={address}", "--dashboard-port=0"]
         self.log = self.folder / f"{self.name}-head.log"
+        argv = [*ENDS_WITH_ITS_PARENT, sys.executable, __file__, "be_head", self.keys, self.own, address]
         with self.log.open("wb") as log:
-            self.head = start(self.own, self.keys, address, words, log)
-        self._connect()
+            self.head = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            self._connect()
+        except BaseException:
+            self.close()
+            raise
+        atexit.register(self.close)  # before Ray's own end, which takes longer than some kernels are given
 
     def _connect(self):
         """Wait for the head, then be its driver."""
         where, deadline = self.own / "ray" / "ray_current_cluster", time.monotonic() + HEAD_WITHIN_S
         while not where.exists():
             if self.head.poll() is not None or time.monotonic() > deadline:
-                self.close()
                 raise RuntimeError(f"Ray's head did not start: {self.log} has what it said.")
             time.sleep(0.1)
         self.address = where.read_text().strip()
-        os.environ.update(environment(self.keys, self.own))
+        os.environ.update(
+            environment(self.keys, self.own) | {"GRPC_VERBOSITY": "NONE"}
+        )  # a stranger's tries are no news
         import ray  # not before: it reads its environment when it is imported
 
         self.ray = ray
-        context = ray.init(address=self.address, log_to_driver=False)
+        context = ray.init(address=self.address, log_to_driver=False, logging_level=logging.WARNING)
         sockets = Path(jupyter_runtime_dir()) / "sockets"
         sockets.mkdir(mode=0o700, parents=True, exist_ok=True)
         sockets.chmod(0o700)
@@ -145,8 +179,10 @@ class Cluster:
         """What a job of workers runs, on each of its nodes."""
         own = [str(self.keys), self.address, str(self.cores), str(self.memory_mib * 3 // 10)]
         lines = ["#!/bin/bash -l", *([f"module load {shlex.join(self.modules)}"] if self.modules else [])]
-        program = ["python", str(HERE / "private_ray.py"), *own]
-        return "\n".join([*lines, "umask 077", f"exec srun --export=ALL --kill-on-bad-exit=0 {shlex.join(program)}", ""])
+        program = ["python", str(HERE / "private_ray.py"), "be_worker", *own]
+        return "\n".join(
+            [*lines, "umask 077", f"exec srun --export=ALL --kill-on-bad-exit=0 {shlex.join(program)}", ""]
+        )
 
     def add(self, nodes, options=()):
         """Submit a job with a worker on each of so many nodes; its number.
@@ -176,12 +212,9 @@ class Cluster:
         if self.forwarder:
             self.ray.shutdown()
             self.forwarder.close()
-        with suppress(AttributeError):
-            self.head.terminate()
-            self.head.wait()
+        self.head.terminate()
+        self.head.wait()
         self.jobs, self.forwarder = [], None
-        for folder in (self.own, self.keys):
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _own_address():
@@ -201,4 +234,5 @@ def _own_address():
 
 
 if __name__ == "__main__":
-    sys.exit(join(*sys.argv[1:]))
+    program, *told = sys.argv[1:]
+    sys.exit({"be_head": be_head, "be_worker": be_worker}[program](*told))
