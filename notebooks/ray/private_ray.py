@@ -163,6 +163,7 @@ class Cluster:
         )  # a stranger's tries are no news
         import ray  # not before: it reads its environment when it is imported
 
+        logging.getLogger("ray.widgets").setLevel(logging.WARNING)  # it misses ipywidgets, which nothing here needs
         self.ray = ray
         context = ray.init(address=self.address, log_to_driver=False, logging_level=logging.WARNING)
         sockets = Path(jupyter_runtime_dir()) / "sockets"
