@@ -158,12 +158,11 @@ class Cluster:
                 raise RuntimeError(f"Ray's head did not start: {self.log} has what it said.")
             time.sleep(0.1)
         self.address = where.read_text().strip()
-        os.environ.update(
-            environment(self.keys, self.own) | {"GRPC_VERBOSITY": "NONE"}
-        )  # a stranger's tries are no news
+        os.environ.update(environment(self.keys, self.own))
+        os.environ["GRPC_VERBOSITY"] = "NONE"  # that a stranger was refused is no news here
+        logging.getLogger("ray.widgets").setLevel(logging.WARNING)  # it misses ipywidgets, which nothing here needs
         import ray  # not before: it reads its environment when it is imported
 
-        logging.getLogger("ray.widgets").setLevel(logging.WARNING)  # it misses ipywidgets, which nothing here needs
         self.ray = ray
         context = ray.init(address=self.address, log_to_driver=False, logging_level=logging.WARNING)
         sockets = Path(jupyter_runtime_dir()) / "sockets"
