@@ -28,6 +28,7 @@ HERE = Path(__file__).resolve().parent
 OF_THIS_JOB = ("SLURM_", "SBATCH_", "SRUN_")
 HEAD_WITHIN_S = 120
 HEADLESS_S = 60
+END_WITHIN_S = 5
 LOOK_S = 5
 ENDS_WITH_ITS_PARENT = ("setpriv", "--pdeathsig=TERM")
 HEAD_STORE_MIB = 200  # what of the driver's own data lies in the head's shared memory
@@ -73,6 +74,9 @@ def run(own, keys, address, words, is_wanted=lambda: True):
             time.sleep(1)
     finally:
         node.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            node.wait(END_WITHIN_S)
+        node.kill()  # without a head it waits for an answer
         node.wait()
         remove(own)
     return node.returncode

@@ -113,7 +113,11 @@ def test_a_module_whose_environment_is_not_built_says_how_to_get_it(name: str) -
 
 @pytest.mark.parametrize(
     ("module", "left_out"),
-    [("inference", {"openvino-telemetry"}), ("mlflow", {"pyarrow", "scikit-learn", "scipy", "skops"})],
+    [
+        ("inference", {"openvino-telemetry"}),
+        ("mlflow", {"pyarrow", "scikit-learn", "scipy", "skops"}),
+        ("ray", set()),
+    ],
 )
 def test_an_environment_upon_another_has_all_that_its_packages_ask_for(module: str, left_out: set[str]) -> None:
     """But for what is left out on purpose, as inference.in and mlflow.in say."""
