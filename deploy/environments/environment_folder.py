@@ -9,6 +9,8 @@ from pathlib import Path
 
 from deploy.environments.wheels import BuildError, compile_folder
 
+NOT_SOURCE = shutil.ignore_patterns("__pycache__")
+
 
 def packages(environment: Path) -> Path:
     """Where an environment keeps its packages, whichever Python 3 it is of."""
@@ -32,9 +34,12 @@ def see(environment: Path, others: Sequence[Path]) -> None:
 
 
 def add_modules(environment: Path, modules: Iterable[Path]) -> None:
-    """Copy single modules, such as those beside a notebook, among the packages of an environment."""
+    """Copy modules, single files or folders of them, among the packages of an environment."""
     for module in modules:
-        shutil.copyfile(module, packages(environment) / module.name)
+        if module.is_dir():
+            shutil.copytree(module, packages(environment) / module.name, ignore=NOT_SOURCE)
+        else:
+            shutil.copyfile(module, packages(environment) / module.name)
 
 
 def settle(folder: Path, final: Path) -> None:

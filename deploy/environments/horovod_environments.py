@@ -28,14 +28,14 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deploy import interpreter
 from deploy.demo.console import DemoError
 from deploy.environments import frameworks, horovod_openmpi, horovod_wheel
 from deploy.environments.environment_folder import add_modules, make_empty, publish, see, settle
-from deploy.environments.frameworks import STAMP, say
+from deploy.environments.frameworks import STAMP, WrongPython, say
 from deploy.environments.horovod_wheel import Recipe
 from deploy.environments.recipes import ENVIRONMENTS, FOR_GPUS, Environment
 from deploy.environments.wheels import BuildError, Pip, end_on_signals, pip_command
@@ -130,6 +130,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--cache-dir", type=Path, help="where downloads and the wheel are kept")
     options = parser.parse_args(argv)
     options.cm = options.cm.resolve()
+    options.named = bool(options.frameworks)
     options.frameworks = options.frameworks or list(TARGETS)
     options.cache_dir = (options.cache_dir or options.cm.parent / "cache" / "wheels").resolve()
     for name in options.frameworks:
@@ -138,6 +139,15 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     if options.nccl and not options.cuda:
         parser.error("--nccl is for a build with --cuda")
     return options
+
+
+def check_python(python: str) -> None:
+    """What the wheels are built with is locked for some versions of Python.
+
+    Raises:
+        WrongPython: not for this one.
+    """
+    frameworks.check_python(replace(TARGETS["tensorflow"].environment, recipe="horovod"), python)
 
 
 def check(recipe: Recipe) -> None:
@@ -158,6 +168,13 @@ def run(options: argparse.Namespace) -> None:
         Recipe(name, targets[name].framework.folder(options.cm), options.cuda, options.nccl)
         for name in options.frameworks
     ]
+    try:
+        check_python(options.python)
+    except WrongPython as error:
+        if options.named:
+            raise
+        say(f"{error}. It is not offered")
+        return
     for recipe in recipes:
         check(recipe)
     for recipe in recipes:

@@ -20,6 +20,8 @@ from deploy.environments.wheels import BuildError
 
 COMPILERS = ("g++", "make", "python3")
 COMPILED = ("@vscode/spdlog", "@vscode/native-watchdog")  # logs, and the end of orphans
+CODE_SERVER = Path("node_modules", "code-server")
+PARTS = (CODE_SERVER / "lib" / "vscode", CODE_SERVER / "lib" / "vscode" / "extensions")  # with locks of their own
 LINES = 8
 PROGRAM = """#!/bin/sh
 exec "{node}" "{script}" "$@"
@@ -46,8 +48,8 @@ def install(environment: Path, source: Path, cache: Path, say: Callable[[str], N
         shutil.copyfile(source / name, target / name)
     npm = Npm(environment, cache)
     npm.run(target, "ci", "--ignore-scripts")
-    code = target / "node_modules" / "code-server"
-    parts = (code / "lib" / "vscode", code / "lib" / "vscode" / "extensions")
+    code = target / CODE_SERVER
+    parts = [target / part for part in PARTS]
     for part in parts:
         # Its lock was made without what others are asked to bring (peers).
         npm.run(part, "ci", "--ignore-scripts", "--omit=dev", "--legacy-peer-deps")

@@ -1,6 +1,8 @@
 // Loaded into configurable-http-proxy (node --import): what one client may ask of the proxy, and what a session may say.
 // - A connection that does not send its request is closed soon, the oldest first where one address has many.
 // - A request of the hub with a big body is refused before the hub reads any of it; sessions take what they like.
+// - What a request brings is handed on as its own, and as no other request (proxy_bodies.mjs).
+// - One client has a part of the connections, and a few requests of the hub under way at a time (proxy_turns.mjs).
 // - An answer of the hub that its client does not read ends after a while.
 // - A session that never answers holds a part of the connections only, however often its person asks it.
 // - Headers that say where a request comes from are believed only of the proxies that the site names.
@@ -13,11 +15,14 @@ import net from "node:net";
 import { pathToFileURL } from "node:url";
 
 import { SlowAnswers } from "./proxy_answers.mjs";
+import { keepBodiesApart, statesBody } from "./proxy_bodies.mjs";
 import { explainBigHeaders } from "./proxy_headers.mjs";
+import { keepPace } from "./proxy_sockets.mjs";
+import { Turns, once, turnOnConnection, whenOver } from "./proxy_turns.mjs";
 
 const DISCARDED_FOR_MS = 5_000;
 const CHECKED_EVERY_MS = 5_000;
-const CONNECTIONS_MAX = 30_000; // each may need two of the 65,536 files of dsportal-proxy.service
+const CONNECTIONS_MAX = 30_000; // each needs two of the 65,536 files of dsportal-proxy.service at most
 const HUB_BODY_MAX = 2 ** 20;
 const BIG_BODY = 2 ** 14;
 const BIG_PER_ADDRESS = 8; // requests of the hub with more than BIG_BODY, of one browser, at a time
@@ -32,6 +37,7 @@ const OVER_ITS_PLACE = [
 
 const WORDS = {
   400: "This address is no text (UTF-8). Type it again.",
+  403: "A service worker of a session lies below the session's own address, with a name of its own.",
   413: `The portal takes at most ${HUB_BODY_MAX} bytes here.`,
   429: "Too much at once; try again in some seconds.",
 };
@@ -39,6 +45,7 @@ const WORDS = {
 const settings = JSON.parse(process.env.DSPORTAL_PROXY_GUARD ?? "{}");
 const HEADERS_WITHIN_MS = 1000 * (settings.headers_within_s ?? 15);
 const SILENT_PER_ADDRESS = settings.silent_per_address ?? 1024; // connections that have not sent a request yet
+const PER_ADDRESS = settings.per_address ?? CONNECTIONS_MAX / 2; // connections of one client
 const OF_ONE_SESSION = settings.of_one_session ?? 1024; // requests of one client for one person's sessions, at a time
 const trusted = new net.BlockList();
 for (const place of settings.trusted_proxies ?? []) {
@@ -85,6 +92,8 @@ class Counter {
 const silent = new Map(); // by client, the oldest first
 const big = new Counter();
 const open = new Counter(); // by client and person
+const connections = new Counter(); // by client
+const turns = new Turns(settings.of_hub ?? 128, settings.of_hub_waiting ?? 1024);
 const slow = new SlowAnswers(settings.taken_within_s ?? 60, settings.slow_per_address ?? 128);
 
 // Until its first whole request: with HTTPS that is longer than Node's own time limits look. Where one address has too
@@ -93,6 +102,11 @@ function watchConnection(socket) {
   const address = plain(socket.remoteAddress);
   if (isTrusted(address)) return;
   const client = clientOf(address);
+  socket.once("close", () => connections.take(client));
+  if (connections.add(client) > PER_ADDRESS) {
+    socket.destroy();
+    return;
+  }
   const theirs = silent.get(client) ?? new Set();
   const patience = setTimeout(() => socket.destroy(), HEADERS_WITHIN_MS);
   socket.dsportalHeard = once(() => {
@@ -106,15 +120,6 @@ function watchConnection(socket) {
   const [oldest] = theirs;
   oldest.dsportalHeard();
   oldest.destroy();
-}
-
-function once(work) {
-  let isDone = false;
-  return () => {
-    if (isDone) return;
-    isDone = true;
-    work();
-  };
 }
 
 function limit(server) {
@@ -168,12 +173,24 @@ function isTaken(req, res) {
   const client = browserOf(req);
   const done = once(() => big.take(client));
   req.once("close", done);
-  res.once("close", done);
+  whenOver(req, res, done);
   if (big.add(client) > BIG_PER_ADDRESS) {
     refuse(req, res, 429, 5);
     return false;
   }
   return true;
+}
+
+// Wait for a request's turn at the hub; true when it has come. Otherwise there is an answer, or nobody who waits for one.
+async function mayAskHub(req) {
+  const answer = req.dsportalAnswer;
+  const isPage = answer instanceof http.ServerResponse;
+  if (isPage && !isTaken(req, answer)) return false;
+  if (await turns.take(browserOf(req), req, answer)) return true;
+  if (req.socket.destroyed) return false;
+  if (isPage) refuse(req, answer, 429, 5);
+  else cut(answer, "429 Too Many Requests");
+  return false;
 }
 
 // The browser's address: what a named proxy says of it comes last.
@@ -184,14 +201,22 @@ function browserOf(req) {
   return clientOf(told.reverse().find((one) => net.isIP(one) && !isTrusted(one)) ?? address);
 }
 
-// True when a request of a session may go on; `ended` is what ends with it.
-function isOneOfFew(req, ended) {
+// True when a request of a session may go on; `answer` is what ends with it: the response, or a web socket's connection.
+function isOneOfFew(req, answer) {
   const path = pathOf(req) ?? "";
   const prefix = (settings.sessions ?? []).find((one) => `${path}/`.startsWith(one));
   if (prefix === undefined) return true;
   const key = `${browserOf(req)} ${path.slice(prefix.length).split("/")[0]}`;
-  ended.once("close", once(() => open.take(key)));
+  whenOver(req, answer, () => open.take(key));
   return open.add(key) <= OF_ONE_SESSION;
+}
+
+// A service worker may see all that lies in the folder of its script (Service Workers, §4.4.1): one at /user/NAME itself, of
+// which no slash says that it is a folder, everybody's sessions. Browsers name what asks for such a script.
+function isWorkerOverItsPlace(req) {
+  const path = pathOf(req) ?? "";
+  const prefix = (settings.sessions ?? []).find((one) => path.startsWith(one));
+  return req.headers["service-worker"] !== undefined && prefix !== undefined && !path.slice(prefix.length).includes("/");
 }
 
 // The path as the proxy itself reads it when it looks for a route, for which two slashes at the beginning are one;
@@ -204,13 +229,23 @@ function pathOf(req) {
   }
 }
 
-function isOfHub(req) {
-  const path = pathOf(req) ?? "";
-  return !(settings.sessions ?? []).some((prefix) => `${path}/`.startsWith(prefix));
+// True when nobody's session, and no service, is behind an address: the hub answers, also for sessions that are away.
+function isOfHub(route) {
+  return route?.user === undefined && route?.service === undefined;
+}
+
+// An answer that was broken off behind the proxy is broken off here: Node says nothing of that by itself (22), and whoever
+// waits would do so for ever, or take a part for all of it.
+function breakOff(proxyRes, res) {
+  proxyRes.once("close", () => {
+    if (!proxyRes.complete) res.destroy();
+  });
 }
 
 function keepInItsPlace(proxyRes, req, res) {
-  if (isOfHub(req)) {
+  if (res) breakOff(proxyRes, res);
+  if (req.dsportalOfHub) {
+    req.dsportalAnswered?.();
     if (res) slow.watch(browserOf(req), proxyRes, req, res);
     return;
   }
@@ -220,8 +255,10 @@ function keepInItsPlace(proxyRes, req, res) {
 }
 
 // An answer to a web socket's request does not come through proxyRes, and a browser takes its headers all the same.
-function keepSocketInItsPlace(proxyReq, req) {
-  for (const event of ["upgrade", "response"]) proxyReq.on(event, (proxyRes) => keepInItsPlace(proxyRes, req));
+function keepSocketInItsPlace(proxyReq, req, socket) {
+  proxyReq.on("upgrade", (proxyRes) => keepInItsPlace(proxyRes, req));
+  proxyReq.on("response", (proxyRes) => keepInItsPlace(proxyRes, req, socket));
+  keepPace(proxyReq, socket);
 }
 
 // Our own TLS, or that of a proxy in front that the site names.
@@ -272,28 +309,47 @@ whenMade("proxyServer", (server) => {
   limit(server);
   explainBigHeaders(server);
 });
-whenMade("proxy", (made) => made.on("proxyRes", keepInItsPlace).on("proxyReqWs", keepSocketInItsPlace));
+whenMade("proxy", (made) => {
+  keepBodiesApart(made);
+  made.on("proxyRes", keepInItsPlace).on("proxyReqWs", keepSocketInItsPlace);
+});
 
 const web = ours.handleProxyWeb;
-ours.handleProxyWeb = function (req, res) {
+ours.handleProxyWeb = async function (req, res) {
   heard(req);
   dropClaims(req);
   if (pathOf(req) === undefined) return refuse(req, res, 400);
-  if (isOfHub(req) && !isTaken(req, res)) return undefined;
+  if (isWorkerOverItsPlace(req)) return refuse(req, res, 403);
+  await turnOnConnection(req, res);
+  if (req.socket.destroyed) return undefined;
   if (!isOneOfFew(req, res)) return refuse(req, res, 429, 5);
+  req.dsportalAnswer = res;
   return web.call(this, req, res);
 };
 const ws = ours.handleProxyWs;
 ours.handleProxyWs = async function (req, socket, head) {
   heard(req);
   dropClaims(req);
-  if (pathOf(req) === undefined) return cut(socket, "400 Bad Request");
+  if (pathOf(req) === undefined || statesBody(req)) return cut(socket, "400 Bad Request");
+  await turnOnConnection(req, socket);
   if (!isOneOfFew(req, socket)) return cut(socket, "429 Too Many Requests");
+  req.dsportalAnswer = socket;
   return ws.call(this, req, socket, head);
 };
-// What becomes of no web socket is closed: Node looks at a connection no more once it has asked for one.
+// The last step before a request goes on: where nothing is found the proxy asks the hub for a page, so that is the hub's.
+const found = ours.targetForReq;
+ours.targetForReq = async function (req) {
+  const match = await found.call(this, req);
+  req.dsportalOfHub = isOfHub(match && (await this._routes.get(match.prefix)));
+  if (!req.dsportalOfHub || (await mayAskHub(req))) return match;
+  req.dsportalRefused = true;
+  return undefined;
+};
+// What becomes of no web socket is closed: Node looks at a connection no more once it has asked for one. Of who has gone
+// there is nothing to say.
 const failed = ours.handleProxyError;
 ours.handleProxyError = function (code, kind, req, res, error) {
+  if (req.dsportalRefused || (kind === "ws" && res?.destroyed)) return;
   failed.call(this, code, kind, req, res, error);
   if (kind === "ws") res?.destroySoon();
 };

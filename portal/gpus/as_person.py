@@ -91,7 +91,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         except subprocess.TimeoutExpired:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # what a hung file system holds ends with that
+                process.wait(LAST_WORDS_S)
 
 
 def _kept(pipe: IO[bytes], kept: bytearray) -> None:

@@ -9,6 +9,7 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.handlers.pages import ProxyErrorHandler
@@ -26,6 +27,7 @@ from portal.guard.failures import (
     plain,
     start_failure,
 )
+from portal.guard.texts import check_bytes
 
 LONGEST_PATH = 200  # characters of an address in the log
 log = logging.getLogger(__name__)
@@ -113,6 +115,11 @@ class ToldFile(Told):
 
     set_header: Callable[[str, str], None]
     write: Callable[[str], None]
+
+    def prepare(self) -> None:
+        """No file's name has what is no text."""
+        check_bytes(unquote_to_bytes(self.request.path))
+        super().prepare()  # type: ignore[misc]
 
     def write_error(self, status_code: int, **told: Any) -> None:
         """Words instead of a number."""

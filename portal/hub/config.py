@@ -28,7 +28,7 @@ from portal.databases import server
 from portal.errors import SiteError
 from portal.guard import announcement, gone, silences
 from portal.history import pages as ended
-from portal.hub import database, needed, state_place, variables
+from portal.hub import database, needed, questions, state_place, variables
 from portal.hub.context import RESUMER
 from portal.notebooks.catalogue import kernels_of
 from portal.proxy import proxy_process
@@ -175,6 +175,8 @@ def addresses(c: Any, site: Site) -> None:
     c.ConfigurableHTTPProxy.command = [_node(), str(proxy)]
     c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{portal.proxy_port}"
     c.ConfigurableHTTPProxy.auth_token = secrets.token_hex(32)
+    c.JupyterHubHTTPClient.connector_options = questions.CONNECTOR
+    c.JupyterHubHTTPClient.session_options = questions.SESSION
     c.ApartProxy.trusted_proxies = list(portal.trusted_proxies)
     c.ApartProxy.redirect_port = portal.redirect_port
 

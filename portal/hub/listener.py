@@ -111,6 +111,15 @@ class EitherServer(tornado.httpserver.HTTPServer):
             self.callers.enter(client, stream, stream.close)
         super().handle_stream(stream, address)
 
+    def start_request(self, server_conn: Any, request_conn: Any) -> Any:
+        """One request: what its headers say of who asks is believed of this host's own proxy alone."""
+        usual = self.xheaders
+        self.xheaders = usual and not getattr(server_conn.stream, "portal_client", "")
+        try:
+            return super().start_request(server_conn, request_conn)
+        finally:
+            self.xheaders = usual
+
     def on_close(self, server_conn: Any) -> None:
         """Such a connection has ended."""
         stream = server_conn.stream

@@ -29,7 +29,7 @@ from portal.proxy.proxy_process import ProxyPlan, RunningProxy, StartedProxy
 ERROR_PAGE = "restarting.html"
 ADDRESS_PAGE = "other_address.html"
 HEADERS_PAGE = "too_big.html"
-PRELOADED = ("proxy_journal.mjs", "proxy_error_page.mjs", *CHECKS)
+PRELOADED = ("proxy_journal.mjs", "proxy_log.mjs", "proxy_error_page.mjs", *CHECKS)
 UP_WITHIN_S = 15.0
 SERVICE_UP_WITHIN_S = 30.0  # the service manager may wait a moment between two starts
 ASK_TIMEOUT_S = 5.0
@@ -47,8 +47,13 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
     headers_within_s = Float(15, help="How long a connection may take to its first request.").tag(config=True)
     silent_per_address = Integer(1024, help="Connections of one address that have not asked yet.").tag(config=True)
     of_one_session = Integer(1024, help="Requests of one address for one person, at a time.").tag(config=True)
+    of_hub = Integer(128, help="Requests of one address that the hub works on, at a time.").tag(config=True)
+    of_hub_waiting = Integer(1024, help="Requests of one address that wait for those.").tag(config=True)
+    per_address = Integer(15_000, help="Connections of one address; half of all.").tag(config=True)
     taken_within_s = Float(60, help="How long an answer of the hub may make no progress.").tag(config=True)
     slow_per_address = Integer(128, help="Answers that one address reads slowly, at a time.").tag(config=True)
+    faults_told = Integer(300, help="Warnings and errors in its log, in so long.").tag(config=True)
+    faults_every_s = Float(60, help="How long that is.").tag(config=True)
     running: RunningProxy | None = None
     proxy_process: StartedProxy | None = None  # when this hub started it
     _looks: PeriodicCallback | None = None
@@ -226,7 +231,7 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
         return [data.folder("deploy") / name for name in PRELOADED]
 
     def _guard(self) -> str:
-        """What proxy_guard.mjs is told."""
+        """What proxy_guard.mjs and proxy_log.mjs are told."""
         public = Server.from_url(self.public_url)
         base = self.app.base_url
         guard = {
@@ -236,8 +241,13 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
             "redirect_port": self.redirect_port,
             "silent_per_address": self.silent_per_address,
             "of_one_session": self.of_one_session,
+            "of_hub": self.of_hub,
+            "of_hub_waiting": self.of_hub_waiting,
+            "per_address": self.per_address,
             "taken_within_s": self.taken_within_s,
             "slow_per_address": self.slow_per_address,
+            "faults_told": self.faults_told,
+            "faults_every_s": self.faults_every_s,
             "sessions": [url_path_join(base, "user") + "/", url_path_join(base, "services") + "/"],
             "trusted_proxies": list(self.trusted_proxies),
         }

@@ -14,7 +14,11 @@ CHECKS = (
     "proxy_domain.mjs",
     "proxy_owner.mjs",
     "proxy_answers.mjs",
+    "proxy_bodies.mjs",
     "proxy_headers.mjs",
+    "proxy_heads.mjs",
+    "proxy_sockets.mjs",
+    "proxy_turns.mjs",
     "proxy_guard.mjs",
 )  # without them the proxy does not start
 

@@ -7,10 +7,10 @@ import logging
 from typing import Any
 
 from jupyterhub.handlers import BaseHandler
-from jupyterhub.handlers.pages import SpawnHandler
+from jupyterhub.handlers.pages import SpawnHandler, SpawnPendingHandler
 from jupyterhub.scopes import needs_scope
 from jupyterhub.slugs import is_valid_display_name, normalise_unicode
-from jupyterhub.utils import url_path_join
+from jupyterhub.utils import url_path_join, utcnow
 from tornado import web
 from tornado.httputil import url_concat
 
@@ -118,6 +118,21 @@ class SpawnPage(NamedRequests, SpawnHandler):  # type: ignore[misc]
         return page
 
 
+class PendingPage(SpawnPendingHandler):  # type: ignore[misc]
+    """The page of a start that takes longer: JupyterHub (6.1) leads to it after one second."""
+
+    @web.authenticated
+    async def get(self, user_name: str, server_name: str = "") -> None:
+        """Wait until one's own start is ``slow_spawn_timeout`` seconds old: most are ready then, and need no page."""
+        user = self.current_user
+        spawner = user.spawners.get(server_name) if user.name == user_name else None
+        if spawner is not None and spawner.pending == "spawn" and spawner._spawn_future:
+            now = utcnow(with_tz=False)
+            age_s = (now - (spawner.orm_spawner.started or now)).total_seconds()
+            await asyncio.wait([spawner._spawn_future], timeout=max(0, self.slow_spawn_timeout - age_s))
+        await super().get(user_name, server_name)
+
+
 class StopPage(NamedRequests, BaseHandler):  # type: ignore[misc]
     """``POST /hub/dsportal/stop/NAME[/SESSION]``: stop a session, for pages without scripts."""
 
@@ -151,6 +166,8 @@ HANDLERS = (
     (r"/spawn", SpawnPage),
     (r"/spawn/([^/]+)", SpawnPage),
     (r"/spawn/([^/]+)/([^/]+)", SpawnPage),
+    (r"/spawn-pending/([^/]+)", PendingPage),
+    (r"/spawn-pending/([^/]+)/([^/]+)", PendingPage),
     (r"/dsportal/stop/([^/]+)", StopPage),
     (r"/dsportal/stop/([^/]+)/([^/]+)", StopPage),
 )

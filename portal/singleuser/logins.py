@@ -40,7 +40,8 @@ SMALL_BODY = 2**16  # bytes that are read from whoever sends them
 SMALL_WITHIN_S = 20.0
 NO_LOGIN = "There is no login to this session behind this request: it was not read. Log in again, and send it again."
 NO_HUB = "The portal does not answer, so this session does not know who sent this: it was not read. Send it again soon."
-NO_PAGES = ("api/", "dsportal/", "lab/api/", "lsp/", "nbconvert/", "terminals/websocket/")  # below the session's path
+# Below the session's path; and who is led to its logout would lose the login of the pages that are open.
+NO_PAGES = ("api/", "dsportal/", "lab/api/", "logout", "lsp/", "nbconvert/", "terminals/websocket/")
 BY_TOKEN = re.compile(r"(?:token|bearer)\s", re.IGNORECASE)  # as JupyterHub's HubAuth.auth_header_pat
 ELSEWHERE = "A page of another address has sent this: nothing was done. Do it on this session's own pages."
 NO_METHOD = "HTTP has no such method: nothing was done."

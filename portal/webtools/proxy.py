@@ -73,9 +73,12 @@ class ToolProxy(SocketPages):
         return tool.state == "ready"
 
     def _confined_flush(self, *args: Any, **kwargs: Any) -> Any:
-        """A file that a tool hands out has none of the rights of the session's own pages, whatever is in it."""
+        """A file that a tool hands out has none of the rights of the session's own pages, whatever is in it.
+
+        What the tool itself forbids holds as well (CSP, "multiple policies").
+        """
         if self._is_file and not self._headers_written:
-            self.set_header("Content-Security-Policy", "sandbox")
+            self.add_header("Content-Security-Policy", "sandbox")
             self.set_header("X-Content-Type-Options", "nosniff")
         return self._plain_flush(*args, **kwargs)
 

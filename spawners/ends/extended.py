@@ -27,7 +27,7 @@ from spawners.session import Session
 
 MOST_MIN = 8760 * 60
 APART_S = 5.0  # between two looks of one person, or two requests: each has Slurm asked up to seven questions
-_asking: set[str] = set()  # the people for whom portal-extend is asked now
+_asking: set[tuple[str, str]] = set()  # the people for whom portal-extend is asked now, and by which verb
 _next_at: dict[tuple[str, str], float] = {}  # when the next question of a person may come, by its verb
 
 
@@ -94,10 +94,10 @@ class Extended:
         if not (self.ready and state.job_id):
             raise ExtensionRefused(_(words.NOT_RUNNING))
         person = self.session.person
-        if person in _asking:
+        if (person, verb) in _asking:  # a look keeps no request from coming
             raise ExtensionRefused(_(words.GOES_ON), status=429)
         ours = {"person": person, "key": state.key, "job_id": state.job_id}
-        _asking.add(person)
+        _asking.add((person, verb))
         try:
             if seconds := wait_s(person, verb, self.session.cluster.now()):
                 await self.session.cluster.pause(seconds)
@@ -106,7 +106,7 @@ class Extended:
         except SlurmUnavailable as error:  # its words are of starts, and of people
             raise SlurmUnavailable(words.NO_ANSWER, detail=f"portal-extend: {error.detail}") from error
         finally:
-            _asking.discard(person)
+            _asking.discard((person, verb))
         if answer.get("ok"):
             return answer
         if "refused" in answer:

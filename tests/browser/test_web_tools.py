@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.portal_page import LAB_DEADLINE_MS, assert_accessible, picture, start_lab
+from tests.browser.tool_page import listening, opened_by, panel_item, processes, sockets_of, tile
 from tests.inside import eventually, has_no_job, home, sh
 
 PERSON, NEIGHBOUR = "alice", "bob"
+TOOL = "mlflow"
 ANSWERS_WITHIN_MS = 120_000  # as a session waits for a tool
 # Runs in a kernel of its module, whose environment says where the pages look.
 TRAINS = """
@@ -44,40 +45,13 @@ def take_away() -> None:
         sh("rm", "-rf", *(str(home(name) / one) for one in ("mlflow.db", "mlruns", ".jupyter/lab/workspaces")))
 
 
-def panel_item(page: Page) -> Locator:
-    """MLflow in the panel of web tools."""
-    return page.locator('#dsportal-tools li[data-tool="mlflow"]')
-
-
-def opened_by(page: Page, press: Locator) -> Page:
-    """The tab that a click opens."""
-    with page.context.expect_page() as opened:
-        press.click()
-    return opened.value
-
-
-def processes(name: str) -> list[Path]:
-    """The processes of a person that are MLflow's."""
-    found = sh("pgrep", "-u", name, "-f", "mlflow", check=False).split()
-    return [Path("/proc", number) for number in found]
-
-
-def opened_files(process: Path) -> Iterator[str]:
-    """What a process has open, as the kernel names it; what is closed meanwhile is left out."""
-    with suppress(OSError):
-        for link in (process / "fd").iterdir():
-            with suppress(OSError):
-                yield link.readlink().name
-
-
 @pytest.fixture(scope="module")
 def tab(page: Page) -> Page:
     """The tab of MLflow's page."""
     start_lab(page, PERSON)
-    tile = page.locator(".jp-LauncherCard", has=page.get_by_text("MLflow", exact=True))
-    tile.scroll_into_view_if_needed()
+    mlflow = tile(page, "MLflow")
     picture(page, "70-tile-of-a-tool")
-    return opened_by(page, tile)
+    return opened_by(page, mlflow)
 
 
 def test_a_click_on_the_tile_opens_the_tools_page(tab: Page) -> None:
@@ -104,19 +78,15 @@ def test_its_page_shows_what_a_kernel_of_its_module_logs(tab: Page) -> None:
 
 
 def test_it_listens_on_no_port_of_the_node(tab: Page) -> None:
-    own = processes(PERSON)
+    own = sockets_of(processes(PERSON, TOOL))
     assert own
-    sockets = {name for process in own for name in opened_files(process)}
-    rows = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
-    listening = {f"socket:[{row[9]}]" for row in rows if row[3] == "0A"}  # TCP_LISTEN
-    assert listening, "somebody listens here"
-    assert not sockets & listening
+    assert not own & listening()
 
 
 def test_the_panel_shows_its_log(page: Page) -> None:
     page.get_by_role("tab", name="Web Tools").click()
-    expect(panel_item(page)).to_contain_text("running")
-    panel_item(page).get_by_role("button", name="Log").click()
+    expect(panel_item(page, TOOL)).to_contain_text("running")
+    panel_item(page, TOOL).get_by_role("button", name="Log").click()
     expect(page.locator(".dsportal-Log")).to_contain_text("Uvicorn running on unix socket")
     tab = page.locator(".lm-TabBar-tab", has_text="Log of MLflow")
     expect(tab.locator(".lm-TabBar-tabIcon svg")).to_be_visible()
@@ -142,7 +112,9 @@ def test_a_neighbour_on_the_same_node_gets_nothing_of_it(chromium: Browser, addr
     finally:
         context.close()
         sh("scancel", f"--user={NEIGHBOUR}")
-    (socket,) = {word for one in processes(PERSON) for word in re.findall(r"/[^\s\0]+/mlflow\.sock", text_of(one))}
+    (socket,) = {
+        word for one in processes(PERSON, TOOL) for word in re.findall(r"/[^\s\0]+/mlflow\.sock", text_of(one))
+    }
     assert Path(socket).is_socket()
     said = sh("curl", "--silent", "--show-error", "--unix-socket", socket, "http://x/", user=NEIGHBOUR, check=False)
     assert "Permission denied" in said or "Couldn't connect" in said or "Could not connect" in said, said
@@ -155,13 +127,13 @@ def text_of(process: Path) -> str:
 
 
 def test_stop_ends_it_with_all_its_processes(page: Page, tab: Page) -> None:
-    panel_item(page).get_by_role("button", name="Stop").click()
+    panel_item(page, TOOL).get_by_role("button", name="Stop").click()
     dialog = page.get_by_role("dialog")
     picture(page, "77-stop-a-tool")
     dialog.get_by_role("button", name="Stop").click()
 
-    expect(panel_item(page)).to_contain_text("not running")
-    eventually(lambda: not processes(PERSON), "all its processes have ended")
+    expect(panel_item(page, TOOL)).to_contain_text("not running")
+    eventually(lambda: not processes(PERSON, TOOL), "all its processes have ended")
     tab.reload()
     expect(tab.get_by_role("heading", name="MLflow does not run.")).to_be_visible()
     picture(tab, "78-a-stopped-tool")
@@ -186,5 +158,5 @@ def test_notebook_7_offers_it_in_its_menu_and_stops_it(context: BrowserContext) 
     running.hover()
     running.get_by_title("Stop Web Tool").click()
     expect(running).to_have_count(0)
-    eventually(lambda: processes(PERSON) == [], "its processes have ended")
+    eventually(lambda: processes(PERSON, TOOL) == [], "its processes have ended")
     page.close()

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Page, ViewportSize, expect, sync_playwright
 
 from tests.browser.conftest import CHROMIUM_ARGUMENTS, address
 from tests.browser.portal_page import LAB_DEADLINE_MS, picture, start_lab
+from tests.browser.tool_page import listening, opened_by, panel_item, processes, sockets_of, tile
 from tests.inside import CHROMIUM, eventually, has_no_job, home, sh
 
 __all__ = ["address"]  # a fixture
 PERSON, NEIGHBOUR = "grace", "heidi"
+PROGRAMS = "code-server|image_trainer"
 ANSWERS_WITHIN_MS = 120_000  # as a session waits for a tool
 TRAINED_WITHIN_MS = 300_000
 OF_TOOLS = (
     "notes.py",
+    "handed-out.html",
     "who.txt",
     "image-trainer",
     ".local/share/code-server",
     ".config/code-server",
     ".cache/image-trainer",
 )
+CSP = "content-security-policy"
+HANDED_OUT = "<title>no script</title><script>document.title = `a script of ${location.pathname}`</script>"
 # Runs as a neighbour: which of these Unix sockets let it in.
 TRIES = """
 import socket, sys
@@ -74,19 +78,10 @@ def lab(page: Page) -> Page:
     return page
 
 
-def opened(lab: Page, title: str) -> Page:
-    """The tab that a click on a tool's tile opens."""
-    tile = lab.locator(".jp-LauncherCard", has=lab.get_by_text(title, exact=True))
-    tile.scroll_into_view_if_needed()
-    with lab.context.expect_page() as tab:
-        tile.click()
-    return tab.value
-
-
 @pytest.fixture(scope="module")
 def editor(lab: Page) -> Page:
     """The tab of the editor."""
-    tab = opened(lab, "VS Code")
+    tab = opened_by(lab, tile(lab, "VS Code"))
     expect(tab.locator(".monaco-workbench")).to_be_visible(timeout=ANSWERS_WITHIN_MS)
     return tab
 
@@ -94,21 +89,16 @@ def editor(lab: Page) -> Page:
 @pytest.fixture(scope="module")
 def trainer(lab: Page) -> Page:
     """The tab of the image trainer."""
-    tab = opened(lab, "Image Trainer")
+    tab = opened_by(lab, tile(lab, "Image Trainer"))
     expect(tab.get_by_role("heading", name="Image Trainer")).to_be_visible(timeout=ANSWERS_WITHIN_MS)
     return tab
-
-
-def panel_item(lab: Page, name: str) -> Locator:
-    """A tool in the panel of web tools."""
-    return lab.locator(f'#dsportal-tools li[data-tool="{name}"]')
 
 
 def test_the_editor_opens_a_file_of_the_home_and_saves_what_is_written(editor: Page) -> None:
     expect(editor).to_have_url(re.compile(rf"/user/{PERSON}/tools/code-server/"))
     editor.locator(".explorer-folders-view").get_by_text("notes.py", exact=True).dblclick(timeout=LAB_DEADLINE_MS)
     text = editor.locator(".editor-instance .view-lines")
-    expect(text).to_contain_text("print(1)")
+    expect(text).to_contain_text("print(1)", timeout=LAB_DEADLINE_MS)  # VS Code first reads its extensions
     text.click()
     editor.keyboard.press("Control+End")
     editor.keyboard.type("print(22)")
@@ -132,6 +122,26 @@ def test_its_terminal_is_the_persons_on_the_node(editor: Page) -> None:
         lambda: who.is_file() and who.read_text() == f"{PERSON} {job}\n", "the terminal has written", within_s=60
     )
     picture(editor, "82-editor-terminal")
+
+
+def test_a_file_that_the_editor_hands_out_has_no_rights_of_the_session_s_pages(editor: Page) -> None:
+    file = home(PERSON) / "handed-out.html"
+    sh("sh", "-c", 'printf %s "$1" > "$2"', "write", HANDED_OUT, str(file), user=PERSON)
+    asked = editor.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
+    (editors,) = {found[1] for name in asked if (found := re.match(r"(.*/tools/code-server/[^/]+)/static/", name))}
+    address = f"{editors}/vscode-remote-resource?path={file}"
+
+    answer = editor.request.get(address)
+
+    assert (answer.status, answer.text()) == (200, HANDED_OUT)
+    assert answer.headers["content-type"].startswith("text/html")
+    own, ours = answer.headers[CSP].split(", ")
+    assert ours == "sandbox"
+    assert own.startswith("default-src 'none'"), "what VS Code itself forbids holds as well"
+    tab = editor.context.new_page()
+    tab.goto(address)
+    assert tab.title() == "no script"
+    tab.close()
 
 
 def test_the_trainer_learns_to_tell_images_apart_and_shows_how_well(trainer: Page) -> None:
@@ -158,7 +168,7 @@ def test_what_it_hands_out_has_no_rights_of_the_session_s_pages(trainer: Page) -
     shown = trainer.locator(".grid-wrap img").first.get_attribute("src")
     answer = trainer.request.get(str(shown))
     assert answer.ok
-    assert answer.headers["content-security-policy"] == "sandbox"
+    assert answer.headers[CSP] == "sandbox"
     (kept,) = (home(PERSON) / "image-trainer").glob("*.json")
     refused = trainer.request.get(f"{trainer.url.partition('?')[0].rstrip('/')}/gradio_api/file={kept}")
     assert refused.status == 403, "files of the home are not its to hand out"
@@ -171,33 +181,14 @@ def test_a_folder_without_images_is_refused_in_words(trainer: Page) -> None:
 
 
 def test_neither_listens_on_a_port_and_a_neighbour_gets_into_no_socket(editor: Page, trainer: Page) -> None:
-    inodes = {link for process in processes() for link in links(process) if link.startswith("socket:")}
-    rows = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
-    listening = {f"socket:[{row[9]}]" for row in rows if row[3] == "0A"}  # TCP_LISTEN
-    assert listening, "somebody listens here"
-    assert not inodes & listening
+    own = sockets_of(processes(PERSON, PROGRAMS))
+    assert not own & listening()
 
     lines = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:]]
-    paths = {line[7] for line in lines if len(line) > 7 and f"socket:[{line[6]}]" in inodes}
+    paths = {line[7] for line in lines if len(line) > 7 and f"socket:[{line[6]}]" in own}
     assert {"code-server.sock", "image-trainer.sock"} <= {Path(path).name for path in paths}
     assert "open" in sh("python3", "-c", TRIES, *paths, user=PERSON)
     assert "open" not in sh("python3", "-c", TRIES, *paths, user=NEIGHBOUR)
-
-
-def processes() -> list[Path]:
-    """The processes of the tools."""
-    found = sh("pgrep", "-u", PERSON, "-f", "code-server|image_trainer", check=False).split()
-    return [Path("/proc", number) for number in found]
-
-
-def links(process: Path) -> list[str]:
-    """What a process has open."""
-    found = []
-    with suppress(FileNotFoundError):  # helpers come and go
-        for link in (process / "fd").iterdir():
-            with suppress(FileNotFoundError):
-                found.append(str(link.readlink()))
-    return found
 
 
 def test_logs_are_tabs_with_the_icon_of_the_tool_and_stop_ends_all_processes(
@@ -217,4 +208,4 @@ def test_logs_are_tabs_with_the_icon_of_the_tool_and_stop_ends_all_processes(
         panel_item(lab, name).get_by_role("button", name="Stop").click()
         lab.get_by_role("dialog").get_by_role("button", name="Stop").click()
         expect(panel_item(lab, name)).to_contain_text("not running")
-    eventually(lambda: not processes(), "all processes of the tools have ended")
+    eventually(lambda: not processes(PERSON, PROGRAMS), "all processes of the tools have ended")

@@ -34,9 +34,9 @@ class Handler(BaseHTTPRequestHandler):
         if "Sec-WebSocket-Key" in self.headers:
             self.bring_cookies()
             return
-        path = self.path.partition("?")[0]
-        kind = "text/javascript" if path.endswith(".js") else "text/html"
-        body = WORKER if path.endswith(".js") else PAGE.read_bytes()
+        is_script = self.path.endswith(".js")
+        kind = "text/javascript" if is_script else "text/html"
+        body = WORKER if is_script else PAGE.read_bytes()
         self.send_response(200)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))

@@ -115,3 +115,14 @@ def test_without_a_domain_no_other_spelling_of_its_address_lets_a_page_steer_a_w
         popup.value.wait_for_load_state()
 
         assert hostile.evaluate("seenInPopup()") == "", path
+
+
+@pytest.mark.parametrize("two_people", [ONE_ORIGIN], indirect=True)
+@pytest.mark.parametrize("script", ["/user/bob/worker.js", "/user/bob?worker.js"])
+def test_without_a_domain_a_worker_stays_below_the_address_of_its_session(two_people: Two, script: str) -> None:
+    hostile = visit(two_people)
+    register = (
+        "script => navigator.serviceWorker.register(script, {scope: '/user/'}).then(found => found.scope, () => '')"
+    )
+
+    assert hostile.evaluate(register, script) == ""

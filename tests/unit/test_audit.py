@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import re
 from pathlib import Path
 
@@ -50,6 +51,42 @@ def test_what_npm_knows_is_named() -> None:
 )
 def test_a_licence_that_is_not_known_to_fit_is_looked_at(licence: str, allowed: bool) -> None:
     assert audit.is_allowed(licence) == allowed
+
+
+def test_a_licence_without_a_name_counts_by_its_text() -> None:
+    text = "Copyright (c) 2017 Somebody\n\nPermission is hereby granted, free of\n charge, to any person"
+    named = [{"Name": "huey", "License": "UNKNOWN", "LicenseText": text}]
+    others = [{"Name": "closed", "License": "UNKNOWN", "LicenseText": "ALL RIGHTS, LIMITED"}]
+
+    assert audit.told_by_pip_licenses(named) == ([], "1 packages, 0 to look at")
+    assert audit.told_by_pip_licenses(others) == (["closed: 'UNKNOWN'"], "1 packages, 1 to look at")
+
+
+def test_npms_licences_are_those_of_the_lock_or_of_the_package_itself(tmp_path: Path) -> None:
+    used = {"": {}, "node_modules/a": {"license": "MIT"}, "node_modules/b": {"license": "SEE LICENSE"}}
+    silent = {"node_modules/c": {}, "node_modules/d": {}, "node_modules/e": {"dev": True, "license": "GPL-3.0"}}
+    (tmp_path / "package-lock.json").write_text(json.dumps({"packages": used | silent}))
+    (tmp_path / "node_modules" / "c").mkdir(parents=True)
+    (tmp_path / "node_modules" / "c" / "package.json").write_text('{"license": "GPL-2.0"}')
+
+    assert audit.node_licences(tmp_path) == (
+        ["node_modules/b: 'SEE LICENSE'", "node_modules/c: 'GPL-2.0'"],
+        "4 packages, 2 to look at; 1 do not say it in the lock, and are not installed here",
+    )
+
+
+def test_the_tools_environments_are_looked_at_and_one_that_is_not_built_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "CM", tmp_path)
+    parts = audit.python_parts()
+    assert list(parts) == ["Python", "mlflow 3.17", "dask 2026.8", "code-server 4.139", "image-trainer 1.0"]
+    assert all(lock.is_file() for part in parts.values() for lock in part.locks)
+    assert audit.python_licences(parts["mlflow 3.17"]) == ([], audit.NOT_BUILT)
+    npm = {name: folder for name, folder in audit.node_parts().items() if name not in audit.NODE_PARTS}
+    assert [(folder / "package-lock.json").is_file() for folder in npm.values()] == [True, False, False]
+    assert audit.node_vulnerabilities(npm["code-server 4.139, vscode"]) == ([], audit.NOT_BUILT)
+    assert audit.node_licences(npm["code-server 4.139, npm"])[0] == []
 
 
 def test_every_package_of_the_portal_has_a_licence_that_may_be() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from deploy.environments import frameworks, recipes
+from deploy.environments.environment_folder import add_modules
 from deploy.environments.recipes import BY_NAME, FOR_GPUS, Environment
 from deploy.environments.wheels import pins
 
@@ -43,17 +44,36 @@ def test_an_environment_is_another_one_when_any_file_that_it_is_made_of_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recipes, "HERE", tmp_path)
-    one = Environment("tool", "1", 1, 1, modules=("page.py",), is_of_npm=True)
+    one = Environment("tool", "1", 1, 1, modules=("page.py", "trainer"), is_of_npm=True)
     (tmp_path / "tool" / "defaults").mkdir(parents=True)
+    (tmp_path / "trainer" / "__pycache__").mkdir(parents=True)
+    for name in ("__main__.py", "curves.py", "__pycache__/curves.cpython-311.pyc"):
+        (tmp_path / "trainer" / name).write_text("")
     assert [str(file.relative_to(tmp_path)) for file in one.made_of] == [
-        *("tool.lock", "page.py", "tool/package.json", "tool/package-lock.json", "tool/defaults/package.json")
+        *("tool.lock", "page.py", "trainer/__main__.py", "trainer/curves.py"),
+        *("tool/package.json", "tool/package-lock.json", "tool/defaults/package.json"),
+        "node_packages.py",
     ]
     stamps = set()
     for changed in (None, *one.made_of):
         for file in one.made_of:
             file.write_text("new" if file == changed else "as it was")
         stamps.add(frameworks.stamp(one, "python3", Path("/cm")))
-    assert len(stamps) == 6
+    assert len(stamps) == 9
+
+
+def test_a_module_that_is_a_folder_comes_whole_without_what_was_compiled_of_it(tmp_path: Path) -> None:
+    (tmp_path / "trainer" / "__pycache__").mkdir(parents=True)
+    (tmp_path / "trainer" / "page.py").write_text("folder")
+    (tmp_path / "single.py").write_text("file")
+    packages = tmp_path / "environment" / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+
+    add_modules(tmp_path / "environment", [tmp_path / "trainer", tmp_path / "single.py"])
+
+    assert {path.relative_to(packages).as_posix() for path in packages.rglob("*")} == {
+        *("single.py", "trainer", "trainer/page.py")
+    }
 
 
 @pytest.mark.parametrize("one", FOR_GPUS.values(), ids=FOR_GPUS)

@@ -265,6 +265,26 @@ async def test_a_start_that_came_to_nothing_says_whose_turn_it_is_in_the_form_an
         assert re.search(f"Failure {id_of(answer.text)}: {status} .*{logged.split(chr(10))[0]}", caplog.text, re.DOTALL)
 
 
+async def test_a_start_that_is_over_soon_is_told_without_a_page_that_waits(
+    served: ServedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = await served.browser("alice")
+    over = asyncio.Event()
+
+    async def refuse(_spawner: Any) -> str:
+        await over.wait()
+        raise StartRefused(SlurmUnavailable("Slurm does not answer."), status_code=503)
+
+    served.hub.tornado_application.settings["slow_spawn_timeout"] = 60
+    monkeypatch.setattr(served.hub.spawner_class, "start", refuse)
+    asyncio.get_running_loop().call_later(1.2, over.set)  # JupyterHub itself answers the form after one second
+    answer = await started(browser)
+
+    assert answer.url.path == "/hub/spawn-pending/alice"
+    assert answer.status_code == 503
+    assert "Slurm does not answer." in text_of(answer.text)
+
+
 async def test_a_start_that_fails_in_a_way_that_nobody_thought_of_is_the_administrators_turn(
     served: ServedHub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

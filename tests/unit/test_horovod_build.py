@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -51,9 +52,15 @@ def environment(tmp_path: Path) -> Path:
     return folder
 
 
-def run(*options: str) -> tuple[int, str]:
-    done = subprocess.run([sys.executable, str(SCRIPT), *options], capture_output=True, text=True, check=False)
-    return done.returncode, done.stderr
+def run(*options: str, version: str = "3.11") -> tuple[int, str]:
+    """The exit status and what it says, where the kernels' Python is of that version."""
+    with TemporaryDirectory() as folder:
+        python = Path(folder, "python")
+        python.write_text(f"#!/bin/sh\necho {version}\n")
+        python.chmod(0o755)
+        argv = [sys.executable, str(SCRIPT), "--python", str(python), *options]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
 
 
 def test_the_sources_are_changed_for_todays_frameworks(source: Path) -> None:
@@ -157,6 +164,14 @@ def test_without_the_framework_nothing_is_fetched(framework: str, version: str, 
         f"horovod.py: {place} is not built: run build.py {framework} first, then this again",
     )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_for_another_python_it_says_so_and_only_who_names_a_framework_is_refused(tmp_path: Path) -> None:
+    words = "is Python 3.13, but the lock is for Python 3.11: give one of these with --python, or lock again as "
+    for named, status in (((), 0), (("tensorflow",), 1)):
+        found, said = run("--cm", str(tmp_path), *named, version="3.13")
+        assert (found, words in said, "not built" in said) == (status, True, False)
+        assert said.endswith("horovod.in says\n" if named else "horovod.in says. It is not offered\n")
 
 
 def test_nothing_is_built_for_one_framework_when_the_other_is_missing(environment: Path, tmp_path: Path) -> None:

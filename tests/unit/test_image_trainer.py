@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.environments.image_trainer import NotPossible, classes_of, fashion_images, kept_in, points
+from deploy.environments.image_trainer.images import NotPossible, classes_of, fashion_images
+from deploy.environments.image_trainer.networks import kept_in
+from deploy.environments.image_trainer.training import points
 
 
 def images(folder: Path, count: int, ending: str = ".png") -> None:

@@ -257,25 +257,48 @@ def test_root_waits_for_no_pipe_that_outlives_the_command(monkeypatch: pytest.Mo
     assert time.monotonic() - began < 50, "the other process goes on for a minute"
 
 
-@pytest.mark.parametrize("is_deaf", [False, True])
-def test_root_waits_so_long_and_has_what_was_begun_ended(monkeypatch: pytest.MonkeyPatch, is_deaf: bool) -> None:
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
+    """The processes that are started from now on; root waits for them for 2 s."""
     monkeypatch.setattr(as_person, "rights_of", lambda _: {"name": "alice", "home": "/"})
     monkeypatch.setattr(as_person, "WITHIN_S", 2.0)
-    monkeypatch.setattr(as_person, "ENDS_WITHIN_S", 1.0 if is_deaf else 30.0)
-    begun: list[subprocess.Popen[bytes]] = []
+    processes: list[subprocess.Popen[bytes]] = []
     started = subprocess.Popen
 
     def noted(*arguments: Any, **named: Any) -> Any:
-        begun.append(started(*arguments, **named))
-        return begun[0]
+        processes.append(started(*arguments, **named))
+        return processes[-1]
 
     monkeypatch.setattr(subprocess, "Popen", noted)
+    return processes
+
+
+@pytest.mark.parametrize("is_deaf", [False, True])
+def test_root_waits_so_long_and_has_what_was_begun_ended(
+    monkeypatch: pytest.MonkeyPatch, begun: list[subprocess.Popen[bytes]], is_deaf: bool
+) -> None:
+    monkeypatch.setattr(as_person, "ENDS_WITHIN_S", 1.0 if is_deaf else 30.0)
     hears = "ignore" if is_deaf else "default"  # whatever this process was started with
 
     with pytest.raises(KernelError, match=r"did not end within .* hours, and is ended\. Ask again"):
         as_person.asked(["env", f"--{hears}-signal=INT", "sleep", "600"], "alice")
 
     assert begun[0].returncode == -(signal.SIGKILL if is_deaf else signal.SIGINT)
+
+
+def test_root_does_not_wait_for_what_cannot_be_killed(
+    monkeypatch: pytest.MonkeyPatch, begun: list[subprocess.Popen[bytes]]
+) -> None:
+    monkeypatch.setattr(as_person, "ENDS_WITHIN_S", 0.5)
+    monkeypatch.setattr(as_person, "LAST_WORDS_S", 0.5)
+    monkeypatch.setattr(os, "killpg", lambda *_: None)  # as for a process that a hung file system holds
+
+    with pytest.raises(KernelError, match="Ask again"):
+        as_person.asked(["env", "--ignore-signal=INT", "sleep", "20"], "alice")
+
+    assert begun[0].poll() is None, "it is still there"
+    begun[0].kill()
+    begun[0].wait()
 
 
 def test_the_doctor_warns_of_a_kernel_whose_last_test_found_a_fault(site: Site) -> None:

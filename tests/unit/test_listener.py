@@ -30,6 +30,10 @@ class Shown(RequestHandler):
         """The size of the body."""
         self.finish(str(len(self.request.body)))
 
+    def post(self) -> None:
+        """Who asks, for the log."""
+        self.finish(str(self.request.remote_ip))
+
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, str]:
@@ -46,7 +50,7 @@ async def port(files: dict[str, str]) -> AsyncIterator[int]:
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_cert_chain(files["cert"], files["key"])
     with either_protocol():
-        server = tornado.httpserver.HTTPServer(Application([("/", Shown)]), ssl_options=context)
+        server = tornado.httpserver.HTTPServer(Application([("/", Shown)]), ssl_options=context, xheaders=True)
     assert isinstance(server, EitherServer)
     sockets = tornado.netutil.bind_sockets(0, "127.0.0.1")
     server.add_sockets(sockets)
@@ -93,6 +97,23 @@ async def test_who_goes_away_without_a_word_leaves_nothing(port: int, files: dic
     await writer.wait_closed()
     async with client(files) as asking:
         assert (await asking.get(f"https://127.0.0.1:{port}/")).text == "https"
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_who_calls_from_elsewhere_is_who_is_connected_whatever_the_headers_say(
+    port: int, files: dict[str, str], scheme: str
+) -> None:
+    claims = {"X-Forwarded-For": "192.0.2.1", "X-Real-Ip": "192.0.2.2", "X-Forwarded-Proto": "https"}
+    context = ssl.create_default_context(cafile=files["ca"])
+    context.load_cert_chain(files["cert"], files["key"])
+
+    async def told(address: str) -> str:
+        way = httpx.AsyncHTTPTransport(verify=context, local_address=address)
+        async with httpx.AsyncClient(transport=way, trust_env=False) as asking:
+            return (await asking.post(f"{scheme}://127.0.0.1:{port}/", headers=claims)).text
+
+    assert await told("127.0.0.9") == "127.0.0.9"
+    assert await told("127.0.0.1") == "192.0.2.2", "the proxy, on this host, says who asks"
 
 
 def test_afterwards_servers_are_made_as_usual() -> None:

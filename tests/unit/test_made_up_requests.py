@@ -102,6 +102,16 @@ async def test_an_address_that_is_none_is_no_fault_of_the_hub(tmp_path: Path, ad
     assert not [record for record in kept.records if record.exc_info]
 
 
+@pytest.mark.parametrize("name", ["style%00.css", "%ff", "css/..%00"])
+async def test_the_name_of_a_file_that_is_no_text_is_no_fault_of_the_hub(tmp_path: Path, name: str) -> None:
+    async with served_hub(tmp_path) as served:
+        kept = Kept(served)
+        answer = await (await served.browser()).get(f"/hub/static/{name}")
+
+    assert answer.status_code == 400
+    assert not [record for record in kept.records if record.exc_info]
+
+
 async def test_a_body_that_is_no_json_is_one_line_of_the_log(tmp_path: Path) -> None:
     async with served_hub(tmp_path) as served:
         kept = Kept(served)

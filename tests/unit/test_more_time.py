@@ -131,7 +131,7 @@ async def test_a_session_that_does_not_run_and_one_that_is_being_given_time_are_
     with pytest.raises(ExtensionRefused, match="does not run"):
         await spawner.more_time()
     spawner.ready = True
-    extended._asking.add("alice")
+    extended._asking.update([("alice", "look"), ("alice", "extend")])
     try:
         for question in (spawner.extend(60, "alice"), spawner.more_time()):
             with pytest.raises(ExtensionRefused, match="already") as refused:
@@ -162,21 +162,25 @@ async def test_one_person_has_slurm_asked_seldom_however_often_they_ask() -> Non
     assert set(extended._next_at) == {("carol", "look")}, "nothing is kept of who asked long ago"
 
 
-async def test_beside_a_question_that_waits_for_its_turn_no_other_one_waits() -> None:
+@pytest.mark.parametrize("verb", ["look", "extend"])
+async def test_beside_a_question_that_waits_for_its_turn_no_other_one_of_its_kind_waits(verb: str) -> None:
     spawner = Spawner(site(), Extender(ANSWER))
-    await spawner.more_time()
+    kinds = {"look": spawner.more_time, "extend": lambda: spawner.extend(60, "alice")}
+    question = kinds.pop(verb)
+    (other,) = kinds.values()
+    await question()
     waits = asyncio.Event()
 
     async def pause(_seconds: float) -> None:
         await waits.wait()
 
     spawner.own.cluster.pause = pause
-    first = asyncio.create_task(spawner.more_time())
+    first = asyncio.create_task(question())
     await asyncio.sleep(0)
-    for question in (spawner.more_time, lambda: spawner.extend(60, "alice")):
-        with pytest.raises(ExtensionRefused, match="Look again in a moment") as refused:
-            await question()
-        assert refused.value.status == 429
+    with pytest.raises(ExtensionRefused, match="Look again in a moment") as refused:
+        await question()
+    assert refused.value.status == 429
+    assert (await other()).minutes == 240, "however often a session or a program looks, a request comes through"
     waits.set()
     assert (await first).minutes == 240
     assert not extended._asking

@@ -84,8 +84,8 @@ async def routed(portal: Portal, upstream: str, **settings: Any) -> None:
     """The proxy with a hub and the session of alice."""
     hub = portal.hub(**settings)
     await started(hub)
-    for place in ("/", "/user/alice/"):
-        await hub.api_request(place, method="POST", body={"target": upstream})
+    for place, whose in (("/", {"hub": True}), ("/user/alice/", {"user": "alice"})):  # as JupyterHub says it
+        await hub.api_request(place, method="POST", body={"target": upstream, **whose})
 
 
 async def ask(method: str, url: str, **arguments: Any) -> httpx.Response:

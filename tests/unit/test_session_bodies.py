@@ -200,6 +200,7 @@ NO_PAGES = (
     "dsportal/api/archive?path=",
     "lab/api/settings",
     "nbconvert/html/shared/theirs.ipynb",
+    "logout",
     "terminals/websocket/1",
 )
 

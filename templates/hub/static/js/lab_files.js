@@ -1,12 +1,15 @@
-// While a person logs in, chooses and waits: the files that JupyterLab begins with come into the browser's cache.
+// While a person logs in, chooses and waits: the files that JupyterLab begins with come into the browser's cache, once
+// in a tab: to read all of them again on the next page would keep the browser from what that page waits for.
 "use strict";
 
 const LAB_FILES_AT_ONCE = 3;
+const LAB_FILES_ARE_HERE = "dsportal-lab-files"; // the folder of those that this tab has fetched
 const labFolder = document.currentScript.dataset.folder;
 
 async function fetchLabFiles() {
   const connection = navigator.connection;
   if (connection && connection.saveData) return;
+  if (sessionStorage.getItem(LAB_FILES_ARE_HERE) === labFolder) return;
   const list = await fetch(`${labFolder}first.json`, { priority: "low" });
   if (!list.ok) return;
   const names = await list.json();
@@ -17,6 +20,7 @@ async function fetchLabFiles() {
     }
   };
   await Promise.all(Array.from({ length: LAB_FILES_AT_ONCE }, fetchNext));
+  sessionStorage.setItem(LAB_FILES_ARE_HERE, labFolder);
 }
 
 window.addEventListener("load", () => {

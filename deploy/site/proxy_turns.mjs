@@ -1,0 +1,96 @@
+// Whose turn it is. What one client has under way at the hub at a time is bounded: its next requests wait here, and those of
+// others go before them. Of one connection one request is under way at a time, so that it needs one connection behind the
+// proxy, however many a program sends at once: a browser sends the next one when it has its answer.
+
+const PIPELINED = 32; // requests that a connection may send before it has their answers
+
+const works = new WeakMap(); // by connection: what its end ends
+const lines = new WeakMap(); // by connection: its requests that have no answer yet
+
+export function once(work) {
+  let isDone = false;
+  return () => {
+    if (isDone) return;
+    isDone = true;
+    work();
+  };
+}
+
+// Do something when a request is over: its answer, or its connection. Node (22) says nothing of the end of an answer that
+// waits behind another one on a connection that ends.
+export function whenOver(req, answer, work) {
+  const { socket } = req;
+  if (!works.has(socket)) {
+    works.set(socket, new Set());
+    socket.once("close", () => [...works.get(socket)].forEach((one) => one()));
+  }
+  const open = works.get(socket);
+  const over = once(() => {
+    open.delete(over);
+    work();
+  });
+  open.add(over);
+  answer.once("close", over);
+  if (socket.closed) over();
+}
+
+// When those that were sent before it on the same connection have their answers; a connection that sends too many ends.
+export function turnOnConnection(req, answer) {
+  const line = lines.get(req.socket) ?? { waiting: 0, last: Promise.resolve() };
+  lines.set(req.socket, line);
+  const before = line.last;
+  line.waiting += 1;
+  line.last = new Promise((resolve) => {
+    whenOver(req, answer, () => {
+      line.waiting -= 1;
+      resolve();
+    });
+  });
+  if (line.waiting > PIPELINED) req.socket.destroy();
+  return before;
+}
+
+export class Turns {
+  #atOnce;
+  #byClient = new Map();
+  #waitingMost;
+
+  constructor(atOnce, waitingMost) {
+    this.#atOnce = atOnce;
+    this.#waitingMost = waitingMost;
+  }
+
+  // True when a request may go on, false for one too many, and for one whose client has gone. Its turn is over when its
+  // answer begins (req.dsportalAnswered), or with it.
+  take(client, req, answer) {
+    const theirs = this.#byClient.get(client) ?? { going: 0, waiting: new Set() };
+    if (theirs.waiting.size >= this.#waitingMost) return Promise.resolve(false);
+    this.#byClient.set(client, theirs);
+    return new Promise((resolve) => {
+      let goes = false;
+      const begin = () => {
+        goes = true;
+        theirs.going += 1;
+        resolve(true);
+      };
+      if (theirs.going < this.#atOnce) begin();
+      else theirs.waiting.add(begin);
+      req.dsportalAnswered = once(() => {
+        if (goes) theirs.going -= 1;
+        else theirs.waiting.delete(begin);
+        resolve(false);
+        this.#next(client, theirs);
+      });
+      whenOver(req, answer, req.dsportalAnswered);
+    });
+  }
+
+  #next(client, theirs) {
+    for (const begin of theirs.waiting) {
+      if (theirs.going >= this.#atOnce) return;
+      theirs.waiting.delete(begin);
+      begin();
+    }
+    if (theirs.going === 0) this.#byClient.delete(client);
+  }
+}

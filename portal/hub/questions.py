@@ -1,0 +1,61 @@
+"""The hub's own questions, to its proxy and to sessions that start: how many at a time, and what is read of an answer.
+
+A session is what its owner makes of it. JupyterHub's client (6.1) is one for all: aiohttp (3.14) goes on reading as
+long as heads come that are no answer yet, and sends one session's cookies to the next one on that host.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import ClientConnectionError, ClientResponse
+
+HEADS_MOST = 10  # "100 Continue", "103 Early Hints" and the like before an answer
+# Questions to sessions that start wait for their answer. With aiohttp's own bound a hundred of them would be all.
+CONNECTOR: dict[str, object] = {"limit": 0}
+
+
+class HeadsCounted:
+    """A connection, or its protocol, whose heads are counted while an answer begins."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+        self._heads = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    @property
+    def protocol(self) -> HeadsCounted:
+        """That of the connection."""
+        return HeadsCounted(self._real.protocol)
+
+    async def read(self) -> Any:
+        """The next head.
+
+        Raises:
+            ClientConnectionError: there were many already.
+        """
+        self._heads += 1
+        if self._heads > HEADS_MOST:
+            raise ClientConnectionError(f"{HEADS_MOST} heads and no answer")
+        return await self._real.read()
+
+
+class ShortResponse(ClientResponse):
+    """An answer that begins soon, and leaves no cookie."""
+
+    async def start(self, connection: Any) -> ShortResponse:
+        """Read its head.
+
+        Raises:
+            ClientConnectionError: it does not begin.
+        """
+        await super().start(HeadsCounted(connection))  # type: ignore[arg-type]
+        self._connection = connection
+        self._protocol = connection.protocol
+        self._raw_cookie_headers = None
+        return self
+
+
+SESSION: dict[str, object] = {"response_class": ShortResponse}

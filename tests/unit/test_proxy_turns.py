@@ -1,0 +1,153 @@
+"""What one client has under way through the real proxy: its next requests wait, and nobody else's do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import httpx
+import pytest
+
+from tests.unit.test_proxy import Portal, portal
+from tests.unit.test_proxy_guard import Told, answering, ask, is_open, routed
+
+__all__ = ["portal"]
+WITHIN_S = 20
+OTHER = {"X-Forwarded-For": "192.0.2.2"}
+PIPELINED = 32
+
+
+class Held(Told):
+    """Answers what has ``/held`` in its path when it is told to."""
+
+    going = 0
+    release = threading.Event()
+
+    def do_GET(self) -> None:
+        """Count what is under way."""
+        type(self).going += 1
+        if "/held" in self.path:
+            self.release.wait(WITHIN_S)
+        type(self).going -= 1
+        with contextlib.suppress(OSError):
+            super().do_GET()
+
+    do_POST = do_GET
+
+
+@pytest.fixture
+def upstream() -> Iterator[str]:
+    """A hub and a session."""
+    Held.going = 0
+    Held.release.clear()
+    with answering(Held) as url:
+        yield url
+        Held.release.set()
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    """Closes what is opened."""
+    with ExitStack() as opened:
+        yield opened
+
+
+def asking(portal: Portal, stack: ExitStack, path: str, times: int = 1) -> socket.socket:
+    """A connection that has asked for something, so many times."""
+    browser = stack.enter_context(socket.create_connection(("127.0.0.1", portal.ports["port"]), timeout=WITHIN_S))
+    browser.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * times)
+    return browser
+
+
+async def until_going(number: int) -> None:
+    """Wait until so many requests are under way behind the proxy."""
+    async with asyncio.timeout(WITHIN_S):
+        while Held.going != number:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("path", ["/hub/held", "/user/nobody/held"])
+async def test_one_client_has_few_requests_at_the_hub_and_the_others_go_before_the_next(
+    portal: Portal, upstream: str, stack: ExitStack, path: str
+) -> None:
+    await routed(portal, upstream, trusted_proxies=["127.0.0.1"], of_hub=2, of_hub_waiting=3)
+    for _ in range(2 + 3):
+        asking(portal, stack, path)
+    await until_going(2)
+
+    async with asyncio.timeout(WITHIN_S):
+        while (refused := await ask("GET", f"{portal.url}{path}")).status_code != 429:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    others = await ask("GET", f"{portal.url}/hub/", headers=OTHER)
+    session = await ask("GET", f"{portal.url}/user/alice/lab")
+
+    assert "Retry-After" in refused.headers
+    assert (Held.going, others.status_code, session.status_code) == (2, 200, 200)
+    Held.release.set()
+    assert (await ask("GET", f"{portal.url}{path}")).status_code == 200
+
+
+async def test_who_goes_away_while_waiting_leaves_room(portal: Portal, upstream: str, stack: ExitStack) -> None:
+    await routed(portal, upstream, of_hub=1, of_hub_waiting=1)
+    first = asking(portal, stack, "/hub/held")
+    await until_going(1)
+    second = asking(portal, stack, "/hub/held")
+    first.close()
+    await until_going(2)  # the first is still held behind the proxy
+    second.close()
+    Held.release.set()
+
+    assert (await ask("GET", f"{portal.url}/hub/")).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/hub/held", "/user/alice/held"])
+async def test_of_one_connection_one_request_is_under_way_at_a_time(
+    portal: Portal, upstream: str, stack: ExitStack, path: str
+) -> None:
+    await routed(portal, upstream)
+    few = asking(portal, stack, path, 3)
+    await until_going(1)
+    many = asking(portal, stack, path, PIPELINED + 1)
+
+    assert await asyncio.to_thread(many.recv, 1) == b""
+    assert Held.going <= 2
+    Held.release.set()
+    answers = b""
+    while answers.count(b"200 OK") < 3:
+        answers += await asyncio.to_thread(few.recv, 65536)
+
+
+async def test_a_connection_that_ends_with_requests_that_wait_leaves_nothing_that_counts(
+    portal: Portal, upstream: str, stack: ExitStack
+) -> None:
+    await routed(portal, upstream, of_one_session=5)
+    for _ in range(3):
+        asking(portal, stack, "/user/alice/held", 5).close()
+    page = f"{portal.url}/user/alice/lab"
+
+    async with asyncio.timeout(WITHIN_S):
+        while (await ask("GET", page)).status_code != 200:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+
+async def test_one_client_has_a_part_of_the_connections(portal: Portal, upstream: str, stack: ExitStack) -> None:
+    await routed(portal, upstream, per_address=20)
+    held = [asking(portal, stack, "/user/alice/held") for _ in range(20)]
+    await until_going(20)
+
+    with contextlib.suppress(OSError):
+        assert asking(portal, stack, "/user/alice/lab").recv(1) == b""
+    for one in held:
+        one.setblocking(False)
+    assert all(map(is_open, held))
+    held[0].close()
+    async with asyncio.timeout(WITHIN_S), httpx.AsyncClient(trust_env=False) as browser:
+        while True:
+            with contextlib.suppress(httpx.HTTPError):
+                assert (await browser.get(f"{portal.url}/user/alice/lab")).status_code == 200
+                break
+            await asyncio.sleep(0.1)
