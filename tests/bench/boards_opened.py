@@ -32,6 +32,7 @@ from tests.bench.browser import CHROMIUM, LIMIT_MS, forget
 from tests.bench.browser import stop as stop_session
 from tests.bench.compared_hubs import Hub, hubs
 from tests.bench.spawn import median
+from tests.inside import NOTHING_AHEAD
 
 PERSON = "alice"
 RUNS = ("train", "validation")
@@ -98,6 +99,7 @@ async def ours(hub: Hub, browser: Browser) -> tuple[float, float]:
     """A click on the launcher's tile, twice; the board is stopped before the first."""
     context = await browser.new_context(base_url=f"http://127.0.0.1:{hub.port}")
     context.set_default_timeout(LIMIT_MS)
+    await context.add_init_script(NOTHING_AHEAD)
     page = await in_lab(context)
     await page.evaluate(STOP_BOARDS)
     times = [await clicked(context, page) for _ in range(2)]
