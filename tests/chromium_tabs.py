@@ -124,11 +124,14 @@ class Tab:
 
     async def seen(self, element: str) -> None:
         """Wait until what an expression finds can be seen, through pages that lead to others."""
+        await self.reaches(f"Boolean(({element})?.getBoundingClientRect().width)")
+
+    async def reaches(self, condition: str) -> None:
+        """Wait until an expression is true."""
         end = asyncio.get_running_loop().time() + DEADLINE_S
-        script = f"Boolean(({element})?.getBoundingClientRect().width)"
-        while not await self._says_now(script):
-            assert asyncio.get_running_loop().time() < end, f"no {element} within {DEADLINE_S} s"
-            await asyncio.sleep(0.1)
+        while not await self._says_now(condition):
+            assert asyncio.get_running_loop().time() < end, f"not within {DEADLINE_S} s: {condition}"
+            await asyncio.sleep(0.05)
 
     async def _says_now(self, expression: str) -> Any:
         try:

@@ -87,8 +87,8 @@ async def test_one_that_runs_is_drawn_while_the_pointer_rests_on_what_opens_it(
     await tab.hover(element)
     await until("a page ahead", lambda: chromium.pages(PLACE, ahead=True))
     await tab.leave()
+    await tab.reaches(f"{RULES} === 0")
     await until("its end", lambda: not chromium.pages(ahead=True))
-    assert await tab.says(RULES) == 0
 
     where = await tab.hover(element)
     await until("a page ahead", lambda: chromium.pages(PLACE, ahead=True))
@@ -120,8 +120,8 @@ async def test_a_page_that_nobody_comes_for_goes_by_itself(chromium: Tabs, own_s
     await tab.go(f"{own_server.url}lab?reset&token={TOKEN}")
     await tab.hover(TILE)
     await until("a page ahead", lambda: chromium.pages(ahead=True))
+    await tab.reaches(f"{RULES} === 0")
     await until("its end", lambda: not chromium.pages(ahead=True))
-    assert await tab.says(RULES) == 0
 
 
 def test_who_asks_ahead_gets_one_that_runs_and_starts_none(own_server: Server) -> None:
