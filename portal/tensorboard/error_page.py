@@ -9,6 +9,8 @@ from portal.forwarding import origins
 
 LED_HERE = "Another page has led you here, to {what} of your session."
 A_BOARD = "a TensorBoard"
+NOT_AHEAD = "This TensorBoard does not run."
+NOT_AHEAD_ADVICE = "It starts when you open it."
 BOARD_ADVICE = "A TensorBoard reads what lies in its folder. Open it if you meant to."
 
 _PAGE = """<!doctype html>
@@ -56,6 +58,11 @@ def is_from_elsewhere(request: Any) -> bool:
 def is_own_click(request: Any) -> bool:
     """Whether a person goes to a page: no other origin leads there, and no picture or script of a page asks for it."""
     return not is_from_elsewhere(request) and request.headers.get("Sec-Fetch-Dest", "document") == "document"
+
+
+def is_ahead(request: Any) -> bool:
+    """Whether a browser asks for a page before the person does."""
+    return origins.is_ahead(request.headers)
 
 
 def from_elsewhere(request: Any, home: str, what: str = A_BOARD, advice: str = BOARD_ADVICE) -> str:
