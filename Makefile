@@ -21,7 +21,7 @@ help:
 	@echo '                 DATABASE=postgresql or mariadb: with the driver of such a database; without it a file of SQLite'
 	@echo 'make demo        a Slurm cluster of four nodes, LDAP and the portal on port $(PORT); Ctrl-C stops it'
 	@echo 'make demo-up     the same in the background;  make demo-down stops it'
-	@echo 'make environments ALL=1  PyTorch, JAX, MXNet, inference, Dask, Horovod, an editor and an image trainer too: the next start of the demo offers them'
+	@echo 'make environments ALL=1  PyTorch, JAX, MXNet, inference, Dask, Ray, Horovod, an editor and an image trainer too: the next start of the demo offers them'
 	@echo 'make environments GPU=1  the environments for nodes with NVIDIA GPUs (docs/howto/kernels.md): 13 GB to fetch'
 	@echo 'make demo-shell  a login shell inside (sinfo, squeue, sbatch as the demo user alice)'
 	@echo 'make demo-doctor the portal looks at its own installation there'

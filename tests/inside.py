@@ -19,6 +19,12 @@ VENV_BIN = Path(os.environ.get("DSPORTAL_VENV", Path(__file__).parents[1] / ".ve
 SITE_FILE = Path("/etc/dsportal/site.toml")
 # The engine without the windows of a desktop, which nobody sees here: a third less work for the processor.
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium-headless-shell")
+# For windows of Playwright: nothing is drawn ahead there (see tests.chromium_tabs), but each try is a tab for a moment.
+NOTHING_AHEAD = """{
+  const type = Object.getOwnPropertyDescriptor(HTMLScriptElement.prototype, 'type');
+  const set = function (kind) { type.set.call(this, kind === 'speculationrules' ? 'text/plain' : kind); };
+  Object.defineProperty(HTMLScriptElement.prototype, 'type', { ...type, set });
+}"""
 T = TypeVar("T")
 
 

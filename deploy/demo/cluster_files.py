@@ -18,7 +18,18 @@ CLUSTER = Path("/cluster")
 BIND_PASSWORD = CLUSTER / "hub/bind_password"  # as in site.toml
 # Environments, and the kernels and web tools of the same names. `make environments ALL=1` builds all of them but the
 # last, which a first run has where Python is the one that it is locked for.
-MAY_BE_ABSENT = ("pytorch", "jax", "mxnet", "pytensor", "inference", "dask", "code-server", "image-trainer", "mlflow")
+MAY_BE_ABSENT = (
+    "pytorch",
+    "jax",
+    "mxnet",
+    "pytensor",
+    "inference",
+    "dask",
+    "ray",
+    "code-server",
+    "image-trainer",
+    "mlflow",
+)
 TEXTS: dict[str, str] = {}  # the templates, read before the root changes: a closed checkout is not there afterwards
 # Slurm 22.05 never places a batch job at its submission but in the next pass: of the scheduler, once a second, or of
 # backfill. After a start only backfill passes at first: with the default interval the first job waits for seconds.

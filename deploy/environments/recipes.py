@@ -83,6 +83,7 @@ ENVIRONMENTS = {
     "pytensor": Environment("pytensor", "3.0", 150, 600, first_run=False),
     "inference": Environment("inference", "1.0", 150, 530, first_run=False, upon="tensorflow"),
     "dask": Environment("dask", "2026.8", 20, 100, first_run=False, upon="python3", pythons=ALL_PYTHONS),
+    "ray": Environment("ray", "2.60", 110, 400, first_run=False, upon="python3", pythons=ALL_PYTHONS),
     "code-server": Environment("code-server", "4.139", 270, 830, first_run=False, is_of_npm=True, pythons=ALL_PYTHONS),
     "image-trainer": Environment(
         "image-trainer", "1.0", 55, 230, first_run=False, upon="tensorflow", modules=("image_trainer",)

@@ -29,6 +29,7 @@ FRAMEWORKS = {
     "pytensor": ("PY", "#345a8a"),
     "horovod": ("HV", "#3f6212"),
     "dask": ("DA", "#9a3412"),
+    "ray": ("RA", "#1d5fa8"),
     "inference": ("IN", "#0f6b52"),
     "onnx": ("ON", "#0f6b52"),
     "julia": ("JL", "#6b3fa0"),

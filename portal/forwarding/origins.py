@@ -20,6 +20,11 @@ def is_from_elsewhere(headers: Mapping[str, str]) -> bool:
     return origin is not None and _place_of(origin) != headers.get("Host", "").lower()
 
 
+def is_ahead(headers: Mapping[str, str]) -> bool:
+    """Whether a browser asks before the person does, for a page that may never be looked at (Sec-Purpose, Fetch)."""
+    return "prefetch" in headers.get("Sec-Purpose", "").lower()
+
+
 def _place_of(origin: str) -> str | None:
     """Name and port of an origin; ``None`` for what is none."""
     try:

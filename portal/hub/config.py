@@ -26,9 +26,9 @@ from portal.assets.offered import ADDRESS
 from portal.assets.static import PackedStaticHandler
 from portal.databases import server
 from portal.errors import SiteError
-from portal.guard import announcement, gone, silences
+from portal.guard import announcement, gone, questions, silences
 from portal.history import pages as ended
-from portal.hub import database, needed, questions, state_place, variables
+from portal.hub import database, needed, state_place, variables
 from portal.hub.context import RESUMER
 from portal.notebooks.catalogue import kernels_of
 from portal.proxy import proxy_process

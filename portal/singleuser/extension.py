@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from dataclasses import asdict
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,8 @@ from portal.session_usage.pages import JobUsageHandler, OwnJob, TimeHandler
 from portal.singleuser.hub_token import token
 from portal.singleuser.logins import LOOK_EVERY_S, OpenSockets, login_of_hub
 from portal.singleuser.server import connect
-from portal.tensorboard.boards import Boards
-from portal.tensorboard.error_page import from_elsewhere, is_own_click, page
+from portal.tensorboard.boards import Boards, id_of
+from portal.tensorboard.error_page import NOT_AHEAD, NOT_AHEAD_ADVICE, from_elsewhere, is_ahead, is_own_click, page
 from portal.tensorboard.folders import FolderRefused, Folders
 from portal.tensorboard.listed import BoardsHandler, OwnBoardHandler
 from portal.trials.pages import KernelTrialsHandler, folders_of
@@ -69,8 +70,15 @@ class OpenHandler(JupyterHandler):
         except FolderRefused as error:
             self.set_status(error.status)
             self.finish(page(error.fault, error.advice, self.base_url))
+            return
+        asks_ahead = is_ahead(self.request)
+        board = self.boards.ready(id_of(folder)) if asks_ahead else self.boards.open(folder)
+        if board is None:
+            self.set_header("Cache-Control", "no-store")
+            self.set_status(HTTPStatus.SERVICE_UNAVAILABLE)
+            self.finish(page(NOT_AHEAD, NOT_AHEAD_ADVICE, self.base_url))
         else:
-            self.redirect(url_path_join(self.base_url, "tensorboard", self.boards.open(folder).id) + "/")
+            self.redirect(url_path_join(self.base_url, "tensorboard", board.id) + "/")
 
 
 class SessionFactsHandler(SessionCall):

@@ -16,6 +16,7 @@ import re
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from tornado.httpclient import HTTPClientError
@@ -123,14 +124,27 @@ class Bodies(HTTPServerConnectionDelegate):
         return Body(self, self.application.start_request(server_conn, request_conn), request_conn)
 
     def refuses(self, path: str, headers: HTTPHeaders) -> bool:
-        """Whether a request for what is no page comes from one of another origin.
+        """Whether a request for what is no page comes from one of another origin, or of another session.
 
         No page can send a token in the header. A password of HTTP's own (Basic, Negotiate) a browser sends with
         every request where a web server before the portal asks for one, whichever page it comes from.
         """
         is_page = not self.below(path).startswith(NO_PAGES)
         is_program = BY_TOKEN.match(headers.get("Authorization", "")) is not None
-        return not is_page and not is_program and is_from_elsewhere(headers)
+        return not is_page and not is_program and (is_from_elsewhere(headers) or self.is_of_others(path, headers))
+
+    def is_of_others(self, path: str, headers: HTTPHeaders) -> bool:
+        """Whether a page of the same origin, but not of this session, has a notebook converted.
+
+        Without addresses of their own all sessions are one origin; JupyterHub lets its tabs alone through, which
+        this is. Which page it was stands in ``Referer`` (RFC 9110 §10.1.3), unless that page hides it.
+        """
+        if not self.below(path).startswith(IN_A_TAB) or headers.get("Sec-Fetch-Site") != "same-origin":
+            return False
+        try:
+            return not urlsplit(headers.get("Referer", "")).path.startswith(self.base)
+        except ValueError:
+            return True
 
     def below(self, path: str) -> str:
         """A path below that of the session; "" for one elsewhere."""

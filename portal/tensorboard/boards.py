@@ -37,7 +37,7 @@ class Board:
 
     def __init__(self, folder: Path, runtime: Path) -> None:
         self.folder = folder
-        self.id = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+        self.id = id_of(folder)
         self.socket = runtime / f"{self.id}.sock"
         self.last_used_s = 0.0
         self.started_at: float | None = None  # seconds since 1970
@@ -151,6 +151,11 @@ class Boards:
         board = Board(folder, self._runtime)
         return self._boards.setdefault(board.id, board)
 
+    def ready(self, board_id: str) -> Board | None:
+        """The board with this id if it listens; a look at it is no use of it."""
+        board = self._boards.get(board_id)
+        return board if board is not None and board.is_ready else None
+
     async def use(self, board_id: str, within_s: float | None = None, *, wakes: bool = True) -> Board | None:
         """The board with this id, started; None when this session has none such.
 
@@ -184,6 +189,11 @@ class Boards:
         for board in self:
             if board.running and board.last_used_s <= since_s:
                 await board.stop(unless_used_after_s=since_s)
+
+
+def id_of(folder: Path) -> str:
+    """What a board of a real folder is called."""
+    return hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
 
 
 def command(socket: Path, folder: Path) -> list[str]:

@@ -9,6 +9,8 @@ from portal.forwarding import origins
 
 LED_HERE = "Another page has led you here, to {what} of your session."
 A_BOARD = "a TensorBoard"
+NOT_AHEAD = "This TensorBoard does not run."
+NOT_AHEAD_ADVICE = "It starts when you open it."
 BOARD_ADVICE = "A TensorBoard reads what lies in its folder. Open it if you meant to."
 
 _PAGE = """<!doctype html>
@@ -39,9 +41,12 @@ a {{ color: #1565c0; }}
 
 
 def page(fault: str, advice: str, home: str, detail: str = "", again: str = "") -> str:
-    """An HTML page: what is wrong, what to do, the way back; a log's lines and a link to open it after all, if any."""
+    """An HTML page: what is wrong, what to do, the way back; a log's lines and a link to open it after all, if any.
+
+    The link says whence it leads, also where the site has pages say nothing.
+    """
     log = f"<pre>{escape(detail)}</pre>\n" if detail else ""
-    link = f'<p><a href="{escape(again)}">Open it</a></p>\n' if again else ""
+    link = f'<p><a referrerpolicy="same-origin" href="{escape(again)}">Open it</a></p>\n' if again else ""
     return _PAGE.format(fault=escape(fault), advice=escape(advice), home=escape(home), detail=log, again=link)
 
 
@@ -53,6 +58,11 @@ def is_from_elsewhere(request: Any) -> bool:
 def is_own_click(request: Any) -> bool:
     """Whether a person goes to a page: no other origin leads there, and no picture or script of a page asks for it."""
     return not is_from_elsewhere(request) and request.headers.get("Sec-Fetch-Dest", "document") == "document"
+
+
+def is_ahead(request: Any) -> bool:
+    """Whether a browser asks for a page before the person does."""
+    return origins.is_ahead(request.headers)
 
 
 def from_elsewhere(request: Any, home: str, what: str = A_BOARD, advice: str = BOARD_ADVICE) -> str:

@@ -8,8 +8,8 @@ from jupyter_server_proxy.handlers import RewritableResponse
 from tornado.httputil import HTTPHeaders
 
 from portal.forwarding.private_proxy import PrivateProxy
-from portal.tensorboard.boards import BoardFailed, Boards
-from portal.tensorboard.error_page import from_elsewhere, is_from_elsewhere, page
+from portal.tensorboard.boards import Board, BoardFailed, Boards
+from portal.tensorboard.error_page import NOT_AHEAD, NOT_AHEAD_ADVICE, from_elsewhere, is_ahead, is_from_elsewhere, page
 
 _PAGES = ("", "/", "/index.html")
 PAGE_WAIT_S = 4  # so long a start is waited for before a page says that it starts
@@ -55,6 +55,8 @@ class BoardHandler(PrivateProxy):
             self.set_status(403)
             self.finish(from_elsewhere(self.request, self.base_url))
             return False
+        if is_ahead(self.request):
+            return self._found_ahead(self.boards.ready(board_id))
         try:
             board = await self.boards.use(board_id, PAGE_WAIT_S if is_page else DATA_WAIT_S, wakes=is_page)
         except BoardFailed as error:
@@ -68,9 +70,21 @@ class BoardHandler(PrivateProxy):
         if not board.is_ready:
             self._say_that_it_starts(board.folder.name, is_page=is_page)
             return False
+        self._point_at(board)
+        return True
+
+    def _found_ahead(self, board: Board | None) -> bool:
+        """What a browser draws before the person comes is of a board that runs; it neither starts one nor uses it."""
+        if board is None:
+            self.set_header("Cache-Control", "no-store")
+            self._say(503, NOT_AHEAD, NOT_AHEAD_ADVICE)
+            return False
+        self._point_at(board)
+        return True
+
+    def _point_at(self, board: Board) -> None:
         self.unix_socket = str(board.socket)
         self.proxy_base = f"tensorboard/{board.id}"
-        return True
 
     def _say_that_it_starts(self, folder: str, *, is_page: bool) -> None:
         """A page that looks again by itself; what a page of it asks for meanwhile is not there yet."""

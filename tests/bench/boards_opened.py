@@ -2,7 +2,7 @@
 
 Beside it plain ``tensorboard`` out of the same environment, opened directly: cold from the start of its process, warm
 from the opening of its address. Cold means that no TensorBoard runs for that folder and the browser's cache is empty of
-it; warm, that it runs and was opened before.
+it; warm, that it runs and was opened before. Then the same by a pointer that rests on the tile before it presses.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from tests.bench import cluster_setup
+from tests.bench import boards_ahead, cluster_setup
 from tests.bench.browser import CHROMIUM, LIMIT_MS, forget
 from tests.bench.browser import stop as stop_session
 from tests.bench.compared_hubs import Hub, hubs
 from tests.bench.spawn import median
+from tests.inside import NOTHING_AHEAD
 
 PERSON = "alice"
 RUNS = ("train", "validation")
@@ -61,6 +62,8 @@ def figures(taken: dict[str, list[float]]) -> dict[str, object]:
         for state in ("cold", "warm"):
             seconds = taken[f"{kind}_{state}"]
             found[name] |= {f"{state}_s": median(seconds), f"{state}_slowest_s": max(seconds)} if seconds else {}
+    for rest_ms in boards_ahead.RESTS_MS:
+        found["ours"][f"rest_{rest_ms}_s"] = median(taken[f"rest_{rest_ms}"])
     for state in ("cold", "warm") if found["stock"] else ():
         found["ours"][f"ratio_{state}"] = round(
             (found["ours"][f"{state}_s"] or 0) / (found["stock"][f"{state}_s"] or 1), 2
@@ -70,7 +73,9 @@ def figures(taken: dict[str, list[float]]) -> dict[str, object]:
 
 async def rounds(hub: Hub, options: Namespace) -> dict[str, list[float]]:
     """All rounds, in one session."""
-    taken: dict[str, list[float]] = {f"{kind}_{state}": [] for kind in ("ours", "plain") for state in ("cold", "warm")}
+    keys = [f"{kind}_{state}" for kind in ("ours", "plain") for state in ("cold", "warm")]
+    keys += [f"rest_{rest_ms}" for rest_ms in boards_ahead.RESTS_MS]
+    taken: dict[str, list[float]] = {key: [] for key in keys}
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         for number in range(options.runs + 1):
@@ -81,6 +86,10 @@ async def rounds(hub: Hub, options: Namespace) -> dict[str, list[float]]:
                 if number:
                     taken[f"{kind}_cold"].append(cold_s)
                     taken[f"{kind}_warm"].append(warm_s)
+            rested = await boards_ahead.rested(hub, PERSON, DRAWN)
+            cluster_setup.say(f"round {number}: " + ", ".join(f"{key}: {s:.2f} s" for key, s in rested.items()))
+            for key, seconds in rested.items() if number else ():
+                taken[key].append(seconds)
         await stop_session(hub, PERSON)
         await browser.close()
     return taken
@@ -90,6 +99,7 @@ async def ours(hub: Hub, browser: Browser) -> tuple[float, float]:
     """A click on the launcher's tile, twice; the board is stopped before the first."""
     context = await browser.new_context(base_url=f"http://127.0.0.1:{hub.port}")
     context.set_default_timeout(LIMIT_MS)
+    await context.add_init_script(NOTHING_AHEAD)
     page = await in_lab(context)
     await page.evaluate(STOP_BOARDS)
     times = [await clicked(context, page) for _ in range(2)]

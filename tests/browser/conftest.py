@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, syn
 from portal.session_settings import ANNOUNCE_EVERY
 from tests.browser.portal_page import picture
 from tests.hub.conftest import FOLDER, PORT, Hub
-from tests.inside import CHROMIUM
+from tests.inside import CHROMIUM, NOTHING_AHEAD
 
 # Without these, Chromium asks for hosts that the private network does not have; --no-sandbox because it runs as root.
 CHROMIUM_ARGUMENTS = [
@@ -74,6 +74,7 @@ def context(chromium: Browser, address: str) -> Iterator[BrowserContext]:
     # Without animations a picture never shows a colour that is on its way to another one.
     context = chromium.new_context(base_url=address, viewport=size, reduced_motion="reduce")
     context.set_default_timeout(30_000)
+    context.add_init_script(NOTHING_AHEAD)
     yield context
     context.close()
 

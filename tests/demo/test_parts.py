@@ -406,6 +406,6 @@ def test_a_kernel_or_a_tool_is_offered_only_when_its_environment_is_built(tmp_pa
     assert [kernel["name"] for kernel in site["kernel"]] == ["python3", "ir", "tensorflow", "mxnet"]
     assert "tool" not in site
     assert site["ldap"] == tomllib.loads(settings)["ldap"]
-    for name in ("pytorch", "jax", "pytensor", "inference", "dask", "mlflow", "code-server", "image-trainer"):
+    for name in ("pytorch", "jax", "pytensor", "inference", "dask", "ray", "mlflow", "code-server", "image-trainer"):
         (tmp_path / name).mkdir()
     assert cluster_files.offered(settings, tmp_path) == settings

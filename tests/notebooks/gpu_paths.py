@@ -27,6 +27,7 @@ GPU_PATHS = {
     "pytorch/mnist": READ,
     "pytorch/resnet50": READ,
     "r/mnist": NONE,
+    "ray/slurm_cluster": NONE,
     "tensorflow/mnist": READ,
     "tensorflow/resnet50": EMULATED,
     "tensorflow/tensorboard": READ,

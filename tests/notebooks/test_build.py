@@ -152,7 +152,7 @@ def test_a_wrong_name_lists_the_known_ones(workshop: Workshop) -> None:
     printed = workshop.build("tensorflo", check=False)
     assert (
         "'tensorflo' is not known; "
-        "there are python3, tensorflow, mlflow, pytorch, jax, mxnet, pytensor, inference, dask, code-server, "
+        "there are python3, tensorflow, mlflow, pytorch, jax, mxnet, pytensor, inference, dask, ray, code-server, "
         "image-trainer, tensorflow-gpu, pytorch-gpu, pytorch-gpu-cuda126, jax-gpu, inference-gpu, pytorch-cuda, "
         "modulefiles" in printed
     )
@@ -197,7 +197,18 @@ def test_only_what_a_first_run_needs_is_built_when_nothing_is_named() -> None:
     first_run, everything = (frameworks.arguments([*words, "--cm", "x"]).what for words in ([], ["--all"]))
     names = ["python3", "tensorflow", "mlflow"]
     assert first_run == [*names, "modulefiles"]
-    assert everything == [*names, "pytorch", "jax", "mxnet", "pytensor", "inference", "dask", *WEB_TOOLS, "modulefiles"]
+    assert everything == [
+        *names,
+        "pytorch",
+        "jax",
+        "mxnet",
+        "pytensor",
+        "inference",
+        "dask",
+        "ray",
+        *WEB_TOOLS,
+        "modulefiles",
+    ]
 
 
 @pytest.fixture
@@ -223,10 +234,12 @@ def test_an_environment_upon_another_builds_it_first_and_sees_its_packages(stack
 
 def test_an_environment_upon_another_brings_nothing_that_is_there_already() -> None:
     locks = {
-        name: (BUILD.parent / f"{name}.lock").read_text() for name in ("tensorflow", "inference", "python3", "dask")
+        name: (BUILD.parent / f"{name}.lock").read_text()
+        for name in ("tensorflow", "inference", "python3", "dask", "ray")
     }
     names = {name: set(re.findall(r"^([a-z0-9-]+)==", lock, re.MULTILINE)) for name, lock in locks.items()}
     assert names["inference"] & names["tensorflow"] == set()
     assert names["dask"] & names["python3"] == set()
     assert names["dask"] >= {"distributed", "dask-jobqueue", "bokeh", "cryptography"}
+    assert names["ray"] & names["python3"] == set()
     assert names["inference"] >= {"openvino", "nncf", "onnxruntime", "onnx", "tf2onnx"}

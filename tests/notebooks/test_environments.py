@@ -76,6 +76,7 @@ def test_the_cuda_toolkit_names_its_folders_whether_or_not_they_exist() -> None:
         ("shared/pytensor", "pytensor, pytensor.tensor"),
         ("shared/inference", "openvino, nncf, onnxruntime, tf2onnx, keras"),
         ("shared/dask", "dask.array, distributed, dask_jobqueue, bokeh, cryptography, pandas"),
+        ("shared/ray", "ray, ray.dashboard, aiohttp, cryptography, pandas"),
         ("shared/python", "numpy, pandas, matplotlib, polars"),
         ("shared/mlflow", "mlflow, numpy, pandas, matplotlib"),
         ("shared/image-trainer", "image_trainer, gradio, keras, pandas, PIL, uvicorn"),
@@ -94,7 +95,9 @@ def test_keras_runs_on_the_framework_that_was_loaded_last(before: str) -> None:
     assert "Keras runs on tensorflow" in printed
 
 
-@pytest.mark.parametrize("name", ["pytorch", "jax", "mxnet", "pytensor", "inference", "dask", "mlflow", *WEB_TOOLS])
+@pytest.mark.parametrize(
+    "name", ["pytorch", "jax", "mxnet", "pytensor", "inference", "dask", "ray", "mlflow", *WEB_TOOLS]
+)
 def test_a_module_whose_environment_is_not_built_says_how_to_get_it(name: str) -> None:
     tree = Path("/tmp/dsportal-test-modulefiles")
     shutil.rmtree(tree, ignore_errors=True)
@@ -110,7 +113,11 @@ def test_a_module_whose_environment_is_not_built_says_how_to_get_it(name: str) -
 
 @pytest.mark.parametrize(
     ("module", "left_out"),
-    [("inference", {"openvino-telemetry"}), ("mlflow", {"pyarrow", "scikit-learn", "scipy", "skops"})],
+    [
+        ("inference", {"openvino-telemetry"}),
+        ("mlflow", {"pyarrow", "scikit-learn", "scipy", "skops"}),
+        ("ray", set()),
+    ],
 )
 def test_an_environment_upon_another_has_all_that_its_packages_ask_for(module: str, left_out: set[str]) -> None:
     """But for what is left out on purpose, as inference.in and mlflow.in say."""

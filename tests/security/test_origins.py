@@ -8,10 +8,11 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.inside import jobs_of
+from tests.inside import home, jobs_of, sh
 from tests.security.conftest import NAME, Two
 
 ONE_ORIGIN = ""
+NOTEBOOK = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
 LOCALHOST = "localhost:18500"  # as in the demo: to a browser, names below it are other sites
 A_NAME = f"{NAME}:18500"  # names below it are the same site, so cookies are sent; the harder case
 HTTPS = f"https://{NAME}:18500"
@@ -103,6 +104,29 @@ def test_without_a_domain_the_hub_itself_gives_nothing_and_a_session_is_open_to_
     expect(hub_page.get_by_role("heading", name="My Server", level=1)).to_be_visible()
     assert hub_page.evaluate("navigator.serviceWorker.controller") is None
     assert (tokens_of(hub_page, "carol"), jobs_of("carol")) == before
+
+
+@pytest.mark.parametrize("two_people", [ONE_ORIGIN], indirect=True)
+def test_without_a_domain_a_page_opens_a_converted_notebook_by_a_click_alone(two_people: Two) -> None:
+    notebook = home("carol") / "own.ipynb"
+    sh("sh", "-c", 'printf %s "$1" > "$2"', "write", NOTEBOOK, str(notebook), user="carol")
+    address = f"{two_people.session}/nbconvert/html/own.ipynb"
+    opens = "address => { setTimeout(() => { location.href = address }) }"
+
+    hostile = visit(two_people)
+    with hostile.expect_response(lambda answer: answer.url == address) as led:
+        hostile.evaluate(opens, address)
+    assert led.value.status == 403
+    with hostile.expect_response(lambda answer: answer.url == address) as opened:
+        hostile.get_by_role("link", name="Open it").click()
+    assert opened.value.status == 200
+
+    own = two_people.carol.context.new_page()
+    own.goto(f"{two_people.session}/lab")
+    with own.context.expect_page() as tab:
+        own.evaluate("address => { window.open(address, '_blank', 'noopener') }", address)  # as JupyterLab does
+    expect(tab.value).to_have_title("own")
+    notebook.unlink()
 
 
 @pytest.mark.parametrize("two_people", [ONE_ORIGIN], indirect=True)

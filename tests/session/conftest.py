@@ -21,7 +21,7 @@ from portal.singleuser.home import prepare_home
 from portal.site import Site, load, parse
 from portal.trials import record
 from portal.trials.trial import FrameworkTrial, Trial
-from tests.inside import CHROMIUM, SITE_FILE
+from tests.inside import CHROMIUM, NOTHING_AHEAD, SITE_FILE
 from tests.lessons import lesson, write
 from tests.session.session_server import (
     ARTEFACTS,
@@ -171,6 +171,7 @@ def window(browser: Browser, server: Server) -> Iterator[Page]:
     """A person's browser window, logged in to a server."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     context.set_default_timeout(DEADLINE_S * 1000)
+    context.add_init_script(NOTHING_AHEAD)
     page = context.new_page()
     page.goto(f"{server.url}login?token={TOKEN}")
     yield page

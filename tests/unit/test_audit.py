@@ -80,7 +80,7 @@ def test_the_tools_environments_are_looked_at_and_one_that_is_not_built_is_said(
 ) -> None:
     monkeypatch.setattr(audit, "CM", tmp_path)
     parts = audit.python_parts()
-    assert list(parts) == ["Python", "mlflow 3.17", "dask 2026.8", "code-server 4.139", "image-trainer 1.0"]
+    assert list(parts) == ["Python", "mlflow 3.17", "dask 2026.8", "ray 2.60", "code-server 4.139", "image-trainer 1.0"]
     assert all(lock.is_file() for part in parts.values() for lock in part.locks)
     assert audit.python_licences(parts["mlflow 3.17"]) == ([], audit.NOT_BUILT)
     npm = {name: folder for name, folder in audit.node_parts().items() if name not in audit.NODE_PARTS}

@@ -48,15 +48,14 @@ class TheirSession:
 
 
 @pytest.fixture
-async def hub() -> AsyncIterator[None]:
-    """The hub's client, as the portal configures it."""
+async def hub(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    """The hub's client, as the portal configures it, in the place of that of other tests."""
     c = Config()
     config.addresses(c, Site())
-    JupyterHubHTTPClient.clear_instance()
-    client = JupyterHubHTTPClient.instance(config=c)
+    client = JupyterHubHTTPClient(config=c)
+    monkeypatch.setattr(JupyterHubHTTPClient, "_instance", client)
     yield
     await client.close()
-    JupyterHubHTTPClient.clear_instance()
 
 
 async def serving(session: TheirSession) -> tuple[asyncio.Server, str]:

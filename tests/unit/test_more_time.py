@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 from types import SimpleNamespace
@@ -28,6 +29,7 @@ from spawners.ends import extended
 
 KEY = "0123456789abcdef"
 ANSWER = {"ok": True, "minutes": 240, "bound": "hours", "times_left": 2, "limit_min": 480, "ends_at": 1764080400}
+Asked = Callable[[], Coroutine[Any, Any, words.MoreTime]]
 RULE = ExtendTable(times=2, hours_total_max=20)
 
 
@@ -165,9 +167,8 @@ async def test_one_person_has_slurm_asked_seldom_however_often_they_ask() -> Non
 @pytest.mark.parametrize("verb", ["look", "extend"])
 async def test_beside_a_question_that_waits_for_its_turn_no_other_one_of_its_kind_waits(verb: str) -> None:
     spawner = Spawner(site(), Extender(ANSWER))
-    kinds = {"look": spawner.more_time, "extend": lambda: spawner.extend(60, "alice")}
-    question = kinds.pop(verb)
-    (other,) = kinds.values()
+    kinds: list[Asked] = [spawner.more_time, partial(spawner.extend, 60, "alice")]
+    question, other = kinds if verb == "look" else reversed(kinds)
     await question()
     waits = asyncio.Event()
 

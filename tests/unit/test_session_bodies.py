@@ -233,7 +233,7 @@ async def test_who_asks_for_the_head_alone_gets_no_more(session: int) -> None:
 @pytest.mark.parametrize(
     "header",
     [
-        "Sec-Fetch-Site: same-origin",
+        "Sec-Fetch-Site: same-origin\r\nReferer: https://alice.example/user/alice/lab/tree/first.ipynb",
         "Sec-Fetch-Site: none",
         "Origin: https://alice.example",
         "Accept: */*",
@@ -280,9 +280,25 @@ async def test_who_has_a_login_opens_a_converted_notebook_by_a_click(session: in
     status, text = await ask(session, NOTEBOOK, f"Sec-Fetch-Site: {site}\r\n{TAB}\r\n{hers}")
 
     assert status == 403
-    assert f'<a href="/user/alice/{NOTEBOOK}">Open it</a>' in text
+    assert f'href="/user/alice/{NOTEBOOK}">Open it</a>' in text
     assert "Another page has led you here, to a notebook as a page of your session." in text
-    assert (await ask(session, NOTEBOOK, f"Sec-Fetch-Site: same-origin\r\n{TAB}\r\n{hers}"))[0] == 200
+    own = "Referer: https://alice.example/user/alice/lab/tree/first.ipynb"
+    assert (await ask(session, NOTEBOOK, f"Sec-Fetch-Site: same-origin\r\n{own}\r\n{TAB}\r\n{hers}"))[0] == 200
+    assert (await ask(session, NOTEBOOK, f"Sec-Fetch-Site: none\r\n{TAB}\r\n{hers}"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "page", ["https://alice.example/user/alicea/lab", "https://alice.example/hub/home", "", "http://["]
+)
+async def test_where_all_are_one_origin_another_sessions_page_opens_none_without_a_click(
+    session: int, page: str, hers: str
+) -> None:
+    headers = f"Sec-Fetch-Site: same-origin\r\nReferer: {page}\r\n{hers}"
+
+    status, text = await ask(session, NOTEBOOK, f"{headers}\r\n{TAB}")
+    assert (status, "Open it</a>" in text) == (403, True)
+    status, text = await ask(session, NOTEBOOK, f"{headers}\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: iframe")
+    assert (status, json.loads(text)) == (403, {"message": ELSEWHERE})
 
 
 async def test_a_way_to_a_converted_notebook_writes_nothing_into_the_page(session: int, hers: str) -> None:

@@ -24,6 +24,7 @@ from portal.sessions import names
 from portal.sessions.requests import is_held
 from portal.site import Identity, parse
 from portal.testing.behaviours import PendingForever
+from portal.webtools import routes
 from spawners import slurm as spawner_module
 from spawners.choosing import several as several_module
 from tests.unit.conftest import EXAMPLE
@@ -86,6 +87,13 @@ def main_of(answer: httpx.Response) -> str:
 @pytest.mark.parametrize("name", ["a", "training", "run-2", "x" * 30])
 def test_a_name_that_is_safe_everywhere_is_taken(name: str) -> None:
     assert names.fault(name) == ""
+
+
+def test_no_session_takes_the_place_of_pages_that_the_one_without_a_name_serves() -> None:
+    served = {place.partition("/")[0] for place in (*routes.PAGES, *routes.OF_TOOLS, *routes.OWN_SOCKETS)}
+
+    assert served == {"dsportal", "tools", "sockets"}
+    assert [name for name in served if not names.fault(name)] == []
 
 
 @pytest.mark.parametrize(

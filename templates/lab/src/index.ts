@@ -5,6 +5,7 @@ import { type FileBrowser, IDefaultFileBrowser, IFileBrowserFactory } from '@jup
 import { ILauncher } from '@jupyterlab/launcher';
 import { IMainMenu } from '@jupyterlab/mainmenu';
 
+import { drawAhead } from './ahead';
 import { addArchive } from './archive';
 import { documents } from './documents';
 import { sessionEnd } from './ended';
@@ -17,7 +18,7 @@ import { kernelTests } from './kernels';
 import { keepInNewMenu } from './newmenu';
 import { news } from './news';
 import { addTemplates, TemplateIDs } from './templates';
-import { runningBoards, tensorBoards } from './tensorboards';
+import { boardAddress, runningBoards, tensorBoards } from './tensorboards';
 import { timeLeft } from './timeleft';
 import { takeUploads } from './uploads';
 import { jobUsage } from './usage';
@@ -34,28 +35,45 @@ const PALETTE = 'Data Scientist Portal';
 /** Gives the file browser that a person works with, if the page has one. */
 type Browser = () => FileBrowser | null;
 
-/** Opens TensorBoard for a folder in a new tab, which gets no handle on this page. */
-function openTensorBoard(folder: string): void {
+/** The folder that each command opens. */
+const FOLDERS: Record<string, (browser: FileBrowser) => string | undefined> = {
+  [CommandIDs.tensorBoard]: likelyFolder,
+  [CommandIDs.tensorBoardHere]: here => selectedFolder(here) ?? currentFolder(here),
+  [CommandIDs.tensorBoardSelected]: selectedFolder
+};
+
+const BOARDS = `[data-context^="tensorboards/"],[data-command^="${CommandIDs.tensorBoard}"],.jp-LauncherCard:has([data-icon="${tensorBoardIcon.name}"])`;
+
+/** The address that a command opens. */
+function addressOf(command: string, browser: FileBrowser | null): string {
+  const folder = (browser && FOLDERS[command]?.(browser)) ?? 'logs';
   const address = URLExt.join(PageConfig.getBaseUrl(), 'tensorboard/open');
-  window.open(address + URLExt.objectToQueryString({ path: folder }), '_blank', 'noopener');
-  runningBoards.opened();
+  return address + URLExt.objectToQueryString({ path: folder });
+}
+
+/** What a click on an element opens: a row of what runs, a menu's entry, a button above the files, the launcher's tile. */
+function boardBehind(element: Element, browser: FileBrowser | null): string | undefined {
+  const found = element.closest<HTMLElement>(BOARDS);
+  const { context, command = CommandIDs.tensorBoard } = found?.dataset ?? {};
+  return found ? (context ? boardAddress(context) : addressOf(command, browser)) : undefined;
 }
 
 function addTensorBoardCommands(app: JupyterFrontEnd, browser: Browser): void {
-  const run = (folderOf: (browser: FileBrowser) => string | undefined) => (): void => {
-    const current = browser();
-    openTensorBoard((current && folderOf(current)) ?? 'logs');
+  // In a new tab, which gets no handle on this page.
+  const run = (command: string) => (): void => {
+    window.open(addressOf(command, browser()), '_blank', 'noopener');
+    runningBoards.opened();
   };
   app.commands.addCommand(CommandIDs.tensorBoard, {
     label: 'TensorBoard',
     caption: 'Open TensorBoard for the selected folder, or for "logs"',
     icon: tensorBoardIcon,
-    execute: run(likelyFolder)
+    execute: run(CommandIDs.tensorBoard)
   });
   app.commands.addCommand(CommandIDs.tensorBoardHere, {
     label: 'Open TensorBoard Here',
     icon: tensorBoardIcon,
-    execute: run(here => selectedFolder(here) ?? currentFolder(here))
+    execute: run(CommandIDs.tensorBoardHere)
   });
   app.commands.addCommand(CommandIDs.tensorBoardSelected, {
     label: 'TensorBoard',
@@ -65,7 +83,7 @@ function addTensorBoardCommands(app: JupyterFrontEnd, browser: Browser): void {
       const current = browser();
       return current !== null && selectedFolder(current) !== undefined;
     },
-    execute: run(selectedFolder)
+    execute: run(CommandIDs.tensorBoardSelected)
   });
 }
 
@@ -114,6 +132,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
   ): void => {
     const browser: Browser = () => browsers?.tracker.currentWidget ?? defaultBrowser;
     addTensorBoardCommands(app, browser);
+    drawAhead(element => boardBehind(element, browser()));
     addArchive(app, browser);
     addTemplates(app, browser, restorer);
     if (browsers) {

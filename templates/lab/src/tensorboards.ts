@@ -1,5 +1,5 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { PathExt } from '@jupyterlab/coreutils';
+import { PageConfig, PathExt, URLExt } from '@jupyterlab/coreutils';
 import { IRunningSessionManagers } from '@jupyterlab/running';
 
 import { tensorBoardIcon } from './icons';
@@ -24,6 +24,11 @@ async function boards(): Promise<Runs[]> {
     full: folder,
     since
   }));
+}
+
+/** What a row of the panel opens, by the place where its board is stopped. */
+export function boardAddress(stop: string): string {
+  return URLExt.join(PageConfig.getBaseUrl(), stop.replace('tensorboards', 'tensorboard'), '/');
 }
 
 /** The TensorBoards of the session, beside its kernels and terminals. */
