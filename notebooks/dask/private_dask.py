@@ -123,7 +123,8 @@ class Cluster(SLURMCluster):
         for word in (folder, HERE):
             assert shlex.quote(str(word)) == str(word), f"{word}: use a folder without blanks and special characters."
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.chmod(0o700)
+        is_own = folder.stat().st_mode & 0o077 == 0
+        assert is_own, f"{folder} is open to others: name a new folder, or one that only you may enter."
         self.page = f"dask-{secrets.token_hex(4)}"
         sockets = Path(jupyter_runtime_dir()) / "sockets"
         sockets.mkdir(mode=0o700, parents=True, exist_ok=True)

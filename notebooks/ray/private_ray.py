@@ -30,6 +30,8 @@ HEAD_WITHIN_S = 120
 HEADLESS_S = 60
 END_WITHIN_S = 5
 LOOK_S = 5
+SLURM_WITHIN_S = 30
+LONGEST_PLACE = 20  # letters of TMPDIR: Ray's sockets have about 68 more behind the node's folder, and 107 in all
 ENDS_WITH_ITS_PARENT = ("setpriv", "--pdeathsig=TERM")
 HEAD_STORE_MIB = 200  # what of the driver's own data lies in the head's shared memory
 
@@ -61,12 +63,26 @@ def without_doors(options, head):
     options.no_monitor = True
 
 
+def _end_once(*_):
+    """End, and clean up: whoever asks again meanwhile would keep that from being finished."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(128 + signal.SIGTERM)
+
+
+def own_folder():
+    """A private folder of this node, short enough for Ray's sockets."""
+    place = tempfile.gettempdir()
+    return Path(tempfile.mkdtemp(prefix="ray-", dir=place if len(place) <= LONGEST_PLACE else "/tmp"))  # noqa: S108
+
+
 def run(own, keys, address, words, is_wanted=lambda: True):
     """Be a node of the cluster with a key for ``address``, as long as it is wanted; then leave nothing in ``own``."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    signal.signal(signal.SIGTERM, _end_once)
     private_keys.for_node(keys, own, address)
-    more = {"RAY_START_HOOK": "private_ray.without_doors", "PYTHONPATH": str(HERE), "TMPDIR": str(own)}
-    argv = [*ENDS_WITH_ITS_PARENT, Path(sys.executable).with_name("ray"), "start", *words, "--block"]
+    path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
+    more = {"RAY_START_HOOK": "private_ray.without_doors", "PYTHONPATH": path, "TMPDIR": str(own)}
+    # Not the program "ray": an environment on top of this one has none.
+    argv = [*ENDS_WITH_ITS_PARENT, sys.executable, "-m", "ray.scripts.scripts", "start", *words, "--block"]
     argv += [f"--node-ip-address={address}", f"--temp-dir={own}/ray", "--dashboard-agent-listen-port=0"]
     node = subprocess.Popen(argv, env=os.environ | environment(keys, own) | more, stdin=subprocess.DEVNULL)
     try:
@@ -107,7 +123,7 @@ def be_worker(keys, head, cores, store_mib):
         return time.monotonic() - seen < HEADLESS_S
 
     words = [f"--address={head}", f"--num-cpus={cores}", f"--object-store-memory={int(store_mib) << 20}"]
-    return run(Path(tempfile.mkdtemp(prefix="ray-")), Path(keys), address, words, is_wanted)
+    return run(own_folder(), Path(keys), address, words, is_wanted)
 
 
 def remove(folder):
@@ -124,29 +140,31 @@ class Cluster:
     Arguments:
         folder: where logs and keys lie; every node must see it.
         cores, memory_mib: of each worker.
-        address: of this node in the network between the nodes; '' is the one of its name.
+        address: the IP address of this node in the network between the nodes; '' is the one of its name.
         modules: the environment modules that each worker loads.
     """
 
     def __init__(self, folder, cores, memory_mib, address="", modules=()):
         assert "ray" not in sys.modules, "Ray reads its keys once: restart the kernel for a new cluster."
         self.folder = Path(folder).resolve()
-        for word in (self.folder, HERE):
+        for word in (self.folder, HERE, sys.executable):
             assert shlex.quote(str(word)) == str(word), f"{word}: use a folder without blanks and special characters."
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.folder.chmod(0o700)
+        is_own = self.folder.stat().st_mode & 0o077 == 0
+        assert is_own, f"{self.folder} is open to others: name a new folder, or one that only you may enter."
         self.cores, self.memory_mib, self.modules = cores, memory_mib, modules
         self.name = f"ray-{secrets.token_hex(4)}"
         self.keys = self.folder / self.name
-        self.own = Path(tempfile.mkdtemp(prefix="ray-"))
+        self.own = own_folder()
         self.jobs = []
         self.forwarder = None
         address = address or _own_address()
         private_keys.for_cluster(self.keys)
         self.log = self.folder / f"{self.name}-head.log"
         argv = [*ENDS_WITH_ITS_PARENT, sys.executable, __file__, "be_head", self.keys, self.own, address]
-        with self.log.open("wb") as log:
-            self.head = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        streams = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
+        with self.log.open("wb") as log:  # to interrupt this kernel is not to end the cluster: a session of its own
+            self.head = subprocess.Popen(argv, stdout=log, start_new_session=True, **streams)
         try:
             self._connect()
         except BaseException:
@@ -157,11 +175,11 @@ class Cluster:
     def _connect(self):
         """Wait for the head, then be its driver."""
         where, deadline = self.own / "ray" / "ray_current_cluster", time.monotonic() + HEAD_WITHIN_S
-        while not where.exists():
+        while not (where.exists() and (address := where.read_text().strip())):  # Ray writes it in two steps
             if self.head.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"Ray's head did not start: {self.log} has what it said.")
             time.sleep(0.1)
-        self.address = where.read_text().strip()
+        self.address = address
         os.environ.update(environment(self.keys, self.own))
         os.environ["GRPC_VERBOSITY"] = "NONE"  # that a stranger was refused is no news here
         logging.getLogger("ray.widgets").setLevel(logging.WARNING)  # it misses ipywidgets, which nothing here needs
@@ -183,10 +201,9 @@ class Cluster:
         """What a job of workers runs, on each of its nodes."""
         own = [str(self.keys), self.address, str(self.cores), str(self.memory_mib * 3 // 10)]
         lines = ["#!/bin/bash -l", *([f"module load {shlex.join(self.modules)}"] if self.modules else [])]
-        program = ["python", str(HERE / "private_ray.py"), "be_worker", *own]
-        return "\n".join(
-            [*lines, "umask 077", f"exec srun --export=ALL --kill-on-bad-exit=0 {shlex.join(program)}", ""]
-        )
+        program = [sys.executable, str(HERE / "private_ray.py"), "be_worker", *own]
+        srun = f"exec srun --export=ALL --cpus-per-task={self.cores} --kill-on-bad-exit=0"
+        return "\n".join([*lines, "umask 077", f"{srun} {shlex.join(program)}", ""])
 
     def add(self, nodes, options=()):
         """Submit a job with a worker on each of so many nodes; its number.
@@ -212,7 +229,8 @@ class Cluster:
     def close(self):
         """End all its jobs, then the head; keys and token go too."""
         if self.jobs:
-            subprocess.run(["scancel", *self.jobs], check=False)
+            with suppress(subprocess.TimeoutExpired):  # without a head they end by themselves
+                subprocess.run(["scancel", *self.jobs], check=False, timeout=SLURM_WITHIN_S)
         if self.forwarder:
             self.ray.shutdown()
             self.forwarder.close()
@@ -233,8 +251,9 @@ def _own_address():
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("192.0.2.1", 9))  # an address of nobody (RFC 5737), and nothing is sent
         found.append(probe.getsockname()[0])
-    assert found, "No address of this node is known: name it."
-    return next((one for one in found if not one.startswith("127.")), found[0])
+    address = next((one for one in found if not one.startswith("127.")), None)
+    assert address, "No address of this node that others reach is known: give it as 'address'."
+    return address
 
 
 if __name__ == "__main__":

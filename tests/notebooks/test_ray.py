@@ -178,7 +178,9 @@ def test_the_dashboard_shows_itself_in_a_tab_of_the_session_and_ends_with_its_ke
     program = 'module load shared shared/ray && exec python -c "$@"'
     argv = ["bash", "-lc", program, "cluster", CLUSTER, str(TEMPLATES / "ray"), str(tmp_path / "cluster")]
     environment = {"JUPYTER_RUNTIME_DIR": str(server.runtime), "JUPYTERHUB_SERVICE_PREFIX": "/session/"}
-    with subprocess.Popen(argv, env=os.environ | environment, stdout=subprocess.PIPE, text=True) as kernel:
+    with subprocess.Popen(
+        argv, env=os.environ | environment, stdout=subprocess.PIPE, text=True, process_group=0
+    ) as kernel:
         assert kernel.stdout
         own, link = kernel.stdout.readline().split()
         assert oct(Path(own).stat().st_mode) == oct(0o40700), "Ray opens its own folder to everybody"
@@ -191,9 +193,15 @@ def test_the_dashboard_shows_itself_in_a_tab_of_the_session_and_ends_with_its_ke
             expect(page.get_by_text("ALIVE").first).to_be_visible(timeout=DEADLINE_S * 1000)
             assert "ray-authentication-token" not in {cookie["name"] for cookie in page.context.cookies()}
             page.screenshot(path=FOLDER / "ray-dashboard.png")
-        assert processes_of(own)
+        of_ray = {pid: _words(Path("/proc", pid)) for pid in processes_of(own)}
+        (head,) = [int(pid) for pid, words in of_ray.items() if b"be_head" in words and b"setpriv" not in words]
+        assert kernel.pid not in map(os.getpgid, map(int, of_ray)), "who interrupts the kernel would end the cluster"
+        for _ in range(2):  # as kernels do with all that they have started
+            os.kill(head, signal.SIGTERM)
         kernel.send_signal(signal.SIGKILL)
     eventually(lambda: not processes_of(own), "all of Ray has ended with its kernel", within_s=20)
+    eventually(lambda: not Path(own).exists(), "its folder is gone", within_s=20)
+    assert [path.name for path in (tmp_path / "cluster").iterdir() if path.is_dir()] == [], "keys and token"
     server.stop()
 
 
