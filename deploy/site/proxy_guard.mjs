@@ -21,6 +21,8 @@ import { keepPace } from "./proxy_sockets.mjs";
 import { Turns, once, turnOnConnection, whenOver } from "./proxy_turns.mjs";
 
 const DISCARDED_FOR_MS = 5_000;
+const LISTENS_WITHIN_MS = 10_000; // less than a hub waits for its proxy (portal/proxy/apart.py)
+const LISTENS_AGAIN_MS = 100;
 const CHECKED_EVERY_MS = 5_000;
 const CONNECTIONS_MAX = 30_000; // each needs two of the 65,536 files of dsportal-proxy.service at most
 const HUB_BODY_MAX = 2 ** 20;
@@ -39,6 +41,7 @@ const WORDS = {
   400: "This address is no text (UTF-8). Type it again.",
   403: "A service worker of a session lies below the session's own address, with a name of its own.",
   413: `The portal takes at most ${HUB_BODY_MAX} bytes here.`,
+  424: "This session does not run, so that nothing was saved in it.",
   429: "Too much at once; try again in some seconds.",
 };
 
@@ -93,7 +96,7 @@ const silent = new Map(); // by client, the oldest first
 const big = new Counter();
 const open = new Counter(); // by client and person
 const connections = new Counter(); // by client
-const turns = new Turns(settings.of_hub ?? 128, settings.of_hub_waiting ?? 1024);
+const turns = new Turns(settings.of_hub ?? 128, settings.of_hub_waiting ?? 8192);
 const slow = new SlowAnswers(settings.taken_within_s ?? 60, settings.slow_per_address ?? 128);
 
 // Until its first whole request: with HTTPS that is longer than Node's own time limits look. Where one address has too
@@ -166,15 +169,16 @@ function cut(socket, status) {
 function isTaken(req, res) {
   const length = Number(req.headers["content-length"] ?? 0);
   if (length > HUB_BODY_MAX) {
-    refuse(req, res, 413);
+    refuse(req, res, isSessions(req) ? 424 : 413);
     return false;
   }
   if (length <= BIG_BODY && req.headers["transfer-encoding"] === undefined) return true;
   const client = browserOf(req);
+  const isOneMore = big.add(client) > BIG_PER_ADDRESS; // before it may be over
   const done = once(() => big.take(client));
   req.once("close", done);
   whenOver(req, res, done);
-  if (big.add(client) > BIG_PER_ADDRESS) {
+  if (isOneMore) {
     refuse(req, res, 429, 5);
     return false;
   }
@@ -207,8 +211,15 @@ function isOneOfFew(req, answer) {
   const prefix = (settings.sessions ?? []).find((one) => `${path}/`.startsWith(one));
   if (prefix === undefined) return true;
   const key = `${browserOf(req)} ${path.slice(prefix.length).split("/")[0]}`;
+  const isFew = open.add(key) <= OF_ONE_SESSION; // before it may be over
   whenOver(req, answer, () => open.take(key));
-  return open.add(key) <= OF_ONE_SESSION;
+  return isFew;
+}
+
+// True for the address of a session, also of one that does not run, for which the hub answers.
+function isSessions(req) {
+  const path = pathOf(req) ?? "";
+  return (settings.sessions ?? []).some((one) => `${path}/`.startsWith(one));
 }
 
 // A service worker may see all that lies in the folder of its script (Service Workers, §4.4.1): one at /user/NAME itself, of
@@ -287,6 +298,7 @@ function redirect(port, to) {
     res.writeHead(308, { Location: `https://${host}${to === 443 ? "" : `:${to}`}${req.url}`, "Cache-Control": "no-store" });
     res.end();
   });
+  listenSoon(server);
   limit(server);
   server.listen(port, settings.bind);
 }
@@ -305,10 +317,24 @@ function whenMade(name, work) {
   });
 }
 
+// The proxy before this one may still be closing thousands of connections. One that does not listen is none, and ends.
+function listenSoon(server) {
+  const last = performance.now() + LISTENS_WITHIN_MS;
+  server.on("error", (error) => {
+    if (error.code !== "EADDRINUSE" || performance.now() > last) {
+      console.error(`The proxy cannot listen: ${error.message}`);
+      process.exit(1); // its hub, or its service, sees that
+    }
+    setTimeout(() => server.listen(error.port, error.address), LISTENS_AGAIN_MS);
+  });
+}
+
 whenMade("proxyServer", (server) => {
+  listenSoon(server);
   limit(server);
   explainBigHeaders(server);
 });
+whenMade("apiServer", listenSoon);
 whenMade("proxy", (made) => {
   keepBodiesApart(made);
   made.on("proxyRes", keepInItsPlace).on("proxyReqWs", keepSocketInItsPlace);
@@ -331,7 +357,9 @@ ours.handleProxyWs = async function (req, socket, head) {
   heard(req);
   dropClaims(req);
   if (pathOf(req) === undefined || statesBody(req)) return cut(socket, "400 Bad Request");
+  socket.on("error", () => {}); // nobody else listens while it waits; "close" follows
   await turnOnConnection(req, socket);
+  if (socket.destroyed) return undefined;
   if (!isOneOfFew(req, socket)) return cut(socket, "429 Too Many Requests");
   req.dsportalAnswer = socket;
   return ws.call(this, req, socket, head);
@@ -348,8 +376,13 @@ ours.targetForReq = async function (req) {
 // What becomes of no web socket is closed: Node looks at a connection no more once it has asked for one. Of who has gone
 // there is nothing to say.
 const failed = ours.handleProxyError;
-ours.handleProxyError = function (code, kind, req, res, error) {
+ours.handleProxyError = async function (code, kind, req, res, error) {
   if (req.dsportalRefused || (kind === "ws" && res?.destroyed)) return;
+  // The page that says so is the hub's work, and has its turn.
+  if (kind !== "ws" && !req.dsportalAnswered && !(await turns.take(browserOf(req), req, res))) {
+    if (!req.socket.destroyed && !res.headersSent) refuse(req, res, 429, 5);
+    return;
+  }
   failed.call(this, code, kind, req, res, error);
   if (kind === "ws") res?.destroySoon();
 };

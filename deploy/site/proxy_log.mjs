@@ -22,9 +22,9 @@ function short(words) {
 
 // What is to be said before the next record of faults: how many were left out, when their time is over.
 function begun() {
-  if (Date.now() - since < EVERY_MS) return "";
+  if (performance.now() - since < EVERY_MS) return "";
   const words = left ? `${new Date().toISOString()} [ConfigProxy] warn: ${left} more such lines were left out\n` : "";
-  since = Date.now();
+  since = performance.now();
   told = left = 0;
   return words;
 }

@@ -10,6 +10,7 @@ export function keepPace(proxyReq, socket) {
   const left = () => socket.destroy();
   socket.once("close", gone);
   socket.once("end", left); // nobody reads it yet, so Node itself closes nothing
+  if (socket.readableEnded) left(); // it went while it waited
   if (socket.destroyed) gone();
   proxyReq.once("upgrade", (_, proxySocket) => {
     socket.off("close", gone).off("end", left);

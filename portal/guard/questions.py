@@ -52,7 +52,8 @@ class ShortResponse(ClientResponse):
             ClientConnectionError: it does not begin.
         """
         await super().start(HeadsCounted(connection))  # type: ignore[arg-type]
-        self._connection = connection
+        if self._connection is not None:  # else all of it has come, and the connection is free
+            self._connection = connection
         self._protocol = connection.protocol
         self._raw_cookie_headers = None
         return self

@@ -48,7 +48,7 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
     silent_per_address = Integer(1024, help="Connections of one address that have not asked yet.").tag(config=True)
     of_one_session = Integer(1024, help="Requests of one address for one person, at a time.").tag(config=True)
     of_hub = Integer(128, help="Requests of one address that the hub works on, at a time.").tag(config=True)
-    of_hub_waiting = Integer(1024, help="Requests of one address that wait for those.").tag(config=True)
+    of_hub_waiting = Integer(8192, help="Requests of one address that wait for those.").tag(config=True)
     per_address = Integer(15_000, help="Connections of one address; half of all.").tag(config=True)
     taken_within_s = Float(60, help="How long an answer of the hub may make no progress.").tag(config=True)
     slow_per_address = Integer(128, help="Answers that one address reads slowly, at a time.").tag(config=True)

@@ -83,12 +83,16 @@ def absent(command: Sequence[str]) -> str:
 
 
 def began(pid: int) -> str:
-    """The moment at which a process started (proc(5), field 22); '' when it has ended."""
+    """The moment at which a process started (proc(5), field 22); '' when it has ended, with all its threads.
+
+    One that is killed is a zombie at once, while another of its threads closes what it has open.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return ""
-    return "" if fields[0] in "ZX" else fields[19]
+    is_over = fields[0] in "ZX" and int(fields[17]) <= 1
+    return "" if is_over else fields[19]
 
 
 def age_s(process_began: str) -> float:

@@ -129,7 +129,8 @@ class PendingPage(SpawnPendingHandler):  # type: ignore[misc]
         if spawner is not None and spawner.pending == "spawn" and spawner._spawn_future:
             now = utcnow(with_tz=False)
             age_s = (now - (spawner.orm_spawner.started or now)).total_seconds()
-            await asyncio.wait([spawner._spawn_future], timeout=max(0, self.slow_spawn_timeout - age_s))
+            left_s = self.slow_spawn_timeout - max(0, age_s)  # a clock may have been set back
+            await asyncio.wait([spawner._spawn_future], timeout=max(0, left_s))
         await super().get(user_name, server_name)
 
 

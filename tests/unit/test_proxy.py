@@ -172,6 +172,20 @@ async def test_a_proxy_that_is_not_as_it_should_be_is_replaced_and_the_log_says_
         assert (await client.get(f"{portal.url}/_chp_healthz")).status_code == 200
 
 
+@pytest.mark.parametrize("which", ["port", "proxy_port"])
+async def test_a_port_that_is_still_being_closed_is_waited_for(portal: Portal, which: str) -> None:
+    with closing(socket.create_server(("127.0.0.1", portal.ports[which]))) as before:
+        starting = asyncio.ensure_future(started(portal.hub()))
+        log = portal.state / "proxy" / "proxy.log"
+        await asyncio.to_thread(until, lambda: log.is_file())
+        await asyncio.sleep(2)  # it tries meanwhile
+        before.close()
+        await starting
+
+    async with httpx.AsyncClient(trust_env=False) as client:
+        assert (await client.get(f"{portal.url}/_chp_healthz")).status_code == 200
+
+
 async def test_a_proxy_that_died_is_started_again_and_gets_all_routes(portal: Portal) -> None:
     hub = portal.hub()
     first = await started(hub)
