@@ -7,7 +7,7 @@ from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Response, expect
 
 from tests.browser.portal_page import assert_accessible
 from tests.session.session_server import Server
@@ -181,11 +181,19 @@ def test_the_templates_tile_opens_the_gallery(page: Page, server: Server, pictur
     expect(tile_again).to_have_count(1)
 
 
+def is_layout_with_gallery(answer: Response) -> bool:
+    """Whether the Lab has written a layout that has the gallery in it; it does so a second after a change."""
+    request = answer.request
+    return (
+        request.method == "PUT" and "/api/workspaces/" in answer.url and "dsportal-gallery" in (request.post_data or "")
+    )
+
+
 def test_the_gallery_is_there_again_after_a_reload(page: Page, server: Server) -> None:
     open_lab(page, server)
-    tile(page, "Notebook Templates").click()
+    with page.expect_response(is_layout_with_gallery):
+        tile(page, "Notebook Templates").click()
     expect(page.locator("[data-template]")).to_have_count(1)
-    page.wait_for_timeout(2_000)  # the Lab writes its layout a second after a change
     page.goto(f"{server.url}lab")
     expect(page.get_by_role("tab", name="Templates")).to_be_visible()
     expect(page.locator("[data-template]")).to_have_count(1)
