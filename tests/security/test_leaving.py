@@ -183,13 +183,16 @@ async def closed(copied: Copy, name: str, opened: threading.Event) -> bool:
 def test_a_link_of_another_site_logs_nobody_out(guests: dict[str, Guest]) -> None:
     bob = guests["bob"]
     foreign = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Origin": "https://elsewhere.example"}
+    link = foreign | {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
 
-    assert bob.http.get("/hub/logout", headers=foreign).status_code == 200
+    assert bob.http.get("/hub/logout", headers=link).status_code == 200  # it asks
+    assert bob.http.get("/hub/logout", headers=foreign).status_code == 403
     assert bob.http.post("/hub/logout", headers=foreign, follow_redirects=False).status_code == 403
     without_cookies = Copy([]).ask("POST", "/hub/logout", headers=foreign)  # as browsers send it: SameSite
     assert without_cookies.status_code == 403
     assert "Clear-Site-Data" not in without_cookies.headers
-    assert bob.http.get("/user/bob/logout", headers=foreign).status_code == 200
+    for asked in (link, foreign):
+        assert bob.http.get("/user/bob/logout", headers=asked).status_code == 403
 
     assert bob.http.get("/hub/home", follow_redirects=False).status_code == 200
     bob.http.get("/user/bob/lab")
