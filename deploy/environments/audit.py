@@ -1,8 +1,8 @@
 """What the portal is made of, and whether something is known against it: what `make audit` calls.
 
 Known vulnerabilities (pip-audit, npm audit), licences (pip-licenses, npm's locks) and the list of all parts (an SBOM in
-CycloneDX's form) of the portal's own environment; of the web tools' environments, Dask's and Ray's all but that list. The
-tools that look have an environment of their own. What could not be asked is said: a machine without a way to the
+CycloneDX's form) of the portal's own environment; of the web tools' environments, Dask's and Ray's all but that list.
+The tools that look have an environment of their own. What could not be asked is said: a machine without a way to the
 registries' advisories learns nothing about vulnerabilities, and the licences of an environment are told where it is
 built.
 """
