@@ -251,9 +251,8 @@ def _own_address():
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("192.0.2.1", 9))  # an address of nobody (RFC 5737), and nothing is sent
         found.append(probe.getsockname()[0])
-    address = next((one for one in found if not one.startswith("127.")), None)
-    assert address, "No address of this node that others reach is known: give it as 'address'."
-    return address
+    assert found, "No address of this node is known: give it as 'address'."
+    return next((one for one in found if not one.startswith("127.")), found[0])  # a cluster of one host has no other
 
 
 if __name__ == "__main__":
