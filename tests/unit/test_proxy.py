@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -182,8 +182,12 @@ async def test_a_port_that_is_still_being_closed_is_waited_for(portal: Portal, w
         before.close()
         await starting
 
-    async with httpx.AsyncClient(trust_env=False) as client:
-        assert (await client.get(f"{portal.url}/_chp_healthz")).status_code == 200
+    async with asyncio.timeout(10), httpx.AsyncClient(trust_env=False) as client:
+        while True:
+            with suppress(httpx.TransportError):
+                assert (await client.get(f"{portal.url}/_chp_healthz")).status_code == 200
+                break
+            await asyncio.sleep(0.05)
 
 
 async def test_a_proxy_that_died_is_started_again_and_gets_all_routes(portal: Portal) -> None:
