@@ -193,6 +193,16 @@ async def test_the_hub_gets_no_big_body_and_a_session_gets_any(portal: Portal, u
     assert (upload.status_code, upload.json()["body"]) == (200, 20 * len(big))
 
 
+async def test_a_big_save_into_a_session_that_does_not_run_is_not_taken_for_too_big(
+    portal: Portal, upstream: str
+) -> None:
+    await routed(portal, upstream)
+
+    answer = await ask("PUT", f"{portal.url}/user/nobody/api/contents/a.ipynb", content=b"x" * (2**20 + 1))
+
+    assert (answer.status_code, "does not run" in answer.text) == (424, True)
+
+
 @pytest.mark.parametrize(
     "path",
     [
