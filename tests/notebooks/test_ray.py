@@ -173,8 +173,11 @@ def test_nothing_puzzling_is_printed_to_stderr(ran: Run) -> None:
     assert {name: noise for name, noise in ran.stderr.items() if noise} == {}
 
 
-def test_the_dashboard_shows_itself_in_a_tab_of_the_session_and_ends_with_its_kernel(tmp_path: Path) -> None:
+def test_the_dashboard_shows_itself_in_a_tab_of_the_session_and_ends_with_its_kernel(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     server = launch(tmp_path, load(str(SITE_FILE)))
+    request.addfinalizer(server.stop)
     program = 'module load shared shared/ray && exec python -c "$@"'
     argv = ["bash", "-lc", program, "cluster", CLUSTER, str(TEMPLATES / "ray"), str(tmp_path / "cluster")]
     environment = {"JUPYTER_RUNTIME_DIR": str(server.runtime), "JUPYTERHUB_SERVICE_PREFIX": "/session/"}
@@ -202,7 +205,6 @@ def test_the_dashboard_shows_itself_in_a_tab_of_the_session_and_ends_with_its_ke
     eventually(lambda: not processes_of(own), "all of Ray has ended with its kernel", within_s=20)
     eventually(lambda: not Path(own).exists(), "its folder is gone", within_s=20)
     assert [path.name for path in (tmp_path / "cluster").iterdir() if path.is_dir()] == [], "keys and token"
-    server.stop()
 
 
 def processes_of(folder: str) -> list[str]:
