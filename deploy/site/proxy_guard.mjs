@@ -321,6 +321,7 @@ function whenMade(name, work) {
 function listenSoon(server) {
   const last = performance.now() + LISTENS_WITHIN_MS;
   server.on("error", (error) => {
+    if (error.syscall !== "listen") throw error; // a connection that could not be taken: it is logged, and no end
     if (error.code !== "EADDRINUSE" || performance.now() > last) {
       console.error(`The proxy cannot listen: ${error.message}`);
       process.exit(1); // its hub, or its service, sees that
