@@ -6,7 +6,7 @@
     tests/run.py --long faults      the fault suite in its long form (docs/howto/fault-suite.md)
     tests/run.py --long simulation  a simulated day of a thousand people
     tests/run.py --long notebooks   whole lessons on every kernel that they are made for, and each launcher of Horovod
-    tests/run.py --long demo        a newcomer's fresh clone runs the whole browser ring, and not the story alone
+    tests/run.py --long demo        a newcomer's fresh clone, as an ordinary user, runs the whole browser ring
     tests/run.py --list             their names and what they need
 
 With DSPORTAL_DEBIAN=13 they run on that Debian, its Slurm, its slapd and its Python, whatever this machine is: a whole
@@ -111,7 +111,7 @@ RINGS = (
     Ring(
         "demo",
         False,
-        "the demo itself, and one full story rootless as an ordinary user",
+        "the demo itself, with root and rootless as an ordinary user",
         beside=("hub", "security"),
     ),
     Ring(
@@ -172,11 +172,12 @@ class Count:
 
 @dataclass(frozen=True, order=True)
 class Test:
-    """One test and its seconds."""
+    """One test, its seconds, and the first line of what was wrong; "" where nothing was."""
 
     seconds: float
     ring: str
     name: str
+    fault: str = ""
 
 
 def title(text: str) -> None:
@@ -478,25 +479,43 @@ def packages() -> Path:
 
 def read(report: Path) -> Count:
     """The numbers of a JUnit report of pytest."""
-    if not report.is_file():
-        return Count()
-    try:
-        suite = next(ET.parse(report).iter("testsuite")).attrib  # noqa: S314  our own file, written a moment ago
-    except ET.ParseError:  # half of one: whoever wrote it was killed
+    suite = next((one.attrib for one in suites_of(report)), None)
+    if suite is None:
         return Count()
     failed = int(suite["failures"]) + int(suite["errors"])
     skipped = int(suite["skipped"])
     return Count(int(suite["tests"]) - failed - skipped, failed, skipped)
 
 
+def suites_of(report: Path) -> list[ET.Element]:
+    """What a JUnit report has of a pytest run: one element, or none where there is no report, or half of one."""
+    if not report.is_file():
+        return []
+    try:
+        return list(ET.parse(report).iter("testsuite"))  # noqa: S314  our own file, written a moment ago
+    except ET.ParseError:  # whoever wrote it was killed
+        return []
+
+
 def tests_of(ring: str) -> list[Test]:
     """What the reports of a ring, or of its parts, say of each of its tests."""
-    parts = next((one.parts for one in RINGS if one.name == ring), ())
-    reports = filter(Path.is_file, map(report_of, [f"{ring}-{part}" for part in parts] or [ring]))
-    cases = [case.attrib for report in reports for case in ET.parse(report).iter("testcase")]  # noqa: S314  as above
+    parts = next(((*one.parts, "whole") for one in RINGS if one.name == ring and one.parts), ())
+    reports = map(report_of, [f"{ring}-{part}" for part in parts] or [ring])
+    cases = [case for report in reports for suite in suites_of(report) for case in suite.iter("testcase")]
     return [
-        Test(float(case["time"]), ring, f"{case['classname'].rpartition('.')[2]}::{case['name']}") for case in cases
+        Test(
+            float(case.get("time", 0)),
+            ring,
+            f"{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}",
+            next((said_of(wrong) for kind in ("failure", "error") for wrong in case.findall(kind)), ""),
+        )
+        for case in cases
     ]
+
+
+def said_of(wrong: ET.Element) -> str:
+    """The first line of what pytest says of a failure."""
+    return (wrong.get("message") or "").strip().partition("\n")[0][:200] or "failed"
 
 
 def slowest(rings: Iterable[str]) -> list[Test]:
@@ -511,6 +530,12 @@ def tell_slowest(rings: Iterable[str]) -> None:
         width = max(len(test.ring) for test in found)
         for test in found:
             print(f"{test.seconds:7.1f} s  {test.ring:<{width}} {test.name[:100]}")
+
+
+def tell_failed(rings: Iterable[str]) -> None:
+    """A line for each test that failed: what ran at the same time is far above the end of what was printed."""
+    for test in [test for ring in rings for test in tests_of(ring) if test.fault]:
+        print(f"FAILED  {test.ring} {test.name}: {test.fault}")
 
 
 def run_all(
@@ -607,6 +632,7 @@ def tell(results: dict[str, tuple[Count, float]]) -> int:
         count, seconds = results[name]
         print(f"{name:<{width}} {count!s:<38} {seconds:7.1f} s")
         total += count
+    tell_failed(results)
     if os.geteuid() != 0:
         print("Not run, because this is not root: GPU isolation by device cgroups, memory limits that kill.")
     print("Needs a GPU: no test so far.")

@@ -1,4 +1,4 @@
-"""What a newcomer does: a fresh clone, as an ordinary user, nothing installed, and the whole story in a browser."""
+"""What a newcomer does: a fresh clone, as an ordinary user, nothing installed, and the whole browser ring."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from tests.demo import ordinary_user
 from tests.demo.harness import IS_ROOT, etc_sum, mounts
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-LONG = os.environ.get("DSPORTAL_NEWCOMER") == "long"  # `make test-newcomer`: the whole ring, and not the story alone
-TESTS = "browser" if LONG else "browser -k test_story"
+LONG = os.environ.get("DSPORTAL_NEWCOMER") == "long"  # `make test-newcomer`
 OURS = ("DSPORTAL_DEMO", "DSPORTAL_ARTEFACTS", "DSPORTAL_VENV", "DSPORTAL_DEB_CACHE", "PORT", "MAKEFLAGS", "MAKELEVEL")
 
 
@@ -37,23 +36,25 @@ def clone(folder: Path) -> Iterator[Path]:
     shutil.rmtree(home)
 
 
-def test_a_newcomer_runs_the_whole_story_as_an_ordinary_user(
-    clone: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = etc_sum(), mounts()
-    debs = shutil.copytree(os.environ["DSPORTAL_DEB_CACHE"], clone.parent / "debs")
-    for name in OURS:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("DSPORTAL_DEB_CACHE", str(debs))
-    command = ["bash", "-c", f"umask 077; make test TESTS='{TESTS}' && deploy/demo/demo --state .demo-test clean"]
+if LONG:  # five minutes and more; CI's own run is a fresh clone, and test_ordinary_user.py is without root
 
-    if IS_ROOT:
-        status = ordinary_user.run(clone.parent, command, cwd=clone)
-    else:
-        status = subprocess.run(command, cwd=clone, check=False).returncode
+    def test_a_newcomer_runs_the_whole_story_as_an_ordinary_user(
+        clone: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before = etc_sum(), mounts()
+        debs = shutil.copytree(os.environ["DSPORTAL_DEB_CACHE"], clone.parent / "debs")
+        for name in OURS:
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("DSPORTAL_DEB_CACHE", str(debs))
+        command = ["bash", "-c", "umask 077; make test TESTS=browser && deploy/demo/demo --state .demo-test clean"]
 
-    said = capfd.readouterr().out
-    assert status == 0, said[-8000:]
-    assert "Variant      rootless" in said
-    assert "Not run, because this is not root" in said
-    assert (etc_sum(), mounts()) == before, "the machine is as it was"
+        if IS_ROOT:
+            status = ordinary_user.run(clone.parent, command, cwd=clone)
+        else:
+            status = subprocess.run(command, cwd=clone, check=False).returncode
+
+        said = capfd.readouterr().out
+        assert status == 0, said[-8000:]
+        assert "Variant      rootless" in said
+        assert "Not run, because this is not root" in said
+        assert (etc_sum(), mounts()) == before, "the machine is as it was"

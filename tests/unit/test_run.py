@@ -56,6 +56,27 @@ def test_a_run_ends_with_its_slowest_tests_the_seconds_of_each_ring_and_the_sum(
     assert lines[-1] == "19 passed, 1 failed, 0 skipped"
 
 
+def test_the_tests_that_failed_are_named_at_the_end_with_what_was_wrong(
+    reports: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What ran at the same time printed its failures far above; the end is what a person is shown first."""
+    one = '<testcase classname="tests.hub.test_it" name="test_{}" time="1.0">{}</testcase>'
+    cases = (
+        one.format("good", ""),
+        one.format("bad", '<failure message="assert 1 == 2&#10; +  where 1 = f()">trace</failure>'),
+        one.format("unready", '<error message="failed on setup">trace</error>'),
+    )
+    (reports / "hub.xml").write_text(REPORT.format(count=3, cases="".join(cases)))
+    (reports / "browser.xml").write_text("<testsuites><testsuite><testcase")  # it was killed
+    run.tell({"hub": (run.Count(1, 2), 36.0), "browser": (run.Count(0, 1), 24.5)})
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "FAILED" in line] == [
+        "FAILED  hub test_it::test_bad: assert 1 == 2",
+        "FAILED  hub test_it::test_unready: failed on setup",
+    ]
+    assert lines[-1] == "1 passed, 3 failed, 0 skipped"
+
+
 def test_only_the_rings_that_ran_are_looked_at(reports: Path) -> None:
     assert reports.is_dir()
     assert {test.ring for test in run.slowest(["browser"])} == {"browser"}
