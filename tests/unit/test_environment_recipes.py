@@ -96,6 +96,13 @@ def test_those_for_gpus_are_built_when_they_are_asked_for(tmp_path: Path) -> Non
     assert set(FOR_GPUS) < set(wanted("--all", "--gpu"))
 
 
+@pytest.mark.parametrize("name", ["tensorflow", "tensorflow-gpu"])
+def test_a_module_finds_the_packages_of_whichever_python_its_environment_has(name: str) -> None:
+    """On another Debian the same environment is built with another Python."""
+    (file,) = (file for file in (MODULES / name).iterdir() if file.name != ".version")
+    assert "3.11" not in file.read_text()
+
+
 @pytest.mark.parametrize("name", ["tensorflow", "tensorflow-gpu", "jax", "jax-gpu"])
 def test_one_notebook_leaves_memory_of_a_gpu_to_the_next(name: str) -> None:
     (file,) = (file for file in (MODULES / name).iterdir() if file.name != ".version")
