@@ -449,6 +449,7 @@ def judged(name: str, status: int, options: Sequence[str]) -> Count:
         print(f"{name}: ended by signal {abs(status) % 128}", flush=True)
     nothing_chosen = status == NO_TESTS and bool(options)  # -k names tests of other rings
     if not nothing_chosen and not count.failed and (status or not count.passed):
+        print(f"{name}: no test failed, and pytest ended with status {status} after {count.passed} passed", flush=True)
         count.failed = 1
     return count
 
@@ -532,10 +533,18 @@ def tell_slowest(rings: Iterable[str]) -> None:
             print(f"{test.seconds:7.1f} s  {test.ring:<{width}} {test.name[:100]}")
 
 
-def tell_failed(rings: Iterable[str]) -> None:
-    """A line for each test that failed: what ran at the same time is far above the end of what was printed."""
-    for test in [test for ring in rings for test in tests_of(ring) if test.fault]:
-        print(f"FAILED  {test.ring} {test.name}: {test.fault}")
+def tell_failed(counts: Mapping[str, Count]) -> None:
+    """A line for each test that failed: what ran at the same time is far above the end of what was printed.
+
+    A ring may fail where no test of it does: as pytest, having counted them, takes folders away, for one.
+    """
+    for ring, count in counts.items():
+        failed = [test for test in tests_of(ring) if test.fault]
+        for test in failed:
+            print(f"FAILED  {ring} {test.name}: {test.fault}")
+        if count.failed > len(failed):
+            which = "more than these" if failed else "none of its tests"
+            print(f"FAILED  {ring}: {which}; what it printed last says why")
 
 
 def run_all(
@@ -632,7 +641,7 @@ def tell(results: dict[str, tuple[Count, float]]) -> int:
         count, seconds = results[name]
         print(f"{name:<{width}} {count!s:<38} {seconds:7.1f} s")
         total += count
-    tell_failed(results)
+    tell_failed({name: count for name, (count, _) in results.items()})
     if os.geteuid() != 0:
         print("Not run, because this is not root: GPU isolation by device cgroups, memory limits that kill.")
     print("Needs a GPU: no test so far.")

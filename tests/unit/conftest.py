@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from portal.site import Identity, Site, parse
 
 PART = pytest.StashKey[str]()
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "site" / "site.toml.example"
+DEEPEST = 200  # folders in one another; shutil.rmtree (Python 3.11) calls itself for each, a thousand times at most
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -29,6 +32,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def part_of(file: Path) -> str:
     """Every other file is in the second part: each takes about half of the time."""
     return "12"[sorted(file.parent.glob("test_*.py")).index(file) % 2]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_deep_stays(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Any later run of pytest takes the folders of this one away as it ends, and breaks off where it cannot."""
+    yield
+    assert with_deep_folders(tmp_path_factory.getbasetemp()) == set(), "a test takes them away itself"
+
+
+def with_deep_folders(place: Path) -> set[str]:
+    """The names in a place below which folders lie deeper in one another than what can be removed."""
+    found = set()
+    waiting = [(place, 0)]
+    while waiting:
+        folder, depth = waiting.pop()
+        if depth > DEEPEST:
+            found.add(folder.relative_to(place).parts[0])
+            continue
+        with contextlib.suppress(PermissionError, FileNotFoundError), os.scandir(folder) as entries:
+            waiting += [(Path(entry), depth + 1) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return found
 
 
 @pytest.fixture

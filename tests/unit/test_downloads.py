@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import subprocess
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -128,7 +129,9 @@ def test_it_needs_little_memory_however_many_files_there_are(folder: Path) -> No
     assert longest < PART + archive.PART
 
 
-def test_folders_in_folders_without_an_end_are_left_out_and_the_rest_is_whole(folder: Path) -> None:
+@pytest.fixture
+def deep(folder: Path) -> Iterator[Path]:
+    """The folder, with folders in one another without an end; they are taken away again, as nobody else can."""
     here = os.open(folder, os.O_RDONLY)
     for _ in range(1200):  # deeper than a path can be long
         os.mkdir("d", dir_fd=here)
@@ -136,7 +139,12 @@ def test_folders_in_folders_without_an_end_are_left_out_and_the_rest_is_whole(fo
         os.close(here)
         here = inner
     os.close(here)
-    (folder / "zz.txt").write_text("the last one")
+    yield folder
+    subprocess.run(["rm", "-r", folder / "d"], check=True)
+
+
+def test_folders_in_folders_without_an_end_are_left_out_and_the_rest_is_whole(deep: Path) -> None:
+    (deep / "zz.txt").write_text("the last one")
     open_files: list[int] = []
     parts: list[bytes] = []
 
@@ -145,7 +153,7 @@ def test_folders_in_folders_without_an_end_are_left_out_and_the_rest_is_whole(fo
         parts.append(data)
 
     before = len(list(Path("/proc/self/fd").iterdir()))
-    FolderArchive(folder).send(send)
+    FolderArchive(deep).send(send)
 
     with tarfile.open(fileobj=io.BytesIO(b"".join(parts)), mode="r:gz") as found:
         entries = {one.name: (file.read() if (file := found.extractfile(one)) else b"") for one in found}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+import warnings
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -68,13 +69,33 @@ def test_the_tests_that_failed_are_named_at_the_end_with_what_was_wrong(
     )
     (reports / "hub.xml").write_text(REPORT.format(count=3, cases="".join(cases)))
     (reports / "browser.xml").write_text("<testsuites><testsuite><testcase")  # it was killed
-    run.tell({"hub": (run.Count(1, 2), 36.0), "browser": (run.Count(0, 1), 24.5)})
+    run.tell({"hub": (run.Count(1, 3), 36.0), "browser": (run.Count(0, 1), 24.5)})  # hub: another part of it
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if "FAILED" in line] == [
         "FAILED  hub test_it::test_bad: assert 1 == 2",
         "FAILED  hub test_it::test_unready: failed on setup",
+        "FAILED  hub: more than these; what it printed last says why",
+        "FAILED  browser: none of its tests; what it printed last says why",
     ]
-    assert lines[-1] == "1 passed, 3 failed, 0 skipped"
+    assert lines[-1] == "1 passed, 4 failed, 0 skipped"
+
+
+def test_a_run_that_ends_badly_though_no_test_failed_says_so(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (reports / "hub.xml").write_text(
+        '<testsuites><testsuite errors="0" failures="0" skipped="0" tests="1">'
+        '<testcase classname="tests.hub.test_it" name="test_good" time="1.0"/></testsuite></testsuites>'
+    )
+    count = run.judged("hub", 1, [])
+    run.tell({"hub": (count, 36.0)})
+    told = capsys.readouterr().out
+    assert count == run.Count(1, 1)
+    assert "hub: no test failed, and pytest ended with status 1" in told
+    assert "FAILED  hub: none of its tests; what it printed last says why" in told
+
+
+def test_what_another_run_takes_away_at_the_same_time_ends_no_run() -> None:
+    """Each pytest takes old folders of all others away as it ends, and warns where two do: here that were an error."""
+    warnings.warn(pytest.PytestWarning("(rm_rf) error removing /tmp/of-another: not empty"), stacklevel=1)
 
 
 def test_only_the_rings_that_ran_are_looked_at(reports: Path) -> None:

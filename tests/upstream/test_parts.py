@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 from jupyterhub.tests import conftest, mocking, test_spawner
 
@@ -34,3 +36,8 @@ def test_a_test_that_differs_has_its_line_and_one_that_passes_has_none(
 ) -> None:
     assert fault(known, error).startswith(expected)
     assert bool(fault(known, error)) is bool(expected)
+
+
+def test_what_another_run_takes_away_at_the_same_time_ends_no_run() -> None:
+    """As in the unit ring, whose settings are others: this ring runs beside it."""
+    warnings.warn(pytest.PytestWarning("(rm_rf) error removing /tmp/of-another: not empty"), stacklevel=1)
