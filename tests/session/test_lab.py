@@ -191,8 +191,8 @@ def is_layout_with_gallery(answer: Response) -> bool:
     request = answer.request
     if request.method != "PUT" or "/api/workspaces/" not in answer.url:
         return False
-    layout = request.post_data_json["data"].get("layout-restorer:data", {})
-    return "dsportal-gallery" in json.dumps(layout)
+    saved = json.loads(request.post_data or "{}").get("data", {})
+    return "dsportal-gallery" in json.dumps(saved.get("layout-restorer:data", {}))
 
 
 def test_the_gallery_is_there_again_after_a_reload(page: Page, server: Server) -> None:
