@@ -77,14 +77,16 @@ def test_nothing_puzzling_is_printed_to_stderr(trained: Run) -> None:
     assert {name: noise for name, noise in trained.stderr.items() if noise} == {}
 
 
-def test_with_too_little_memory_it_says_so_before_it_starts_a_process() -> None:
-    folder = own_folder("horovod-resnet50-memory")
-    run = in_a_job(LESSON, folder, {"processes": [1, 64]}, resources=NO_GPU)
-    assert run.status != 0
-    assert re.search(
-        r"the cell 'memory' failed with AssertionError: 64 processes need about [\d,]+ MiB of memory, and this session "
-        r"has 49,152 MiB: start a session with more, or lower processes",
-        run.log,
-    ), run.log
-    no_job_is_left()
-    shutil.rmtree(folder)
+if LONG:
+
+    def test_with_too_little_memory_it_says_so_before_it_starts_a_process() -> None:
+        folder = own_folder("horovod-resnet50-memory")
+        run = in_a_job(LESSON, folder, {"processes": [1, 64]}, resources=NO_GPU)
+        assert run.status != 0
+        assert re.search(
+            r"the cell 'memory' failed with AssertionError: 64 processes need about [\d,]+ MiB of memory, and this "
+            r"session has 49,152 MiB: start a session with more, or lower processes",
+            run.log,
+        ), run.log
+        no_job_is_left()
+        shutil.rmtree(folder)

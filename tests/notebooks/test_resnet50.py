@@ -132,17 +132,23 @@ if LONG:
             assert " speeds, each the mean of all iterations that were measured" in run.text("check")
 
 
-@pytest.mark.parametrize(
-    ("values", "cell", "words"),
-    [
-        ({"batch_size": 100_000}, "check-values", "start a session with more memory, or use a smaller batch_size."),
-        ({"data_folder": "nowhere"}, "prepare-data", "There is no data: nowhere has no folders, one for each class"),
-    ],
-)
-def test_what_cannot_work_ends_early_with_one_sentence(values: dict[str, object], cell: str, words: str) -> None:
-    folder = own_folder("resnet50-cannot")
-    run = in_a_job(LESSON, folder, {**LEAST, **values})
-    assert run.status != 0
-    assert f"the cell {cell!r} failed with " in run.log
-    assert words in run.log
-    shutil.rmtree(folder)
+if LONG:
+
+    @pytest.mark.parametrize(
+        ("values", "cell", "words"),
+        [
+            ({"batch_size": 100_000}, "check-values", "start a session with more memory, or use a smaller batch_size."),
+            (
+                {"data_folder": "nowhere"},
+                "prepare-data",
+                "There is no data: nowhere has no folders, one for each class",
+            ),
+        ],
+    )
+    def test_what_cannot_work_ends_early_with_one_sentence(values: dict[str, object], cell: str, words: str) -> None:
+        folder = own_folder("resnet50-cannot")
+        run = in_a_job(LESSON, folder, {**LEAST, **values})
+        assert run.status != 0
+        assert f"the cell {cell!r} failed with " in run.log
+        assert words in run.log
+        shutil.rmtree(folder)
