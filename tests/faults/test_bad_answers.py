@@ -17,7 +17,7 @@ from tests.hub.conftest import Person
 from tests.inside import eventually, jobs_of, sh
 
 POLLS = 2
-EVERY = 1 if LONG else 4  # the short form takes each fourth of them
+EVERY = 1 if LONG else 8  # the short form takes each eighth of them
 CLOSED = "requestq"
 
 

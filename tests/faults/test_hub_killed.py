@@ -80,7 +80,7 @@ def waiting() -> list[Name]:
 def test_a_hub_that_is_killed_at_any_moment_loses_no_session_and_leaves_no_job(
     stubs: StubHub, client: httpx.Client, closed: None, running: list[Name], waiting: list[Name], row: Row
 ) -> None:
-    kills = sized(50, 6)
+    kills = sized(50, 4)
     seed = secrets.randbelow(10**6)
     chance = random.Random(seed)  # noqa: S311  moments, not secrets
     row.fault = "hub killed (kill -9)"

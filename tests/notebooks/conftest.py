@@ -29,7 +29,6 @@ SECOND_PART = {
     "test_horovod_lesson.py",
     "test_horovod_resnet50.py",
     "test_horovod_torch.py",
-    "test_own_kernels.py",
     "test_ray.py",
 }
 

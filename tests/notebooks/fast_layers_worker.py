@@ -191,8 +191,8 @@ def half(names: dict[str, Any]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     cells = lesson()
-    parts = (proof, saved, standard, mirrored, half)
-    result: dict[str, Any] = {part.__name__: part(cells) for part in parts}
+    parts = {part.__name__: part for part in (proof, saved, standard, mirrored, half)}
+    result: dict[str, Any] = {name: parts[name](cells) for name in sys.argv[3:]}
     keras.config.set_floatx("float64")
     keras.config.set_dtype_policy("float64")
     ways = {"momentum": {"momentum": 0.9}, "nesterov": {"momentum": 0.9, "nesterov": True}, "plain": {}}

@@ -1,4 +1,4 @@
-"""What the tests of Horovod for PyTorch start on every rank: it prints one line ``RESULT {json}``."""
+"""What the tests of Horovod for PyTorch start on every rank: a line ``RESULT {json}`` for each task it is given."""
 
 from __future__ import annotations
 
@@ -84,4 +84,5 @@ if __name__ == "__main__":
     if by_srun and hvd.rank() == 0:
         horovod_srun.clean()
     result = {"rank": hvd.rank(), "size": hvd.size(), "node": os.environ.get("SLURMD_NODENAME", "")}
-    print("RESULT", json.dumps(result | TASKS[sys.argv[1]]()), flush=True)
+    for task in sys.argv[1:]:
+        print("RESULT", json.dumps(result | TASKS[task]()), flush=True)

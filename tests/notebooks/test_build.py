@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import zipfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,13 @@ MODULES = (
     ),
 )
 WEB_TOOLS = ("code-server", "image-trainer")
+
+
+@cache
+def pip() -> str:
+    """The pip that the portal's own environment is installed with."""
+    asked = ["/usr/bin/python3", str(ROOT / "deploy/setup.py"), "--print-pip"]
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
 
 
 class Workshop:
@@ -62,13 +70,7 @@ class Workshop:
 
     def build(self, *options: str, what: str = "python3", check: bool = True) -> str:
         """What the builder prints; the registry is a folder."""
-        pip = subprocess.run(
-            ["/usr/bin/python3", str(ROOT / "deploy/setup.py"), "--print-pip"],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-        argv = ["/usr/bin/python3", str(self.builder / "build.py"), "--cm", str(self.cm), "--pip", pip]
+        argv = ["/usr/bin/python3", str(self.builder / "build.py"), "--cm", str(self.cm), "--pip", pip()]
         environ = {
             **os.environ,
             "PIP_NO_INDEX": "1",

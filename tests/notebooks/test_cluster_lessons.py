@@ -13,7 +13,7 @@ import pytest
 
 from tests.inside import eventually, home, is_root_variant, jobs_of, sh
 from tests.notebooks import jobs
-from tests.notebooks.jobs import ONE_GPU, PERSON, Run, changed, own_folder, program
+from tests.notebooks.jobs import LONG, ONE_GPU, PERSON, Run, changed, own_folder, program
 
 EIGHT_GIB = (*ONE_GPU, "--mem=8G")
 in_a_job = partial(jobs.in_a_job, resources=EIGHT_GIB)
@@ -142,24 +142,28 @@ def test_gpus_that_nvlink_joins_get_a_process_each_and_nccls_setting() -> None:
     shutil.rmtree(folder)
 
 
-def test_memory_that_arrives_changed_is_told_and_no_figure_is_believed() -> None:
-    folder = own_folder("node-faulty")
-    faulty = changed("cluster/know_your_node", folder, "np.array_equal(own, base + turn)", "own[0] != base[0] + turn")
-    run = in_a_job(faulty, folder, {**NODE, "max_places": 1})
-    assert run.status != 0
-    assert (
-        "the cell 'core-matrix' failed with AssertionError: What was read is not what was written, from core" in run.log
-    )
-    shutil.rmtree(folder)
+if LONG:
 
+    def test_memory_that_arrives_changed_is_told_and_no_figure_is_believed() -> None:
+        folder = own_folder("node-faulty")
+        faulty = changed(
+            "cluster/know_your_node", folder, "np.array_equal(own, base + turn)", "own[0] != base[0] + turn"
+        )
+        run = in_a_job(faulty, folder, {**NODE, "max_places": 1})
+        assert run.status != 0
+        assert (
+            "the cell 'core-matrix' failed with AssertionError: What was read is not what was written, from core"
+            in run.log
+        )
+        shutil.rmtree(folder)
 
-def test_too_little_memory_is_said_before_anything_is_measured() -> None:
-    folder = own_folder("node-too-big")
-    run = in_a_job("cluster/know_your_node", folder, {"copy_mib": 20_000})
-    assert run.status != 0
-    assert re.search(r"GiB of memory, the measurements take 78\.1 GiB: ask for more, or set a smaller", run.log)
-    assert "core-matrix" not in run.log
-    shutil.rmtree(folder)
+    def test_too_little_memory_is_said_before_anything_is_measured() -> None:
+        folder = own_folder("node-too-big")
+        run = in_a_job("cluster/know_your_node", folder, {"copy_mib": 20_000})
+        assert run.status != 0
+        assert re.search(r"GiB of memory, the measurements take 78\.1 GiB: ask for more, or set a smaller", run.log)
+        assert "core-matrix" not in run.log
+        shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="module")
@@ -200,16 +204,18 @@ def test_the_lesson_on_jobs_prints_nothing_to_stderr(beyond: Run) -> None:
     assert {name: noise for name, noise in beyond.stderr.items() if noise} == {}
 
 
-def test_a_part_that_leaves_numbers_out_is_noticed() -> None:
-    folder = own_folder("beyond-faulty")
-    faulty = changed(
-        "cluster/beyond_one_node", folder, "limit * (task + 1) // tasks", "limit * (task + 1) // tasks - 9"
-    )
-    run = in_a_job(faulty, folder, {**PRIMES, "limit": 1_000_000})
-    assert run.status != 0
-    assert "the cell 'check' failed with AssertionError: The tasks found 78,49" in run.log
-    assert "one process 78,498 with" in run.log
-    shutil.rmtree(folder)
+if LONG:
+
+    def test_a_part_that_leaves_numbers_out_is_noticed() -> None:
+        folder = own_folder("beyond-faulty")
+        faulty = changed(
+            "cluster/beyond_one_node", folder, "limit * (task + 1) // tasks", "limit * (task + 1) // tasks - 9"
+        )
+        run = in_a_job(faulty, folder, {**PRIMES, "limit": 1_000_000})
+        assert run.status != 0
+        assert "the cell 'check' failed with AssertionError: The tasks found 78,49" in run.log
+        assert "one process 78,498 with" in run.log
+        shutil.rmtree(folder)
 
 
 def test_a_refusal_is_one_sentence_that_names_the_partitions() -> None:
@@ -239,10 +245,16 @@ def test_a_job_that_gets_no_nodes_in_time_is_cancelled_and_no_other() -> None:
     shutil.rmtree(folder)
 
 
-def test_without_slurm_it_ends_with_one_sentence() -> None:
-    folder = own_folder("beyond-without-slurm")
-    link_all = f"mkdir {folder}/bin; ln -s /usr/bin/* {folder}/bin; rm {folder}/bin/sbatch; export PATH={folder}/bin"
-    run = in_a_job("cluster/beyond_one_node", folder, PRIMES, [link_all])
-    assert run.status != 0
-    assert "the cell 'imports' failed with AssertionError: There is no Slurm on this machine (no sbatch in" in run.log
-    shutil.rmtree(folder)
+if LONG:
+
+    def test_without_slurm_it_ends_with_one_sentence() -> None:
+        folder = own_folder("beyond-without-slurm")
+        link_all = (
+            f"mkdir {folder}/bin; ln -s /usr/bin/* {folder}/bin; rm {folder}/bin/sbatch; export PATH={folder}/bin"
+        )
+        run = in_a_job("cluster/beyond_one_node", folder, PRIMES, [link_all])
+        assert run.status != 0
+        assert (
+            "the cell 'imports' failed with AssertionError: There is no Slurm on this machine (no sbatch in" in run.log
+        )
+        shutil.rmtree(folder)

@@ -28,6 +28,7 @@ LAUNCHERS = {
 }
 # The short form has each launcher, and more than one process on each of two nodes.
 CHOSEN = tuple(LAUNCHERS) if LONG else ("horovodrun", "mpirun", "srun with four on two nodes")
+LEARN_AND_LOSE = "equal killed"  # one start for both: they learn, and then train again until a rank is killed
 IMPATIENT = "env HOROVOD_GLOO_TIMEOUT_SECONDS=10"  # Gloo itself waits half a minute for a rank that hangs
 LOST_WITHIN_S = 100  # a run with a lost rank must be over by then; otherwise subprocess ends the test
 
@@ -47,10 +48,10 @@ class Run:
 
 
 def launch(
-    launcher: str, task: str, timeout_s: float = 240, worker: Path = WORKER, module: str = "shared/horovod"
+    launcher: str, tasks: str, timeout_s: float = 240, worker: Path = WORKER, module: str = "shared/horovod"
 ) -> Run:
     """Run a worker as a person would from a login shell."""
-    script = f"module load shared {module} && cd ~/horovod && exec {launcher} python {worker} {task}"
+    script = f"module load shared {module} && cd ~/horovod && exec {launcher} python {worker} {tasks}"
     clean = ["env", "-i", "PATH=/usr/bin:/bin", f"HOME={home(PERSON)}", f"USER={PERSON}", "bash", "-lc", script]
     argv = ["runuser", "-u", PERSON, "--", *clean]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout_s, check=False, cwd="/")
@@ -96,29 +97,50 @@ def refused() -> dict[str, Any]:
     return {**first, "other means": second["normalised"]["means"], "other scaled": second["scaled"]}
 
 
-@pytest.mark.parametrize("launcher", CHOSEN)
-def test_many_processes_learn_what_one_learns_with_the_whole_batch(launcher: str, alone: dict[str, Any]) -> None:
-    run = launch(LAUNCHERS[launcher], "equal")
-    assert run.status == 0, run.text
-    size = 4 if "four" in launcher else 2
-    assert [(result["rank"], result["size"]) for result in run.ranks] == [(rank, size) for rank in range(size)]
-    assert {result["node"] for result in run.ranks} == ({"gpu01", "gpu02"} if "srun" in launcher else {""})
-    for result in run.ranks:
+@pytest.fixture(scope="module", params=CHOSEN)
+def launcher(request: pytest.FixtureRequest) -> str:
+    """Each way to start the processes."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def many(launcher: str) -> Run:
+    """What many processes learn, and how they end when one of them is killed afterwards."""
+    return launch(LAUNCHERS[launcher], LEARN_AND_LOSE)
+
+
+def test_many_processes_learn_what_one_learns_with_the_whole_batch(
+    launcher: str, many: Run, alone: dict[str, Any]
+) -> None:
+    they_are_all_there(launcher, many)
+    for result in many.ranks:
         assert result["embedding"] == pytest.approx(alone["embedding"], abs=1e-9, rel=0), "sparse gradients"
     for kind in ("sgd", "adam"):
-        assert len({result[kind]["weights"] for result in run.ranks}) == 1, f"{kind}: the ranks have drifted apart"
-        for result in run.ranks:
+        assert len({result[kind]["weights"] for result in many.ranks}) == 1, f"{kind}: the ranks have drifted apart"
+        for result in many.ranks:
             assert result[kind]["loss"] == pytest.approx(alone[kind]["loss"], abs=1e-6, rel=0)
             assert result[kind]["accuracy"] == pytest.approx(alone[kind]["accuracy"], abs=1e-6, rel=0)
 
 
-@pytest.mark.parametrize("launcher", ["horovodrun", "mpirun", "srun on two nodes"])
-def test_a_rank_that_dies_ends_the_run(launcher: str) -> None:
-    run = launch(LAUNCHERS[launcher], "killed", LOST_WITHIN_S)
+def they_are_all_there(launcher: str, run: Run) -> None:
+    """Each rank has one result, where the launcher was to start it."""
+    size = 4 if "four" in launcher else 2
+    assert [(result["rank"], result["size"]) for result in run.ranks] == [(rank, size) for rank in range(size)], (
+        run.text
+    )
+    assert {result["node"] for result in run.ranks} == ({"gpu01", "gpu02"} if "srun" in launcher else {""})
+
+
+def test_a_rank_that_dies_ends_the_run(launcher: str, many: Run) -> None:
+    it_was_ended(launcher, many)
+
+
+def it_was_ended(launcher: str, run: Run) -> None:
+    """The run ended with its killed rank: its launcher names that, and no rank came to its end."""
+    they_are_all_there(launcher, run)  # from before, and nothing of afterwards
     assert "rank 1 is lost" in run.text
     assert run.status != 0
-    assert run.ranks == []
-    said = r"Process name: 1\nExit code: 137|process rank 1 .* exited on signal 9|gpu02: task 1: Killed"
+    said = r"Process name: 1\nExit code: 137|process rank 1 .* exited on signal 9|gpu0[12]: task 1: Killed"
     assert re.search(said, run.text), run.text
     no_job_is_left()
 
@@ -171,11 +193,12 @@ def test_loss_scaling_stays_in_step_on_every_rank(refused: dict[str, Any]) -> No
     assert refused["scaled"]["loss"][1] < 0.8 * refused["scaled"]["loss"][0]
 
 
-def test_the_environment_has_what_its_module_says() -> None:
-    script = (
-        "module load shared/horovod; horovodrun --check-build; python -c 'import keras3_horovod; print(keras3_horovod)'"
-    )
-    printed = sh("env", "-i", "PATH=/usr/bin:/bin", "bash", "-lc", script, user=PERSON, timeout_s=180)
-    for feature in ("TensorFlow", "MPI", "Gloo"):
-        assert f"[X] {feature}" in printed
-    assert f"{BUILT}/lib/python3.11/site-packages/keras3_horovod.py" in printed
+if LONG:
+
+    def test_the_environment_has_what_its_module_says() -> None:
+        where = "import keras3_horovod; print(keras3_horovod)"
+        script = f"module load shared/horovod; horovodrun --check-build; python -c '{where}'"
+        printed = sh("env", "-i", "PATH=/usr/bin:/bin", "bash", "-lc", script, user=PERSON, timeout_s=180)
+        for feature in ("TensorFlow", "MPI", "Gloo"):
+            assert f"[X] {feature}" in printed
+        assert f"{BUILT}/lib/python3.11/site-packages/keras3_horovod.py" in printed

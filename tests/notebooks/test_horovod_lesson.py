@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.notebooks.jobs import NO_GPU, Run, finished_run, in_a_job, no_job_is_left, own_folder
+from tests.notebooks.jobs import LONG, NO_GPU, Run, finished_run, in_a_job, no_job_is_left, own_folder
 
 LESSONS = {"horovod/mnist": "horovod-runs", "horovod/pytorch_mnist": "horovod-pytorch-runs"}  # and their folders
 FEW = {"processes": [1, 2], "train_images": 5_120, "job_minutes": 5}
@@ -76,7 +76,7 @@ def test_nothing_puzzling_is_printed_to_stderr(trained: Run) -> None:
     assert {name: noise for name, noise in trained.stderr.items() if noise} == {}
 
 
-@pytest.mark.parametrize("lesson", LESSONS)
+@pytest.mark.parametrize("lesson", LESSONS if LONG else ["horovod/pytorch_mnist"])
 def test_without_horovod_it_says_so_in_one_sentence_and_stops(lesson: str) -> None:
     folder = own_folder("horovod-without")
     run = in_a_job(lesson, folder, {**FEW, "horovod_modules": ["shared", "shared/horovod/0.1"]}, resources=NO_GPU)
@@ -86,22 +86,23 @@ def test_without_horovod_it_says_so_in_one_sentence_and_stops(lesson: str) -> No
     shutil.rmtree(folder)
 
 
-def test_a_job_that_gets_no_nodes_in_time_is_cancelled() -> None:
-    folder = own_folder("horovod-waits")
-    few = {**FEW, "processes": [1], "wait_seconds": 3, "sbatch_options": "--begin=now+1hour"}
-    run = in_a_job("horovod/mnist", folder, few, resources=NO_GPU)
-    assert run.status != 0
-    assert re.search(r"job \d+ did not end within 3 seconds and was cancelled \(its state: PENDING", run.log), run.log
-    no_job_is_left()
-    shutil.rmtree(folder)
+if LONG:
 
+    def test_a_job_that_gets_no_nodes_in_time_is_cancelled() -> None:
+        folder = own_folder("horovod-waits")
+        few = {**FEW, "processes": [1], "wait_seconds": 3, "sbatch_options": "--begin=now+1hour"}
+        run = in_a_job("horovod/mnist", folder, few, resources=NO_GPU)
+        assert run.status != 0
+        assert re.search(r"job \d+ did not end within 3 seconds and was cancelled \(its state: PENDING", run.log), (
+            run.log
+        )
+        no_job_is_left()
+        shutil.rmtree(folder)
 
-def test_with_too_little_memory_the_lesson_of_pytorch_says_so_before_it_starts_a_process() -> None:
-    folder = own_folder("horovod-memory")
-    run = in_a_job("horovod/pytorch_mnist", folder, {"processes": [1, 64]}, resources=NO_GPU)
-    assert run.status != 0
-    said = (
-        r"'memory' failed with AssertionError: 64 processes need about [\d,]+ MiB .* this session has 49,152 MiB: start"
-    )
-    assert re.search(said, run.log), run.log
-    shutil.rmtree(folder)
+    def test_with_too_little_memory_the_lesson_of_pytorch_says_so_before_it_starts_a_process() -> None:
+        folder = own_folder("horovod-memory")
+        run = in_a_job("horovod/pytorch_mnist", folder, {"processes": [1, 64]}, resources=NO_GPU)
+        assert run.status != 0
+        said = r"'memory' failed with AssertionError: 64 processes need about [\d,]+ MiB .* has 49,152 MiB: start"
+        assert re.search(said, run.log), run.log
+        shutil.rmtree(folder)

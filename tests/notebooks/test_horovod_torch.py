@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -12,14 +11,22 @@ import pytest
 
 from tests.inside import sh
 from tests.notebooks.jobs import LONG, PERSON, no_job_is_left, own_folder
-from tests.notebooks.test_horovod import IMPATIENT, LAUNCHERS, LOST_WITHIN_S, launch
+from tests.notebooks.test_horovod import (
+    IMPATIENT,
+    LAUNCHERS,
+    LEARN_AND_LOSE,
+    LOST_WITHIN_S,
+    Run,
+    it_was_ended,
+    launch,
+    they_are_all_there,
+)
 
 BUILT = Path("/cm/shared/apps/horovod-pytorch/0.28.1")
 WORKER = Path(__file__).with_name("horovod_torch_worker.py")
 torch = partial(launch, worker=WORKER, module="shared/horovod-pytorch")
 # The short form leaves out what the same launchers show for TensorFlow.
 CHOSEN = ("horovodrun", "srun with four on two nodes", *(("horovodrun with four", "mpirun") if LONG else ()))
-KILLED = ("srun on two nodes", *(("horovodrun",) if LONG else ()))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -41,45 +48,58 @@ def alone() -> dict[str, Any]:
     return result
 
 
-@pytest.mark.parametrize("launcher", CHOSEN)
-def test_many_processes_learn_what_one_learns_with_the_whole_batch(launcher: str, alone: dict[str, Any]) -> None:
-    run = torch(LAUNCHERS[launcher], "equal")
-    assert run.status == 0, run.text
-    size = 4 if "four" in launcher else 2
-    assert [(result["rank"], result["size"]) for result in run.ranks] == [(rank, size) for rank in range(size)]
-    assert {result["node"] for result in run.ranks} == ({"gpu01", "gpu02"} if "srun" in launcher else {""})
+@pytest.fixture(scope="module", params=CHOSEN)
+def launcher(request: pytest.FixtureRequest) -> str:
+    """Each way to start the processes."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def many(launcher: str) -> Run:
+    """What many processes learn, and how they end when one of them is killed afterwards."""
+    return torch(LAUNCHERS[launcher], LEARN_AND_LOSE)
+
+
+def test_many_processes_learn_what_one_learns_with_the_whole_batch(
+    launcher: str, many: Run, alone: dict[str, Any]
+) -> None:
+    they_are_all_there(launcher, many)
     for kind in ("sgd", "adam"):
-        assert len({result[kind]["weights"] for result in run.ranks}) == 1, f"{kind}: the ranks have drifted apart"
-        for result in run.ranks:
+        assert len({result[kind]["weights"] for result in many.ranks}) == 1, f"{kind}: the ranks have drifted apart"
+        for result in many.ranks:
             assert result[kind]["loss"] == pytest.approx(alone[kind]["loss"], abs=1e-6, rel=0)
         assert alone[kind]["loss"][1] < alone[kind]["loss"][0]
 
 
-@pytest.mark.parametrize("launcher", KILLED)
-def test_a_rank_that_dies_ends_the_run(launcher: str) -> None:
-    run = torch(LAUNCHERS[launcher], "killed", timeout_s=LOST_WITHIN_S)
-    assert "rank 1 is lost" in run.text
-    assert run.status != 0
-    assert run.ranks == []
-    assert re.search(r"Process name: 1\nExit code: 137|gpu02: task 1: Killed", run.text), run.text
-    no_job_is_left()
+def test_a_rank_that_dies_ends_the_run(launcher: str, many: Run) -> None:
+    it_was_ended(launcher, many)
 
 
-def test_a_rank_that_hangs_ends_the_run() -> None:
-    run = torch(f"{IMPATIENT} {LAUNCHERS['srun on two nodes']}", "stopped", timeout_s=LOST_WITHIN_S)
-    assert "rank 1 is lost" in run.text
-    assert run.status != 0
-    assert "Horovod has been shut down" in run.text
-    no_job_is_left()
+if LONG:
+
+    def test_a_rank_that_hangs_ends_the_run() -> None:
+        run = torch(f"{IMPATIENT} {LAUNCHERS['srun on two nodes']}", "stopped", timeout_s=LOST_WITHIN_S)
+        assert "rank 1 is lost" in run.text
+        assert run.status != 0
+        assert "Horovod has been shut down" in run.text
+        no_job_is_left()
 
 
-def test_the_environment_has_what_its_module_says_and_shuts_out_the_one_for_tensorflow() -> None:
-    script = (
-        "module load shared/horovod-pytorch; horovodrun --check-build; module load shared/horovod; which horovodrun"
-    )
-    printed = sh("env", "-i", "PATH=/usr/bin:/bin", "bash", "-lc", script, user=PERSON, check=False, timeout_s=180)
-    for feature in ("PyTorch", "MPI", "Gloo"):
-        assert f"[X] {feature}" in printed
-    assert "[ ] TensorFlow" in printed
+def test_the_environment_shuts_out_the_one_for_tensorflow() -> None:
+    printed = in_a_shell("module load shared/horovod-pytorch; module load shared/horovod; which horovodrun")
     assert f"{BUILT}/bin/horovodrun" in printed
     assert "conflict" in printed.lower()
+
+
+def in_a_shell(script: str) -> str:
+    """What the person's login shell prints."""
+    return sh("env", "-i", "PATH=/usr/bin:/bin", "bash", "-lc", script, user=PERSON, check=False, timeout_s=180)
+
+
+if LONG:
+
+    def test_the_environment_has_what_its_module_says() -> None:
+        printed = in_a_shell("module load shared/horovod-pytorch; horovodrun --check-build")
+        for feature in ("PyTorch", "MPI", "Gloo"):
+            assert f"[X] {feature}" in printed
+        assert "[ ] TensorFlow" in printed

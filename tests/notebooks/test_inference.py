@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.inside import sh
-from tests.notebooks.jobs import ONE_GPU, PERSON, Run, finished_run, in_a_job, own_data, own_folder
+from tests.notebooks.jobs import LONG, ONE_GPU, PERSON, Run, finished_run, in_a_job, own_data, own_folder
 
 REAL = Path("/usr/share/datasets/fashion-mnist")
 SMALL = {"model": "small", "train_images": 30_000, "epochs": 2}
@@ -105,28 +105,31 @@ def test_the_sources_figures_stand_beside_ours(measured: Run) -> None:
     assert "As expected: FP32 is not below 0.85" in measured.text("check")
 
 
-def test_calibration_on_the_wrong_images_fails(measured: Run) -> None:
-    folder = own_folder("inference-wrong-calibration")
-    no_training_images(folder / "data" / "fashion-mnist")
-    models = shutil.copytree(measured.folder / "inference-models", folder / "models")
-    sh("chown", "-R", PERSON, str(folder))
-    few = {**QUICK, "batch_sizes": [1], "seconds": 0.1, "work_folder": str(models)}
-    run = in_a_job("inference/resnet50", folder, few, [own_data(folder / "data")])
-    assert run.status != 0
-    assert "was trained before and is used again" in run.text("train-model")
-    assert "the cell 'check' failed with AssertionError: OpenVINO INT8 loses " in run.log
-    assert "are the calibration images like those of the test" in run.log
-    shutil.rmtree(folder)
+if LONG:
 
+    def test_calibration_on_the_wrong_images_fails(measured: Run) -> None:
+        folder = own_folder("inference-wrong-calibration")
+        no_training_images(folder / "data" / "fashion-mnist")
+        models = shutil.copytree(measured.folder / "inference-models", folder / "models")
+        sh("chown", "-R", PERSON, str(folder))
+        few = {**QUICK, "batch_sizes": [1], "seconds": 0.1, "work_folder": str(models)}
+        run = in_a_job("inference/resnet50", folder, few, [own_data(folder / "data")])
+        assert run.status != 0
+        assert "was trained before and is used again" in run.text("train-model")
+        assert "the cell 'check' failed with AssertionError: OpenVINO INT8 loses " in run.log
+        assert "are the calibration images like those of the test" in run.log
+        shutil.rmtree(folder)
 
-def test_a_network_that_learned_nothing_fails_at_the_floor() -> None:
-    folder = own_folder("inference-untaught")
-    no_training_images(folder / "data" / "fashion-mnist")
-    sh("chown", "-R", PERSON, str(folder))
-    run = in_a_job("inference/server", folder, {**SMALL, "epochs": 1}, [own_data(folder / "data")])
-    assert run.status != 0
-    assert re.search(r"The accuracy is 0\.\d{4}, but 30,000 training images should give 0\.8 or more", run.log), run.log
-    shutil.rmtree(folder)
+    def test_a_network_that_learned_nothing_fails_at_the_floor() -> None:
+        folder = own_folder("inference-untaught")
+        no_training_images(folder / "data" / "fashion-mnist")
+        sh("chown", "-R", PERSON, str(folder))
+        run = in_a_job("inference/server", folder, {**SMALL, "epochs": 1}, [own_data(folder / "data")])
+        assert run.status != 0
+        assert re.search(r"The accuracy is 0\.\d{4}, but 30,000 training images should give 0\.8 or more", run.log), (
+            run.log
+        )
+        shutil.rmtree(folder)
 
 
 def no_training_images(folder: Path) -> None:
@@ -183,7 +186,7 @@ def test_nothing_puzzling_is_printed_to_stderr(measured: Run, served: Run) -> No
         assert {name: noise for name, noise in run.stderr.items() if noise} == {}
 
 
-@pytest.mark.parametrize("notebook", ["inference/resnet50", "inference/server"])
+@pytest.mark.parametrize("notebook", ["inference/resnet50", "inference/server"] if LONG else ["inference/server"])
 def test_without_data_it_says_so_in_one_sentence_and_stops(notebook: str) -> None:
     folder = own_folder("inference-without-data")
     run = in_a_job(notebook, folder, {**SMALL, "data_set": "mnist"})
@@ -192,12 +195,14 @@ def test_without_data_it_says_so_in_one_sentence_and_stops(notebook: str) -> Non
     shutil.rmtree(folder)
 
 
-def test_with_too_little_memory_it_says_so_in_one_sentence_and_stops() -> None:
-    folder = own_folder("inference-without-memory")
-    run = in_a_job("inference/resnet50", folder, {}, resources=[*ONE_GPU, "--mem=2000M"])
-    assert run.status != 0
-    assert (
-        "the cell 'load-data' failed with LessonError: This session has 2,000 MiB of memory, but the model 'resnet50' "
-        "needs 8,000 MiB: start a session with more, or set model to small." in run.log
-    )
-    shutil.rmtree(folder)
+if LONG:
+
+    def test_with_too_little_memory_it_says_so_in_one_sentence_and_stops() -> None:
+        folder = own_folder("inference-without-memory")
+        run = in_a_job("inference/resnet50", folder, {}, resources=[*ONE_GPU, "--mem=2000M"])
+        assert run.status != 0
+        assert (
+            "the cell 'load-data' failed with LessonError: This session has 2,000 MiB of memory, but the model "
+            "'resnet50' needs 8,000 MiB: start a session with more, or set model to small." in run.log
+        )
+        shutil.rmtree(folder)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.notebooks.jobs import NO_GPU, Run, finished_run, in_a_job, own_folder
+from tests.notebooks.jobs import LONG, NO_GPU, Run, finished_run, in_a_job, own_folder
 
 LESSON = "llm/finetune_and_serve"
 FEW = {"pretraining_steps": 60, "steps": 40, "new_tokens": 16, "clients": 2}
@@ -76,15 +76,17 @@ def test_nothing_puzzling_is_printed_to_stderr(learned: Run) -> None:
     assert {name: noise for name, noise in learned.stderr.items() if noise} == {}
 
 
-def test_a_model_of_the_site_is_taken_by_its_name_and_one_that_does_not_learn_is_found_out(learned: Run) -> None:
-    folder = own_folder("llm-of-the-site")
-    given = {**FEW, "model_folder": "merged", "precision": "bfloat16", "learning_rate": 0.0}
-    run = in_a_job(LESSON, folder, given, [f"export MODEL_PATH={learned.folder}/llm-runs"], resources=NO_GPU)
-    assert re.match(r"The model is /\S*/llm-runs/merged, \d+ MB of weights\n", run.text("find-model"))
-    assert "code: step" not in run.text("base-model")
-    assert run.text("stop-server") == "The server has ended with status 0\n"
-    assert "the cell 'check' failed with AssertionError: The perplexity on docstrings was " in run.log
-    shutil.rmtree(folder)
+if LONG:
+
+    def test_a_model_of_the_site_is_taken_by_its_name_and_one_that_does_not_learn_is_found_out(learned: Run) -> None:
+        folder = own_folder("llm-of-the-site")
+        given = {**FEW, "model_folder": "merged", "precision": "bfloat16", "learning_rate": 0.0}
+        run = in_a_job(LESSON, folder, given, [f"export MODEL_PATH={learned.folder}/llm-runs"], resources=NO_GPU)
+        assert re.match(r"The model is /\S*/llm-runs/merged, \d+ MB of weights\n", run.text("find-model"))
+        assert "code: step" not in run.text("base-model")
+        assert run.text("stop-server") == "The server has ended with status 0\n"
+        assert "the cell 'check' failed with AssertionError: The perplexity on docstrings was " in run.log
+        shutil.rmtree(folder)
 
 
 def test_a_model_that_is_not_there_is_told_with_those_that_are(learned: Run) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.notebooks.jobs import PERSON, Run, finished_run, in_a_job, own_data, own_folder
+from tests.notebooks.jobs import LONG, PERSON, Run, finished_run, in_a_job, own_data, own_folder
 
 LESSONS = {  # each template, and what it says of its framework
     "tensorflow/mnist": r"TensorFlow 2\.\d+\.\d+ with Keras 3\.\d+",
@@ -102,7 +102,8 @@ def test_nothing_puzzling_is_printed_to_stderr(trained: Run) -> None:
     assert "unknown parameter" not in trained.log
 
 
-@pytest.mark.parametrize("notebook", LESSONS)
+# The short form has Python and R.
+@pytest.mark.parametrize("notebook", LESSONS if LONG else ["mxnet/mnist", "r/mnist"])
 def test_without_data_it_says_so_in_one_sentence_and_stops(notebook: str) -> None:
     folder = own_folder("mnist-without-data")
     run = in_a_job(notebook, folder, {"data_set": "mnist"})
@@ -113,7 +114,7 @@ def test_without_data_it_says_so_in_one_sentence_and_stops(notebook: str) -> Non
     shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("notebook", ["pytorch/mnist", "mxnet/mnist", "r/mnist"])
+@pytest.mark.parametrize("notebook", ["pytorch/mnist", "mxnet/mnist", "r/mnist"] if LONG else ["mxnet/mnist"])
 def test_data_that_teaches_nothing_fails_at_the_floor(notebook: str) -> None:
     folder = own_folder("mnist-wrong-data")
     empty_images(folder / "data" / "mnist")
@@ -125,7 +126,7 @@ def test_data_that_teaches_nothing_fails_at_the_floor(notebook: str) -> None:
     shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("notebook", ["pytorch/mnist", "r/mnist"])
+@pytest.mark.parametrize("notebook", ["pytorch/mnist", "r/mnist"] if LONG else ["r/mnist"])
 def test_a_data_file_that_was_cut_short_is_no_training_set(notebook: str) -> None:
     folder = own_folder("mnist-cut-data")
     empty_images(folder / "data" / "mnist")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.inside import VENV_BIN, home, sh
-from tests.notebooks.jobs import PERSON, Run, changed, in_a_job, own_folder, program
+from tests.notebooks.jobs import LONG, PERSON, Run, changed, in_a_job, own_folder, program
 from tests.wheels import wheel
 
 # What the launcher of a session lists: the site's kernels and the person's own.
@@ -144,14 +144,20 @@ def test_apptainer_is_asked_word_for_word_and_everything_is_removed_again(folder
     assert "my-container" not in launcher()
 
 
-def test_a_kernel_that_runs_outside_any_container_is_noticed(folder: Path) -> None:
-    outside = changed("kernels/container", folder, "exec {command()} {shlex.quote(inside)}", "exec {sys.executable}")
-    run = in_a_job(outside, folder, {"image": str(folder)})
-    assert run.status != 0
-    assert "the cell 'check' failed with AssertionError: The kernel sees the file system of this node" in run.log
+if LONG:
 
+    def test_a_kernel_that_runs_outside_any_container_is_noticed(folder: Path) -> None:
+        outside = changed(
+            "kernels/container", folder, "exec {command()} {shlex.quote(inside)}", "exec {sys.executable}"
+        )
+        run = in_a_job(outside, folder, {"image": str(folder)})
+        assert run.status != 0
+        assert "the cell 'check' failed with AssertionError: The kernel sees the file system of this node" in run.log
 
-def test_a_node_without_a_container_runtime_says_so_in_one_sentence(folder: Path) -> None:
-    run = in_a_job("kernels/container", folder, {"runtime": "singularity", "folder": str(folder)})
-    assert run.status != 0
-    assert "the cell 'imports' failed with AssertionError: This node has no singularity, so there is nothing" in run.log
+    def test_a_node_without_a_container_runtime_says_so_in_one_sentence(folder: Path) -> None:
+        run = in_a_job("kernels/container", folder, {"runtime": "singularity", "folder": str(folder)})
+        assert run.status != 0
+        assert (
+            "the cell 'imports' failed with AssertionError: This node has no singularity, so there is nothing"
+            in run.log
+        )

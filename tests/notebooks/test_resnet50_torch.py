@@ -56,18 +56,21 @@ def test_nothing_puzzling_is_printed_to_stderr(trained: Run) -> None:
     assert {name: noise for name, noise in trained.stderr.items() if noise} == {}
 
 
-def test_processes_that_do_not_average_their_gradients_are_found_out() -> None:
-    folder = own_folder("resnet50-torch-apart")
-    lesson = changed(LESSON, folder, "if size > 1 else network", "if size > 2 else network")
-    run = in_a_job(lesson, folder, {**LEAST, "gpus": 2}, [f"export PYTHONPATH={TEMPLATES}/pytorch"])
-    assert run.status != 0
-    assert "the cell 'check' failed with AssertionError: The weights of a process add up to another number" in run.log
-    shutil.rmtree(folder)
+if LONG:
 
+    def test_processes_that_do_not_average_their_gradients_are_found_out() -> None:
+        folder = own_folder("resnet50-torch-apart")
+        lesson = changed(LESSON, folder, "if size > 1 else network", "if size > 2 else network")
+        run = in_a_job(lesson, folder, {**LEAST, "gpus": 2}, [f"export PYTHONPATH={TEMPLATES}/pytorch"])
+        assert run.status != 0
+        assert (
+            "the cell 'check' failed with AssertionError: The weights of a process add up to another number" in run.log
+        )
+        shutil.rmtree(folder)
 
-def test_what_cannot_work_ends_early_with_one_sentence() -> None:
-    folder = own_folder("resnet50-torch-cannot")
-    run = in_a_job(LESSON, folder, {**LEAST, "precisions": ["fp16"]})
-    assert run.status != 0
-    assert "precisions is ['fp16']; use some of float32, mixed, bfloat16, float16." in run.log
-    shutil.rmtree(folder)
+    def test_what_cannot_work_ends_early_with_one_sentence() -> None:
+        folder = own_folder("resnet50-torch-cannot")
+        run = in_a_job(LESSON, folder, {**LEAST, "precisions": ["fp16"]})
+        assert run.status != 0
+        assert "precisions is ['fp16']; use some of float32, mixed, bfloat16, float16." in run.log
+        shutil.rmtree(folder)

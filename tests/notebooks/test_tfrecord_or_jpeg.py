@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.notebooks.jobs import Run, changed_module, finished_run, in_a_job, own_folder
+from tests.notebooks.jobs import LONG, Run, changed_module, finished_run, in_a_job, own_folder
 
 LESSON = "tensorflow/tfrecord_or_jpeg"
 FEW = {"images": 60, "threads": [1, 4], "shards": 2, "passes": 1, "image_size": 64, "batch_size": 16}
@@ -57,28 +57,35 @@ def test_nothing_puzzling_is_printed_to_stderr(measured: Run) -> None:
     assert {name: noise for name, noise in measured.stderr.items() if noise} == {}
 
 
-def test_a_tfrecord_with_another_image_in_it_is_found_out() -> None:
-    folder = own_folder("tfrecord-other-image")
-    other = "_example(Path(found.files[0]).read_bytes(), label)"
-    lesson = changed_module(LESSON, "image_files.py", folder, "_example(Path(file).read_bytes(), label)", other)
-    run = in_a_job(lesson, folder, FEW)
-    assert run.status != 0
-    assert "the cell 'same-pixels' failed with AssertionError: 59 of 60 images are not the same out of both" in run.log
-    shutil.rmtree(folder)
+if LONG:
 
+    def test_a_tfrecord_with_another_image_in_it_is_found_out() -> None:
+        folder = own_folder("tfrecord-other-image")
+        other = "_example(Path(found.files[0]).read_bytes(), label)"
+        lesson = changed_module(LESSON, "image_files.py", folder, "_example(Path(file).read_bytes(), label)", other)
+        run = in_a_job(lesson, folder, FEW)
+        assert run.status != 0
+        assert (
+            "the cell 'same-pixels' failed with AssertionError: 59 of 60 images are not the same out of both" in run.log
+        )
+        shutil.rmtree(folder)
 
-@pytest.mark.parametrize(
-    ("values", "cell", "words"),
-    [
-        ({"data_folder": "nowhere"}, "prepare-data", "There is no data: nowhere has no folders, one for each class"),
-        ({"threads": []}, "imports", "must be 1 or more, and no more shards than images."),
-        ({"image_size": 60_000}, "imports", "start a session with more memory."),
-    ],
-)
-def test_what_cannot_work_ends_early_with_one_sentence(values: dict[str, object], cell: str, words: str) -> None:
-    folder = own_folder("tfrecord-cannot")
-    run = in_a_job(LESSON, folder, {**FEW, **values})
-    assert run.status != 0
-    assert f"the cell {cell!r} failed with " in run.log
-    assert words in run.log
-    shutil.rmtree(folder)
+    @pytest.mark.parametrize(
+        ("values", "cell", "words"),
+        [
+            (
+                {"data_folder": "nowhere"},
+                "prepare-data",
+                "There is no data: nowhere has no folders, one for each class",
+            ),
+            ({"threads": []}, "imports", "must be 1 or more, and no more shards than images."),
+            ({"image_size": 60_000}, "imports", "start a session with more memory."),
+        ],
+    )
+    def test_what_cannot_work_ends_early_with_one_sentence(values: dict[str, object], cell: str, words: str) -> None:
+        folder = own_folder("tfrecord-cannot")
+        run = in_a_job(LESSON, folder, {**FEW, **values})
+        assert run.status != 0
+        assert f"the cell {cell!r} failed with " in run.log
+        assert words in run.log
+        shutil.rmtree(folder)
