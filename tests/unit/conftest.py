@@ -12,7 +12,8 @@ import pytest
 from portal.site import Identity, Site, parse
 
 PART = pytest.StashKey[str]()
-EXAMPLE = Path(__file__).parents[2] / "deploy" / "site" / "site.toml.example"
+HERE = Path(__file__).parent
+EXAMPLE = HERE.parents[1] / "deploy" / "site" / "site.toml.example"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -20,10 +21,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[PART] = os.environ.pop("DSPORTAL_PART", "")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is of the other part."""
-    if part := config.stash[PART]:
-        items[:] = [item for item in items if part_of(item.path) == part]
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out what is of the other part, before it is imported; None where others may decide."""
+    is_test = collection_path.parent == HERE and collection_path.match("test_*.py")
+    return True if is_test and config.stash[PART] not in ("", part_of(collection_path)) else None
 
 
 def part_of(file: Path) -> str:
