@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
 from portal.site import Identity, Site, parse
 
@@ -30,6 +33,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def part_of(file: Path) -> str:
     """Every other file is in the second part: each takes about half of the time."""
     return "12"[sorted(file.parent.glob("test_*.py")).index(file) % 2]
+
+
+@event.listens_for(Engine, "connect")
+def _wait_for_no_disk(connection: object, _record: object) -> None:
+    """A database of a test need not outlive a power failure: SQLite does not wait for the disk at each change."""
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA synchronous = OFF")
 
 
 @pytest.fixture
