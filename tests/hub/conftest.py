@@ -203,6 +203,7 @@ def hub() -> Iterator[Hub]:
     """One hub for the ring."""
     ours = Hub()
     ours.prepare()
+    (ours.folder / "extra" / "attentive.py").write_text("c.PortalHub.watch_every_s = 2\n")
     ours.watch_loop()
     ours.start()
     yield ours

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
+from tests.browser.portal_page import look_sooner
 from tests.inside import sh
 from tests.session.conftest import window
 from tests.session.session_server import Server, wait_for
@@ -31,6 +32,8 @@ class Desk:
         self._before_next: Callable[[], None] = lambda: None
         self.offsets: list[int] = []
         page.on("dialog", lambda dialog: dialog.accept())
+        for tries_again_ms in (2_000, 4_000, 8_000, 15_000):
+            look_sooner(page.context, tries_again_ms, 1_000)
         page.route("**/dsportal/api/upload?*", self._pass)
 
     def open(self) -> None:

@@ -28,6 +28,13 @@ HUB_SECRET = "secret-of-the-hub"
 CHECKOUT = Path(portal.__file__).parent.parent
 ARTEFACTS = CHECKOUT / ".test-artefacts" / "session"
 DEADLINE_S = 60
+# A list of jobs is a second old at most, and not ten: who waits for a job's end waits less.
+PROGRAM = """
+from jupyter_server.serverapp import main
+from portal.jobs import desk
+desk.SHARED_S = desk.FOLLOWED_S = 1.0
+main()
+"""
 T = TypeVar("T")
 
 
@@ -111,7 +118,7 @@ def launch(folder: Path, site: Site, **more: str) -> Server:
     runtime = Path(tempfile.mkdtemp(prefix="dsp-"))
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "jupyter_server", f"--config={config}"],
+            [sys.executable, "-c", PROGRAM, f"--config={config}"],
             env=environment(home, runtime, site) | more,
             cwd=home,
             stdin=subprocess.DEVNULL,

@@ -58,8 +58,8 @@ def test_a_folder_comes_whole_but_for_what_is_hidden_and_says_so(desk: Desk, pro
     expect(desk.page.locator(".jp-Dialog", has_text="deep.txt")).to_be_visible()
     assert (there / "inner/deep.txt").read_text() == "old"
     desk.answer("Overwrite")
-    desk.waits("all of the project", lambda: contents(there) == contents(project))
     desk.says("large.bin is uploaded")
+    desk.waits("all of the project", lambda: contents(there) == contents(project))
     desk.says("2 files are not uploaded")
     desk.press("Show")
     dialog = desk.page.locator(".jp-Dialog")

@@ -7,14 +7,26 @@ from collections.abc import Iterator
 
 import nbformat
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.browser.portal_page import assert_accessible
+from tests.browser.portal_page import assert_accessible, look_sooner
 from tests.inside import jobs_of, sh
+from tests.session.conftest import window
 from tests.session.session_server import Server
 from tests.session.test_lab import Picture, item, new_tab, open_lab, open_notebook_7, tile
 
 RUN = "Run as a Slurm Job…"
+LOOKS_MS = (15_000, 30_000, 60_000)  # between two looks at the jobs, while they are the same
+SOON_MS = 1_000
+
+
+@pytest.fixture
+def page(browser: Browser, server: Server) -> Iterator[Page]:
+    """A window whose list of jobs is looked at sooner."""
+    with window(browser, server) as opened:
+        for usual_ms in LOOKS_MS:
+            look_sooner(opened.context, usual_ms, SOON_MS)
+        yield opened
 
 
 @pytest.fixture

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sqlite3
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
 from portal.site import Identity, Site, parse
 
 PART = pytest.StashKey[str]()
-EXAMPLE = Path(__file__).parents[2] / "deploy" / "site" / "site.toml.example"
+HERE = Path(__file__).parent
+EXAMPLE = HERE.parents[1] / "deploy" / "site" / "site.toml.example"
 DEEPEST = 200  # folders in one another; shutil.rmtree (Python 3.11) calls itself for each, a thousand times at most
 
 
@@ -23,10 +27,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[PART] = os.environ.pop("DSPORTAL_PART", "")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is of the other part."""
-    if part := config.stash[PART]:
-        items[:] = [item for item in items if part_of(item.path) == part]
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out what is of the other part, before it is imported; None where others may decide."""
+    is_test = collection_path.parent == HERE and collection_path.match("test_*.py")
+    return True if is_test and config.stash[PART] not in ("", part_of(collection_path)) else None
 
 
 def part_of(file: Path) -> str:
@@ -53,6 +57,13 @@ def with_deep_folders(place: Path) -> set[str]:
         with contextlib.suppress(PermissionError, FileNotFoundError), os.scandir(folder) as entries:
             waiting += [(Path(entry), depth + 1) for entry in entries if entry.is_dir(follow_symlinks=False)]
     return found
+
+
+@event.listens_for(Engine, "connect")
+def _wait_for_no_disk(connection: object, _record: object) -> None:
+    """A database of a test need not outlive a power failure: SQLite does not wait for the disk at each change."""
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA synchronous = OFF")
 
 
 @pytest.fixture

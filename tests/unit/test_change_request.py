@@ -95,7 +95,7 @@ async def test_the_job_that_goes_is_not_ahead_of_what_takes_its_place(
 ) -> None:
     served.slurm.next_job(PendingForever())
     served.slurm.take("bob", {"partition": "sxm2", "time": "60"})
-    served.slurm.advance(STILL_SHOWN_S)  # a picture of before is not shown any more
+    served.slurm.advance(STILL_SHOWN_S + 1)  # a picture of before is not shown any more
     told = await alice.get(OUTLOOK, headers=OF_PAGE)
     page = await alice.get(CHANGE)
 

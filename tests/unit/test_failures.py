@@ -9,7 +9,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+import pytest_asyncio
 from jupyterhub import orm
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.handlers.base import BaseHandler
@@ -60,6 +62,13 @@ async def served(tmp_path: Path) -> AsyncIterator[ServedHub]:
         yield hub
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def for_all(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dict[str, httpx.AsyncClient]]:
+    """A browser before the login and Alice's, of one hub that fails as it is asked and goes on."""
+    async with served_hub(tmp_path_factory.mktemp("hub"), _with_failures) as hub:
+        yield {name: await hub.browser(name) for name in ("", "alice")}
+
+
 def id_of(page: str) -> str:
     (found,) = ID.findall(page)
     return str(found)
@@ -71,12 +80,13 @@ def text_of(page: str) -> str:
     return " ".join(re.sub("<[^>]*>", " ", main).split())
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("name", ["", "alice"])
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 413, 429, 500, 502, 503, 504])
 async def test_every_failure_says_what_happened_whose_turn_it_is_what_to_do_and_an_id_that_the_log_has(
-    served: ServedHub, status: int, name: str, caplog: pytest.LogCaptureFixture
+    for_all: dict[str, httpx.AsyncClient], status: int, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    answer = await (await served.browser(name)).get(f"/hub/fails/{status}?message=&token=hush")
+    answer = await for_all[name].get(f"/hub/fails/{status}?message=&token=hush")
 
     failure = FAILURES[status]
     assert answer.status_code == status

@@ -17,7 +17,8 @@ hub.init_logging()
 hub.log.warning("two\\nlines")
 hub.log.error("it failed")
 logging.getLogger("portal.slurm").info("a module's words")
-"""
+hub.log.warning("said: %s", "{sent}")
+""".replace("{sent}", r"a\n[W] b\r[W] c\x1b[2Jd\u2028[W] e\u202ef\t100%")
 
 
 def said(argv: list[str], stream: str | None) -> list[str]:
@@ -31,25 +32,28 @@ def said(argv: list[str], stream: str | None) -> list[str]:
         return pipe.read().splitlines()
 
 
-def test_in_the_journal_each_line_of_the_hub_has_its_level() -> None:
-    lines = said(["-c", HUB], None)
+@pytest.fixture(scope="module")
+def lines_of_hub() -> dict[str, list[str]]:
+    """What a hub says, into the journal and elsewhere."""
+    return {"journal": said(["-c", HUB], None), "elsewhere": said(["-c", HUB], "1:2")}
+
+
+def test_in_the_journal_each_line_of_the_hub_has_its_level(lines_of_hub: dict[str, list[str]]) -> None:
+    lines = lines_of_hub["journal"][:4]
 
     assert [line[:4] for line in lines] == ["<4>[", "<4> ", "<3>[", "<6>["]
     assert lines[1].endswith(" lines")
 
 
-def test_elsewhere_no_line_is_changed() -> None:
-    lines = said(["-c", HUB], "1:2")
-
-    assert [line[:1] for line in lines] == ["[", " ", "[", "["]
+def test_elsewhere_no_line_is_changed(lines_of_hub: dict[str, list[str]]) -> None:
+    assert [line[:1] for line in lines_of_hub["elsewhere"][:4]] == ["[", " ", "[", "["]
 
 
-@pytest.mark.parametrize("stream", [None, "1:2"])
-def test_what_others_have_sent_begins_no_line_and_steers_no_terminal(stream: str | None) -> None:
-    sent = r"a\n[W] b\r[W] c\x1b[2Jd\u2028[W] e\u202ef\t100%"
-    code = f"{HUB.partition('hub.log')[0]}hub.log.warning('said: %s', '{sent}')"
-
-    first, second = said(["-c", code], stream)
+@pytest.mark.parametrize("stream", ["journal", "elsewhere"])
+def test_what_others_have_sent_begins_no_line_and_steers_no_terminal(
+    lines_of_hub: dict[str, list[str]], stream: str
+) -> None:
+    first, second = lines_of_hub[stream][4:]
 
     assert first.endswith(" said: a")
     assert second.removeprefix("<4>") == r"    [W] b\r[W] c\x1b[2Jd\u2028[W] e\u202ef" + "\t100%"

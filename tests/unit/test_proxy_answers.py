@@ -48,10 +48,10 @@ def upstream() -> Iterator[str]:
         yield url
 
 
-def asking(portal: Portal, path: str) -> socket.socket:
-    """A browser that has asked and has not read yet."""
+def asking(portal: Portal, path: str, kept: int = 4096) -> socket.socket:
+    """A browser that has asked and has not read yet; its system keeps some bytes for it."""
     browser = socket.socket()
-    browser.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    browser.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, kept)
     browser.connect(("127.0.0.1", portal.ports["port"]))
     browser.settimeout(30)
     browser.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
@@ -86,9 +86,9 @@ async def test_an_answer_that_nobody_reads_ends_and_one_that_is_read_is_whole(po
 
 async def test_of_answers_that_are_read_slowly_the_oldest_end(portal: Portal, upstream: str) -> None:
     await routed(portal, upstream, taken_within_s=WITHIN_S, slow_per_address=2)
-    slow = [asking(portal, "/hub/big") for _ in range(4)]
+    slow = [asking(portal, "/hub/big", 2**16) for _ in range(4)]
 
-    read = await asyncio.gather(*(asyncio.to_thread(all_of, browser, 0.002, 20_000_000) for browser in slow))
+    read = await asyncio.gather(*(asyncio.to_thread(all_of, browser, 0.02, 20_000_000) for browser in slow))
 
     ended = [one for one in read if one < 20_000_000]
     assert len(ended) == 2

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
+import pytest_asyncio
 from certipy import Certipy
 from traitlets.config import Config
 
@@ -22,6 +23,7 @@ from portal.proxy import proxy_process
 from portal.proxy.apart import ApartProxy
 from portal.site import parse
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 ROOT = Path(__file__).parents[2]
 TRUST = {"proxy-api-ca": ["hub-ca"], "proxy-client-ca": ["hub-ca", "notebooks-ca"], "hub-ca": ["proxy-client-ca"]}
 HERE = ["IP:127.0.0.1", "DNS:localhost"]
@@ -147,17 +149,19 @@ async def answers(client: httpx.AsyncClient, url: str) -> bool:
         return False
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Cluster:
-    return Cluster(tmp_path)
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    """One for all: each test has its own listeners."""
+    return Cluster(tmp_path_factory.mktemp("cluster"))
 
 
-@pytest.fixture
-async def proxy(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Proxy]:
-    """A proxy that runs."""
-    ours = Proxy(cluster, monkeypatch)
-    await ours.start()
-    yield ours
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def proxy(cluster: Cluster) -> AsyncIterator[Proxy]:
+    """A proxy that runs; each test leads its addresses to its own listeners."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        ours = Proxy(cluster, monkeypatch)
+        await ours.start()
+        yield ours
     ours.end()
     for listener in cluster.listeners:
         listener.server.close()

@@ -55,34 +55,50 @@ def test_the_single_user_server_is_imported_without_the_hub_its_database_and_the
     assert found == ""
 
 
-@pytest.mark.parametrize(
-    ("expression", "answer"),
-    [
-        ("__import__('sqlalchemy').__file__.endswith('sqlalchemy/__init__.py')", True),
-        ("importlib.import_module('jupyterhub.orm').User.__tablename__", "users"),
-        ("jupyterhub.scopes.orm.User.__tablename__", "users"),
-        ("jupyterhub.scopes.roles.get_default_roles()[0]['name']", "user"),
-        ("jupyterhub.scopes.sa.__name__ and jupyterhub.scopes.sa.func is not None", True),
-        ("importlib.import_module('jupyterhub.handlers.pages').HealthCheckHandler.__name__", "HealthCheckHandler"),
-        ("importlib.import_module('rfc3987_syntax').is_valid_syntax_iri('no iri')", False),
-        ("jsonschema.FormatChecker().conforms('http://example.org/größe', 'iri')", True),
-        ("jsonschema.FormatChecker().conforms('no iri', 'iri')", False),
-        ("jsonschema.FormatChecker().conforms('<>', 'iri-reference')", False),
-        ("jupyterhub.metrics.prometheus_log_method.__module__", "jupyterhub.metrics"),
-        ("jupyterlab.commands._yarn_config.__module__", "jupyterlab.commands"),
-        ("type(importlib.import_module('jupyterlab.extensions').get_pypi_manager()).__name__", "PyPIExtensionManager"),
-        ("importlib.import_module('jupyterlab_server.listings_handler').requests.request.__module__", "requests.api"),
-    ],
-)
-def test_nothing_is_missing_afterwards(expression: str, answer: object) -> None:
+MISSED: dict[str, object] = {
+    "__import__('sqlalchemy').__file__.endswith('sqlalchemy/__init__.py')": True,
+    "importlib.import_module('jupyterhub.orm').User.__tablename__": "users",
+    "jupyterhub.scopes.orm.User.__tablename__": "users",
+    "jupyterhub.scopes.roles.get_default_roles()[0]['name']": "user",
+    "jupyterhub.scopes.sa.__name__ and jupyterhub.scopes.sa.func is not None": True,
+    "importlib.import_module('jupyterhub.handlers.pages').HealthCheckHandler.__name__": "HealthCheckHandler",
+    "importlib.import_module('rfc3987_syntax').is_valid_syntax_iri('no iri')": False,
+    "jsonschema.FormatChecker().conforms('http://example.org/größe', 'iri')": True,
+    "jsonschema.FormatChecker().conforms('no iri', 'iri')": False,
+    "jsonschema.FormatChecker().conforms('<>', 'iri-reference')": False,
+    "jupyterhub.metrics.prometheus_log_method.__module__": "jupyterhub.metrics",
+    "jupyterlab.commands._yarn_config.__module__": "jupyterlab.commands",
+    "type(importlib.import_module('jupyterlab.extensions').get_pypi_manager()).__name__": "PyPIExtensionManager",
+    "importlib.import_module('jupyterlab_server.listings_handler').requests.request.__module__": "requests.api",
+}
+ASKED_IN_TURN = """
+import importlib, json, os, sys, warnings
+from portal.singleuser import quick_start
+quick_start.load()
+quick_start.settle()
+import jsonschema, jupyterhub.scopes, jupyterhub.metrics, jupyterlab.commands
+for expression in json.loads(sys.argv[1]):
+    if not os.fork():
+        print(json.dumps([expression, eval(expression)]), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+@pytest.fixture(scope="module")
+def told_afterwards() -> dict[str, object]:
+    """What each of these gets that is asked in a process of its own, all of which began with one quick start."""
+    argv = [sys.executable, "-c", ASKED_IN_TURN, json.dumps(list(MISSED))]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    sys.stderr.write(done.stderr)  # of one that failed
+    return dict(map(json.loads, done.stdout.splitlines()))
+
+
+@pytest.mark.parametrize("expression", MISSED)
+def test_nothing_is_missing_afterwards(told_afterwards: dict[str, object], expression: str) -> None:
     """Whoever asks for what was left out gets the real thing."""
-    found = run(
-        "import importlib, json, warnings; from portal.singleuser import quick_start;"
-        "quick_start.load(); quick_start.settle();"
-        "import jsonschema, jupyterhub.scopes, jupyterhub.metrics, jupyterlab.commands;"
-        f"print(json.dumps({expression}))"
-    )
-    assert json.loads(found) == answer
+    assert expression in told_afterwards, "it failed"
+    assert told_afterwards[expression] == MISSED[expression]
 
 
 def test_the_icons_of_the_web_tools_bring_no_settings_of_the_site_into_a_session() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,9 @@ def dotted(name: str) -> str:
     return name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
+OURS = {dotted(name): name for name in MODULES}
+
+
 def room(name: str) -> str:
     """The room of a module, by its path."""
     parts = name.split("/")
@@ -195,16 +199,22 @@ def room(name: str) -> str:
 
 def imports(name: str, outside: bool = False) -> set[str]:
     """The modules that one imports, wherever in its file: ours, or those of others."""
+    found = all_imports(name)
+    if outside:
+        return {one.split(".")[0] for one in found} - {"portal", "spawners"}
+    return {OURS[one] for one in found if one in OURS and not OURS[one].endswith("__init__.py")}
+
+
+@cache
+def all_imports(name: str) -> frozenset[str]:
+    """What one imports, wherever in its file: modules, and what else it takes out of them."""
     found: set[str] = set()
     for node in ast.walk(MODULES[name]):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
-    ours = {dotted(other): other for other in MODULES}
-    if outside:
-        return {one.split(".")[0] for one in found} - {"portal", "spawners"}
-    return {ours[one] for one in found if one in ours and not ours[one].endswith("__init__.py")}
+    return frozenset(found)
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -67,10 +67,10 @@ def test_a_depth_that_no_call_could_follow_is_looked_at_too() -> None:
 
 async def call(hub: ServedHub, method: str, path: str, body: str | bytes) -> int:
     """The status of a call of Alice's; after it the hub answers, and nothing of the call was kept."""
-    alice = await hub.browser("alice")
+    alice, bob = hub.clients or [await hub.browser("alice"), await hub.browser("bob")]
     headers = {"Authorization": f"token {hub.token('alice')}", "Accept": "application/json"}
     answer = await alice.request(method, f"/hub/api{path}", content=body, headers=headers)
-    next_one = await (await hub.browser("bob")).get("/hub/home")
+    next_one = await bob.get("/hub/home")
     own = await alice.get("/hub/api/users/alice", headers=headers)
     assert (next_one.status_code, own.status_code) == (200, 200)
     assert "ud800" not in own.text
