@@ -92,7 +92,7 @@ if (PORTAL) {
       const more = { Location: PORTAL + req.url };
       return answer(req, res, { status: 302, type: "text/plain", more }, "");
     }
-    req.headers.host = req.headers.host?.toLowerCase(); // the proxy's own look at it is a literal one
+    if (req.headers.host) req.headers.host = req.headers.host.toLowerCase(); // the proxy's own look at it is a literal one
     if (what === "token") {
       delete req.headers.cookie;
       req.headers.host = await hostOf(this._routes, req.url);

@@ -35,6 +35,9 @@ const OVER_ITS_PLACE = [
   "cross-origin-opener-policy",
   "clear-site-data",
   "strict-transport-security",
+  "alt-svc", // another server for all of the host
+  "nel", // reports on all requests to the host, to wherever the next one says
+  "report-to",
 ];
 
 const WORDS = {

@@ -6,7 +6,9 @@ browser asks for, and keeps cookies and tokens back. Between the two is this, a 
 
 import asyncio
 import os
+import sys
 import threading
+from ipaddress import ip_address
 from pathlib import Path
 
 from aiohttp import ClientConnectionError, ClientSession, DummyCookieJar, WSMsgType, web
@@ -54,7 +56,7 @@ class Forwarder:
         await self.session.close()
 
     async def _answer(self, request):
-        if not is_ours(int(self.address.rpartition(":")[2])):
+        if not is_ours(self.address):
             raise web.HTTPBadGateway(text="Ray's dashboard has ended.")
         try:
             if request.headers.get("Upgrade", "").lower() == "websocket":
@@ -103,12 +105,29 @@ def _without(headers, names):
     return [(name, value) for name, value in headers.items() if name.lower() not in names]
 
 
-def is_ours(port):
-    """Whether only we listen on a port: once the dashboard has ended, anybody may take it, and the token with it."""
-    owners = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in Path(table).read_text().splitlines()[1:]:
-            words = line.split()
-            if words[3] == LISTENS and int(words[1].rpartition(":")[2], 16) == port:
-                owners.add(int(words[7]))
-    return owners == {os.geteuid()}
+def is_ours(address):
+    """Whether only we listen at an address: once the dashboard has ended, anybody may take it and be sent the token."""
+    tables = (Path(table).read_text() for table in ("/proc/net/tcp", "/proc/net/tcp6"))
+    return leads_to_us(address, [line for table in tables for line in table.splitlines()])
+
+
+def leads_to_us(address, lines):
+    """The same by the lines of these tables: who listens at that very address, or else at every address of the node."""
+    host, _, port = address.rpartition(":")
+    place = ip_address(host)
+    exact = {_words(place.packed)}
+    if place.version == 4:
+        exact.add(_words(ip_address(f"::ffff:{host}").packed))
+    owners = {True: set(), False: set()}
+    for words in map(str.split, lines):
+        where, _, number = words[1].rpartition(":")
+        is_exact = where in exact
+        if words[3] == LISTENS and int(number, 16) == int(port) and (is_exact or not where.strip("0")):
+            owners[is_exact].add(int(words[7]))
+    return (owners[True] or owners[False]) == {os.geteuid()}
+
+
+def _words(packed):
+    """An address as those tables have it: words of 32 bits, each in the order of this machine."""
+    parts = (packed[start : start + 4] for start in range(0, len(packed), 4))
+    return "".join(f"{int.from_bytes(part, sys.byteorder):08X}" for part in parts)

@@ -23,7 +23,7 @@ from tornado import web
 from tornado.httputil import HTTPHeaders
 
 from portal.addresses import path_of
-from portal.guard import announcement, readers, refusals, silences
+from portal.guard import announcement, form_token, readers, refusals, silences
 from portal.guard.texts import check_bytes, check_json, drop_no_addresses, refused
 from portal.guard.told import Told, ToldCall, ToldFile, ToldPage, ToldProgress
 from portal.language.templates import Translated
@@ -90,7 +90,7 @@ def _is_below(request: Any, sessions: Iterable[str]) -> bool:
     return path_of(request.headers.get("Referer", "")).startswith(tuple(sessions))
 
 
-class Guarded(Told):
+class Guarded(form_token.OwnFormToken, Told):
     """Before one of JupyterHub's handlers: see :func:`check`."""
 
     request: Any

@@ -24,6 +24,7 @@ from tests.inside import CHROMIUM, eventually, has_no_job, home, sh
 HOSTILE = Path(__file__).with_name("hostile_session.py")
 NAME = "portal.example.org"  # browsers are told that it is here
 PEOPLE = ("bob", "carol")
+OF_FORMS = ("_xsrf", "/hub/")  # the cookie with the hub's token against forged requests: its name and path
 FOLDER = Path("/cluster/test-security")
 
 
@@ -47,6 +48,7 @@ class Two:
         session: the address of her session, to /user/carol.
         bobs: the address at which Bob's session is, without a path.
         login: the cookie of Bob's own login, which he knows: its name and value.
+        token: his own token against forged requests, which he knows as well.
     """
 
     hub: Hub
@@ -55,6 +57,7 @@ class Two:
     session: str
     bobs: str
     login: tuple[str, str]
+    token: str
 
 
 @contextmanager
@@ -155,7 +158,8 @@ def two_people(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Tw
                 bob.wait_for_url("**/user/bob/**", timeout=90_000)
                 logins = [cookie for cookie in bob.context.cookies() if "hub-login" in cookie["name"]]
                 login = (logins[0]["name"], logins[0]["value"])
-                yield Two(hub, address, carol, session, bob.url.partition("/user/bob")[0], login)
+                token = next(one["value"] for one in bob.context.cookies() if (one["name"], one["path"]) == OF_FORMS)
+                yield Two(hub, address, carol, session, bob.url.partition("/user/bob")[0], login, token)
     finally:
         hub.stop()
         for name in PEOPLE:

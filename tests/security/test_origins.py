@@ -30,6 +30,15 @@ def kernels_of(page: Page, session: str) -> int:
     return len(page.evaluate("session => fetch(`${session}/api/kernels`).then(answer => answer.json())", session))
 
 
+def made_by_lab(page: Page, session: str, name: str) -> int:
+    """The status that a session answers to a new folder, with the cookie that JupyterLab would send as its token."""
+    page.wait_for_function("document.cookie.split('; ').filter(one => one.startsWith('_xsrf=')).length === 1")
+    ask = """address => fetch(address, {method: "PUT", body: '{"type": "directory"}',
+        headers: {"X-XSRFToken": /_xsrf=([^;]+)/.exec(document.cookie)[1]}}).then(answer => answer.status)"""
+    status: int = page.evaluate(ask, f"{session}/api/contents/{name}")
+    return status
+
+
 def visit(two: Two, path: str = "/user/bob/notebook") -> Page:
     """Carol opens a page of Bob's session."""
     page = two.carol.context.new_page()
@@ -39,6 +48,7 @@ def visit(two: Two, path: str = "/user/bob/notebook") -> Page:
         "visitor": "carol",
         "name": two.login[0],
         "value": two.login[1],
+        "token": two.token,
     }
     query = urlencode(given)
     page.goto(f"{two.bobs}{path}?{query}")
@@ -82,7 +92,20 @@ def test_with_a_domain_a_page_of_somebody_elses_gets_nothing_and_changes_nothing
             expect(hub_page.get_by_role("heading", name="My Server", level=1)).to_be_visible()
         carol.reload()
         expect(carol.locator("#jp-main-dock-panel")).to_be_visible(timeout=60_000)
+        hostile.evaluate("leavesItsToken()")
+        hub_page.goto("/hub/home")
+        assert tokens_of(hub_page, "carol")  # the hub takes what is her own
+        assert made_by_lab(carol, two_people.session, "soon") == 201  # in the page that is open
+        hostile.evaluate("leavesItsToken()")
+        carol.reload()
+        expect(carol.locator("#jp-main-dock-panel")).to_be_visible(timeout=60_000)
+        assert made_by_lab(carol, two_people.session, "after a reload") == 201
+        hostile.evaluate("leavesANumber('x'.repeat(300))")
+        hub_page.goto("/hub/home")
+        assert tokens_of(hub_page, "carol")
     if two_people.address == HTTPS:  # without it a host of the same site may set cookies for all of it
+        carol.wait_for_function("!document.cookie.includes('jupyterhub-session-id')")
+        assert made_by_lab(carol, two_people.session, "in the end") == 201
         hostile.evaluate("putsItsLogin()")
         hub_page.goto("/hub/home")
         expect(hub_page.locator("#login_widget")).to_contain_text("carol")

@@ -436,6 +436,18 @@ ANSWERS = {  # who came to which address: what the proxy does
 }
 
 
+@pytest.mark.parametrize(("path", "status"), [("/hub/health", 200), ("/hub/login", 421), ("/user/alice/lab", 421)])
+async def test_a_request_that_names_no_host_is_no_fault_of_the_proxy(
+    portal: Portal, echo: Callable[..., Awaitable[httpx.Response]], path: str, status: int
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", portal.ports["port"])
+    writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())  # as balancers ask whether it lives
+    line = await asyncio.wait_for(reader.readline(), 20)
+    writer.close()
+
+    assert line.split()[1] == str(status).encode()
+
+
 @pytest.mark.parametrize(("host", "path"), ANSWERS)
 async def test_what_a_browser_shows_has_one_address_and_each_session_its_persons(
     portal: Portal, echo: Callable[..., Awaitable[httpx.Response]], host: str, path: str

@@ -30,6 +30,9 @@ OVER_ITS_PLACE = {
     "Service-Worker-Allowed": "/",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Clear-Site-Data": '"cookies"',
+    "NEL": '{"report_to": "a", "max_age": 60, "success_fraction": 1}',
+    "Report-To": '{"group": "a", "max_age": 60, "endpoints": [{"url": "https://elsewhere.example"}]}',
+    "Alt-Svc": 'h2=":8443"; ma=60',
 }
 COOKIES = ("_xsrf=1; Path=/user/alice/", "a=2; Domain=portal.example; Path=/; Secure; samesite=strict")
 

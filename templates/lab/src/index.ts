@@ -7,6 +7,7 @@ import { IMainMenu } from '@jupyterlab/mainmenu';
 
 import { drawAhead } from './ahead';
 import { addArchive } from './archive';
+import { keepOwnToken } from './cookies';
 import { documents } from './documents';
 import { sessionEnd } from './ended';
 import { environments } from './environments';
@@ -105,6 +106,8 @@ function followSelection(app: JupyterFrontEnd, browsers: IFileBrowserFactory): v
   browsers.tracker.forEach(follow);
   browsers.tracker.widgetAdded.connect((_, browser) => follow(browser));
 }
+
+keepOwnToken(); // before JupyterLab asks for anything
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'dsportal-lab:plugin',

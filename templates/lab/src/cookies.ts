@@ -1,0 +1,44 @@
+const TOKEN = '_xsrf';
+const NUMBER = 'jupyterhub-session-id';
+const LOOK_MS = 2000;
+
+/**
+ * Takes away what pages of other hosts have left for all of the domain in the place of two cookies. JupyterLab sends
+ * the first `_xsrf` as the session's own, which is good for one number of the browser's session: with another one the
+ * session would refuse whatever the person does, also to save. Its own token is for this host alone, and no script sees
+ * the hub's number, so both stay.
+ */
+export function keepOwnToken(): void {
+  const cameWith = names().includes(NUMBER); // then the token of this page is good for that one
+  const look = (): void => {
+    const found = names();
+    if (found.filter(name => name === TOKEN).length > 1) {
+      takeAway(TOKEN);
+    }
+    if (found.includes(NUMBER) && !cameWith) {
+      takeAway(NUMBER);
+    }
+  };
+  look();
+  window.setInterval(look, LOOK_MS); // the address, and with it what is sent, changes with what is open
+  window.addEventListener('focus', look);
+}
+
+function names(): string[] {
+  return document.cookie.split('; ').map(cookie => cookie.split('=', 1).join());
+}
+
+/** A cookie is known by its name, domain, path and, for some, by what it is a part of. */
+function takeAway(name: string): void {
+  const labels = location.hostname.split('.');
+  const domains = labels.map((_, start) => labels.slice(start).join('.'));
+  const folders = location.pathname.split('/').map((_, end, all) => all.slice(0, end + 1).join('/'));
+  const paths = new Set(folders.flatMap(folder => [folder, `${folder}/`]));
+  for (const domain of domains) {
+    for (const path of paths) {
+      for (const kind of ['', '; secure; partitioned']) {
+        document.cookie = `${name}=gone; max-age=0; domain=${domain}; path=${path || '/'}${kind}`;
+      }
+    }
+  }
+}

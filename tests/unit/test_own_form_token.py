@@ -1,0 +1,90 @@
+"""The token of a form: the person's own counts, whatever cookies of that name other hosts of the domain have left."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import httpx
+import pytest
+
+from tests.unit.served_hub import PASSWORD, served_hub
+
+LATER_S = 5  # a form is sent some seconds after it was read
+
+
+@contextmanager
+def seconds_later() -> Iterator[None]:
+    """What is signed meanwhile has another time than what was signed before."""
+    now = time.time
+    with mock.patch.object(time, "time", lambda: now() + LATER_S):
+        yield
+
+
+def with_cookie(client: httpx.AsyncClient, left: str) -> dict[str, str]:
+    """All cookies of a browser, after one that a page has left for a longer path: browsers send that first."""
+    own = "; ".join(f"{cookie.name}={cookie.value}" for cookie in client.cookies.jar)
+    return {"Cookie": f"_xsrf={left}; {own}"}
+
+
+def field_of(page: str) -> str:
+    """The token in the form of a page."""
+    found = re.search(r'name="_xsrf" value="([^"]+)"', page)
+    assert found
+    return found[1]
+
+
+@pytest.mark.parametrize("kind", ["of a colleague", "made up", ""])
+async def test_a_cookie_of_the_same_name_keeps_nobody_from_a_form(tmp_path: Path, kind: str) -> None:
+    async with served_hub(tmp_path) as served:
+        bob = await served.browser("bob")
+        left = {"of a colleague": str(bob.cookies["_xsrf"]), "made up": "2%7Cmade", "": ""}[kind]
+        alice = await served.browser("alice")
+        page = await alice.get("/hub/logout", headers=with_cookie(alice, left))
+        with seconds_later():
+            headers = with_cookie(alice, left)
+            answer = await alice.post("/hub/logout", data={"_xsrf": field_of(page.text)}, headers=headers)
+
+    assert answer.status_code == 200
+    assert answer.url.path == "/hub/login"
+
+
+async def test_a_cookie_of_the_same_name_keeps_nobody_from_the_login(tmp_path: Path) -> None:
+    async with served_hub(tmp_path) as served:
+        bob = await served.browser("bob")
+        alice = await served.browser()
+        left = str(bob.cookies["_xsrf"])
+        await alice.get("/hub/login")
+        page = await alice.get("/hub/login", headers=with_cookie(alice, left))
+        fields = {"username": "alice", "password": PASSWORD, "_xsrf": field_of(page.text)}
+        with seconds_later():
+            answer = await alice.post("/hub/login", data=fields, headers=with_cookie(alice, left))
+
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("left", ["a" * 300, "", "session", '"' + "0" * 32 + '"x'])
+async def test_what_no_hub_has_given_as_a_number_of_a_browsers_session_is_none(tmp_path: Path, left: str) -> None:
+    async with served_hub(tmp_path) as served:
+        alice = await served.browser("alice")
+        page = await alice.get("/hub/logout")
+        own = with_cookie(alice, "made up")["Cookie"]
+        headers = {"Cookie": f"{own}; jupyterhub-session-id={left}"}  # a database would not keep a long one
+        with seconds_later():
+            answer = await alice.post("/hub/logout", data={"_xsrf": field_of(page.text)}, headers=headers)
+
+    assert answer.status_code == 200
+
+
+async def test_the_token_of_a_colleague_is_none_of_the_persons_forms(tmp_path: Path) -> None:
+    async with served_hub(tmp_path) as served:
+        bob = await served.browser("bob")
+        left = str(bob.cookies["_xsrf"])
+        alice = await served.browser("alice")
+        answer = await alice.post("/hub/logout", data={"_xsrf": left}, headers=with_cookie(alice, left))
+
+    assert answer.status_code == 403

@@ -1,0 +1,61 @@
+"""Whether the way to Ray's dashboard leads to its person's own process: nobody else's ports are in that way."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+FILE = Path(__file__).parents[2] / "notebooks" / "ray" / "private_dashboard.py"
+HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode"
+OURS = os.geteuid()
+THEIRS = OURS + 1
+PORT = 8265
+AT_10_0_0_5 = "0500000A"
+EVERYWHERE = "00000000"
+EVERYWHERE_6 = "0" * 32
+MAPPED = f"0000000000000000FFFF0000{AT_10_0_0_5}"
+
+
+@pytest.fixture(scope="module")
+def dashboard() -> ModuleType:
+    """The module of the lesson's folder."""
+    spec = importlib.util.spec_from_file_location("private_dashboard", FILE)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def listener(address: str, uid: int, port: int = PORT, state: str = "0A") -> str:
+    """A line of /proc/net/tcp: proc_net_tcp(5)."""
+    return f"   0: {address}:{port:04X} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000 {uid} 0 77"
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ([listener(AT_10_0_0_5, OURS)], True),
+        ([listener(AT_10_0_0_5, OURS), listener("0100007F", THEIRS)], True),  # of another address of the node
+        ([listener(AT_10_0_0_5, OURS), listener(EVERYWHERE_6, THEIRS)], True),  # the nearest one is asked
+        ([listener(AT_10_0_0_5, OURS), listener(AT_10_0_0_5, THEIRS, port=PORT + 1)], True),
+        ([listener(AT_10_0_0_5, OURS), listener(AT_10_0_0_5, THEIRS, state="01")], True),  # who is connected to it
+        ([listener(EVERYWHERE, OURS)], True),
+        ([listener(MAPPED, OURS)], True),
+        ([], False),
+        ([listener("0100007F", OURS)], False),
+        ([listener(AT_10_0_0_5, THEIRS)], False),
+        ([listener(AT_10_0_0_5, OURS), listener(AT_10_0_0_5, THEIRS)], False),
+        ([listener(AT_10_0_0_5, OURS), listener(MAPPED, THEIRS)], False),
+        ([listener(EVERYWHERE, OURS), listener(AT_10_0_0_5, THEIRS)], False),
+        ([listener(EVERYWHERE, OURS), listener(EVERYWHERE_6, THEIRS)], False),
+    ],
+)
+def test_the_token_goes_where_its_person_alone_listens_and_a_neighbour_cannot_keep_it_from_there(
+    dashboard: ModuleType, lines: list[str], found: bool
+) -> None:
+    assert dashboard.leads_to_us(f"10.0.0.5:{PORT}", [HEAD, *lines]) is found
