@@ -1,11 +1,16 @@
-"""How much of a request the hub reads, and for how long: what it holds in memory is bounded, whoever sends."""
+"""How much of a request the hub reads, for how long, and how many of one person it works on at a time.
+
+What it holds in memory is bounded, whoever sends, and nobody waits behind all that somebody else asks.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 from tornado.httputil import (
     HTTPHeaders,
@@ -15,7 +20,7 @@ from tornado.httputil import (
     ResponseStartLine,
 )
 from tornado.iostream import StreamClosedError
-from tornado.web import RequestHandler
+from tornado.web import Finish, RequestHandler
 
 from portal.guard.failures import in_plain_text, new_id
 
@@ -24,6 +29,7 @@ BIG_BODY = 2**14
 DIGITS_MOST = 18  # of a length that is read as a number
 BIG_AT_ONCE = 32  # requests with more than BIG_BODY: what the hub holds of them is bounded
 BODY_WITHIN_S = 20.0
+OWN_AT_ONCE = 16  # requests of one person, service or, of who has not logged in, address
 HEADERS_WITHIN_S = 60.0  # and how long a connection may be idle
 WORDS_FOLLOW = "Content-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\nContent-Length: "
 log = logging.getLogger(__name__)
@@ -112,3 +118,46 @@ class Reading(HTTPMessageDelegate):
         if self._is_counted:
             self._intake.big -= 1
             self._is_counted = False
+
+
+class OwnTurn:
+    """Before a handler of pages or of the REST API: of one person it works on some requests, and the others wait.
+
+    A turn is over with the answer, or when its beginning is sent: what tells a page of a start goes on for minutes.
+    """
+
+    request: Any
+    _turns: ClassVar[WeakValueDictionary[str, asyncio.Semaphore]] = WeakValueDictionary()
+    _turn: asyncio.Semaphore | None = None
+
+    async def get_current_user(self) -> Any:
+        """Find out who asks, which is the first that is done for a request, and wait for a turn of theirs."""
+        user = await super().get_current_user()  # type: ignore[misc]
+        if not self._turn:
+            asks = f"{type(user).__name__} {user.name}" if user else self.request.remote_ip
+            turn = self._turns.setdefault(asks, asyncio.Semaphore(OWN_AT_ONCE))
+            await turn.acquire()
+            self._turn = turn
+        return user
+
+    async def prepare(self) -> None:
+        """Do as JupyterHub does, and then no more for who has gone meanwhile."""
+        await super().prepare()  # type: ignore[misc]
+        if self.request.connection.stream.closed():
+            raise Finish
+
+    def flush(self, *arguments: Any, **named: Any) -> Awaitable[None]:
+        """The answer begins, or goes on."""
+        self._end_turn()
+        flushed: Awaitable[None] = super().flush(*arguments, **named)  # type: ignore[misc]
+        return flushed
+
+    def on_finish(self) -> None:
+        """The answer has ended."""
+        self._end_turn()
+        super().on_finish()  # type: ignore[misc]
+
+    def _end_turn(self) -> None:
+        if self._turn:
+            self._turn.release()
+            self._turn = None

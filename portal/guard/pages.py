@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -23,7 +23,7 @@ from tornado import web
 from tornado.httputil import HTTPHeaders
 
 from portal.addresses import path_of
-from portal.guard import announcement, form_token, readers, refusals, silences
+from portal.guard import announcement, form_token, intake, readers, refusals, silences
 from portal.guard.texts import check_bytes, check_json, drop_no_addresses, refused
 from portal.guard.told import Told, ToldCall, ToldFile, ToldPage, ToldProgress
 from portal.language.templates import Translated
@@ -90,7 +90,7 @@ def _is_below(request: Any, sessions: Iterable[str]) -> bool:
     return path_of(request.headers.get("Referer", "")).startswith(tuple(sessions))
 
 
-class Guarded(form_token.OwnFormToken, Told):
+class Guarded(intake.OwnTurn, form_token.OwnFormToken, Told):
     """Before one of JupyterHub's handlers: see :func:`check`."""
 
     request: Any
@@ -125,20 +125,19 @@ class Guarded(form_token.OwnFormToken, Told):
             self.request.uri = self.request.path
         super()._log()  # type: ignore[misc]
 
-    def prepare(self) -> Awaitable[None]:
+    async def prepare(self) -> None:
         """Refuse what must not come here, then do as JupyterHub does."""
         prefix = self.settings["base_url"]
         sessions = [url_path_join(prefix, place) + "/" for place in ("user", "services")]
         is_page = isinstance(self, GuardedPage) and not (isinstance(self, FETCHED) or hasattr(self, "is_picture"))
         is_program = self._accept_token_auth and take_login(self.request)
         check(self.request, sessions, is_page, is_program, isinstance(self, GuardedCall))
-        prepared: Awaitable[None] = super().prepare()  # type: ignore[misc]
-        return prepared
+        await super().prepare()
 
     async def get_current_user(self) -> Any:
         """The person, as JupyterHub finds her."""
         try:
-            return await super().get_current_user()  # type: ignore[misc]
+            return await super().get_current_user()
         except SQLAlchemyError:
             self._is_database_away = True
             raise

@@ -1,0 +1,153 @@
+"""How many requests of one person the hub works on at a time: nobody else waits behind all that somebody asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from jupyterhub.apihandlers.hub import RootAPIHandler
+from jupyterhub.apihandlers.users import SelfAPIHandler, SpawnProgressAPIHandler
+
+from portal.guard import intake
+from tests.unit.served_hub import ServedHub, served_hub
+
+MANY = 3 * intake.OWN_AT_ONCE
+
+
+class Work:
+    """What the hub works on, by person, until it may end."""
+
+    def __init__(self) -> None:
+        self.going: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+        self.begun: Counter[str] = Counter()
+        self.may_end = asyncio.Event()
+
+    async def of(self, handler: Any) -> None:
+        """Answer a request when that may be."""
+        name = handler.current_user.name if handler.current_user else handler.request.remote_ip
+        self.begun[name] += 1
+        self.going[name] += 1
+        self.most[name] = max(self.most[name], self.going[name])
+        await self.may_end.wait()
+        self.going[name] -= 1
+        handler.write({"name": name})
+
+
+@pytest.fixture
+async def work(monkeypatch: pytest.MonkeyPatch) -> Work:
+    """Two kinds of requests are slow ones; the second is anybody's."""
+    work = Work()
+
+    async def get(handler: Any) -> None:
+        await work.of(handler)
+
+    for kind in (SelfAPIHandler, RootAPIHandler):
+        monkeypatch.setattr(kind, "get", get)
+    return work
+
+
+@pytest.fixture
+async def served(tmp_path: Path, work: Work) -> AsyncIterator[ServedHub]:
+    """A hub that alice and bob have been at."""
+    assert not work.going
+    async with served_hub(tmp_path) as served:
+        for name in ("alice", "bob"):
+            await served.browser(name)
+        yield served
+
+
+def asks(served: ServedHub, name: str, path: str = "/hub/api/user") -> asyncio.Task[httpx.Response]:
+    """A program asks with a connection of its own."""
+
+    async def ask() -> httpx.Response:
+        headers = {"Authorization": f"token {token}"}
+        async with httpx.AsyncClient(base_url=served.url, headers=headers, timeout=60) as client:
+            return await client.get(path)
+
+    token = served.token(name)
+    return asyncio.create_task(ask())
+
+
+async def until(work: Work, name: str, count: int) -> None:
+    """So many of a person's requests are worked on, and a moment later no more than that."""
+    async with asyncio.timeout(20):
+        while work.going[name] < count:  # noqa: ASYNC110  it is the test's own view of a hub
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.3)
+
+
+async def test_of_one_person_some_requests_are_worked_on_and_those_of_others_do_not_wait(
+    served: ServedHub, work: Work
+) -> None:
+    bobs = [asks(served, "bob") for _ in range(MANY)]
+    await until(work, "bob", intake.OWN_AT_ONCE)
+    alices = asks(served, "alice")
+    await until(work, "alice", 1)
+    assert work.most == {"bob": intake.OWN_AT_ONCE, "alice": 1}
+
+    work.may_end.set()
+    answers = [*await asyncio.gather(*bobs), await alices]
+    assert [answer.json()["name"] for answer in answers] == ["bob"] * MANY + ["alice"]
+    assert work.most["bob"] == intake.OWN_AT_ONCE
+
+
+async def test_a_request_whose_client_goes_while_it_waits_is_not_worked_on(served: ServedHub, work: Work) -> None:
+    bobs = [asks(served, "bob") for _ in range(intake.OWN_AT_ONCE)]
+    await until(work, "bob", intake.OWN_AT_ONCE)
+    gone = [asks(served, "bob") for _ in range(8)]
+    await asyncio.sleep(0.5)
+    for one in gone:
+        one.cancel()
+    await asyncio.gather(*gone, return_exceptions=True)
+    last = asks(served, "bob")
+    work.may_end.set()
+    assert {answer.status_code for answer in await asyncio.gather(*bobs, last)} == {200}
+    assert work.begun["bob"] == intake.OWN_AT_ONCE + 1
+
+
+async def test_a_page_that_is_told_of_a_start_for_minutes_takes_no_turn(
+    served: ServedHub, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def get(handler: Any, *_: str) -> None:
+        handler.set_header("Content-Type", "text/event-stream")
+        handler.write("data: {}\n\n")
+        await handler.flush()
+        await work.of(handler)
+
+    monkeypatch.setattr(SpawnProgressAPIHandler, "get", get)
+    followed = [asks(served, "bob", "/hub/api/users/bob/server/progress") for _ in range(MANY)]
+    await until(work, "bob", MANY)
+    work.may_end.set()
+    assert {answer.status_code for answer in await asyncio.gather(*followed)} == {200}
+
+
+async def test_what_is_nowhere_has_its_turn_too(served: ServedHub, work: Work) -> None:
+    """JupyterHub (6.1) answers that before it comes to a handler's own work."""
+    bobs = [asks(served, "bob") for _ in range(intake.OWN_AT_ONCE)]
+    await until(work, "bob", intake.OWN_AT_ONCE)
+    nowhere = asks(served, "bob", "/hub/api/nowhere")
+    done, _ = await asyncio.wait([nowhere], timeout=1)
+    assert not done
+    work.may_end.set()
+    assert (await nowhere).status_code == 404
+    await asyncio.gather(*bobs)
+
+
+async def test_who_has_not_logged_in_is_known_by_the_address(served: ServedHub, work: Work) -> None:
+    async def ask(address: str) -> httpx.Response:
+        async with httpx.AsyncClient(base_url=served.url, headers={"X-Forwarded-For": address}, timeout=60) as client:
+            return await client.get("/hub/api/")
+
+    asked = [asyncio.create_task(ask("192.0.2.1")) for _ in range(MANY)]
+    await until(work, "192.0.2.1", intake.OWN_AT_ONCE)
+    other = asyncio.create_task(ask("192.0.2.2"))
+    await until(work, "192.0.2.2", 1)
+    assert work.most["192.0.2.1"] == intake.OWN_AT_ONCE
+    work.may_end.set()
+    assert {answer.status_code for answer in await asyncio.gather(*asked, other)} == {200}
