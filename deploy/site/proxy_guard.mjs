@@ -17,6 +17,7 @@ import { pathToFileURL } from "node:url";
 import { SlowAnswers } from "./proxy_answers.mjs";
 import { keepBodiesApart, statesBody } from "./proxy_bodies.mjs";
 import { explainBigHeaders } from "./proxy_headers.mjs";
+import { gather } from "./proxy_pieces.mjs";
 import { keepPace } from "./proxy_sockets.mjs";
 import { Turns, once, turnOnConnection, whenOver } from "./proxy_turns.mjs";
 
@@ -172,7 +173,7 @@ function cut(socket, status) {
 function isTaken(req, res) {
   const length = Number(req.headers["content-length"] ?? 0);
   if (length > HUB_BODY_MAX) {
-    refuse(req, res, isSessions(req) ? 424 : 413);
+    refuse(req, res, personOf(req) === undefined ? 413 : 424);
     return false;
   }
   if (length <= BIG_BODY && req.headers["transfer-encoding"] === undefined) return true;
@@ -210,19 +211,19 @@ function browserOf(req) {
 
 // True when a request of a session may go on; `answer` is what ends with it: the response, or a web socket's connection.
 function isOneOfFew(req, answer) {
-  const path = pathOf(req) ?? "";
-  const prefix = (settings.sessions ?? []).find((one) => `${path}/`.startsWith(one));
-  if (prefix === undefined) return true;
-  const key = `${browserOf(req)} ${path.slice(prefix.length).split("/")[0]}`;
+  const person = personOf(req);
+  if (person === undefined) return true;
+  const key = `${browserOf(req)} ${person}`;
   const isFew = open.add(key) <= OF_ONE_SESSION; // before it may be over
   whenOver(req, answer, () => open.take(key));
   return isFew;
 }
 
-// True for the address of a session, also of one that does not run, for which the hub answers.
-function isSessions(req) {
+// Whose sessions an address is of, also of one that does not run, for which the hub answers.
+function personOf(req) {
   const path = pathOf(req) ?? "";
-  return (settings.sessions ?? []).some((one) => `${path}/`.startsWith(one));
+  const prefix = (settings.sessions ?? []).find((one) => `${path}/`.startsWith(one));
+  return prefix && path.slice(prefix.length).split("/")[0];
 }
 
 // A service worker may see all that lies in the folder of its script (Service Workers, §4.4.1): one at /user/NAME itself, of
@@ -257,6 +258,7 @@ function breakOff(proxyRes, res) {
 }
 
 function keepInItsPlace(proxyRes, req, res) {
+  gather(proxyRes, personOf(req));
   if (res) breakOff(proxyRes, res);
   if (req.dsportalOfHub) {
     req.dsportalAnswered?.();
@@ -272,7 +274,7 @@ function keepInItsPlace(proxyRes, req, res) {
 function keepSocketInItsPlace(proxyReq, req, socket) {
   proxyReq.on("upgrade", (proxyRes) => keepInItsPlace(proxyRes, req));
   proxyReq.on("response", (proxyRes) => keepInItsPlace(proxyRes, req, socket));
-  keepPace(proxyReq, socket);
+  keepPace(proxyReq, socket, (proxySocket) => gather(proxySocket, personOf(req)));
 }
 
 // Our own TLS, or that of a proxy in front that the site names.
@@ -348,6 +350,7 @@ const web = ours.handleProxyWeb;
 ours.handleProxyWeb = async function (req, res) {
   heard(req);
   dropClaims(req);
+  gather(req, browserOf(req));
   if (pathOf(req) === undefined) return refuse(req, res, 400);
   if (isWorkerOverItsPlace(req)) return refuse(req, res, 403);
   await turnOnConnection(req, res);
@@ -360,6 +363,7 @@ const ws = ours.handleProxyWs;
 ours.handleProxyWs = async function (req, socket, head) {
   heard(req);
   dropClaims(req);
+  gather(socket, browserOf(req));
   if (pathOf(req) === undefined || statesBody(req)) return cut(socket, "400 Bad Request");
   socket.on("error", () => {}); // nobody else listens while it waits; "close" follows
   await turnOnConnection(req, socket);

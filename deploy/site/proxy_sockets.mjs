@@ -5,7 +5,7 @@
 
 const FAREWELL_MS = 5_000; // for the last words of a web socket, to a session that does not close it itself
 
-export function keepPace(proxyReq, socket) {
+export function keepPace(proxyReq, socket, begun) {
   const gone = () => proxyReq.destroy();
   const left = () => socket.destroy();
   socket.once("close", gone);
@@ -13,6 +13,7 @@ export function keepPace(proxyReq, socket) {
   if (socket.readableEnded) left(); // it went while it waited
   if (socket.destroyed) gone();
   proxyReq.once("upgrade", (_, proxySocket) => {
+    begun(proxySocket);
     socket.off("close", gone).off("end", left);
     socket.once("close", () => endSoon(proxySocket));
   });

@@ -17,6 +17,7 @@ CHECKS = (
     "proxy_bodies.mjs",
     "proxy_headers.mjs",
     "proxy_heads.mjs",
+    "proxy_pieces.mjs",
     "proxy_sockets.mjs",
     "proxy_turns.mjs",
     "proxy_guard.mjs",

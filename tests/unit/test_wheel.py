@@ -47,6 +47,7 @@ def test_two_packages_are_imported_and_no_other(names: set[str]) -> None:
         "share/dsportal/deploy/proxy_headers.mjs",
         "share/dsportal/deploy/proxy_turns.mjs",
         "share/dsportal/deploy/proxy_heads.mjs",
+        "share/dsportal/deploy/proxy_pieces.mjs",
         "share/dsportal/deploy/proxy_journal.mjs",
         "share/dsportal/deploy/proxy_log.mjs",
         "share/dsportal/templates/hub/restarting.html",
