@@ -22,6 +22,7 @@ from tornado.httputil import (
 from tornado.iostream import StreamClosedError
 from tornado.web import Finish, RequestHandler
 
+from portal.addresses import address_of, counted
 from portal.guard.failures import in_plain_text, new_id
 
 BODY_MAX = 2**20
@@ -29,6 +30,7 @@ BIG_BODY = 2**14
 DIGITS_MOST = 18  # of a length that is read as a number
 BIG_AT_ONCE = 32  # requests with more than BIG_BODY: what the hub holds of them is bounded
 BODY_WITHIN_S = 20.0
+PROXIES = "portal_proxies"  # of the hub's settings: the networks of proxies in front that the site names
 OWN_AT_ONCE = 16  # requests of one person, service or, of who has not logged in, address
 HEADERS_WITHIN_S = 60.0  # and how long a connection may be idle
 WORDS_FOLLOW = "Content-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\nContent-Length: "
@@ -127,18 +129,27 @@ class OwnTurn:
     """
 
     request: Any
+    settings: dict[str, Any]
     _turns: ClassVar[WeakValueDictionary[str, asyncio.Semaphore]] = WeakValueDictionary()
     _turn: asyncio.Semaphore | None = None
 
     async def get_current_user(self) -> Any:
         """Find out who asks, which is the first that is done for a request, and wait for a turn of theirs."""
         user = await super().get_current_user()  # type: ignore[misc]
-        if not self._turn:
-            asks = f"{type(user).__name__} {user.name}" if user else self.request.remote_ip
-            turn = self._turns.setdefault(asks, asyncio.Semaphore(OWN_AT_ONCE))
-            await turn.acquire()
-            self._turn = turn
+        if self._turn or self.request.connection.stream.closed():
+            return user
+        asks = f"{type(user).__name__} {user.name}" if user else counted(self._asked_from())
+        turn = self._turns.setdefault(asks, asyncio.Semaphore(OWN_AT_ONCE))
+        await turn.acquire()
+        self._turn = turn
         return user
+
+    def _asked_from(self) -> str:
+        """Where it comes from; Tornado's own ``remote_ip`` is for all the last one of the proxies in front."""
+        try:
+            return address_of(self.request, self.settings.get(PROXIES, ()))
+        except OSError:  # the connection has ended, and is closed in a moment
+            return str(self.request.remote_ip)
 
     async def prepare(self) -> None:
         """Do as JupyterHub does, and then no more for who has gone meanwhile."""

@@ -13,6 +13,7 @@ import pytest
 from jupyterhub.apihandlers.hub import RootAPIHandler
 from jupyterhub.apihandlers.users import SelfAPIHandler, SpawnProgressAPIHandler
 
+from portal.addresses import networks
 from portal.guard import intake
 from tests.unit.served_hub import ServedHub, served_hub
 
@@ -72,6 +73,13 @@ def asks(served: ServedHub, name: str, path: str = "/hub/api/user") -> asyncio.T
 
     token = served.token(name)
     return asyncio.create_task(ask())
+
+
+async def asks_without_login(served: ServedHub, address: str, last_proxy: str = "") -> httpx.Response:
+    """A browser that has not logged in asks, or a proxy in front for it."""
+    told = ", ".join(filter(None, (address, last_proxy)))
+    async with httpx.AsyncClient(base_url=served.url, headers={"X-Forwarded-For": told}, timeout=60) as client:
+        return await client.get("/hub/api/")
 
 
 async def until(work: Work, name: str, count: int) -> None:
@@ -140,14 +148,35 @@ async def test_what_is_nowhere_has_its_turn_too(served: ServedHub, work: Work) -
 
 
 async def test_who_has_not_logged_in_is_known_by_the_address(served: ServedHub, work: Work) -> None:
-    async def ask(address: str) -> httpx.Response:
-        async with httpx.AsyncClient(base_url=served.url, headers={"X-Forwarded-For": address}, timeout=60) as client:
-            return await client.get("/hub/api/")
-
-    asked = [asyncio.create_task(ask("192.0.2.1")) for _ in range(MANY)]
+    asked = [asyncio.create_task(asks_without_login(served, "192.0.2.1")) for _ in range(MANY)]
     await until(work, "192.0.2.1", intake.OWN_AT_ONCE)
-    other = asyncio.create_task(ask("192.0.2.2"))
+    other = asyncio.create_task(asks_without_login(served, "192.0.2.2"))
     await until(work, "192.0.2.2", 1)
     assert work.most["192.0.2.1"] == intake.OWN_AT_ONCE
     work.may_end.set()
     assert {answer.status_code for answer in await asyncio.gather(*asked, other)} == {200}
+
+
+async def test_of_ipv6_a_network_of_64_bits_has_the_turns_of_one_address(served: ServedHub, work: Work) -> None:
+    addresses = [f"2001:db8::{number:x}" for number in range(1, MANY + 1)]
+    asked = [asyncio.create_task(asks_without_login(served, address)) for address in addresses]
+    async with asyncio.timeout(20):
+        while work.going.total() < intake.OWN_AT_ONCE:  # noqa: ASYNC110  as above
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.3)
+    assert work.going.total() == intake.OWN_AT_ONCE
+    work.may_end.set()
+    await asyncio.gather(*asked)
+
+
+async def test_people_behind_a_proxy_that_the_site_names_do_not_wait_for_each_other(
+    served: ServedHub, work: Work
+) -> None:
+    front = "198.51.100.7"
+    served.hub.tornado_application.settings[intake.PROXIES] = networks([front])
+    asked = [asyncio.create_task(asks_without_login(served, "192.0.2.1", front)) for _ in range(MANY)]
+    await until(work, front, intake.OWN_AT_ONCE)  # the address that Tornado knows
+    asked.append(asyncio.create_task(asks_without_login(served, "192.0.2.2", front)))
+    await until(work, front, intake.OWN_AT_ONCE + 1)
+    work.may_end.set()
+    assert {answer.status_code for answer in await asyncio.gather(*asked)} == {200}
