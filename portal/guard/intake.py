@@ -130,6 +130,8 @@ class OwnTurn:
 
     request: Any
     settings: dict[str, Any]
+    get_token: Any
+    _jupyterhub_user: Any
     _turns: ClassVar[WeakValueDictionary[str, asyncio.Semaphore]] = WeakValueDictionary()
     _turn: asyncio.Semaphore | None = None
 
@@ -140,9 +142,10 @@ class OwnTurn:
             return user
         asks = f"{type(user).__name__} {user.name}" if user else counted(self._asked_from())
         turn = self._turns.setdefault(asks, asyncio.Semaphore(OWN_AT_ONCE))
+        has_to_wait = turn.locked()
         await turn.acquire()
         self._turn = turn
-        return user
+        return await self._asks_still() if user and has_to_wait else user
 
     def _asked_from(self) -> str:
         """Where it comes from; Tornado's own ``remote_ip`` is for all the last one of the proxies in front."""
@@ -150,6 +153,13 @@ class OwnTurn:
             return address_of(self.request, self.settings.get(PROXIES, ()))
         except OSError:  # the connection has ended, and is closed in a moment
             return str(self.request.remote_ip)
+
+    async def _asks_still(self) -> Any:
+        """Who asks by now: while this waited the login or the token may have ended."""
+        del self._jupyterhub_user
+        vars(self).pop("_refreshed_users", None)
+        self.get_token.cache_clear()
+        return await super().get_current_user()  # type: ignore[misc]
 
     async def prepare(self) -> None:
         """Do as JupyterHub does, and then no more for who has gone meanwhile."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from jupyterhub import orm
 from jupyterhub.apihandlers.hub import RootAPIHandler
 from jupyterhub.apihandlers.users import SelfAPIHandler, SpawnProgressAPIHandler
 
@@ -180,3 +181,16 @@ async def test_people_behind_a_proxy_that_the_site_names_do_not_wait_for_each_ot
     await until(work, front, intake.OWN_AT_ONCE + 1)
     work.may_end.set()
     assert {answer.status_code for answer in await asyncio.gather(*asked)} == {200}
+
+
+async def test_what_has_waited_is_not_done_with_a_token_that_has_ended_meanwhile(served: ServedHub, work: Work) -> None:
+    bobs = [asks(served, "bob") for _ in range(intake.OWN_AT_ONCE)]
+    await until(work, "bob", intake.OWN_AT_ONCE)
+    waiting = asks(served, "bob")
+    await asyncio.sleep(0.5)
+    for token in orm.User.find(served.hub.db, "bob").api_tokens:
+        served.hub.db.delete(token)
+    served.hub.db.commit()
+    work.may_end.set()
+    await asyncio.gather(*bobs, waiting)
+    assert work.begun["bob"] == intake.OWN_AT_ONCE
