@@ -163,7 +163,9 @@ class OwnTurn:
 
     async def prepare(self) -> None:
         """Do as JupyterHub does, and then no more for who has gone meanwhile."""
-        await super().prepare()  # type: ignore[misc]
+        prepared = super().prepare()  # type: ignore[misc]
+        if prepared is not None:  # that of a site's own page may be no coroutine
+            await prepared
         if self.request.connection.stream.closed():
             raise Finish
 

@@ -13,9 +13,11 @@ import pytest
 from jupyterhub import orm
 from jupyterhub.apihandlers.hub import RootAPIHandler
 from jupyterhub.apihandlers.users import SelfAPIHandler, SpawnProgressAPIHandler
+from jupyterhub.handlers.base import BaseHandler
 
 from portal.addresses import networks
 from portal.guard import intake
+from portal.hub.app import PortalHub
 from tests.unit.served_hub import ServedHub, served_hub
 
 MANY = 3 * intake.OWN_AT_ONCE
@@ -194,3 +196,24 @@ async def test_what_has_waited_is_not_done_with_a_token_that_has_ended_meanwhile
     work.may_end.set()
     await asyncio.gather(*bobs, waiting)
     assert work.begun["bob"] == intake.OWN_AT_ONCE
+
+
+class PlainPage(BaseHandler):  # type: ignore[misc]
+    """A page of a site whose beginning is no coroutine, which Tornado takes as well."""
+
+    def prepare(self) -> None:
+        """Nothing is to be found out."""
+        self._jupyterhub_user = None
+
+    def get(self) -> None:
+        """The page."""
+        self.finish("here")
+
+
+async def test_a_page_of_a_site_may_begin_without_waiting_for_anything(tmp_path: Path) -> None:
+    def prepare(hub: PortalHub) -> None:
+        hub.extra_handlers = [(r"/plain", PlainPage)]
+
+    async with served_hub(tmp_path, prepare) as served:
+        answer = await (await served.browser()).get("/hub/plain")
+    assert (answer.status_code, answer.text) == (200, "here")
