@@ -20,7 +20,7 @@ from tornado.httputil import (
     ResponseStartLine,
 )
 from tornado.iostream import StreamClosedError
-from tornado.web import Finish, RequestHandler
+from tornado.web import Finish, HTTPError, RequestHandler
 
 from portal.addresses import address_of, counted
 from portal.guard.failures import in_plain_text, new_id
@@ -28,7 +28,7 @@ from portal.guard.failures import in_plain_text, new_id
 BODY_MAX = 2**20
 BIG_BODY = 2**14
 DIGITS_MOST = 18  # of a length that is read as a number
-BIG_AT_ONCE = 32  # requests with more than BIG_BODY: what the hub holds of them is bounded
+BIG_AT_ONCE = 32  # requests with more than BIG_BODY that are read, and as many that wait: what the hub holds is bounded
 BODY_WITHIN_S = 20.0
 PROXIES = "portal_proxies"  # of the hub's settings: the networks of proxies in front that the site names
 OWN_AT_ONCE = 16  # requests of one person, service or, of who has not logged in, address
@@ -134,6 +134,8 @@ class OwnTurn:
     _jupyterhub_user: Any
     _turns: ClassVar[WeakValueDictionary[str, asyncio.Semaphore]] = WeakValueDictionary()
     _turn: asyncio.Semaphore | None = None
+    _big: ClassVar[set[OwnTurn]] = set()  # what waits with a big body
+    _is_too_much = False
 
     async def get_current_user(self) -> Any:
         """Find out who asks, which is the first that is done for a request, and wait for a turn of theirs."""
@@ -143,7 +145,15 @@ class OwnTurn:
         asks = f"{type(user).__name__} {user.name}" if user else counted(self._asked_from())
         turn = self._turns.setdefault(asks, asyncio.Semaphore(OWN_AT_ONCE))
         has_to_wait = turn.locked()
-        await turn.acquire()
+        if has_to_wait and len(self.request.body) > BIG_BODY:
+            if len(self._big) >= BIG_AT_ONCE:
+                self._is_too_much = True
+                return user
+            self._big.add(self)
+        try:
+            await turn.acquire()
+        finally:
+            self._big.discard(self)
         self._turn = turn
         return await self._asks_still() if user and has_to_wait else user
 
@@ -166,6 +176,8 @@ class OwnTurn:
         prepared = super().prepare()  # type: ignore[misc]
         if prepared is not None:  # that of a site's own page may be no coroutine
             await prepared
+        if self._is_too_much:  # JupyterHub (6.1) takes what is raised sooner for somebody unknown
+            raise HTTPError(503)
         if self.request.connection.stream.closed():
             raise Finish
 

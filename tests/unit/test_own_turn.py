@@ -198,6 +198,30 @@ async def test_what_has_waited_is_not_done_with_a_token_that_has_ended_meanwhile
     assert work.begun["bob"] == intake.OWN_AT_ONCE
 
 
+async def test_of_what_waits_the_hub_holds_few_big_requests(
+    served: ServedHub, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "BIG_AT_ONCE", 2)
+    bobs = [asks(served, "bob") for _ in range(intake.OWN_AT_ONCE)]
+    await until(work, "bob", intake.OWN_AT_ONCE)
+    headers = {"Authorization": f"token {served.token('bob')}"}
+    async with httpx.AsyncClient(base_url=served.url, headers=headers, timeout=60) as client:
+        body = b" " * (intake.BIG_BODY + 1)
+        sent = []
+        for _ in range(3):  # one after the other: of what is just read there is a bound of its own
+            sent.append(asyncio.create_task(client.post("/hub/api/user", content=body)))
+            await asyncio.sleep(0.3)
+        small = asyncio.create_task(client.post("/hub/api/user", content=b"{}"))
+        await asyncio.sleep(0.3)
+        assert [one.done() for one in (*sent, small)] == [False, False, True, False]
+        assert (await sent[2]).status_code == 503
+
+        work.may_end.set()
+        await asyncio.gather(*bobs)
+        assert [(await one).status_code for one in (*sent[:2], small)] == [405] * 3
+        assert (await client.post("/hub/api/user", content=body)).status_code == 405
+
+
 class PlainPage(BaseHandler):  # type: ignore[misc]
     """A page of a site whose beginning is no coroutine, which Tornado takes as well."""
 
