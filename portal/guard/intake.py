@@ -30,6 +30,7 @@ BIG_BODY = 2**14
 DIGITS_MOST = 18  # of a length that is read as a number
 BIG_AT_ONCE = 32  # requests with more than BIG_BODY that are read, and as many that wait: what the hub holds is bounded
 BODY_WITHIN_S = 20.0
+OF_THE_HUB = "jupyterhub"  # the client of tokens that no OAuth login made
 PROXIES = "portal_proxies"  # of the hub's settings: the networks of proxies in front that the site names
 OWN_AT_ONCE = 16  # requests of one person, service or, of who has not logged in, address
 HEADERS_WITHIN_S = 60.0  # and how long a connection may be idle
@@ -142,8 +143,7 @@ class OwnTurn:
         user = await super().get_current_user()  # type: ignore[misc]
         if self._turn or self.request.connection.stream.closed():
             return user
-        asks = f"{type(user).__name__} {user.name}" if user else counted(self._asked_from())
-        turn = self._turns.setdefault(asks, asyncio.Semaphore(OWN_AT_ONCE))
+        turn = self._turns.setdefault(self._whose(user), asyncio.Semaphore(OWN_AT_ONCE))
         has_to_wait = turn.locked()
         if has_to_wait and len(self.request.body) > BIG_BODY:
             if len(self._big) >= BIG_AT_ONCE:
@@ -156,6 +156,13 @@ class OwnTurn:
             self._big.discard(self)
         self._turn = turn
         return await self._asks_still() if user and has_to_wait else user
+
+    def _whose(self, user: Any) -> str:
+        """Whose turns a request takes: a session that somebody visits has a token of theirs, and turns for that."""
+        if user is None:
+            return counted(self._asked_from())
+        token = self.get_token() if getattr(self, "_token_authenticated", False) else None
+        return f"{type(user).__name__} {user.name} {token.client_id if token else OF_THE_HUB}"
 
     def _asked_from(self) -> str:
         """Where it comes from; Tornado's own ``remote_ip`` is for all the last one of the proxies in front."""

@@ -66,7 +66,7 @@ async def served(tmp_path: Path, work: Work) -> AsyncIterator[ServedHub]:
         yield served
 
 
-def asks(served: ServedHub, name: str, path: str = "/hub/api/user") -> asyncio.Task[httpx.Response]:
+def asks(served: ServedHub, name: str, path: str = "/hub/api/user", token: str = "") -> asyncio.Task[httpx.Response]:
     """A program asks with a connection of its own."""
 
     async def ask() -> httpx.Response:
@@ -74,7 +74,7 @@ def asks(served: ServedHub, name: str, path: str = "/hub/api/user") -> asyncio.T
         async with httpx.AsyncClient(base_url=served.url, headers=headers, timeout=60) as client:
             return await client.get(path)
 
-    token = served.token(name)
+    token = token or served.token(name)
     return asyncio.create_task(ask())
 
 
@@ -196,6 +196,22 @@ async def test_what_has_waited_is_not_done_with_a_token_that_has_ended_meanwhile
     work.may_end.set()
     await asyncio.gather(*bobs, waiting)
     assert work.begun["bob"] == intake.OWN_AT_ONCE
+
+
+async def test_a_colleagues_session_that_a_person_has_visited_takes_none_of_their_turns(
+    served: ServedHub, work: Work
+) -> None:
+    """It has a token of the visitor's by the login with OAuth."""
+    client_id = "jupyterhub-user-alice"
+    served.hub.db.add(orm.OAuthClient(identifier=client_id))
+    served.hub.db.commit()
+    kept = orm.User.find(served.hub.db, "bob").new_api_token(client_id=client_id, scopes=[])
+    left = [asks(served, "bob", token=kept) for _ in range(MANY)]
+    await until(work, "bob", intake.OWN_AT_ONCE)
+    own = asks(served, "bob")
+    await until(work, "bob", intake.OWN_AT_ONCE + 1)
+    work.may_end.set()
+    assert {answer.status_code for answer in await asyncio.gather(*left, own)} == {200}
 
 
 async def test_of_what_waits_the_hub_holds_few_big_requests(
