@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
+from typing import Any
 from urllib.parse import urlsplit
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -54,6 +55,24 @@ def client_of(peer: str, forwarded_for: str, trusted: Iterable[Network]) -> str:
         if not any(found in network for network in believed):
             break
     return client
+
+
+def address_of(request: Any, believed: Iterable[Network] = ()) -> str:
+    """The address that a request comes from.
+
+    Our proxy runs on the hub's host, appends its client to X-Forwarded-For, and passes on what was there before only
+    from the proxies that the site names; that header from anywhere else, and X-Real-Ip from everywhere (which
+    ``remote_ip`` of tornado believes), are what the sender claims.
+
+    Raises:
+        OSError: the connection has ended.
+    """
+    sock = request.connection.stream.socket
+    peer = str(sock.getpeername()[0])
+    if peer != sock.getsockname()[0]:
+        return peer
+    trusted = networks(request.connection.context.trusted_downstream)
+    return client_of(peer, request.headers.get("X-Forwarded-For", ""), [*believed, *trusted])
 
 
 def counted(address: str) -> str:

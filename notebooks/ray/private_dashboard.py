@@ -122,7 +122,7 @@ def leads_to_us(address, lines):
     for words in map(str.split, lines):
         where, _, number = words[1].rpartition(":")
         is_exact = where in exact
-        if words[3] == LISTENS and int(number, 16) == int(port) and (is_exact or not where.strip("0")):
+        if words[3] == LISTENS and int(number, 16) == int(port) and (is_exact or where in EVERYWHERE):
             owners[is_exact].add(int(words[7]))
     return (owners[True] or owners[False]) == {os.geteuid()}
 
@@ -131,3 +131,7 @@ def _words(packed):
     """An address as those tables have it: words of 32 bits, each in the order of this machine."""
     parts = (packed[start : start + 4] for start in range(0, len(packed), 4))
     return "".join(f"{int.from_bytes(part, sys.byteorder):08X}" for part in parts)
+
+
+# Every address of the node, of both kinds; the last one is that of IPv4, as a socket of IPv6 listens at it.
+EVERYWHERE = {_words(ip_address(every).packed) for every in ("0.0.0.0", "::", "::ffff:0.0.0.0")}  # noqa: S104

@@ -15,7 +15,7 @@ from jupyterhub import _xsrf_utils
 from jupyterhub.handlers.base import SESSION_COOKIE_NAME
 
 COOKIE = "_xsrf"
-COOKIES_MOST = 50  # that are looked at: each is a signature to check
+COOKIES_MOST = 200  # that are looked at: each is a signature to check, and browsers keep fewer of a domain
 NUMBER = re.compile(rb"[0-9a-f]{32}\Z")  # of a browser's session; a database keeps 255 letters
 
 

@@ -20,15 +20,18 @@ from tornado.httputil import (
     ResponseStartLine,
 )
 from tornado.iostream import StreamClosedError
-from tornado.web import Finish, RequestHandler
+from tornado.web import Finish, HTTPError, RequestHandler
 
+from portal.addresses import address_of, counted
 from portal.guard.failures import in_plain_text, new_id
 
 BODY_MAX = 2**20
 BIG_BODY = 2**14
 DIGITS_MOST = 18  # of a length that is read as a number
-BIG_AT_ONCE = 32  # requests with more than BIG_BODY: what the hub holds of them is bounded
+BIG_AT_ONCE = 32  # requests with more than BIG_BODY that are read, and as many that wait: what the hub holds is bounded
 BODY_WITHIN_S = 20.0
+OF_THE_HUB = "jupyterhub"  # the client of tokens that no OAuth login made
+PROXIES = "portal_proxies"  # of the hub's settings: the networks of proxies in front that the site names
 OWN_AT_ONCE = 16  # requests of one person, service or, of who has not logged in, address
 HEADERS_WITHIN_S = 60.0  # and how long a connection may be idle
 WORDS_FOLLOW = "Content-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\nContent-Length: "
@@ -127,22 +130,61 @@ class OwnTurn:
     """
 
     request: Any
+    settings: dict[str, Any]
+    get_token: Any
+    _jupyterhub_user: Any
     _turns: ClassVar[WeakValueDictionary[str, asyncio.Semaphore]] = WeakValueDictionary()
     _turn: asyncio.Semaphore | None = None
+    _big: ClassVar[set[OwnTurn]] = set()  # what waits with a big body
+    _is_too_much = False
 
     async def get_current_user(self) -> Any:
         """Find out who asks, which is the first that is done for a request, and wait for a turn of theirs."""
         user = await super().get_current_user()  # type: ignore[misc]
-        if not self._turn:
-            asks = f"{type(user).__name__} {user.name}" if user else self.request.remote_ip
-            turn = self._turns.setdefault(asks, asyncio.Semaphore(OWN_AT_ONCE))
+        if self._turn or self.request.connection.stream.closed():
+            return user
+        turn = self._turns.setdefault(self._whose(user), asyncio.Semaphore(OWN_AT_ONCE))
+        has_to_wait = turn.locked()
+        if has_to_wait and len(self.request.body) > BIG_BODY:
+            if len(self._big) >= BIG_AT_ONCE:
+                self._is_too_much = True
+                return user
+            self._big.add(self)
+        try:
             await turn.acquire()
-            self._turn = turn
-        return user
+        finally:
+            self._big.discard(self)
+        self._turn = turn
+        return await self._asks_still() if user and has_to_wait else user
+
+    def _whose(self, user: Any) -> str:
+        """Whose turns a request takes: a session that somebody visits has a token of theirs, and turns for that."""
+        if user is None:
+            return counted(self._asked_from())
+        token = self.get_token() if getattr(self, "_token_authenticated", False) else None
+        return f"{type(user).__name__} {user.name} {token.client_id if token else OF_THE_HUB}"
+
+    def _asked_from(self) -> str:
+        """Where it comes from; Tornado's own ``remote_ip`` is for all the last one of the proxies in front."""
+        try:
+            return address_of(self.request, self.settings.get(PROXIES, ()))
+        except OSError:  # the connection has ended, and is closed in a moment
+            return str(self.request.remote_ip)
+
+    async def _asks_still(self) -> Any:
+        """Who asks by now: while this waited the login or the token may have ended."""
+        del self._jupyterhub_user
+        vars(self).pop("_refreshed_users", None)
+        self.get_token.cache_clear()
+        return await super().get_current_user()  # type: ignore[misc]
 
     async def prepare(self) -> None:
         """Do as JupyterHub does, and then no more for who has gone meanwhile."""
-        await super().prepare()  # type: ignore[misc]
+        prepared = super().prepare()  # type: ignore[misc]
+        if prepared is not None:  # that of a site's own page may be no coroutine
+            await prepared
+        if self._is_too_much:  # JupyterHub (6.1) takes what is raised sooner for somebody unknown
+            raise HTTPError(503)
         if self.request.connection.stream.closed():
             raise Finish
 

@@ -19,6 +19,7 @@ from cryptography.fernet import Fernet
 from jupyterhub.handlers import default_handlers
 
 from portal import data
+from portal.addresses import networks
 from portal.administration import enter, role
 from portal.assets.files import LabAssets
 from portal.assets.handler import LabAssetHandler
@@ -26,7 +27,7 @@ from portal.assets.offered import ADDRESS
 from portal.assets.static import PackedStaticHandler
 from portal.databases import server
 from portal.errors import SiteError
-from portal.guard import announcement, gone, questions, silences
+from portal.guard import announcement, gone, intake, questions, silences
 from portal.history import pages as ended
 from portal.hub import database, needed, state_place, variables
 from portal.hub.context import RESUMER
@@ -265,6 +266,7 @@ def _sessions(c: Any, site: Site) -> None:
     c.Spawner.poll_interval = POLL_EVERY_S
     c.JupyterHub.tornado_settings = {
         enter.SETTING: site.portal.admin_access,
+        intake.PROXIES: networks(site.portal.trusted_proxies),
         "slow_spawn_timeout": 2,  # what is refused or ready at once needs no page that waits; the button says Starting…
         "cookie_options": {"samesite": "Lax", **({"secure": True} if is_https else {})},
     }

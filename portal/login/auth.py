@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from contextvars import copy_context
@@ -21,7 +21,7 @@ from tornado import web
 from traitlets import Bool, Integer, List, Unicode
 from traitlets.config import Config
 
-from portal.addresses import Network, client_of, networks
+from portal.addresses import address_of, networks
 from portal.administration import again
 from portal.administration.enter import DeletingHandler, EnterHandler
 from portal.directory.conversation import UNAVAILABLE
@@ -283,18 +283,3 @@ def as_sent(values: Sequence[bytes]) -> str:
         return values[0].decode() if len(values) == 1 else ""
     except UnicodeDecodeError:
         return ""
-
-
-def address_of(request: Any, believed: Iterable[Network] = ()) -> str:
-    """The address that a request comes from.
-
-    Our proxy runs on the hub's host, appends its client to X-Forwarded-For, and passes on what was there before only
-    from the proxies that the site names; that header from anywhere else, and X-Real-Ip from everywhere (which
-    ``remote_ip`` of tornado believes), are what the sender claims.
-    """
-    sock = request.connection.stream.socket
-    peer = str(sock.getpeername()[0])
-    if peer != sock.getsockname()[0]:
-        return peer
-    trusted = networks(request.connection.context.trusted_downstream)
-    return client_of(peer, request.headers.get("X-Forwarded-For", ""), [*believed, *trusted])

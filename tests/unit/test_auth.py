@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from portal.addresses import address_of
 from portal.directory.conversation import UNAVAILABLE
 from portal.directory.names import LoginName, NameRule, login_name
 from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed, PortalError, SiteError
@@ -426,7 +427,7 @@ async def test_a_full_queue_is_told_and_ends(
     ],
 )
 def test_an_address_is_what_our_own_proxy_says_and_nobody_else(request_: Any, address: str) -> None:
-    assert auth.address_of(request_.request) == address
+    assert address_of(request_.request) == address
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 
 from tests.unit.served_hub import PASSWORD, served_hub
 
+MADE_UP = 180  # cookies that Chromium keeps of a domain; Firefox has the same number
 LATER_S = 5  # a form is sent some seconds after it was read
 
 
@@ -50,6 +51,20 @@ async def test_a_cookie_of_the_same_name_keeps_nobody_from_a_form(tmp_path: Path
             answer = await alice.post("/hub/logout", data={"_xsrf": field_of(page.text)}, headers=headers)
 
     assert answer.status_code == 200
+    assert answer.url.path == "/hub/login"
+
+
+async def test_as_many_cookies_of_the_same_name_as_a_browser_keeps_keep_nobody_from_a_form(tmp_path: Path) -> None:
+    """A page may leave one for each folder of an address, each domain above its own, and each of two kinds."""
+    async with served_hub(tmp_path) as served:
+        bob = await served.browser("bob")
+        alice = await served.browser("alice")
+        left = "; _xsrf=".join([str(bob.cookies["_xsrf"]), *(f"made{number}" for number in range(MADE_UP))])
+        page = await alice.get("/hub/logout", headers=with_cookie(alice, left))
+        with seconds_later():
+            headers = with_cookie(alice, left)
+            answer = await alice.post("/hub/logout", data={"_xsrf": field_of(page.text)}, headers=headers)
+
     assert answer.url.path == "/hub/login"
 
 

@@ -10,10 +10,14 @@ from typing import Any
 
 import httpx
 import pytest
+from jupyterhub import orm
 from jupyterhub.apihandlers.hub import RootAPIHandler
 from jupyterhub.apihandlers.users import SelfAPIHandler, SpawnProgressAPIHandler
+from jupyterhub.handlers.base import BaseHandler
 
+from portal.addresses import networks
 from portal.guard import intake
+from portal.hub.app import PortalHub
 from tests.unit.served_hub import ServedHub, served_hub
 
 MANY = 3 * intake.OWN_AT_ONCE
@@ -62,7 +66,7 @@ async def served(tmp_path: Path, work: Work) -> AsyncIterator[ServedHub]:
         yield served
 
 
-def asks(served: ServedHub, name: str, path: str = "/hub/api/user") -> asyncio.Task[httpx.Response]:
+def asks(served: ServedHub, name: str, path: str = "/hub/api/user", token: str = "") -> asyncio.Task[httpx.Response]:
     """A program asks with a connection of its own."""
 
     async def ask() -> httpx.Response:
@@ -70,8 +74,15 @@ def asks(served: ServedHub, name: str, path: str = "/hub/api/user") -> asyncio.T
         async with httpx.AsyncClient(base_url=served.url, headers=headers, timeout=60) as client:
             return await client.get(path)
 
-    token = served.token(name)
+    token = token or served.token(name)
     return asyncio.create_task(ask())
+
+
+async def asks_without_login(served: ServedHub, address: str, last_proxy: str = "") -> httpx.Response:
+    """A browser that has not logged in asks, or a proxy in front for it."""
+    told = ", ".join(filter(None, (address, last_proxy)))
+    async with httpx.AsyncClient(base_url=served.url, headers={"X-Forwarded-For": told}, timeout=60) as client:
+        return await client.get("/hub/api/")
 
 
 async def until(work: Work, name: str, count: int) -> None:
@@ -140,14 +151,109 @@ async def test_what_is_nowhere_has_its_turn_too(served: ServedHub, work: Work) -
 
 
 async def test_who_has_not_logged_in_is_known_by_the_address(served: ServedHub, work: Work) -> None:
-    async def ask(address: str) -> httpx.Response:
-        async with httpx.AsyncClient(base_url=served.url, headers={"X-Forwarded-For": address}, timeout=60) as client:
-            return await client.get("/hub/api/")
-
-    asked = [asyncio.create_task(ask("192.0.2.1")) for _ in range(MANY)]
+    asked = [asyncio.create_task(asks_without_login(served, "192.0.2.1")) for _ in range(MANY)]
     await until(work, "192.0.2.1", intake.OWN_AT_ONCE)
-    other = asyncio.create_task(ask("192.0.2.2"))
+    other = asyncio.create_task(asks_without_login(served, "192.0.2.2"))
     await until(work, "192.0.2.2", 1)
     assert work.most["192.0.2.1"] == intake.OWN_AT_ONCE
     work.may_end.set()
     assert {answer.status_code for answer in await asyncio.gather(*asked, other)} == {200}
+
+
+async def test_of_ipv6_a_network_of_64_bits_has_the_turns_of_one_address(served: ServedHub, work: Work) -> None:
+    addresses = [f"2001:db8::{number:x}" for number in range(1, MANY + 1)]
+    asked = [asyncio.create_task(asks_without_login(served, address)) for address in addresses]
+    async with asyncio.timeout(20):
+        while work.going.total() < intake.OWN_AT_ONCE:  # noqa: ASYNC110  as above
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.3)
+    assert work.going.total() == intake.OWN_AT_ONCE
+    work.may_end.set()
+    await asyncio.gather(*asked)
+
+
+async def test_people_behind_a_proxy_that_the_site_names_do_not_wait_for_each_other(
+    served: ServedHub, work: Work
+) -> None:
+    front = "198.51.100.7"
+    served.hub.tornado_application.settings[intake.PROXIES] = networks([front])
+    asked = [asyncio.create_task(asks_without_login(served, "192.0.2.1", front)) for _ in range(MANY)]
+    await until(work, front, intake.OWN_AT_ONCE)  # the address that Tornado knows
+    asked.append(asyncio.create_task(asks_without_login(served, "192.0.2.2", front)))
+    await until(work, front, intake.OWN_AT_ONCE + 1)
+    work.may_end.set()
+    assert {answer.status_code for answer in await asyncio.gather(*asked)} == {200}
+
+
+async def test_what_has_waited_is_not_done_with_a_token_that_has_ended_meanwhile(served: ServedHub, work: Work) -> None:
+    bobs = [asks(served, "bob") for _ in range(intake.OWN_AT_ONCE)]
+    await until(work, "bob", intake.OWN_AT_ONCE)
+    waiting = asks(served, "bob")
+    await asyncio.sleep(0.5)
+    for token in orm.User.find(served.hub.db, "bob").api_tokens:
+        served.hub.db.delete(token)
+    served.hub.db.commit()
+    work.may_end.set()
+    await asyncio.gather(*bobs, waiting)
+    assert work.begun["bob"] == intake.OWN_AT_ONCE
+
+
+async def test_a_colleagues_session_that_a_person_has_visited_takes_none_of_their_turns(
+    served: ServedHub, work: Work
+) -> None:
+    """It has a token of the visitor's by the login with OAuth."""
+    client_id = "jupyterhub-user-alice"
+    served.hub.db.add(orm.OAuthClient(identifier=client_id))
+    served.hub.db.commit()
+    kept = orm.User.find(served.hub.db, "bob").new_api_token(client_id=client_id, scopes=[])
+    left = [asks(served, "bob", token=kept) for _ in range(MANY)]
+    await until(work, "bob", intake.OWN_AT_ONCE)
+    own = asks(served, "bob")
+    await until(work, "bob", intake.OWN_AT_ONCE + 1)
+    work.may_end.set()
+    assert {answer.status_code for answer in await asyncio.gather(*left, own)} == {200}
+
+
+async def test_of_what_waits_the_hub_holds_few_big_requests(
+    served: ServedHub, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "BIG_AT_ONCE", 2)
+    bobs = [asks(served, "bob") for _ in range(intake.OWN_AT_ONCE)]
+    await until(work, "bob", intake.OWN_AT_ONCE)
+    headers = {"Authorization": f"token {served.token('bob')}"}
+    async with httpx.AsyncClient(base_url=served.url, headers=headers, timeout=60) as client:
+        body = b" " * (intake.BIG_BODY + 1)
+        sent = []
+        for _ in range(3):  # one after the other: of what is just read there is a bound of its own
+            sent.append(asyncio.create_task(client.post("/hub/api/user", content=body)))
+            await asyncio.sleep(0.3)
+        small = asyncio.create_task(client.post("/hub/api/user", content=b"{}"))
+        await asyncio.sleep(0.3)
+        assert [one.done() for one in (*sent, small)] == [False, False, True, False]
+        assert (await sent[2]).status_code == 503
+
+        work.may_end.set()
+        await asyncio.gather(*bobs)
+        assert [(await one).status_code for one in (*sent[:2], small)] == [405] * 3
+        assert (await client.post("/hub/api/user", content=body)).status_code == 405
+
+
+class PlainPage(BaseHandler):  # type: ignore[misc]
+    """A page of a site whose beginning is no coroutine, which Tornado takes as well."""
+
+    def prepare(self) -> None:
+        """Nothing is to be found out."""
+        self._jupyterhub_user = None
+
+    def get(self) -> None:
+        """The page."""
+        self.finish("here")
+
+
+async def test_a_page_of_a_site_may_begin_without_waiting_for_anything(tmp_path: Path) -> None:
+    def prepare(hub: PortalHub) -> None:
+        hub.extra_handlers = [(r"/plain", PlainPage)]
+
+    async with served_hub(tmp_path, prepare) as served:
+        answer = await (await served.browser()).get("/hub/plain")
+    assert (answer.status_code, answer.text) == (200, "here")

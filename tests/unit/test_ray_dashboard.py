@@ -17,6 +17,7 @@ PORT = 8265
 AT_10_0_0_5 = "0500000A"
 EVERYWHERE = "00000000"
 EVERYWHERE_6 = "0" * 32
+EVERYWHERE_MAPPED = "0000000000000000FFFF000000000000"
 MAPPED = f"0000000000000000FFFF0000{AT_10_0_0_5}"
 
 
@@ -53,6 +54,8 @@ def listener(address: str, uid: int, port: int = PORT, state: str = "0A") -> str
         ([listener(AT_10_0_0_5, OURS), listener(MAPPED, THEIRS)], False),
         ([listener(EVERYWHERE, OURS), listener(AT_10_0_0_5, THEIRS)], False),
         ([listener(EVERYWHERE, OURS), listener(EVERYWHERE_6, THEIRS)], False),
+        ([listener(EVERYWHERE_6, OURS), listener(EVERYWHERE_MAPPED, THEIRS)], False),  # ours: of IPv6 alone
+        ([listener(EVERYWHERE_MAPPED, OURS)], True),
     ],
 )
 def test_the_token_goes_where_its_person_alone_listens_and_a_neighbour_cannot_keep_it_from_there(
