@@ -32,7 +32,8 @@ BIG_AT_ONCE = 32  # requests with more than BIG_BODY that are read, and as many 
 BODY_WITHIN_S = 20.0
 OF_THE_HUB = "jupyterhub"  # the client of tokens that no OAuth login made
 PROXIES = "portal_proxies"  # of the hub's settings: the networks of proxies in front that the site names
-OWN_AT_ONCE = 16  # requests of one person, service or, of who has not logged in, address
+OWN_AT_ONCE = 16  # requests of one person or service
+ADDRESS_AT_ONCE = 128  # of those who have not logged in, of one address: as many as the proxy lets through
 HEADERS_WITHIN_S = 60.0  # and how long a connection may be idle
 WORDS_FOLLOW = "Content-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\nContent-Length: "
 log = logging.getLogger(__name__)
@@ -143,7 +144,7 @@ class OwnTurn:
         user = await super().get_current_user()  # type: ignore[misc]
         if self._turn or self.request.connection.stream.closed():
             return user
-        turn = self._turns.setdefault(self._whose(user), asyncio.Semaphore(OWN_AT_ONCE))
+        turn = self._turns.setdefault(self._whose(user), asyncio.Semaphore(OWN_AT_ONCE if user else ADDRESS_AT_ONCE))
         has_to_wait = turn.locked()
         if has_to_wait and len(self.request.body) > BIG_BODY:
             if len(self._big) >= BIG_AT_ONCE:
