@@ -67,10 +67,8 @@ export function gather(readable, sender) {
     return pipe.call(this, to, ...rest);
   };
   readable.push = function (piece, ...rest) {
-    if (!piece || (length === 0 && piece.length >= SMALL)) {
-      if (length > 0) hand();
-      return push.call(this, piece, ...rest);
-    }
+    if (!piece && length > 0) hand();
+    if (!piece || (length === 0 && piece.length >= SMALL)) return push.call(this, piece, ...rest);
     keep(piece);
     if (!isDue) {
       isDue = true;

@@ -20,6 +20,8 @@ from tests.unit.test_proxy_guard import answering, ask, routed
 
 __all__ = ["portal"]
 TEXT = random.Random(1).randbytes(30_000)  # noqa: S311  no secret
+MIXED = TEXT[:1500].join([TEXT[:500]] * 20)
+END = b"0\r\n\r\n"
 ENDLESS = b"1\r\nx\r\n" * 8000
 MANY = 40
 MEMORY_MOST = 200 * 2**20  # bytes; without the bound it was 3 GiB
@@ -33,7 +35,7 @@ UPGRADE = (
 
 def chunks(text: bytes) -> bytes:
     """A body in chunks of one byte each."""
-    return b"".join(b"1\r\n%c\r\n" % byte for byte in text) + b"0\r\n\r\n"
+    return b"".join(b"1\r\n%c\r\n" % byte for byte in text) + END
 
 
 class Session(BaseHTTPRequestHandler):
@@ -71,10 +73,13 @@ class Session(BaseHTTPRequestHandler):
     def _pieces(self) -> None:
         if self.path.endswith("/text"):
             self.wfile.write(chunks(TEXT))
+        elif self.path.endswith("/mixed"):
+            self.wfile.write((b"5dc\r\n" + TEXT[:1500] + b"\r\n").join([chunks(TEXT[:500])[: -len(END)]] * 20))
+            self.wfile.write(END)
         elif self.path.endswith("/events"):
             self.wfile.write(b"%x\r\n%b\r\n" % (len(FIRST), FIRST))
             self.may_go_on.wait(WITHIN_S)
-            self.wfile.write(b"0\r\n\r\n")
+            self.wfile.write(END)
         while self.path.endswith("/endless"):
             self.connection.sendall(ENDLESS)
 
@@ -147,6 +152,12 @@ async def test_an_answer_in_chunks_of_one_byte_arrives_as_it_was_sent(portal: Po
     await routed(portal, upstream)
     answer = await ask("GET", f"{portal.url}/user/alice/text")
     assert answer.content == TEXT
+
+
+async def test_large_pieces_between_small_ones_arrive_in_their_place(portal: Portal, upstream: str) -> None:
+    await routed(portal, upstream)
+    answer = await ask("GET", f"{portal.url}/user/alice/mixed")
+    assert answer.content == MIXED
 
 
 async def test_a_request_in_chunks_of_one_byte_arrives_as_it_was_sent(portal: Portal, upstream: str) -> None:
