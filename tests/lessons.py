@@ -1,10 +1,33 @@
-"""Small notebooks with a card, for tests of templates."""
+"""Small notebooks with a card, for tests of templates, and the modules that lie beside the real ones."""
 
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+
+
+@contextmanager
+def module_of(place: str) -> Iterator[ModuleType]:
+    """A module of a lesson's folder, such as ``ray/private_dashboard.py``, known by its name as long as this lasts."""
+    file = NOTEBOOKS / place
+    spec = spec_from_file_location(file.stem, file)
+    assert spec
+    assert spec.loader
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # a dataclass looks there for its module
+    try:
+        spec.loader.exec_module(module)
+        yield module
+    finally:
+        del sys.modules[spec.name]
 
 
 def lesson(code: str, words: str = "What it teaches.", **card: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-// Small pieces go on as larger ones. Node (20) bounds what waits by its bytes, and each piece has a weight and a cost of its
+// Small pieces go on as larger ones. Node (22) bounds what waits by its bytes, and each piece has a weight and a cost of its
 // own: who sends chunks of one byte, a session or a browser, would fill the memory of the proxy, and take the time of all
 // others. What comes in one go is handed on as one piece; while somebody does not read, what comes is gathered; and of
 // the pieces of one person there are so many a second. proxy_guard.mjs puts this before what the proxy hands on.

@@ -8,7 +8,6 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +17,7 @@ import pytest
 from tests.bench.benches import bench_of
 from tests.bench.result_table import table
 from tests.bench.training import comparison
+from tests.lessons import module_of
 
 ROOT = Path(__file__).parents[2]
 ASKED = Namespace(batch_size=16, image_size=224, steps=3, rounds=5, only="")
@@ -26,14 +26,8 @@ ASKED = Namespace(batch_size=16, image_size=224, steps=3, rounds=5, only="")
 @pytest.fixture(scope="module")
 def measuring() -> Iterator[ModuleType]:
     """The module of the lessons that needs nothing but Python."""
-    spec = spec_from_file_location("measuring", ROOT / "notebooks/tensorflow/measuring.py")
-    assert spec
-    assert spec.loader
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module  # a dataclass looks there for its module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    with module_of("tensorflow/measuring.py") as module:
+        yield module
 
 
 # -- the bench ------------------------------------------------------------------------------------------

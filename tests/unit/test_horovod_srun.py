@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-FILE = Path(__file__).parents[2] / "notebooks" / "horovod" / "horovod_srun.py"
+from tests.lessons import module_of
+
 STEP = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "3", "SLURM_NTASKS": "5", "SLURM_LOCALID": "1",
         "SLURM_NODEID": "1", "SLURM_STEP_TASKS_PER_NODE": "2(x2),1", "SLURM_TASKS_PER_NODE": "9"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def srun() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("horovod_srun", FILE)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["horovod_srun"] = module  # dataclasses look there
-    spec.loader.exec_module(module)
-    return module
+def srun() -> Iterator[ModuleType]:
+    with module_of("horovod/horovod_srun.py") as module:
+        yield module
 
 
 @pytest.mark.parametrize(

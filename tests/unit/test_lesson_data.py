@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from portal.lessons import lesson_images
+from tests.lessons import module_of
 from tests.unit.test_lesson_images import data_set
-
-FILE = Path(__file__).parents[2] / "notebooks" / "inference" / "lesson_data.py"
 
 
 @pytest.fixture
-def lesson(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def lesson(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.setitem(sys.modules, "lesson_images", lesson_images)  # which lies beside it
-    spec = importlib.util.spec_from_file_location("lesson_data", FILE)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    with module_of("inference/lesson_data.py") as module:
+        yield module
 
 
 def test_images_come_as_numbers_from_0_to_255_with_their_labels(lesson: ModuleType, tmp_path: Path) -> None:

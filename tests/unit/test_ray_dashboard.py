@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-from pathlib import Path
+from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
 
-FILE = Path(__file__).parents[2] / "notebooks" / "ray" / "private_dashboard.py"
+from tests.lessons import module_of
+
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode"
 OURS = os.geteuid()
 THEIRS = OURS + 1
@@ -22,14 +22,10 @@ MAPPED = f"0000000000000000FFFF0000{AT_10_0_0_5}"
 
 
 @pytest.fixture(scope="module")
-def dashboard() -> ModuleType:
+def dashboard() -> Iterator[ModuleType]:
     """The module of the lesson's folder."""
-    spec = importlib.util.spec_from_file_location("private_dashboard", FILE)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    with module_of("ray/private_dashboard.py") as module:
+        yield module
 
 
 def listener(address: str, uid: int, port: int = PORT, state: str = "0A") -> str:

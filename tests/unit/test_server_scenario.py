@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import heapq
-import importlib.util
 import math
 import statistics
-import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-FILE = Path(__file__).parents[2] / "notebooks" / "inference" / "server_scenario.py"
+from tests.lessons import module_of
 
 
 @pytest.fixture(scope="module")
-def scenario() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("server_scenario", FILE)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["server_scenario"] = module  # dataclasses look there
-    spec.loader.exec_module(module)
-    return module
+def scenario() -> Iterator[ModuleType]:
+    with module_of("inference/server_scenario.py") as module:
+        yield module
 
 
 class Desk:
