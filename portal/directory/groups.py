@@ -90,15 +90,23 @@ def refused(settings: LdapTable, groups: Groups, mentioned: Collection[str]) -> 
     """Why somebody in these groups may not use the portal, for the person; ``""`` when she may."""
     if settings.allows(groups.names(mentioned)):
         return ""
-    allowed = [_called(group) for group in settings.allowed_groups]
-    known = ngettext("the group {names}", "one of the groups {names}", len(allowed)).format(names=", ".join(allowed))
     if groups.unfinished:
         unseen = _(
             "the directory did not show your groups ({why}), and this portal takes {groups}. Tell your administrator."
         )
-        return unseen.format(why=groups.unfinished, groups=known)
+        return unseen.format(why=groups.unfinished, groups=_taken(settings))
+    return in_none(settings)
+
+
+def in_none(settings: LdapTable) -> str:
+    """Why somebody who is in none of the allowed groups may not use the portal, for the person."""
     missing = _("you are not allowed to use this portal: that takes {groups}. Ask your administrator to add you.")
-    return missing.format(groups=known)
+    return missing.format(groups=_taken(settings))
+
+
+def _taken(settings: LdapTable) -> str:
+    allowed = [_called(group) for group in settings.allowed_groups]
+    return ngettext("the group {names}", "one of the groups {names}", len(allowed)).format(names=", ".join(allowed))
 
 
 def _called(group: str) -> str:

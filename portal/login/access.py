@@ -46,14 +46,22 @@ class Access:
         mentioned: Collection[str] = (),
     ) -> None:
         self._log = log
+        self._settings = settings
         self._reads_mail = bool(settings.mail_attribute)
         self._host = None if settings.bind_dn or look else SystemAccounts(settings.allowed_groups, state_folder)
         source = look or (self._host.look if self._host else ServiceAccount(settings, log, mentioned=mentioned).look)
         self.people = People(source, log)
         self.passwords = PasswordTimes(state_folder)
 
-    async def check_login(self, identity: Identity, find_user: Callable[[str], JupyterUser | None]) -> Identity:
+    @property
+    def tells_groups(self) -> bool:
+        """Whether the site's account says who is in which group: nobody else has to be asked at a login."""
+        return bool(self._settings.bind_dn) and self._settings.asks_groups
+
+    async def check_login(self, identity: Identity, find_user: Callable[[str], JupyterUser | None]) -> Identity | None:
         """The person who has just given the right password, as the site's account for the directory sees her.
+
+        Answers ``None`` where that account tells groups and has not done so in time.
 
         Arguments:
             find_user: finds JupyterHub's, if the person was here before; logins with an older password end now.
@@ -66,13 +74,14 @@ class Access:
             self.people.forget(identity.name)
             return identity
         standing = await self.people.standing_now(identity.name)
+        unknown = None if self.tells_groups else identity
         if standing is None:
-            return identity
-        check_standing(standing)
+            return unknown
+        check_standing(self._settings, standing)
         if self._has_new_password(identity.name, standing) and (user := find_user(identity.name)):
             end_logins(object_session(user.orm_user), user.orm_user, own_tokens=True)
         if standing.groups is None:
-            return identity
+            return unknown
         return Identity(identity.name, standing.groups, standing.admin)
 
     async def refresh(self, user: JupyterUser) -> bool | dict[str, object]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from portal.directory import entries, persons
 from portal.directory.conversation import ServerFault, Servers
-from portal.directory.groups import Asked, groups_of
+from portal.directory.groups import Asked, groups_of, in_none
 from portal.directory.persons import Person
 from portal.directory.searches import bind, one_of, search, sees_any, some, texts
 from portal.errors import DirectoryUnavailable, NotAllowed
@@ -189,17 +189,18 @@ class ServiceAccount:
             raise ServerFault(f"ldap.bind_dn sees no memberOf below {' or '.join(bases)}")
 
 
-def check_standing(standing: Standing) -> None:
+def check_standing(settings: LdapTable, standing: Standing) -> None:
     """Refuse a login with the right password of somebody who may not use the portal.
 
     Raises:
         NotAllowed: the account is locked, has expired, or is in none of the allowed groups.
     """
-    if standing.left:
-        message = _("Your password is right, but you may not use this portal: {why}. Ask your administrator.").format(
-            why=standing.left
-        )
-        raise NotAllowed(message, detail=standing.left)
+    if not standing.left:
+        return
+    if standing.groups is not None:
+        raise NotAllowed(_("Your password is right, but {why}").format(why=in_none(settings)), detail=standing.left)
+    message = _("Your password is right, but you may not use this portal: {why}. Ask your administrator.")
+    raise NotAllowed(message.format(why=standing.left), detail=standing.left)
 
 
 def portions(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:

@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from contextvars import copy_context
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from jupyterhub.auth import Authenticator
-from jupyterhub.handlers.login import LoginHandler
+from jupyterhub.handlers import login as login_page
 from tornado import web
 from traitlets import Bool, Integer, List, Unicode
 from traitlets.config import Config
@@ -44,6 +44,9 @@ SHOWN_NAME = 64
 REFRESH_AGE_S = 1  # a look into what is known; the directory is asked about everybody twice a minute
 
 
+# JupyterHub (6.1) compiles a site's own words for its login page anew for each page, also where there are none.
+login_page.Template = lru_cache(maxsize=1)(login_page.Template)
+
 Ask = Callable[[], Identity]
 STATUS = {TooManyAttempts: 429, DirectoryUnavailable: 503}
 
@@ -57,7 +60,7 @@ class Refusal(web.HTTPError):
         self.headers = {"Retry-After": str(error.wait_s)} if isinstance(error, TooManyAttempts) else {}
 
 
-class ExactLoginHandler(LoginHandler):  # type: ignore[misc]
+class ExactLoginHandler(login_page.LoginHandler):  # type: ignore[misc]
     """JupyterHub's login page; name and password are taken as they were sent, to the last blank.
 
     JupyterHub takes blanks off a name: ``" alice"`` would become a session of ``alice``.
@@ -173,9 +176,11 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
             if login is None:
                 raise LoginRefused(REFUSED, detail="not spelled like a user name")
             ask = partial(self.directory.verify, login.whole, check_password(fields.get("password")))
-            identity = await self._verify(login.key, address, ask)
-            check_account(identity.name, await self.account_of(identity.name))
-            identity = await self.access.check_login(identity, handler.find_user)
+            found = await self._verify(login.key, address, partial(ask, groups=not self.access.tells_groups))
+            check_account(found.name, await self.account_of(found.name))
+            identity = await self.access.check_login(found, handler.find_user)
+            if identity is None:  # the site's account says nothing: what the person sees of her groups counts
+                identity = await self._verify(login.key, address, ask)
         except DirectoryError as error:
             # What is no name is not told: people type passwords into the wrong field, and attackers type novels.
             length = len(str(fields.get("username") or ""))

@@ -71,8 +71,11 @@ class Directory:
         """What somebody typed, by the site's rule; ``None``: it is spelled like no name."""
         return login_name(rule_of(self._settings), typed)
 
-    def verify(self, name: str, password: str) -> Identity:
+    def verify(self, name: str, password: str, *, groups: bool = True) -> Identity:
         """The person called ``name``, if the password is right and the person may use the portal.
+
+        Arguments:
+            groups: whether groups are looked up; without, every person's are allowed, and somebody else decides.
 
         Raises:
             LoginRefused: wrong name or password, with one message for both.
@@ -85,7 +88,8 @@ class Directory:
         def find(connection: Any) -> Person | None:
             return persons.searched(connection, self._settings, login)
 
-        return self._identity(*self._servers.ask(lambda server: self._log_in(server, login, password, find)))
+        person, found = self._servers.ask(lambda server: self._log_in(server, login, password, find, groups=groups))
+        return self._identity(person, found)
 
     def confirm(self, name: str, password: str) -> Identity:
         """The same for somebody who is logged in, by the UNIX name that was found at the login."""
@@ -120,11 +124,13 @@ class Directory:
         """
         return self._servers.certificate_end(server)
 
-    def _identity(self, person: Person, groups: Groups) -> Identity:
+    def _identity(self, person: Person, groups: Groups | None) -> Identity:
         if person.fault:
             words = person.fault.partition(" (")[0]  # without the DNs of others
             message = _("Your password is right, but {why}. Tell your administrator.").format(why=words)
             raise NotAllowed(message, detail=f"{person.dn}: {person.fault}")
+        if groups is None:
+            return Identity(person.name)
         if why := refused(self._settings, groups, self._mentioned):
             detail = f"in none of {', '.join(self._settings.allowed_groups)}"
             raise NotAllowed(_("Your password is right, but {why}").format(why=why), detail=detail)
@@ -132,21 +138,23 @@ class Directory:
         return Identity(person.name, names, admin=self._settings.makes_admin(names))
 
     def _log_in(
-        self, server: str, login: LoginName, password: str, find: Callable[[Any], Person | None]
-    ) -> tuple[Person, Groups]:
-        """Log in to one server as the person, and answer who that is, and the groups."""
+        self, server: str, login: LoginName, password: str, find: Callable[[Any], Person | None], *, groups: bool = True
+    ) -> tuple[Person, Groups | None]:
+        """Log in to one server as the person, and answer who that is, and the groups if they are asked for."""
         if self._settings.user_base:
-            return self._search_and_log_in(server, password, find)
+            return self._search_and_log_in(server, password, find, groups=groups)
         with self._servers.conversation(server, dn_of(self._settings, login.name), password) as connection:
             self._tell_server(server, connection)
             self._tell("DN", dn_of(self._settings, login.name))
             self._judge(server, bind(connection))
+            if not groups:
+                return Person(dn_of(self._settings, login.name), login.name), None
             person = persons.made(connection, self._settings, login.name)
             return person, self._groups(connection, person)
 
     def _search_and_log_in(
-        self, server: str, password: str, find: Callable[[Any], Person | None]
-    ) -> tuple[Person, Groups]:
+        self, server: str, password: str, find: Callable[[Any], Person | None], *, groups: bool
+    ) -> tuple[Person, Groups | None]:
         service = self._service_password()
         with self._servers.conversation(server, self._settings.bind_dn or None, service) as connection:
             self._tell_server(server, connection)
@@ -155,8 +163,8 @@ class Directory:
             self._judge(server, verdict if person else Verdict(verdict.code, verdict.answer))
             if person is None:
                 raise LoginRefused(REFUSED, detail=f"{server}: nobody has this name")
-            if person.fault:
-                return person, Groups()
+            if person.fault or not groups:
+                return person, None
             if self._settings.bind_dn:
                 self._log_in_service(connection, service)
             return person, self._groups(connection, person)

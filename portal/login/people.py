@@ -16,6 +16,7 @@ GATHER_S = 0.05  # a hub that comes back hears of all its people within a moment
 ANSWER_WITHIN_S = 2.0  # no page waits longer for a directory that is silent
 THREADS = 5  # one for the question about many, the others for those who are just logging in
 ARRIVALS_AT_ONCE = 2  # questions about those: who logs in meanwhile is in the next one
+ARRIVALS_APART_S = 0.1  # those questions, while many log in: each is a connection with TLS of its own
 Look = Callable[[Collection[str]], dict[str, Standing]]
 
 
@@ -48,6 +49,7 @@ class People:
         self._arriving: set[str] = set()
         self._next_arrivals: asyncio.Future[None] | None = None
         self._few_at_once = asyncio.Semaphore(ARRIVALS_AT_ONCE)
+        self._arrivals_after = clock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="people")
         self.silent = ""  # the source's words while it does not answer
         self._silent_since = 0.0
@@ -75,6 +77,8 @@ class People:
     async def _ask_about_arrivals(self) -> None:
         """At once, not after the question about all others; when many log in, about many of them together."""
         async with self._few_at_once:
+            await asyncio.sleep(max(self._arrivals_after - self._clock(), 0))
+            self._arrivals_after = self._clock() + ARRIVALS_APART_S
             names = self._arriving
             self._arriving = set()
             self._next_arrivals = None

@@ -51,11 +51,11 @@ def _log_in(site: Site, settings: LdapTable, directory: Directory, name: str, te
     _tell_account(identity.name, tell)
     check_account(identity.name, spelling_on_host(identity.name))
     if settings.bind_dn:
-        _look(ServiceAccount(settings, _SILENT, mentioned=site.groups_mentioned), identity.name, tell)
+        _look(settings, ServiceAccount(settings, _SILENT, mentioned=site.groups_mentioned), identity.name, tell)
     return identity
 
 
-def _look(account: ServiceAccount, name: str, tell: Tell) -> None:
+def _look(settings: LdapTable, account: ServiceAccount, name: str, tell: Tell) -> None:
     """What the site's account says of somebody who is logged in; one that cannot say keeps nobody out."""
     try:
         standing = account.look([name]).get(name)
@@ -66,7 +66,7 @@ def _look(account: ServiceAccount, name: str, tell: Tell) -> None:
         tell("who left", "bind_dn does not see all groups: it is never noticed that this person leaves")
         return
     tell("who left", f"bind_dn sees: {standing.left}" if standing.left else "bind_dn sees the person; nothing is amiss")
-    check_standing(standing)
+    check_standing(settings, standing)
 
 
 def _show(directory: Directory, name: str, print_line: Callable[[str], None]) -> int:

@@ -37,7 +37,7 @@ from portal.login.auth import (
 )
 from portal.login.directory import REFUSED
 from portal.settings.ldap_table import LdapTable
-from portal.site import Identity, load
+from portal.site import Identity, Standing, load
 from spawners.options import identity_of
 from tests.unit.conftest import EXAMPLE
 
@@ -52,6 +52,7 @@ class FakeDirectory:
 
     def __init__(self) -> None:
         self.asked = 0
+        self.asked_for_groups = 0
         self.at_once = 0
         self.most_at_once = 0
         self.error: PortalError | None = None
@@ -65,9 +66,10 @@ class FakeDirectory:
     def confirm(self, name: str, password: str) -> Identity:
         return self.verify(name, password)
 
-    def verify(self, name: str, password: str) -> Identity:
+    def verify(self, name: str, password: str, *, groups: bool = True) -> Identity:
         with self._lock:
             self.asked += 1
+            self.asked_for_groups += groups
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
             if self.at_once == THREADS:
@@ -79,7 +81,7 @@ class FakeDirectory:
                 raise self.error
             if password != "right":
                 raise LoginRefused(REFUSED)
-            return Identity(name, frozenset({"jupyter", "iq"}), admin=name == "carol")
+            return Identity(name, frozenset({"jupyter", "iq"} if groups else ()), admin=groups and name == "carol")
         finally:
             with self._lock:
                 self.at_once -= 1
@@ -142,6 +144,57 @@ async def test_a_right_password_gives_name_and_groups_and_no_flag_of_an_administ
         "auth_state": None,
         "user_info": None,
     }
+
+
+SERVICE = {
+    "bind_dn": "cn=portal,dc=example",
+    "bind_password_file": "/missing",
+    "group_base": "dc=example",
+    "allowed_groups": ("staff",),
+}
+
+
+def with_service_account(authenticator: LDAPAuthenticator, folder: Path, standing: Standing | None) -> None:
+    """The site's account for the directory, which says this of everybody; ``None``: nothing, in time."""
+    told = {} if standing is None else {"alice": standing}
+    settings = LDAP.model_copy(update=SERVICE)
+    authenticator.__dict__["access"] = Access(settings, folder, authenticator.log, look=lambda names: told)
+
+
+async def test_groups_are_asked_once_where_the_sites_account_tells_them(
+    authenticator: LDAPAuthenticator, directory: FakeDirectory, tmp_path: Path
+) -> None:
+    with_service_account(authenticator, tmp_path, Standing(groups=frozenset({"staff"})))
+
+    told = await authenticator.authenticate(handler(), login())
+
+    assert told["groups"] == ["staff"]
+    assert (directory.asked, directory.asked_for_groups) == (1, 0)
+
+
+async def test_what_the_person_sees_counts_while_the_sites_account_says_nothing(
+    authenticator: LDAPAuthenticator, directory: FakeDirectory, tmp_path: Path
+) -> None:
+    with_service_account(authenticator, tmp_path, None)
+
+    told = await authenticator.authenticate(handler(), login())
+    directory.error = NotAllowed("not you")
+    refused = await refusal(authenticator, login())
+
+    assert told["groups"] == ["iq", "jupyter"]
+    assert directory.asked_for_groups == 1, "the second one had no groups to ask for"
+    assert refused.jupyterhub_message == "not you"
+
+
+async def test_who_is_in_none_of_the_groups_is_told_which_it_takes(
+    authenticator: LDAPAuthenticator, tmp_path: Path
+) -> None:
+    with_service_account(authenticator, tmp_path, Standing("in none of staff", groups=frozenset({"guests"})))
+
+    refused = await refusal(authenticator, login())
+
+    assert refused.status_code == 403
+    assert "that takes the group staff. Ask your administrator to add you" in refused.jupyterhub_message
 
 
 @pytest.mark.parametrize(
@@ -223,7 +276,7 @@ async def test_a_refusal_comes_at_the_same_time_however_long_the_server_thought_
 ) -> None:
     now = [1000.0]
 
-    def refuse(name: str, password: str) -> Identity:
+    def refuse(name: str, password: str, **_asked: bool) -> Identity:
         now[0] += answer_s  # a server hashes the password only where the name exists
         raise LoginRefused(REFUSED)
 

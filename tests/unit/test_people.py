@@ -196,6 +196,18 @@ async def test_many_who_log_in_at_the_same_time_are_asked_about_together(source:
     assert source.asked[-1] == {"p7"}, "nothing of before counts"
 
 
+async def test_who_logs_in_right_after_others_is_asked_about_with_the_next(source: Source) -> None:
+    known = People(source.look)
+    assert await known.standing_now("first") == Standing()
+    logins = []
+    for number in range(10):
+        logins.append(asyncio.ensure_future(known.standing_now(f"p{number}")))
+        await asyncio.sleep(0.001)
+
+    assert await asyncio.gather(*logins) == [Standing()] * 10
+    assert len(source.asked) <= 5, "each question is a connection of its own"
+
+
 # -- logins -------------------------------------------------------------------------------------------------
 
 
