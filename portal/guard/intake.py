@@ -127,7 +127,8 @@ class Reading(HTTPMessageDelegate):
 class OwnTurn:
     """Before a handler of pages or of the REST API: of one person it works on some requests, and the others wait.
 
-    A turn is over with the answer, or when its beginning is sent: what tells a page of a start goes on for minutes.
+    A turn is over with the answer, or when its beginning is sent: what tells a page of a start goes on for minutes. A
+    start takes none: for a while it is waited for, and who starts a session for each of many people does that at once.
     """
 
     request: Any
@@ -188,6 +189,18 @@ class OwnTurn:
             raise HTTPError(503)
         if self.request.connection.stream.closed():
             raise Finish
+
+    async def _execute(self, *arguments: Any, **named: Any) -> None:
+        """Do all of a request; its turn is over then, also where neither the answer nor its failure could be sent."""
+        try:
+            await super()._execute(*arguments, **named)  # type: ignore[misc]
+        finally:
+            self._end_turn()
+
+    async def spawn_single_user(self, *arguments: Any, **named: Any) -> None:
+        """Start a session: most of that is Slurm's work."""
+        self._end_turn()
+        await super().spawn_single_user(*arguments, **named)  # type: ignore[misc]
 
     def flush(self, *arguments: Any, **named: Any) -> Awaitable[None]:
         """The answer begins, or goes on."""

@@ -139,6 +139,51 @@ async def test_a_page_that_is_told_of_a_start_for_minutes_takes_no_turn(
     assert {answer.status_code for answer in await asyncio.gather(*followed)} == {200}
 
 
+async def test_who_starts_many_sessions_waits_for_none_of_them(
+    served: ServedHub, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def get(handler: Any) -> None:
+        await handler.spawn_single_user(handler.current_user)
+
+    async def spawned(handler: Any, _person: Any) -> None:
+        await work.of(handler)
+
+    monkeypatch.setattr(SelfAPIHandler, "get", get)
+    monkeypatch.setattr(BaseHandler, "spawn_single_user", spawned)
+    starts = [asks(served, "bob") for _ in range(MANY)]
+    await until(work, "bob", MANY)
+    work.may_end.set()
+    assert {answer.status_code for answer in await asyncio.gather(*starts)} == {200}
+
+
+async def test_an_answer_that_fails_twice_ends_its_turn(
+    served: ServedHub, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing: list[Any] = []
+    finish = BaseHandler.finish
+
+    async def get(handler: Any) -> None:
+        if handler.get_argument("fails", ""):
+            failing.append(handler)
+            raise ValueError("once")
+
+    def fails(handler: Any, *arguments: Any) -> Any:
+        if handler in failing:
+            raise ValueError("and twice")
+        return finish(handler, *arguments)
+
+    monkeypatch.setattr(SelfAPIHandler, "get", get)
+    monkeypatch.setattr(BaseHandler, "finish", fails)
+    asked = [asks(served, "bob", "/hub/api/user?fails=1") for _ in range(intake.OWN_AT_ONCE)]
+    async with asyncio.timeout(20):
+        while len(failing) < intake.OWN_AT_ONCE:  # noqa: ASYNC110  it is the test's own view of a hub
+            await asyncio.sleep(0.01)
+        assert (await asks(served, "bob")).status_code == 200
+
+    for one in asked:
+        one.cancel()
+
+
 async def test_what_is_nowhere_has_its_turn_too(served: ServedHub, work: Work) -> None:
     """JupyterHub (6.1) answers that before it comes to a handler's own work."""
     bobs = [asks(served, "bob") for _ in range(intake.OWN_AT_ONCE)]
