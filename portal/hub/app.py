@@ -25,11 +25,11 @@ from portal.databases import connections, old_logins, token_notes
 from portal.errors import SiteError
 from portal.guard import intake, pages
 from portal.hub import certificates, logins, needed
-from portal.hub.certificates import own_context
 from portal.hub.context import RESUMER, SETTING, HubContext, state_of
 from portal.hub.listener import either_protocol
 from portal.hub.restart import KnownPeople, RunningSessions, bring_back, plain_rows
 from portal.hub.watch import SessionWatch, WatchedSpawner
+from portal.internal_tls import contexts
 from portal.receipts.book import EVERY_S as RECEIPTS_EVERY_S
 from portal.session_state import SessionState, TokenSeal
 from portal.slurm.cluster import Cluster
@@ -91,6 +91,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     def init_internal_ssl(self) -> None:
         """Keys and certificates between hub, proxy and sessions: none that names another host, or ends soon."""
         if self.internal_ssl:
+            contexts.trust_own_authorities(*contexts.OF_HUB)
             location = Path(self.internal_certs_location)
             if words := certificates.prepare(location, self.trusted_alt_names):
                 self.log.warning("%s", words)
@@ -265,7 +266,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             headers=headers,
             body=json_encode(options),
             request_timeout=60,
-            ssl_options=await own_context(self.tornado_settings),
+            ssl_options=await certificates.own_context(self.tornado_settings),
         )
         for attempt in range(1, RESUME_TRIES + 1):
             try:

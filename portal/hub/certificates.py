@@ -27,11 +27,11 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from jupyterhub.utils import make_ssl_context
 from traitlets import HasTraits, default
 
 from portal.errors import SiteError, SlurmUnavailable
 from portal.hub import state_place
+from portal.internal_tls import contexts
 from portal.language.texts import N_
 from portal.session_settings import TLS_PARTS
 from portal.slurm.snapshot import NodesSnapshot
@@ -55,9 +55,8 @@ async def own_context(settings: Mapping[str, Any]) -> ssl.SSLContext | None:
     key, certificate, authority = (settings.get(f"internal_ssl_{part}") for part in ("key", "cert", "ca"))
     if not key:
         return None
-    made = asyncio.get_running_loop().run_in_executor(_THREAD, make_ssl_context, key, certificate, authority)
-    context: ssl.SSLContext = await made
-    return context
+    made = asyncio.get_running_loop().run_in_executor(_THREAD, contexts.own_context, key, certificate, authority)
+    return await made
 
 
 class SessionCertificates(HasTraits):

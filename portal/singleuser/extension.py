@@ -22,6 +22,7 @@ from portal.downloads.pages import ArchiveHandler, Downloads
 from portal.environments import routes as environment_routes
 from portal.gallery.pages import CatalogueHandler, CopyHandler, Gallery
 from portal.gallery.shelf import TEMPLATES
+from portal.internal_tls.session_files import connect
 from portal.jobs import routes as job_routes
 from portal.lessons import lesson_gpus
 from portal.modules import routes as module_routes
@@ -36,7 +37,6 @@ from portal.session_usage.end_time import EndTime, end_time
 from portal.session_usage.pages import JobUsageHandler, OwnJob, TimeHandler
 from portal.singleuser.hub_token import token
 from portal.singleuser.logins import LOOK_EVERY_S, OpenSockets, login_of_hub
-from portal.singleuser.server import connect
 from portal.tensorboard.boards import Boards, id_of
 from portal.tensorboard.error_page import NOT_AHEAD, NOT_AHEAD_ADVICE, from_elsewhere, is_ahead, is_own_click, page
 from portal.tensorboard.folders import FolderRefused, Folders

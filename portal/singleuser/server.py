@@ -20,13 +20,14 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from portal import data
-from portal.session_settings import ANNOUNCE_EVERY, TLS, SessionSettings
+from portal.internal_tls.session_files import TLS_FILES, connect, use_tls
+from portal.session_settings import ANNOUNCE_EVERY, SessionSettings
 from portal.session_usage import told
 from portal.singleuser import environment_file, quick_start, spare_home
 from portal.singleuser.handshakes import Handshakes
@@ -42,11 +43,6 @@ REPEAT_SOON_S = 10.0  # after the hub was away, and for the first time: then Slu
 FAREWELL_TIMEOUT_S = 2
 HOME_WAIT_S = 10
 REFUSALS = 60  # two minutes of them, one after the other or not
-TLS_FILES = {  # what JupyterHub's single-user server and its calls of the hub read
-    "keyfile": "JUPYTERHUB_SSL_KEYFILE",
-    "certfile": "JUPYTERHUB_SSL_CERTFILE",
-    "cafile": "JUPYTERHUB_SSL_CLIENT_CA",
-}
 
 
 def main() -> None:
@@ -81,16 +77,6 @@ def main() -> None:
         quick_start.start_again(listener, started_with, error)
     finally:
         ending.over()
-
-
-def use_tls(runtime: Path) -> None:
-    """Put the certificates of this session, if the hub gave some, where the server finds them and nobody else."""
-    given = json.loads(os.environ.pop(TLS, "null"))
-    for name, variable in TLS_FILES.items() if given else ():
-        file = runtime / f"{name}.pem"
-        file.touch(mode=0o600, exist_ok=False)
-        file.write_text(given[name])
-        os.environ[variable] = str(file)
 
 
 def files_of(settings: SessionSettings) -> Path:
@@ -185,18 +171,6 @@ def post(name: str, body: Mapping[str, object], timeout_s: float) -> int:
         connection.close()
 
 
-def connect(scheme: str, host: str, timeout_s: float) -> HTTPConnection:
-    """A connection to the hub; with this session's certificate where it has one."""
-    if scheme != "https":
-        return HTTPConnection(host, timeout=timeout_s)
-    import ssl
-
-    context = ssl.create_default_context(cafile=os.environ.get(TLS_FILES["cafile"]))
-    if certificate := os.environ.get(TLS_FILES["certfile"]):
-        context.load_cert_chain(certificate, os.environ[TLS_FILES["keyfile"]])
-    return HTTPSConnection(host, timeout=timeout_s, context=context)
-
-
 # jupyter_server_proxy's own extension stays off: its /proxy/<port> would open other people's ports of this node;
 # only its handler classes are used.
 EXTENSIONS = {
@@ -259,7 +233,6 @@ def serve(
     import asyncio
 
     from jupyter_server.serverapp import ServerApp
-    from jupyterhub.singleuser.extension import JupyterHubSingleUser
     from traitlets.config import Config
 
     class SessionServerApp(ServerApp):
@@ -289,8 +262,20 @@ def serve(
             ending.serving(lambda: self.io_loop.add_callback(self.stop), asyncio.get_running_loop())
             return True
 
+    launch(SessionServerApp)
+
+
+def launch(server: type) -> None:
+    """Run the JupyterHub single-user server with a server of this class."""
+    from jupyterhub.singleuser.extension import JupyterHubSingleUser
+
+    from portal.internal_tls import contexts
+
+    contexts.trust_own_authorities(*contexts.OF_SESSIONS)
+    if os.environ.get(TLS_FILES["certfile"]):
+        contexts.read_public_list_meanwhile()
     token.give_to_server()
-    JupyterHubSingleUser.serverapp_class = SessionServerApp
+    JupyterHubSingleUser.serverapp_class = server
     JupyterHubSingleUser.serverapp_config = {"jpserver_extensions": dict(EXTENSIONS)}
     JupyterHubSingleUser.launch_instance(argv=[])
 

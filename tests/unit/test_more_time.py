@@ -18,11 +18,11 @@ from tornado import web
 from portal.errors import AccountGone, SlurmUnavailable
 from portal.extending import words
 from portal.extending.words import ExtensionRefused
+from portal.internal_tls.session_files import connect
 from portal.language.texts import speak
 from portal.session_hub.calls import HubCalls
 from portal.session_state import SessionState
 from portal.settings.extend_table import ExtendTable
-from portal.singleuser.server import connect
 from portal.site import Site, parse
 from portal.slurm.snapshot import QueueSnapshot
 from spawners.ends import extended

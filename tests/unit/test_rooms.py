@@ -32,6 +32,7 @@ MAY_IMPORT = {
     "forecasts": {"pure", "slurm"},
     "kernels": {"pure", "homes"},
     "forwarding": set(),
+    "internal_tls": {"pure"},
     "tensorboard": {"pure", "homes", "forwarding", "session_pages"},
     "webtools": {*("pure", "homes", "kernels", "catalogue", "forwarding", "tensorboard", "session_pages", "trials")},
     "lessons": set(),  # copies of it lie beside notebooks, and run in the kernels' own Pythons
@@ -50,7 +51,7 @@ MAY_IMPORT = {
     "singleuser": {
         *("pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets", "session_usage", "jobs"),
         *("environments", "modules", "session_hub", "trials", "downloads", "uploads", "webtools", "forwarding"),
-        "session_pages",
+        *("session_pages", "internal_tls"),
     },
     "administration": {"pure", "databases", "forecasts"},
     "catalogue": {"pure", "kernels", "trials"},
@@ -64,7 +65,10 @@ MAY_IMPORT = {
     "sessions": {"pure"},
     "receipts": {"pure", "databases", "slurm", "history"},
     "quotas": {"pure", "slurm"},
-    "hub": {*("pure", "databases", "slurm", "limits", "forecasts", "administration", "guard", "proxy"), *PAGES_OF_HUB},
+    "hub": {
+        *("pure", "databases", "slurm", "limits", "forecasts", "administration", "guard", "proxy", "internal_tls"),
+        *PAGES_OF_HUB,
+    },
     "directory": {"pure", "hub"},  # hub: the certificates that are trusted
     "login": {"pure", "slurm", "hub", "administration", "directory"},
     "doctor": {

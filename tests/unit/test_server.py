@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from certipy import Certipy
 
+from portal.internal_tls import session_files
 from portal.session_settings import HUB_ANSWER, TLS, SessionSettings
 from portal.singleuser import server
 from portal.singleuser.hub_token import token
@@ -66,7 +67,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Hub]]:
     monkeypatch.setattr(token, "text", TOKEN)
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # nobody listens there
     monkeypatch.setattr(server, "ANNOUNCE_WAIT_S", 0)
-    for variable in (TLS, *server.TLS_FILES.values()):
+    for variable in (TLS, *session_files.TLS_FILES.values()):
         monkeypatch.setenv(variable, "")
         monkeypatch.delenv(variable)
     yield start
@@ -142,7 +143,7 @@ def test_a_hub_that_is_away_is_waited_for(
 ) -> None:
     there = hub(204)
     away = iter([ConnectionRefusedError("away"), TimeoutError("silent")])
-    real = server.connect
+    real = session_files.connect
 
     def connect(*arguments: object) -> object:
         if error := next(away, None):
@@ -223,18 +224,18 @@ def test_the_certificates_become_private_files_and_leave_the_environment(
     given = authority.given("alice")
     monkeypatch.setenv(TLS, json.dumps(given))
 
-    server.use_tls(tmp_path)
+    session_files.use_tls(tmp_path)
 
     assert TLS not in os.environ
-    for name, variable in server.TLS_FILES.items():
+    for name, variable in session_files.TLS_FILES.items():
         file = Path(os.environ[variable])
         assert (file.parent, file.stat().st_mode & 0o777, file.read_text()) == (tmp_path, 0o600, given[name])
 
 
 def test_without_certificates_there_is_none(hub: Callable[..., Hub], tmp_path: Path) -> None:
-    server.use_tls(tmp_path)
+    session_files.use_tls(tmp_path)
     assert not list(tmp_path.iterdir())
-    assert not set(server.TLS_FILES.values()) & set(os.environ)
+    assert not set(session_files.TLS_FILES.values()) & set(os.environ)
 
 
 def test_a_session_shows_its_certificate_to_the_hub(
@@ -242,7 +243,7 @@ def test_a_session_shows_its_certificate_to_the_hub(
 ) -> None:
     known = hub(204, tls=authority.hub_side())
     monkeypatch.setenv(TLS, json.dumps(authority.given("alice")))
-    server.use_tls(tmp_path)
+    session_files.use_tls(tmp_path)
 
     server.announce({"port": 41233, "restarts": 0})
     server.farewell()
@@ -258,7 +259,7 @@ def test_nothing_is_said_to_a_hub_that_is_not_ours_or_does_not_know_us(
     if wrong != "no certificate":
         (tmp_path / "runtime").mkdir()
         monkeypatch.setenv(TLS, json.dumps(Authority(tmp_path / "other").given("alice")))
-        server.use_tls(tmp_path / "runtime")
+        session_files.use_tls(tmp_path / "runtime")
 
     with pytest.raises(ssl.SSLCertVerificationError):
         server.post("ready", {"port": 41233}, 5)

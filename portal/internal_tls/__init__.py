@@ -1,0 +1,1 @@
+"""TLS between the hub and its sessions: what either side trusts."""
