@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed
+from portal.login.access import Access
 from portal.login.auth import LDAPAuthenticator, Refusal
 from portal.login.directory import REFUSED, Directory
 from portal.settings.ldap_table import LdapTable
@@ -46,12 +47,15 @@ def ldap() -> LdapTable:
 
 
 @pytest.fixture
-def authenticator(directory: Callable[..., Directory]) -> Authenticators:
-    """The authenticator on some servers."""
+def authenticator(
+    directory: Callable[..., Directory], settings: Callable[..., LdapTable], tmp_path: Path
+) -> Authenticators:
+    """The authenticator on some servers, at a site without an account for its directory."""
 
     def make(*servers: str, **values: Any) -> LDAPAuthenticator:
         made = LDAPAuthenticator(log=logging.getLogger("test.logins"))
         made.__dict__["directory"] = directory(*servers, **values)
+        made.__dict__["access"] = Access(settings(*servers, **values), tmp_path, made.log)
         return made
 
     return make
