@@ -24,6 +24,8 @@ from tests.inside import CHROMIUM
 ARGUMENTS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--window-size=1280,800")
 DEADLINE_S = 60
 LOOK_S = 0.005
+EDGE = (640, 798)  # pixels, in a window of that size
+STEPS = 20
 MESSAGE_MOST = 2**27  # bytes
 
 
@@ -157,6 +159,15 @@ class Tab:
         await self._mouse("mouseMoved", x, y)
         return x, y
 
+    async def approach(self, element: str, within_s: float) -> tuple[float, float]:
+        """Move the pointer there from the edge of the window, in a straight line."""
+        x, y = await self.place_of(element)
+        for step in range(STEPS + 1):
+            way = step / STEPS
+            await self._mouse("mouseMoved", EDGE[0] + way * (x - EDGE[0]), EDGE[1] + way * (y - EDGE[1]))
+            await asyncio.sleep(within_s / STEPS)
+        return x, y
+
     async def click(self, element: str, button: str = "left") -> None:
         """Move the pointer there, and press."""
         await self.press(*await self.hover(element), button=button)
@@ -168,7 +179,7 @@ class Tab:
 
     async def leave(self) -> None:
         """Move the pointer to the edge of the window."""
-        await self._mouse("mouseMoved", 640, 798)
+        await self._mouse("mouseMoved", *EDGE)
 
     async def _mouse(self, event: str, x: float, y: float, **more: object) -> None:
         await self._tabs.send("Input.dispatchMouseEvent", self._session, type=event, x=x, y=y, **more)

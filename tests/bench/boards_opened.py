@@ -38,6 +38,7 @@ PERSON = "alice"
 RUNS = ("train", "validation")
 TAGS = ("loss", "accuracy", "learning_rate")
 STEPS = 500
+AHEAD = ("comes", *(f"rest_{rest_ms}" for rest_ms in boards_ahead.RESTS_MS))
 DRAWN = "line-chart .series-view canvas, line-chart .series-view svg path"
 TILE = ".jp-LauncherCard:has-text('TensorBoard')"
 
@@ -62,8 +63,8 @@ def figures(taken: dict[str, list[float]]) -> dict[str, object]:
         for state in ("cold", "warm"):
             seconds = taken[f"{kind}_{state}"]
             found[name] |= {f"{state}_s": median(seconds), f"{state}_slowest_s": max(seconds)} if seconds else {}
-    for rest_ms in boards_ahead.RESTS_MS:
-        found["ours"][f"rest_{rest_ms}_s"] = median(taken[f"rest_{rest_ms}"])
+    for key in AHEAD:
+        found["ours"][f"{key}_s"] = median(taken[key])
     for state in ("cold", "warm") if found["stock"] else ():
         found["ours"][f"ratio_{state}"] = round(
             (found["ours"][f"{state}_s"] or 0) / (found["stock"][f"{state}_s"] or 1), 2
@@ -74,8 +75,7 @@ def figures(taken: dict[str, list[float]]) -> dict[str, object]:
 async def rounds(hub: Hub, options: Namespace) -> dict[str, list[float]]:
     """All rounds, in one session."""
     keys = [f"{kind}_{state}" for kind in ("ours", "plain") for state in ("cold", "warm")]
-    keys += [f"rest_{rest_ms}" for rest_ms in boards_ahead.RESTS_MS]
-    taken: dict[str, list[float]] = {key: [] for key in keys}
+    taken: dict[str, list[float]] = {key: [] for key in (*keys, *AHEAD)}
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         for number in range(options.runs + 1):

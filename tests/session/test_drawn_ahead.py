@@ -12,6 +12,7 @@ from tests.session.session_server import TOKEN, Server, write_scalars
 AHEAD = {"Sec_Purpose": "prefetch;prerender"}
 PLACE = "session/tensorboard/"
 TILE = "[...document.querySelectorAll('.jp-LauncherCard')].find(one => one.textContent.includes('TensorBoard'))"
+OTHER_TILE = "document.querySelector('.jp-LauncherCard[data-category=Notebook]')"
 BUTTON = "document.querySelector('.jp-FileBrowser-toolbar [data-command=\"dsportal:tensorboard-selected\"]')"
 ENTRY = "document.querySelector('.lm-Menu-item[data-command=\"dsportal:tensorboard-here\"]')"
 ROW = "document.querySelector('[data-context^=\"tensorboards/\"] .jp-RunningSessions-itemLabel')"
@@ -98,6 +99,28 @@ async def test_one_that_runs_is_drawn_while_the_pointer_rests_on_what_opens_it(
     assert await opened.says("window.opener") is None
 
 
+async def test_one_that_runs_is_drawn_while_the_pointer_is_on_its_way_through_the_launcher(
+    chromium: Tabs, server: Server
+) -> None:
+    """It goes on when the pointer comes to the tile, which may be pressed at once."""
+    server.ask(server.board("logs"))
+    tab = await page_of(chromium, server, "lab?reset")
+    await tab.hover(OTHER_TILE)
+    await until("a page ahead", lambda: chromium.pages(PLACE, ahead=True))
+
+    await tab.click(TILE)
+    opened = await chromium.opened(PLACE)
+    assert await opened.says(DRAWN_AHEAD) is True
+
+
+async def test_a_pointer_in_the_launcher_asks_for_nothing_while_none_runs(chromium: Tabs, own_server: Server) -> None:
+    tab = await page_of(chromium, own_server, "lab?reset")
+    await tab.hover(OTHER_TILE)
+    await tab.hover(TILE)
+    await until("an answer to the tile", lambda: chromium.ahead_ends)
+    assert len(chromium.ahead_ends) == 1
+
+
 async def test_a_pointer_that_rests_starts_none(chromium: Tabs, own_server: Server) -> None:
     """The click after it does."""
     tab = await page_of(chromium, own_server, "lab?reset")
@@ -122,6 +145,9 @@ async def test_a_page_that_nobody_comes_for_goes_by_itself(chromium: Tabs, own_s
     await until("a page ahead", lambda: chromium.pages(ahead=True))
     await tab.reaches(f"{RULES} === 0")
     await until("its end", lambda: not chromium.pages(ahead=True))
+
+    await tab.hover(OTHER_TILE)
+    await until("another one, for who moves on", lambda: chromium.pages(ahead=True))
 
 
 def test_who_asks_ahead_gets_one_that_runs_and_starts_none(own_server: Server) -> None:

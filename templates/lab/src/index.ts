@@ -52,9 +52,12 @@ function addressOf(command: string, browser: FileBrowser | null): string {
   return address + URLExt.objectToQueryString({ path: folder });
 }
 
-/** What a click on an element opens: a row of what runs, a menu's entry, a button above the files, the launcher's tile. */
+/**
+ * What a click on an element opens: a row of what runs, a menu's entry, a button above the files, the launcher's tile.
+ * While one runs, a pointer anywhere in the launcher may be on its way to that tile.
+ */
 function boardBehind(element: Element, browser: FileBrowser | null): string | undefined {
-  const found = element.closest<HTMLElement>(BOARDS);
+  const found = element.closest<HTMLElement>(runningBoards.running().length ? `${BOARDS},.jp-Launcher` : BOARDS);
   const { context, command = CommandIDs.tensorBoard } = found?.dataset ?? {};
   return found ? (context ? boardAddress(context) : addressOf(command, browser)) : undefined;
 }
