@@ -2,18 +2,22 @@
 
 Dask itself lets everybody in who reaches its ports, and what gets in runs code as you. Here scheduler and workers speak
 TLS, with keys that are made for this cluster alone and lie in a private folder; the dashboard has no port, and workers
-have no pages.
+have no pages. Each part works in a new private folder of its own.
 """
 
 import asyncio
 import os
 import secrets
 import shlex
+import shutil
 import socket
+import sys
 import tempfile
+import weakref
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import lesson_folders
 from dask_jobqueue.slurm import SLURMCluster, SLURMJob
 from distributed import Scheduler, Security, Worker
 from distributed.http.routing import RoutingApplication
@@ -28,7 +32,22 @@ LOOK_S = 2  # Slurm is asked so often where a job is that waits, and often in it
 
 
 class SocketScheduler(Scheduler):
-    """A scheduler whose pages are on the Unix socket ``dashboard_address``."""
+    """A scheduler whose pages are on the Unix socket ``dashboard_address``, and whose folder is its own.
+
+    Dask's own folder has a name that everybody knows, and this kernel loads modules from it.
+    """
+
+    def __init__(self, **options):
+        own = str(lesson_folders.temporary("dask-"))
+        self.remove_own = weakref.finalize(self, shutil.rmtree, own, ignore_errors=True)
+        super().__init__(**options, local_directory=own)
+
+    async def close(self, *args, **options):
+        """End, and take the folder away."""
+        await super().close(*args, **options)
+        while self.local_directory in sys.path:  # its name is free for everybody now
+            sys.path.remove(self.local_directory)
+        self.remove_own()
 
     def start_http_server(self, routes, dashboard_address, default_port=0, ssl_options=None):
         """Listen there: the folder of the socket is its owner's alone, a port would be everybody's on the node."""
@@ -40,7 +59,15 @@ class SocketScheduler(Scheduler):
 
 
 class QuietWorker(Worker):
-    """A worker without pages of its own: the dashboard has what they would show."""
+    """A worker without pages of its own: the dashboard has what they would show.
+
+    On its node the folder of the keys may be another one, which somebody else has made.
+    """
+
+    def __init__(self, *args, security, local_directory, **options):
+        lesson_folders.private(Path(security["tls_ca_file"]).parent, make=False)
+        lesson_folders.own(local_directory, make=False, advice=lesson_folders.OWN_TMPDIR)
+        super().__init__(*args, security=security, local_directory=local_directory, **options)
 
     def start_http_server(self, routes, dashboard_address, default_port=0, ssl_options=None):
         """Listen nowhere."""
@@ -108,7 +135,7 @@ class Cluster(SLURMCluster):
     """``SLURMCluster`` behind keys of its own; ``dashboard_link`` is an address of this session, for its person alone.
 
     Arguments:
-        folder: where its jobs' logs and keys lie; every node must see it.
+        folder: where its jobs' logs and keys lie; every node must see it, and nobody else may change one on the way.
         cores, memory: of each worker's job, such as 4 and "8GiB".
         own_nodes: no two of its jobs on one node.
         interface: the network between the nodes, such as "ib0"; '' is the one of this node's name.
@@ -119,15 +146,12 @@ class Cluster(SLURMCluster):
     job_cls = Job
 
     def __init__(self, folder, cores, memory, own_nodes=False, interface="", modules=(), **options):
-        folder = Path(folder).resolve()
-        for word in (folder, HERE):
+        folder = Path(folder).expanduser()
+        for word in (folder.resolve(), HERE):
             assert shlex.quote(str(word)) == str(word), f"{word}: use a folder without blanks and special characters."
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        is_own = folder.stat().st_mode & 0o077 == 0
-        assert is_own, f"{folder} is open to others: name a new folder, or one that only you may enter."
+        folder = lesson_folders.private(folder)
         self.page = f"dask-{secrets.token_hex(4)}"
-        sockets = Path(jupyter_runtime_dir()) / "sockets"
-        sockets.mkdir(mode=0o700, parents=True, exist_ok=True)
+        sockets = lesson_folders.own(Path(jupyter_runtime_dir()) / "sockets")
         sockets.chmod(0o700)
         self.socket = sockets / f"{self.page}.sock"
         place = {"interface": interface} if interface else {"host": _own_address()}

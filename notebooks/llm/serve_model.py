@@ -18,7 +18,6 @@ import json
 import os
 import socket
 import socketserver
-import stat
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -26,6 +25,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
+import lesson_folders
 from completions import WAITING_MAX, Answer, Batcher, Refused, Request, answered, parse
 
 BODY_MAX = 1 << 20  # bytes of a request
@@ -92,15 +92,14 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         check: raises :class:`Refused` for what the model cannot answer.
 
     Raises:
-        PermissionError: others may enter the socket's folder.
+        FolderOfOthers: others may enter the socket's folder, or put another one in its place.
     """
 
     daemon_threads = True
     request_queue_size = WAITING_MAX
 
     def __init__(self, path: Path, name: str, batcher: Batcher, check: Callable[[Request], None]) -> None:
-        if stat.S_IMODE(path.parent.stat().st_mode) & 0o077:
-            raise PermissionError(f"Others may enter {path.parent}: take a folder that is yours alone (chmod 700).")
+        lesson_folders.private(path.parent, make=False)
         self.name, self.batcher, self.check = name, batcher, check
         self.numbers, self.numbers_lock = 0, threading.Lock()
         super().__init__(str(path), Handler)
@@ -184,7 +183,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     try:
         server = Server(options.socket, options.model.name, Batcher(generate, options.batch), check)
-    except OSError as error:
+    except (OSError, lesson_folders.FolderOfOthers) as error:
         print(f"serve_model: {error}", file=sys.stderr)
         return 1
     serve(server)

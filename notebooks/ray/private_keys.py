@@ -9,6 +9,7 @@ import secrets
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
+import lesson_folders
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -17,7 +18,8 @@ DAYS = 30  # how long a certificate is good, and so the longest life of a cluste
 
 
 def for_cluster(keys):
-    """Make the folder of the cluster: its token and its authority."""
+    """Make the folder of the cluster: its token and its authority, where nobody else can put another in its place."""
+    lesson_folders.private(keys.parent)
     keys.mkdir(mode=0o700)
     _write(keys / "token", secrets.token_hex(32).encode())
     key = ec.generate_private_key(ec.SECP256R1())
@@ -26,7 +28,13 @@ def for_cluster(keys):
 
 
 def for_node(keys, own, address):
-    """Make ``node.key`` and ``node.crt`` of the node at ``address``, in its private folder."""
+    """Make ``node.key`` and ``node.crt`` of the node at ``address``, in its private folder.
+
+    Raises:
+        FolderOfOthers: on this node one of the folders is somebody else's, or can be exchanged.
+    """
+    for folder in (keys, own):
+        lesson_folders.private(folder, make=False)
     authority = x509.load_pem_x509_certificate((keys / "authority.crt").read_bytes()).subject
     signer = serialization.load_pem_private_key((keys / "authority.key").read_bytes(), None)
     key = ec.generate_private_key(ec.SECP256R1())

@@ -20,6 +20,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import lesson_folders
 import private_keys
 from jupyter_core.paths import jupyter_runtime_dir
 from private_dashboard import Forwarder
@@ -50,6 +51,8 @@ def environment(keys, own):
         "RAY_TLS_CA_CERT": f"{keys}/authority.crt",
         "RAY_TLS_SERVER_CERT": f"{own}/node.crt",
         "RAY_TLS_SERVER_KEY": f"{own}/node.key",
+        "RAY_TMPDIR": str(own),  # else what has no place goes where others can be first
+        "TPU_LOG_DIR": f"{own}/tpu",  # the same: a folder that Ray's logs show, with or without such devices
         "RAY_enable_metrics_collection": "0",  # pages with figures, which ask for no token
         "DASHBOARD_METRIC_PORT": "-1",  # the same: Ray says in a log that it cannot, and goes on
         "RAY_event_log_reporter_enabled": "0",  # sent to the dashboard with the token, and not encrypted
@@ -72,13 +75,22 @@ def _end_once(*_):
 def own_folder():
     """A private folder of this node, short enough for Ray's sockets."""
     place = tempfile.gettempdir()
-    return Path(tempfile.mkdtemp(prefix="ray-", dir=place if len(place) <= LONGEST_PLACE else "/tmp"))  # noqa: S108
+    own = lesson_folders.temporary("ray-", place if len(place) <= LONGEST_PLACE else "/tmp")  # noqa: S108
+    (own / "tpu").mkdir(mode=0o700)
+    return own
 
 
 def run(own, keys, address, words, is_wanted=lambda: True):
     """Be a node of the cluster with a key for ``address``, as long as it is wanted; then leave nothing in ``own``."""
     signal.signal(signal.SIGTERM, _end_once)
-    private_keys.for_node(keys, own, address)
+    try:
+        private_keys.for_node(keys, own, address)
+        return _node(own, keys, address, words, is_wanted)
+    finally:
+        remove(own)
+
+
+def _node(own, keys, address, words, is_wanted):
     path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
     more = {"RAY_START_HOOK": "private_ray.without_doors", "PYTHONPATH": path, "TMPDIR": str(own)}
     # Not the program "ray": an environment on top of this one has none.
@@ -94,7 +106,6 @@ def run(own, keys, address, words, is_wanted=lambda: True):
             node.wait(END_WITHIN_S)
         node.kill()  # without a head it waits for an answer
         node.wait()
-        remove(own)
     return node.returncode
 
 
@@ -138,7 +149,7 @@ class Cluster:
     """The head of a Ray cluster, to which this kernel is connected; :meth:`add` submits workers.
 
     Arguments:
-        folder: where logs and keys lie; every node must see it.
+        folder: where logs and keys lie; every node must see it, and nobody else may change one on the way.
         cores, memory_mib: of each worker.
         address: the IP address of this node in the network between the nodes; '' is the one of its name.
         modules: the environment modules that each worker loads.
@@ -146,12 +157,10 @@ class Cluster:
 
     def __init__(self, folder, cores, memory_mib, address="", modules=()):
         assert "ray" not in sys.modules, "Ray reads its keys once: restart the kernel for a new cluster."
-        self.folder = Path(folder).resolve()
-        for word in (self.folder, HERE, sys.executable):
+        folder = Path(folder).expanduser()
+        for word in (folder.resolve(), HERE, sys.executable):
             assert shlex.quote(str(word)) == str(word), f"{word}: use a folder without blanks and special characters."
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        is_own = self.folder.stat().st_mode & 0o077 == 0
-        assert is_own, f"{self.folder} is open to others: name a new folder, or one that only you may enter."
+        self.folder = lesson_folders.private(folder)
         self.cores, self.memory_mib, self.modules = cores, memory_mib, modules
         self.name = f"ray-{secrets.token_hex(4)}"
         self.keys = self.folder / self.name
@@ -187,8 +196,7 @@ class Cluster:
 
         self.ray = ray
         context = ray.init(address=self.address, log_to_driver=False, logging_level=logging.WARNING)
-        sockets = Path(jupyter_runtime_dir()) / "sockets"
-        sockets.mkdir(mode=0o700, parents=True, exist_ok=True)
+        sockets = lesson_folders.own(Path(jupyter_runtime_dir()) / "sockets")
         sockets.chmod(0o700)
         self.forwarder = Forwarder(sockets / f"{self.name}.sock", context.dashboard_url, self.keys / "token")
 

@@ -26,6 +26,7 @@ FEW = {"limit": 10_000_000, "cores": 1, "job_minutes": 5}
 NEIGHBOUR = "dave"
 SECRET = "secret-of-the-session"
 WORKERS: dict[str, bytes] = {}  # the environments of the workers, by process
+AT_KNOWN_NAMES: set[Path] = set()  # what the person had in folders whose names others know, and take first
 TRIED = Path("/tmp/tried-dask")  # what the neighbour got
 # Runs as a neighbour on the nodes: speaks to every port of the person's as a client of Dask, over TLS and not, and as a
 # browser, and opens every socket that it finds. It writes down whom it has spoken to, and what it got.
@@ -128,7 +129,7 @@ def neighbour() -> Iterator[None]:
 
 @contextmanager
 def seen_by_root() -> Iterator[None]:
-    """Meanwhile the environments of the workers are kept, by their process."""
+    """Meanwhile the environments of the workers are kept, by their process, and what lies in Dask's usual folder."""
     ended = threading.Event()
 
     def look() -> None:
@@ -137,6 +138,9 @@ def seen_by_root() -> Iterator[None]:
                 with suppress(OSError):
                     if b"private_dask.QuietWorker" in (process / "cmdline").read_bytes():
                         WORKERS[process.name] = (process / "environ").read_bytes()
+            for place in Path("/tmp").glob("dask-scratch-space*/*"):
+                with suppress(OSError):
+                    AT_KNOWN_NAMES.update({place} if place.owner() == PERSON else ())
 
     looking = threading.Thread(target=look)
     looking.start()
@@ -177,8 +181,13 @@ def test_nothing_of_the_session_reaches_the_jobs(ran: Run) -> None:
     assert [name for one in told for name, value in one.items() if SECRET.encode() in value] == []
 
 
-def test_jobs_and_keys_are_gone_with_the_cluster(ran: Run) -> None:
+def test_no_part_works_in_a_folder_that_a_neighbour_can_have_made(ran: Run) -> None:
+    assert set() == AT_KNOWN_NAMES
+
+
+def test_jobs_keys_and_folders_are_gone_with_the_cluster(ran: Run) -> None:
     no_job_is_left()
+    assert [path for path in Path("/tmp").glob("dask-*") if path.owner() == PERSON] == []
     assert "No worker of this cluster is left" in ran.text("close")
     assert [path.name for path in (ran.folder / "dask-cluster").iterdir() if path.suffix not in (".err", ".out")] == []
 

@@ -39,10 +39,10 @@ class Model:
 
 @pytest.fixture
 def serve_model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The module as a notebook imports it, with its neighbour ``completions``."""
+    """The module as a notebook imports it, with its neighbours."""
     monkeypatch.syspath_prepend(str(LESSON))
     yield importlib.import_module("serve_model")
-    for name in ("serve_model", "completions"):
+    for name in ("serve_model", "completions", "lesson_folders"):
         sys.modules.pop(name, None)
 
 
@@ -228,9 +228,13 @@ def test_an_answer_reads_as_those_of_openai(completions: ModuleType) -> None:
     assert content["usage"] == {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
 
 
-def test_a_folder_that_others_may_enter_holds_no_socket(serve_model: ModuleType, private: Path) -> None:
-    private.chmod(0o750)
-    with pytest.raises(PermissionError, match=r"Others may enter .*chmod 700"):
+@pytest.mark.parametrize(("above", "rights", "words"), [(0o700, 0o750, "open to others"), (0o777, 0o700, "can change")])
+def test_a_folder_that_others_may_enter_or_exchange_holds_no_socket(
+    serve_model: ModuleType, private: Path, above: int, rights: int, words: str
+) -> None:
+    private.chmod(rights)
+    private.parent.chmod(above)
+    with pytest.raises(ValueError, match=words):
         serve_model.Server(private / "socket", "echo", None, None)
     assert list(private.iterdir()) == []
 
@@ -278,5 +282,5 @@ def test_the_program_says_why_it_does_not_start(private: Path, tmp_path: Path) -
     with program(private, tmp_path) as process:
         assert not ready(process)
         assert process.stderr
-        assert process.stderr.read().startswith(f"serve_model: Others may enter {private}: ")
+        assert process.stderr.read().startswith(f"serve_model: {private} is open to others: ")
     assert process.returncode == 1

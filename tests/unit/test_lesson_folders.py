@@ -1,0 +1,128 @@
+"""A folder of a lesson's keys: the person's own, and nobody else can change it or exchange it for another one."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from portal.lessons import lesson_folders
+from portal.lessons.lesson_folders import FolderOfOthers, own, private, temporary
+
+SOMEBODY_ELSE = 4_000_000  # no account of this machine
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder that everybody in a project can change."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    folder.chmod(0o2770)
+    return folder
+
+
+def mode(place: Path) -> int:
+    return stat.S_IMODE(place.lstat().st_mode)
+
+
+def test_a_new_folder_and_those_on_the_way_are_the_persons_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        made = private(tmp_path / "work" / ".." / "work" / "cluster")
+    finally:
+        os.umask(before)
+    assert made == tmp_path / "work/cluster"
+    assert [mode(made), mode(made.parent)] == [0o700, 0o700]
+    assert private(made) == made, "it may be there"
+
+
+def test_a_folder_is_named_from_where_the_notebook_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert private("cluster") == tmp_path / "cluster"
+
+
+def test_a_link_of_ones_own_is_followed_once_and_for_all(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "absolute").symlink_to(tmp_path / "real")
+    (tmp_path / "relative").symlink_to("absolute")
+    assert private(tmp_path / "relative") == tmp_path / "real"
+
+
+def test_a_link_to_itself_ends(tmp_path: Path) -> None:
+    (tmp_path / "round").symlink_to("round")
+    with pytest.raises(FolderOfOthers, match="more than 40 links"):
+        private(tmp_path / "round")
+
+
+@pytest.mark.parametrize("rights", [0o2770, 0o777, 0o775])
+@pytest.mark.parametrize("below", ["cluster", "team/cluster", "there"])
+def test_a_place_that_others_can_exchange_is_refused_and_nothing_is_made_there(
+    project: Path, rights: int, below: str
+) -> None:
+    (project / "there").mkdir(mode=0o700)
+    project.chmod(rights)
+    with pytest.raises(FolderOfOthers, match=rf"^Somebody else can change {project}, .*home.* chmod go-w {project}\.$"):
+        private(project / below)
+    assert [one.name for one in project.iterdir()] == ["there"]
+
+
+def test_a_way_through_a_link_that_others_can_exchange_is_refused(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir(mode=0o700)
+    (project / "mine").symlink_to(tmp_path / "mine")
+    with pytest.raises(FolderOfOthers, match=f"change {project},"):
+        private(project / "mine")
+
+
+def test_a_link_into_a_place_that_others_can_exchange_is_refused(project: Path, tmp_path: Path) -> None:
+    (project / "team").mkdir(mode=0o700)
+    (tmp_path / "shortcut").symlink_to(project)
+    with pytest.raises(FolderOfOthers, match=f"change {project},"):
+        private(tmp_path / "shortcut" / "team")
+
+
+@pytest.mark.parametrize("rights", [0o750, 0o701, 0o770])
+def test_a_folder_that_others_may_enter_is_refused(tmp_path: Path, rights: int) -> None:
+    (tmp_path / "cluster").mkdir()
+    (tmp_path / "cluster").chmod(rights)
+    with pytest.raises(FolderOfOthers, match=f"^{tmp_path}/cluster is open to others: name a new folder"):
+        private(tmp_path / "cluster")
+    assert own(tmp_path / "cluster") == tmp_path / "cluster", "what its person closes later"
+
+
+def test_a_folder_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lesson_folders, "ROOT", os.geteuid())
+    (tmp_path / "cluster").mkdir(mode=0o700)
+    monkeypatch.setattr("os.geteuid", lambda: SOMEBODY_ELSE)
+    with pytest.raises(FolderOfOthers, match=f"^{tmp_path}/cluster belongs to somebody else: name a folder"):
+        private(tmp_path / "cluster")
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "cluster").write_text("")
+    with pytest.raises(FolderOfOthers, match="is no folder"):
+        private(tmp_path / "cluster")
+
+
+def test_in_a_sticky_folder_only_ones_own_stays(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.chmod(0o1777)
+    made = private(project / "cluster")
+    assert private(made, make=False) == made
+    monkeypatch.setattr(lesson_folders, "_is_of_others", lambda found: found.st_ino == made.stat().st_ino)
+    with pytest.raises(FolderOfOthers, match=f"change {project},"):
+        private(made)
+
+
+def test_a_folder_of_this_node_alone_is_not_made_on_another(tmp_path: Path) -> None:
+    with pytest.raises(FolderOfOthers, match=f"^{tmp_path}/cluster is not on this node: name a folder that every"):
+        private(tmp_path / "cluster", make=False)
+    assert not (tmp_path / "cluster").exists()
+
+
+def test_a_temporary_folder_is_private_or_refused(project: Path, tmp_path: Path) -> None:
+    made = temporary("ray-", str(tmp_path))
+    assert [made.parent, mode(made)] == [tmp_path, 0o700]
+    with pytest.raises(FolderOfOthers, match=f"change {project}, .* TMPDIR"):
+        temporary("ray-", str(project))
+    assert list(project.iterdir()) == []
