@@ -13,6 +13,7 @@ import pytest
 from portal.gallery import copies, told, units
 from portal.gallery.compare import compare
 from portal.gallery.files import HeldFolder
+from portal.gallery.pages import Gallery
 from portal.gallery.stamp import STAMP, Stamp, TemplateRefused
 from portal.homes import held_place, new_name
 from tests.lessons import lesson, ran, write
@@ -300,3 +301,29 @@ def test_a_copy_that_is_moved_meanwhile_gets_no_new_version_beside(both: Path, s
         with pytest.raises(OSError, match="is not the folder any more"):
             copies.update(folder, units.find((shelf,)))
     assert not (shared / "results/tf-first-2").exists()
+
+
+# -- as the pages offer it ------------------------------------------------------------------------------
+
+
+def test_the_pages_make_a_copy_and_put_a_newer_version_beside_it(shelf: Path, shared: Path) -> None:
+    home = shared.parent
+    (home / "here").symlink_to("project")
+    gallery = Gallery(home, (shelf,))
+    assert gallery.new("tf/first", "here") == {"path": "here/tf-first/first.ipynb"}
+    assert "[the next](../../templates/tf/second.ipynb)" in (shared / "tf-first/first.ipynb").read_text()
+    ran(shared / "tf-first/first.ipynb", "print('mine')")
+    write(shelf / "tf/first.ipynb", lesson("print('newer')"))
+    assert gallery.copy("here/tf-first/first.ipynb")["state"] == "both"
+    assert gallery.act("here/tf-first", "update")["path"] == "here/tf-first-2"
+    assert gallery.act("here/tf-first-2", "reset")["path"] == "here/tf-first-2"
+
+
+@pytest.mark.parametrize(
+    ("folder", "words"),
+    [("gone", "There is no folder"), ("templates", "is in the catalogue"), ("../x", "is not below your files")],
+)
+def test_the_pages_refuse_folders_that_are_not_for_copies(shelf: Path, shared: Path, folder: str, words: str) -> None:
+    (shared.parent / "templates").mkdir()
+    with pytest.raises(TemplateRefused, match=words):
+        Gallery(shared.parent, (shelf,)).new("tf/first", folder)
