@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from difflib import unified_diff
 
-from portal.gallery.copies import Stamp, unit_of
 from portal.gallery.files import HeldFolder
 from portal.gallery.sources import fingerprint, source
+from portal.gallery.stamp import stamped
 from portal.gallery.units import Unit
 
 MOST_LINES = 10_000  # of a file: the comparison takes long for more, and a copy may be anybody's
@@ -17,11 +17,11 @@ def compare(folder: HeldFolder, units: Mapping[str, Unit]) -> str:
     """A unified text of the differences, from the copy to the template as it is now; ``""`` when there are none.
 
     Raises:
-        TemplateRefused: the folder is no copy, or its template is no more.
+        TemplateRefused: the folder is no copy (:func:`portal.gallery.stamp.stamped`).
         OSError: a file cannot be read.
     """
-    stamp = Stamp.read(folder)
-    theirs = unit_of(stamp, units).copied(stamp.links)
+    stamp, unit = stamped(folder, units)
+    theirs = unit.copied(stamp.links)
     return "".join(line for name, content in theirs.items() for line in _file(name, folder.read(name), content))
 
 

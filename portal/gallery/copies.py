@@ -7,75 +7,24 @@ in its name. The stamp is written last, so that a copy whose update was cut off 
 from __future__ import annotations
 
 import errno
-import json
-import os
 import secrets
-import shutil
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
-from portal.errors import PortalError
 from portal.gallery.files import HeldFolder
 from portal.gallery.sources import fingerprint
+from portal.gallery.stamp import STAMP, Stamp, TemplateRefused, stamped
 from portal.gallery.units import Unit
 
-STAMP = ".dsportal-template.json"
 SAME = "same"  # as the template is now
 YOURS = "yours"  # changed by the person only
 NEWER = "newer"  # changed by the template only
 BOTH = "both"
 MISSING = "missing"
 MOST_COPIES = 1000
-_TEXTS = ("template", "version", "copied_at", "links")
-
-
-class TemplateRefused(PortalError):
-    """What was asked of a template or of a copy cannot be done."""
-
-    reason = "template"
-
-
-@dataclass(frozen=True)
-class Stamp:
-    """What a copy is a copy of.
-
-    Attributes:
-        copied_at: local time, in ISO 8601.
-        links: where the catalogue is, seen from the copy.
-        files: the fingerprint of each file as the template had it; ``""`` = not known.
-    """
-
-    template: str
-    version: str
-    copied_at: str
-    links: str
-    files: Mapping[str, str]
-
-    @classmethod
-    def read(cls, folder: HeldFolder) -> Stamp:
-        """The stamp of a copy.
-
-        Raises:
-            TemplateRefused: the folder is no copy of a template.
-        """
-        try:
-            given = json.loads(folder.read(STAMP) or b"null")
-            files = {str(name): str(digest) for name, digest in given["files"].items()}
-            template, version, copied_at, links = (str(given[key]) for key in _TEXTS)
-            return cls(template, version, copied_at, links, files)
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            raise TemplateRefused(
-                f"{folder.path} is no copy of a template: {STAMP}, which says what it is a copy of, is not in it, or "
-                "is spoiled. Make a new copy of the template, and take your cells over."
-            ) from None
-
-    def write(self, folder: HeldFolder) -> None:
-        """Keep it, if it is another one than before."""
-        content = (json.dumps(asdict(self), indent=1) + "\n").encode()
-        if folder.read(STAMP) != content:
-            folder.write(STAMP, content)
 
 
 @dataclass(frozen=True)
@@ -102,39 +51,83 @@ def make(unit: Unit, parent: Path, links: str = "") -> Path:
         TemplateRefused: there is no such folder.
         OSError: it cannot be written.
     """
+    with opened_parent(parent) as folder:
+        return make_in(folder, unit, links)
+
+
+@contextmanager
+def opened_parent(parent: Path) -> Iterator[HeldFolder]:
+    """The folder that copies are to be made in, a link of the person's own followed.
+
+    Raises:
+        TemplateRefused: there is no such folder.
+        OSError: somebody else's link is on the way, where others can put one.
+    """
     if not parent.is_dir():
         raise TemplateRefused(f"There is no folder {parent}: make it first, or choose another one.")
+    with HeldFolder.at(parent, follow=True) as folder:
+        yield folder
+
+
+def make_in(parent: HeldFolder, unit: Unit, links: str) -> Path:
+    """A new copy in a folder that is held."""
     return make_of(unit, parent, unit.copied(links), links, known=True)
 
 
-def make_of(unit: Unit, parent: Path, contents: Mapping[str, bytes], links: str, *, known: bool) -> Path:
-    """A copy with these contents; ``known`` when they are the template's own."""
-    building = parent / f".new-template-{secrets.token_hex(6)}"
-    building.mkdir()
+def make_of(unit: Unit, parent: HeldFolder, contents: Mapping[str, bytes], links: str, *, known: bool) -> Path:
+    """A copy with these contents; ``known`` when they are the template's own.
+
+    Where others can change the parent, they can exchange what is made in it at any moment: so it is written, looked at
+    and taken away by its descriptor.
+
+    Raises:
+        TemplateRefused: it was exchanged.
+        OSError: it cannot be written.
+    """
+    building = f".new-template-{secrets.token_hex(6)}"
     digests = {name: fingerprint(name, content) if known else "" for name, content in contents.items()}
-    try:
-        with HeldFolder.at(building) as folder:
+    with parent.made(building) as folder:
+        try:
             for name, content in contents.items():
                 folder.write(name, content)
             _stamp(unit, links, digests).write(folder)
-        return _named(building, parent, unit.name.replace("/", "-"))
-    except BaseException:
-        shutil.rmtree(building, ignore_errors=True)
-        raise
+            return parent.path / _named(parent, folder, building, unit)
+        except BaseException:
+            folder.clear([*contents, STAMP])
+            if parent.has(building, folder):
+                parent.remove_empty(building)
+            raise
 
 
-def _named(building: Path, parent: Path, name: str) -> Path:
+def _named(parent: HeldFolder, folder: HeldFolder, building: str, unit: Unit) -> str:
     """Give a folder that is whole its name; one that is taken gets a number."""
-    for number in range(1, MOST_COPIES):
-        target = parent / (name if number == 1 else f"{name}-{number}")
-        if os.path.lexists(target):
-            continue
+    if not parent.has(building, folder):
+        raise TemplateRefused(_exchanged(parent.path / building))
+    for name in _names(unit):
         try:
-            return building.rename(target)
+            parent.give_name(building, name)
         except OSError as error:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-                raise  # else somebody was quicker
-    raise TemplateRefused(f"{parent} has {MOST_COPIES - 1} copies of {name} already: remove some.")
+                raise
+            continue  # it is taken
+        if not parent.has(name, folder):
+            raise TemplateRefused(_exchanged(parent.path / name))
+        return name
+    raise TemplateRefused(f"{parent.path} has {MOST_COPIES - 1} copies of {unit.name} already: remove some.")
+
+
+def _exchanged(place: Path) -> str:
+    return (
+        f"There is no copy: somebody who can change {place.parent} put something else in its place while it was made. "
+        f"What lies at {place} is not yours to trust. Choose a folder that only you can change."
+    )
+
+
+def _names(unit: Unit) -> Iterator[str]:
+    """The names that copies of a template have."""
+    name = unit.name.replace("/", "-")
+    yield name
+    yield from (f"{name}-{number}" for number in range(2, MOST_COPIES))
 
 
 def _stamp(unit: Unit, links: str, digests: Mapping[str, str]) -> Stamp:
@@ -147,24 +140,10 @@ def state(folder: HeldFolder, units: Mapping[str, Unit]) -> CopyState:
     Raises:
         TemplateRefused: it is none, or its template is no more.
     """
-    stamp = Stamp.read(folder)
-    theirs = unit_of(stamp, units).copied(stamp.links)
+    stamp, unit = stamped(folder, units)
+    theirs = unit.copied(stamp.links)
     files = {name: _word(folder, name, content, stamp.files.get(name, "")) for name, content in theirs.items()}
     return CopyState(stamp.template, stamp.version, files)
-
-
-def unit_of(stamp: Stamp, units: Mapping[str, Unit]) -> Unit:
-    """The template that a copy is one of, as it is now.
-
-    Raises:
-        TemplateRefused: it is no more.
-    """
-    if stamp.template in units:
-        return units[stamp.template]
-    known = ", ".join(units) or "none"
-    raise TemplateRefused(
-        f"There is no template {stamp.template!r} any more: your copy stays as it is. There are {known}."
-    )
 
 
 def _word(folder: HeldFolder, name: str, theirs: bytes, base: str) -> str:
@@ -203,26 +182,28 @@ def update(folder: HeldFolder, units: Mapping[str, Unit]) -> Outcome:
         TemplateRefused: it is no copy, or its template is no more.
         OSError: it cannot be written.
     """
-    stamp = Stamp.read(folder)
+    stamp, unit = stamped(folder, units)
     found = state(folder, units)
-    unit = unit_of(stamp, units)
     if BOTH in found.files.values():
-        return Outcome(beside=_beside(folder.path, units, unit) or make(unit, folder.path.parent, stamp.links))
+        with folder.above() as parent:
+            return Outcome(beside=_beside(parent, units, unit) or make_in(parent, unit, stamp.links))
     names = [name for name, word in found.files.items() if word in (NEWER, MISSING)]
     return _put(folder, unit, stamp, names)
 
 
-def _beside(copy: Path, units: Mapping[str, Unit], unit: Unit) -> Path | None:
-    """A copy of the present version that is there already, and that the person has not touched."""
-    start = f"{unit.name.replace('/', '-')}-"
-    for other in sorted(one for one in copy.parent.iterdir() if one.name.startswith(start)):
+def _beside(parent: HeldFolder, units: Mapping[str, Unit], unit: Unit) -> Path | None:
+    """A copy of the present version that is there already, that is the person's, and that nobody has touched.
+
+    Only names that a copy gets are looked at: others may have put any number of other things there.
+    """
+    for name in _names(unit):
         try:
-            with HeldFolder.at(other) as folder:
-                found = state(folder, units)
+            with parent.inner(name) as folder:
+                found = state(folder, units) if folder.is_of_person else None
         except (OSError, TemplateRefused):
             continue
-        if (found.template, found.word) == (unit.name, SAME):
-            return other
+        if found and (found.template, found.word) == (unit.name, SAME):
+            return parent.path / name
     return None
 
 
@@ -233,8 +214,7 @@ def reset(folder: HeldFolder, units: Mapping[str, Unit]) -> Outcome:
         TemplateRefused: it is no copy, or its template is no more.
         OSError: it cannot be written.
     """
-    stamp = Stamp.read(folder)
-    unit = unit_of(stamp, units)
+    stamp, unit = stamped(folder, units)
     names = [name for name, content in unit.copied(stamp.links).items() if folder.read(name) != content]
     return _put(folder, unit, stamp, names)
 

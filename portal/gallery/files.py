@@ -11,12 +11,15 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
+from portal.homes.held_place import held, is_of_others
+from portal.homes.new_name import give_name
 from portal.notebooks import files
 
 READ_MAX = 64 * 2**20
+MOVED = "is not the folder any more that it was: somebody moved it, or put another one in its place"
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 A_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 TO_READ = files.TO_READ | os.O_NOFOLLOW
@@ -31,17 +34,111 @@ class HeldFolder:
 
     @classmethod
     @contextlib.contextmanager
-    def at(cls, path: Path) -> Iterator[HeldFolder]:
-        """The folder at ``path``, which is no link itself.
+    def at(cls, path: Path, *, follow: bool = False) -> Iterator[HeldFolder]:
+        """The folder at ``path``, which is no link itself; others' links on the way are not followed.
+
+        Arguments:
+            path: absolute.
+            follow: True where a link of the person's own may be at the end, too.
 
         Raises:
             OSError: there is none, or something else lies there.
         """
-        descriptor = os.open(path, A_FOLDER)
+        is_inside = follow or path.name in ("", "..")
+        with held(path / "in" if is_inside else path, follow=False) as place:
+            if follow:
+                descriptor = os.dup(place.folder)  # who may only make something in it cannot read it
+            else:
+                descriptor = os.open("." if is_inside else place.name, A_FOLDER, dir_fd=place.folder)
         try:
-            yield cls(descriptor, path)
+            yield cls(descriptor, path if path.name != ".." else _path_of(descriptor))
         finally:
             os.close(descriptor)
+
+    @property
+    def real(self) -> HeldFolder:
+        """The same folder by the path that no link is in."""
+        return HeldFolder(self._descriptor, _path_of(self._descriptor))
+
+    @property
+    def is_of_person(self) -> bool:
+        """Whether it belongs to who runs this."""
+        return os.fstat(self._descriptor).st_uid == os.geteuid()
+
+    @contextlib.contextmanager
+    def inner(self, name: str) -> Iterator[HeldFolder]:
+        """A folder in it, which is no link.
+
+        Raises:
+            OSError: there is none, or something else has that name.
+        """
+        descriptor = os.open(name, A_FOLDER, dir_fd=self._descriptor)
+        try:
+            yield HeldFolder(descriptor, self.path / name)
+        finally:
+            os.close(descriptor)
+
+    @contextlib.contextmanager
+    def made(self, name: str) -> Iterator[HeldFolder]:
+        """A new folder in it.
+
+        Raises:
+            OSError: it cannot be made, or what lies there after that is not what was made.
+        """
+        os.mkdir(name, dir_fd=self._descriptor)
+        with self.inner(name) as folder:
+            if not folder.is_of_person or _has_entries(folder._descriptor):
+                raise PermissionError(errno.EPERM, MOVED, name)
+            yield folder
+
+    @contextlib.contextmanager
+    def above(self) -> Iterator[HeldFolder]:
+        """The folder that it lies in.
+
+        Raises:
+            OSError: it does not lie there by its name any more.
+        """
+        with HeldFolder.at(self.path.parent, follow=True) as folder:
+            if not folder.has(self.path.name, self):
+                raise FileNotFoundError(errno.ENOENT, MOVED, self.path.name)
+            yield folder
+
+    def has(self, name: str, folder: HeldFolder) -> bool:
+        """Whether the folder that has that name is this one."""
+        found = self.stat(name)
+        return found is not None and os.path.samestat(found, os.fstat(folder._descriptor))
+
+    def give_name(self, old: str, new: str) -> None:
+        """Rename a folder in it.
+
+        Raises:
+            FileExistsError: something has the name.
+        """
+        give_name(self._descriptor, old, new)
+
+    def leads_to_others(self, link: str) -> bool:
+        """Whether what a path leads to from here is there, and is somebody else's."""
+        try:
+            return is_of_others(os.stat(link, dir_fd=self._descriptor))
+        except OSError:
+            return False
+
+    def clear(self, names: Iterable[str]) -> None:
+        """Remove files, and the folders that they were in where those are empty then; nothing else of what is in it."""
+        places = [PurePosixPath(name) for name in names]
+        for place in places:
+            self._try_on(str(place), os.unlink)
+        folders = {above for place in places for above in place.parents if above.name}
+        for folder in sorted(folders, key=lambda one: len(one.parts), reverse=True):
+            self.remove_empty(str(folder))
+
+    def remove_empty(self, name: str) -> None:
+        """Remove a folder in which nothing is; where that cannot be done, it stays."""
+        self._try_on(name, os.rmdir)
+
+    def _try_on(self, name: str, act: Callable[..., None]) -> None:
+        with contextlib.suppress(OSError), self._folder_of(name) as (folder, last):
+            act(last, dir_fd=folder)
 
     def read(self, name: str) -> bytes | None:
         """The whole file, or None when nothing of that name is there.
@@ -148,6 +245,15 @@ class HeldFolder:
             yield descriptor, last
         finally:
             os.close(descriptor)
+
+
+def _has_entries(descriptor: int) -> bool:
+    with os.scandir(descriptor) as entries:
+        return any(entries)
+
+
+def _path_of(descriptor: int) -> Path:
+    return Path(f"/proc/self/fd/{descriptor}").readlink()  # /proc/PID/fd in proc(5)
 
 
 def kind(path: Path) -> int | None:

@@ -13,8 +13,8 @@ from tornado.web import authenticated
 
 from portal.gallery import copies, told
 from portal.gallery.compare import compare
-from portal.gallery.copies import TemplateRefused
-from portal.gallery.shelf import TEMPLATES, is_offered
+from portal.gallery.shelf import is_offered
+from portal.gallery.stamp import TEMPLATES, TemplateRefused
 from portal.gallery.units import Unit, find
 from portal.notebooks.style import LEVELS
 from portal.notebooks.template import mark_of, needs_of
@@ -45,7 +45,8 @@ class Gallery:
     def new(self, name: str, folder: str) -> Answer:
         """A copy of a template, in a folder of the file browser."""
         unit = told.unit_called(name, find(self.folders))
-        copy = told.new(unit, self.home, self._place(folder))
+        with copies.opened_parent(self._place(folder)) as parent:
+            copy = told.new(unit, self.home, parent)
         return {"path": self._shown(copy / unit.notebook)}
 
     def copy(self, path: str) -> Answer:

@@ -16,10 +16,10 @@ from pathlib import Path, PurePosixPath
 
 from portal.gallery import copies
 from portal.gallery.files import HeldFolder, real_folder
+from portal.gallery.stamp import TEMPLATES, TemplateRefused
 from portal.gallery.units import FILE_MAX, Unit, find
 from portal.notebooks.files import read_file, real_roots
 
-TEMPLATES = "templates"
 KEPT = "templates-kept"
 README = "README.md"
 MODE = 0o444
@@ -114,14 +114,14 @@ class Shelf:
     def _keep(self, unit: Unit, places: Mapping[str, str]) -> Iterator[str]:
         """Make a copy of a template as the person has it."""
         try:
-            folder = real_folder(self._held.path, Path(KEPT))
-            if folder is None:
+            if real_folder(self._held.path, Path(KEPT)) is None:
                 raise NotADirectoryError(errno.ENOTDIR, f"~/{KEPT} is not a folder of yours")
             mine = {name: self._held.read(place) for place, name in places.items() if place not in self._left}
             contents = {name: content for name, content in mine.items() if content is not None}
             links = f"../../{TEMPLATES}/{unit.template.path.parent.name}"
-            copy = copies.make_of(unit, folder, contents, links, known=False)
-        except OSError as error:
+            with self._held.inner(KEPT) as kept:
+                copy = copies.make_of(unit, kept, contents, links, known=False)
+        except (OSError, TemplateRefused) as error:
             self._left |= places.keys()
             yield f"~/{TEMPLATES}/{unit.name} was changed by you and stays as it is, for it cannot be kept: {error}."
         else:

@@ -10,10 +10,11 @@ from pathlib import Path
 from portal.errors import printable
 from portal.gallery import copies
 from portal.gallery.compare import compare
-from portal.gallery.copies import CopyState, Outcome, TemplateRefused
-from portal.gallery.files import HeldFolder
-from portal.gallery.shelf import TEMPLATES
+from portal.gallery.copies import CopyState, Outcome
+from portal.gallery.files import MOVED, HeldFolder
+from portal.gallery.stamp import TEMPLATES, TemplateRefused
 from portal.gallery.units import Unit, find
+from portal.homes.held_place import LinkOfOthers
 
 WORDS = {
     copies.SAME: "as the template is now",
@@ -36,18 +37,20 @@ def unit_called(name: str, units: Mapping[str, Unit]) -> Unit:
         raise TemplateRefused(f"There is no template {name!r}; there are {', '.join(units) or 'none'}.") from None
 
 
-def new(unit: Unit, home: Path, parent: Path) -> Path:
+def new(unit: Unit, home: Path, folder: HeldFolder) -> Path:
     """A copy of a template in a folder; its links lead to the catalogue where both are below the home.
 
     Raises:
-        TemplateRefused: there is no such folder, or it is one of the catalogue's.
+        TemplateRefused: it is one of the catalogue's.
+        OSError: it cannot be written.
     """
+    parent = folder.path
     shelf = home / TEMPLATES
     if parent == shelf or shelf in parent.parents:
         raise TemplateRefused(f"{parent} is in the catalogue, which is not for copies: choose another folder.")
     lessons = shelf / unit.template.path.parent.name
     links = os.path.relpath(lessons, parent / "copy") if parent == home or home in parent.parents else ""
-    return copies.make(unit, parent, links)
+    return copies.make_in(folder, unit, links)
 
 
 def described(found: CopyState) -> str:
@@ -78,18 +81,20 @@ def _done(outcome: Outcome) -> Iterator[str]:
 
 def main_copy(folders: Sequence[Path], name: str, into: Path) -> int:
     """Make a copy and say where it is."""
+    unit = unit_called(name, find(folders))
     try:
-        copy = new(unit_called(name, find(folders)), Path.home().resolve(), into.resolve())
+        with copies.opened_parent(into.absolute()) as parent:
+            copy = new(unit, Path.home().resolve(), parent.real)
     except OSError as error:
         raise refused(error) from error
-    print(f"written: {os.path.relpath(copy)}")
+    print(printable(f"written: {os.path.relpath(copy)}"))
     return 0
 
 
 def main_state(folders: Sequence[Path], copy: Path) -> int:
     """Say what has become of a copy."""
     with opened(copy) as folder:
-        print(described(copies.state(folder, find(folders))))
+        print(printable(described(copies.state(folder, find(folders)))))
     return 0
 
 
@@ -104,14 +109,14 @@ def main_compare(folders: Sequence[Path], copy: Path) -> int:
 def main_update(folders: Sequence[Path], copy: Path) -> int:
     """Bring a copy up to date and say what was done."""
     with opened(copy) as folder:
-        print(done(copies.update(folder, find(folders))))
+        print(printable(done(copies.update(folder, find(folders)))))
     return 0
 
 
 def main_reset(folders: Sequence[Path], copy: Path) -> int:
     """Make a copy as its template is and say what was done."""
     with opened(copy) as folder:
-        print(done(copies.reset(folder, find(folders))))
+        print(printable(done(copies.reset(folder, find(folders)))))
     return 0
 
 
@@ -127,5 +132,9 @@ def opened(copy: Path) -> Iterator[HeldFolder]:
 
 def refused(error: OSError) -> TemplateRefused:
     """What the file system said, in words."""
-    where = f" ({error.filename})" if error.filename else ""
-    return TemplateRefused(f"It cannot be done: {error.strerror}{where}. Nothing of yours is lost.")
+    said = error.strerror
+    if isinstance(error, LinkOfOthers) or said == MOVED:
+        said = f"{error.filename} {said}"
+    elif error.filename:
+        said = f"{said} ({error.filename})"
+    return TemplateRefused(f"It cannot be done: {said}. Nothing of yours is lost.")

@@ -1,4 +1,4 @@
-"""Move, delete and copy files in places that are held, where others can exchange a folder at any moment.
+"""Put, move, delete and copy files in places that are held, where others can exchange a folder at any moment.
 
 Standard library only. Everything is done by the descriptor of a folder and a name in it, and no link is followed: a
 path that was looked at before may lead elsewhere by now.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import secrets
 import shutil
 import stat
 from contextlib import suppress
@@ -16,7 +17,7 @@ from datetime import datetime
 from pathlib import Path, PurePath
 from urllib.parse import quote
 
-from portal.homes.held_place import LOOK, NEW, THEIRS, TO_READ, FilePlace, LinkOfOthers, held, is_of_others
+from portal.homes.held_place import LOOK, NEW, THEIRS, TO_READ, TO_WRITE, FilePlace, LinkOfOthers, held, is_of_others
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -28,6 +29,48 @@ def look(place: FilePlace) -> os.stat_result:
         FileNotFoundError: nothing lies there.
     """
     return os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+
+
+def put(place: FilePlace, content: bytes) -> None:
+    """Put a whole file there, in one step: whoever is ended on the way leaves what was there.
+
+    A link that others put there meanwhile is replaced, and not followed. The mode is that of the person's own file of
+    that name, or as her umask has it.
+
+    Raises:
+        LinkOfOthers: it is a link of the person's own, in a folder that others can change.
+        OSError: it cannot be written.
+    """
+    if place.through:
+        raise LinkOfOthers(errno.EACCES, THEIRS, place.through)
+    there = _own(place)
+    if there and stat.S_ISCHR(there.st_mode) and place.is_private:  # /dev/null
+        with open(place.name, "wb", opener=lambda name, _: os.open(name, TO_WRITE, dir_fd=place.folder)) as device:
+            device.write(content)
+        return
+    mode = stat.S_IMODE(there.st_mode) & 0o777 if there and stat.S_ISREG(there.st_mode) else None
+    beside = f".{place.name}.{secrets.token_hex(6)}"
+    descriptor = os.open(beside, NEW, 0o666 if mode is None else 0o600, dir_fd=place.folder)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            if mode is not None:
+                with suppress(PermissionError):  # homes on CIFS have no modes
+                    os.fchmod(descriptor, mode)
+        os.rename(beside, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(beside, dir_fd=place.folder)
+        raise
+
+
+def _own(place: FilePlace) -> os.stat_result | None:
+    """What lies there already, unless it is somebody else's."""
+    try:
+        there = look(place)
+    except FileNotFoundError:
+        return None
+    return None if is_of_others(there) else there
 
 
 def move(source: FilePlace, target: FilePlace) -> None:

@@ -39,7 +39,7 @@ QUERY_TIMEOUT_S = 20
 ACCOUNTING_EVERY_S = 60.0
 ASKED_AT_ONCE = 50
 REMEMBERED_S = 14 * 86_400
-RESULTS = "jobs"  # in the home
+RESULTS = ("jobs", "jobs-of-the-portal")  # in the home; the second where others can change what is called as the first
 
 
 @dataclass(frozen=True)
@@ -111,10 +111,13 @@ class JobDesk:
         """
         if order.kind is Kind.SCRIPT or is_own_all_the_way(order.folder):
             return order
-        results = Path(self._given.get("HOME") or Path.home(), RESULTS)
-        with contextlib.suppress(OSError):
-            results.mkdir(mode=0o700, exist_ok=True)
-        return replace(order, results=results) if is_own_all_the_way(results) else order
+        for name in RESULTS:
+            results = Path(self._given.get("HOME") or Path.home(), name)
+            with contextlib.suppress(OSError):
+                results.mkdir(mode=0o700, exist_ok=True)
+            if is_own_all_the_way(results):
+                return replace(order, results=results)
+        return order
 
     async def jobs(self) -> list[JobView]:
         """Her jobs without her sessions, the newest first; those that Slurm has forgotten for two weeks.

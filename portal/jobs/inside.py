@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from portal.errors import PortalError
+from portal.errors import PortalError, printable
 from portal.jobs.submit import filled_in
 from portal.notebooks import run
 
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         values = dict(run.assignment(text) for text in assignments)
         run.run(Path(file), output, values, Path.cwd(), log=lambda line: print(line, flush=True))
     except PortalError as error:
-        print(error.message, file=sys.stderr)
+        print(printable(error.message), file=sys.stderr)
         return 1
     print(f"done: {output}")
     return 0

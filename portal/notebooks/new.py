@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from portal.errors import PortalError
+from portal.homes.held_place import NEW, held
 
 
 class NotCreated(PortalError):
@@ -43,14 +46,24 @@ def create(folder: Path, name: str, kernel: Kernelspec, title: str = "") -> Path
         raise NotCreated(f"There is a template {name} already, and it stays as it is: {path}.")
     notebook = _notebook(name, kernel, title or path.stem.replace("_", " ").capitalize())
     try:
-        path.parent.mkdir(exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
-            nbformat.write(nbformat.from_dict(notebook), file)
+        _put(path.absolute(), nbformat.writes(nbformat.from_dict(notebook)))
     except OSError as error:
         raise NotCreated(
-            f"{error.filename} cannot be written ({error.strerror}): name a folder of yours with --folder."
+            f"{path} cannot be written ({error.filename}: {error.strerror}): name a folder of yours with --folder."
         ) from error
     return path
+
+
+def _put(path: Path, text: str) -> None:
+    """A new file in its folder, which is made if it is missing; no link of others is followed on the way."""
+    with held(path.parent, follow=False) as place, suppress(FileExistsError):
+        os.mkdir(place.name, dir_fd=place.folder)
+    with (
+        held(path, follow=False) as place,
+        open(place.name, "w", encoding="utf-8", opener=lambda name, _: os.open(name, NEW, 0o666, dir_fd=place.folder))
+        as file,
+    ):  # fmt: skip
+        file.write(text if text.endswith("\n") else f"{text}\n")
 
 
 def check_name(name: str) -> None:

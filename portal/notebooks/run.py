@@ -14,7 +14,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from portal.errors import printable
 from portal.notebooks.catalogue import NotebookFailed, path_of
+from portal.notebooks.output import HeldOutput
 from portal.notebooks.style import parameters
 from portal.site import load
 
@@ -38,8 +40,8 @@ def run(
         log: gets one line for each cell that runs.
 
     Raises:
-        NotebookFailed: a parameter or the kernel is unknown, or a cell failed; then ``output`` holds everything
-            up to there.
+        NotebookFailed: a parameter or the kernel is unknown, ``output`` cannot be written, or a cell failed; then
+            ``output`` holds everything up to there.
 
     The kernel starts as one of a session does: of a folder that others can change it imports nothing by itself.
     """
@@ -47,23 +49,30 @@ def run(
     from jupyter_client.kernelspec import NoSuchKernel
     from jupyter_client.provisioning.factory import KernelProvisionerFactory
     from papermill.exceptions import PapermillExecutionError
+    from papermill.iorw import papermill_io
 
     logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of every parameter that is not Python's
     _check_parameters(path, parameters)
     KernelProvisionerFactory.instance().default_provisioner_name = PROVISIONER
-    with tempfile.TemporaryDirectory(prefix="dsportal-") as private:
+    with tempfile.TemporaryDirectory(prefix="dsportal-") as private, HeldOutput.at(output) as kept:
+        papermill_io.register(str(output), kept)
         try:
             papermill.execute_notebook(
-                path, output, dict(parameters), engine_name=_engine(log), kernel_name=kernel,
+                _as_it_is(path), _as_it_is(output), dict(parameters), engine_name=_engine(log), kernel_name=kernel,
                 progress_bar=False, cwd=cwd, config=_private_kernel(private),
             )  # fmt: skip
         except PapermillExecutionError as error:
-            raise _cell_failed(path, output, error) from error
+            raise _cell_failed(path, output, kept.cells, error) from error
         except NoSuchKernel as error:
             raise NotebookFailed(_no_kernel(error.name)) from error
         except RuntimeError as error:  # the kernel died, or did not start
             raise NotebookFailed(f"{path.name}: {error}. What it did so far is in {output}.") from error
     return output
+
+
+def _as_it_is(path: Path) -> str:
+    """A path in which papermill fills nothing in."""
+    return str(path).replace("{", "{{").replace("}", "}}")
 
 
 def _check_parameters(path: Path, given: Mapping[str, object]) -> None:
@@ -72,7 +81,7 @@ def _check_parameters(path: Path, given: Mapping[str, object]) -> None:
     if not path.is_file():
         raise NotebookFailed(f"There is no notebook {path}.")
     try:
-        known = sorted(papermill.inspect_notebook(path)) or _assigned(path)
+        known = sorted(papermill.inspect_notebook(_as_it_is(path))) or _assigned(path)
     except ValueError as error:
         raise NotebookFailed(f"{path.name} cannot be read as a notebook: {error}") from error
     for name in given:
@@ -120,9 +129,8 @@ def _engine(log: Log) -> str:
     return "dsportal"
 
 
-def _cell_failed(path: Path, output: Path, error: Any) -> NotebookFailed:
+def _cell_failed(path: Path, output: Path, cells: Sequence[dict[str, Any]], error: Any) -> NotebookFailed:
     """The error of a cell: its name, the exception, and the last lines of its traceback."""
-    cells = json.loads(output.read_bytes())["cells"]
     failed: dict[str, Any] = next((c for c in cells if c["metadata"].get("papermill", {}).get("exception")), {})
     name = failed.get("id") or f"number {error.exec_count}"
     colours = re.compile(r"\x1b\[[0-9;]*m")
@@ -169,9 +177,9 @@ def main_run(
         values = dict(assignment(text) for text in parameters)
         run(path, target, values, Path.cwd(), kernel or None, lambda line: print(line, flush=True))
     except NotebookFailed as error:
-        print(error.message, file=sys.stderr)
+        print(printable(error.message), file=sys.stderr)
         return 1
-    print(f"done: {target}")
+    print(printable(f"done: {target}"))
     return 0
 
 

@@ -21,7 +21,7 @@ from tornado.web import authenticated
 from portal.downloads.pages import ArchiveHandler, Downloads
 from portal.environments import routes as environment_routes
 from portal.gallery.pages import CatalogueHandler, CopyHandler, Gallery
-from portal.gallery.shelf import TEMPLATES
+from portal.gallery.stamp import TEMPLATES
 from portal.internal_tls.session_files import connect
 from portal.jobs import routes as job_routes
 from portal.lessons import lesson_gpus

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from portal.gallery import shelf, units
-from portal.gallery.copies import STAMP
 from portal.gallery.files import HeldFolder
+from portal.gallery.stamp import STAMP
 from portal.notebooks.files import read_file
 from portal.session_settings import SessionSettings, StorageFolder
 from portal.singleuser.home import MANIFEST, notes_of, prepare_home, preparing

@@ -300,6 +300,30 @@ async def test_in_a_folder_that_others_can_change_nothing_is_written_in_whose_pl
         assert own.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize("there", ["a folder of the group's", "a link to one", "a file"])
+async def test_where_jobs_is_something_else_a_job_writes_into_another_folder_of_ones_own(
+    slurm: Slurm, there: str
+) -> None:
+    slurm.home.chmod(0o700)
+    for name in ("shared", "groups"):
+        (slurm.home / name).mkdir()
+        (slurm.home / name).chmod(0o770)
+    (slurm.home / "shared/train.py").write_text("")
+    jobs = slurm.home / "jobs"
+    if there == "a file":
+        jobs.write_text("")
+    elif there == "a link to one":
+        jobs.symlink_to("groups")
+    else:
+        (slurm.home / "groups").rename(jobs)
+    slurm.answers["sbatch"] = Result(0, "7\n", "")
+
+    note = await slurm.desk.submit(order_of(slurm.home / "shared/train.py", slurm.home / "shared", {}))
+
+    assert note.log == f"{slurm.home}/jobs-of-the-portal/train-%j.log"
+    assert (slurm.home / "jobs-of-the-portal").stat().st_mode & 0o777 == 0o700
+
+
 async def test_where_others_can_change_the_home_itself_a_job_writes_where_it_would(slurm: Slurm) -> None:
     slurm.home.chmod(0o777)
     (slurm.home / "train.py").write_text("")

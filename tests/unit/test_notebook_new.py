@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from portal import cli
+from portal.homes import held_place
 from portal.notebooks import catalogue, style
 from portal.notebooks.new import Kernelspec, NotCreated, choose, create
 from portal.notebooks.table import table
 from portal.notebooks.template import Template
 
+SOMEBODY_ELSE = 4_000_000  # no account of this machine
 PYTHON = Kernelspec("tensorflow", "TensorFlow", "python")
 KERNELS = {"tensorflow": PYTHON, "ir": Kernelspec("ir", "R", "R")}
 SITE = """
@@ -194,3 +196,16 @@ def test_the_list_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch, ca
         lines = capsys.readouterr().out.splitlines()
         assert max(map(len, lines)) <= int(width)
         assert any(line.startswith("tensorflow/mnist") for line in lines)
+
+
+def test_a_link_of_others_is_not_followed_to_where_a_template_is_written(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hers").mkdir()
+    folder.chmod(0o777)
+    (folder / "tensorflow").symlink_to(tmp_path / "hers")
+    monkeypatch.setattr(held_place, "ROOT", SOMEBODY_ELSE)
+    monkeypatch.setattr("os.geteuid", lambda: SOMEBODY_ELSE)
+    with pytest.raises(NotCreated, match="tensorflow: is somebody else's link, in a folder that others can change"):
+        create(folder, "tensorflow/mine", PYTHON)
+    assert list((tmp_path / "hers").iterdir()) == []

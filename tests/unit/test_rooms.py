@@ -36,8 +36,8 @@ MAY_IMPORT = {
     "tensorboard": {"pure", "homes", "forwarding", "session_pages"},
     "webtools": {*("pure", "homes", "kernels", "catalogue", "forwarding", "tensorboard", "session_pages", "trials")},
     "lessons": set(),  # copies of it lie beside notebooks, and run in the kernels' own Pythons
-    "notebooks": {"pure", "lessons"},
-    "gallery": {"pure", "notebooks", "session_pages"},
+    "notebooks": {"pure", "lessons", "homes"},
+    "gallery": {"pure", "notebooks", "homes", "session_pages"},
     "session_usage": {"pure", "assets", "lessons", "kernels", "homes", "session_pages"},
     "downloads": {"session_pages"},
     "uploads": {"homes", "session_pages"},
