@@ -57,7 +57,7 @@ class Forwarder:
 
     async def _answer(self, request):
         if not is_ours(self.address):
-            raise web.HTTPBadGateway(text="Ray's dashboard has ended.")
+            raise web.HTTPBadGateway(text="Ray's dashboard has ended, or is at no address where you alone listen.")
         try:
             if request.headers.get("Upgrade", "").lower() == "websocket":
                 return await self._talk(request)

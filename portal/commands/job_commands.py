@@ -10,8 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from portal.commands.log_text import LogText
 from portal.errors import printable
-from portal.homes.log_text import LogText
 
 if TYPE_CHECKING:  # `portal` starts without what only this needs
     from portal.jobs.desk import JobDesk

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from portal.commands import job_commands
+from portal.commands.log_text import LogText
 from portal.doctor.check import Check
 from portal.doctor.report import lines
 from portal.homes.log_part import LogPart
-from portal.homes.log_text import LogText
 
 STEERS = (
     "\x1b]0;title\x07",

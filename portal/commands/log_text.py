@@ -1,7 +1,4 @@
-"""What of a log reaches a terminal: somebody else may have written it, where others can change the log's folder.
-
-Standard library only.
-"""
+"""What of a log reaches a terminal: somebody else may have written it, where others can change the log's folder."""
 
 from __future__ import annotations
 
