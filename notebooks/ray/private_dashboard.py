@@ -57,7 +57,7 @@ class Forwarder:
 
     async def _answer(self, request):
         if not is_ours(self.address):
-            raise web.HTTPBadGateway(text="Ray's dashboard has ended.")
+            raise web.HTTPBadGateway(text="Ray's dashboard has ended, or is at no address where you alone listen.")
         try:
             if request.headers.get("Upgrade", "").lower() == "websocket":
                 return await self._talk(request)
@@ -112,9 +112,15 @@ def is_ours(address):
 
 
 def leads_to_us(address, lines):
-    """The same by the lines of these tables: who listens at that very address, or else at every address of the node."""
+    """The same by the lines of these tables: who listens at that very address, or else at every address of the node.
+
+    A name is no address: another one may be found for it when the token is sent.
+    """
     host, _, port = address.rpartition(":")
-    place = ip_address(host)
+    try:
+        place = ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
     exact = {_words(place.packed)}
     if place.version == 4:
         exact.add(_words(ip_address(f"::ffff:{host}").packed))

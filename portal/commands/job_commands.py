@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from portal.commands.log_text import LogText
 from portal.errors import printable
 
 if TYPE_CHECKING:  # `portal` starts without what only this needs
@@ -120,20 +121,29 @@ def _log(arguments: argparse.Namespace) -> int:
 
 
 async def _print_log(desk: JobDesk, job_id: str, follows: bool) -> int:
-    """Print the log as it is: it is the person's own text, in her own terminal."""
+    """Print the log, whoever wrote it: with colours, and without what steers a terminal otherwise."""
+    text = LogText()
+    try:
+        return await _print_parts(desk, job_id, follows, text)
+    finally:
+        sys.stdout.write(text.end())
+        sys.stdout.flush()
+
+
+async def _print_parts(desk: JobDesk, job_id: str, follows: bool, text: LogText) -> int:
     start = 0
     told = ""
     waits = True
     while True:
         part = await desk.log(job_id, start)
-        sys.stdout.write(part.text)
+        sys.stdout.write(text.shown(part.text))
         sys.stdout.flush()
         if waits:  # of a job that runs its log is read, and Slurm is left alone
             view = await desk.job(job_id)
             waits = view.phase == "waiting"
         if waits and view.words != told:
             told = view.words
-            print(f"job {job_id} {_told(view)}", file=sys.stderr)
+            print(printable(f"job {job_id} {_told(view)}"), file=sys.stderr)
         if part.is_over or (not follows and part.next == start):
             return 0
         if part.next == start:

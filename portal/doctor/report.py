@@ -135,13 +135,13 @@ async def _checked(group: Group, site: Site | None, run: Runner) -> Sequence[Che
 
 def lines(found: Sequence[Check], colour: bool = False) -> Iterator[str]:
     """What is printed: a line for each check, what to do below it, and a summary."""
-    width = max(len(check.what) for check in found)
+    width = max(len(printable(check.what)) for check in found)
     for check in found:
         mark = f"{check.result:<8}"
         if colour:
             mark = f"{_COLOURS[check.result]}{mark}{_PLAIN}"
         first, *below = printable(check.found).splitlines() or [""]
-        yield f"{mark} {check.what:<{width}}  {first}"
+        yield f"{mark} {printable(check.what):<{width}}  {first}"
         if check.result != "ok":
             below += printable(check.repair).splitlines()
         yield from (f"{'':11}{line}" for line in below)

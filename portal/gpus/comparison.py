@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from portal.errors import KernelError
+from portal.errors import KernelError, printable
 from portal.gpus import start
 from portal.gpus.frameworks import KernelPython, as_in_a_session, kernel_python
 from portal.lessons import lesson_gpus
@@ -89,7 +89,7 @@ def main(folder: str, names: Sequence[str], *, as_json: bool = False) -> int:
         found = trial(name, specs)
         is_faulty |= found.is_fault
         lines = [line_of("kernel", name, found)] if as_json else told(name, found)
-        print(*lines, sep="\n", flush=True)
+        print(*map(printable, lines), sep="\n", flush=True)
     return int(is_faulty)
 
 

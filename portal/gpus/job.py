@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from portal.errors import KernelError, RequestError
+from portal.errors import KernelError, RequestError, printable
 from portal.request import SessionRequest
 from portal.settings.groups import labels
 from portal.site import Site
@@ -99,7 +99,11 @@ def run(site: Site, partition: str, gpus: int, work: Work, told: TextIO) -> int:
         environ |= site.cluster.environment(os.environ.get("PATH", os.defpath)) | dict(work.variables)
         status = _wait(argv, environ, told)
         said = output.read_text(errors="replace")
-    print(said or f"The job said nothing and ended with status {status}: {_WHO}.", end="" if said else "\n", flush=True)
+    print(
+        printable(said) or f"The job said nothing and ended with status {status}: {_WHO}.",
+        end="" if said else "\n",
+        flush=True,
+    )
     return status or int(not said)
 
 

@@ -19,6 +19,9 @@ from urllib.parse import quote
 
 from portal.homes.held_place import LOOK, NEW, THEIRS, TO_READ, TO_WRITE, FilePlace, LinkOfOthers, held, is_of_others
 
+EXCHANGED = "somebody exchanged it while it was made"
+ACCESS_LISTS = "system."  # extended attributes that say who may do what (xattr(7))
+POSIX_LIST = "system.posix_acl_access"
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -140,25 +143,27 @@ def trash(place: FilePlace, path: Path) -> None:
                 return
 
 
-def copy_folder(source: FilePlace, target: FilePlace) -> None:
+def copy_folder(source: int, target: FilePlace) -> None:
     """Copy a folder, its links as links.
 
-    A link that somebody else made is left out if it leads out of its folder: the copy would be the person's own link,
-    which is followed wherever others move it.
+    Nothing is read but what hangs below the folder, and nothing is written but below the one that is made, whatever
+    others put in the place of either. A link that somebody else made is left out if it leads out of its folder: the
+    copy would be the person's own link, which is followed wherever others move it.
 
     Permissions, attributes and times are those of what is copied, as ``shutil.copytree`` has it; but a program that
-    runs as its owner does not become one that runs as the person.
+    runs as its owner does not become one that runs as the person, and what others made is opened to nobody by its
+    copy: its permissions are at most those of a new file, and its access lists are left out.
+
+    Arguments:
+        source: a descriptor of the folder.
 
     Raises:
         shutil.Error: not everything could be copied; its argument is a list of names and reasons.
-        OSError: the target is there, or cannot be made.
+        OSError: the source is no folder; the target is there, or cannot be made.
     """
-    from_folder = os.open(source.name, FOLDER, dir_fd=source.folder)
-    try:
-        failed = _copy_into(from_folder, target.name, target.folder, made=None)
-    finally:
-        os.close(from_folder)
-    if failed:
+    if not stat.S_ISDIR(os.fstat(source).st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    if failed := _copy_into(source, target.name, target.folder, made=None):
         raise shutil.Error(failed)
 
 
@@ -173,6 +178,7 @@ def _copy_into(source: int, name: str, parent: int, made: os.stat_result | None)
     target = os.open(name, FOLDER, dir_fd=parent)
     failed: list[str] = []
     try:
+        _take(target, name)
         made = made or os.fstat(target)
         for entry in os.listdir(source):
             try:
@@ -183,6 +189,19 @@ def _copy_into(source: int, name: str, parent: int, made: os.stat_result | None)
     finally:
         os.close(target)
     return failed
+
+
+def _take(folder: int, name: str) -> None:
+    """Have a new folder for the person alone until it is whole: somebody may have put another one in its place.
+
+    Raises:
+        PermissionError: it is somebody else's, or there is something in it.
+    """
+    if os.fstat(folder).st_uid == os.getuid() and not os.listdir(folder):
+        os.fchmod(folder, 0o700)
+        if not os.listdir(folder):  # nobody else puts something there from now on
+            return
+    raise PermissionError(errno.EACCES, EXCHANGED, name)
 
 
 def _copy_entry(source: int, name: str, target: int, made: os.stat_result) -> list[str]:
@@ -226,10 +245,20 @@ def _copy_file(source: int, found: os.stat_result, name: str, target: int) -> No
 
 
 def _copy_attributes(source: int, target: int, mode: int) -> None:
+    found = os.fstat(source)
+    is_theirs = is_of_others(found)
+    mode &= ~_umask() if is_theirs else ~0
     with suppress(OSError):  # a file system without them
         for name in os.listxattr(source):  # access lists are among them: without those the mode says something else
+            if is_theirs and name.startswith(ACCESS_LISTS):
+                mode &= ~stat.S_IRWXG if name == POSIX_LIST else ~0  # it is the mask of the list there: acl(5)
+                continue
             with suppress(OSError):
                 os.setxattr(target, name, os.getxattr(source, name))
-    found = os.fstat(source)
     os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
     os.fchmod(target, mode)
+
+
+def _umask() -> int:
+    """Which permissions a new file of this process does not have (proc_pid_status(5)); asking the kernel changes it."""
+    return int(Path("/proc/self/status").read_text().partition("\nUmask:")[2].split()[0], 8)

@@ -150,12 +150,13 @@ def as_text(file: BinaryIO, encoding: str) -> TextIOWrapper:
 
 
 @contextmanager
-def held(path: Path, *, follow: bool = True) -> Iterator[FilePlace]:
+def held(path: Path, *, follow: bool = True, moved: bool = True) -> Iterator[FilePlace]:
     """The place at a path, links on the way followed.
 
     Arguments:
         path: absolute; its last part need not be there.
         follow: False where a link at the end is meant itself, as for who renames or deletes it.
+        moved: False where no link of the person's own is followed, either, that others may have put where it is.
 
     Raises:
         LinkOfOthers: a link on the way, or the file itself, is somebody else's, in a folder that others can change.
@@ -163,7 +164,7 @@ def held(path: Path, *, follow: bool = True) -> Iterator[FilePlace]:
     """
     walk = _Walk()
     try:
-        yield walk.to(path, follow)
+        yield walk.to(path, follow, moved)
     finally:
         walk.close()
 
@@ -174,7 +175,7 @@ class _Walk:
         self._is_sure = True  # nobody else can have put there what the way led through
         self._through = ""
 
-    def to(self, path: Path, follow: bool) -> FilePlace:
+    def to(self, path: Path, follow: bool, moved: bool) -> FilePlace:
         todo = _parts(path)
         links = 0
         name = "."
@@ -192,6 +193,8 @@ class _Walk:
                 if todo:
                     raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
                 break
+            if not self._is_sure and not moved:
+                raise LinkOfOthers(errno.EACCES, THEIRS, name)
             if not todo and not self._is_sure:
                 self._through = name
             todo = _parts(target) + todo

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Mapping
 
 from portal.errors import KernelError
+from portal.homes import cache_folders
 from portal.homes.private_folder import VARIABLE
 from portal.kernels import module_cache
 from portal.kernels.delta import Environment
@@ -47,7 +48,7 @@ def of_job(environ: Mapping[str, str], modules: tuple[str, ...] = ()) -> Environ
     system = found.system
     base = {**found.variables, **base}
     loaded = environment(modules, system, base, module_cache.folder_of(base)) if modules else system.base(base)
-    return _module_command(loaded, system) | loaded | _kept(base)
+    return cache_folders.with_own(_module_command(loaded, system) | loaded | _kept(base))
 
 
 def _module_command(environ: Environment, system: ModuleSystem) -> Environment:

@@ -15,6 +15,7 @@ from tornado.web import HTTPError
 from traitlets import Bool
 
 from portal.errors import KernelError
+from portal.homes import cache_folders
 from portal.homes.held_place import is_own_all_the_way
 from portal.kernels import other_starts, python_start
 from portal.kernels.delta import Environment
@@ -55,8 +56,9 @@ class ModuleProvisioner(LocalProvisioner):
     def _private(self, command: list[str], env: Environment, folder: str | None) -> dict[str, Any]:
         """Command and environment of a kernel that opens no port (those that are no Python programs open none).
 
-        Nothing that somebody else left in the notebook's folder comes before it.
+        Nothing that somebody else left in the notebook's folder comes before it, or under a known name in /tmp.
         """
+        env = cache_folders.with_own(env)
         language = self.kernel_spec.language.lower()
         place = folder or str(Path.cwd())
         is_elsewhere = not is_own_all_the_way(place)

@@ -46,8 +46,9 @@ TOO_LONG = (
 OPENED_MAX = 256 * 2**20  # bytes
 NAMES_MAX = 5
 CHECKPOINT = "checkpoint"  # Jupyter keeps one of each file
+OPEN = "/proc/self/fd/{}"
 TO_FOLLOW = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-COPIED: ContextVar[Mapping[str, str]] = ContextVar("COPIED", default=MappingProxyType({}))  # where it is read instead
+COPIED: ContextVar[Mapping[Path, int]] = ContextVar("COPIED", default=MappingProxyType({}))  # what is read instead
 
 
 class OwnFiles(OneNameEach):
@@ -154,10 +155,10 @@ class OwnFiles(OneNameEach):
         return model
 
     async def copy(self, from_path: str, to_path: str | None = None) -> dict[str, Any]:
-        """Copy a file or a folder; not what somebody else's link leads to."""
+        """Copy a file or a folder; not what a link leads to that somebody else made, or may have put there."""
         os_path = self._place_of(from_path)
-        with self._answering(from_path), held(os_path) as source, source.read() as descriptor:
-            before = COPIED.set({str(os_path): f"/proc/self/fd/{descriptor}"})
+        with self._answering(from_path), held(os_path, moved=False) as source, source.read() as descriptor:
+            before = COPIED.set({os_path: descriptor})
             try:
                 copied: dict[str, Any] = await super().copy(from_path, to_path)  # type: ignore[no-untyped-call]
             finally:
@@ -166,23 +167,23 @@ class OwnFiles(OneNameEach):
 
     async def _read_file(self, os_path: str, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         """What is copied is read from what was held."""
-        return await super()._read_file(COPIED.get().get(os_path, os_path), *args, **kwargs)
+        held_file = COPIED.get().get(Path(os_path))
+        return await super()._read_file(os_path if held_file is None else OPEN.format(held_file), *args, **kwargs)
 
     @contextmanager
     def open(self, os_path: str, *args: Any, **kwargs: Any) -> Iterator[Any]:
         """A file that Jupyter reads as a whole; but for a copy of one's own, no more than memory bears."""
         with super().open(os_path, *args, **kwargs) as file:
-            is_copied = os_path in COPIED.get().values()
+            is_copied = os_path in map(OPEN.format, COPIED.get().values())
             shown = os.path.realpath(os_path) if is_copied else os_path  # what is copied is called by its descriptor
             is_whole = is_copied and not is_of_others(os.fstat(file.fileno()))
             yield file if is_whole else _Bounded(file, shown)
 
     async def _copy_dir(self, from_path: str, to_path_original: str, to_name: str, to_path: str) -> dict[str, Any]:
-        source = self._place_of(from_path)
-        target = self._place_of(to_path)
+        source = COPIED.get()[self._place_of(from_path)]
         try:
-            with self._refusing(), held(source) as there, held(target, follow=False) as place:
-                await run_sync(copy_folder, there, place)
+            with self._refusing(), held(self._place_of(to_path), follow=False) as place:
+                await run_sync(copy_folder, source, place)
         except shutil.Error as error:
             names = ", ".join(error.args[0][:NAMES_MAX])
             raise HTTPError(400, f"The copy '{to_path}' is there, without: {names}") from error
@@ -296,4 +297,4 @@ def _opened(os_path: str) -> Iterator[BinaryIO]:
 
 def _really(file: BinaryIO) -> Path:
     """The path of what is open (proc(5), /proc/pid/fd)."""
-    return Path(f"/proc/self/fd/{file.fileno()}").readlink()
+    return Path(OPEN.format(file.fileno())).readlink()

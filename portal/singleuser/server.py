@@ -17,7 +17,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from http.client import HTTPException
@@ -26,6 +26,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from portal import data
+from portal.homes import cache_folders
 from portal.internal_tls.session_files import TLS_FILES, connect, use_tls
 from portal.session_settings import ANNOUNCE_EVERY, SessionSettings
 from portal.session_usage import told
@@ -58,8 +59,7 @@ def main() -> None:
     runtime = runtime_folder()
     use_tls(runtime)
     os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{data.folder('deploy') / 'bin'}"
-    settings = SessionSettings.from_environment(os.environ)
-    settings = spare_home.take(settings, os.environ)
+    settings = place(SessionSettings.from_environment(os.environ), os.environ)
     spare_home.enter(files_of(settings))
     ending = Ending(str(runtime), farewell, settings.start_timeout_s)
     ending.watch()
@@ -77,6 +77,13 @@ def main() -> None:
         quick_start.start_again(listener, started_with, error)
     finally:
         ending.over()
+
+
+def place(settings: SessionSettings, environ: MutableMapping[str, str]) -> SessionSettings:
+    """Have the places of the person's files in the variables of the session, and of what it starts."""
+    settings = spare_home.take(settings, environ)
+    environ.update(cache_folders.with_own(environ))
+    return settings
 
 
 def files_of(settings: SessionSettings) -> Path:

@@ -21,6 +21,7 @@ FOLDERS = {  # each variable, and its folder in the private folder
     "IPYTHONDIR": "ipython",
     "XDG_CACHE_HOME": "cache",
     "MPLCONFIGDIR": "cache/matplotlib",
+    "KERAS_HOME": "cache/keras",
 }
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from tensorboard import default, program
 from werkzeug import serving
 
-from portal.tensorboard import assets, profiles
+from portal.tensorboard import assets, profiles, regular_files
 
 
 class UnixSocketServer(serving.ThreadedWSGIServer, program.TensorBoardServer):  # type: ignore[misc]
@@ -41,6 +41,7 @@ def main(socket_path: str, folder: str, title: str) -> int:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     UnixSocketServer.socket_path = socket_path
+    regular_files.read_no_others()
     profiles.show_own_alone(folder)
     assets.take_as_packed()
     board = program.TensorBoard(plugins=default.get_plugins(), server_class=UnixSocketServer)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from portal.errors import KernelError, RequestError, SlurmUnavailable
+from portal.homes import cache_folders
 from portal.jobs import environment
 from portal.jobs.inside import job_id
 from portal.jobs.order import JobOrder, order_of
@@ -136,7 +137,7 @@ def test_a_job_has_nothing_of_the_session_and_all_of_the_person() -> None:
         "DSPORTAL_PRIVATE_FOLDER": "/scratch/alice",
         "BASH_ENV": "/init",
     }
-    assert environment.of_job(session | person) == person
+    assert environment.of_job(session | person) == cache_folders.with_own(person)
 
 
 def test_a_shell_without_modules_gets_the_command_of_the_sites_kernels(tmp_path: Path) -> None:

@@ -58,3 +58,12 @@ def test_the_token_goes_where_its_person_alone_listens_and_a_neighbour_cannot_ke
     dashboard: ModuleType, lines: list[str], found: bool
 ) -> None:
     assert dashboard.leads_to_us(f"10.0.0.5:{PORT}", [HEAD, *lines]) is found
+
+
+@pytest.mark.parametrize("host", ["node001", "node001.cluster.example", "", "10.0.0.5.6"])
+def test_a_name_is_asked_nothing_and_sent_no_token(dashboard: ModuleType, host: str) -> None:
+    assert dashboard.leads_to_us(f"{host}:{PORT}", [HEAD, listener(EVERYWHERE, OURS)]) is False
+
+
+def test_an_address_of_ipv6_may_stand_in_brackets(dashboard: ModuleType) -> None:
+    assert dashboard.leads_to_us(f"[::1]:{PORT}", [HEAD, listener(EVERYWHERE_6, OURS)]) is True

@@ -1,0 +1,27 @@
+"""Where frameworks keep what they load again: below the home, where their own choice is a known name in /tmp.
+
+Whoever makes a folder of that name first, on a node that is shared, chooses what code is loaded from it. Standard
+library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+_FOLDERS = {  # each variable, and its folder among the person's caches
+    "TORCHINDUCTOR_CACHE_DIR": "torchinductor",  # torch.compile (2.0 to 2.9): $TMPDIR/torchinductor_NAME
+    "CUTE_DSL_CACHE_DIR": "cutlass_python_cache",  # nvidia-cutlass-dsl 4: $TMPDIR/NAME/cutlass_python_cache
+    "TFHUB_CACHE_DIR": "tfhub_modules",  # tensorflow_hub 0.16: $TMPDIR/tfhub_modules
+}
+
+
+def with_own(environ: Mapping[str, str]) -> dict[str, str]:
+    """``environ`` with those that nobody has set: neither the person, nor the site, nor a module."""
+    return {name: f"{_caches(environ)}/{folder}" for name, folder in _FOLDERS.items()} | dict(environ)
+
+
+def _caches(environ: Mapping[str, str]) -> str:
+    """The folder of a person's caches (XDG Base Directory Specification 0.8: a relative one counts for nothing)."""
+    given = environ.get("XDG_CACHE_HOME", "")
+    return given if given.startswith("/") else str(Path(environ.get("HOME") or Path.home(), ".cache"))

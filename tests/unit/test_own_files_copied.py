@@ -1,0 +1,214 @@
+"""Folders that JupyterLab copies, while others exchange what is copied, or what the copy becomes."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
+from tornado.web import HTTPError
+
+from portal.homes import held_files
+from portal.singleuser.own_files import OwnCheckpoints, OwnFiles
+
+SOMEBODY_ELSE = 4_000_000
+COPY = "shared/folder-Copy1"
+
+
+class CopyLab:
+    """A home, a folder in it that others can change, and in that a folder to be copied."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.shared = home / "shared"
+        self.folder = self.shared / "folder"
+        (self.folder / "deep").mkdir(parents=True)
+        self.shared.chmod(0o777)
+        (self.folder / "deep/file.txt").write_text("shared")
+        self.hers = home / "hers"
+        (self.hers / "deep").mkdir(parents=True)
+        (self.hers / "deep/file.txt").write_text("hers")
+        self.files: Any = OwnFiles(root_dir=str(home), checkpoints_class=OwnCheckpoints)
+
+    async def refused(self, *arguments: str) -> HTTPError:
+        """What JupyterLab is answered where a copy is refused."""
+        with pytest.raises(HTTPError) as refused:
+            await self.files.copy(*arguments)
+        return refused.value
+
+    def texts(self) -> set[str]:
+        """Everything that stands in the files of the shared folder."""
+        return {path.read_text() for path in self.shared.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CopyLab:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return CopyLab(tmp_path)
+
+
+@pytest.fixture
+def umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
+def exchange(lab: CopyLab, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Has something else in the place of the copy as soon as that is made."""
+    usual = os.mkdir
+
+    def take(other: Path, copy: str = COPY) -> None:
+        def mkdir(name: Any, *args: Any, **kwargs: Any) -> None:
+            usual(name, *args, **kwargs)
+            if name == Path(copy).name:
+                (lab.home / copy).rename(lab.shared / "away")
+                other.rename(lab.home / copy)
+
+        monkeypatch.setattr("os.mkdir", mkdir)
+
+    return take
+
+
+@pytest.mark.parametrize("path", ["shared/folder", "shared/folder/deep", "shared/folder/deep/file.txt"])
+async def test_a_link_of_ones_own_that_others_may_have_moved_is_not_copied_through(lab: CopyLab, path: str) -> None:
+    (lab.shared / "out").symlink_to(lab.hers)
+    lab.folder.rename(lab.shared / "away")
+    (lab.shared / "out").rename(lab.folder)  # as everybody may who can change that folder
+    (lab.shared / "target").mkdir()
+
+    refused = await lab.refused(path, "shared/target")
+
+    assert (refused.status_code, "may have put there" in str(refused)) == (403, True)
+    assert not list((lab.shared / "target").iterdir())
+
+
+async def test_a_link_of_ones_own_in_a_folder_of_ones_own_is_copied_through(lab: CopyLab) -> None:
+    (lab.home / "link").symlink_to(lab.hers)
+    await lab.files.copy("link/deep", "shared")
+    await lab.files.copy("link/deep/file.txt", "shared")
+    assert (lab.shared / "deep/file.txt").read_text() == (lab.shared / "file.txt").read_text() == "hers"
+
+
+async def test_the_folder_is_copied_that_was_held_whatever_takes_its_place(
+    lab: CopyLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def exchanged(self: Any, path: str) -> None:
+        lab.folder.rename(lab.shared / "away")
+        lab.folder.symlink_to(lab.hers)
+
+    monkeypatch.setattr(AsyncLargeFileManager, "check_folder_size", exchanged)
+    await lab.files.copy("shared/folder")
+    assert (lab.home / COPY / "deep/file.txt").read_text() == "shared"
+
+
+async def test_a_file_that_was_held_is_no_folder_that_is_copied(lab: CopyLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    (lab.shared / "data").write_text("shared")
+    get = AsyncLargeFileManager.get
+
+    async def exchanged(self: Any, path: str, *args: Any, **kwargs: Any) -> Any:
+        if path == "shared/data" and not (lab.shared / "data").is_dir():
+            (lab.shared / "data").unlink()
+            lab.hers.rename(lab.shared / "data")
+        return await get(self, path, *args, **kwargs)  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(AsyncLargeFileManager, "get", exchanged)
+    assert (await lab.refused("shared/data")).status_code == 400
+    assert not (lab.shared / "data-Copy1").exists()
+
+
+async def test_a_folder_of_others_that_takes_the_place_of_the_copy_gets_nothing(
+    lab: CopyLab, exchange: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = lab.shared / "theirs"
+    theirs.mkdir()
+    number = theirs.stat().st_ino
+    usual = os.fstat
+
+    def fstat(descriptor: int) -> os.stat_result:
+        found = list(usual(descriptor))
+        if found[stat.ST_INO] == number:
+            found[stat.ST_UID] = SOMEBODY_ELSE
+        return os.stat_result(found)
+
+    monkeypatch.setattr("os.fstat", fstat)
+    exchange(theirs, "shared/hers")
+    refused = await lab.refused("hers", "shared")
+    assert "exchanged" in str(refused)
+    assert "hers" not in lab.texts()
+
+
+async def test_another_folder_of_ones_own_that_takes_its_place_stays_as_it_is(
+    lab: CopyLab, exchange: Callable[..., None]
+) -> None:
+    other = lab.shared / "other"
+    other.mkdir()
+    other.chmod(0o700)
+    (other / "key").write_text("key")
+    lab.folder.chmod(0o777)
+    exchange(other)
+
+    assert (await lab.refused("shared/folder")).status_code == 400
+
+    found = lab.home / COPY
+    assert {path.name for path in found.iterdir()} == {"key"}
+    assert stat.S_IMODE(found.stat().st_mode) == 0o700
+
+
+async def test_a_link_that_takes_its_place_is_not_followed(lab: CopyLab, exchange: Callable[..., None]) -> None:
+    (lab.shared / "link").symlink_to(lab.hers)
+    exchange(lab.shared / "link")
+    assert (await lab.refused("shared/folder")).status_code == 400
+    assert {path.name for path in lab.hers.iterdir()} == {"deep"}
+
+
+async def test_nobody_else_comes_into_a_copy_before_it_is_whole(
+    lab: CopyLab, exchange: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = lab.shared / "other"
+    other.mkdir()
+    other.chmod(0o777)
+    exchange(other)
+    usual = held_files._copy_entry
+    modes: list[int] = []
+
+    def copy_entry(source: int, name: str, target: int, *args: Any) -> list[str]:
+        modes.append(stat.S_IMODE(os.fstat(target).st_mode))
+        return usual(source, name, target, *args)
+
+    monkeypatch.setattr(held_files, "_copy_entry", copy_entry)
+    await lab.files.copy("shared/folder")
+    assert set(modes) == {0o700}
+
+
+async def test_what_others_made_is_opened_to_nobody_by_its_copy(
+    lab: CopyLab, umask: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (lab.folder / "deep").chmod(0o2777)
+    (lab.folder / "deep/file.txt").chmod(0o666)
+    lists = {"system.posix_acl_access", "system.posix_acl_default", "user.note"}
+    given: list[str] = []
+    monkeypatch.setattr("os.listxattr", lambda _: sorted(lists))
+    monkeypatch.setattr("os.getxattr", lambda *_: b"")
+    monkeypatch.setattr("os.setxattr", lambda _, name, value: given.append(name))
+    monkeypatch.setattr(held_files, "is_of_others", lambda _: True)
+
+    await lab.files.copy("shared/folder")
+
+    copy = lab.home / COPY
+    assert stat.S_IMODE((copy / "deep").stat().st_mode) & 0o777 == 0o705  # with a list, that of the group is its mask
+    assert stat.S_IMODE((copy / "deep/file.txt").stat().st_mode) == 0o604
+    assert set(given) == {"user.note"}
+
+
+async def test_what_is_ones_own_is_as_open_as_before(lab: CopyLab, umask: None) -> None:
+    (lab.folder / "deep").chmod(0o2770)
+    (lab.folder / "deep/file.txt").chmod(0o660)
+    await lab.files.copy("shared/folder")
+    assert stat.S_IMODE((lab.home / COPY / "deep").stat().st_mode) & 0o777 == 0o770
+    assert stat.S_IMODE((lab.home / COPY / "deep/file.txt").stat().st_mode) == 0o660
