@@ -153,6 +153,7 @@ function dropClaims(req) {
 
 // What is still sent is thrown away for a moment: closed at once, the connection would take the answer with it.
 function refuse(req, res, code, retryAfterS) {
+  if (res.headersSent) return; // another refusal was faster
   res.writeHead(code, {
     "Content-Type": "text/plain; charset=utf-8",
     "Cache-Control": "no-store",
@@ -162,6 +163,17 @@ function refuse(req, res, code, retryAfterS) {
   req.resume();
   const patience = setTimeout(() => req.socket.destroy(), DISCARDED_FOR_MS);
   req.once("end", () => clearTimeout(patience));
+}
+
+// Of a request nothing more goes on: its sender is told why, unless an answer has begun.
+function endUnread(req, res) {
+  if (res.headersSent) {
+    req.destroy();
+    return;
+  }
+  req.dsportalRefused = true;
+  req.unpipe();
+  refuse(req, res, 429, 5);
 }
 
 function cut(socket, status) {
@@ -350,11 +362,11 @@ const web = ours.handleProxyWeb;
 ours.handleProxyWeb = async function (req, res) {
   heard(req);
   dropClaims(req);
-  gather(req, browserOf(req));
+  gather(req, browserOf(req), () => endUnread(req, res));
   if (pathOf(req) === undefined) return refuse(req, res, 400);
   if (isWorkerOverItsPlace(req)) return refuse(req, res, 403);
   await turnOnConnection(req, res);
-  if (req.socket.destroyed) return undefined;
+  if (req.socket.destroyed || req.dsportalRefused) return undefined;
   if (!isOneOfFew(req, res)) return refuse(req, res, 429, 5);
   req.dsportalAnswer = res;
   return web.call(this, req, res);

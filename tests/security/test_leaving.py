@@ -279,7 +279,7 @@ def test_a_logout_breaks_off_what_is_still_read_with_a_copy(guests: dict[str, Gu
     assert not any(one.is_broken_off() for one in downloads)
     job = jobs_of("bob")
 
-    bob.http.post("/hub/logout", params={"_xsrf": bob.xsrf}, follow_redirects=False)
+    assert is_login(bob.http.post("/hub/logout", params={"_xsrf": bob.xsrf}, follow_redirects=False))
 
     for one in downloads:
         eventually(one.is_broken_off, "the download ends", within_s=WITHIN_S)
