@@ -393,6 +393,25 @@ ours.targetForReq = async function (req) {
   req.dsportalRefused = true;
   return undefined;
 };
+// A proxy whose question to the hub for a page ends with who waits for that page.
+function untilGone(proxy, req, res) {
+  const gone = new AbortController();
+  whenOver(req, res, () => {
+    if (!res.writableFinished) gone.abort();
+  });
+  const stays = (work) => (...all) => (gone.signal.aborted ? undefined : work(...all)); // there is nobody to tell
+  return Object.create(proxy, {
+    proxyOptsForTarget: {
+      value: (place) => {
+        place.signal = gone.signal;
+        return proxy.proxyOptsForTarget(place);
+      },
+    },
+    log: { value: Object.create(proxy.log, { error: { value: stays((...words) => proxy.log.error(...words)) } }) },
+    _handleProxyErrorDefault: { value: stays((...all) => proxy._handleProxyErrorDefault(...all)) },
+  });
+}
+
 // What becomes of no web socket is closed: Node looks at a connection no more once it has asked for one. Of who has gone
 // there is nothing to say.
 const failed = ours.handleProxyError;
@@ -403,7 +422,7 @@ ours.handleProxyError = async function (code, kind, req, res, error) {
     if (!req.socket.destroyed && !res.headersSent) refuse(req, res, 429, 5);
     return;
   }
-  failed.call(this, code, kind, req, res, error);
+  failed.call(kind === "ws" || !res ? this : untilGone(this, req, res), code, kind, req, res, error);
   if (kind === "ws") res?.destroySoon();
 };
 
