@@ -153,6 +153,7 @@ function dropClaims(req) {
 
 // What is still sent is thrown away for a moment: closed at once, the connection would take the answer with it.
 function refuse(req, res, code, retryAfterS) {
+  if (res.headersSent) return; // another refusal was faster
   res.writeHead(code, {
     "Content-Type": "text/plain; charset=utf-8",
     "Cache-Control": "no-store",
@@ -162,6 +163,17 @@ function refuse(req, res, code, retryAfterS) {
   req.resume();
   const patience = setTimeout(() => req.socket.destroy(), DISCARDED_FOR_MS);
   req.once("end", () => clearTimeout(patience));
+}
+
+// Of a request nothing more goes on: its sender is told why, unless an answer has begun.
+function endUnread(req, res) {
+  if (res.headersSent) {
+    req.destroy();
+    return;
+  }
+  req.dsportalRefused = true;
+  req.unpipe();
+  refuse(req, res, 429, 5);
 }
 
 function cut(socket, status) {
@@ -350,11 +362,11 @@ const web = ours.handleProxyWeb;
 ours.handleProxyWeb = async function (req, res) {
   heard(req);
   dropClaims(req);
-  gather(req, browserOf(req));
+  gather(req, browserOf(req), () => endUnread(req, res));
   if (pathOf(req) === undefined) return refuse(req, res, 400);
   if (isWorkerOverItsPlace(req)) return refuse(req, res, 403);
   await turnOnConnection(req, res);
-  if (req.socket.destroyed) return undefined;
+  if (req.socket.destroyed || req.dsportalRefused) return undefined;
   if (!isOneOfFew(req, res)) return refuse(req, res, 429, 5);
   req.dsportalAnswer = res;
   return web.call(this, req, res);
@@ -381,6 +393,25 @@ ours.targetForReq = async function (req) {
   req.dsportalRefused = true;
   return undefined;
 };
+// A proxy whose question to the hub for a page ends with who waits for that page.
+function untilGone(proxy, req, res) {
+  const gone = new AbortController();
+  whenOver(req, res, () => {
+    if (!res.writableFinished) gone.abort();
+  });
+  const stays = (work) => (...all) => (gone.signal.aborted ? undefined : work(...all)); // there is nobody to tell
+  return Object.create(proxy, {
+    proxyOptsForTarget: {
+      value: (place) => {
+        place.signal = gone.signal;
+        return proxy.proxyOptsForTarget(place);
+      },
+    },
+    log: { value: Object.create(proxy.log, { error: { value: stays((...words) => proxy.log.error(...words)) } }) },
+    _handleProxyErrorDefault: { value: stays((...all) => proxy._handleProxyErrorDefault(...all)) },
+  });
+}
+
 // What becomes of no web socket is closed: Node looks at a connection no more once it has asked for one. Of who has gone
 // there is nothing to say.
 const failed = ours.handleProxyError;
@@ -391,7 +422,7 @@ ours.handleProxyError = async function (code, kind, req, res, error) {
     if (!req.socket.destroyed && !res.headersSent) refuse(req, res, 429, 5);
     return;
   }
-  failed.call(this, code, kind, req, res, error);
+  failed.call(kind === "ws" || !res ? this : untilGone(this, req, res), code, kind, req, res, error);
   if (kind === "ws") res?.destroySoon();
 };
 

@@ -1,15 +1,18 @@
 """The hub's own questions, to its proxy and to sessions that start: how many at a time, and what is read of an answer.
 
 A session is what its owner makes of it. JupyterHub's client (6.1) is one for all: aiohttp (3.14) goes on reading as
-long as heads come that are no answer yet, and sends one session's cookies to the next one on that host.
+long as heads come that are no answer yet, sends one session's cookies to the next one on that host, and keeps what is
+read to no end, with its connection, for ever. How much it holds of that it bounds itself, packed or not.
 """
 
 from __future__ import annotations
 
 from typing import Any
+from weakref import ref
 
 from aiohttp import ClientConnectionError, ClientResponse
 
+WHOLE_WITHIN_S = 60.0  # an answer, from its head on
 HEADS_MOST = 10  # "100 Continue", "103 Early Hints" and the like before an answer
 # Questions to sessions that start wait for their answer. With aiohttp's own bound a hundred of them would be all.
 CONNECTOR: dict[str, object] = {"limit": 0}
@@ -43,7 +46,7 @@ class HeadsCounted:
 
 
 class ShortResponse(ClientResponse):
-    """An answer that begins soon, and leaves no cookie."""
+    """An answer that begins soon, ends in time, and leaves no cookie."""
 
     async def start(self, connection: Any) -> ShortResponse:
         """Read its head.
@@ -54,9 +57,17 @@ class ShortResponse(ClientResponse):
         await super().start(HeadsCounted(connection))  # type: ignore[arg-type]
         if self._connection is not None:  # else all of it has come, and the connection is free
             self._connection = connection
+            self._loop.call_later(WHOLE_WITHIN_S, _end, ref(self))
         self._protocol = connection.protocol
         self._raw_cookie_headers = None
         return self
+
+
+def _end(answer: ref[ShortResponse]) -> None:
+    """Close the connection of an answer whose end has not come; JupyterHub itself reads none of a session's."""
+    late = answer()
+    if late is not None and late.connection is not None:
+        late.close()
 
 
 SESSION: dict[str, object] = {"response_class": ShortResponse}

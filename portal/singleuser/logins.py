@@ -1,10 +1,11 @@
-"""What hangs on the login with which a request came, apart from its answer.
+"""What hangs on the login with which a request came, apart from what is answered.
 
-Web sockets end with it: an open terminal would outlive a logout, and a changed password. And only who has one may send
-much: a server of Jupyter holds what comes, up to 512 MiB, in memory before it asks who sends it. What is no page is
-asked for by the session's own pages and by programs alone: a link of somebody else's, or a frame, would have it read
-or started with the login of whoever follows it. A notebook as another format is read in a tab of its own: who is led
-there without a login is led through that like to any page, and with one opens it by a click.
+Web sockets end with it, and what is sent or received (:mod:`portal.session_pages.open_answers`): an open terminal would
+outlive a logout, and a changed password. And only who has one may send much: a server of Jupyter holds what comes, up
+to 512 MiB, in memory before it asks who sends it. What is no page is asked for by the session's own pages and by
+programs alone: a link of somebody else's, or a frame, would have it read or started with the login of whoever follows
+it. A notebook as another format is read in a tab of its own: who is led there without a login is led through that, and
+with one opens it by a click.
 
 The hub is asked as for any other request, and through the same cache. A hub that does not answer ends no web socket.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -32,6 +34,7 @@ from tornado.web import Application, HTTPError, RequestHandler
 from tornado.websocket import WebSocketHandler
 
 from portal.forwarding.origins import is_from_elsewhere
+from portal.session_pages.open_answers import OpenAnswers
 from portal.tensorboard.error_page import from_elsewhere
 
 LOOK_EVERY_S = 5.0
@@ -87,37 +90,45 @@ class OpenSockets:
 
 
 def login_of_hub(hub_auth: Any) -> Login:
-    """Whether the token with which a request came still opens this session (HubOAuth of JupyterHub 6.1)."""
+    """Whether a token with which a request came still opens this session (HubOAuth of JupyterHub 6.1).
+
+    The cookie's too, as there, where another one is of no login: that of a person's own program.
+    """
 
     async def is_login(handler: Any) -> bool:
-        token = hub_auth.get_token(handler)
-        session_id = hub_auth.get_session_id(handler)
-        found = await hub_auth.user_for_token(token, session_id=session_id, sync=False) if token else None
-        return bool(found and hub_auth.check_scopes(hub_auth.access_scopes, found))
+        shown = {"session_id": hub_auth.get_session_id(handler), "sync": False}
+        for token in dict.fromkeys((hub_auth.get_token(handler), hub_auth._get_token_cookie(handler))):
+            found = await hub_auth.user_for_token(token, **shown) if token else None
+            if found and hub_auth.check_scopes(hub_auth.access_scopes, found):
+                return True
+        return False
 
     return is_login
 
 
-def guard_bodies(server: Any, application: Application, hub_auth: Any) -> None:
+def guard_bodies(server: Any, application: Application, hub_auth: Any) -> OpenAnswers | None:
     """From now on a session's HTTP server reads :data:`SMALL_BODY` from strangers, and more from its logins alone.
 
     Arguments:
         hub_auth: JupyterHub's; ``None`` where no hub gave the login, and nothing changes.
     """
-    if hub_auth is not None:
-        server.request_callback = Bodies(application, login_of_hub(hub_auth))
+    if hub_auth is None:
+        return None
+    answers = OpenAnswers(application, lambda handler: bool(hub_auth.get_token(handler)), login_of_hub(hub_auth))
+    server.request_callback = Bodies(application, answers)
+    return answers
 
 
 class Bodies(HTTPServerConnectionDelegate):
     """The application, behind a question for the login of who sends much.
 
     Args:
-        is_login: as of :class:`OpenSockets`.
+        answers: are told of each request, and know whose login goes on.
     """
 
-    def __init__(self, application: Application, is_login: Login) -> None:
+    def __init__(self, application: Application, answers: OpenAnswers) -> None:
         self.application = application
-        self.is_login = is_login
+        self.answers = answers
 
     def start_request(self, server_conn: object, request_conn: Any) -> HTTPMessageDelegate:
         """One request begins."""
@@ -196,6 +207,7 @@ class Body(HTTPMessageDelegate):
         self._connection = connection
         self._refusal: GuardRefusal | None = None
         self._has_answer = True
+        self._begin: Callable[[], None] = lambda: None
 
     def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
@@ -203,6 +215,7 @@ class Body(HTTPMessageDelegate):
         """Ask about the login of a body that is not small."""
         if isinstance(start_line, RequestStartLine):
             self._has_answer = start_line.method != "HEAD"
+            self._begin = partial(self._bodies.answers.begin, self._connection, start_line, headers)
             if start_line.method not in RequestHandler.SUPPORTED_METHODS:  # each is a metric for ever
                 self._refuse(GuardRefusal(HTTPStatus.METHOD_NOT_ALLOWED, NO_METHOD))
                 return None
@@ -235,8 +248,10 @@ class Body(HTTPMessageDelegate):
             self._refuse(GuardRefusal(HTTPStatus.SERVICE_UNAVAILABLE, NO_HUB))
         elif not is_login:
             self._refuse(GuardRefusal(HTTPStatus.FORBIDDEN, NO_LOGIN))
-        elif received := self._message.headers_received(start_line, headers):
-            await received
+        else:
+            self._begin()
+            if received := self._message.headers_received(start_line, headers):
+                await received
 
     async def _lead(self, start_line: RequestStartLine, headers: HTTPHeaders) -> None:
         """To the login who has none, which does nothing else; who has one to a page with a link."""
@@ -254,7 +269,7 @@ class Body(HTTPMessageDelegate):
         """Whether a request has a login; ``None`` while the hub does not answer."""
         handler = RequestHandler(self._bodies.application, self._request(start_line, headers))
         try:
-            return await self._bodies.is_login(handler)
+            return await self._bodies.answers.is_login(handler)
         except (HTTPError, HTTPClientError, OSError):
             return None
 
@@ -268,6 +283,7 @@ class Body(HTTPMessageDelegate):
     def finish(self) -> None:
         """All of it is there."""
         if self._refusal is None:
+            self._begin()
             self._message.finish()
             return
         status = self._refusal.status

@@ -220,15 +220,19 @@ def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
 
 def complete(app: Any, settings: SessionSettings) -> None:
     """The last touches to a server that is about to listen: what strangers may send, and where its page loads from."""
+    from tornado.ioloop import PeriodicCallback
+
     from portal.assets import lab_page
     from portal.session_pages import strangers
-    from portal.singleuser.logins import guard_bodies
+    from portal.singleuser.logins import LOOK_EVERY_S, guard_bodies
 
     apps = (one for those in app.extension_manager.extension_apps.values() for one in those)
     strangers.bound_logs([app.log, *(one.log for one in apps)])  # each of those has a logger of its own
     lab_page.install(app.web_app, os.environ, debugger=settings.debugger)
     Handshakes().watch(app.http_server)
-    guard_bodies(app.http_server, app.web_app, getattr(app.identity_provider, "hub_auth", None))
+    if answers := guard_bodies(app.http_server, app.web_app, getattr(app.identity_provider, "hub_auth", None)):
+        app.dsportal_answers = PeriodicCallback(answers.look, LOOK_EVERY_S * 1000)
+        app.dsportal_answers.start()
 
 
 def serve(

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import copy
 import json
+import os
 import shutil
 import subprocess
 import threading
@@ -180,6 +181,46 @@ async def closed(copied: Copy, name: str, opened: threading.Event) -> bool:
     return True
 
 
+class Download:
+    """What copied cookies have begun to read; a little more is read each time that somebody looks at it."""
+
+    def __init__(self, copied: Copy, path: str) -> None:
+        cookies = "; ".join(f"{cookie.name}={cookie.value}" for cookie in copied.cookies)
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{PORT}", timeout=30, trust_env=False)
+        self.answer = self.client.send(self.client.build_request("GET", path, headers={"Cookie": cookies}), stream=True)
+        assert self.answer.status_code == 200, path
+        self.parts = self.answer.iter_raw(2**20)
+        self.read = len(next(self.parts))
+
+    def is_broken_off(self) -> bool:
+        """Whether it has ended before its time."""
+        try:
+            part = next(self.parts, None)
+        except (httpx.ReadError, httpx.RemoteProtocolError):
+            return True
+        assert part is not None, f"all of it has come: {self.read} bytes"
+        self.read += len(part)
+        return False
+
+    def close(self) -> None:
+        """Read no more."""
+        self.answer.close()
+        self.client.close()
+
+
+@pytest.fixture
+def large() -> Iterator[str]:
+    """A folder in Bob's home with more in it than is read slowly in a minute, or fits on the way to him."""
+    folder = home("bob") / "slow"
+    folder.mkdir(exist_ok=True)
+    with (folder / "large.bin").open("wb") as file:
+        for _ in range(400):
+            file.write(os.urandom(2**20))
+    sh("chown", "-R", "bob:", str(folder))
+    yield folder.name
+    shutil.rmtree(folder)
+
+
 def test_a_link_of_another_site_logs_nobody_out(guests: dict[str, Guest]) -> None:
     bob = guests["bob"]
     foreign = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Origin": "https://elsewhere.example"}
@@ -226,6 +267,24 @@ def test_a_logout_ends_what_was_copied_and_leaves_the_session_alone(guests: dict
     threads.shutdown()
     assert jobs_of("bob") == job
     assert bob.by_token("GET", "/user") == 200  # a token that he made himself is no login
+
+
+def test_a_logout_breaks_off_what_is_still_read_with_a_copy(guests: dict[str, Guest], large: str) -> None:
+    bob = guests["bob"]
+    assert bob.login(PASSWORDS["bob"]).status_code == 200
+    bob.http.get("/user/bob/lab")
+    copied = bob.copy()
+    paths = (f"/user/bob/files/{large}/large.bin", f"/user/bob/dsportal/api/archive?path={large}")
+    downloads = [Download(copied, path) for path in paths]
+    assert not any(one.is_broken_off() for one in downloads)
+    job = jobs_of("bob")
+
+    assert is_login(bob.http.post("/hub/logout", params={"_xsrf": bob.xsrf}, follow_redirects=False))
+
+    for one in downloads:
+        eventually(one.is_broken_off, "the download ends", within_s=WITHIN_S)
+        one.close()
+    assert jobs_of("bob") == job
 
 
 def test_a_sessions_own_token_which_lies_in_the_home_opens_nothing_for_whoever_has_read_it(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import aiohttp
 import pytest
 from jupyterhub.httpclient import JupyterHubHTTPClient, fetch
+from jupyterhub.utils import wait_for_http_server
 from traitlets.config import Config
 
+from portal.guard import questions
 from portal.hub import config
 from portal.site import Site
 
@@ -102,3 +106,56 @@ async def test_what_one_session_gives_the_hub_to_keep_is_not_sent_to_another(hub
     assert "cookie" not in second.heads[0].lower()
     theirs.close()
     others.close()
+
+
+def packed(size: int) -> bytes:
+    """So many zeros as gzip has them, of which no end comes."""
+    return zlib.compressobj(wbits=31).compress(bytes(size))
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+PART = b"x" * 2**16
+ENDLESS = {
+    "until-its-end": (HEAD + b"\r\n", PART),
+    "in-chunks": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"10000\r\n" + PART + b"\r\n"),
+    "in-tiny-chunks": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 10_000),
+    "stated": (HEAD + b"Content-Length: 1000000000000\r\n\r\n", PART),
+    "packed": (HEAD + b"Content-Encoding: gzip\r\n\r\n" + packed(2**28), PART),
+}
+HEAPS = 2**24  # bytes; more than the kernel holds of a connection, and far less than a session sends
+
+
+@pytest.mark.parametrize("answer", ENDLESS)
+async def test_of_an_answer_without_an_end_the_hub_holds_little_and_not_for_long(
+    hub: None, answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(questions, "WHOLE_WITHIN_S", 1.0)
+    head, part = ENDLESS[answer]
+    sent = 0
+    gone = asyncio.Event()
+
+    async def send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await reader.readuntil(b"\r\n\r\n")
+        with suppress(ConnectionError):
+            writer.write(head)
+            while True:
+                writer.write(part)
+                await writer.drain()
+                sent += len(part)
+        gone.set()
+        writer.close()
+
+    server = await asyncio.start_server(send, "127.0.0.1", 0)
+    tracemalloc.start()
+    try:
+        found = await wait_for_http_server(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/api", WITHIN_S)
+        for _ in range(200):  # turns of the loop, in which more would be read
+            await asyncio.sleep(0)
+        assert found.status == 200
+        assert tracemalloc.get_traced_memory()[1] < HEAPS
+    finally:
+        tracemalloc.stop()
+    assert sent < HEAPS
+    await asyncio.wait_for(gone.wait(), WITHIN_S)
+    server.close()

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.test_proxy import Portal, portal
-from tests.unit.test_proxy_guard import Told, answering, ask, routed
+from tests.unit.test_proxy import Portal, free_port, portal, started
+from tests.unit.test_proxy_guard import Told, answering, ask, raw_get, routed
 
 __all__ = ["portal"]
 BIG = 40_000_000  # more than the kernels of all three hold
@@ -93,3 +93,39 @@ async def test_of_answers_that_are_read_slowly_the_oldest_end(portal: Portal, up
     ended = [one for one in read if one < 20_000_000]
     assert len(ended) == 2
     assert (await ask("GET", f"{portal.url}/hub/")).status_code == 200
+
+
+@pytest.mark.parametrize("begins", [False, True], ids=["waiting", "begun"])
+async def test_a_page_about_a_session_that_is_away_is_asked_for_no_longer_than_its_client_waits(
+    portal: Portal, begins: bool
+) -> None:
+    asked = asyncio.Event()
+    gone = asyncio.Event()
+
+    async def hub_answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        if begins:
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 100000\r\n\r\n<html>")
+        asked.set()
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        gone.set()
+        writer.close()
+
+    hub = portal.hub()
+    await started(hub)
+    await hub.add_route("/user/alice/", f"http://127.0.0.1:{free_port()}", {"user": "alice"})
+    server = await asyncio.start_server(hub_answers, "127.0.0.1", portal.ports["hub_port"])
+    async with server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", portal.ports["port"])
+        writer.write(b"GET /user/alice/lab HTTP/1.1\r\nHost: x\r\n\r\n")
+        await asyncio.wait_for(asked.wait(), 10)
+        if begins:
+            assert await asyncio.wait_for(reader.readline(), 10) == b"HTTP/1.1 503 Service Unavailable\r\n"
+        assert not gone.is_set()
+
+        writer.close()
+
+        await asyncio.wait_for(gone.wait(), 10)
+    assert "custom error page" not in (portal.state / "proxy" / "proxy.log").read_text()
+    assert (await asyncio.to_thread(raw_get, portal, "/user/alice/lab")).startswith("HTTP/1.1 503 ")

@@ -8,6 +8,7 @@ import random
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -24,6 +25,7 @@ MIXED = TEXT[:1500].join([TEXT[:500]] * 20)
 END = b"0\r\n\r\n"
 ENDLESS = b"1\r\nx\r\n" * 8000
 MANY = 40
+TOO_MANY = 70  # each is read once before it waits
 MEMORY_MOST = 200 * 2**20  # bytes; without the bound it was 3 GiB
 WITHIN_S = 30
 FIRST = b"data: first\n\n"
@@ -214,3 +216,33 @@ async def test_many_requests_in_chunks_of_one_byte_do_not_fill_the_memory(portal
     head = b"POST /user/alice/unread HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     with clients(portal, head + ENDLESS * 40, reads=False):
         assert await others_meanwhile(portal) < MEMORY_MOST
+
+
+def answer_to(portal: Portal, sent: bytes) -> bytes:
+    """What a client reads that has sent this, until its connection ends."""
+    read = b""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", portal.ports["port"])) as client:
+        client.settimeout(WITHIN_S / 3)
+        client.sendall(sent)
+        while part := client.recv(2**16):
+            read += part
+    return read
+
+
+async def test_who_sends_too_many_pieces_is_told_so_and_the_log_says_it_once(portal: Portal, upstream: str) -> None:
+    await routed(portal, upstream)
+    head = b"POST /user/alice/unread HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with ThreadPoolExecutor(TOO_MANY) as threads:
+        asked = [threads.submit(answer_to, portal, head + ENDLESS * 3) for _ in range(TOO_MANY)]
+        answers = [await asyncio.wrap_future(one) for one in asked]
+
+    refused = [one for one in answers if one.startswith(b"HTTP/1.1 429 ")]
+    assert len(refused) > 1
+    assert all(b"Retry-After: 5" in one for one in refused)
+    lines = (portal.state / "proxy" / "proxy.log").read_text().splitlines()
+    told = [line for line in lines if "very small pieces" in line]
+    assert len(told) == 1, told
+    assert "127.0.0.1" in told[0]
+    assert "warn" in told[0]
+    answer = await ask("GET", f"{portal.url}/user/bob/page")
+    assert answer.text == "page"

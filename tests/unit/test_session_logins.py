@@ -12,6 +12,7 @@ from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.websocket import WebSocketClientConnection, WebSocketHandler, websocket_connect
 
+from portal.forwarding.private_proxy import PrivateProxy
 from portal.singleuser.logins import GONE, WHY, OpenSockets, login_of_hub
 
 
@@ -20,6 +21,19 @@ class Echo(WebSocketHandler):
 
     def on_message(self, message: str | bytes) -> None:
         self.write_message(message)
+
+
+class Proxied(PrivateProxy):
+    """Hands on to the server itself; who asks is known."""
+
+    async def prepare(self, *_: Any, **__: Any) -> None:
+        """Ask for no login."""
+
+    def _record_activity(self) -> None:
+        """There is none."""
+
+    async def open(self, port: str) -> None:
+        await self.proxy_open("localhost", int(port), "/?login=program")
 
 
 class World:
@@ -36,15 +50,15 @@ class World:
             raise web.HTTPError(500, "Failed to connect to Hub API")
         return handler.get_query_argument("login") not in self.ended
 
-    async def open(self, login: str) -> WebSocketClientConnection:
-        self.opened.append(await websocket_connect(f"ws://127.0.0.1:{self.port}/?login={login}"))
+    async def open(self, login: str, path: str = "") -> WebSocketClientConnection:
+        self.opened.append(await websocket_connect(f"ws://127.0.0.1:{self.port}/{path}?login={login}"))
         return self.opened[-1]
 
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
     made = World()
-    server = HTTPServer(web.Application([("/", Echo)]))
+    server = HTTPServer(web.Application([("/", Echo), ("/proxied/([0-9]+)", Proxied)]))
     sock, made.port = bind_unused_port()
     server.add_socket(sock)
     yield made
@@ -82,6 +96,21 @@ async def test_an_ended_login_closes_its_own_sockets_and_no_other(world: World, 
     assert await lives(other)
 
 
+async def test_a_web_socket_of_a_program_behind_the_proxy_ends_with_its_login_too(
+    world: World, sockets: OpenSockets
+) -> None:
+    mine = await world.open("mine", f"proxied/{world.port}")
+    other = await world.open("other", f"proxied/{world.port}")
+    assert await lives(mine)
+    world.ended.add("mine")
+
+    await sockets.look()
+
+    assert await mine.read_message() is None
+    assert mine.close_code == GONE
+    assert await lives(other)
+
+
 @pytest.mark.parametrize(
     ("scopes", "goes_on"),
     [
@@ -99,6 +128,7 @@ async def test_a_login_that_may_not_use_this_session_any_more_has_ended_here(sco
     access = {"access:servers!user=alice", "access:servers!server=alice/"}
     hub_auth = HubOAuth(access_scopes=access)
     hub_auth.get_token = lambda handler: "token"
+    hub_auth._get_token_cookie = lambda handler: None
     hub_auth.get_session_id = lambda handler: ""
     hub_auth.user_for_token = told
 
