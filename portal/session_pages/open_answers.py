@@ -19,7 +19,7 @@ from tornado.web import Application, HTTPError, RequestHandler
 GIVES_A_LOGIN = "oauth_callback"  # below the session's path: who goes there may bring a login that has ended
 
 
-class _Asked(NamedTuple):
+class _Head(NamedTuple):
     """The head of a request."""
 
     start_line: RequestStartLine
@@ -58,11 +58,11 @@ class OpenAnswers:
         self._application = application
         self._shows_login = shows_login
         self.is_login = is_login
-        self._asked: WeakKeyDictionary[Any, _Asked] = WeakKeyDictionary()  # by Tornado's connection, one a request
+        self._asked: WeakKeyDictionary[Any, _Head] = WeakKeyDictionary()  # by Tornado's connection, one a request
 
     def begin(self, connection: Any, start_line: RequestStartLine, headers: HTTPHeaders) -> None:
         """A request is under way, until the last byte of its answer is sent."""
-        self._asked[connection] = _Asked(start_line, headers)
+        self._asked[connection] = _Head(start_line, headers)
 
     async def look(self) -> None:
         """Close the connections of those whose login has ended; each login is asked for once."""
@@ -72,7 +72,7 @@ class OpenAnswers:
                 by_login.setdefault(asked.shown, []).append(connection)
         await asyncio.gather(*map(self._end, by_login.values()))
 
-    def _gives_a_login(self, asked: _Asked) -> bool:
+    def _gives_a_login(self, asked: _Head) -> bool:
         base = str(self._application.settings.get("base_url", "/"))
         return asked.start_line.path.partition("?")[0] == f"{base}{GIVES_A_LOGIN}"
 
