@@ -370,6 +370,10 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
   grid-column: 1 / -1;
 }
 
+.dsportal-Form p {
+  margin: 0;
+}
+
 .dsportal-Form-fault {
   border-inline-start: 3px solid var(--jp-error-color1);
   line-height: 1.45;
