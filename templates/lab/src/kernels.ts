@@ -1,5 +1,6 @@
 import type { ILabShell, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 
+import { element } from './dom';
 import { ask } from './server';
 
 /** What the last `portal kernels test` of a kernel found. */
@@ -24,9 +25,18 @@ function kernelOf(tile: Element): string {
   return name ? decodeURIComponent(name) : '';
 }
 
+/** Let a label wrap behind its slashes, where Chromium does not. */
+function wrapAtSlashes(label: Element | null): void {
+  const parts = label?.textContent?.match(/[^/]+\/?|\//g) ?? [];
+  if (label && parts.length > 1 && !label.querySelector('wbr')) {
+    label.replaceChildren(...parts.flatMap((part, position) => (position ? [element('wbr'), part] : [part])));
+  }
+}
+
 /** Mark the tiles of tested kernels: a tick or "!" in the corner, and the sentences while the pointer rests there. */
 function mark(launcher: Element, kernels: Record<string, Tested>): void {
   for (const tile of launcher.querySelectorAll<HTMLElement>('.jp-LauncherCard')) {
+    wrapAtSlashes(tile.querySelector('.jp-LauncherCard-label p'));
     const found = kernels[kernelOf(tile)];
     if (!found) {
       continue;
@@ -64,7 +74,7 @@ export const kernelTests: JupyterFrontEndPlugin<void> = {
   activate: (app: JupyterFrontEnd): void => {
     void app.restored.then(async () => {
       const kernels = await testedKernels();
-      if ('layoutModified' in app.shell && Object.keys(kernels).length) {
+      if ('layoutModified' in app.shell) {
         follow(app.shell as ILabShell, kernels);
       }
     });

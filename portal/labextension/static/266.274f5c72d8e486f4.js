@@ -280,6 +280,17 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
   overflow-wrap: anywhere;
 }
 
+/* A tile is as wide as its longest word: no word is broken, and a path is at its slashes. */
+.jp-LauncherCard {
+  max-width: 16em;
+  min-width: min-content;
+}
+
+.jp-LauncherCard-label p {
+  overflow-wrap: break-word;
+  word-break: normal;
+}
+
 .jp-LauncherCard[data-dsportal-test] {
   position: relative;
 }
