@@ -83,3 +83,11 @@ def test_the_console_s_tile_asks_for_the_kernel(browser: Browser, many: Server) 
         expect(page.locator('.jp-LauncherCard[data-category="Console"]')).to_have_count(0)
         page.locator(".jp-LauncherCard", has=page.get_by_text("Console", exact=True)).click()
         expect(page.get_by_role("dialog").filter(has_text="Select Kernel").locator("select")).to_contain_text("JAX 0.9")
+
+
+def test_the_new_menu_of_notebook_7_has_the_same_order(browser: Browser, many: Server) -> None:
+    with window(browser, many) as page:
+        page.goto(f"{many.url}tree")
+        page.locator(".jp-DropdownMenu .lm-MenuBar-item").click()
+        expect(page.locator(".lm-Menu-item", has_text="New Environment")).to_be_visible()
+        assert of_these(page.locator(".lm-Menu-itemLabel").all_inner_texts()) == IN_ORDER

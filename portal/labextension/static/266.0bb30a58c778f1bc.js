@@ -274,6 +274,13 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
   flex: none;
 }
 
+.dsportal-UsagePanel img {
+  height: 24px;
+  margin-inline-end: 8px;
+  vertical-align: middle;
+  width: 24px;
+}
+
 .dsportal-UsagePanel small {
   color: var(--jp-ui-font-color2);
   display: block;
@@ -295,7 +302,8 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
   position: relative;
 }
 
-.jp-LauncherCard[data-dsportal-test]::after {
+.jp-LauncherCard[data-dsportal-test]::after,
+.lm-Menu-item[data-dsportal-test='fault'] .lm-Menu-itemLabel::after {
   align-items: center;
   border-radius: 50%;
   color: #fff;
@@ -304,10 +312,13 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
   font-weight: 700;
   height: 16px;
   justify-content: center;
+  width: 16px;
+}
+
+.jp-LauncherCard[data-dsportal-test]::after {
   position: absolute;
   right: 5px;
   top: 5px;
-  width: 16px;
 }
 
 .jp-LauncherCard[data-dsportal-test='good']::after {
@@ -315,7 +326,13 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
   content: '✓' / 'tested';
 }
 
-.jp-LauncherCard[data-dsportal-test='fault']::after {
+.lm-Menu-item[data-dsportal-test='fault'] .lm-Menu-itemLabel::after {
+  display: inline-flex;
+  margin-inline-start: 8px;
+}
+
+.jp-LauncherCard[data-dsportal-test='fault']::after,
+.lm-Menu-item[data-dsportal-test='fault'] .lm-Menu-itemLabel::after {
   background: #a84300;
   content: '!' / 'its last test found a fault';
 }
