@@ -97,6 +97,24 @@ def test_the_launcher_shows_what_the_test_of_each_kernel_found(page: Page, serve
     expect(good).to_have_attribute("data-dsportal-test", "good")
 
 
+def test_notebook_7_shows_what_the_test_of_each_kernel_found_in_its_new_menu(
+    page: Page, server: Server, picture: Picture
+) -> None:
+    """Also when the menu is opened again."""
+    open_notebook_7(page, server)
+    for _ in range(2):
+        page.locator(".jp-DropdownMenu .lm-MenuBar-item").click()
+        entry = page.locator(".lm-Menu-item[data-command='notebook:create-new']")
+        fault = entry.filter(has_text="TensorFlow")
+        expect(fault).to_have_attribute("data-dsportal-test", "fault")
+        expect(fault).to_have_attribute("title", re.compile(r"\nTensorFlow sees 0 of 2 GPUs\.$"))
+        good = entry.filter(has_text=re.compile("Python 3$"))
+        expect(good).to_have_attribute("title", re.compile(r"^Python 3\nPython 3\.11\.2, starts in 0\.9 s"))
+        expect(entry.filter(has_text="Gone")).to_have_attribute("title", "")
+        picture(page, "new")
+        page.keyboard.press("Escape")
+
+
 @pytest.mark.parametrize("place", ["lab", "tree"])
 def test_tensorboards_are_listed_with_what_runs_and_stopped_there(
     page: Page, server: Server, picture: Picture, place: str

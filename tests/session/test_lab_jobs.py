@@ -111,3 +111,66 @@ def test_notebook_7_runs_a_file_as_well(page: Page, server: Server, lesson_file:
     page.get_by_role("dialog").get_by_role("button", name="Close").click()
     tab = new_tab(page, job.get_by_role("button", name="Output"))
     expect(tab.locator(".jp-OutputArea-output", has_text="out of the job")).to_be_visible()
+
+
+PLACES = {"lab": "lab/tree/", "notebook-7": "notebooks/"}
+
+
+def open_changed(page: Page, server: Server, place: str, name: str) -> None:
+    """The notebook is open, with a change that is not in its file."""
+    page.goto(f"{server.url}{PLACES[place]}{name}{'?reset' if place == 'lab' else ''}")
+    cell = page.locator(".jp-Notebook .cm-content").first
+    expect(cell).to_contain_text("out of")
+    cell.click()
+    page.keyboard.press("Control+End")
+    page.keyboard.type("; changed = 1")
+
+
+def submit_open(page: Page, server: Server, name: str) -> None:
+    """The dialog has the open notebook, and what is submitted has its change."""
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label(re.compile("^File"))).to_have_value(name)
+    expect(dialog).to_contain_text(f"{name} has changes: it is saved before the job is submitted.")
+    assert "changed" not in (server.home / name).read_text()
+    dialog.get_by_role("button", name="Submit").click()
+    expect(page.get_by_text(re.compile(rf"Job \d+ is submitted\. Saved: {name}\."))).to_be_visible()
+    assert "changed = 1" in (server.home / name).read_text()
+    expect(shown_job(page, name)).to_contain_text("done")
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_button_above_the_open_notebook_saves_it_and_runs_it_as_a_job(
+    page: Page, server: Server, lesson_file: str, picture: Picture, place: str
+) -> None:
+    open_changed(page, server, place, lesson_file)
+    page.locator(".jp-NotebookPanel-toolbar").get_by_title("Run as a Slurm job").click()
+    picture(page, "dialog")
+    submit_open(page, server, lesson_file)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_palette_is_about_the_open_notebook(page: Page, server: Server, lesson_file: str, place: str) -> None:
+    open_changed(page, server, place, lesson_file)
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+Shift+c")
+    page.locator(".lm-CommandPalette-input").fill("Run as a Slurm Job")
+    page.keyboard.press("Enter")
+    submit_open(page, server, lesson_file)
+
+
+def test_a_notebook_that_cannot_be_saved_is_not_submitted(page: Page, server: Server, lesson_file: str) -> None:
+    open_changed(page, server, "lab", lesson_file)
+    page.route(
+        "**/api/contents/**", lambda route: route.abort() if route.request.method == "PUT" else route.continue_()
+    )
+    page.locator(".jp-NotebookPanel-toolbar").get_by_title("Run as a Slurm job").click()
+    page.get_by_role("dialog").get_by_role("button", name="Submit").click()
+    expect(page.get_by_text(f"No job is submitted. Not saved: {lesson_file}").first).to_be_visible()
+    assert jobs_of("root") == []
+
+
+def test_notebook_7_has_the_form_in_its_new_menu(page: Page, server: Server) -> None:
+    open_notebook_7(page, server)
+    page.locator(".jp-DropdownMenu .lm-MenuBar-item").click()
+    page.locator(".lm-Menu-item", has_text=RUN).click()
+    expect(page.get_by_role("dialog").get_by_label(re.compile("^File"))).to_have_value("")

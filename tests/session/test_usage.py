@@ -118,6 +118,9 @@ def test_near_its_memory_a_session_is_warned_once_until_it_has_room_again(
     expect(dialog).to_contain_text("Tesla V100, 73 % busy, 2 of 32 GB of its memory")
     expect(dialog).to_contain_text("10, 1.5 busy")
     expect(dialog).to_contain_text("plain: Python 3.11.2, starts in 0.9 s, tested 2026-11-25 in gpu")
+    icon = dialog.locator("td img")
+    expect(icon).to_have_attribute("src", re.compile("/kernelspecs/plain/logo-svg.svg"))
+    assert icon.evaluate("image => image.decode().then(() => image.naturalWidth)") > 0
     picture(page, "all")
     follow(page, 20, seen)
     page.clock.fast_forward(ASKS_AGAIN_MS)

@@ -147,6 +147,21 @@ def test_a_tile_opens_it(browser: Browser, lab: Server, picture: Callable[[Page,
         expect(opened.value).to_have_url(re.compile(re.escape(f"{lab.url}tools/lab/lab")))
 
 
+@pytest.mark.parametrize("place", ["lab", "tree"])
+def test_the_view_menu_leads_to_logs_and_ends(
+    browser: Browser, lab: Server, picture: Callable[[Page, str], None], place: str
+) -> None:
+    with window(browser, lab) as page:
+        page.goto(f"{lab.url}{place}")
+        page.locator("#jp-top-panel, #menu-panel").get_by_text("View", exact=True).click()
+        page.locator(".lm-Menu-item", has_text="Web Tools").click()
+        panel = page.locator("#dsportal-tools")
+        expect(panel.get_by_role("button", name="Stop… Second Lab")).to_be_visible()
+        panel.get_by_role("button", name="Log of Second Lab").click()
+        expect(page.locator(".dsportal-Log")).to_contain_text("Jupyter")
+        picture(page, "log")
+
+
 def test_stop_ends_all_that_it_has_started(lab: Server) -> None:
     assert lab.ask("dsportal/api/tools/lab", "DELETE")[0] == 204
     wait_for("end of its processes", lambda: not processes(lab))

@@ -26,11 +26,18 @@ export class Documents {
     return this._changed().map(context => context.path);
   }
 
-  /** Save what is changed; what needs an answer of the person first is not waited for. */
+  /** Save all that is changed, and keep what that came to. */
   async save(): Promise<Saving> {
+    this.last = await this.saveOnly(() => true);
+    return this.last;
+  }
+
+  /** Save what is changed and wanted; what needs an answer of the person first is not waited for. */
+  async saveOnly(isWanted: (path: string) => boolean): Promise<Saving> {
     const saving: Saving = { at: new Date(), saved: [], failed: [] };
+    const wanted = this._changed().filter(context => isWanted(context.path));
     await Promise.all(
-      this._changed().map(async context => {
+      wanted.map(async context => {
         try {
           await saved(context);
           saving.saved.push(context.path);
@@ -39,8 +46,12 @@ export class Documents {
         }
       })
     );
-    this.last = saving;
     return saving;
+  }
+
+  /** The path of the document that the person looks at; '' where it is none. */
+  current(): string {
+    return (this._app.shell.currentWidget as { context?: Context } | null)?.context?.path ?? '';
   }
 
   private _changed(): Context[] {

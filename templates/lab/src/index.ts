@@ -16,6 +16,7 @@ import { currentFolder, likelyFolder, selectedFolder } from './folders';
 import { tensorBoardIcon } from './icons';
 import { jobs } from './jobs';
 import { kernelTests } from './kernels';
+import { launcherRow } from './launcherrow';
 import { keepInNewMenu } from './newmenu';
 import { news } from './news';
 import { addTemplates, TemplateIDs } from './templates';
@@ -166,6 +167,7 @@ export default [
   firstLauncher,
   jobs,
   kernelTests,
+  launcherRow,
   news,
   sessionEnd,
   tensorBoards,

@@ -1,5 +1,6 @@
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 
+import { element } from './dom';
 import { type Field, type Filled, Form } from './form';
 
 /** What `POST dsportal/api/jobs` takes; what is empty is Slurm's default, or the script's. */
@@ -19,11 +20,15 @@ const FIELDS: Field[] = [
   { name: 'arguments', label: 'Arguments, one on each line; of a notebook NAME=VALUE', kind: 'lines' }
 ];
 
-/** What somebody wants to be run; undefined when nothing is. */
-export async function askForOrder(file: string): Promise<Order | undefined> {
+/** What somebody wants to be run; undefined when nothing is. A note stands above the fields. */
+export async function askForOrder(file: string, note: string): Promise<Order | undefined> {
+  const body = new Form(FIELDS, { file });
+  if (note) {
+    body.node.prepend(element('p', 'dsportal-mod-wide', note));
+  }
   const answer = await showDialog({
     title: 'Run as a Slurm job',
-    body: new Form(FIELDS, { file }),
+    body,
     focusNodeSelector: 'input',
     buttons: [Dialog.cancelButton(), Dialog.okButton({ label: 'Submit' })]
   });

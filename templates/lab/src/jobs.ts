@@ -1,13 +1,24 @@
 import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { Dialog, ICommandPalette, Notification, showDialog } from '@jupyterlab/apputils';
+import {
+  Dialog,
+  ICommandPalette,
+  IToolbarWidgetRegistry,
+  Notification,
+  showDialog,
+  ToolbarButton
+} from '@jupyterlab/apputils';
+import { PageConfig, PathExt } from '@jupyterlab/coreutils';
 import { type FileBrowser, IDefaultFileBrowser, IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { ILauncher } from '@jupyterlab/launcher';
-import { listIcon, runIcon } from '@jupyterlab/ui-components';
+import { listIcon } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 
+import { type Documents, IDocuments, wordsOf } from './documents';
 import { button, words } from './dom';
 import { showLog } from './followedlog';
+import { jobIcon } from './icons';
 import { askForOrder } from './jobform';
+import { keepInNewMenu } from './newmenu';
 import { ask, remove } from './server';
 import { told } from './templates';
 
@@ -26,6 +37,7 @@ const SUBMIT = 'dsportal:job-submit';
 const SHOW = 'dsportal:jobs';
 const EVERY_MS = 15_000; // each look is a squeue of this person's
 const SELDOM_MS = 60_000; // while nothing changes
+const RUNNABLE = ['.ipynb', '.py', '.sh', '.job']; // what `portal job submit` takes
 const ONE_JOB = /^\d+(_\d+)?$/; // what waits of an array is shown as one line, 12_[3-9]
 
 /** My jobs; asks only while somebody sees it. */
@@ -131,6 +143,27 @@ function selectedFile(browser: FileBrowser | null): string {
     : '';
 }
 
+/** The document that the person looks at, where it is one that a job can run. */
+function openFile(documents: Documents): string {
+  const path = documents.current();
+  return RUNNABLE.includes(PathExt.extname(path)) ? path : '';
+}
+
+/** Asks for the job of a file and submits it, with the file saved first; undefined when there is to be none. */
+async function submit(file: string, documents: Documents): Promise<string | undefined> {
+  const note = documents.changed().includes(file) ? `${file} has changes: it is saved before the job is submitted.` : '';
+  const order = await askForOrder(file, note);
+  if (!order) {
+    return undefined;
+  }
+  const saving = await documents.saveOnly(path => path === order.file);
+  if (saving.failed.length) {
+    throw new Error(`No job is submitted. ${wordsOf(saving)}`);
+  }
+  const made = await ask<{ id: string }>('jobs', {}, order);
+  return `Job ${made.id} is submitted. ${wordsOf(saving)}`;
+}
+
 /** What the buttons of the panel do. */
 function actsOf(app: JupyterFrontEnd, look: () => Promise<void>): Acts {
   const cancel = async (job: Job): Promise<void> => {
@@ -165,15 +198,34 @@ export const jobs: JupyterFrontEndPlugin<void> = {
   id: 'dsportal-lab:jobs',
   description: 'Runs a notebook or a script as a Slurm job, and shows the jobs of who works here.',
   autoStart: true,
-  optional: [IFileBrowserFactory, IDefaultFileBrowser, ILauncher, ICommandPalette, ILayoutRestorer],
+  requires: [IDocuments],
+  optional: [
+    IFileBrowserFactory,
+    IDefaultFileBrowser,
+    ILauncher,
+    ICommandPalette,
+    ILayoutRestorer,
+    IToolbarWidgetRegistry
+  ],
   activate: (
     app: JupyterFrontEnd,
+    documents: Documents,
     browsers: IFileBrowserFactory | null,
     defaultBrowser: IDefaultFileBrowser | null,
     launcher: ILauncher | null,
     palette: ICommandPalette | null,
-    restorer: ILayoutRestorer | null
+    restorer: ILayoutRestorer | null,
+    toolbars: IToolbarWidgetRegistry | null
   ): void => {
+    const run = (file: string): Promise<void> =>
+      told(async () => {
+        const said = await submit(file, documents);
+        if (said) {
+          Notification.success(said, { autoClose: 10000 });
+          app.shell.activateById(panel.id);
+          await panel.look();
+        }
+      });
     const panel: JobsPanel = new JobsPanel(actsOf(app, () => panel.look()));
     app.shell.add(panel, 'left', { rank: 300 });
     restorer?.add(panel, panel.id);
@@ -186,19 +238,23 @@ export const jobs: JupyterFrontEndPlugin<void> = {
     app.commands.addCommand(SUBMIT, {
       label: 'Run as a Slurm Job…',
       caption: 'Run a notebook or a script as a Slurm job, which goes on without this session',
-      icon: runIcon,
-      execute: () =>
-        told(async () => {
-          const order = await askForOrder(selectedFile(browsers?.tracker.currentWidget ?? defaultBrowser));
-          if (order) {
-            const made = await ask<{ id: string }>('jobs', {}, order);
-            Notification.success(`Job ${made.id} is submitted.`, { autoClose: 10000 });
-            app.shell.activateById(panel.id);
-            await panel.look();
-          }
-        })
+      icon: jobIcon,
+      // In a menu of the files it is about these; the palette is about what the person looks at.
+      execute: args => {
+        const files = [openFile(documents), selectedFile(browsers?.tracker.currentWidget ?? defaultBrowser)];
+        return run((args.open ? files : files.reverse()).find(Boolean) ?? '');
+      }
+    });
+    toolbars?.addFactory('Notebook', 'dsportal-job', (notebook: { context: { path: string } } & Widget) => {
+      const onClick = (): void => void run(notebook.context.path);
+      return new ToolbarButton({ icon: jobIcon, tooltip: 'Run as a Slurm job', onClick });
     });
     launcher?.add({ command: SUBMIT, category: 'Other', rank: 0.3 });
-    [SUBMIT, SHOW].forEach(command => palette?.addItem({ command, category: 'Data Scientist Portal' }));
+    [SUBMIT, SHOW].forEach(command =>
+      palette?.addItem({ command, category: 'Data Scientist Portal', args: { open: true } })
+    );
+    if (defaultBrowser && PageConfig.getOption('notebookPage') === 'tree') {
+      keepInNewMenu(defaultBrowser, SUBMIT);
+    }
   }
 };

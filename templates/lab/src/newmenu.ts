@@ -2,21 +2,29 @@ import type { FileBrowser } from '@jupyterlab/filebrowser';
 import { type Menu, MenuBar } from '@lumino/widgets';
 
 /**
- * Adds a command to the "New" menu above the files of Notebook 7, and again after Notebook filled that menu anew (it
- * does when the list of kernels changes). Notebook 7.6 offers no other way in: the menu is only reachable as
- * the menu bar in the toolbar of the file browser.
+ * Changes the "New" menu above the files of Notebook 7 just before it opens, by mouse or by key: only then is its
+ * content settled, for Notebook fills it anew when the list of kernels changes. Notebook 7.6 offers no other way in: the
+ * menu is only reachable as the menu bar in the toolbar of the file browser.
  */
-export function keepInNewMenu(browser: FileBrowser, command: string): void {
-  const add = (): void => {
+export function beforeNewMenu(browser: FileBrowser, change: (menu: Menu) => void): void {
+  const act = (): void => {
     const menu = newMenu(browser);
-    if (menu && !menu.items.some(item => item.command === command)) {
+    if (menu) {
+      change(menu);
+    }
+  };
+  browser.toolbar.node.addEventListener('pointerdown', act, true);
+  browser.toolbar.node.addEventListener('keydown', act, true);
+}
+
+/** Adds a command to that menu. */
+export function keepInNewMenu(browser: FileBrowser, command: string): void {
+  beforeNewMenu(browser, menu => {
+    if (!menu.items.some(item => item.command === command)) {
       menu.addItem({ command });
       keepOnScreen(menu);
     }
-  };
-  // Just before the menu opens, by mouse or by key: only then is its content settled.
-  browser.toolbar.node.addEventListener('pointerdown', add, true);
-  browser.toolbar.node.addEventListener('keydown', add, true);
+  });
 }
 
 /** Notebook opens this menu at its button even where the name of a kernel is too long to fit there. */

@@ -7,7 +7,7 @@ import { Widget } from '@lumino/widgets';
 import { IFolders } from './news';
 import { ask } from './server';
 import { showStatus } from './status';
-import { type Kernel, nameOf, type Usage, UsagePanel } from './usagepanel';
+import { type IconOf, type Kernel, nameOf, type Usage, UsagePanel } from './usagepanel';
 import { share, size } from './words';
 
 const ASK_MS = 10000;
@@ -24,7 +24,8 @@ class JobUsage extends Widget {
 
   constructor(
     private readonly _folders: IFolders,
-    private readonly _isConnected: () => boolean
+    private readonly _isConnected: () => boolean,
+    private readonly _icons: IconOf
   ) {
     super();
     this.addClass('dsportal-Status');
@@ -78,7 +79,7 @@ class JobUsage extends Widget {
     if (!this._usage || this._panel) {
       return;
     }
-    const body = new UsagePanel(this._usage, this._folders.folders);
+    const body = new UsagePanel(this._usage, this._folders.folders, this._icons);
     this._panel = body;
     await showDialog({ title: 'What this session uses', body, buttons: [Dialog.okButton({ label: 'Close' })] });
     this._panel = undefined;
@@ -103,7 +104,11 @@ export const jobUsage: JupyterFrontEndPlugin<void> = {
     statusBar: IStatusBar | null,
     info: JupyterLab.IInfo | null
   ): void => {
-    const item = new JobUsage(folders, () => info?.isConnected ?? true);
+    const iconOf = (kernel: string): string => {
+      const resources = app.serviceManager.kernelspecs.specs?.kernelspecs[kernel]?.resources ?? {};
+      return resources['logo-svg'] ?? resources['logo-64x64'] ?? '';
+    };
+    const item = new JobUsage(folders, () => info?.isConnected ?? true, iconOf);
     showStatus(app, statusBar, item, 'dsportal-lab:usage', 2);
   }
 };

@@ -27,6 +27,9 @@ export type Usage = {
   kernels: Kernel[];
 };
 
+/** The address of a kernel's icon, with its badge as on the launcher's tile; '' where it has none. */
+export type IconOf = (kernel: string) => string;
+
 /** What a person calls a kernel: its notebook. */
 export function nameOf(kernel: Kernel): string {
   return kernel.path ? PathExt.basename(kernel.path) : kernel.name;
@@ -38,7 +41,11 @@ export class UsagePanel extends Widget {
   private _usage: Usage;
   private _folders: Folder[];
 
-  constructor(usage: Usage, folders: Folder[]) {
+  constructor(
+    usage: Usage,
+    folders: Folder[],
+    private readonly _icons: IconOf
+  ) {
     super();
     this.addClass('dsportal-UsagePanel');
     this._usage = usage;
@@ -54,7 +61,7 @@ export class UsagePanel extends Widget {
   follow(usage: Usage, folders: Folder[]): void {
     this._usage = usage;
     this._folders = folders;
-    this.node.replaceChildren(list(usage, folders), kernels(usage.kernels, this._tested), note(usage));
+    this.node.replaceChildren(list(usage, folders), kernels(usage.kernels, this._tested, this._icons), note(usage));
   }
 }
 
@@ -108,7 +115,7 @@ function ofGpu(gpu: Gpu): string {
   return [gpu.name, busy, memory, gpu.error, gpu.uuid].filter(Boolean).join(', ');
 }
 
-function kernels(found: Kernel[], tested: Record<string, Tested>): HTMLElement {
+function kernels(found: Kernel[], tested: Record<string, Tested>, iconOf: IconOf): HTMLElement {
   const table = document.createElement('table');
   const head = table.createTHead().insertRow();
   for (const title of ['Kernel of', 'Memory', 'Cores']) {
@@ -127,6 +134,13 @@ function kernels(found: Kernel[], tested: Record<string, Tested>): HTMLElement {
       kernel.cores_busy === null ? '' : kernel.cores_busy.toFixed(1)
     ]) {
       cells.insertCell().textContent = words;
+    }
+    const icon = iconOf(kernel.name);
+    if (icon) {
+      const image = document.createElement('img');
+      image.src = icon;
+      image.alt = ''; // its name stands beside it
+      cells.cells[0]?.prepend(image);
     }
     const test = tested[kernel.name];
     if (test) {

@@ -24,6 +24,7 @@ type Tool = {
   icon: string;
 };
 
+const SHOW = 'dsportal:tools';
 const EVERY_MS = 3000; // the server looks at its own processes alone
 const SAID = { stopped: 'not running', starting: 'starting …', ready: 'running', failed: 'does not run' };
 
@@ -155,7 +156,15 @@ class ToolsPanel extends Widget {
 
 /** A tile for each tool, and the panel. */
 function show(app: JupyterFrontEnd, tools: Tool[], launcher: ILauncher | null, palette: ICommandPalette | null): void {
-  app.shell.add(new ToolsPanel(app), 'left', { rank: 320 });
+  const panel = new ToolsPanel(app);
+  app.shell.add(panel, 'left', { rank: 320 });
+  app.commands.addCommand(SHOW, {
+    label: 'Web Tools',
+    caption: 'Show the web tools of this session, their logs and what stops them',
+    icon: toolsIcon,
+    execute: () => app.shell.activateById(panel.id)
+  });
+  palette?.addItem({ command: SHOW, category: 'Data Scientist Portal' });
   tools.forEach((tool, position) => {
     const command = commandOf(tool);
     app.commands.addCommand(command, {

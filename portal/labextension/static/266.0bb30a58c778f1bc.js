@@ -274,17 +274,36 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
   flex: none;
 }
 
+.dsportal-UsagePanel img {
+  height: 24px;
+  margin-inline-end: 8px;
+  vertical-align: middle;
+  width: 24px;
+}
+
 .dsportal-UsagePanel small {
   color: var(--jp-ui-font-color2);
   display: block;
   overflow-wrap: anywhere;
 }
 
+/* A tile is as wide as its longest word: no word is broken, and a path is at its slashes. */
+.jp-LauncherCard {
+  max-width: 16em;
+  min-width: min-content;
+}
+
+.jp-LauncherCard-label p {
+  overflow-wrap: break-word;
+  word-break: normal;
+}
+
 .jp-LauncherCard[data-dsportal-test] {
   position: relative;
 }
 
-.jp-LauncherCard[data-dsportal-test]::after {
+.jp-LauncherCard[data-dsportal-test]::after,
+.lm-Menu-item[data-dsportal-test='fault'] .lm-Menu-itemLabel::after {
   align-items: center;
   border-radius: 50%;
   color: #fff;
@@ -293,10 +312,13 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
   font-weight: 700;
   height: 16px;
   justify-content: center;
+  width: 16px;
+}
+
+.jp-LauncherCard[data-dsportal-test]::after {
   position: absolute;
   right: 5px;
   top: 5px;
-  width: 16px;
 }
 
 .jp-LauncherCard[data-dsportal-test='good']::after {
@@ -304,7 +326,13 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
   content: '✓' / 'tested';
 }
 
-.jp-LauncherCard[data-dsportal-test='fault']::after {
+.lm-Menu-item[data-dsportal-test='fault'] .lm-Menu-itemLabel::after {
+  display: inline-flex;
+  margin-inline-start: 8px;
+}
+
+.jp-LauncherCard[data-dsportal-test='fault']::after,
+.lm-Menu-item[data-dsportal-test='fault'] .lm-Menu-itemLabel::after {
   background: #a84300;
   content: '!' / 'its last test found a fault';
 }
@@ -368,6 +396,10 @@ body:not([data-notebook]) .jp-FileBrowser-toolbar .jp-ToolbarButtonComponent[dat
 .dsportal-Form .dsportal-mod-wide,
 .dsportal-Form-fault {
   grid-column: 1 / -1;
+}
+
+.dsportal-Form p {
+  margin: 0;
 }
 
 .dsportal-Form-fault {
