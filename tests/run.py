@@ -123,6 +123,7 @@ RINGS = (
     ),
     Ring("large_files", True, "5 GB up and down in Chromium, cut between; ten minutes, 20 GB of disk", usual=False),
     Ring("lmod", True, "kernels out of a real Lmod's hierarchy; a minute", usual=False, packages=("lmod",)),
+    Ring("desktop", True, "a desktop as a web tool, in Chromium; a minute", usual=False, packages=("desktop",)),
     Ring(
         "databases",
         True,

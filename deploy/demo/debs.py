@@ -3,9 +3,9 @@
 A line is ``group package version architecture bytes sha256``. The groups: ``cluster`` (what runs the private
 cluster), ``browser``, ``rootless-test``, ``lmod`` and ``web-servers`` (what only the tests need), ``openmpi`` (what
 Horovod is built with) and ``databases``, which are whole by themselves, so that some of their packages are in another
-group too, ``directories`` (real directory servers), ``systems`` (what makes bare roots: tests/systems), and ``base``
-(the system below all of them, for hosts of another release; the lock of Debian 12 has none). Each release has a lock of
-its own (:mod:`deploy.demo.releases`).
+group too, ``directories`` (real directory servers), ``systems`` (what makes bare roots: tests/systems), ``desktop`` (a
+web tool, docs/howto/web-tools.md), and ``base`` (the system below all of them, for hosts of another release; the lock
+of Debian 12 has none). Each release has a lock of its own (:mod:`deploy.demo.releases`).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ GROUPS = (
     "openmpi",
     "directories",
     "systems",
+    "desktop",
     "databases",
     BASE,
 )

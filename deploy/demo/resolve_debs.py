@@ -56,6 +56,7 @@ WANTED = {
         "libpam-oath",
     ],
     "systems": [],
+    "desktop": [],
     "databases": ["postgresql-15", "postgresql-client-15"],  # for `make test-databases`; MariaDB is in the cluster
 }
 # The lock of a release that starts on other hosts: Horovod's kernels are for the Python of the oldest.
@@ -63,10 +64,28 @@ OF_WHOLE = {group: WANTED[group] for group in ("cluster", "browser", "rootless-t
 # Whole by themselves: Horovod is built with its own alone (deploy/environments/horovod.py), the databases lie on any.
 APART = {"openmpi", "databases"}
 # Each beside the cluster and the browser, for one ring: none of them is there for another one.
-FOR_A_RING = {"web-servers", "directories", "systems", "lmod"}
+FOR_A_RING = {"web-servers", "directories", "systems", "lmod", "desktop"}
 # Taken without what they depend on: the headers, of which a build needs neither a Fortran nor a second C compiler;
-# mmdebstrap is a Perl program beside the host's own apt.
-ALONE = {"openmpi": ["libopenmpi-dev"], "systems": ["mmdebstrap"]}
+# mmdebstrap is a Perl program beside the host's own apt; a desktop takes the pages of noVNC, not its server of Node.js,
+# and draws no icons of all formats: 5 MB, not 55.
+ALONE = {
+    "openmpi": ["libopenmpi-dev"],
+    "systems": ["mmdebstrap"],
+    "desktop": [
+        "tigervnc-standalone-server",
+        "tigervnc-common",
+        "libfile-readbackwards-perl",
+        "libunwind8",
+        "libxfont2",
+        "x11-xkb-utils",
+        "novnc",
+        "icewm",
+        "icewm-common",
+        "libimlib2",
+        "xterm",
+        "libutempter0",
+    ],
+}
 # On every host that can start the demo: what Debian requires, the apt and the Python that run it, and the C library.
 HOST = ["apt", "dpkg", "libc6", "python3", "python3-minimal", "usr-is-merged"]
 # What else a whole system has: what people, pip and the tests find on every machine.

@@ -1,0 +1,1 @@
+"""A desktop as a web tool: docs/howto/web-tools.md."""
