@@ -199,7 +199,7 @@ def test_modules_that_exclude_each_other_are_told_in_the_answer(server: Server, 
     message = json.loads(text)["message"]
     assert status == 500
     assert message.startswith("The kernel both cannot start: module load shared/tensorflow shared/pytorch failed: ")
-    assert "conflict" in message
+    assert "conflict" in message.lower()
 
 
 @pytest.mark.parametrize("how", ["signal", "api"])
