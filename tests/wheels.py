@@ -10,14 +10,14 @@ from tests.inside import VENV_BIN
 ANSWER = "import oneofmine; print(oneofmine.ANSWER)"  # prints 42
 
 
-def wheel(folder: Path) -> Path:
-    """A folder with the wheel of ``oneofmine`` 1.2.3."""
-    source, wheels = folder / "source", folder / "wheels"
-    (source / "oneofmine").mkdir(parents=True)
-    (source / "oneofmine/__init__.py").write_text("ANSWER = 6 * 7\n")
+def wheel(folder: Path, name: str = "oneofmine") -> Path:
+    """A folder with the wheel of ``oneofmine`` 1.2.3, or of another name beside it."""
+    source, wheels = folder / f"source-{name}", folder / "wheels"
+    (source / name).mkdir(parents=True)
+    (source / name / "__init__.py").write_text("ANSWER = 6 * 7\n")
     (source / "pyproject.toml").write_text(
         '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
-        '[project]\nname = "oneofmine"\nversion = "1.2.3"\n'
+        f'[project]\nname = "{name}"\nversion = "1.2.3"\n'
     )
     build = [str(VENV_BIN / "python"), "-m", "hatchling", "build", "--target", "wheel", "--directory", str(wheels)]
     subprocess.run(build, cwd=source, check=True, capture_output=True)

@@ -58,6 +58,8 @@ def kernelspec(kernel: KernelTable, site: Site) -> dict[str, Any]:
     start = launch(kernel, site)
     if not kernel.container:
         program(start.command[0], env)  # it is there
+    elif is_address(kernel.container):
+        _check_fetching(start.container, env)
     version = _probe(start, kernel, env) if is_tried(kernel) else ""
     spec: dict[str, Any] = {
         "argv": _argv(start, kernel, env),
@@ -70,6 +72,13 @@ def kernelspec(kernel: KernelTable, site: Site) -> dict[str, Any]:
     if variables or kernel.environment:
         spec["env"] = {name: _written(value) for name, value in variables.items()} | _activated(kernel)
     return spec
+
+
+def _check_fetching(container: Container, env: Environment) -> None:
+    """Refuse an address where what starts containers here fetches none; the nodes alone may have what does."""
+    path = env.get("PATH", "")
+    if container.has_runtime(path):
+        container.check(path)
 
 
 def is_tried(kernel: KernelTable) -> bool:

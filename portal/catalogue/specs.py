@@ -17,6 +17,7 @@ from typing import Any, Literal
 from portal.catalogue.built import MARK, kernelspec_files
 from portal.catalogue.versions import KernelEntry, resolved
 from portal.errors import KernelError
+from portal.kernels.containers import is_address
 from portal.settings.kernel_tables import KernelTable
 from portal.site import Site
 from portal.trials import record
@@ -24,7 +25,7 @@ from portal.trials import record
 
 @dataclass(frozen=True)
 class Synced:
-    """What became of one kernel; ``reason`` says why it is faulty."""
+    """What became of one kernel; ``reason`` says why it is faulty, or what is to be known of it."""
 
     name: str
     state: Literal["written", "unchanged", "removed", "faulty"]
@@ -149,9 +150,17 @@ def _sync_one(entry: KernelEntry, site: Site, target: Path) -> Synced:
     except KernelError as error:
         return Synced(name, "faulty", error.message)
     if _holds(target, files):
-        return Synced(name, "unchanged")
+        return Synced(name, "unchanged", fetched(entry.kernel.container))
     put_in_place(target, files)
-    return Synced(name, "written")
+    return Synced(name, "written", fetched(entry.kernel.container))
+
+
+def fetched(image: str) -> str:
+    """What an image with an address means for people; "" for any other one."""
+    if not is_address(image):
+        return ""
+    once = f"fetch it once, apptainer pull FILE {image}, and name the file as its container"
+    return f"each person's first start fetches its image, which takes minutes: {once}"
 
 
 def _holds(target: Path, files: dict[str, bytes]) -> bool:

@@ -38,21 +38,45 @@ class Container(NamedTuple):
             *(("--bind", folder) for folder in self.binds),
         ]
 
+    def has_runtime(self, path: str) -> bool:
+        """Whether something on this machine starts containers."""
+        return bool(self._runtime(path))
+
+    def _runtime(self, path: str) -> str:
+        wanted = [self.runtime] if self.runtime else [f"{folder}/{name}" for name in RUNTIMES for folder in _in(path)]
+        return next((one for one in wanted if os.path.isfile(one) and os.access(one, os.X_OK)), "")
+
     def find_runtime(self, path: str) -> str:
         """The whole path of the runtime.
 
         Raises:
             KernelError: no runtime is there; the message names what was looked for.
         """
-        wanted = [self.runtime] if self.runtime else [f"{folder}/{name}" for name in RUNTIMES for folder in _in(path)]
-        found = next((one for one in wanted if os.path.isfile(one) and os.access(one, os.X_OK)), None)
-        if found is None:
+        found = self._runtime(path)
+        if not found:
             looked_for = self.runtime or f"{', '.join(RUNTIMES)} in {path}"
             raise KernelError(
                 f"Nothing on this machine starts containers (looked for {looked_for}). Install Apptainer, name a "
                 "module that has it in the kernel's modules, or set kernels.container_command."
             )
         return found
+
+    def check(self, path: str) -> str:
+        """The whole path of the runtime, which can start this image.
+
+        Raises:
+            KernelError: there is no runtime, it fetches no images, or the image is not there.
+        """
+        runtime = self.find_runtime(path)
+        if is_address(self.image) and os.path.basename(runtime) == CHARLIECLOUD:
+            raise KernelError(
+                f"The image {self.image} is an address, and {runtime} (Charliecloud) fetches none: it needs Apptainer "
+                "or Singularity. Install it, name a module that has it in the kernel's modules, or make a folder or a "
+                "SquashFS file of the image (ch-image pull, ch-convert) and name that as the kernel's container."
+            )
+        if not is_address(self.image) and not os.path.exists(self.image):
+            raise KernelError(f"The image {self.image} is not there, or closed to you.")
+        return runtime
 
     def command(self, inside: list[str], env: Mapping[str, str], folder: str, sockets: str) -> list[str]:
         """The command line that runs the words ``inside`` the image.
@@ -63,11 +87,9 @@ class Container(NamedTuple):
             sockets: the folder of the session's sockets; "" where none is needed.
 
         Raises:
-            KernelError: there is no runtime, or the image is not there.
+            KernelError: as :meth:`check` says.
         """
-        runtime = self.find_runtime(env.get("PATH", os.defpath))
-        if not is_address(self.image) and not os.path.exists(self.image):
-            raise KernelError(f"The image {self.image} is not there, or closed to you.")
+        runtime = self.check(env.get("PATH", os.defpath))
         seen = [*([sockets] if sockets else []), *self.binds]
         if os.path.basename(runtime) == CHARLIECLOUD:
             return [

@@ -1,14 +1,59 @@
-"""The kernels of a session: where they are found, and a failed start that does not keep the server from stopping."""
+"""The kernels of a session: where they are found, and what a failed start does not do.
+
+It does not keep the server from stopping, and it is not tried again and again in silence.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from jupyter_client.ioloop.restarter import AsyncIOLoopKernelRestarter
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
-from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
+from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager, ServerKernelManager
 from traitlets import Bool, default
 
+from portal.kernels.provisioner import KernelNotStarted, ModuleProvisioner
+
 LOCAL = "local-provisioner"  # jupyter_client's own: ours does the same, and more
+
+
+class PortalRestarter(AsyncIOLoopKernelRestarter):
+    """Starts a kernel again that ended while it was used, and gives one up that has never been there.
+
+    jupyter_client 8.10 starts both again: the person sees "starting" and no word why, for as long as the kernel's end
+    comes later than 10 s after its start without an end.
+    """
+
+    async def poll(self) -> None:  # type: ignore[override]
+        """Look whether the kernel runs."""
+        manager: Any = self.kernel_manager
+        if manager.shutting_down:
+            return
+        started = manager.provisioner
+        if not await manager.is_alive() and isinstance(started, ModuleProvisioner) and not started.was_there:
+            name = manager.kernel_name
+            self._give_up(f"The kernel {name} ended before it was there; what it said is above in this log")
+            return
+        try:
+            await super().poll()
+        except KernelNotStarted as error:
+            self._give_up(error.message)
+
+    def _give_up(self, message: str) -> None:
+        self.log.warning("%s", message)
+        self._restarting = False
+        self._restart_count = 0
+        self.stop()
+        self._fire_callbacks("dead")
+
+
+class PortalKernel(ServerKernelManager):
+    """One kernel of a session."""
+
+    @default("restarter_class")
+    def _restarter_of_the_portal(self) -> type[PortalRestarter]:
+        return PortalRestarter
 
 
 class PortalKernelManager(AsyncMappingKernelManager):
@@ -18,6 +63,10 @@ class PortalKernelManager(AsyncMappingKernelManager):
     that does not exist, answers 404, and neither SIGTERM nor ``/api/shutdown`` ends the server: in Slurm the
     job would stay until it is killed.
     """
+
+    @default("kernel_manager_class")
+    def _kernel_manager_of_the_portal(self) -> str:
+        return f"{PortalKernel.__module__}.{PortalKernel.__name__}"
 
     async def shutdown_all(self, now: bool = False) -> None:  # type: ignore[override]
         """Shut down every kernel that runs."""

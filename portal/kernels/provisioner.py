@@ -7,9 +7,11 @@ the kernelspecs: a Jupyter client that does not have it would hide them (jupyter
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
+from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from tornado.web import HTTPError
 from traitlets import Bool
@@ -21,6 +23,11 @@ from portal.kernels import other_starts, python_start
 from portal.kernels.delta import Environment
 from portal.kernels.modules import clean
 from portal.kernels.run_kernel import Launch
+from portal.kernels.watched.stderr import StartStderr
+from portal.kernels.watched.words import reason
+
+WATCHED_S = 10.0  # a start that takes longer is answered as one that goes on
+LOOKS_EVERY_S = 0.01
 
 
 class KernelNotStarted(HTTPError):
@@ -35,9 +42,10 @@ class KernelNotStarted(HTTPError):
 
 
 class ModuleProvisioner(LocalProvisioner):
-    """Loads a kernel's modules itself, so that a fault is shown at once and the server waits for nothing."""
+    """Loads a kernel's modules itself and watches its first seconds: what is wrong is said at once."""
 
     debugger = Bool(False, config=True, help="Whether kernels may open the port of their debugger.")
+    was_there = False  # whether the kernel that runs has had its sockets
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Prepare the start: the kernel's own command, in the environment of its modules."""
@@ -52,6 +60,66 @@ class ModuleProvisioner(LocalProvisioner):
             self.log.warning("%s\n%s", message, error.detail)
             raise KernelNotStarted(message) from error
         return prepared | self._private(command, env, prepared.get("cwd"))
+
+    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
+        """Start the kernel, and wait until it is there: one that ends before has not been started."""
+        self.was_there = False
+        if kwargs.get("stderr") is not None:  # whoever gives one reads it
+            return await super().launch_kernel(cmd, **kwargs)
+        said = StartStderr()
+        try:
+            started = await self._launched(cmd, said, **kwargs)
+            await self._watch(said)
+        finally:
+            said.leave()
+        return started
+
+    async def _launched(self, cmd: list[str], said: StartStderr, **kwargs: Any) -> KernelConnectionInfo:
+        try:
+            return await super().launch_kernel(cmd, **kwargs | {"stderr": said.for_kernel})
+        except OSError as error:
+            raise self._not_started(f"{error.strerror}: {error.filename or cmd[0]}") from error
+        finally:
+            said.close_kernels_end()
+
+    async def _watch(self, said: StartStderr) -> None:
+        """Wait until the kernel has its sockets, or for the first seconds.
+
+        Raises:
+            KernelNotStarted: it has ended.
+        """
+        until_s = time.monotonic() + WATCHED_S
+        while time.monotonic() < until_s:
+            status = await self.poll()
+            said.pass_on()
+            if status is not None:
+                self.process = None
+                raise self._not_started(reason(said.text, status))
+            if self.was_there:
+                return
+            await asyncio.sleep(LOOKS_EVERY_S)
+
+    async def poll(self) -> int | None:
+        """The exit status of the kernel's process; None while it runs."""
+        status = await super().poll()
+        self.was_there = self.was_there or (status is None and self._has_sockets())
+        return status
+
+    def _has_sockets(self) -> bool:
+        """Whether the kernel can be asked, and heard; of a network's ports that cannot be seen."""
+        info = self.connection_info
+        ports = (info.get("shell_port"), info.get("iopub_port"))
+        return info.get("transport") != "ipc" or all(Path(f"{info.get('ip')}-{port}").exists() for port in ports)
+
+    def _not_started(self, why: str) -> KernelNotStarted:
+        manager: Any = self.parent
+        name = manager.kernel_name
+        folder = Path(self.kernel_spec.resource_dir)
+        is_own = folder.is_relative_to(Path.home())
+        more = f"its kernelspec in {folder}" if is_own else f"portal kernels explain {name}"
+        message = f"The kernel {name} cannot start: {why}. More: {more}"
+        self.log.warning("%s", message)
+        return KernelNotStarted(message)
 
     def _private(self, command: list[str], env: Environment, folder: str | None) -> dict[str, Any]:
         """Command and environment of a kernel that opens no port (those that are no Python programs open none).

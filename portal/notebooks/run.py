@@ -50,6 +50,7 @@ def run(
     from jupyter_client.provisioning.factory import KernelProvisionerFactory
     from papermill.exceptions import PapermillExecutionError
     from papermill.iorw import papermill_io
+    from tornado.web import HTTPError
 
     logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of every parameter that is not Python's
     _check_parameters(path, parameters)
@@ -65,6 +66,8 @@ def run(
             raise _cell_failed(path, output, kept.cells, error) from error
         except NoSuchKernel as error:
             raise NotebookFailed(_no_kernel(error.name)) from error
+        except HTTPError as error:  # as a session's kernels say why they do not start
+            raise NotebookFailed(f"{path.name}: {error}") from error
         except RuntimeError as error:  # the kernel died, or did not start
             raise NotebookFailed(f"{path.name}: {error}. What it did so far is in {output}.") from error
     return output

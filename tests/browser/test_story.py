@@ -187,7 +187,7 @@ def test_the_launcher_offers_python_r_and_tensorflow_from_its_module(page: Page)
 
     expect(notebooks.filter(has_text=re.compile("^TensorFlow"))).to_be_visible()
     offered = {label.strip() for label in notebooks.all_inner_texts()}
-    assert offered >= {"Python 3", "R", "TensorFlow 2.21"}
+    assert offered >= {"Python 3", "R", "TensorFlow 2.21", "Keras 3.15"}
 
 
 def test_a_terminal_runs_in_the_job(page: Page) -> None:

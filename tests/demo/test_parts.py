@@ -403,7 +403,7 @@ def test_a_kernel_or_a_tool_is_offered_only_when_its_environment_is_built(tmp_pa
     settings = cluster_files.SITE.read_text()
     (tmp_path / "mxnet").mkdir()
     site = tomllib.loads(cluster_files.offered(settings, tmp_path))
-    assert [kernel["name"] for kernel in site["kernel"]] == ["python3", "ir", "tensorflow", "mxnet"]
+    assert [kernel["name"] for kernel in site["kernel"]] == ["python3", "ir", "tensorflow", "keras", "mxnet"]
     assert "tool" not in site
     assert site["ldap"] == tomllib.loads(settings)["ldap"]
     for name in ("pytorch", "jax", "pytensor", "inference", "dask", "ray", "mlflow", "code-server", "image-trainer"):

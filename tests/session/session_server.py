@@ -108,9 +108,12 @@ def write_module(file: Path, *lines: str) -> None:
 
 
 def launch(folder: Path, site: Site, **more: str) -> Server:
-    """Start a Jupyter server as a session does, but with a token instead of a hub; ``more`` is of its environment."""
+    """Start a Jupyter server as a session does, but with a token instead of a hub; ``more`` is of its environment.
+
+    The home below ``folder`` may be there before.
+    """
     home, labextensions, log = folder / "home", folder / "labextensions", folder / "server.log"
-    home.mkdir()
+    home.mkdir(exist_ok=True)
     labextensions.mkdir()
     (labextensions / "dsportal-lab").symlink_to(CHECKOUT / "portal" / "labextension")
     config = folder / "config.json"

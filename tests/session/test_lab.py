@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -12,6 +13,7 @@ from playwright.sync_api import Locator, Page, Response, expect
 
 from tests.browser.portal_page import assert_accessible
 from tests.session.session_server import Server
+from tests.session.test_session_kernels import own_kernel
 
 Picture = Callable[[Page, str], None]
 
@@ -309,6 +311,16 @@ def test_a_kernel_whose_module_is_gone_says_so_at_once(page: Page, server: Serve
     tile(page, "Gone").click()
     expect(page.get_by_text("Unable to locate a modulefile for 'shared/soon-gone'").first).to_be_visible()
     picture(page, "message")
+
+
+def test_a_kernel_whose_process_ends_at_once_says_why_in_the_lab(page: Page, server: Server, picture: Picture) -> None:
+    argv = ["/usr/bin/python3", "-I", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    own_kernel(server, "bare", argv)
+    open_lab(page, server)
+    tile(page, "Bare").click()
+    expect(page.get_by_text("The kernel bare cannot start: ModuleNotFoundError").first).to_be_visible()
+    picture(page, "message")
+    shutil.rmtree(server.home / ".local/share/jupyter/kernels/bare")
 
 
 def test_nothing_is_asked_of_other_hosts(page: Page, server: Server) -> None:

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import socket
 import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.inside import VENV_BIN
-from tests.session.session_server import HUB_SECRET, Server, wait_for
-from tests.session.test_session_kernels import kernel, output
-from tests.wheels import ANSWER
+import pytest
 
+from portal.catalogue.specs import sync
+from portal.environments import notes
+from portal.environments.notes import EnvironmentNote, Maker, MakingState
+from portal.environments.order import order_of
+from portal.site import load, parse
+from tests.inside import SITE_FILE, VENV_BIN
+from tests.session.session_server import ARTEFACTS, HUB_SECRET, Server, answers, launch, wait_for
+from tests.session.test_session_kernels import kernel, output
+from tests.wheels import ANSWER, wheel
+
+UV = ARTEFACTS.parent / "programs/session/bin/uv"  # tests/run.py brings it
 ENVIRONMENTS = "dsportal/api/environments"
 UPON = ["shared", "shared/python"]
 
@@ -70,6 +82,103 @@ def test_a_venv_on_a_module_with_a_package_is_a_kernel_at_once_until_it_is_remov
     assert not Path(view["path"]).exists()
     assert server.json(ENVIRONMENTS)["environments"] == []
     assert server.ask(f"{ENVIRONMENTS}/vision")[0] == 404
+
+
+@pytest.mark.skipif(not UV.exists(), reason="tests/run.py brings uv")
+def test_uv_makes_one_whose_kernel_runs_until_it_is_removed(
+    start_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    """From a folder of wheels, since the cluster has no index; uv reads its own settings and not pip's."""
+    kernels = load(str(SITE_FILE)).kernels
+    told = {"title": "Test Portal", "module_path": kernels.module_path, "module_command": kernels.module_command}
+    path = f"{UV.parent}:{VENV_BIN}:{os.environ['PATH']}"
+    server = start_server(DSPORTAL_SESSION=json.dumps(told), PATH=path)
+    wheels = wheel(tmp_path)
+    wheel(tmp_path, "wheel")  # uv puts pip, setuptools and wheel into each environment of Python 3.11
+    for file in Path("/usr/share/python-wheels").glob("*.whl"):
+        shutil.copy(file, wheels)
+    config = server.home / ".config/uv/uv.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f'no-index = true\nfind-links = ["{wheels}"]\n')
+    assert {"name": "uv", "is_here": True} in server.json(ENVIRONMENTS)["tools"]
+
+    assert asked(server, name="fast", tool="uv", modules=UPON, packages=["oneofmine>=1"])[0] == 202
+    view = made(server, "fast")
+
+    log = server.json(f"{ENVIRONMENTS}/fast/log")["text"]
+    assert (view["state"], view["words"]) == ("ready", ""), log
+    assert f"$ {UV} venv --seed" in log
+    assert "uv = " in Path(view["path"], "pyvenv.cfg").read_text()
+    with kernel(server, "env-fast") as (_, client):
+        assert output(client, ANSWER) == "42\n"
+        assert output(client, "import sys; print(sys.prefix)").strip() == view["path"]
+        assert output(client, "import numpy; print(numpy.__file__)").startswith("/cm/shared/apps/python3/")
+    assert asked(server, name="odd", tool="uv", modules=UPON, packages=["oneofmine==9"])[0] == 202
+    failed = made(server, "odd")
+    assert (failed["state"], failed["words"][:9]) == ("failed", "uv said: "), failed
+    assert "oneofmine==9" in failed["words"]
+
+    assert server.ask(f"{ENVIRONMENTS}/fast", "DELETE")[0] == 204
+    assert not Path(view["path"]).exists()
+    assert "env-fast" not in server.json("api/kernelspecs")["kernelspecs"]
+
+
+def break_environments(home: Path) -> None:
+    """Put what has gone wrong into a home: notes, folders and kernelspecs."""
+    notes_folder = home / ".local/share/dsportal/environments"
+    specs = home / ".local/share/jupyter/kernels"
+    for name in ("half", "dangling", "circle", "gone"):
+        path = home / "environments" / name
+        state = MakingState.MAKING if name == "half" else MakingState.READY
+        maker = Maker(socket.gethostname(), os.getpid(), ticks=1)  # one that is not there any more
+        notes.write(notes_folder, EnvironmentNote(order_of({"name": name}), str(path), state, 0, maker=maker))
+        path.parent.mkdir(exist_ok=True)
+        if name == "circle":
+            path.symlink_to(path)
+        elif name != "gone":
+            (path / "bin").mkdir(parents=True)
+            (path / "bin/python").symlink_to("/opt/gone/python3")
+        argv = [f"{path}/bin/python", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        (specs / f"env-{name}").mkdir(parents=True)
+        text = json.dumps({"argv": argv, "display_name": name, "language": "python"})
+        (specs / f"env-{name}/kernel.json").write_text(text[:20] if name == "half" else text)
+    (specs / "env-nowhere").symlink_to("/opt/gone")
+    (specs / "env-empty").mkdir()
+    (notes_folder / "cut.json").write_text('{"order": {"na')
+    (notes_folder / "folder.json").mkdir()
+    os.mkfifo(notes_folder / "pipe.json")
+
+
+def test_a_session_starts_and_works_with_environments_that_are_broken(tmp_path: Path) -> None:
+    """Half made ones, links that lead nowhere or in a circle, notes and kernelspecs that are none."""
+    kernels = {"folder": str(tmp_path / "jupyter")}
+    site = parse({"kernels": kernels, "kernel": [{"name": "plain", "title": "Plain", "python": sys.executable}]})
+    assert [result.state for result in sync(site)] == ["written"]
+    (tmp_path / "home").mkdir()
+    break_environments(tmp_path / "home")
+    server = launch(tmp_path, site)
+    try:
+        wait_for("server", lambda: answers(server))
+        works_beside_what_is_broken(server)
+    finally:
+        server.process.kill()
+        server.process.wait()
+        shutil.rmtree(server.runtime, ignore_errors=True)
+
+
+def works_beside_what_is_broken(server: Server) -> None:
+    states = {one["name"]: one["state"] for one in server.json(ENVIRONMENTS)["environments"]}
+    assert states == dict.fromkeys(("half", "dangling", "circle", "gone"), "broken")
+    assert server.json("api/kernelspecs")["kernelspecs"].keys() >= {"plain", "env-dangling"}
+    for name in ("env-dangling", "env-circle"):
+        status, text = server.ask("api/kernels", "POST", {"name": name})
+        assert (status, f"The kernel {name} cannot start: " in json.loads(text)["message"]) == (500, True), text
+    with kernel(server, "plain") as (_, client):
+        assert output(client, "print(6 * 7)") == "42\n"
+    assert server.ask("lab")[0] == 200
+    for name in states:
+        assert server.ask(f"{ENVIRONMENTS}/{name}", "DELETE")[0] in (204, 400), name
+    assert server.ask("api/kernels", "GET")[0] == 200
 
 
 def test_what_pip_cannot_install_is_said_in_a_line_and_leaves_nothing(cluster_server: Server) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,8 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from nbclient import NotebookClient
 
+from portal.kernels.modules import ModuleSystem
+from portal.kernels.run_kernel import Launch
 from portal.site import Site
 from tests.session.session_server import DEADLINE_S, HUB_SECRET, Server, wait_for
 
@@ -135,6 +139,67 @@ def test_a_module_that_does_not_load_is_told_in_the_answer(server: Server) -> No
         "The kernel gone cannot start: module load shared/soon-gone failed: "
         "Unable to locate a modulefile for 'shared/soon-gone'"
     )
+
+
+def own_kernel(server: Server, name: str, argv: list[str], language: str = "python") -> None:
+    """A kernelspec in the person's home: it is tried by nobody before it is started."""
+    folder = server.home / f".local/share/jupyter/kernels/{name}"
+    folder.mkdir(parents=True)
+    spec = {"argv": argv, "display_name": name.capitalize(), "language": language}
+    (folder / "kernel.json").write_text(json.dumps(spec))
+
+
+ENDS = {
+    "bare": (
+        ["/usr/bin/python3", "-I", "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "python",
+        "ModuleNotFoundError: No module named 'ipykernel'",
+    ),
+    "r-bare": (
+        ["/usr/bin/R", "--slave", "-e", "IRkernel2::main()", "--args", "{connection_file}"],
+        "R",
+        "Error in loadNamespace(x) : there is no package called ‘IRkernel2’",
+    ),
+    "shell": (["/bin/sh", "-c", "echo no licence >&2; exit 7", "{connection_file}"], "bash", "no licence"),
+    "silent": (["/bin/false"], "odd", "its program ended at once, with exit status 1, and said nothing"),
+    "nowhere": (["/opt/not/there/python3"], "python", "No such file or directory: /opt/not/there/python3"),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_a_kernel_that_ends_at_its_start_says_why_at_once_and_is_not_tried_again(
+    start_server: Callable[[], Server], name: str
+) -> None:
+    server = start_server()
+    argv, language, why = ENDS[name]
+    own_kernel(server, name, argv, language)
+    began_s = time.monotonic()
+
+    status, text = server.ask("api/kernels", "POST", {"name": name})
+
+    taken_s = time.monotonic() - began_s
+    folder = server.home / f".local/share/jupyter/kernels/{name}"
+    expected = f"The kernel {name} cannot start: {why}. More: its kernelspec in {folder}"
+    assert (status, json.loads(text)["message"]) == (500, expected)
+    assert taken_s < DEADLINE_S / 6
+    assert server.json("api/kernels") == []
+    log = server.log.read_text()
+    assert expected in log
+    assert "restarting kernel" not in log
+    if name == "bare":
+        assert log.index("Traceback (most recent call last)") < log.index(expected), "all that it said is there"
+
+
+def test_modules_that_exclude_each_other_are_told_in_the_answer(server: Server, module_system: ModuleSystem) -> None:
+    command = ("python3", "-m", "ipykernel_launcher", "-f", "{connection_file}")
+    start = Launch("both", ("shared/tensorflow", "shared/pytorch"), module_system, command)
+    own_kernel(server, "both", start.argv())
+    status, text = server.ask("api/kernels", "POST", {"name": "both"})
+    shutil.rmtree(server.home / ".local/share/jupyter/kernels/both")
+    message = json.loads(text)["message"]
+    assert status == 500
+    assert message.startswith("The kernel both cannot start: module load shared/tensorflow shared/pytorch failed: ")
+    assert "conflict" in message.lower()
 
 
 @pytest.mark.parametrize("how", ["signal", "api"])

@@ -54,6 +54,11 @@ def test_r_knows_that_it_is_r() -> None:
     assert answer("ir", "cat(R.version$language)") == "R"
 
 
+def test_keras_is_a_kernel_of_its_own_upon_tensorflow() -> None:
+    code = "import keras; print(keras.backend.backend(), keras.__version__)"
+    assert answer("keras", code).startswith("tensorflow 3.")
+
+
 def test_the_module_kernel_runs_out_of_the_modules_environment() -> None:
     interpreter = answer("tensorflow", "import sys; print(sys.prefix)")
 

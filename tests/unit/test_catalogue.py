@@ -253,13 +253,34 @@ def test_an_image_with_an_address_is_fetched_by_nobody_but_who_starts_it(
     box = {"name": "box", "title": "Box", "container": "docker://a/b"}
     some = parse({"kernels": tables, "kernel": (box,)})
 
-    assert lines(some) == ["box: written"]
+    assert lines(some) == [
+        "box: written (each person's first start fetches its image, which takes minutes: fetch it once, "
+        "apptainer pull FILE docker://a/b, and name the file as its container)"
+    ]
     assert explained.main(some, "box") == 0
     assert "now          not tried: its image has an address" in capsys.readouterr().out
     found = site_checks.kernel(some.kernel[0], some)
     assert (found.result, found.found) == ("ok", explained.NOT_TRIED)
     assert kernel_checks.kernels(some, ["gpu"]).result == "ok"
     assert not ran.exists()
+
+
+def test_what_fetches_no_images_is_given_no_address(
+    site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = runtime(tmp_path, "ch-run")
+    box = {"name": "box", "title": "Box", "container": "docker://a/b"}
+    words = rf"The image docker://a/b is an address, and {path}/ch-run \(Charliecloud\) fetches none: .*needs Apptainer"
+    with pytest.raises(KernelError, match=words):
+        Container("docker://a/b").command(["python3"], {"PATH": path}, "/", "")
+    some = parse({"kernels": site.kernels.model_dump() | {"container_command": f"{path}/ch-run"}, "kernel": (box,)})
+    (line,) = lines(some)
+    assert line.startswith("box: faulty (The image docker://a/b is an address, and ")
+    assert explained.main(some, "box") == 1
+    assert "cannot start: The image docker://a/b is an address" in capsys.readouterr().out
+    elsewhere = site.kernels.model_dump() | {"container_command": "/opt/of/the/nodes/apptainer"}
+    (line,) = lines(parse({"kernels": elsewhere, "kernel": (box,)}))
+    assert line.startswith("box: written"), "only the nodes have it"
 
 
 def test_an_environment_is_a_python_and_its_programs(tmp_path: Path, site: Site) -> None:

@@ -47,6 +47,19 @@ def test_on_a_compute_node_without_the_settings_file_the_kernels_of_the_session_
     assert "".join(cells[-1]["outputs"][0]["text"]) == "42\n"
 
 
+def test_a_kernel_that_ends_at_its_start_is_told_in_one_line(
+    lesson: Path, kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "DEFAULT_SITE", str(tmp_path / "no/site.toml"))
+    argv = ["/bin/sh", "-c", "echo 'odd: error: no licence' >&2; exit 3", "{connection_file}"]
+    spec = json.dumps({"argv": argv, "display_name": "Mine", "language": "odd"})
+    (kernels / "kernel.json").write_text(spec)
+    assert cli.main(["notebooks", "run", "maths/add", "--folder", str(lesson), "--set", "a=41"]) == 1
+    said = capsys.readouterr().err
+    assert "add.ipynb: The kernel mine cannot start: odd: error: no licence. More: portal kernels explain mine" in said
+    assert "Traceback" not in said
+
+
 @pytest.mark.parametrize("others", ["may write there", "may rename it"])
 def test_in_a_folder_of_others_the_kernel_is_not_one_that_somebody_left_there(
     lesson: Path, kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: str

@@ -143,6 +143,7 @@ STARTS_PROCESSES = {  # and why it does so itself
     "portal/gpus/job.py": "sbatch, as the person who types `portal kernels test --partition`",
     "portal/kernels/module_output.py": "the module command, in a kernel's start: no event loop, standard library alone",
     "portal/kernels/run_kernel.py": "becomes the kernel",
+    "portal/kernels/watched/stderr.py": "passes on what a kernel says, and waits for nothing of the server's",
     "portal/session_usage/before_end.py": "a person's own script, before the session ends",
     "portal/environments/desk.py": "what makes an environment, which neither a server nor a terminal waits for",
     "portal/environments/maker.py": "venv, uv, conda and pip, one after the other",
