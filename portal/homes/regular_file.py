@@ -1,4 +1,4 @@
-"""Reading a file in a home: whatever the person put there, nobody waits for it and no link is followed."""
+"""Reading a file where a person, or others, may have put anything: nobody waits for it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,26 @@ from typing import IO
 
 
 def open_regular(path: Path) -> IO[bytes]:
-    """A file, for reading.
+    """A file, for reading; no link is followed.
 
     Raises:
         OSError: there is none, or it is no regular file.
     """
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY  # a pipe or a lease does not keep us
-    descriptor = os.open(path, flags)
-    file = os.fdopen(descriptor, "rb")
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        file.close()
-        raise OSError(errno.EINVAL, "is no regular file", str(path))
-    return file
+    return open(path, "rb", opener=lambda name, flags: without_waiting(name, flags | os.O_NOFOLLOW))
+
+
+def without_waiting(path: str, flags: int) -> int:
+    """Open a regular file, as :func:`open` has it done (``opener``): a pipe or somebody's lease does not keep us.
+
+    Raises:
+        BlockingIOError: somebody has a lease on it (fcntl(2), ``F_SETLEASE``), and was asked to give it back.
+        OSError: there is none, or it is no regular file.
+    """
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "is no regular file", str(path))
 
 
 def tail(path: Path, most: int) -> str:

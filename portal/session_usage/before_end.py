@@ -131,7 +131,9 @@ def fault_of(script: Path) -> str | None:
         return f"{error.strerror}."
     if not stat.S_ISREG(found.st_mode):
         return "it is no file."
-    if found.st_uid != os.getuid() or found.st_mode & OTHERS_MAY_WRITE or not is_own_all_the_way(script.parent):
+    places = {script.parent, script.resolve().parent}  # where a link leads, others may exchange it, too
+    is_own = found.st_uid == os.getuid() and not found.st_mode & OTHERS_MAY_WRITE
+    if not (is_own and all(map(is_own_all_the_way, places))):
         return f"it, or a folder on the way to it, is not yours alone. Run chmod go-w {SHOWN}, and look at its folders."
     if not found.st_mode & stat.S_IXUSR:
         return f"it may not be executed. Run chmod u+x {SHOWN}."

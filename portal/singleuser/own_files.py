@@ -12,11 +12,9 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
-from types import MappingProxyType
 from typing import IO, Any, BinaryIO
 
 from anyio.to_thread import run_sync
@@ -26,8 +24,10 @@ from tornado.web import HTTPError
 from traitlets import default
 
 from portal.downloads.files import FileHandler
+from portal.downloads.read_files import COPIED, OPEN, ReadFiles
 from portal.homes.held_files import copy_folder, delete, has_home_trash, look, move, trash
-from portal.homes.held_place import LinkOfOthers, as_text, held, is_of_others, is_own_all_the_way
+from portal.homes.held_place import LinkOfOthers, as_text, held, is_own_all_the_way
+from portal.homes.regular_file import without_waiting
 from portal.uploads.untitled import OneNameEach
 
 FOLDER = ".local/share/dsportal/checkpoints"
@@ -39,19 +39,11 @@ FAR_AWAY = (
     "{} and {} are on different file systems, and others can change one of the two folders. "
     "Copy it, then delete it where it was."
 )
-TOO_LONG = (
-    "{} is longer than {} MB, and JupyterLab has all of a file in this session's memory, several times. "
-    "Read it in a notebook, download it, or copy it in a terminal."
-)
-OPENED_MAX = 256 * 2**20  # bytes
 NAMES_MAX = 5
 CHECKPOINT = "checkpoint"  # Jupyter keeps one of each file
-OPEN = "/proc/self/fd/{}"
-TO_FOLLOW = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-COPIED: ContextVar[Mapping[Path, int]] = ContextVar("COPIED", default=MappingProxyType({}))  # what is read instead
 
 
-class OwnFiles(OneNameEach):
+class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's own do
     """Jupyter's files; what is written goes through no link that others made, whenever they make it."""
 
     @default("files_handler_class")
@@ -147,13 +139,6 @@ class OwnFiles(OneNameEach):
                     raise HTTPError(400, f"Directory {path} not empty")
             await run_sync(delete, place)
 
-    async def get(self, path: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """What a file or a folder holds; a notebook without the class that it wants to be exported by."""
-        model: dict[str, Any] = await super().get(path, *args, **kwargs)  # type: ignore[no-untyped-call]
-        if model["type"] == "notebook" and isinstance(model["content"], dict):
-            _without_class(model["content"].get("metadata"))
-        return model
-
     async def copy(self, from_path: str, to_path: str | None = None) -> dict[str, Any]:
         """Copy a file or a folder; not what a link leads to that somebody else made, or may have put there."""
         os_path = self._place_of(from_path)
@@ -164,20 +149,6 @@ class OwnFiles(OneNameEach):
             finally:
                 COPIED.reset(before)
         return copied
-
-    async def _read_file(self, os_path: str, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
-        """What is copied is read from what was held."""
-        held_file = COPIED.get().get(Path(os_path))
-        return await super()._read_file(os_path if held_file is None else OPEN.format(held_file), *args, **kwargs)
-
-    @contextmanager
-    def open(self, os_path: str, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        """A file that Jupyter reads as a whole; but for a copy of one's own, no more than memory bears."""
-        with super().open(os_path, *args, **kwargs) as file:
-            is_copied = os_path in map(OPEN.format, COPIED.get().values())
-            shown = os.path.realpath(os_path) if is_copied else os_path  # what is copied is called by its descriptor
-            is_whole = is_copied and not is_of_others(os.fstat(file.fileno()))
-            yield file if is_whole else _Bounded(file, shown)
 
     async def _copy_dir(self, from_path: str, to_path_original: str, to_name: str, to_path: str) -> dict[str, Any]:
         source = COPIED.get()[self._place_of(from_path)]
@@ -217,33 +188,6 @@ class OwnFiles(OneNameEach):
             yield
         except LinkOfOthers as error:
             raise HTTPError(403, THEIR_LINK.format(error.filename)) from error
-
-
-class _Bounded:
-    """A file that is read as a whole, however long others make it meanwhile."""
-
-    def __init__(self, file: BinaryIO, os_path: str) -> None:
-        self._file = file
-        self._name = Path(os_path).name
-
-    def read(self) -> bytes:
-        """All of it.
-
-        Raises:
-            HTTPError: 413, it is too long.
-        """
-        is_long = os.fstat(self._file.fileno()).st_size > OPENED_MAX
-        content = b"" if is_long else self._file.read(OPENED_MAX + 1)
-        if is_long or len(content) > OPENED_MAX:
-            raise HTTPError(413, TOO_LONG.format(self._name, OPENED_MAX >> 20))
-        return content
-
-
-def _without_class(metadata: object) -> None:
-    """Exporters have plain names; nbconvert would import a dotted one, whatever it leads to."""
-    language = metadata.get("language_info") if isinstance(metadata, dict) else None
-    if isinstance(language, dict) and "." in str(language.get("nbconvert_exporter", "")):
-        del language["nbconvert_exporter"]
 
 
 class OwnCheckpoints(AsyncFileCheckpoints):
@@ -289,9 +233,13 @@ class OwnCheckpoints(AsyncFileCheckpoints):
 @contextmanager
 def _opened(os_path: str) -> Iterator[BinaryIO]:
     """A regular file, to be read, whatever takes its place meanwhile."""
-    with open(os_path, "rb", opener=lambda path, _: os.open(path, TO_FOLLOW)) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise HTTPError(400, f"{os_path} is no regular file")
+    try:
+        file = open(os_path, "rb", opener=without_waiting)  # noqa: SIM115  as Jupyter does
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            raise HTTPError(400, f"{os_path} {error.strerror}") from error
+        raise
+    with file:
         yield file
 
 

@@ -6,12 +6,14 @@ import atexit
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 PREFIX = "dsp-"  # short: socket paths begin here
+PRIVATE = 0o700
 LOCK = "lock"  # held as long as the session's process lives
 _held: list[IO[str]] = []
 
@@ -37,9 +39,18 @@ def _locked_folder() -> Path:
 def remove_leftovers() -> None:
     """Remove this person's folders whose session is gone: a server that is killed cannot do it itself."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with suppress(OSError):  # somebody else's, one that lives, one without a lock, or none any more
-            if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-                continue
-            with (folder / LOCK).open("r+") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # a link, one that lives, one without a lock, or none any more
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                _remove_left(folder, descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def _remove_left(folder: Path, descriptor: int) -> None:
+    """Remove one that is as it was made: one that others may write in, they may have moved here from elsewhere."""
+    found = os.fstat(descriptor)
+    if found.st_uid == os.getuid() and stat.S_IMODE(found.st_mode) == PRIVATE:
+        with open(LOCK, "r+", opener=lambda name, flags: os.open(name, flags, dir_fd=descriptor)) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)

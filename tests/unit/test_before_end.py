@@ -191,3 +191,18 @@ async def test_one_without_its_first_line_says_so(story: Story) -> None:
     story.write("#!/no/such/shell\n")
     assert await story.after_a_look(200) == "refused"
     assert "No such file or directory. Does its first line name a shell?" in story.words
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o777])
+def test_a_link_to_a_script_is_looked_at_where_it_leads(story: Story, mode: int) -> None:
+    folder = story.home / "project"
+    folder.mkdir()
+    elsewhere = folder / "save"
+    elsewhere.write_text("#!/bin/sh\n")
+    elsewhere.chmod(0o700)
+    folder.chmod(mode)
+    script = story.home / SCRIPT
+    script.parent.mkdir(mode=0o700, parents=True)
+    script.symlink_to(elsewhere)
+
+    assert bool(fault_of(script)) == (mode == 0o777), "others can put something else in its place"

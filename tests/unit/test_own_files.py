@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 from tornado.web import HTTPError
 
+from portal.downloads import read_files
 from portal.homes import held_place
 from portal.singleuser import own_files
 from portal.singleuser.own_files import OwnCheckpoints, OwnFiles
@@ -288,19 +290,18 @@ async def test_a_file_that_memory_does_not_bear_is_refused_before_it_is_read(lab
 
 
 async def test_a_file_that_grows_while_it_is_read_is_refused_as_well(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_files, "OPENED_MAX", 100)
-    monkeypatch.setattr(
-        "portal.singleuser.own_files.os.fstat", lambda _: os.stat_result((0,) * 10)
-    )  # when it was looked at
+    monkeypatch.setattr(read_files, "OPENED_MAX", 100)
     await lab.save("data.txt", "x" * 101)
+    empty = os.stat_result((stat.S_IFREG, *(0,) * 9))  # when it was looked at
+    monkeypatch.setattr("portal.downloads.read_files.os.fstat", lambda _: empty)
 
     with pytest.raises(HTTPError, match=r"data\.txt is longer"):
         await lab.files.get("shared/data.txt")
 
 
 async def test_a_long_file_of_others_is_not_duplicated(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_files, "OPENED_MAX", 100)
-    monkeypatch.setattr(own_files, "is_of_others", lambda _: True)
+    monkeypatch.setattr(read_files, "OPENED_MAX", 100)
+    monkeypatch.setattr(read_files, "is_of_others", lambda _: True)
     (lab.shared / "data.txt").write_text("x" * 101)
 
     with pytest.raises(HTTPError, match=r"data\.txt is longer than 0 MB.*in a terminal"):
@@ -308,7 +309,7 @@ async def test_a_long_file_of_others_is_not_duplicated(lab: Lab, monkeypatch: py
 
 
 async def test_a_long_file_of_ones_own_is_duplicated(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_files, "OPENED_MAX", 100)
+    monkeypatch.setattr(read_files, "OPENED_MAX", 100)
     await lab.save("data.txt", "x" * 100)
     assert (await lab.files.get("shared/data.txt"))["content"] == "x" * 100
     await lab.save("data.txt", "x" * 1000)

@@ -431,3 +431,20 @@ def test_ruby_reads_no_file_of_a_folder_that_others_can_change(tmp_path: Path, f
     assert command == ["iruby", "kernel"]
     named = {} if folder == "own" else {"IRBRC": f"{tmp_path}/.irbrc" if has_own else os.devnull}
     assert env == {"HOME": str(tmp_path)} | named
+
+
+@pytest.mark.parametrize(("mode", "runs"), [(0o777, ["home"]), (0o700, ["home", "beside"])])
+def test_a_debugger_runs_no_file_of_a_folder_that_others_can_change(tmp_path: Path, mode: int, runs: list[str]) -> None:
+    beside, ran = tmp_path / "beside", tmp_path / "ran"
+    beside.mkdir()
+    for folder, name in ((tmp_path, "home"), (beside, "beside")):
+        (folder / ".pdbrc").write_text(f"import pathlib; pathlib.Path({str(ran)!r}).open('a').write('{name} ')\n")
+    (tmp_path / ".pdbrc").chmod(0o600)
+    beside.chmod(mode)
+
+    with kernel(beside, tmp_path, "") as client:
+        printed(client, "import io, sys\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n    found = sys.exc_info()[2]")
+        code = "from IPython.core.debugger import Pdb\nasked = Pdb(stdin=io.StringIO('q\\n'), stdout=io.StringIO())\n"
+        printed(client, f"{code}asked.use_rawinput = 0\nasked.reset()\nasked.interaction(None, found)")
+
+    assert ran.read_text().split() == runs

@@ -54,3 +54,15 @@ def test_what_is_not_a_sessions_folder_is_left_alone(elsewhere: Path) -> None:
 
     assert sorted(path.name for path in elsewhere.iterdir()) == ["dsp-file", "dsp-link", "dsp-no-lock", "other"]
     assert (other / runtime.LOCK).exists()
+
+
+def test_a_folder_that_others_can_write_in_is_none_of_a_session(elsewhere: Path) -> None:
+    moved = elsewhere / "dsp-moved"
+    moved.mkdir()
+    moved.chmod(0o770)
+    (moved / runtime.LOCK).touch()
+    (moved / "work.txt").write_text("hers")
+
+    runtime.remove_leftovers()
+
+    assert (moved / "work.txt").read_text() == "hers"

@@ -9,8 +9,8 @@ the environment's own follows. Modules of ipykernel (4 to 7) are changed when th
 
 And nothing is imported out of a notebook's folder where others may have left files, before the kernel has begun:
 IPython looks there when its own parts are imported; a kernel without IPython does not. Nor is it later, for a
-completion or a help text: IPython imports what makes them at the first Tab. Cells import what lies there, behind what
-the environment has.
+completion or a help text: IPython imports what makes them at the first Tab. Nor does a debugger run what is written
+there for it. Cells import what lies there, behind what the environment has.
 
 The kernel's own Python runs it, so it is written in what Python 3.6 knows. What goes wrong is told, and the kernel
 starts all the same.
@@ -244,6 +244,23 @@ def _quiet(method: Any) -> Any:
     return asked
 
 
+def without_rc_beside(module: Any) -> None:
+    """Let ``pdb`` run no ``.pdbrc`` of a folder in which others may have left one, but that of the home."""
+    begin = module.Pdb.__init__
+
+    def begin_at_home(self: Any, *arguments: Any, **named: Any) -> None:
+        if len(arguments) > 5 or not named.get("readrc", True) or _is_own(os.curdir):
+            begin(self, *arguments, **named)
+            return
+        begin(self, *arguments, **dict(named, readrc=False))
+        own = os.path.expanduser("~/.pdbrc")  # noqa: PTH111  as above
+        if os.path.isfile(own):  # noqa: PTH113  as above
+            with open(own) as file:  # noqa: PTH123  as above
+                self.rcLines.extend(file)
+
+    module.Pdb.__init__ = begin_at_home
+
+
 def _leave_environment() -> None:
     others = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder != FOLDER]
     os.environ["PYTHONPATH"] = os.pathsep.join(others)
@@ -271,6 +288,7 @@ CHANGES = {
     "ipykernel.debugger": without_debugger,
     "ipykernel.ipkernel": asked_quietly,
     "IPython.core.shellapp": with_folder_last,
+    "pdb": without_rc_beside,
 }
 NAMED: Any = set()  # the folders of the environment
 BESIDE: Any = ()

@@ -1,0 +1,116 @@
+"""What JupyterLab opens, in this session's one thread: whatever others do with a file meanwhile, nobody waits for it.
+
+In a folder that others can change a file may become a pipe between two steps, and its owner may have the kernel keep
+whoever opens it for most of a minute (fcntl(2), ``F_SETLEASE``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, BinaryIO
+
+import nbformat
+from anyio.to_thread import run_sync
+from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
+from tornado.web import HTTPError
+
+from portal.homes.held_place import is_of_others, is_own_all_the_way
+from portal.homes.regular_file import without_waiting
+
+IS_KEPT = "Somebody keeps {} from being opened just now. Try again, or ask who it belongs to."
+TOO_LONG = (
+    "{} is longer than {} MB, and JupyterLab has all of a file in this session's memory, several times. "
+    "Read it in a notebook, download it, or copy it in a terminal."
+)
+OPENED_MAX = 256 * 2**20  # bytes
+TRIED_AFTER_S = (0.0, 0.1, 0.3, 1.0)  # a file server that has a lease gives it back when it is asked
+OPEN = "/proc/self/fd/{}"
+COPIED: ContextVar[Mapping[Path, int]] = ContextVar("COPIED", default=MappingProxyType({}))  # what is read instead
+
+
+class ReadFiles(AsyncLargeFileManager):
+    """Jupyter's files, as far as they are read."""
+
+    async def get(self, path: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """What a file or a folder holds; a notebook without the class that it wants to be exported by."""
+        model: dict[str, Any] = await super().get(path, *args, **kwargs)  # type: ignore[no-untyped-call]
+        if model["type"] == "notebook" and isinstance(model["content"], dict):
+            _without_class(model["content"].get("metadata"))
+        return model
+
+    async def _read_file(self, os_path: str, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+        """What is copied is read from what was held."""
+        held_file = COPIED.get().get(Path(os_path))
+        place = os_path if held_file is None else OPEN.format(held_file)
+        for wait_s in TRIED_AFTER_S:
+            await asyncio.sleep(wait_s)
+            with suppress(BlockingIOError):
+                return await super()._read_file(place, *args, **kwargs)
+        raise HTTPError(HTTPStatus.LOCKED, IS_KEPT.format(Path(os_path).name))
+
+    async def _read_notebook(
+        self, os_path: str, as_version: int = 4, capture_validation_error: Any = None, raw: bool = False
+    ) -> Any:
+        """Jupyter puts what was being saved in the place of a notebook that cannot be read: in a folder of one's own.
+
+        Elsewhere the way to it may lead to another notebook by then.
+        """
+        if is_own_all_the_way(Path(os_path).parent):
+            return await super()._read_notebook(os_path, as_version, capture_validation_error, raw)
+        answer = await self._read_file(os_path, "text", raw)
+        read = partial(nbformat.reads, as_version=as_version, capture_validation_error=capture_validation_error)
+        try:
+            notebook = await run_sync(read, answer[0])
+        except Exception as error:
+            raise HTTPError(400, f"Unreadable Notebook: {os_path} {error!r}") from error
+        return (notebook, answer[2]) if raw else notebook
+
+    @contextmanager
+    def open(self, os_path: str, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        """A file that Jupyter reads as a whole; but for a copy of one's own, no more than memory bears."""
+        try:
+            with super().open(os_path, *args, **kwargs, opener=without_waiting) as file:
+                is_copied = os_path in map(OPEN.format, COPIED.get().values())  # then that is what it is called
+                shown = os.path.realpath(os_path) if is_copied else os_path
+                is_whole = is_copied and not is_of_others(os.fstat(file.fileno()))
+                yield file if is_whole else _Bounded(file, shown)
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                raise HTTPError(400, f"{Path(os_path).name} {error.strerror}") from error
+            raise
+
+
+class _Bounded:
+    """A file that is read as a whole, however long others make it meanwhile."""
+
+    def __init__(self, file: BinaryIO, os_path: str) -> None:
+        self._file = file
+        self._name = Path(os_path).name
+
+    def read(self) -> bytes:
+        """All of it.
+
+        Raises:
+            HTTPError: 413, it is too long.
+        """
+        is_long = os.fstat(self._file.fileno()).st_size > OPENED_MAX
+        content = b"" if is_long else self._file.read(OPENED_MAX + 1)
+        if is_long or len(content) > OPENED_MAX:
+            raise HTTPError(413, TOO_LONG.format(self._name, OPENED_MAX >> 20))
+        return content
+
+
+def _without_class(metadata: object) -> None:
+    """Exporters have plain names; nbconvert would import a dotted one, whatever it leads to."""
+    language = metadata.get("language_info") if isinstance(metadata, dict) else None
+    if isinstance(language, dict) and "." in str(language.get("nbconvert_exporter", "")):
+        del language["nbconvert_exporter"]
