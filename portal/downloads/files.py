@@ -7,8 +7,9 @@ from collections.abc import Generator
 from http import HTTPStatus
 from pathlib import Path
 
+from jupyter_core.paths import is_hidden
 from jupyter_server.base.handlers import AuthenticatedFileHandler
-from tornado.web import HTTPError
+from tornado.web import HTTPError, StaticFileHandler
 
 from portal.downloads.read_files import IS_KEPT
 from portal.homes.regular_file import without_waiting
@@ -17,7 +18,18 @@ PART = 64 * 1024  # bytes, as tornado reads
 
 
 class FileHandler(AuthenticatedFileHandler):
-    """Jupyter's; tornado 6.5 does not know ``If-Range``: a file that changed would be sent from its middle on."""
+    """Jupyter's; tornado (6.6) does not know ``If-Range``: a file that changed would be sent from its middle on.
+
+    And it follows no link out of the home, as those to the site's storage, behind which JupyterLab shows files.
+    """
+
+    def validate_absolute_path(self, root: str, absolute_path: str) -> str | None:  # type: ignore[override]
+        """Where the file really is: wherever the person may read, as when JupyterLab opens it, unless it is hidden."""
+        self.allowed_symlink_directory = "/"
+        found = StaticFileHandler.validate_absolute_path(self, root, absolute_path)
+        if not self.contents_manager.allow_hidden and is_hidden(absolute_path, str(Path(root).absolute())):
+            raise HTTPError(HTTPStatus.NOT_FOUND)
+        return found
 
     def set_headers(self) -> None:
         """Send all of it where what the browser has is of another file (RFC 9110 §13.1.5)."""

@@ -209,6 +209,19 @@ def test_a_web_server_in_front_that_takes_small_requests_alone_gets_small_parts(
     assert max(after - before for before, after in pairwise(lab.offsets)) <= NARROW
 
 
+def test_a_file_behind_a_link_to_the_storage_is_downloaded_and_one_that_is_hidden_is_not(
+    server: Server, tmp_path: Path
+) -> None:
+    (tmp_path / "measured.csv").write_text("1,2\n")
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "key").write_text("nobody's")
+    (server.home / "storage").symlink_to(tmp_path)
+
+    assert server.ask("files/storage/measured.csv") == (200, "1,2\n")
+    assert server.ask("files/storage/.hidden/key")[0] == 404
+    assert server.ask("files/storage/missing.csv")[0] == 404
+
+
 def test_a_download_goes_on_with_the_same_file_only(server: Server, big: Path) -> None:
     file = server.home / "to download.bin"
     file.write_bytes(big.read_bytes())

@@ -166,8 +166,8 @@ def test_the_quick_start_answers_what_the_stock_start_answers(quick: Session, st
 def test_the_portals_own_command_is_the_last_thing_in_the_path_of_kernels(quick: Session) -> None:
     status, kernel = quick.ask("api/kernels", "POST")
     assert status == 201, kernel
-    wait_for("the kernel", lambda: children(quick))
-    environment = (Path("/proc") / children(quick)[-1] / "environ").read_bytes().decode().split("\0")
+    (process,) = wait_for("the kernel", lambda: kernels(quick))
+    environment = (process / "environ").read_bytes().decode().split("\0")
     *_, last = next(line for line in environment if line.startswith("PATH=")).split(":")
 
     assert [file.name for file in Path(last).iterdir()] == ["portal"], "nothing else is hidden or offered by it"
@@ -176,9 +176,10 @@ def test_the_portals_own_command_is_the_last_thing_in_the_path_of_kernels(quick:
     quick.ask(f"api/kernels/{json.loads(kernel)['id']}", "DELETE")
 
 
-def children(session: Session) -> list[str]:
-    """The processes that a session's server has started."""
-    return Path(f"/proc/{session.process.pid}/task/{session.process.pid}/children").read_text().split()
+def kernels(session: Session) -> list[Path]:
+    """The kernels among the processes that a session's server has started."""
+    numbers = Path(f"/proc/{session.process.pid}/task/{session.process.pid}/children").read_text().split()
+    return [one for one in map(Path("/proc").joinpath, numbers) if b"ipykernel" in (one / "cmdline").read_bytes()]
 
 
 def series(session: Session) -> set[str]:
