@@ -32,7 +32,7 @@ from tornado.httputil import (
 from tornado.web import Application, HTTPError, RequestHandler
 from tornado.websocket import WebSocketHandler
 
-from portal.forwarding.origins import is_from_elsewhere
+from portal.forwarding.origins import is_ahead, is_from_elsewhere
 from portal.session_pages.guard_refusal import GuardRefusal
 from portal.session_pages.open_answers import OpenAnswers, is_login_in_body
 from portal.tensorboard.error_page import from_elsewhere
@@ -50,6 +50,7 @@ BY_TOKEN = re.compile(r"(?:token|bearer)\s", re.IGNORECASE)  # as JupyterHub's H
 ELSEWHERE = "A page of another address has sent this: nothing was done. Do it on this session's own pages."
 NO_METHOD = "HTTP has no such method: nothing was done."
 NO_SOCKET = "A request for a web socket has no body: nothing was done."
+NOT_YET = "This is done when you open it, and not before: nothing was done."
 IN_A_TAB = "nbconvert/"  # of NO_PAGES, what JupyterLab opens so
 A_NOTEBOOK = "a notebook as a page"
 NOTEBOOK_ADVICE = "It is made of what lies in your files, as you. Open it if you meant to."
@@ -151,6 +152,12 @@ class Bodies(HTTPServerConnectionDelegate):
         is_program = BY_TOKEN.match(headers.get("Authorization", "")) is not None
         return not is_page and not is_program and (is_from_elsewhere(headers) or self.is_of_others(path, headers))
 
+    def is_too_early(self, path: str, headers: HTTPHeaders) -> bool:
+        """Whether a browser draws ahead what starts a tool or converts a notebook: a click asks for it again."""
+        below = self.below(path).partition("?")[0]
+        does_something = below.startswith(IN_A_TAB) or (below.startswith("tools/") and below.endswith("/dsportal-open"))
+        return does_something and is_ahead(headers)
+
     def is_of_others(self, path: str, headers: HTTPHeaders) -> bool:
         """Whether a page of the same origin, but not of this session, has a notebook converted.
 
@@ -208,6 +215,9 @@ class Body(HTTPMessageDelegate):
                 return None
             if is_login_in_body(headers):
                 self._refuse(GuardRefusal(HTTPStatus.BAD_REQUEST, NO_SOCKET))
+                return None
+            if self._bodies.is_too_early(start_line.path, headers):
+                self._refuse(GuardRefusal(HTTPStatus.SERVICE_UNAVAILABLE, NOT_YET))
                 return None
             if self._bodies.refuses(start_line.path, headers):
                 if self._bodies.is_tab(start_line, headers):
