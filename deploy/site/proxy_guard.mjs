@@ -6,6 +6,7 @@
 // - An answer of the hub that its client does not read ends after a while.
 // - A session that never answers holds a part of the connections only, however often its person asks it.
 // - Headers that say where a request comes from are believed only of the proxies that the site names.
+// - What was begun with a session whose route is gone ends (proxy_routes.mjs).
 // - A session's answers do not reach over its own place: no wider service worker, no window of the hub's pages.
 // Without one of these the proxy would be another one than the portal was tested with: then it does not start.
 
@@ -18,6 +19,7 @@ import { SlowAnswers } from "./proxy_answers.mjs";
 import { keepBodiesApart, statesBody } from "./proxy_bodies.mjs";
 import { explainBigHeaders } from "./proxy_headers.mjs";
 import { gather } from "./proxy_pieces.mjs";
+import { Begun } from "./proxy_routes.mjs";
 import { keepPace } from "./proxy_sockets.mjs";
 import { Turns, once, turnOnConnection, whenOver } from "./proxy_turns.mjs";
 
@@ -101,6 +103,7 @@ const big = new Counter();
 const open = new Counter(); // by client and person
 const connections = new Counter(); // by client
 const turns = new Turns(settings.of_hub ?? 128, settings.of_hub_waiting ?? 8192);
+const begun = new Begun(settings.without_route_s ?? 20);
 const slow = new SlowAnswers(settings.taken_within_s ?? 60, settings.slow_per_address ?? 128);
 
 // Until its first whole request: with HTTPS that is longer than Node's own time limits look. Where one address has too
@@ -389,9 +392,15 @@ const found = ours.targetForReq;
 ours.targetForReq = async function (req) {
   const match = await found.call(this, req);
   req.dsportalOfHub = isOfHub(match && (await this._routes.get(match.prefix)));
+  if (match && !req.dsportalOfHub) begun.add(match.prefix, req.dsportalAnswer, (work) => whenOver(req, req.dsportalAnswer, work));
   if (!req.dsportalOfHub || (await mayAskHub(req))) return match;
   req.dsportalRefused = true;
   return undefined;
+};
+const removed = ours.removeRoute;
+ours.removeRoute = async function (path) {
+  await removed.call(this, path);
+  begun.end(this._routes.cleanPath(path));
 };
 // A proxy whose question to the hub for a page ends with who waits for that page.
 function untilGone(proxy, req, res) {

@@ -52,6 +52,7 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
     per_address = Integer(15_000, help="Connections of one address; half of all.").tag(config=True)
     taken_within_s = Float(60, help="How long an answer of the hub may make no progress.").tag(config=True)
     slow_per_address = Integer(128, help="Answers that one address reads slowly, at a time.").tag(config=True)
+    without_route_s = Float(20, help="How long what was begun with a session outlives its route.").tag(config=True)
     faults_told = Integer(300, help="Warnings and errors in its log, in so long.").tag(config=True)
     faults_every_s = Float(60, help="How long that is.").tag(config=True)
     running: RunningProxy | None = None
@@ -246,6 +247,7 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
             "per_address": self.per_address,
             "taken_within_s": self.taken_within_s,
             "slow_per_address": self.slow_per_address,
+            "without_route_s": self.without_route_s,
             "faults_told": self.faults_told,
             "faults_every_s": self.faults_every_s,
             "sessions": [url_path_join(base, "user") + "/", url_path_join(base, "services") + "/"],

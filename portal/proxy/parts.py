@@ -18,6 +18,7 @@ CHECKS = (
     "proxy_headers.mjs",
     "proxy_heads.mjs",
     "proxy_pieces.mjs",
+    "proxy_routes.mjs",
     "proxy_sockets.mjs",
     "proxy_turns.mjs",
     "proxy_guard.mjs",

@@ -16,6 +16,8 @@ from tornado.httpclient import HTTPClientError
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 from tornado.web import Application, HTTPError, RequestHandler
 
+Login = tuple[str, ...]
+
 GIVES_A_LOGIN = "oauth_callback"  # below the session's path: who goes there may bring a login that has ended
 
 
@@ -24,13 +26,6 @@ class _Head(NamedTuple):
 
     start_line: RequestStartLine
     headers: HTTPHeaders
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """Whatever in it may be a login: those that show the same are of one."""
-        query = self.start_line.path.partition("?")[2]
-        names = ("Cookie", "Authorization", "Sec-Fetch-Mode")
-        return (*(self.headers.get(name, "") for name in names), query if "token" in query else "")
 
 
 class _Nobody:
@@ -45,18 +40,18 @@ class OpenAnswers:
 
     Arguments:
         application: whose requests they are.
-        shows_login: whether a request brings a token, whatever it is worth.
+        tokens: those that a request brings, whatever they are worth, and what else their worth hangs on; none: ().
         is_login: whether the login with which a request came goes on; raises when the hub does not answer.
     """
 
     def __init__(
         self,
         application: Application,
-        shows_login: Callable[[Any], bool],
+        tokens: Callable[[Any], Login],
         is_login: Callable[[Any], Awaitable[bool]],
     ) -> None:
         self._application = application
-        self._shows_login = shows_login
+        self._tokens = tokens
         self.is_login = is_login
         self._asked: WeakKeyDictionary[Any, _Head] = WeakKeyDictionary()  # by Tornado's connection, one a request
 
@@ -66,11 +61,23 @@ class OpenAnswers:
 
     async def look(self) -> None:
         """Close the connections of those whose login has ended; each login is asked for once."""
-        by_login: dict[tuple[str, ...], list[Any]] = {}
+        by_login: dict[Login, list[Any]] = {}
         for connection, asked in list(self._asked.items()):
             if is_open(connection) and not self._gives_a_login(asked):
-                by_login.setdefault(asked.shown, []).append(connection)
+                by_login.setdefault(self._login(self._handler(asked)), []).append(connection)
+        by_login.pop((), None)
         await asyncio.gather(*map(self._end, by_login.values()))
+
+    def _handler(self, asked: _Head) -> RequestHandler:
+        request = HTTPServerRequest(connection=_Nobody(), start_line=asked.start_line, headers=asked.headers)  # type: ignore[arg-type]
+        return RequestHandler(self._application, request)
+
+    def _login(self, handler: RequestHandler) -> Login:
+        """What JupyterHub reads out of a request, not how it is written: one token can be written in many ways."""
+        try:
+            return self._tokens(handler)
+        except HTTPError:  # no text
+            return ()
 
     def _gives_a_login(self, asked: _Head) -> bool:
         base = str(self._application.settings.get("base_url", "/"))
@@ -78,18 +85,22 @@ class OpenAnswers:
 
     async def _end(self, connections: Iterable[Any]) -> None:
         """End those of one login, if it has ended."""
-        asked = self._asked[next(iter(connections))]
-        request = HTTPServerRequest(connection=_Nobody(), start_line=asked.start_line, headers=asked.headers)  # type: ignore[arg-type]
-        handler = RequestHandler(self._application, request)
-        if not self._shows_login(handler):
-            return
         try:
-            goes_on = await self.is_login(handler)
+            goes_on = await self.is_login(self._handler(self._asked[next(iter(connections))]))
         except (HTTPError, HTTPClientError, OSError):
             return
         for connection in connections:
             if not goes_on and is_open(connection):
                 connection.stream.close()
+
+
+def is_login_in_body(headers: HTTPHeaders) -> bool:
+    """Whether JupyterHub (6.1) would look for a token in what follows the head, where nobody looks again.
+
+    It does so of a request that says it is for a web socket, and such a request has no body (RFC 6455 §4.1).
+    """
+    has_body = headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in headers
+    return has_body and headers.get("Sec-Fetch-Mode") == "websocket"
 
 
 def is_open(connection: Any) -> bool:

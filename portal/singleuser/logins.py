@@ -12,12 +12,11 @@ The hub is asked as for any other request, and through the same cache. A hub tha
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
@@ -33,8 +32,9 @@ from tornado.httputil import (
 from tornado.web import Application, HTTPError, RequestHandler
 from tornado.websocket import WebSocketHandler
 
-from portal.forwarding.origins import is_from_elsewhere
-from portal.session_pages.open_answers import OpenAnswers
+from portal.forwarding.origins import is_ahead, is_from_elsewhere
+from portal.session_pages.guard_refusal import GuardRefusal
+from portal.session_pages.open_answers import OpenAnswers, is_login_in_body
 from portal.tensorboard.error_page import from_elsewhere
 
 LOOK_EVERY_S = 5.0
@@ -49,6 +49,8 @@ NO_PAGES = ("api/", "dsportal/", "lab/api/", "logout", "lsp/", "nbconvert/", "te
 BY_TOKEN = re.compile(r"(?:token|bearer)\s", re.IGNORECASE)  # as JupyterHub's HubAuth.auth_header_pat
 ELSEWHERE = "A page of another address has sent this: nothing was done. Do it on this session's own pages."
 NO_METHOD = "HTTP has no such method: nothing was done."
+NO_SOCKET = "A request for a web socket has no body: nothing was done."
+NOT_YET = "This is done when you open it, and not before: nothing was done."
 IN_A_TAB = "nbconvert/"  # of NO_PAGES, what JupyterLab opens so
 A_NOTEBOOK = "a notebook as a page"
 NOTEBOOK_ADVICE = "It is made of what lies in your files, as you. Open it if you meant to."
@@ -106,6 +108,12 @@ def login_of_hub(hub_auth: Any) -> Login:
     return is_login
 
 
+def tokens_of(hub_auth: Any, handler: Any) -> tuple[str, ...]:
+    """What :func:`login_of_hub` asks about; () where a request brings no token."""
+    token = hub_auth.get_token(handler)
+    return (token, hub_auth._get_token_cookie(handler) or "", hub_auth.get_session_id(handler)) if token else ()
+
+
 def guard_bodies(server: Any, application: Application, hub_auth: Any) -> OpenAnswers | None:
     """From now on a session's HTTP server reads :data:`SMALL_BODY` from strangers, and more from its logins alone.
 
@@ -114,7 +122,7 @@ def guard_bodies(server: Any, application: Application, hub_auth: Any) -> OpenAn
     """
     if hub_auth is None:
         return None
-    answers = OpenAnswers(application, lambda handler: bool(hub_auth.get_token(handler)), login_of_hub(hub_auth))
+    answers = OpenAnswers(application, partial(tokens_of, hub_auth), login_of_hub(hub_auth))
     server.request_callback = Bodies(application, answers)
     return answers
 
@@ -143,6 +151,12 @@ class Bodies(HTTPServerConnectionDelegate):
         is_page = not self.below(path).startswith(NO_PAGES)
         is_program = BY_TOKEN.match(headers.get("Authorization", "")) is not None
         return not is_page and not is_program and (is_from_elsewhere(headers) or self.is_of_others(path, headers))
+
+    def is_too_early(self, path: str, headers: HTTPHeaders) -> bool:
+        """Whether a browser draws ahead what starts a tool or converts a notebook: a click asks for it again."""
+        below = self.below(path).partition("?")[0]
+        does_something = below.startswith(IN_A_TAB) or (below.startswith("tools/") and below.endswith("/dsportal-open"))
+        return does_something and is_ahead(headers)
 
     def is_of_others(self, path: str, headers: HTTPHeaders) -> bool:
         """Whether a page of the same origin, but not of this session, has a notebook converted.
@@ -178,26 +192,6 @@ class Bodies(HTTPServerConnectionDelegate):
         self.application.on_close(server_conn)
 
 
-class GuardRefusal(NamedTuple):
-    """What is answered in place of the application."""
-
-    status: HTTPStatus
-    words: str
-    is_page: bool = False
-
-    @property
-    def body(self) -> bytes:
-        """As it is sent."""
-        return (self.words if self.is_page else json.dumps({"message": self.words})).encode()
-
-    @property
-    def headers(self) -> HTTPHeaders:
-        """What is said of it; a page is in no frame."""
-        kind = "text/html; charset=utf-8" if self.is_page else "application/json"
-        told = {"Content-Type": kind, "Content-Length": str(len(self.body)), "Cache-Control": "no-store"}
-        return HTTPHeaders(told | ({"Content-Security-Policy": "frame-ancestors 'none'"} if self.is_page else {}))
-
-
 class Body(HTTPMessageDelegate):
     """One request while it is read; one that is refused is read to its end, for so long, and kept nowhere."""
 
@@ -218,6 +212,12 @@ class Body(HTTPMessageDelegate):
             self._begin = partial(self._bodies.answers.begin, self._connection, start_line, headers)
             if start_line.method not in RequestHandler.SUPPORTED_METHODS:  # each is a metric for ever
                 self._refuse(GuardRefusal(HTTPStatus.METHOD_NOT_ALLOWED, NO_METHOD))
+                return None
+            if is_login_in_body(headers):
+                self._refuse(GuardRefusal(HTTPStatus.BAD_REQUEST, NO_SOCKET))
+                return None
+            if self._bodies.is_too_early(start_line.path, headers):
+                self._refuse(GuardRefusal(HTTPStatus.SERVICE_UNAVAILABLE, NOT_YET))
                 return None
             if self._bodies.refuses(start_line.path, headers):
                 if self._bodies.is_tab(start_line, headers):

@@ -359,3 +359,38 @@ async def test_what_a_program_answers_through_the_sessions_proxy_ends_with_the_l
 
     assert await is_cut(mine, 2**24)
     await whole(other, 2**24)
+
+
+SOCKET = "Sec-Fetch-Mode: websocket"  # JupyterHub looks for a token in the address then
+
+
+@pytest.mark.parametrize("name", ["token", "t%6Fken", "%74oken"])
+async def test_a_token_in_the_address_ends_what_it_is_read_with_however_it_is_written(world: World, name: str) -> None:
+    strangers = await begun(await world.send("streams", SOCKET))
+    mine = await begun(await world.send(f"streams?{name}=hers", SOCKET))
+    other = await begun(await world.send(f"streams?{name}=other", SOCKET))
+    world.end("hers")
+
+    await world.answers.look()
+
+    assert await is_cut(mine)
+    await whole(other, LARGE)
+    await whole(strangers, LARGE)
+
+
+async def test_an_address_that_is_no_text_keeps_no_other_answer_open(world: World) -> None:
+    await begun(await world.send("streams?token=%ff", SOCKET))
+    mine = await begun(await world.send("streams", HERS))
+    world.end("hers")
+
+    await world.answers.look()
+
+    assert await is_cut(mine)
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "PUT"])
+async def test_a_request_for_a_web_socket_has_no_body_in_which_a_token_could_lie(world: World, method: str) -> None:
+    kind = "Content-Type: application/x-www-form-urlencoded"
+    reader = await world.send("takes", SOCKET, kind, "Content-Length: 10", method=method, body=b"token=hers")
+
+    assert (await whole(reader, 13)) == b"HTTP/1.1 400 "

@@ -14,7 +14,7 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application, HTTPError, RequestHandler, create_signed_value
 
 from portal.singleuser import logins
-from portal.singleuser.logins import ELSEWHERE, NO_HUB, NO_LOGIN, NO_METHOD, SMALL_BODY, Body, guard_bodies
+from portal.singleuser.logins import ELSEWHERE, NO_HUB, NO_LOGIN, NO_METHOD, NOT_YET, SMALL_BODY, Body, guard_bodies
 
 TOKEN = "hers"
 
@@ -335,3 +335,17 @@ async def test_a_hub_that_is_silent_leads_nobody_to_a_converted_notebook(
     status, text = await ask(session, NOTEBOOK, f"Sec-Fetch-Site: same-site\r\n{TAB}\r\n{hers}")
 
     assert (status, json.loads(text)) == (503, {"message": NO_HUB})
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+@pytest.mark.parametrize("path", [NOTEBOOK, "tools/mlflow/dsportal-open", "tools/mlflow/dsportal-open?again"])
+async def test_a_page_that_is_drawn_ahead_starts_and_converts_nothing(
+    session: int, site: str, path: str, hers: str
+) -> None:
+    own = f"Referer: https://alice.example/user/alice/lab\r\nSec-Fetch-Site: {site}\r\n{TAB}\r\n{hers}"
+
+    status, text = await ask(session, path, f"{own}\r\nSec-Purpose: prefetch;prerender")
+
+    assert (status, json.loads(text)) == (503, {"message": NOT_YET})
+    assert (await ask(session, path, own))[0] == 200
+    assert (await ask(session, "tools/mlflow/", f"{own}\r\nSec-Purpose: prefetch;prerender"))[0] == 200
