@@ -176,10 +176,15 @@ def test_the_portals_own_command_is_the_last_thing_in_the_path_of_kernels(quick:
     quick.ask(f"api/kernels/{json.loads(kernel)['id']}", "DELETE")
 
 
+def children(session: Session) -> list[str]:
+    """The processes that a session's server has started."""
+    return Path(f"/proc/{session.process.pid}/task/{session.process.pid}/children").read_text().split()
+
+
 def kernels(session: Session) -> list[Path]:
-    """The kernels among the processes that a session's server has started."""
-    numbers = Path(f"/proc/{session.process.pid}/task/{session.process.pid}/children").read_text().split()
-    return [one for one in map(Path("/proc").joinpath, numbers) if b"ipykernel" in (one / "cmdline").read_bytes()]
+    """The kernels among them."""
+    processes = map(Path("/proc").joinpath, children(session))
+    return [one for one in processes if b"ipykernel" in (one / "cmdline").read_bytes()]
 
 
 def series(session: Session) -> set[str]:
