@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import re
+import signal
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Callable
@@ -201,7 +203,8 @@ async def until(what: str, condition: Callable[[], Any]) -> Any:
 def _launched(profile: Path, log: Path) -> subprocess.Popen[bytes]:
     command = [CHROMIUM, *ARGUMENTS, "--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]
     with log.open("wb") as output:
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        # Debian's command is a script that waits for the browser: both end together, as one group.
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
 
 
 @asynccontextmanager
@@ -220,5 +223,5 @@ async def tabs() -> AsyncIterator[Tabs]:
                 browser.close()
                 await asyncio.wait([reading], timeout=DEADLINE_S)
         finally:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             await asyncio.to_thread(process.wait)
