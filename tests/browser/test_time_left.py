@@ -107,7 +107,7 @@ def test_what_the_session_uses_is_that_of_its_job(page: Page, notebook_7: Page) 
         expect(dialog).to_contain_text(counted)
         expect(dialog).to_contain_text(re.compile(r"Cores\d+, [\d.]+ busy"), timeout=KNOWN_WITHIN_MS)
         expect(dialog).to_contain_text("This session has no GPU.")
-        expect(dialog).to_contain_text(NAMES[0])
+        expect(dialog).to_contain_text(NAMES[0], timeout=KNOWN_WITHIN_MS)
         picture(where, f"54-usage-in-{name}")
         dialog.get_by_role("button", name="Close").click()
 
