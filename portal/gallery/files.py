@@ -9,18 +9,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
+from portal.homes.held_files import written_beside
 from portal.homes.held_place import held, is_of_others
 from portal.homes.new_name import give_name
 from portal.notebooks import files
 
 READ_MAX = 64 * 2**20
 MOVED = "is not the folder any more that it was: somebody moved it, or put another one in its place"
-NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 A_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 TO_READ = files.TO_READ | os.O_NOFOLLOW
 
@@ -163,22 +162,13 @@ class HeldFolder:
             mode: ``None`` = as the person's umask has it.
             keep_as: what is there now gets this name first; ``""`` = it is replaced.
         """
-        with self._folder_of(name, make=True) as (folder, last):
-            beside = f".{last}.{secrets.token_hex(6)}"
-            descriptor = os.open(beside, NEW_FILE, 0o666 if mode is None else 0o600, dir_fd=folder)
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(content)
-                    if mode is not None:
-                        with contextlib.suppress(PermissionError):  # homes on CIFS have no modes
-                            os.fchmod(descriptor, mode)
-                if keep_as:
-                    os.rename(last, PurePosixPath(keep_as).name, src_dir_fd=folder, dst_dir_fd=folder)
-                os.rename(beside, last, src_dir_fd=folder, dst_dir_fd=folder)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(beside, dir_fd=folder)
-                raise
+        with (
+            self._folder_of(name, make=True) as (folder, last),
+            written_beside(folder, last, content, mode) as beside,
+        ):
+            if keep_as:
+                os.rename(last, PurePosixPath(keep_as).name, src_dir_fd=folder, dst_dir_fd=folder)
+            os.rename(beside, last, src_dir_fd=folder, dst_dir_fd=folder)
 
     def free_name(self, name: str) -> str:
         """A name like ``name`` that nothing has: with ``-2``, ``-3``… before its ending."""

@@ -12,7 +12,8 @@ import os
 import secrets
 import shutil
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path, PurePath
 from urllib.parse import quote
@@ -52,18 +53,30 @@ def put(place: FilePlace, content: bytes) -> None:
             device.write(content)
         return
     mode = stat.S_IMODE(there.st_mode) & 0o777 if there and stat.S_ISREG(there.st_mode) else None
-    beside = f".{place.name}.{secrets.token_hex(6)}"
-    descriptor = os.open(beside, NEW, 0o666 if mode is None else 0o600, dir_fd=place.folder)
+    with written_beside(place.folder, place.name, content, mode) as beside:
+        os.rename(beside, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+
+
+@contextmanager
+def written_beside(folder: int, name: str, content: bytes, mode: int | None) -> Iterator[str]:
+    """A whole new file beside what has that name, to be renamed; it is taken away where that fails.
+
+    Arguments:
+        folder: a descriptor.
+        mode: ``None`` = as the person's umask has it.
+    """
+    beside = f".{name}.{secrets.token_hex(6)}"
+    descriptor = os.open(beside, NEW, 0o666 if mode is None else 0o600, dir_fd=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             if mode is not None:
                 with suppress(PermissionError):  # homes on CIFS have no modes
                     os.fchmod(descriptor, mode)
-        os.rename(beside, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+        yield beside
     except BaseException:
         with suppress(OSError):
-            os.unlink(beside, dir_fd=place.folder)
+            os.unlink(beside, dir_fd=folder)
         raise
 
 

@@ -9,7 +9,8 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -46,31 +47,39 @@ def run(
     The kernel starts as one of a session does: of a folder that others can change it imports nothing by itself.
     """
     import papermill
-    from jupyter_client.kernelspec import NoSuchKernel
     from jupyter_client.provisioning.factory import KernelProvisionerFactory
-    from papermill.exceptions import PapermillExecutionError
     from papermill.iorw import papermill_io
-    from tornado.web import HTTPError
 
     logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of every parameter that is not Python's
     _check_parameters(path, parameters)
     KernelProvisionerFactory.instance().default_provisioner_name = PROVISIONER
     with tempfile.TemporaryDirectory(prefix="dsportal-") as private, HeldOutput.at(output) as kept:
         papermill_io.register(str(output), kept)
-        try:
+        with _in_words(path, output, kept):
             papermill.execute_notebook(
                 _as_it_is(path), _as_it_is(output), dict(parameters), engine_name=_engine(log), kernel_name=kernel,
                 progress_bar=False, cwd=cwd, config=_private_kernel(private),
             )  # fmt: skip
-        except PapermillExecutionError as error:
-            raise _cell_failed(path, output, kept.cells, error) from error
-        except NoSuchKernel as error:
-            raise NotebookFailed(_no_kernel(error.name)) from error
-        except HTTPError as error:  # as a session's kernels say why they do not start
-            raise NotebookFailed(f"{path.name}: {error}") from error
-        except RuntimeError as error:  # the kernel died, or did not start
-            raise NotebookFailed(f"{path.name}: {error}. What it did so far is in {output}.") from error
     return output
+
+
+@contextmanager
+def _in_words(path: Path, output: Path, kept: HeldOutput) -> Iterator[None]:
+    """What can go wrong, as :func:`run` tells it."""
+    from jupyter_client.kernelspec import NoSuchKernel
+    from papermill.exceptions import PapermillExecutionError
+    from tornado.web import HTTPError
+
+    try:
+        yield
+    except PapermillExecutionError as error:
+        raise _cell_failed(path, output, kept.cells, error) from error
+    except NoSuchKernel as error:
+        raise NotebookFailed(_no_kernel(error.name)) from error
+    except HTTPError as error:  # as a session's kernels say why they do not start
+        raise NotebookFailed(f"{path.name}: {error}") from error
+    except RuntimeError as error:  # the kernel died, or did not start
+        raise NotebookFailed(f"{path.name}: {error}. What it did so far is in {output}.") from error
 
 
 def _as_it_is(path: Path) -> str:

@@ -6,7 +6,6 @@ is not installed, as in the portal's own environment, it reads through a file sy
 
 from __future__ import annotations
 
-import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,9 @@ from typing import Any
 from tensorboard.compat.tensorflow_stub import compat, errors
 from tensorboard.compat.tensorflow_stub.io import gfile
 
+from portal.homes.regular_file import without_waiting
+
 LOCAL = ""  # the prefix of a path without one
-WAITS_FOR_NOBODY = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def read_no_others() -> None:
@@ -53,8 +53,7 @@ class RegularFiles(gfile.LocalFileSystem):  # type: ignore[misc]
 
 
 def _opened(path: str, flags: int) -> int:
-    descriptor = os.open(path, flags | WAITS_FOR_NOBODY)
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
-    os.close(descriptor)
-    raise errors.NotFoundError(None, None, f"no regular file: {path}")
+    try:
+        return without_waiting(path, flags)
+    except OSError as error:
+        raise errors.NotFoundError(None, None, f"{path}: {error.strerror}") from error

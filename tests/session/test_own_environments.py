@@ -13,8 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from portal.catalogue.specs import sync
 from portal.environments import notes
 from portal.environments.notes import EnvironmentNote, Maker, MakingState
@@ -84,11 +82,11 @@ def test_a_venv_on_a_module_with_a_package_is_a_kernel_at_once_until_it_is_remov
     assert server.ask(f"{ENVIRONMENTS}/vision")[0] == 404
 
 
-@pytest.mark.skipif(not UV.exists(), reason="tests/run.py brings uv")
 def test_uv_makes_one_whose_kernel_runs_until_it_is_removed(
     start_server: Callable[..., Server], tmp_path: Path
 ) -> None:
     """From a folder of wheels, since the cluster has no index; uv reads its own settings and not pip's."""
+    assert UV.exists(), "tests/run.py brings it"
     kernels = load(str(SITE_FILE)).kernels
     told = {"title": "Test Portal", "module_path": kernels.module_path, "module_command": kernels.module_command}
     path = f"{UV.parent}:{VENV_BIN}:{os.environ['PATH']}"
