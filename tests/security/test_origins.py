@@ -145,7 +145,8 @@ def test_without_a_domain_a_page_opens_a_converted_notebook_by_a_click_alone(two
     assert opened.value.status == 200
 
     own = two_people.carol.context.new_page()
-    own.goto(f"{two_people.session}/lab")
+    own.goto(f"{two_people.session}/lab/workspaces/own")  # the usual one is open already: this page would go elsewhere
+    expect(own.locator("#jp-main-dock-panel")).to_be_visible(timeout=60_000)
     with own.context.expect_page() as tab:
         own.evaluate("address => { window.open(address, '_blank', 'noopener') }", address)  # as JupyterLab does
     expect(tab.value).to_have_title("own")
