@@ -12,6 +12,18 @@ const TOKEN = /^(token|bearer)\s+\S/i;
 const SESSIONS = `${BASE}user/`;
 const MISDIRECTED = 421;
 
+function targetOf(url) {
+  // What a request asks for, from "/" on: it may also name scheme and host, or nothing but "*" (RFC 9112, 3.2).
+  if (url.startsWith("/")) return url;
+  const { pathname, search } = URL.canParse(url) ? new URL(url) : new URL(PORTAL);
+  return pathname.startsWith("/") ? pathname + search : "/";
+}
+
+function pathOf(target) {
+  // "//name/user/…" is a path, too, and names no host.
+  return new URL(PORTAL + target).pathname;
+}
+
 function cameTo(headers) {
   const [, name, port] = /^(.*?)(?::(\d+))?$/.exec((headers.host ?? "").toLowerCase());
   return { name, port: port ?? "" };
@@ -36,7 +48,7 @@ function reachesPortal(headers) {
 
 function ruling(method, url, headers) {
   // What becomes of a request: "pass", "token" (pass, without cookies), "redirect" to the portal's address, "refuse".
-  const path = new URL(url, PORTAL).pathname;
+  const path = pathOf(url);
   const place = placeOf(headers);
   const isSessions = place === "person" && path.startsWith(SESSIONS);
   if (isSessions || path === `${BASE}hub/health`) return "pass";
@@ -49,7 +61,7 @@ async function hostOf(routes, url) {
   // "alice.portal.example.org:8000" for "/user/alice/…", told by the routes, because not every name can be a host's; for
   // anything else the portal's own.
   const own = new URL(PORTAL);
-  const asked = new URL(url, PORTAL).pathname;
+  const asked = pathOf(url);
   const isSession = asked.startsWith(SESSIONS) && asked.indexOf("/", SESSIONS.length) > SESSIONS.length;
   const path = isSession && asked.slice(0, asked.indexOf("/", SESSIONS.length) + 1);
   const known = path ? Object.keys(await routes.getAll()) : [];
@@ -86,6 +98,7 @@ if (PORTAL) {
   const pass = ours.handleProxy;
 
   ours.handleProxy = async function (kind, req, res, ...rest) {
+    req.url = targetOf(req.url);
     const what = ruling(kind === "ws" ? "WS" : req.method, req.url, req.headers);
     if (what === "refuse") return refuse(req, res);
     if (what === "redirect") {

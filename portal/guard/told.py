@@ -5,6 +5,7 @@ The words are those of :mod:`portal.guard.failures`; :func:`portal.guard.pages.s
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from collections.abc import Callable, Mapping
@@ -27,9 +28,11 @@ from portal.guard.failures import (
     plain,
     start_failure,
 )
-from portal.guard.texts import check_bytes
+from portal.guard.texts import check_bytes, refused
+from portal.language.texts import N_
 
 LONGEST_PATH = 200  # characters of an address in the log
+STOPPED = N_("This session was stopped while it started.")
 log = logging.getLogger(__name__)
 
 
@@ -56,6 +59,16 @@ class Told:
                 trace = (type(error), error, error.__traceback__)
                 log.error("Failure %s: %s %s %s", *where, exc_info=trace)
         return self.failure_id
+
+    async def spawn_single_user(self, *arguments: Any, **named: Any) -> None:
+        """Start a session. A stop that comes meanwhile cancels the start, and whoever waits for it is told so."""
+        try:
+            await super().spawn_single_user(*arguments, **named)  # type: ignore[misc]
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task and task.cancelling():  # it is this request itself that ends
+                raise
+            raise refused(409, STOPPED) from error
 
     def log_exception(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         """Log what a handler has raised, with the path alone: its query may hold a secret."""

@@ -11,6 +11,7 @@ from jupyterhub.utils import maybe_future, url_path_join
 from sqlalchemy.exc import SQLAlchemyError
 from tornado import web
 
+from portal.language.texts import N_, _
 from portal.sessions import live, names
 from portal.sessions.requests import NamedRequests
 
@@ -18,6 +19,7 @@ NO_DATABASE = "The sessions that have ended cannot be read now: the hub's databa
 OPTIONS_MAX = 8 * 1024  # of JSON
 NESTED_MAX = 50  # objects and lists in it
 NOT_AN_OBJECT = 'What is said of a session that is stopped is an object: {"remove": true}, or nothing.'
+OVERTAKEN = N_("Another page has just stopped, removed or started this session.")
 CHANGEABLE = {"name", "display_name", "user_options"}
 NOT_ALLOWED = "Your sessions are read with a login, or with a token that has the scope read:servers."
 
@@ -143,8 +145,18 @@ class StoppedByHandler(NamedRequests, UserServerAPIHandler):  # type: ignore[mis
         await super().delete(user_name, server_name)
 
     async def stop_single_user(self, user: Any, server_name: str = "") -> Any:
-        """Stop it; JupyterHub comes here when who asks may do so."""
+        """Stop it; JupyterHub (6.1) comes here when who asks may do so, a second later where it was just started.
+
+        Raises:
+            web.HTTPError: 409 where it was removed since, or is started again; and for its second removal.
+        """
         spawner = user.spawners.get(server_name)
+        removes = bool((self.get_json_body() or {}).get("remove"))
+        is_stopped = spawner is not None and spawner.pending == "stop"
+        if spawner is None or (spawner.pending and (removes or not is_stopped)):
+            raise web.HTTPError(409, _(OVERTAKEN))
+        if is_stopped:
+            return spawner._stop_future
         if hasattr(spawner, "note_stop"):
             spawner.note_stop(self.current_user.name)
         return await super().stop_single_user(user, server_name)

@@ -210,8 +210,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         intake.limit(self.http_server)
         self.context.serving.set()
         looked = self._looked or asyncio.ensure_future(self._look_at_running())
-        check_routes = partial(self.proxy.check_routes, self.users, self._service_map)
-        self._routing = asyncio.ensure_future(bring_back(check_routes, looked, self.log))
+        self._routing = asyncio.ensure_future(bring_back(self.check_routes, looked, self.log))
         self._few_at_once = asyncio.Semaphore(RESUME_AT_ONCE)
         self._background = [asyncio.ensure_future(self._resume(*session)) for session in self._waiting]
         if cluster := self.context.cluster:
@@ -224,19 +223,12 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
                 (RECEIPTS_EVERY_S, "receipts", lambda: self.context.receipts.look(self.db)),
             ]
             if hasattr(self.authenticator, "standings"):  # a site may have set another authenticator
-                works.append((self.people_every_s, "people", self._leavers().look))
+                works.append((self.people_every_s, "people", logins.leavers_of(self, self._end_sessions).look))
             self._background += [asyncio.ensure_future(sessions.for_ever(*work)) for work in works]
 
-    def _leavers(self) -> logins.Leavers:
-        return logins.Leavers(
-            names=lambda: logins.with_something(self.db, self.hub_id),
-            person=lambda name: orm.User.find(self.db, name),
-            standings=self.authenticator.standings,
-            new_passwords=self.authenticator.new_passwords,
-            end_logins=partial(logins.end_logins, self.db),
-            end_sessions=self._end_sessions if self.end_sessions_of_leavers else None,
-            log=self.log,
-        )
+    async def check_routes(self) -> None:
+        """Repair the routes of the proxy."""
+        await self.proxy.check_routes(self.users, self._service_map)
 
     async def _take_back_entries(self) -> None:
         if hasattr(self.authenticator, "standings"):  # a site may have set another authenticator

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from jupyterhub import orm
@@ -127,8 +128,11 @@ class Leavers:
         new_passwords: those of some people whose password was set since the last look.
         end_logins: ends the logins of a person, with or without the tokens that the person made.
         end_sessions: ends the sessions of a person; ``None`` where the site lets them go on.
+        check_routes: repairs the proxy's routes, which leave out who is in ``ended``: a session that goes on, and what
+            it shows to whoever asks, is reached by nobody.
         ended: those whose logins were ended, until they are back.
         ending: those whose sessions are just being ended; their homes may be silent, and nobody waits for that.
+        routed: those of ``ended`` whom the routes leave out already.
     """
 
     names: Callable[[], Collection[str]]
@@ -137,13 +141,23 @@ class Leavers:
     new_passwords: Callable[[Mapping[str, Standing]], Collection[str]]
     end_logins: Callable[..., None]
     end_sessions: Callable[[Any], Awaitable[None]] | None
+    check_routes: Callable[[], Awaitable[None]]
     log: Log
     ended: set[str] = field(default_factory=set)
     ending: dict[str, asyncio.Future[None]] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
+    routed: set[str] = field(default_factory=set)
 
     async def look(self) -> None:
         """End what people have who left; who is not known to have left keeps everything."""
+        await self._look()
+        if not self.end_sessions and self.routed != self.ended:
+            ended = set(self.ended)
+            await self.check_routes()
+            self.routed.clear()
+            self.routed.update(ended)
+
+    async def _look(self) -> None:
         names = self.names()
         standings = await self.standings(names)
         left = {name: found for name, found in standings.items() if found.left and found.is_sure}
@@ -185,6 +199,27 @@ class Leavers:
             self.log.error("%s. If that is meant, take them out a few at a time", words)
         self.said[:] = [words] if is_mistake else []
         return is_mistake
+
+
+def leavers_of(hub: Any, end_sessions: Callable[[Any], Awaitable[None]]) -> Leavers:
+    """The look at a hub's people.
+
+    Arguments:
+        hub: the :class:`~portal.hub.app.PortalHub`, whose proxy has no routes any more for who is out.
+        end_sessions: ends the sessions of a person, where the site wants that.
+    """
+    leavers = Leavers(
+        names=lambda: with_something(hub.db, hub.hub_id),
+        person=lambda name: orm.User.find(hub.db, name),
+        standings=hub.authenticator.standings,
+        new_passwords=hub.authenticator.new_passwords,
+        end_logins=partial(end_logins, hub.db),
+        end_sessions=end_sessions if hub.end_sessions_of_leavers else None,
+        check_routes=hub.check_routes,
+        log=hub.log,
+    )
+    hub.proxy.without_route = leavers.ended
+    return leavers
 
 
 WITH_SOMETHING = """

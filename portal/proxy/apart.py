@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -55,6 +56,7 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
     without_route_s = Float(20, help="How long what was begun with a session outlives its route.").tag(config=True)
     faults_told = Integer(300, help="Warnings and errors in its log, in so long.").tag(config=True)
     faults_every_s = Float(60, help="How long that is.").tag(config=True)
+    without_route: Collection[str] = ()  # people whose sessions nobody reaches
     running: RunningProxy | None = None
     proxy_process: StartedProxy | None = None  # when this hub started it
     _looks: PeriodicCallback | None = None
@@ -179,13 +181,19 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
                     "%s has no route yet: the proxy has not answered in time, and is asked again", routespec
                 )
 
+    async def add_user(self, user: Any, server_name: str = "") -> None:
+        """The route of a session; none for who may not use the portal any more."""
+        if user.name not in self.without_route:
+            await super().add_user(user, server_name)
+
     async def check_routes(self, users: Any, services: Any, routes: dict[str, Any] | None = None) -> None:
         """Repair the routes. While a hub that starts has not made all its sessions, nobody's route is removed."""
         if getattr(users, "unmade", ()):
             await self.add_hub_route(self.hub)  # so there is one route at least: without any JupyterHub asks itself
             found = await self.get_all_routes()
             routes = {path: route for path, route in found.items() if "user" not in route["data"]}
-        await super().check_routes(users, services, routes)
+        routed = {user.id: user for user in users.values() if user.name not in self.without_route}
+        await super().check_routes(routed, services, routes)
 
     def stop(self) -> None:
         """The hub stops: the proxy does not."""

@@ -158,7 +158,7 @@ class StopPage(NamedRequests, BaseHandler):  # type: ignore[misc]
         if spawner.pending == "spawn" and spawner._spawn_future:
             spawner._spawn_future.cancel()
             await asyncio.sleep(1)  # as JupyterHub does (6.1, UserServerAPIHandler)
-        if spawner.active and spawner.pending != "stop":
+        if spawner.active and not spawner.pending:  # another page may have started it again, or stops it
             await self.stop_single_user(user, server_name)
         self.redirect(url_path_join(self.hub.base_url, "home"))
 

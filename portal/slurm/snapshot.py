@@ -119,8 +119,8 @@ class SnapshotCache(Generic[S]):
         return self._last
 
     async def get(self, max_age_s: float) -> S:
-        """The snapshot, with a new query when the last one is older than ``max_age_s``; it never raises."""
-        if self._clock() - self._tried_at > max_age_s:
+        """The snapshot, with a new query when the last one is ``max_age_s`` old, or older; it never raises."""
+        if self._clock() - self._tried_at >= max_age_s:
             if self._refreshing is None or self._refreshing.done():
                 self._refreshing = asyncio.create_task(self._refresh())
             await asyncio.shield(self._refreshing)

@@ -112,6 +112,18 @@ async def test_a_surprise_tells_the_log_all_of_it_and_the_person_that_it_is_not_
     assert record.exc_info[2] is not None
 
 
+async def test_the_log_of_a_fault_has_the_headers_without_what_is_secret_in_them(
+    served: ServedHub, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = "c2VjcmV0"
+    browser = await served.browser("alice")
+
+    await browser.get("/hub/fails/surprise", headers={"X-XSRFToken": secret, "X-Case": "told", "Cookie": f"a={secret}"})
+
+    assert '"X-Case": "told"' in caplog.text
+    assert secret not in caplog.text
+
+
 async def test_what_was_raised_by_nobody_has_its_line_too(served: ServedHub, caplog: pytest.LogCaptureFixture) -> None:
     answer = await (await served.browser()).get("/hub/fails/unread")
 

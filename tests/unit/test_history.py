@@ -399,9 +399,10 @@ async def test_who_stops_a_session_by_rest_is_noted_when_jupyterhub_has_found_it
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(UserServerAPIHandler, "stop_single_user", AsyncMock())
-    spawner = Mock()
+    spawner = Mock(pending=None)
     admin = SimpleNamespace(name="root")
     handler = asked_by(admin, set(), pages.StoppedByHandler)
+    monkeypatch.setattr(handler, "get_json_body", lambda: None)
 
     await handler.stop_single_user(SimpleNamespace(spawners={"": spawner}), "")
 

@@ -127,6 +127,8 @@ class World:
         self.standing: dict[str, Standing] = dict.fromkeys(names, Standing())
         self.new_passwords: set[str] = set()
         self.stopped: list[str] = []
+        self.routes = 0
+        self.proxy_is_away = False
         self.waits_for: asyncio.Event | None = None
 
     async def standings(self, names: Collection[str]) -> Mapping[str, Standing]:
@@ -137,6 +139,11 @@ class World:
             await self.waits_for.wait()
         self.stopped.append(row.name)
 
+    async def check_routes(self) -> None:
+        if self.proxy_is_away:
+            raise ConnectionError("no proxy")
+        self.routes += 1
+
     def leavers(self, policy: str = "stop") -> Leavers:
         return Leavers(
             names=lambda: with_something(self.db, HUB),
@@ -145,6 +152,7 @@ class World:
             new_passwords=lambda standings: self.new_passwords & standings.keys(),
             end_logins=partial(end_logins, self.db),
             end_sessions=self.stop if policy == "stop" else None,
+            check_routes=self.check_routes,
             log=logging.getLogger("test.leavers"),
         )
 
@@ -174,6 +182,26 @@ async def test_a_site_may_let_the_session_go_on(db: Any) -> None:
 
     assert world.stopped == []
     assert notes(world.rows["alice"]) == ["Server at /user/alice/"]
+
+
+async def test_the_routes_of_a_session_that_goes_on_end_and_are_there_again_with_its_person(db: Any) -> None:
+    world = World(db, "alice", "bob", "carol")
+    ours = world.leavers("keep")
+    await world.look(ours)
+    assert world.routes == 0
+
+    world.standing["alice"] = Standing("gone")
+    world.proxy_is_away = True
+    with pytest.raises(ConnectionError):
+        await world.look(ours)
+    world.proxy_is_away = False
+    for _ in range(2):
+        await world.look(ours)
+        assert (world.routes, ours.ended) == (1, {"alice"})
+
+    world.standing["alice"] = Standing()
+    await world.look(ours)
+    assert (world.routes, ours.ended) == (2, set())
 
 
 async def test_a_session_whose_end_takes_long_keeps_no_other_look_waiting(db: Any) -> None:

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import httpx
 import jupyterhub.proxy
 import pytest
+from jupyterhub.httpclient import JupyterHubHTTPClient
 from traitlets.config import Config
 
 from portal import cli
@@ -112,13 +113,14 @@ class Portal:
 
 
 @pytest.fixture
-def portal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Portal]:
+async def portal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Portal]:
     """A portal whose state folder is new, with the files of this checkout."""
     folders = {"deploy": ROOT / "deploy" / "site", "templates": ROOT / "templates"}
     monkeypatch.setattr("portal.data.folder", folders.__getitem__)
     ours = Portal(tmp_path)
     yield ours
     ours.end()
+    await JupyterHubHTTPClient.loop_instance().close()  # JupyterHub keeps one for as long as it runs
 
 
 async def started(hub: ApartProxy) -> int:
@@ -373,10 +375,32 @@ async def test_routes_of_sessions_that_are_still_looked_at_stay_and_those_of_nob
         "bob": SimpleNamespace(ready=True, pending=False, proxy_spec="/user/bob/", server=server),
         "nobody": SimpleNamespace(ready=False, pending=False, proxy_spec="/user/nobody/", server=None),
     }
-    users = {name: SimpleNamespace(name=name, spawners={"": spawner}) for name, spawner in spawners.items()}
+    users = {name: SimpleNamespace(id=name, name=name, spawners={"": spawner}) for name, spawner in spawners.items()}
 
     await hub.check_routes(users, {})
 
+    assert set(await hub.get_all_routes()) == {"/", "/user/alice/", "/user/bob/"}
+
+
+async def test_a_session_that_goes_on_without_its_person_has_no_route_until_the_person_is_back(portal: Portal) -> None:
+    hub = portal.hub()
+    await started(hub)
+    target = "http://127.0.0.1:1"
+    for name in ("alice", "bob"):
+        await hub.add_route(f"/user/{name}/", target, {"user": name, "server_name": ""})
+    users = {}
+    for number, name in enumerate(("alice", "bob")):
+        server = SimpleNamespace(host=target)
+        spawner = SimpleNamespace(ready=True, pending=False, proxy_spec=f"/user/{name}/", server=server)
+        users[number] = SimpleNamespace(id=number, name=name, spawners={"": spawner})
+
+    hub.without_route = {"alice"}
+    await hub.check_routes(users, {})
+    await hub.add_user(users[0])
+    assert set(await hub.get_all_routes()) == {"/", "/user/bob/"}
+
+    hub.without_route = set()
+    await hub.check_routes(users, {})
     assert set(await hub.get_all_routes()) == {"/", "/user/alice/", "/user/bob/"}
 
 
@@ -407,7 +431,7 @@ async def echo(portal: Portal) -> AsyncIterator[Callable[..., Awaitable[httpx.Re
     async def ask(host: str, path: str, method: str = "GET", **headers: str) -> httpx.Response:
         async with httpx.AsyncClient(trust_env=False) as client:
             sent = {"Host": host.replace("PORT", str(portal.ports["port"])), "Cookie": "a=b", **headers}
-            return await client.request(method, f"{portal.url}{path}", headers=sent)
+            return await client.request(method, portal.url, headers=sent, extensions={"target": path.encode()})
 
     async with (
         await asyncio.start_server(answering("hub"), "127.0.0.1", portal.ports["hub_port"]),
@@ -430,6 +454,11 @@ ANSWERS = {  # who came to which address: what the proxy does
     ("127.0.0.1:PORT", "/hub/login"): "302 http://localhost:PORT/hub/login",
     ("[::1]:PORT", "/user/alice/lab"): "302 http://localhost:PORT/user/alice/lab",
     ("127.0.0.1:PORT", "/hub/health"): "hub\ncookie: a=b\nhost: 127.0.0.1:PORT",
+    ("127.0.0.1:PORT", "//gpubox/hub/login"): "302 http://localhost:PORT//gpubox/hub/login",
+    ("bob.localhost:PORT", "//gpubox/user/alice/lab"): "302 http://localhost:PORT//gpubox/user/alice/lab",
+    ("127.0.0.1:PORT", "http://gpubox/hub/login?a=b"): "302 http://localhost:PORT/hub/login?a=b",
+    ("alice.localhost:PORT", "http://gpubox/user/alice/lab"): "alice\ncookie: a=b\nhost: alice.localhost:PORT",
+    ("127.0.0.1:PORT", "*"): "302 http://localhost:PORT/",
     ("localhost:1", "/hub/login"): "421",  # a tunnel: the portal's own address leads nowhere there
     ("gpubox:PORT", "/hub/login"): "421",
     ("gpubox:PORT", "/user/alice/lab"): "421",

@@ -5,12 +5,16 @@ A test in :data:`DIFFERENCES` counts as passed when it fails with the words of i
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
+from jupyterhub.handlers import default_handlers
 
+from portal.history.pages import HANDLERS
 from tests.upstream.differences import DIFFERENCES, fault
 from tests.upstream.portal_parts import HubOnFakeSlurm, SpawnerOnFakeSlurm, end_all
 
@@ -79,10 +83,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 @pytest.fixture
 def no_patience(app: HubOnFakeSlurm) -> Iterator[None]:
     """JupyterHub's own waits 0.1 s for a start: on a busy machine it has not begun by then, and on a quiet one
-    FakeSlurm's is over. Here it always has begun, and is not over.
+    FakeSlurm's is over. Here it always has begun, and is not over; a bad one's comes to nothing later than 0.5 s.
     """
+    fails = mocking.SlowBadSpawner.start
+
+    async def fails_later(spawner: Any) -> None:
+        await asyncio.sleep(2)
+        await fails(spawner)
+
     timeouts = {"slow_spawn_timeout": 0.3, "slow_stop_timeout": 0.1}
-    with mock.patch.dict(app.tornado_settings, timeouts), mock.patch.object(SpawnerOnFakeSlurm, "takes_s", 1.0):
+    with (
+        mock.patch.dict(app.tornado_settings, timeouts),
+        mock.patch.object(SpawnerOnFakeSlurm, "takes_s", 1.0),
+        mock.patch.object(mocking.SlowBadSpawner, "start", fails_later),
+    ):
         yield
 
 
@@ -91,3 +105,13 @@ def servers() -> Iterator[None]:
     """A hub that has ended leaves no server behind."""
     yield
     assert end_all() == []
+
+
+@pytest.fixture(scope="module")
+def our_pages() -> Iterator[None]:
+    """The portal's own of sessions, as portal.hub.config puts them there; before the hub of this module is made."""
+    before = list(default_handlers)
+    ours = {address for address, _ in HANDLERS}
+    default_handlers[:] = [route for route in before if route[0] not in ours] + list(HANDLERS)
+    yield
+    default_handlers[:] = before

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jinja2 import ChoiceLoader, FileSystemLoader
-from jupyterhub.handlers import default_handlers
 from jupyterhub.tests.utils import add_user, api_request, get_page
 
 from portal.databases import ended_sessions as store
-from portal.history.pages import HANDLERS
 
+pytestmark = pytest.mark.usefixtures("our_pages")
 TEMPLATES = Path(__file__).parents[2] / "templates" / "hub"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _our_pages() -> Iterator[None]:
-    """As portal.hub.config does it; before the hub of this module is made."""
-    before = list(default_handlers)
-    ours = {address for address, _ in HANDLERS}
-    default_handlers[:] = [route for route in before if route[0] not in ours] + list(HANDLERS)
-    yield
-    default_handlers[:] = before
 
 
 async def told(app: Any, name: str) -> list[dict[str, Any]]:
