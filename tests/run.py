@@ -650,8 +650,17 @@ def tell(results: dict[str, tuple[Count, float]]) -> int:
     return 1 if total.failed or not total.passed else 0
 
 
+def take_interrupts() -> None:
+    """A shell that runs this in the background lets it ignore Ctrl-C, and with it whatever it starts: what the tests
+    end in that way would be waited for in vain.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the rings that were named; all of them when none was."""
+    take_interrupts()
     parser = argparse.ArgumentParser(description="All tests, ring by ring.")
     names = [ring.name for ring in RINGS]
     named = ", ".join(ring.name for ring in RINGS if not ring.usual)

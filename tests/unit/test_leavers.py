@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Mapping
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -13,7 +14,7 @@ import pytest
 from jupyterhub import orm, roles
 
 from portal.databases import old_logins, token_notes
-from portal.hub.logins import MANY, Leavers, end_logins, limit_tokens, with_something
+from portal.hub.logins import MANY, Leavers, end_logins, leavers_of, limit_tokens, with_something
 from portal.site import Standing
 
 HUB = "abc123"
@@ -202,6 +203,27 @@ async def test_the_routes_of_a_session_that_goes_on_end_and_are_there_again_with
     world.standing["alice"] = Standing()
     await world.look(ours)
     assert (world.routes, ours.ended) == (2, set())
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_the_proxy_of_a_hub_leaves_out_who_is_out(db: Any, ends: bool) -> None:
+    world = World(db, "alice", "bob", "carol")
+    hub = SimpleNamespace(
+        db=db,
+        hub_id=HUB,
+        authenticator=SimpleNamespace(standings=world.standings, new_passwords=lambda _standings: ()),
+        end_sessions_of_leavers=ends,
+        check_routes=world.check_routes,
+        proxy=SimpleNamespace(without_route=()),
+        log=logging.getLogger("test.leavers"),
+    )
+    ours = leavers_of(hub, world.stop)
+    world.standing["alice"] = Standing("gone")
+
+    await world.look(ours)
+
+    assert set(hub.proxy.without_route) == {"alice"}
+    assert (world.stopped, world.routes) == ((["alice"], 0) if ends else ([], 1))
 
 
 async def test_a_session_whose_end_takes_long_keeps_no_other_look_waiting(db: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 import warnings
 from itertools import pairwise
@@ -423,3 +424,12 @@ def test_a_ring_with_a_lock_of_its_own_gets_its_programs_once(monkeypatch: pytes
     (only,) = started
     assert only[:4] == ["/usr/bin/python3", "-m", "pip", "install"]
     assert {"--require-hashes", str(folder)} <= set(only)
+
+
+def test_a_run_in_the_background_of_a_shell_ends_what_it_started_by_an_interrupt() -> None:
+    script = (
+        "import signal, subprocess, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); from tests import run; "
+        "run.take_interrupts(); sleep = subprocess.Popen(['sleep', '60']); sleep.send_signal(signal.SIGINT); "
+        "sys.exit(sleep.wait(10) != -signal.SIGINT)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], cwd=run.CHECKOUT, check=False).returncode == 0
