@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,8 +10,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
+from portal.launcher import ENVIRONMENT_FILE, SESSIONS
 from portal.site import load
 from portal.trials import record
+from tests.browser.neighbour import found_by
 from tests.browser.portal_page import LAB_DEADLINE_MS, look_sooner, picture, start_lab
 from tests.browser.tool_page import opened_by, tile
 from tests.inside import SITE_FILE, VENV_BIN, eventually, has_no_job, home, sh
@@ -182,7 +185,7 @@ def test_a_job_that_waits_is_cancelled_in_notebook_7(page: Page, tree: Page) -> 
     picture(tree, "96-jobs-in-notebook-7")
 
 
-def test_a_tensorboard_is_listed_in_both_pages_and_stopped(page: Page, tree: Page) -> None:
+def test_a_tensorboard_opens_in_a_tab(page: Page) -> None:
     write_scalars(home(PERSON) / "logs" / "train")
     sh("chown", "-R", f"{PERSON}:", str(home(PERSON) / "logs"))
     page.bring_to_front()
@@ -193,6 +196,25 @@ def test_a_tensorboard_is_listed_in_both_pages_and_stopped(page: Page, tree: Pag
     picture(board, "97-tensorboard")
     board.close()
 
+
+def test_somebody_else_on_the_node_finds_one_port_and_nothing_open_though_all_of_this_runs(page: Page) -> None:
+    tile(page, "Terminal").click()
+    expect(page.locator(".jp-Terminal .xterm-screen")).to_be_visible(timeout=RAN_WITHIN_MS)
+    (file,) = (home(PERSON) / SESSIONS).rglob(ENVIRONMENT_FILE)
+    given = json.loads(file.read_text())
+    keys = json.loads(given["DSPORTAL_TLS"])["keyfile"].splitlines()
+    assert sh("pgrep", "-u", PERSON, "-f", "portal.tensorboard")
+    assert sh("pgrep", "-u", PERSON, "-f", "ipykernel")
+
+    found = found_by("bob", PERSON, [given["JUPYTERHUB_API_TOKEN"], keys[1]])
+
+    assert len(found.pop("ports")) == 1, "the session's server, which lets nobody in but the hub and its proxy"
+    assert {kind: what for kind, what in found.items() if what} == {}
+    own = found_by(PERSON, PERSON, [given["JUPYTERHUB_API_TOKEN"]])
+    assert {kind for kind, what in own.items() if what} >= {"ports", "sockets", "processes", "secrets"}
+
+
+def test_tensorboards_are_listed_in_both_pages_and_stopped(page: Page, tree: Page) -> None:
     page.get_by_role("tab", name="Running Terminals and Kernels").click()
     tree.reload()
     tree.get_by_role("tab", name="Running").click(timeout=LAB_DEADLINE_MS)
