@@ -236,6 +236,11 @@ def test_the_tensorflow_template_opens(page: Page) -> None:
 
 
 def test_restart_and_run_all_trains_three_epochs_to_a_good_accuracy(page: Page) -> None:
+    """With a third of the images, as the notebook suggests; `make test-notebooks-browser` takes all of them."""
+    page.locator(".cm-line", has_text="train_images = 60_000").click()
+    for key in ("Home", "Shift+End"):
+        page.keyboard.press(key)
+    page.keyboard.type("train_images = 20_000")
     page.get_by_role("menuitem", name="Kernel", exact=True).click()
     page.get_by_role("menuitem", name=re.compile("Restart Kernel and Run All Cells")).click()
     page.get_by_role("button", name="Confirm Kernel Restart").click()
@@ -243,10 +248,11 @@ def test_restart_and_run_all_trains_three_epochs_to_a_good_accuracy(page: Page) 
     output = page.locator(".jp-OutputArea-output")
     for epoch in (1, 2, 3):  # Keras's own line above the bar of each
         output.filter(has_text=f"Epoch {epoch}/3").first.wait_for(state="attached", timeout=TRAINING_DEADLINE_S * 1000)
+    expect(output.filter(has_text=": 20,000 images to learn from")).to_have_count(1)
     last = output.filter(has_text="Final Test Accuracy").first
     last.wait_for(state="attached", timeout=TRAINING_DEADLINE_S * 1000)
     accuracy = re.search(r"Final Test Accuracy ([\d.]+)", last.text_content() or "")
-    assert accuracy and float(accuracy[1]) > 0.85
+    assert accuracy and float(accuracy[1]) > 0.8
     last.scroll_into_view_if_needed()
     picture(page, "11-trained")
 
