@@ -197,9 +197,9 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
         """What is known of these people, for the hub's own look at all of them."""
         return await self.access.people.standings(names)
 
-    def new_passwords(self, standings: Mapping[str, Standing]) -> set[str]:
-        """Those whose password was set since the last look."""
-        return self.access.passwords.new(standings)
+    def new_passwords(self, standings: Mapping[str, Standing], end: Callable[[str], None]) -> set[str]:
+        """Those whose password was set since the last look, when ``end`` has ended their logins."""
+        return self.access.passwords.new(standings, end)
 
     async def verify(self, handler: Any, name: str, password: str) -> None:
         """Check the password of somebody who is logged in; it counts like any other attempt.
