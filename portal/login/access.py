@@ -79,6 +79,8 @@ class Access:
         standing = await self.people.standing_now(identity.name)
         unknown = None if self.tells_groups else identity
         if standing is None:
+            if not self.tells_groups:
+                self.people.forget(identity.name)
             return unknown
         check_standing(self._settings, standing)
         self._end_of_before(identity.name, standing, find_user)

@@ -181,6 +181,7 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
             identity = await self.access.check_login(found, handler.find_user)
             if identity is None:  # the site's account says nothing: what the person sees of her groups counts
                 identity = await self._verify(login.key, address, ask)
+                self.access.people.forget(identity.name)
         except DirectoryError as error:
             # What is no name is not told: people type passwords into the wrong field, and attackers type novels.
             length = len(str(fields.get("username") or ""))
