@@ -9,6 +9,8 @@ from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken
 
+TOLD_FOR_S = 30 * 86400  # who entered a session stays for its person to read
+
 
 @dataclass(frozen=True)
 class Announcement:
@@ -104,6 +106,10 @@ class SessionState:
     def keys(self) -> set[str]:
         """The keys of all jobs that are this session's."""
         return set(filter(None, (self.key, self.next_key)))
+
+    def untold(self, now: float) -> list[Visit]:
+        """Who entered it not long ago, which its person may not have read; ``now`` is in seconds since 1970."""
+        return [entry for entry in self.entries if entry.at > now - TOLD_FOR_S]
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, under the keys of versions before; :class:`TokenSeal` closes the token that is saved."""

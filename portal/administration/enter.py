@@ -25,7 +25,7 @@ from tornado import web
 from portal.administration import again
 from portal.administration.role import has_role
 from portal.language.texts import N_, _
-from portal.session_state import SessionState
+from portal.session_state import TOLD_FOR_S, SessionState
 
 log = logging.getLogger(__name__)
 SETTING = "dsportal_admin_access"  # its key in JupyterHub's settings
@@ -33,7 +33,6 @@ LASTS = timedelta(hours=1)
 TAKEN_BACK_EVERY_S = 4.0  # and a session's server believes for 25 s what the hub has said
 GROUPS_WITHIN_S = 0.5  # a directory that is slower is heard in the next look: hours end all the same
 LONGEST_REASON = 500
-TOLD_FOR = timedelta(days=30)
 UNTOLD = N_(
     "{name} has to read first that {who} entered the session: it stands on the server page until the next session. "
     "Who has not come back {days} days after that can be deleted."
@@ -129,10 +128,9 @@ class DeletingHandler(UserAPIHandler):  # type: ignore[misc]
         """
         user = self.find_user(user_name)
         rows = user.orm_user._orm_spawners if user else ()
-        known = [entry for row in rows for entry in SessionState.from_json(row.state or {}).entries]
-        since = (utcnow() - TOLD_FOR).timestamp()
-        if untold := [entry.who for entry in known if entry.at > since]:
-            raise again.Refused(409, _(UNTOLD).format(name=user_name, who=untold[-1], days=TOLD_FOR.days))
+        now = utcnow().timestamp()
+        if untold := [entry.who for row in rows for entry in SessionState.from_json(row.state or {}).untold(now)]:
+            raise again.Refused(409, _(UNTOLD).format(name=user_name, who=untold[-1], days=TOLD_FOR_S // 86400))
         await super().delete(user_name)
 
 

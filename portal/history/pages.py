@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.apihandlers.users import UserServerAPIHandler
 from jupyterhub.handlers.pages import HomeHandler
+from jupyterhub.scopes import needs_scope
 from jupyterhub.utils import maybe_future, url_path_join
 from sqlalchemy.exc import SQLAlchemyError
 from tornado import web
 
 from portal.language.texts import N_, _
+from portal.session_state import TOLD_FOR_S, SessionState
 from portal.sessions import live, names
 from portal.sessions.requests import NamedRequests
 
@@ -21,6 +24,10 @@ NESTED_MAX = 50  # objects and lists in it
 NOT_AN_OBJECT = 'What is said of a session that is stopped is an object: {"remove": true}, or nothing.'
 OVERTAKEN = N_("Another page has just stopped, removed or started this session.")
 CHANGEABLE = {"name", "display_name", "user_options"}
+UNTOLD = N_(
+    "{name} has to read first that {who} entered this session. It can be stopped; "
+    "{name} alone removes it until {days} days after that."
+)
 NOT_ALLOWED = "Your sessions are read with a login, or with a token that has the scope read:servers."
 
 
@@ -138,11 +145,27 @@ class StoppedByHandler(NamedRequests, UserServerAPIHandler):  # type: ignore[mis
             raise web.HTTPError(400, f"What is changed is an object with {', '.join(sorted(CHANGEABLE))} alone.")
         await super().patch(user_name, server_name)
 
+    @needs_scope("delete:servers")  # type: ignore[untyped-decorator]
     async def delete(self, user_name: str, server_name: str = "") -> None:
-        """JupyterHub's own (6.1), which fails at a body of another kind."""
-        if not isinstance(self.get_json_body() or {}, dict):
+        """JupyterHub's own (6.1), which fails at a body of another kind, and removes what a person has to read."""
+        body = self.get_json_body() or {}
+        if not isinstance(body, dict):
             raise web.HTTPError(400, NOT_AN_OBJECT)
+        if body.get("remove") and self.current_user.name != user_name:
+            self._check_told(user_name, server_name)
         await super().delete(user_name, server_name)
+
+    def _check_told(self, user_name: str, server_name: str) -> None:
+        """Keep the words of who entered a session, which nobody else takes away.
+
+        Raises:
+            web.HTTPError: 409, with until when they stay.
+        """
+        user = self.find_user(user_name)
+        row = user.orm_spawners.get(server_name) if user else None
+        if row and (untold := SessionState.from_json(row.state or {}).untold(time.time())):
+            told = {"name": user_name, "who": untold[-1].who, "days": TOLD_FOR_S // 86400}
+            raise web.HTTPError(409, _(UNTOLD).format(**told))
 
     async def stop_single_user(self, user: Any, server_name: str = "") -> Any:
         """Stop it; JupyterHub (6.1) comes here when who asks may do so, a second later where it was just started.

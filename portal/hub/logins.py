@@ -125,7 +125,7 @@ class Leavers:
         names: those who have something that could be ended.
         person: the row of one of them; ``None`` when it is gone.
         standings: what is known of some people now.
-        new_passwords: those of some people whose password was set since the last look.
+        new_passwords: has the logins ended of those of some people whose password was set since the last look.
         end_logins: ends the logins of a person, with or without the tokens that the person made.
         end_sessions: ends the sessions of a person; ``None`` where the site lets them go on.
         check_routes: repairs the proxy's routes, which leave out who is in ``ended``: a session that goes on, and what
@@ -138,7 +138,7 @@ class Leavers:
     names: Callable[[], Collection[str]]
     person: Callable[[str], Any]
     standings: Callable[[Collection[str]], Awaitable[Mapping[str, Standing]]]
-    new_passwords: Callable[[Mapping[str, Standing]], Collection[str]]
+    new_passwords: Callable[[Mapping[str, Standing], Callable[[str], None]], object]
     end_logins: Callable[..., None]
     end_sessions: Callable[[Any], Awaitable[None]] | None
     check_routes: Callable[[], Awaitable[None]]
@@ -166,10 +166,13 @@ class Leavers:
             return
         for name, standing in left.items():
             self._end(name, standing)
-        for name in self.new_passwords({name: found for name, found in standings.items() if name not in left}):
-            if person := self.person(name):
-                self.end_logins(person, own_tokens=True)
-                self.log.warning("%s has a new password: the logins and tokens of before were ended", name)
+        stayed = {name: found for name, found in standings.items() if name not in left}
+        self.new_passwords(stayed, self._end_logins_of_before)
+
+    def _end_logins_of_before(self, name: str) -> None:
+        if person := self.person(name):
+            self.end_logins(person, own_tokens=True)
+            self.log.warning("%s has a new password: the logins and tokens of before were ended", name)
 
     def _end(self, name: str, standing: Standing) -> None:
         person = self.person(name)

@@ -26,6 +26,9 @@ class JupyterUser(Protocol):
     orm_user: Any
 
 
+FindUser = Callable[[str], JupyterUser | None]
+
+
 class Access:
     """What is known of the people of a portal.
 
@@ -58,7 +61,7 @@ class Access:
         """Whether the site's account says who is in which group: nobody else has to be asked at a login."""
         return bool(self._settings.bind_dn) and self._settings.asks_groups
 
-    async def check_login(self, identity: Identity, find_user: Callable[[str], JupyterUser | None]) -> Identity | None:
+    async def check_login(self, identity: Identity, find_user: FindUser) -> Identity | None:
         """The person who has just given the right password, as the site's account for the directory sees her.
 
         Answers ``None`` where that account tells groups and has not done so in time.
@@ -76,10 +79,11 @@ class Access:
         standing = await self.people.standing_now(identity.name)
         unknown = None if self.tells_groups else identity
         if standing is None:
+            if not self.tells_groups:
+                self.people.forget(identity.name)
             return unknown
         check_standing(self._settings, standing)
-        if self._has_new_password(identity.name, standing) and (user := find_user(identity.name)):
-            end_logins(object_session(user.orm_user), user.orm_user, own_tokens=True)
+        self._end_of_before(identity.name, standing, find_user)
         if standing.groups is None:
             return unknown
         return Identity(identity.name, standing.groups, standing.admin)
@@ -91,8 +95,7 @@ class Access:
             return True
         if standing.left:
             return False
-        if self._has_new_password(user.name, standing):
-            end_logins(object_session(user.orm_user), user.orm_user, own_tokens=True)
+        if self._end_of_before(user.name, standing, lambda _name: user):
             return False
         if standing.groups is None:
             return True
@@ -105,8 +108,12 @@ class Access:
         standing = await self.people.standing(name) if self._reads_mail else None
         return standing.mail if standing else ""
 
-    def _has_new_password(self, name: str, standing: Standing) -> bool:
-        is_new = bool(self.passwords.new({name: standing}))
-        if is_new:
+    def _end_of_before(self, name: str, standing: Standing, find_user: FindUser) -> bool:
+        """Whether somebody has a new password; then what was begun with an older one is over."""
+
+        def end(name: str) -> None:
+            if user := find_user(name):
+                end_logins(object_session(user.orm_user), user.orm_user, own_tokens=True)
             self._log.warning("%s has a new password: the logins and tokens of before were ended", name)
-        return is_new
+
+        return bool(self.passwords.new({name: standing}, end))

@@ -181,6 +181,7 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
             identity = await self.access.check_login(found, handler.find_user)
             if identity is None:  # the site's account says nothing: what the person sees of her groups counts
                 identity = await self._verify(login.key, address, ask)
+                self.access.people.forget(identity.name)
         except DirectoryError as error:
             # What is no name is not told: people type passwords into the wrong field, and attackers type novels.
             length = len(str(fields.get("username") or ""))
@@ -197,9 +198,9 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
         """What is known of these people, for the hub's own look at all of them."""
         return await self.access.people.standings(names)
 
-    def new_passwords(self, standings: Mapping[str, Standing]) -> set[str]:
-        """Those whose password was set since the last look."""
-        return self.access.passwords.new(standings)
+    def new_passwords(self, standings: Mapping[str, Standing], end: Callable[[str], None]) -> set[str]:
+        """Those whose password was set since the last look, when ``end`` has ended their logins."""
+        return self.access.passwords.new(standings, end)
 
     async def verify(self, handler: Any, name: str, password: str) -> None:
         """Check the password of somebody who is logged in; it counts like any other attempt.

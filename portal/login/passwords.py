@@ -11,6 +11,7 @@ from portal.login.kept import Kept
 from portal.site import Standing
 
 FILE = "password_times.jsonl"  # below portal.state_folder; no password, and nothing made of one, is in it
+End = Callable[[str], None]
 NONE = "none"  # a directory shows no time before the first change: what counts then is when that was seen
 
 
@@ -26,13 +27,21 @@ class PasswordTimes:
         self._kept = Kept(folder / FILE)
         self._now = now
 
-    def new(self, standings: Mapping[str, Standing]) -> set[str]:
-        """Those whose password was set anew since the last look; from now on this one counts."""
+    def new(self, standings: Mapping[str, Standing], end: End = lambda _name: None) -> set[str]:
+        """Those whose password was set anew since the last look.
+
+        Arguments:
+            end: ends the logins of one of them. Only then the new password counts: what ``end`` raises comes from
+                here, and the next look tells of that person again.
+        """
         times = self._kept.words()
         seen = {name: self._next(times.get(name, ""), standing.password_set) for name, standing in standings.items()}
         changed = {name: now for name, now in seen.items() if now != times.get(name)}
         is_new = {name for name, now in changed.items() if _is_new(now, times.get(name, ""))}
-        self._kept.keep(changed)
+        self._kept.keep({name: now for name, now in changed.items() if name not in is_new})
+        for name in sorted(is_new):
+            end(name)
+            self._kept.keep({name: changed[name]})
         return is_new
 
     def _next(self, before: str, seen: str) -> str:

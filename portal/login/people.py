@@ -47,7 +47,7 @@ class People:
         self._asking: dict[str, asyncio.Future[None]] = {}
         self._one_at_a_time = asyncio.Lock()
         self._arriving: set[str] = set()
-        self._next_arrivals: asyncio.Future[None] | None = None
+        self._next_arrivals: asyncio.Future[dict[str, Standing]] | None = None
         self._few_at_once = asyncio.Semaphore(ARRIVALS_AT_ONCE)
         self._arrivals_after = clock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="people")
@@ -66,15 +66,17 @@ class People:
         return self._known.get(name)
 
     async def standing_now(self, name: str) -> Standing | None:
-        """What the source says of one person who is just logging in: nothing of before counts."""
-        self.forget(name)
-        self._arriving.add(name)
-        if self._next_arrivals is None:
-            self._next_arrivals = asyncio.ensure_future(self._ask_about_arrivals())
-        await asyncio.wait([self._next_arrivals], timeout=ANSWER_WITHIN_S)
-        return self._known.get(name)
+        """What the source says of one person who is just logging in: nothing of before counts.
 
-    async def _ask_about_arrivals(self) -> None:
+        For all others it does until then: who left, and logs in again and again, is known to have left.
+        """
+        self._arriving.add(name)
+        asked = self._next_arrivals or asyncio.ensure_future(self._ask_about_arrivals())
+        self._next_arrivals = asked
+        await asyncio.wait([asked], timeout=ANSWER_WITHIN_S)
+        return asked.result().get(name) if asked.done() else None
+
+    async def _ask_about_arrivals(self) -> dict[str, Standing]:
         """At once, not after the question about all others; when many log in, about many of them together."""
         async with self._few_at_once:
             await asyncio.sleep(max(self._arrivals_after - self._clock(), 0))
@@ -82,10 +84,10 @@ class People:
             names = self._arriving
             self._arriving = set()
             self._next_arrivals = None
-            await self._question(names)
+            return await self._question(names)
 
     def forget(self, name: str) -> None:
-        """Nothing of before counts for somebody who is just logging in."""
+        """Nothing of before counts for somebody who has just logged in."""
         self._known.pop(name, None)
         self._asked_at.pop(name, None)
 
@@ -112,8 +114,8 @@ class People:
             for name in names:
                 self._asking.pop(name, None)
 
-    async def _question(self, names: Collection[str]) -> None:
-        """Ask, and keep what is said of those of whom nothing newer is known."""
+    async def _question(self, names: Collection[str]) -> dict[str, Standing]:
+        """Ask, and keep what is said of those of whom nothing newer is known; answers all that is said."""
         began = self._clock()
         found: dict[str, Standing] = {}
         try:
@@ -129,6 +131,7 @@ class People:
             if began >= self._asked_at.get(name, began):
                 self._asked_at[name] = began
                 self._known |= {name: found[name]} if name in found else {}
+        return found
 
     @property
     def silent_s(self) -> float:

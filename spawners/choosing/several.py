@@ -19,7 +19,6 @@ from spawners import options
 from spawners.errors import StartRefused
 
 NAMES_KEPT = 20  # of a person; that which was unused for longest goes for a new one
-TOLD_FOR_S = 30 * 86400  # who entered a session is kept with it for so long
 
 
 class SeveralSessions:
@@ -87,8 +86,8 @@ class SeveralSessions:
         rows = [row for row in self._user._orm_spawners if row.name]
         if name in self.known:
             return
-        since = time.time() - TOLD_FOR_S
-        unused = [row for row in rows if not is_held(row) and not self._is_busy(row.name) and not _told(row, since)]
+        now = time.time()
+        unused = [row for row in rows if not is_held(row) and not self._is_busy(row.name) and not _untold(row, now)]
         unused.sort(key=lambda row: (row.last_activity is not None, row.last_activity or 0, row.id))
         for row in unused[: max(0, len(rows) + 1 - NAMES_KEPT)]:
             await maybe_future(self._user._delete_spawner(self._user.spawners[row.name]))
@@ -100,9 +99,9 @@ class SeveralSessions:
         return name in self._user.spawners and bool(self._user.spawners[name].active)
 
 
-def _told(row: Any, since: float) -> bool:
-    """Whether somebody entered this session since then, which its person has to read."""
-    return any(entry.at > since for entry in SessionState.from_json(row.state or {}).entries)
+def _untold(row: Any, now: float) -> bool:
+    """Whether somebody entered this session, which its person has to read."""
+    return bool(SessionState.from_json(row.state or {}).untold(now))
 
 
 class NamedSession:

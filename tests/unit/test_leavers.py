@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from jupyterhub import orm, roles
+from sqlalchemy.exc import OperationalError
 
 from portal.databases import old_logins, token_notes
 from portal.hub.logins import MANY, Leavers, end_logins, leavers_of, limit_tokens, with_something
+from portal.login.passwords import PasswordTimes
 from portal.site import Standing
 
 HUB = "abc123"
@@ -145,12 +150,16 @@ class World:
             raise ConnectionError("no proxy")
         self.routes += 1
 
+    def tell_of_new_passwords(self, standings: Mapping[str, Standing], end: Callable[[str], None]) -> None:
+        for name in self.new_passwords & standings.keys():
+            end(name)
+
     def leavers(self, policy: str = "stop") -> Leavers:
         return Leavers(
             names=lambda: with_something(self.db, HUB),
             person=lambda name: orm.User.find(self.db, name),
             standings=self.standings,
-            new_passwords=lambda standings: self.new_passwords & standings.keys(),
+            new_passwords=self.tell_of_new_passwords,
             end_logins=partial(end_logins, self.db),
             end_sessions=self.stop if policy == "stop" else None,
             check_routes=self.check_routes,
@@ -211,7 +220,7 @@ async def test_the_proxy_of_a_hub_leaves_out_who_is_out(db: Any, ends: bool) -> 
     hub = SimpleNamespace(
         db=db,
         hub_id=HUB,
-        authenticator=SimpleNamespace(standings=world.standings, new_passwords=lambda _standings: ()),
+        authenticator=SimpleNamespace(standings=world.standings, new_passwords=lambda _standings, _end: ()),
         end_sessions_of_leavers=ends,
         check_routes=world.check_routes,
         proxy=SimpleNamespace(without_route=()),
@@ -266,6 +275,25 @@ async def test_a_new_password_ends_logins_and_tokens_and_no_session(db: Any) -> 
     assert notes(world.rows["alice"]) == ["Server at /user/alice/"]
     assert world.stopped == []
     assert len(notes(world.rows["bob"])) == 3
+
+
+async def test_a_new_password_that_comes_while_the_database_is_away_ends_logins_when_it_is_back(
+    db: Any, tmp_path: Path
+) -> None:
+    world = World(db, "alice", "bob")
+    times = PasswordTimes(tmp_path)
+    away = Mock(side_effect=OperationalError("", {}, Exception("locked")))
+    ours = replace(world.leavers(), new_passwords=times.new, end_logins=away)
+    for set_at in (1, 2):
+        world.standing = dict.fromkeys(world.rows, Standing(password_set=f"pwdChangedTime {set_at}"))
+        with suppress(OperationalError):
+            await world.look(ours)
+    assert away.called
+
+    back = replace(ours, new_passwords=PasswordTimes(tmp_path).new, end_logins=partial(end_logins, db))
+    await world.look(back)
+
+    assert [notes(row) for row in world.rows.values()] == [["Server at /user/alice/"], ["Server at /user/bob/"]]
 
 
 async def test_who_came_back_and_leaves_again_is_out_again(db: Any) -> None:

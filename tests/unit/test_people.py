@@ -208,6 +208,24 @@ async def test_who_logs_in_right_after_others_is_asked_about_with_the_next(sourc
     assert len(source.asked) <= 5, "each question is a connection of its own"
 
 
+async def test_who_left_and_logs_in_again_is_known_to_have_left_all_the_while(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = Access(LDAP, tmp_path, logging.getLogger("test.access"), source.look)
+    source.left["alice"] = "in none of the groups"
+    assert await access.refresh(user("alice")) is False
+    monkeypatch.setattr(people, "ANSWER_WITHIN_S", 0.05)
+    source.waits_for = threading.Event()
+    login = asyncio.ensure_future(access.people.standing_now("alice"))
+    await asyncio.sleep(0)
+
+    assert await access.refresh(user("alice")) is False
+    assert await access.people.standings(["alice"]) == {"alice": Standing("in none of the groups")}
+
+    assert await login is None, "nothing of before counts"
+    source.waits_for.set()
+
+
 # -- logins -------------------------------------------------------------------------------------------------
 
 
