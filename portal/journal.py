@@ -16,7 +16,7 @@ STDERR = 2
 LEVELS = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
 DEBUG = 7
 LONGEST = 4000  # letters of a record: a report of a browser's is a megabyte, if somebody wants that
-_STEERS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")  # all but tab and line's end
+_STEERS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")  # not tab, line's end
 
 
 def is_there() -> bool:

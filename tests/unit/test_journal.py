@@ -18,7 +18,7 @@ hub.log.warning("two\\nlines")
 hub.log.error("it failed")
 logging.getLogger("portal.slurm").info("a module's words")
 hub.log.warning("said: %s", "{sent}")
-""".replace("{sent}", r"a\n[W] b\r[W] c\x1b[2Jd\u2028[W] e\u202ef\t100%")
+""".replace("{sent}", r"a\n[W] b\r[W] c\x1b[2Jd\u2028[W] e\u202ef\u200eg\t100%")
 
 
 def said(argv: list[str], stream: str | None) -> list[str]:
@@ -56,7 +56,7 @@ def test_what_others_have_sent_begins_no_line_and_steers_no_terminal(
     first, second = lines_of_hub[stream][4:]
 
     assert first.endswith(" said: a")
-    assert second.removeprefix("<4>") == r"    [W] b\r[W] c\x1b[2Jd\u2028[W] e\u202ef" + "\t100%"
+    assert second.removeprefix("<4>") == r"    [W] b\r[W] c\x1b[2Jd\u2028[W] e\u202ef\u200eg" + "\t100%"
 
 
 def test_why_a_command_ended_is_an_error_in_the_journal(tmp_path: Path) -> None:
