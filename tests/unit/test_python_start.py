@@ -433,6 +433,27 @@ def test_ruby_reads_no_file_of_a_folder_that_others_can_change(tmp_path: Path, f
     assert env == {"HOME": str(tmp_path)} | named
 
 
+@pytest.mark.parametrize(("mode", "is_kept"), [(0o777, True), (0o700, False)])
+def test_rubys_irb_is_kept_from_a_folder_that_others_can_change(tmp_path: Path, mode: int, is_kept: bool) -> None:
+    """IRB 1.13 loads .irbrc of the present folder, too, whatever IRBRC says (``generate_current_dir_irbrc_files``)."""
+    beside, runtime = tmp_path / "beside", tmp_path / "runtime"
+    for folder in (beside, runtime):
+        folder.mkdir()
+    beside.chmod(mode)
+    provisioner: Any = ModuleProvisioner()
+    provisioner.kernel_spec = KernelSpec(language="Ruby")
+    provisioner.parent = KernelManager(connection_file=str(runtime / "kernel.json"))
+    given = {"HOME": str(tmp_path), "PATH": "/bin", "RUBYOPT": "-W0", "RUBYLIB": "/opt/ruby"}
+
+    env = provisioner._private(["iruby", "kernel"], given, str(beside))["env"]
+
+    first = runtime / "startup" / "irb_of_home.rb"
+    assert first.is_file() == is_kept
+    assert (env["RUBYOPT"], env["RUBYLIB"]) == (
+        (f"-r{first.stem} -W0", f"{first.parent}:/opt/ruby") if is_kept else ("-W0", "/opt/ruby")
+    )
+
+
 @pytest.mark.parametrize(("mode", "runs"), [(0o777, ["home"]), (0o700, ["home", "beside"])])
 def test_a_debugger_runs_no_file_of_a_folder_that_others_can_change(tmp_path: Path, mode: int, runs: list[str]) -> None:
     beside, ran = tmp_path / "beside", tmp_path / "ran"
