@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import pkgutil
 import subprocess
@@ -17,8 +18,11 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.connect import write_connection_file
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import KernelManager
+from jupyter_client.provisioning.factory import KernelProvisionerFactory
+from traitlets.config import Config
 
 from portal.kernels import other_starts
+from portal.kernels.manager import PortalKernelSpecManager
 from portal.kernels.provisioner import ModuleProvisioner
 from portal.kernels.python_start import FIRST, LAUNCHER, NAMED, by_file, is_by_name, prepared, without_folder
 
@@ -431,6 +435,24 @@ def test_ruby_reads_no_file_of_a_folder_that_others_can_change(tmp_path: Path, f
     assert command == ["iruby", "kernel"]
     named = {} if folder == "own" else {"IRBRC": f"{tmp_path}/.irbrc" if has_own else os.devnull}
     assert env == {"HOME": str(tmp_path)} | named
+
+
+@pytest.mark.parametrize("named", ["local-provisioner", "dsportal-module"])
+@pytest.mark.parametrize("is_wanted", [True, False])
+def test_no_kernelspec_chooses_whether_there_is_a_debugger(tmp_path: Path, named: str, is_wanted: bool) -> None:
+    (tmp_path / "theirs").mkdir()
+    by_itself = {"kernel_provisioner": {"provisioner_name": named, "config": {"debugger": not is_wanted}}}
+    spec = {"argv": ["x"], "display_name": "x", "language": "python", "metadata": by_itself}
+    (tmp_path / "theirs" / "kernel.json").write_text(json.dumps(spec))
+    manager = PortalKernelSpecManager(kernel_dirs=[str(tmp_path)])
+    config = Config({"ModuleProvisioner": {"debugger": is_wanted}})
+    factory = KernelProvisionerFactory(default_provisioner_name="dsportal-module")
+
+    found = manager.get_kernel_spec("theirs")
+    provisioner: Any = factory.create_provisioner_instance("1", found, KernelManager(config=config))
+
+    assert isinstance(provisioner, ModuleProvisioner)
+    assert provisioner.debugger == is_wanted
 
 
 @pytest.mark.parametrize(("mode", "is_kept"), [(0o777, True), (0o700, False)])
