@@ -21,6 +21,8 @@ from urllib.parse import quote
 from portal.homes.held_place import LOOK, NEW, THEIRS, TO_READ, TO_WRITE, FilePlace, LinkOfOthers, held, is_of_others
 
 EXCHANGED = "somebody exchanged it while it was made"
+DEEPEST = 100  # folders in one another that are copied: each is held open, and each is a step of Python's stack
+TOO_DEEP = f"deeper than {DEEPEST} folders"
 ACCESS_LISTS = "system."  # extended attributes that say who may do what (xattr(7))
 POSIX_LIST = "system.posix_acl_access"
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -176,15 +178,16 @@ def copy_folder(source: int, target: FilePlace) -> None:
     """
     if not stat.S_ISDIR(os.fstat(source).st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-    if failed := _copy_into(source, target.name, target.folder, made=None):
+    if failed := _copy_into(source, target.name, target.folder, made=None, deep=0):
         raise shutil.Error(failed)
 
 
-def _copy_into(source: int, name: str, parent: int, made: os.stat_result | None) -> list[str]:
+def _copy_into(source: int, name: str, parent: int, made: os.stat_result | None, deep: int) -> list[str]:
     """Make a folder anew, with what is in another one.
 
     Arguments:
         made: the whole copy, which is passed by where it lies in what is copied.
+        deep: in how many folders of the copy it lies.
     """
     found = os.fstat(source)
     os.mkdir(name, 0o700, dir_fd=parent)
@@ -195,7 +198,7 @@ def _copy_into(source: int, name: str, parent: int, made: os.stat_result | None)
         made = made or os.fstat(target)
         for entry in os.listdir(source):
             try:
-                failed += _copy_entry(source, entry, target, made)
+                failed += _copy_entry(source, entry, target, made, deep)
             except OSError as error:
                 failed.append(f"{entry} ({error.strerror})")
         _copy_attributes(source, target, stat.S_IMODE(found.st_mode) & ~stat.S_ISUID)
@@ -217,7 +220,7 @@ def _take(folder: int, name: str) -> None:
     raise PermissionError(errno.EACCES, EXCHANGED, name)
 
 
-def _copy_entry(source: int, name: str, target: int, made: os.stat_result) -> list[str]:
+def _copy_entry(source: int, name: str, target: int, made: os.stat_result, deep: int) -> list[str]:
     if stat.S_ISLNK(os.stat(name, dir_fd=source, follow_symlinks=False).st_mode):
         _copy_link(source, name, target)
         return []
@@ -227,7 +230,9 @@ def _copy_entry(source: int, name: str, target: int, made: os.stat_result) -> li
         if stat.S_ISDIR(found.st_mode):
             if os.path.samestat(found, made):
                 return []
-            return [f"{name}/{failed}" for failed in _copy_into(descriptor, name, target, made)]
+            if deep == DEEPEST:
+                return [f"{name} ({TOO_DEEP})"]
+            return [f"{name}/{failed}" for failed in _copy_into(descriptor, name, target, made, deep + 1)]
         if not stat.S_ISREG(found.st_mode):
             raise PermissionError(errno.EACCES, "is no regular file", name)
         _copy_file(descriptor, found, name, target)

@@ -25,6 +25,8 @@ from portal.jobs.queue import Listed, OwnJobEnd
 from portal.jobs.refusals import refused
 from portal.jobs.submit import files_of, parse_submit, submit_command
 from portal.jobs.words import JobView, ended, remembered, view_of
+from portal.kernels.delta import Environment
+from portal.kernels.python_start import without_folder
 from portal.launcher import is_unavailable
 from portal.slurm import times
 from portal.slurm.jobs import Phase
@@ -90,7 +92,7 @@ class JobDesk:
         """
         if not await asyncio.to_thread(os.path.isfile, order.file):
             raise RequestError("file", str(order.file), "a notebook, program or script that is there")
-        environ = await asyncio.to_thread(environment.of_job, self._given, order.modules)
+        environ = await asyncio.to_thread(self._environ_for, order)
         order = await asyncio.to_thread(self._placed, order)
         argv = submit_command(order, sys.executable, data.folder("templates") / "job" / "job.sh")
         done = await self._done(argv, environ, SUBMIT_TIMEOUT_S)
@@ -102,6 +104,11 @@ class JobDesk:
         note = await self._noted(order, parse_submit(done.stdout))
         await self._queue.get(max_age_s=-1)
         return note
+
+    def _environ_for(self, order: JobOrder) -> Environment:
+        """For the job, and for ``sbatch``, which begins in its folder: nothing there is found by chance."""
+        environ = environment.of_job(self._given, order.modules)
+        return environ if is_own_all_the_way(order.folder) else without_folder(environ)
 
     def _placed(self, order: JobOrder) -> JobOrder:
         """What it writes lies beside the file, or in a folder of her own where others can change that one.

@@ -16,14 +16,14 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run ``FILE OUTPUT [NAME=VALUE…]``; the exit status is the job's."""
     file, pattern, *assignments = arguments
     output = Path.cwd() / filled_in(pattern, job_id(environ))
-    print(f"{file} runs into {output}", flush=True)
+    print(printable(f"{file} runs into {output}"), flush=True)
     try:
         values = dict(run.assignment(text) for text in assignments)
         run.run(Path(file), output, values, Path.cwd(), log=lambda line: print(line, flush=True))
     except PortalError as error:
         print(printable(error.message), file=sys.stderr)
         return 1
-    print(f"done: {output}")
+    print(printable(f"done: {output}"))
     return 0
 
 

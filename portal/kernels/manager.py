@@ -15,7 +15,8 @@ from traitlets import Bool, default
 
 from portal.kernels.provisioner import KernelNotStarted, ModuleProvisioner
 
-LOCAL = "local-provisioner"  # jupyter_client's own: ours does the same, and more
+# jupyter_client's, as which ours does the same and more; and ours, whose settings are the session's to choose.
+PROVISIONERS = ("local-provisioner", "dsportal-module")
 
 
 class PortalRestarter(AsyncIOLoopKernelRestarter):
@@ -90,7 +91,7 @@ class PortalKernelSpecManager(KernelSpecManager):
         spec: KernelSpec = super().get_kernel_spec(kernel_name)
         if not self.debugger:
             spec.metadata["debugger"] = False
-        if spec.metadata.get("kernel_provisioner", {}).get("provisioner_name") == LOCAL:
+        if spec.metadata.get("kernel_provisioner", {}).get("provisioner_name") in PROVISIONERS:
             del spec.metadata["kernel_provisioner"]
         return spec
 

@@ -6,12 +6,14 @@ is as everywhere; elsewhere the files of the person's home take their place.
 Julia's project says what packages are, and ``--project=@.``, as IJulia writes it into its kernelspec, means that folder
 or one above it. Elsewhere than in a folder of one's own the person's own project counts.
 
-Ruby's IRB reads ``.irbrc`` of that folder unless ``IRBRC`` names another one.
+Ruby's IRB reads ``.irbrc`` of that folder unless ``IRBRC`` names another one; since 1.13 it reads both, so that a file
+of ours comes first, which keeps it from that folder.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -22,6 +24,7 @@ R = "R"  # the program
 CODE = ("-e", "--args")  # what follows is for R to run
 PROJECT = "--project"
 PROJECT_VARIABLE = "JULIA_PROJECT"
+OF_HOME = Path(__file__).with_name("startup") / "irb_of_home.rb"
 
 
 def prepared_r(command: Sequence[str], env: Environment, folder: str) -> tuple[list[str], Environment]:
@@ -73,6 +76,20 @@ def prepared_ruby(command: Sequence[str], env: Environment, folder: str) -> tupl
     own = Path(env.get("HOME", "/"), ".irbrc")
     elsewhere = {} if is_own_all_the_way(folder) else {"IRBRC": str(own) if own.is_file() else os.devnull}
     return list(command), elsewhere | env
+
+
+def without_irbrc(env: Environment, runtime: Path) -> Environment:
+    """``env`` of a Ruby kernel whose IRB, of any version, loads nothing of the folder that it is started in.
+
+    Arguments:
+        runtime: the folder of the session's sockets, which a kernel in a container sees, too.
+    """
+    folder = runtime / "startup"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    shutil.copyfile(OF_HOME, folder / OF_HOME.name)
+    found = ":".join(filter(None, [str(folder), env.get("RUBYLIB", "")]))
+    options = " ".join(filter(None, [f"-r{OF_HOME.stem}", env.get("RUBYOPT", "")]))
+    return env | {"RUBYLIB": found, "RUBYOPT": options}
 
 
 PREPARED: dict[str, Callable[[Sequence[str], Environment, str], tuple[list[str], Environment]]] = {

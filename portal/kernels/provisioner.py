@@ -135,12 +135,18 @@ class ModuleProvisioner(LocalProvisioner):
         prepare = other_starts.PREPARED.get(language)
         if prepare:
             command, env = prepare(command, env, place)
+        if is_elsewhere and language == "ruby":
+            env = other_starts.without_irbrc(env, self._runtime())
         # Elsewhere a kernel of any other language may be a Python behind words that nobody knows (sage --python -m).
         # R, Julia and Ruby are none, and would hand the folder on to Pythons that a cell starts.
         may_be_python = is_elsewhere and not prepare
         if language != "python" and not may_be_python and not python_start.is_by_name(command):
             return {"cmd": command, "env": env}
-        manager: Any = self.parent
-        runtime = Path(manager.connection_file).parent
+        runtime = self._runtime()
         started = python_start.by_file(command, runtime)
         return {"cmd": started, "env": python_start.prepared(env, runtime, debugger=self.debugger)}
+
+    def _runtime(self) -> Path:
+        """The folder of the session's sockets."""
+        manager: Any = self.parent
+        return Path(manager.connection_file).parent

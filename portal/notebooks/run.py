@@ -131,7 +131,7 @@ def _engine(log: Log) -> str:
                 if cell.cell_type == "code" and cell_index is not None:
                     is_injected = "injected-parameters" in cell.metadata.get("tags", ())
                     name = "the values given" if is_injected else cell.get("id", "")
-                    log(f"cell {cell_index + 1} of {cells}: {name}")
+                    log(printable(f"cell {cell_index + 1} of {cells}: {name}"))
                 started(cell, cell_index, **rest)
 
             nb_man.cell_start = cell_start

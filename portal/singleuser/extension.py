@@ -18,6 +18,7 @@ from tornado.ioloop import PeriodicCallback
 from tornado.routing import PathMatches, Router, Rule
 from tornado.web import authenticated
 
+from portal.downloads.kernel_files import ADDRESS, KernelFileHandler
 from portal.downloads.pages import ArchiveHandler, Downloads
 from portal.environments import routes as environment_routes
 from portal.gallery.pages import CatalogueHandler, CopyHandler, Gallery
@@ -187,6 +188,7 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
             (url_path_join(base, "dsportal/api/extend"), SessionExtendHandler, {"hub": hub, "end": end_time}),
             (url_path_join(base, "dsportal/api/news"), SessionNewsHandler, news),
             (url_path_join(base, "dsportal/api/archive"), ArchiveHandler, downloads),
+            (url_path_join(base, ADDRESS), KernelFileHandler),
             (url_path_join(base, "dsportal/api/usage"), JobUsageHandler, job),
             (url_path_join(base, "dsportal/api/kernels"), KernelTrialsHandler, kernels),
             (url_path_join(base, "dsportal/api/templates"), CatalogueHandler, gallery),

@@ -273,6 +273,27 @@ def test_what_each_slurm_shows_of_a_job_is_read(version: str) -> None:
     assert queue.parse_status(failed.strip("\n")) == queue.OwnJobEnd("FAILED", 3, 0)
 
 
+@pytest.mark.parametrize(("mode", "starts"), [(0o700, "its own"), (0o777, "the site's")])
+async def test_what_lies_in_a_folder_that_others_can_change_is_no_program_of_the_jobs(
+    tmp_path: Path, mode: int, starts: str
+) -> None:
+    """An empty word in PATH, as files of modules or shells leave it, names the folder that sbatch begins in."""
+    here, site = tmp_path / "here", tmp_path / "site"
+    for folder, words in ((here, "its own"), (site, "the site's")):
+        folder.mkdir()
+        (folder / "sbatch").write_text(f'#!/bin/sh\necho "{words}:$LD_LIBRARY_PATH" >&2\nexit 1\n')
+        (folder / "sbatch").chmod(0o755)
+    (here / "train.sh").write_text("")
+    here.chmod(mode)
+    desk = JobDesk({"HOME": str(tmp_path), "PATH": f":{site}:/usr/bin:/bin", "LD_LIBRARY_PATH": ":/opt/lib"})
+
+    with pytest.raises(SubmitRefused) as refused:
+        await desk.submit(order_of(here / "train.sh", here, {}))
+
+    libraries = ":/opt/lib" if starts == "its own" else "/opt/lib"
+    assert f"{starts}:{libraries}" in f"{refused.value.message} {refused.value.detail}"
+
+
 @pytest.mark.parametrize(
     ("name", "written"),
     [("train.py", "{}/train-%j.log"), ("learn.ipynb", "{}/learn-%j.log"), ("run.sh", "")],

@@ -47,6 +47,20 @@ def test_on_a_compute_node_without_the_settings_file_the_kernels_of_the_session_
     assert "".join(cells[-1]["outputs"][0]["text"]) == "42\n"
 
 
+def test_no_name_of_a_cell_steers_the_terminal(
+    lesson: Path, kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "DEFAULT_SITE", str(tmp_path / "no/site.toml"))
+    path = lesson / "maths/add.ipynb"
+    notebook = json.loads(path.read_bytes())
+    notebook["cells"][-1]["id"] = "\x1b]0;theirs\x07"  # nbformat reads it, and says that it is none in a log
+    path.write_text(json.dumps(notebook))
+
+    assert cli.main(["notebooks", "run", "maths/add", "--folder", str(lesson)]) == 0
+
+    assert "\x1b" not in capsys.readouterr().out
+
+
 def test_a_kernel_that_ends_at_its_start_is_told_in_one_line(
     lesson: Path, kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

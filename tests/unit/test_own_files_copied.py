@@ -212,3 +212,21 @@ async def test_what_is_ones_own_is_as_open_as_before(lab: CopyLab, umask: None) 
     await lab.files.copy("shared/folder")
     assert stat.S_IMODE((lab.home / COPY / "deep").stat().st_mode) & 0o777 == 0o770
     assert stat.S_IMODE((lab.home / COPY / "deep/file.txt").stat().st_mode) == 0o660
+
+
+async def test_a_folder_of_others_without_an_end_is_copied_as_deep_as_folders_are(lab: CopyLab) -> None:
+    descriptor = os.open(lab.folder, os.O_RDONLY)
+    for _ in range(150):
+        os.mkdir("in", dir_fd=descriptor)
+        inner = os.open("in", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    os.close(descriptor)
+
+    refused = await lab.refused("shared/folder", "shared")
+
+    assert refused.status_code == 400
+    assert f"({held_files.TOO_DEEP})" in str(refused)
+    assert Path(lab.home, COPY, *["in"] * held_files.DEEPEST).is_dir()
+    assert not Path(lab.home, COPY, *["in"] * (held_files.DEEPEST + 1)).exists()
+    assert (lab.home / COPY / "deep/file.txt").read_text() == "shared"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import pkgutil
 import subprocess
@@ -17,8 +18,11 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.connect import write_connection_file
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import KernelManager
+from jupyter_client.provisioning.factory import KernelProvisionerFactory
+from traitlets.config import Config
 
 from portal.kernels import other_starts
+from portal.kernels.manager import PortalKernelSpecManager
 from portal.kernels.provisioner import ModuleProvisioner
 from portal.kernels.python_start import FIRST, LAUNCHER, NAMED, by_file, is_by_name, prepared, without_folder
 
@@ -431,6 +435,45 @@ def test_ruby_reads_no_file_of_a_folder_that_others_can_change(tmp_path: Path, f
     assert command == ["iruby", "kernel"]
     named = {} if folder == "own" else {"IRBRC": f"{tmp_path}/.irbrc" if has_own else os.devnull}
     assert env == {"HOME": str(tmp_path)} | named
+
+
+@pytest.mark.parametrize("named", ["local-provisioner", "dsportal-module"])
+@pytest.mark.parametrize("is_wanted", [True, False])
+def test_no_kernelspec_chooses_whether_there_is_a_debugger(tmp_path: Path, named: str, is_wanted: bool) -> None:
+    (tmp_path / "theirs").mkdir()
+    by_itself = {"kernel_provisioner": {"provisioner_name": named, "config": {"debugger": not is_wanted}}}
+    spec = {"argv": ["x"], "display_name": "x", "language": "python", "metadata": by_itself}
+    (tmp_path / "theirs" / "kernel.json").write_text(json.dumps(spec))
+    manager = PortalKernelSpecManager(kernel_dirs=[str(tmp_path)])
+    config = Config({"ModuleProvisioner": {"debugger": is_wanted}})
+    factory = KernelProvisionerFactory(default_provisioner_name="dsportal-module")
+
+    found = manager.get_kernel_spec("theirs")
+    provisioner: Any = factory.create_provisioner_instance("1", found, KernelManager(config=config))
+
+    assert isinstance(provisioner, ModuleProvisioner)
+    assert provisioner.debugger == is_wanted
+
+
+@pytest.mark.parametrize(("mode", "is_kept"), [(0o777, True), (0o700, False)])
+def test_rubys_irb_is_kept_from_a_folder_that_others_can_change(tmp_path: Path, mode: int, is_kept: bool) -> None:
+    """IRB 1.13 loads .irbrc of the present folder, too, whatever IRBRC says (``generate_current_dir_irbrc_files``)."""
+    beside, runtime = tmp_path / "beside", tmp_path / "runtime"
+    for folder in (beside, runtime):
+        folder.mkdir()
+    beside.chmod(mode)
+    provisioner: Any = ModuleProvisioner()
+    provisioner.kernel_spec = KernelSpec(language="Ruby")
+    provisioner.parent = KernelManager(connection_file=str(runtime / "kernel.json"))
+    given = {"HOME": str(tmp_path), "PATH": "/bin", "RUBYOPT": "-W0", "RUBYLIB": "/opt/ruby"}
+
+    env = provisioner._private(["iruby", "kernel"], given, str(beside))["env"]
+
+    first = runtime / "startup" / "irb_of_home.rb"
+    assert first.is_file() == is_kept
+    assert (env["RUBYOPT"], env["RUBYLIB"]) == (
+        (f"-r{first.stem} -W0", f"{first.parent}:/opt/ruby") if is_kept else ("-W0", "/opt/ruby")
+    )
 
 
 @pytest.mark.parametrize(("mode", "runs"), [(0o777, ["home"]), (0o700, ["home", "beside"])])
