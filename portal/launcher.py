@@ -91,7 +91,7 @@ def main() -> int:
         answer = handle(json.loads(sys.stdin.buffer.read().decode()))
     except OSError as error:
         answer = {"ok": False, "message": f"{error.filename or 'your home'}: {error.strerror}"}
-    except (ValueError, subprocess.SubprocessError) as error:
+    except (ValueError, RecursionError, subprocess.SubprocessError) as error:
         answer = {"ok": False, "message": f"portal-launch: {error}"}
     json.dump(answer, sys.stdout)
     return 0

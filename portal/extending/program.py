@@ -77,7 +77,7 @@ def main() -> int:
     syslog.openlog(NAME, 0, syslog.LOG_AUTHPRIV)
     try:
         answer = answer_to(json.loads(sys.stdin.buffer.read(65536).decode()), launch_rules.read(), own_name(), ask)
-    except (ValueError, OSError, PortalError, subprocess.SubprocessError) as error:
+    except (ValueError, RecursionError, OSError, PortalError, subprocess.SubprocessError) as error:
         answer = {"ok": False, "message": f"{NAME}: {error}"}
     json.dump(answer, sys.stdout)
     return 0

@@ -23,6 +23,7 @@ from portal.homes.held_place import LOOK, NEW, THEIRS, TO_READ, TO_WRITE, FilePl
 EXCHANGED = "somebody exchanged it while it was made"
 DEEPEST = 100  # folders in one another that are copied: each is held open, and each is a step of Python's stack
 TOO_DEEP = f"deeper than {DEEPEST} folders"
+NOT_BY_PYTHON = "has too many folders in one another: delete it in a terminal (rm -rf)"
 ACCESS_LISTS = "system."  # extended attributes that say who may do what (xattr(7))
 POSIX_LIST = "system.posix_acl_access"
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -109,7 +110,7 @@ def delete(place: FilePlace) -> None:
     """Delete a file, or a folder with what is in it, for good.
 
     Raises:
-        OSError: with ``EBUSY``: another file system is mounted there.
+        OSError: with ``EBUSY``: another file system is mounted there; with ``ENAMETOOLONG``: it is too deep.
     """
     found = look(place)
     if not stat.S_ISDIR(found.st_mode):
@@ -117,7 +118,10 @@ def delete(place: FilePlace) -> None:
         return
     if found.st_dev != os.fstat(place.folder).st_dev:  # the folder would stay, and all that is in it would be gone
         raise OSError(errno.EBUSY, "another file system is mounted there", place.name)
-    shutil.rmtree(place.name, dir_fd=place.folder)
+    try:
+        shutil.rmtree(place.name, dir_fd=place.folder)
+    except RecursionError:  # until Python 3.13
+        raise OSError(errno.ENAMETOOLONG, NOT_BY_PYTHON, place.name) from None
 
 
 def has_home_trash(place: FilePlace) -> bool:

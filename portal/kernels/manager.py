@@ -5,14 +5,16 @@ It does not keep the server from stopping, and it is not tried again and again i
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from jupyter_client.ioloop.restarter import AsyncIOLoopKernelRestarter
-from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager, NoSuchKernel
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager, ServerKernelManager
 from traitlets import Bool, default
 
+from portal.homes.regular_file import without_waiting
 from portal.kernels.provisioner import KernelNotStarted, ModuleProvisioner
 
 # jupyter_client's, as which ours does the same and more; and ours, whose settings are the session's to choose.
@@ -77,6 +79,16 @@ class PortalKernelManager(AsyncMappingKernelManager):
         await super().shutdown_all(now=now)
 
 
+class PortalKernelSpec(KernelSpec):
+    """Read where others may have put anything, or keep it from being opened (fcntl(2), ``F_SETLEASE``)."""
+
+    @classmethod
+    def from_resource_dir(cls, resource_dir: str) -> PortalKernelSpec:
+        """As jupyter_client (8.10) does it, but nobody waits for it."""
+        with open(Path(resource_dir, "kernel.json"), encoding="utf-8", opener=without_waiting) as file:
+            return cls(resource_dir=resource_dir, **json.load(file))
+
+
 class PortalKernelSpecManager(KernelSpecManager):
     """The site's kernels, and the person's own.
 
@@ -87,13 +99,25 @@ class PortalKernelSpecManager(KernelSpecManager):
     debugger = Bool(False, config=True, help="Whether JupyterLab offers the debuggers that kernels have.")
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-        """A kernelspec, without a debugger that the site does not want, to be started by the session's own means."""
-        spec: KernelSpec = super().get_kernel_spec(kernel_name)
+        """A kernelspec, without a debugger that the site does not want, to be started by the session's own means.
+
+        Raises:
+            NoSuchKernel: there is none of this name, or it cannot be read now.
+        """
+        try:
+            spec: KernelSpec = super().get_kernel_spec(kernel_name)
+        except OSError as error:
+            self.log.warning("The kernel %s cannot be read: %s", kernel_name, error)
+            raise NoSuchKernel(kernel_name) from error
         if not self.debugger:
             spec.metadata["debugger"] = False
         if spec.metadata.get("kernel_provisioner", {}).get("provisioner_name") in PROVISIONERS:
             del spec.metadata["kernel_provisioner"]
         return spec
+
+    @default("kernel_spec_class")
+    def _kernel_spec_of_the_portal(self) -> type[KernelSpec]:
+        return PortalKernelSpec
 
     @default("kernel_dirs")
     def _kernel_dirs_with_own(self) -> list[str]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application
 
 from portal.downloads.kernel_files import ADDRESS, KernelFileHandler
+from portal.kernels.manager import PortalKernelSpecManager
 from portal.session_settings import SessionSettings
 from portal.session_usage.pages import OwnJob
 from portal.singleuser import extension
@@ -78,6 +82,23 @@ async def test_nobody_waits_for_who_keeps_a_logo_from_being_opened(beside: Path)
     with lease(beside / "logo-svg.svg", "long"):
         answer = await asyncio.wait_for(shown(beside, "logo-svg.svg"), AT_ONCE_S)
     assert answer.code == 423
+
+
+def test_nobody_waits_for_who_keeps_a_kernelspec_from_being_opened(
+    beside: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (beside.parent / "pipe").mkdir()
+    os.mkfifo(beside.parent / "pipe" / "kernel.json")
+    ours = beside.parent / "ours"
+    shutil.copytree(beside, ours)
+    manager = PortalKernelSpecManager(kernel_dirs=[str(beside.parent)], ensure_native_kernel=False)
+
+    with lease(beside / "kernel.json", "long"), ThreadPoolExecutor() as pool:
+        found = pool.submit(manager.get_all_specs).result(AT_ONCE_S)
+
+    assert found.keys() == {"ours"}
+    assert "The kernel theirs cannot be read" in caplog.text
+    assert manager.get_all_specs().keys() == {"ours", "theirs"}
 
 
 def test_a_session_shows_them_so(tmp_path: Path) -> None:

@@ -257,9 +257,11 @@ def test_what_is_not_a_session_is_refused_before_anything_happens(
     assert not list(tmp_path.rglob("*.json"))
 
 
-def test_the_program_answers_json_even_to_nonsense() -> None:
-    command = [sys.executable, "-m", "portal.launcher"]
-    done = subprocess.run(command, input="not json", capture_output=True, text=True, check=True)
+@pytest.mark.parametrize("program", ["portal.launcher", "portal.extending.program"])
+@pytest.mark.parametrize("given", ["not json", "[" * 50_000])
+def test_the_programs_answer_json_even_to_nonsense(program: str, given: str) -> None:
+    command = [sys.executable, "-m", program]
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=True)
 
     assert json.loads(done.stdout)["ok"] is False
 

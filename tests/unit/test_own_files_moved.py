@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from jupyter_core import paths
 from jupyter_server.services.contents import filemanager
 from tornado.web import HTTPError
 
-from portal.homes import held_place
+from portal.homes import held_files, held_place
 from portal.singleuser import own_files
 from portal.singleuser.own_files import OwnCheckpoints, OwnFiles
 
@@ -249,3 +250,18 @@ async def test_where_a_file_system_is_mounted_nothing_is_deleted(
     monkeypatch.setattr("os.fstat", fstat)
     assert await lab.status("delete_file", "shared/folder") == 400
     assert (lab.folder / "file.txt").exists()
+
+
+def test_a_folder_that_python_cannot_delete_says_how_it_is_done(tmp_path: Path) -> None:
+    inner = "mkdir top && cd top && for i in $(seq 1200); do mkdir d && cd d; done"
+    subprocess.run(["sh", "-c", inner], cwd=tmp_path, check=True)
+    told = ""
+    try:
+        with held_place.held(tmp_path / "top") as place:
+            held_files.delete(place)
+    except OSError as error:
+        told = str(error)
+    is_gone = not (tmp_path / "top").exists()  # since Python 3.13
+    subprocess.run(["rm", "-rf", str(tmp_path / "top")], check=True)
+
+    assert is_gone or "delete it in a terminal" in told
