@@ -20,6 +20,7 @@ from portal.errors import DirectoryUnavailable, NotAllowed, SiteError
 from portal.hub.app import PortalHub
 from portal.login import people
 from portal.login.access import Access
+from portal.login.accounts import AT_ONCE, ServiceAccount
 from portal.login.auth import REFRESH_AGE_S, LDAPAuthenticator
 from portal.login.kept import LINES_MAX
 from portal.login.passwords import FILE, PasswordTimes
@@ -484,3 +485,24 @@ def test_a_login_counts_more_than_what_the_host_knew_before(host: dict[str, set[
     ours.forget("alice")
 
     assert not ours.look(["alice"])["alice"].left
+
+
+def test_people_of_whom_the_directory_fails_to_speak_keep_nobody_else_from_being_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = tmp_path / "bind_password"
+    secret.touch(mode=0o600)
+    secret.write_text("x\n")
+    account = ServiceAccount(LDAP.model_copy(update={"bind_password_file": str(secret)}))
+    names = [f"p{number:03}" for number in range(3 * AT_ONCE)]
+
+    def ask(look: Any) -> dict[str, Standing]:
+        few = look.args[0]
+        if names[AT_ONCE] in few:
+            raise DirectoryUnavailable("", detail="a server that does not like a name")
+        return dict.fromkeys(few, Standing())
+
+    monkeypatch.setattr(account._servers, "ask", ask)
+    known = [account.look(names).keys() for _ in range(2)]
+
+    assert set().union(*known) == {*names[:AT_ONCE], *names[2 * AT_ONCE :]}
