@@ -120,11 +120,10 @@ class Guarded(intake.OwnTurn, form_token.OwnFormToken, Told):
         super().set_cookie(name, value, *arguments, **attributes)  # type: ignore[misc]
 
     def _log(self) -> None:
-        """No secret is logged: the address that the proxy could not lead to a session, a form's token in a header."""
+        """What the proxy could not lead to a session is logged without that address, which may hold a token."""
         if isinstance(self, pages.ProxyErrorHandler):
             self.request.uri = self.request.path
-        self.request.headers.pop("X-Xsrftoken", None)  # JupyterHub (6.1) hides other headers of a fault itself
-        super()._log()  # type: ignore[misc]
+        super()._log()
 
     async def prepare(self) -> None:
         """Refuse what must not come here, then do as JupyterHub does."""

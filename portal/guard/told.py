@@ -40,6 +40,7 @@ class Told:
     """Before a handler: the log knows each of its failures by the id that the answer has."""
 
     request: Any
+    _finished: bool
     failure_id = ""
 
     def tell(self, status: int, error: BaseException | None = None, words: str = "") -> str:
@@ -60,6 +61,12 @@ class Told:
                 log.error("Failure %s: %s %s %s", *where, exc_info=trace)
         return self.failure_id
 
+    def _log(self) -> None:
+        """Of a fault all headers are logged; a form's token is one that JupyterHub (6.1) does not hide."""
+        for name in ("X-Xsrftoken", "X-Csrftoken"):
+            self.request.headers.pop(name, None)
+        super()._log()  # type: ignore[misc]
+
     async def spawn_single_user(self, *arguments: Any, **named: Any) -> None:
         """Start a session. A stop that comes meanwhile cancels the start, and whoever waits for it is told so."""
         try:
@@ -68,6 +75,8 @@ class Told:
             task = asyncio.current_task()
             if task and task.cancelling():  # it is this request itself that ends
                 raise
+            if self._finished:  # JupyterHub (6.1) waits for a second, and then leads to the page that waits
+                return
             raise refused(409, STOPPED) from error
 
     def log_exception(self, kind: Any, error: BaseException | None, trace: Any) -> None:

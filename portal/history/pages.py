@@ -15,14 +15,13 @@ from tornado import web
 
 from portal.language.texts import N_, _
 from portal.session_state import TOLD_FOR_S, SessionState
-from portal.sessions import live, names
+from portal.sessions import live, names, requests
 from portal.sessions.requests import NamedRequests
 
 NO_DATABASE = "The sessions that have ended cannot be read now: the hub's database does not answer."
 OPTIONS_MAX = 8 * 1024  # of JSON
 NESTED_MAX = 50  # objects and lists in it
 NOT_AN_OBJECT = 'What is said of a session that is stopped is an object: {"remove": true}, or nothing.'
-OVERTAKEN = N_("Another page has just stopped, removed or started this session.")
 CHANGEABLE = {"name", "display_name", "user_options"}
 UNTOLD = N_(
     "{name} has to read first that {who} entered this session. It can be stopped; "
@@ -151,7 +150,8 @@ class StoppedByHandler(NamedRequests, UserServerAPIHandler):  # type: ignore[mis
         body = self.get_json_body() or {}
         if not isinstance(body, dict):
             raise web.HTTPError(400, NOT_AN_OBJECT)
-        if body.get("remove") and self.current_user.name != user_name:
+        is_own = (self.current_user.kind, self.current_user.name) == ("user", user_name)
+        if body.get("remove") and not is_own:
             self._check_told(user_name, server_name)
         await super().delete(user_name, server_name)
 
@@ -171,18 +171,18 @@ class StoppedByHandler(NamedRequests, UserServerAPIHandler):  # type: ignore[mis
         """Stop it; JupyterHub (6.1) comes here when who asks may do so, a second later where it was just started.
 
         Raises:
-            web.HTTPError: 409 where it was removed since, or is started again; and for its second removal.
+            web.HTTPError: 409 where it is started again or looked at just now; and for its second removal.
         """
         spawner = user.spawners.get(server_name)
         removes = bool((self.get_json_body() or {}).get("remove"))
-        is_stopped = spawner is not None and spawner.pending == "stop"
-        if spawner is None or (spawner.pending and (removes or not is_stopped)):
-            raise web.HTTPError(409, _(OVERTAKEN))
-        if is_stopped:
-            return spawner._stop_future
+        is_over = spawner is None or requests.is_ending(spawner)  # by this page, or by another one
+        if (is_over and removes) or (spawner and spawner.pending and not is_over):
+            raise web.HTTPError(409, _(requests.BUSY))
+        if spawner is None or spawner.pending == "stop":
+            return spawner and spawner._stop_future
         if hasattr(spawner, "note_stop"):
             spawner.note_stop(self.current_user.name)
-        return await super().stop_single_user(user, server_name)
+        return None if is_over else await super().stop_single_user(user, server_name)
 
 
 HANDLERS = (

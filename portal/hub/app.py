@@ -267,6 +267,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
                 self.log.info("Resumed: the session of %s", username)
                 return
             except (HTTPClientError, OSError) as error:
+                if getattr(error, "code", 0) == 409:  # its person has stopped it meanwhile
+                    return
                 self.log.warning("The session of %s that waited: try %s: %s", username, attempt, error)
                 await asyncio.sleep(min(attempt * 2, 30))
 

@@ -150,12 +150,18 @@ class Leavers:
 
     async def look(self) -> None:
         """End what people have who left; who is not known to have left keeps everything."""
-        await self._look()
-        if not self.end_sessions and self.routed != self.ended:
-            ended = set(self.ended)
-            await self.check_routes()
-            self.routed.clear()
-            self.routed.update(ended)
+        try:
+            await self._look()
+        finally:
+            await self._follow_routes()
+
+    async def _follow_routes(self) -> None:
+        if self.end_sessions or self.routed == self.ended:
+            return
+        ended = set(self.ended)
+        await self.check_routes()
+        self.routed.clear()
+        self.routed.update(ended)
 
     async def _look(self) -> None:
         names = self.names()
@@ -208,7 +214,7 @@ def leavers_of(hub: Any, end_sessions: Callable[[Any], Awaitable[None]]) -> Leav
     """The look at a hub's people.
 
     Arguments:
-        hub: the :class:`~portal.hub.app.PortalHub`, whose proxy has no routes any more for who is out.
+        hub: the :class:`~portal.hub.app.PortalHub`, whose proxy has no routes for who is out, where sessions go on.
         end_sessions: ends the sessions of a person, where the site wants that.
     """
     leavers = Leavers(
@@ -221,7 +227,8 @@ def leavers_of(hub: Any, end_sessions: Callable[[Any], Awaitable[None]]) -> Leav
         check_routes=hub.check_routes,
         log=hub.log,
     )
-    hub.proxy.without_route = leavers.ended
+    if not hub.end_sessions_of_leavers:
+        hub.proxy.without_route = leavers.ended
     return leavers
 
 

@@ -55,7 +55,7 @@ class ServiceAccount:
             settings, log, level=logging.DEBUG
         )  # of its own: a password that is wrong here is no fault of a server
         self._now = now
-        self._last = ""  # where the last look ended: one that fails there again and again keeps nobody from being asked
+        self._failed_at = ""  # who fails again and again keeps nobody from being asked
 
     def look(self, names: Collection[str]) -> dict[str, Standing]:
         """What the directory says of these people.
@@ -68,12 +68,12 @@ class ServiceAccount:
         found: dict[str, Standing] = {}
         asked: Asked = {}
         asks_more = self._settings.nested_groups or self._settings.primary_group
-        in_turn = sorted(names, key=lambda name: (name <= self._last, name))
+        in_turn = sorted(names, key=lambda name: (name <= self._failed_at, name))
         for few in portions(in_turn, AT_ONCE // 4 if asks_more else AT_ONCE):
-            self._last = few[-1]
             try:
                 found |= self._servers.ask(functools.partial(self._look, few, password, asked))
             except DirectoryUnavailable:
+                self._failed_at = few[-1]
                 if not found:
                     raise
                 break  # what is known is known; the next look begins behind those

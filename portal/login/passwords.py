@@ -39,9 +39,16 @@ class PasswordTimes:
         changed = {name: now for name, now in seen.items() if now != times.get(name)}
         is_new = {name for name, now in changed.items() if _is_new(now, times.get(name, ""))}
         self._kept.keep({name: now for name, now in changed.items() if name not in is_new})
+        failed: list[Exception] = []
         for name in sorted(is_new):
-            end(name)
-            self._kept.keep({name: changed[name]})
+            try:
+                end(name)
+            except Exception as error:  # the others are ended all the same
+                failed.append(error)
+            else:
+                self._kept.keep({name: changed[name]})
+        if failed:
+            raise failed[0]
         return is_new
 
     def _next(self, before: str, seen: str) -> str:

@@ -38,6 +38,18 @@ ROUTE_WITHIN_S = 600.0
 STEP_S = 0.05
 
 
+class Routed:
+    """People whose sessions have routes: those of the moment in which JupyterHub asks for them."""
+
+    def __init__(self, users: Any, without_route: Collection[str]) -> None:
+        self._users = users
+        self._without_route = without_route
+
+    def values(self) -> list[Any]:
+        """All others are left out."""
+        return [user for user in self._users.values() if user.name not in self._without_route]
+
+
 class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
     """configurable-http-proxy as a process of its own life: used as it is, or replaced with the reason in the log."""
 
@@ -192,8 +204,7 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
             await self.add_hub_route(self.hub)  # so there is one route at least: without any JupyterHub asks itself
             found = await self.get_all_routes()
             routes = {path: route for path, route in found.items() if "user" not in route["data"]}
-        routed = {user.id: user for user in users.values() if user.name not in self.without_route}
-        await super().check_routes(routed, services, routes)
+        await super().check_routes(Routed(users, self.without_route), services, routes)
 
     def stop(self) -> None:
         """The hub stops: the proxy does not."""

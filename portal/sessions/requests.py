@@ -15,14 +15,26 @@ from tornado import web
 from tornado.httputil import url_concat
 
 from portal.addresses import path_of
+from portal.language.texts import N_, _
 
 NOT_A_NAME = "The name of a session is a text."
+BUSY = N_(
+    "Another page has just started, stopped or removed this session, or the portal looks whether it still runs. "
+    "Nothing was done."
+)
 NOT_A_TITLE = "The title of a session is one line of 1 to 255 characters, with a single space between its words."
 
 
 def is_held(row: Any) -> bool:
     """Whether a session runs, waits or is being started, by its row in JupyterHub's database."""
     return row is not None and bool(row.server or (row.state or {}).get("key"))
+
+
+def is_ending(spawner: Any) -> bool:
+    """Whether a session is being stopped, or its start was, which has not come to its end yet."""
+    start = spawner._spawn_future
+    is_cancelled = isinstance(start, asyncio.Task) and bool(start.cancelling())
+    return spawner.pending == "stop" or (spawner.pending == "spawn" and is_cancelled)
 
 
 def _is_title(given: object) -> bool:
@@ -153,12 +165,14 @@ class StopPage(NamedRequests, BaseHandler):  # type: ignore[misc]
         spawner = user.spawners.get(server_name) if user else None
         if spawner is None:
             raise web.HTTPError(404)
-        if hasattr(spawner, "note_stop"):
+        if spawner.pending in (False, "spawn") and hasattr(spawner, "note_stop"):
             spawner.note_stop(self.current_user.name)
         if spawner.pending == "spawn" and spawner._spawn_future:
             spawner._spawn_future.cancel()
             await asyncio.sleep(1)  # as JupyterHub does (6.1, UserServerAPIHandler)
-        if spawner.active and not spawner.pending:  # another page may have started it again, or stops it
+        if spawner.pending and not is_ending(spawner):
+            raise web.HTTPError(409, _(BUSY))
+        if spawner.active and not spawner.pending:
             await self.stop_single_user(user, server_name)
         self.redirect(url_path_join(self.hub.base_url, "home"))
 

@@ -7,9 +7,9 @@ import subprocess
 from pwd import getpwnam
 
 PLACES = ("/tmp", "/var/tmp", "/dev/shm", "/run")
-# Runs as the neighbour. Of the person with this number: what listens, what answers on a UNIX socket, shared memory,
-# processes that can be looked into, files that can be read in the places of all or changed anywhere, and what has a
-# secret in it.
+# Runs as the neighbour. Of the person with this number: what listens (states of proc(5)), what answers on a UNIX
+# socket, shared memory, processes that can be looked into, files that can be read in the places of all or changed
+# anywhere, and what has a secret in it.
 LOOK = """
 import json, os, socket, stat, struct, sys
 uid, homes, shared, secrets = json.load(sys.stdin)
@@ -22,12 +22,12 @@ def has_secret(where, text):
 for table in ("tcp", "tcp6", "udp", "udp6"):
     with open(f"/proc/net/{table}") as lines:
         for part in map(str.split, list(lines)[1:]):
-            if int(part[7]) == uid and (part[3] == "0A" or table.startswith("udp")):
+            if int(part[7]) == uid and part[3] == ("07" if table.startswith("udp") else "0A"):
                 found["ports"].append(int(part[1].rpartition(":")[2], 16))
 with open("/proc/net/unix") as lines:
     names = {line.split()[7] for line in lines if len(line.split()) > 7}
 for name in sorted(names):
-    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
+    for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
         with socket.socket(socket.AF_UNIX, kind) as client:
             client.settimeout(2)
             try:
@@ -67,9 +67,12 @@ for place in [*homes, *shared]:
             is_private = stat.S_ISDIR(entry.st_mode) or place in homes
             if os.access(path, os.W_OK) or (not is_private and os.access(path, os.R_OK)):
                 found["files"].append(path)
-            if stat.S_ISREG(entry.st_mode) and entry.st_size < 2**20 and os.access(path, os.R_OK):
-                with open(path, "rb") as file:
-                    has_secret(path, file.read())
+            if stat.S_ISREG(entry.st_mode) and entry.st_size < 2**20:
+                try:
+                    with open(path, "rb") as file:
+                        has_secret(path, file.read())
+                except OSError:
+                    continue
 json.dump(found, sys.stdout)
 """
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -407,6 +409,52 @@ async def test_who_stops_a_session_by_rest_is_noted_when_jupyterhub_has_found_it
     await handler.stop_single_user(SimpleNamespace(spawners={"": spawner}), "")
 
     spawner.note_stop.assert_called_once_with("root")
+
+
+@pytest.mark.parametrize(
+    ("pending", "body", "expected"),
+    [
+        ("stop", None, "its end"),  # it ends as this one wants it, too
+        ("stop", {"remove": True}, 409),  # removed twice its row would be missed
+        ("spawn", None, 409),  # it was started again
+        ("a cancelled spawn", None, None),  # by this request, a second ago
+        ("check", None, 409),
+        ("gone", None, None),
+        ("gone", {"remove": True}, 409),
+    ],
+)
+async def test_a_stop_that_came_second_is_told_how_it_is(
+    monkeypatch: pytest.MonkeyPatch, pending: str, body: dict[str, bool] | None, expected: object
+) -> None:
+    start = asyncio.ensure_future(_ends_late())
+    await asyncio.sleep(0)
+    if pending == "a cancelled spawn":
+        start.cancel()
+    spawner = Mock(pending=pending.split()[-1], _stop_future="its end", _spawn_future=start)
+    handler = asked_by(SimpleNamespace(name="alice"), set(), pages.StoppedByHandler)
+    monkeypatch.setattr(handler, "get_json_body", lambda: body)
+    user = SimpleNamespace(spawners={} if pending == "gone" else {"": spawner})
+
+    try:
+        told: object = await handler.stop_single_user(user, "")
+    except web.HTTPError as refused:
+        told = refused.status_code
+
+    assert told == expected
+    assert spawner.note_stop.called == (pending == "a cancelled spawn")
+    start.cancel()
+    await asyncio.sleep(0)
+    start.cancel()
+    with suppress(asyncio.CancelledError):
+        await start
+
+
+async def _ends_late() -> None:
+    """A start that tidies up after it was cancelled."""
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        await asyncio.sleep(60)
 
 
 def test_the_pages_stand_in_the_places_of_jupyterhubs_own(monkeypatch: pytest.MonkeyPatch) -> None:
