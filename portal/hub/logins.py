@@ -130,7 +130,8 @@ class Leavers:
         end_sessions: ends the sessions of a person; ``None`` where the site lets them go on.
         check_routes: repairs the proxy's routes, which leave out who is in ``ended``: a session that goes on, and what
             it shows to whoever asks, is reached by nobody.
-        ended: those whose logins were ended, until they are back.
+        keep: has it known after a restart whose sessions go on without a route: a word about each, "" = not any more.
+        ended: those whose logins were ended, until they are known to be back.
         ending: those whose sessions are just being ended; their homes may be silent, and nobody waits for that.
         routed: those of ``ended`` whom the routes leave out already.
     """
@@ -142,6 +143,7 @@ class Leavers:
     end_logins: Callable[..., None]
     end_sessions: Callable[[Any], Awaitable[None]] | None
     check_routes: Callable[[], Awaitable[None]]
+    keep: Callable[[Mapping[str, str]], None]
     log: Log
     ended: set[str] = field(default_factory=set)
     ending: dict[str, asyncio.Future[None]] = field(default_factory=dict)
@@ -159,6 +161,7 @@ class Leavers:
         if self.end_sessions or self.routed == self.ended:
             return
         ended = set(self.ended)
+        self.keep(dict.fromkeys(self.routed, "") | dict.fromkeys(ended, "left"))
         await self.check_routes()
         self.routed.clear()
         self.routed.update(ended)
@@ -167,7 +170,8 @@ class Leavers:
         names = self.names()
         standings = await self.standings(names)
         left = {name: found for name, found in standings.items() if found.left and found.is_sure}
-        self.ended.intersection_update(left)
+        self.ended.intersection_update(names)
+        self.ended.difference_update(name for name, found in standings.items() if not found.left)
         if self._is_mistake(left, names):
             return
         for name, standing in left.items():
@@ -217,6 +221,8 @@ def leavers_of(hub: Any, end_sessions: Callable[[Any], Awaitable[None]]) -> Leav
         hub: the :class:`~portal.hub.app.PortalHub`, whose proxy has no routes for who is out, where sessions go on.
         end_sessions: ends the sessions of a person, where the site wants that.
     """
+    left = hub.authenticator.left
+    ended = set() if hub.end_sessions_of_leavers else {name for name, word in left.words().items() if word}
     leavers = Leavers(
         names=lambda: with_something(hub.db, hub.hub_id),
         person=lambda name: orm.User.find(hub.db, name),
@@ -225,7 +231,10 @@ def leavers_of(hub: Any, end_sessions: Callable[[Any], Awaitable[None]]) -> Leav
         end_logins=partial(end_logins, hub.db),
         end_sessions=end_sessions if hub.end_sessions_of_leavers else None,
         check_routes=hub.check_routes,
+        keep=left.keep,
         log=hub.log,
+        ended=ended,
+        routed=set(ended),
     )
     if not hub.end_sessions_of_leavers:
         hub.proxy.without_route = leavers.ended

@@ -11,6 +11,7 @@ from sqlalchemy.orm import object_session
 
 from portal.hub.logins import end_logins
 from portal.login.accounts import ServiceAccount, check_standing
+from portal.login.kept import Kept
 from portal.login.passwords import PasswordTimes
 from portal.login.people import Look, People
 from portal.login.system_accounts import SystemAccounts
@@ -26,6 +27,7 @@ class JupyterUser(Protocol):
     orm_user: Any
 
 
+FILE = "left_people.jsonl"  # below portal.state_folder: who left, and whose sessions go on
 FindUser = Callable[[str], JupyterUser | None]
 
 
@@ -34,7 +36,7 @@ class Access:
 
     Args:
         settings: the table ``[ldap]``.
-        state_folder: where it is kept when their passwords were set, and who was seen.
+        state_folder: where it is kept when their passwords were set, who was seen, and who left.
         log: the hub's log.
         look: the source; a seam for tests.
         mentioned: groups that other tables of the settings name.
@@ -55,6 +57,7 @@ class Access:
         source = look or (self._host.look if self._host else ServiceAccount(settings, log, mentioned=mentioned).look)
         self.people = People(source, log)
         self.passwords = PasswordTimes(state_folder)
+        self.left = Kept(state_folder / FILE)
 
     @property
     def tells_groups(self) -> bool:

@@ -30,6 +30,7 @@ from portal.language.texts import _
 from portal.login.access import Access
 from portal.login.attempts import BUSY, Attempts, TooManyAttempts
 from portal.login.directory import REFUSED, Directory, check_password
+from portal.login.kept import Kept
 from portal.login.secret import read_secret
 from portal.login.system_accounts import account_of, check_account
 from portal.settings.ldap_table import LdapTable
@@ -201,6 +202,11 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
     def new_passwords(self, standings: Mapping[str, Standing], end: Callable[[str], None]) -> set[str]:
         """Those whose password was set since the last look, when ``end`` has ended their logins."""
         return self.access.passwords.new(standings, end)
+
+    @property
+    def left(self) -> Kept:
+        """Whose sessions go on though they left, which is known after a restart, too; the hub keeps it."""
+        return self.access.left
 
     async def verify(self, handler: Any, name: str, password: str) -> None:
         """Check the password of somebody who is logged in; it counts like any other attempt.

@@ -19,6 +19,7 @@ from sqlalchemy.exc import OperationalError
 
 from portal.databases import old_logins, token_notes
 from portal.hub.logins import MANY, Leavers, end_logins, leavers_of, limit_tokens, with_something
+from portal.login.kept import Kept
 from portal.login.passwords import PasswordTimes
 from portal.site import Standing
 
@@ -134,6 +135,7 @@ class World:
         self.new_passwords: set[str] = set()
         self.stopped: list[str] = []
         self.routes = 0
+        self.kept: dict[str, str] = {}
         self.proxy_is_away = False
         self.waits_for: asyncio.Event | None = None
 
@@ -163,6 +165,7 @@ class World:
             end_logins=partial(end_logins, self.db),
             end_sessions=self.stop if policy == "stop" else None,
             check_routes=self.check_routes,
+            keep=self.kept.update,
             log=logging.getLogger("test.leavers"),
         )
 
@@ -209,18 +212,30 @@ async def test_the_routes_of_a_session_that_goes_on_end_and_are_there_again_with
         await world.look(ours)
         assert (world.routes, ours.ended) == (1, {"alice"})
 
+    world.standing["alice"] = Standing("gone?", is_sure=False)
+    await world.look(ours)
+    del world.standing["alice"]  # the directory is silent: nothing shows that she is back
+    await world.look(ours)
+    assert (world.routes, ours.ended, world.kept) == (1, {"alice"}, {"alice": "left"})
+
     world.standing["alice"] = Standing()
     await world.look(ours)
-    assert (world.routes, ours.ended) == (2, set())
+    assert (world.routes, ours.ended, world.kept) == (2, set(), {"alice": ""})
 
 
 @pytest.mark.parametrize("ends", [False, True])
-async def test_the_proxy_of_a_hub_leaves_out_who_is_out(db: Any, ends: bool) -> None:
+async def test_the_proxy_of_a_hub_leaves_out_who_is_out_also_after_a_restart(
+    db: Any, tmp_path: Path, ends: bool
+) -> None:
     world = World(db, "alice", "bob", "carol")
     hub = SimpleNamespace(
         db=db,
         hub_id=HUB,
-        authenticator=SimpleNamespace(standings=world.standings, new_passwords=lambda _standings, _end: ()),
+        authenticator=SimpleNamespace(
+            standings=world.standings,
+            new_passwords=lambda _standings, _end: (),
+            left=Kept(tmp_path / "left.jsonl"),
+        ),
         end_sessions_of_leavers=ends,
         check_routes=world.check_routes,
         proxy=SimpleNamespace(without_route=()),
@@ -233,6 +248,13 @@ async def test_the_proxy_of_a_hub_leaves_out_who_is_out(db: Any, ends: bool) -> 
 
     assert set(hub.proxy.without_route) == (set() if ends else {"alice"})
     assert (world.stopped, world.routes) == ((["alice"], 0) if ends else ([], 1))
+
+    del world.standing["alice"]  # the directory is silent while the hub comes back
+    hub.authenticator.left = Kept(tmp_path / "left.jsonl")
+    again = leavers_of(hub, world.stop)
+    await world.look(again)
+    assert set(hub.proxy.without_route) == (set() if ends else {"alice"})
+    assert world.routes == (0 if ends else 1), "the first look at all routes left her out already"
 
 
 async def test_a_session_whose_end_takes_long_keeps_no_other_look_waiting(db: Any) -> None:
