@@ -13,7 +13,6 @@ of ours comes first, which keeps it from that folder.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -86,7 +85,8 @@ def without_irbrc(env: Environment, runtime: Path) -> Environment:
     """
     folder = runtime / "startup"
     folder.mkdir(mode=0o700, exist_ok=True)
-    shutil.copyfile(OF_HOME, folder / OF_HOME.name)
+    if not (folder / OF_HOME.name).exists():
+        (folder / OF_HOME.name).write_text(OF_HOME.read_text())
     found = ":".join(filter(None, [str(folder), env.get("RUBYLIB", "")]))
     options = " ".join(filter(None, [f"-r{OF_HOME.stem}", env.get("RUBYOPT", "")]))
     return env | {"RUBYLIB": found, "RUBYOPT": options}

@@ -2,9 +2,24 @@
 
 # The first file of a Ruby kernel that is started in a folder that others can change. IRB (1.13 and later) loads .irbrc,
 # irbrc, _irbrc and $irbrc of that folder whatever IRBRC says: here it finds none there. What is prepended comes before
-# IRB's own method, which is defined later.
+# IRB's own methods, which are defined later. What a cell starts, or submits, is not told of this file: there may be none.
 module IRB
   module OfHome
+    def setup(...)
+      OfHome.hand_on_nothing
+      super
+    end
+
+    def self.hand_on_nothing
+      without("RUBYOPT", " ", "-r#{File.basename(__FILE__, ".rb")}")
+      without("RUBYLIB", ":", __dir__)
+    end
+
+    def self.without(name, mark, ours)
+      left = ENV.fetch(name, "").split(mark) - [ours]
+      ENV[name] = left.empty? ? nil : left.join(mark)
+    end
+
     private
 
     def generate_current_dir_irbrc_files
