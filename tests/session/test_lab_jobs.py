@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 import nbformat
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from tests.browser.portal_page import assert_accessible, look_sooner
-from tests.inside import jobs_of, sh
+from tests.inside import eventually, jobs_of, sh
 from tests.session.conftest import window
 from tests.session.session_server import Server
 from tests.session.test_lab import Picture, item, new_tab, open_lab, open_notebook_7, tile
@@ -152,10 +154,19 @@ def test_a_button_above_the_open_notebook_saves_it_and_runs_it_as_a_job(
 def test_the_palette_is_about_the_open_notebook(page: Page, server: Server, lesson_file: str, place: str) -> None:
     open_changed(page, server, place, lesson_file)
     page.keyboard.press("Escape")
-    page.keyboard.press("Control+Shift+c")
+    eventually(lambda: has_opened_palette(page), "the palette is open", within_s=60)
     page.locator(".lm-CommandPalette-input").fill("Run as a Slurm Job")
     page.keyboard.press("Enter")
     submit_open(page, server, lesson_file)
+
+
+def has_opened_palette(page: Page) -> bool:
+    """Whether its keys have opened the palette: a page takes them a while after it shows its notebook."""
+    page.keyboard.press("Control+Shift+c")
+    with suppress(PlaywrightTimeoutError):
+        page.locator(".lm-CommandPalette-input").wait_for(timeout=5_000)
+        return True
+    return False
 
 
 def test_a_notebook_that_cannot_be_saved_is_not_submitted(page: Page, server: Server, lesson_file: str) -> None:

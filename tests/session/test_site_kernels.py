@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,7 @@ def test_r_knows_that_it_is_r() -> None:
 
 def test_keras_is_a_kernel_of_its_own_upon_tensorflow() -> None:
     code = "import keras; print(keras.backend.backend(), keras.__version__)"
-    assert answer("keras", code).startswith("tensorflow 3.")
+    assert re.search(r"^tensorflow 3\.", answer("keras", code), re.MULTILINE)  # beside what TensorFlow notes
 
 
 def test_the_module_kernel_runs_out_of_the_modules_environment() -> None:
