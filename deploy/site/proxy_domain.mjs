@@ -20,7 +20,7 @@ function targetOf(url) {
 }
 
 function pathOf(target) {
-  // "//name/user/…" is a path, too, and names no host.
+  // Of "//name/user/…" all is taken for a path: it is no session's.
   return new URL(PORTAL + target).pathname;
 }
 

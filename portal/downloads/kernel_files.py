@@ -23,11 +23,6 @@ class KernelFileHandler(KernelSpecResourceHandler):
         """A document of its own, whatever it is."""
         return f"{super().content_security_policy}; sandbox"
 
-    def set_default_headers(self) -> None:
-        """Nor is it anything else than its name says."""
-        super().set_default_headers()
-        self.set_header("X-Content-Type-Options", "nosniff")
-
     @classmethod
     def get_content(cls, abspath: str, start: int | None = None, end: int | None = None) -> Generator[bytes]:
         """The file in parts."""

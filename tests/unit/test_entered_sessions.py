@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
-from unittest.mock import AsyncMock
 
 import pytest
 from jupyterhub import orm, roles
 
 from portal.administration import role
 from portal.session_state import TOLD_FOR_S
-from spawners import slurm as spawner_module
-from tests.unit.served_hub import ServedHub, served_hub
-from tests.unit.test_several_sessions import main_of, user_of, with_sessions
+from tests.unit.served_hub import ServedHub
+from tests.unit.test_several_sessions import hub_of_two, main_of, user_of
 
 REASON = "a stuck kernel"
 PLACE = "/hub/api/users/alice/servers/training"
@@ -23,15 +20,7 @@ PLACE = "/hub/api/users/alice/servers/training"
 @pytest.fixture
 async def served(tmp_path: Path) -> AsyncIterator[ServedHub]:
     """A hub whose people may have two sessions, and whose administrator carol has just entered one of Alice's."""
-    spawner_module.site_of.cache_clear()
-    site = with_sessions(tmp_path, "sessions_max = 2")
-
-    def prepare(hub: Any) -> None:
-        hub.config.SlurmSessionSpawner.site_file = site
-
-    settings = {"allow_named_servers": True, "load_roles": [role.role(())]}
-    async with served_hub(tmp_path, prepare, **settings) as hub:
-        hub.hub.proxy.delete_user = AsyncMock()  # there is none
+    async with hub_of_two(tmp_path, load_roles=[role.role(())]) as hub:
         for name in ("alice", "carol"):
             await hub.browser(name)
         roles.grant_role(hub.hub.db, orm.User.find(hub.hub.db, "carol"), role.NAME)

@@ -20,6 +20,7 @@ from tornado import web
 from portal.errors import AccountGone, PortalError, SlurmUnavailable, SubmitRefused
 from portal.guard import failures, intake
 from portal.guard.failures import ADMINISTRATORS, FAILURES, NOBODYS, YOURS
+from portal.guard.told import Told
 from portal.hub.app import PortalHub
 from portal.request import WORDS_OF_A_LINK
 from portal.testing.outages import SbatchRefuses, SlurmSilent
@@ -463,3 +464,25 @@ async def test_a_start_that_is_not_the_persons_fault_keeps_its_traceback(
 
     traced = [one.exc_info[1] for one in caplog.records if one.exc_info]
     assert any(isinstance(error, StartRefused) for error in traced)
+
+
+class _Starting:
+    """In the place of JupyterHub's: its start is stopped while somebody waits for it."""
+
+    async def spawn_single_user(self) -> None:
+        raise asyncio.CancelledError
+
+
+class _ToldStart(Told, _Starting):
+    pass
+
+
+async def test_a_start_that_is_stopped_is_told_to_who_waits_for_it_still() -> None:
+    handler = _ToldStart()
+    handler._finished = False
+    with pytest.raises(web.HTTPError) as refused:
+        await handler.spawn_single_user()
+    assert refused.value.status_code == 409
+
+    handler._finished = True  # the page that waits was answered: it follows the start by itself
+    await handler.spawn_single_user()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -87,8 +86,6 @@ async def test_nobody_waits_for_who_keeps_a_logo_from_being_opened(beside: Path)
 def test_nobody_waits_for_who_keeps_a_kernelspec_from_being_opened(
     beside: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (beside.parent / "pipe").mkdir()
-    os.mkfifo(beside.parent / "pipe" / "kernel.json")
     ours = beside.parent / "ours"
     shutil.copytree(beside, ours)
     manager = PortalKernelSpecManager(kernel_dirs=[str(beside.parent)], ensure_native_kernel=False)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,17 +42,24 @@ def with_sessions(folder: Path, text: str, more: str = "") -> str:
     return str(file)
 
 
-@pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[ServedHub]:
-    """A hub whose people may have two sessions."""
+@asynccontextmanager
+async def hub_of_two(folder: Path, **settings: Any) -> AsyncIterator[ServedHub]:
+    """A hub whose people may have two sessions; ``settings`` are more of JupyterHub's."""
     spawner_module.site_of.cache_clear()
-    site = with_sessions(tmp_path, "sessions_max = 2")
+    site = with_sessions(folder, "sessions_max = 2")
 
     def prepare(hub: Any) -> None:
         hub.config.SlurmSessionSpawner.site_file = site
 
-    async with served_hub(tmp_path, prepare, allow_named_servers=True) as hub:
+    async with served_hub(folder, prepare, allow_named_servers=True, **settings) as hub:
         hub.hub.proxy.delete_user = AsyncMock()  # there is none
+        yield hub
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[ServedHub]:
+    """The same, as it is."""
+    async with hub_of_two(tmp_path) as hub:
         yield hub
 
 
