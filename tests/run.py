@@ -91,6 +91,14 @@ RINGS = (
     Ring("contract", True, "the cluster on real Slurm", beside=("directory", "session"), disturbs=True),
     Ring("directory", True, "logins on real slapd"),
     Ring("session", True, "kernels out of real modules, TensorBoard, JupyterLab in Chromium"),
+    Ring(
+        "lmod",
+        True,
+        "kernels out of a real Lmod's hierarchy; it is the module command of all rings of its cluster",
+        beside=("session",),
+        packages=("lmod",),
+        disturbs=True,
+    ),
     Ring("hub", True, "a real hub: sessions from the click to the end"),
     Ring("security", True, "what hostile people try, in Chromium and as neighbours on a node"),
     Ring(
@@ -122,7 +130,6 @@ RINGS = (
         packages=("directories",),
     ),
     Ring("large_files", True, "5 GB up and down in Chromium, cut between; ten minutes, 20 GB of disk", usual=False),
-    Ring("lmod", True, "kernels out of a real Lmod's hierarchy; a minute", usual=False, packages=("lmod",)),
     Ring("desktop", True, "a desktop as a web tool, in Chromium; a minute", usual=False, packages=("desktop",)),
     Ring(
         "databases",
@@ -329,10 +336,15 @@ def second_cluster(rings: Sequence[Ring], built: Built | None) -> Beside | None:
 
     It starts with the environments that there are then.
     """
-    if not any(ring.disturbs and runs_beside(ring, rings) for ring in rings):
+    if not of_second(rings):
         return None
-    command = [str(DEMO), "--state", str(SECOND_STATE), *prepared_start(SECOND_STATE)]
+    command = [str(DEMO), "--state", str(SECOND_STATE), *prepared_start(SECOND_STATE, of_second(rings))]
     return Beside("cluster-2", command, after=built.environments if built else None)
+
+
+def of_second(rings: Sequence[Ring]) -> list[Ring]:
+    """Those of them that run in the second cluster."""
+    return [ring for ring in rings if ring.disturbs and runs_beside(ring, rings)]
 
 
 def prepared_start(state: Path, rings: Sequence[Ring] = ()) -> list[str]:
@@ -578,7 +590,7 @@ def run_all(
                     title("the second cluster, of rings that would be in the way of those beside them")
                     second.must_succeed()
                 title("the private cluster")
-                fresh_cluster([one for one in rings if one.inside])
+                fresh_cluster([one for one in rings if one.inside and one not in of_second(rings)])
                 is_up = True
             elif not ring.inside and is_up:
                 demo("down", check=False)

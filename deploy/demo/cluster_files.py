@@ -75,7 +75,8 @@ def write_etc(plan: Plan) -> None:
         kind = name.split("-")[0]
         lines = [line for line in TEXTS["pam"].splitlines() if line.startswith(kind)]
         write(etc / "pam.d" / f"common-{name}", "\n".join(lines) + "\n")
-    write(etc / "environment-modules/modulespath", "/cm/local/modulefiles\n/cm/shared/modulefiles\n")
+    for system in ("environment-modules", "lmod"):
+        write(etc / system / "modulespath", "/cm/local/modulefiles\n/cm/shared/modulefiles\n")
     write(etc / "environment-modules/initrc", "#%Module\n")
     write_slurm(plan)
     write(portal_service.VENV, plan.venv)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -322,6 +323,11 @@ def test_a_ring_that_ran_beside_others_is_counted_when_they_are_done(
     assert {name: str(count) for name, (count, _) in results.items()} == dict.fromkeys(["one", "two", "slow"], expected)
 
 
+def packages_in(command: Sequence[str]) -> list[str]:
+    """The groups of packages that a command of the demo names."""
+    return [after for word, after in pairwise(command) if word == "--with"]
+
+
 def test_the_cluster_has_the_packages_of_the_rings_that_run_in_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -332,8 +338,7 @@ def test_the_cluster_has_the_packages_of_the_rings_that_run_in_it(
 
     run.fresh_cluster(rings)
 
-    named = [after for word, after in pairwise(asked) if word == "--with"]
-    assert named == ["browser", "web-servers"]
+    assert packages_in(asked) == ["browser", "web-servers"]
     assert {group for ring in run.RINGS for group in ring.packages} <= set(debs.GROUPS)
 
 
@@ -344,12 +349,14 @@ def test_a_ring_that_would_be_in_the_way_of_those_beside_it_has_a_cluster_of_its
     monkeypatch.setattr(run, "TEST_STATE", tmp_path / "state")
     monkeypatch.setattr(run, "SECOND_STATE", tmp_path / "second")
     monkeypatch.setattr(run, "CM", tmp_path / "not-yet-built")
-    monkeypatch.setattr(run, "demo", lambda verb, *_, check=True, state=tmp_path / "state": happened.append(verb))
     monkeypatch.setattr(run, "run_ring", lambda ring, options: run.Count(passed=1))
+
+    def demo(*words: str, check: bool = True, state: Path = tmp_path / "state") -> None:
+        happened.append(" ".join([words[0], *packages_in(words)]))
 
     class Beside:
         def __init__(self, name: str, argv: list[str], after: run.Beside | None) -> None:
-            happened.append(f"{name}: {argv[2]} {argv[3]}")
+            happened.append(" ".join([f"{name}:", *argv[2:4], *packages_in(argv)]))
 
         def must_succeed(self) -> None:
             happened.append("it is waited for")
@@ -369,18 +376,19 @@ def test_a_ring_that_would_be_in_the_way_of_those_beside_it_has_a_cluster_of_its
         def result(self) -> run.Count:
             return run.Count(passed=1)
 
+    monkeypatch.setattr(run, "demo", demo)
     monkeypatch.setattr(run, "Beside", Beside)
     monkeypatch.setattr(run, "PytestBeside", PytestBeside)
     still = run.Ring("still", True, "", beside=("pages",))
-    rough = run.Ring("rough", True, "", beside=("pages",), disturbs=True)
+    rough = run.Ring("rough", True, "", beside=("pages",), packages=("lmod",), disturbs=True)
     loud = run.Ring("loud", True, "", beside=("pages",), disturbs=True)
     run.run_all([run.Ring("pages", True, ""), still, rough, loud], [], with_lint=False)
 
     waited = "it is waited for"
     begun, *between, last = happened
-    assert begun == f"cluster-2: {tmp_path / 'second'} up"
+    assert begun == f"cluster-2: {tmp_path / 'second'} up browser lmod"
     rings = ["still in state", waited, "rough in second", waited, "loud in second after rough"]
-    assert between == [waited, "up", *rings, "down", "it is over"]
+    assert between == [waited, "up browser", *rings, "down", "it is over"]
     assert last == "down"
     happened.clear()
     run.run_all([rough], [], with_lint=False)
