@@ -20,7 +20,7 @@ _PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{fault}</title>
 <style>
-:root {{ color-scheme: light dark; }}
+:root {{ color-scheme: light dark; background: Canvas; color: CanvasText; }}
 body {{ font: 1rem/1.6 system-ui, sans-serif; max-width: 38rem; margin: 14vh auto; padding: 0 1.5rem; }}
 h1 {{ font-size: 1.4rem; line-height: 1.35; overflow-wrap: anywhere; margin: 0 0 .75rem; }}
 p {{ margin: 0 0 1.25rem; overflow-wrap: anywhere; }}

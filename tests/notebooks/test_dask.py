@@ -11,13 +11,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import expect
 
-from tests.browser.conftest import CHROMIUM_ARGUMENTS, address
-from tests.browser.portal_page import LAB_DEADLINE_MS, log_in_as, start_lab
-from tests.browser.tool_page import opened_by
-from tests.inside import CHROMIUM, eventually, home, sh
-from tests.notebooks.jobs import NO_GPU, PERSON, TEMPLATES, Run, finished_run, no_job_is_left
+from tests.browser.conftest import address
+from tests.browser.portal_page import LAB_DEADLINE_MS
+from tests.inside import eventually, home, sh
+from tests.notebooks import dashboard_tab
+from tests.notebooks.jobs import NO_GPU, PERSON, Run, finished_run, no_job_is_left
 from tests.notebooks.table import FOLDER
 
 __all__ = ["address"]  # a fixture
@@ -88,14 +88,9 @@ asyncio.run(main())
 # A cluster without workers: it prints who may enter the folder of a job's script, which sbatch reads a moment after it
 # was written, and shows its dashboard's address.
 CLUSTER = f"""
-import sys
-from pathlib import Path
-from IPython.display import HTML, display
-sys.path.insert(0, "{TEMPLATES / "dask"}")
 import private_dask
-cluster = private_dask.Cluster(Path.home() / "dask-tab", 1, "1GiB")
+cluster = private_dask.Cluster(Path.home() / "{dashboard_tab.FOLDER}", 1, "1GiB")
 with cluster._dummy_job.job_file() as script: print("script", oct(Path(script).parent.stat().st_mode))
-display(HTML('<a href="' + cluster.dashboard_link + '" target="_blank">The dashboard</a>'))
 """
 CLOSED = "cluster.close(); print('sockets', [one.name for one in cluster.socket.parent.iterdir()])"
 
@@ -196,48 +191,17 @@ def test_nothing_puzzling_is_printed_to_stderr(ran: Run) -> None:
     assert {name: noise for name, noise in ran.stderr.items() if noise} == {}
 
 
-@pytest.fixture
-def browser() -> Iterator[Browser]:
-    """A browser that ends with the test, as the person's session does."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
-        yield browser
-        browser.close()
-    sh("scancel", f"--user={PERSON}")
-    no_job_is_left()
-    sh("rm", "-rf", *(str(home(PERSON) / one) for one in ("dask-tab", "Untitled.ipynb", ".jupyter/lab/workspaces")))
+def test_the_dashboard_draws_itself_in_a_tab_behind_the_hub_for_its_person_alone(address: str) -> None:
+    with dashboard_tab.browser_of_a_session() as browser:
+        lab = dashboard_tab.open_notebook(browser, address, "Dask")
+        dashboard_tab.run_cell(lab, dashboard_tab.BEGIN.format(framework="dask") + CLUSTER + dashboard_tab.SHOW)
+        tab = dashboard_tab.open_dashboard(lab)
 
-
-def run_cell(lab: Page, text: str) -> None:
-    """Write a text into the last cell of the notebook, and run it."""
-    lab.locator(".jp-Notebook .jp-Cell .cm-content").last.click()
-    lab.keyboard.insert_text(text)
-    lab.keyboard.press("Shift+Enter")
-
-
-def test_the_dashboard_draws_itself_in_a_tab_behind_the_hub_for_its_person_alone(
-    browser: Browser, address: str
-) -> None:
-    lab = browser.new_context(base_url=address).new_page()
-    start_lab(lab, PERSON)
-    lab.locator('.jp-LauncherCard[data-category="Notebook"][title^="Dask"]').click(timeout=LAB_DEADLINE_MS)
-    expect(lab.get_by_text(re.compile(r"Dask \S+ \| Idle"))).to_be_visible(timeout=LAB_DEADLINE_MS)
-    run_cell(lab, CLUSTER)
-    link = lab.get_by_role("link", name="The dashboard")
-    expect(link).to_be_visible(timeout=LAB_DEADLINE_MS)
-    # In a folder of all a neighbour writes another script.
-    expect(lab.locator(".jp-Notebook").get_by_text("script 0o40700")).to_be_visible()
-
-    tab = opened_by(lab, link)
-
-    expect(tab).to_have_url(re.compile(rf"/user/{PERSON}/sockets/dask-[0-9a-f]{{8}}/status$"))
-    # Bokeh draws once its web socket has told it what.
-    expect(tab.locator(".bk-Figure").first).to_be_visible(timeout=LAB_DEADLINE_MS)
-    tab.screenshot(path=FOLDER / "dask-dashboard.png")
-    other = browser.new_context(base_url=address).new_page()
-    log_in_as(other, NEIGHBOUR)
-    refused = other.goto(tab.url)
-    assert refused
-    assert refused.status == 403
-    run_cell(lab, CLOSED)
-    expect(lab.locator(".jp-Notebook").get_by_text("sockets []")).to_be_visible(timeout=LAB_DEADLINE_MS)
+        dashboard_tab.printed(lab, "script 0o40700")  # in a folder of all a neighbour writes another script
+        expect(tab).to_have_url(re.compile(rf"/user/{PERSON}/sockets/dask-[0-9a-f]{{8}}/status$"))
+        # Bokeh draws once its web socket has told it what.
+        expect(tab.locator(".bk-Figure").first).to_be_visible(timeout=LAB_DEADLINE_MS)
+        tab.screenshot(path=FOLDER / "dask-dashboard.png")
+        assert dashboard_tab.refuses(browser, address, tab, NEIGHBOUR)
+        dashboard_tab.run_cell(lab, CLOSED)
+        dashboard_tab.printed(lab, r"sockets \[\]")

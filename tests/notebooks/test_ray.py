@@ -12,14 +12,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
-from portal.site import load
-from tests.inside import CHROMIUM, SITE_FILE, eventually, home, sh
+from tests.browser.conftest import address
+from tests.browser.portal_page import LAB_DEADLINE_MS
+from tests.inside import eventually, home, sh
+from tests.notebooks import dashboard_tab
 from tests.notebooks.jobs import NO_GPU, PERSON, TEMPLATES, Run, finished_run, no_job_is_left
 from tests.notebooks.table import FOLDER
-from tests.session.session_server import DEADLINE_S, TOKEN, answers, launch, wait_for
 
+__all__ = ["address"]  # a fixture
 LESSON = "ray/slurm_cluster"
 FEW = {"images": 5000, "epochs": 3, "cores": 1, "memory_mib": 2048, "job_minutes": 5}
 NEIGHBOUR = "dave"
@@ -101,14 +103,11 @@ while True:
     tried |= {str(port): work.result() for port, work in at_work.items() if work.done()}
     time.sleep(0.2)
 """
-# A head without workers, and its dashboard's address; it lives until it is killed.
-CLUSTER = """
-import sys, time
-sys.path.insert(0, sys.argv[1])
+# A head without workers.
+CLUSTER = f"""
 import private_ray
-cluster = private_ray.Cluster(sys.argv[2], 1, 1024)
-print(cluster.own, cluster.dashboard_link, flush=True)
-time.sleep(600)
+cluster = private_ray.Cluster(Path.home() / "{dashboard_tab.FOLDER}", 1, 1024)
+print("own", cluster.own, "kernel", os.getpid())
 """
 
 
@@ -173,38 +172,29 @@ def test_nothing_puzzling_is_printed_to_stderr(ran: Run) -> None:
     assert {name: noise for name, noise in ran.stderr.items() if noise} == {}
 
 
-def test_the_dashboard_shows_itself_in_a_tab_of_the_session_and_ends_with_its_kernel(
-    tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    server = launch(tmp_path, load(str(SITE_FILE)))
-    request.addfinalizer(server.stop)
-    program = 'module load shared shared/ray && exec python -c "$@"'
-    argv = ["bash", "-lc", program, "cluster", CLUSTER, str(TEMPLATES / "ray"), str(tmp_path / "cluster")]
-    environment = {"JUPYTER_RUNTIME_DIR": str(server.runtime), "JUPYTERHUB_SERVICE_PREFIX": "/session/"}
-    with subprocess.Popen(
-        argv, env=os.environ | environment, stdout=subprocess.PIPE, text=True, process_group=0
-    ) as kernel:
-        assert kernel.stdout
-        own, link = kernel.stdout.readline().split()
+def test_the_dashboard_is_a_tab_behind_the_hub_for_its_person_alone_and_ends_with_its_kernel(address: str) -> None:
+    with dashboard_tab.browser_of_a_session() as browser:
+        lab = dashboard_tab.open_notebook(browser, address, "Ray")
+        dashboard_tab.run_cell(lab, dashboard_tab.BEGIN.format(framework="ray") + CLUSTER + dashboard_tab.SHOW)
+        tab = dashboard_tab.open_dashboard(lab)
+        own, kernel = dashboard_tab.printed(lab, r"own (\S+) kernel (\d+)").groups()
         assert oct(Path(own).stat().st_mode) == oct(0o40700), "Ray opens its own folder to everybody"
-        wait_for("server", lambda: answers(server))
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-            page = browser.new_page()
-            page.goto(f"{server.url}login?token={TOKEN}")
-            page.goto(server.url.removesuffix("/session/") + link + "#/cluster")
-            expect(page.get_by_text("ALIVE").first).to_be_visible(timeout=DEADLINE_S * 1000)
-            assert "ray-authentication-token" not in {cookie["name"] for cookie in page.context.cookies()}
-            page.screenshot(path=FOLDER / "ray-dashboard.png")
+        expect(tab).to_have_url(re.compile(rf"/user/{PERSON}/sockets/ray-[0-9a-f]{{8}}/"))
+        tab.goto(f"{tab.url}#/cluster")
+        expect(tab.get_by_text("ALIVE").first).to_be_visible(timeout=LAB_DEADLINE_MS)
+        assert "ray-authentication-token" not in {cookie["name"] for cookie in tab.context.cookies()}
+        tab.screenshot(path=FOLDER / "ray-dashboard.png")
+        assert dashboard_tab.refuses(browser, address, tab, NEIGHBOUR)
         of_ray = {pid: _words(Path("/proc", pid)) for pid in processes_of(own)}
         (head,) = [int(pid) for pid, words in of_ray.items() if b"be_head" in words and b"setpriv" not in words]
-        assert kernel.pid not in map(os.getpgid, map(int, of_ray)), "who interrupts the kernel would end the cluster"
+        assert int(kernel) not in map(os.getpgid, map(int, of_ray)), "who interrupts the kernel would end the cluster"
         for _ in range(2):  # as kernels do with all that they have started
             os.kill(head, signal.SIGTERM)
-        kernel.send_signal(signal.SIGKILL)
-    eventually(lambda: not processes_of(own), "all of Ray has ended with its kernel", within_s=20)
-    eventually(lambda: not Path(own).exists(), "its folder is gone", within_s=20)
-    assert [path.name for path in (tmp_path / "cluster").iterdir() if path.is_dir()] == [], "keys and token"
+        os.kill(int(kernel), signal.SIGKILL)
+        eventually(lambda: not processes_of(own), "all of Ray has ended with its kernel", within_s=20)
+        eventually(lambda: not Path(own).exists(), "its folder is gone", within_s=20)
+        left = [path.name for path in (home(PERSON) / dashboard_tab.FOLDER).iterdir() if path.is_dir()]
+        assert left == [], "keys and token"
 
 
 def processes_of(folder: str) -> list[str]:

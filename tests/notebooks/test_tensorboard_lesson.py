@@ -10,14 +10,21 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pytest
+from playwright.sync_api import expect, sync_playwright
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from portal.site import load
 from portal.tensorboard.boards import Boards
+from tests.browser.conftest import CHROMIUM_ARGUMENTS
+from tests.inside import CHROMIUM, SITE_FILE, home
 from tests.notebooks.jobs import LONG, PERSON, Run, finished_run, in_a_job, own_folder
+from tests.notebooks.table import FOLDER
+from tests.session import session_server
 
+DRAWN_WITHIN_MS = 60_000
 FEW = {"epochs": 2, "train_images": 5_000, "profile_steps": 5}
 PAGES = ("scalars", "images", "graphs", "histograms", "distributions", "hparams", "timeseries", "profile")
 
@@ -144,3 +151,30 @@ if LONG:
         assert run.status != 0
         assert "the cell 'check' failed with AssertionError: There is no operation in the profile" in run.log
         shutil.rmtree(folder)
+
+
+def test_its_link_leads_to_the_hyper_parameters_and_the_profile_in_a_browser(lesson: Run, tmp_path: Path) -> None:
+    (link,) = lesson.shown("tensorboard-link", "text/html")
+    (folder,) = re.findall(rf'href="/user/{PERSON}/tensorboard/open\?path=([^"]+)"', link)
+    accuracies = re.findall(r"^run-\d .* (\S+)$", lesson.text("compare"), re.MULTILINE)
+    server = session_server.launch(tmp_path, load(str(SITE_FILE)))
+    try:
+        shutil.copytree(home(PERSON) / unquote(folder), server.home / unquote(folder))
+        session_server.wait_for("server", lambda: session_server.answers(server))
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
+            page = browser.new_page(viewport={"width": 1280, "height": 800})
+            page.goto(f"{server.url}login?token={session_server.TOKEN}")
+            page.goto(f"{server.url}tensorboard/open?path={folder}")
+            page.get_by_role("tab", name="HParams").click(timeout=DRAWN_WITHIN_MS)
+            table = page.locator("#sessionGroupsTable")
+            for text in ("run-1", "run-2", *(f"{accuracy}0" for accuracy in accuracies)):
+                expect(table.get_by_text(text, exact=True)).to_be_visible(timeout=DRAWN_WITHIN_MS)
+            page.screenshot(path=FOLDER / "tensorboard-hparams.png")
+            page.get_by_role("tab", name="Profile").click()
+            profile = page.frame_locator("iframe").get_by_text(re.compile("^ *run-1/")).first
+            expect(profile).to_be_visible(timeout=DRAWN_WITHIN_MS)
+            page.screenshot(path=FOLDER / "tensorboard-profile.png")
+            browser.close()
+    finally:
+        server.stop()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import signal
+import threading
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -12,8 +15,9 @@ import pytest
 from playwright.sync_api import Locator, Page, Response, expect
 
 from tests.browser.portal_page import assert_accessible
-from tests.session.session_server import Server
+from tests.session.session_server import DEADLINE_S, Server, wait_for, write_scalars
 from tests.session.test_session_kernels import own_kernel
+from tests.session.test_session_tensorboard import process_of
 
 Picture = Callable[[Page, str], None]
 
@@ -60,6 +64,41 @@ def test_the_launcher_opens_tensorboard_in_a_new_tab(page: Page, server: Server,
     expect_scalars(tab)
     picture(tab, "tensorboard")
     assert tab.evaluate("window.opener") is None
+
+
+def test_a_tensorboard_that_takes_long_says_that_it_starts_and_shows_itself(
+    page: Page, server: Server, picture: Picture
+) -> None:
+    """As behind a slow disk: TensorBoard's process is held before it listens."""
+    write_scalars(server.home / "slow" / "train")
+    board = server.board("slow")
+    held = threading.Event()
+    seen = threading.Event()
+
+    def hold() -> None:
+        found = wait_for("process", lambda: process_of(board, server))
+        assert found
+        process = int(found.name)
+        os.kill(process, signal.SIGSTOP)
+        held.set()
+        seen.wait(DEADLINE_S)
+        os.kill(process, signal.SIGCONT)
+
+    holding = threading.Thread(target=hold)
+    holding.start()
+    try:
+        answer = page.goto(f"{server.url}{board}")
+        assert held.is_set()
+        assert answer
+        assert answer.status == 200, "no gateway in front loses its patience"
+        expect(page.get_by_role("heading")).to_have_text("TensorBoard is starting …")
+        expect(page.locator("body")).to_contain_text("It will show “slow”.")
+        assert_accessible(page, "TensorBoard is starting")
+        picture(page, "starting")
+    finally:
+        seen.set()
+        holding.join()
+    expect_scalars(page)
 
 
 def test_tensorboard_asks_the_hub_for_nothing(page: Page, server: Server) -> None:
