@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from portal.errors import KernelError
+from portal.homes.regular_file import without_waiting
 
 if TYPE_CHECKING:  # a session draws the tools' icons, and needs none of the site's settings for it
     from portal.settings.kernel_tables import KernelTable
@@ -97,7 +98,7 @@ def _usual(kernel: KernelTable) -> str:
 def _own(file: Path) -> str:
     """The site's file as the picture within an SVG: whatever it is, it runs nothing and is of the right size."""
     try:
-        with file.open("rb") as opened:
+        with open(file, "rb", opener=without_waiting) as opened:
             content = opened.read(LARGEST + 1)
     except OSError as error:
         raise KernelError(f"The icon {file} cannot be read: {error.strerror}.") from error

@@ -172,10 +172,9 @@ class Leavers:
         left = {name: found for name, found in standings.items() if found.left and found.is_sure}
         self.ended.intersection_update(names)
         self.ended.difference_update(name for name, found in standings.items() if not found.left)
-        if self._is_mistake(left, names):
-            return
-        for name, standing in left.items():
-            self._end(name, standing)
+        if not self._is_mistake(left, names):
+            for name, standing in left.items():
+                self._end(name, standing)
         stayed = {name: found for name, found in standings.items() if name not in left}
         self.new_passwords(stayed, self._end_logins_of_before)
 

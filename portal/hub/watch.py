@@ -86,9 +86,15 @@ class SessionWatch:
         if queue.error:
             return
         for spawner in running:
-            spawner.notice(queue)
-            if spawner.ready and spawner.needs_poll(queue) and id(spawner) not in self.polls:
-                self.polls[id(spawner)] = asyncio.ensure_future(self._poll(spawner))
+            try:
+                self._look(spawner, queue)
+            except Exception:  # as in for_ever
+                self.log.exception("Not done, and tried again: a session's look at its job")
+
+    def _look(self, spawner: WatchedSpawner, queue: QueueSnapshot) -> None:
+        spawner.notice(queue)
+        if spawner.ready and spawner.needs_poll(queue) and id(spawner) not in self.polls:
+            self.polls[id(spawner)] = asyncio.ensure_future(self._poll(spawner))
 
     async def _poll(self, spawner: WatchedSpawner) -> None:
         """Ask about one session. Its home may be silent for a minute: the watch goes on meanwhile, without it."""

@@ -548,3 +548,6 @@ def test_a_sites_icon_is_a_picture_and_nothing_that_runs(tmp_path: Path) -> None
     file.unlink()
     with pytest.raises(KernelError, match="cannot be read"):
         icons.icon(kernel(icon=str(file)))
+    os.mkfifo(file)
+    with pytest.raises(KernelError, match="cannot be read: is no regular file"):
+        icons.icon(kernel(icon=str(file)))

@@ -287,6 +287,12 @@ async def test_a_directory_that_loses_most_people_at_once_ends_nothing(
     assert all(len(notes(row)) == 3 for row in world.rows.values())
     assert caplog.text.count("nothing of theirs is ended") == 1
 
+    world.new_passwords = set(names[MANY:])  # one of whom is said to have left
+    await world.look(ours)
+
+    ended = {name for name, row in world.rows.items() if notes(row) == [f"Server at /user/{name}/"]}
+    assert ended == set(names[MANY + 1 :])
+
 
 async def test_a_new_password_ends_logins_and_tokens_and_no_session(db: Any) -> None:
     world = World(db, "alice", "bob")

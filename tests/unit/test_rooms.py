@@ -54,7 +54,7 @@ MAY_IMPORT = {
         *("session_pages", "internal_tls"),
     },
     "administration": {"pure", "databases", "forecasts"},
-    "catalogue": {"pure", "kernels", "trials"},
+    "catalogue": {"pure", "homes", "kernels", "trials"},
     "trials": {"pure", "homes", "session_pages"},
     "guard": {"pure"},
     "assets": set(),

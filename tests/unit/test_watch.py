@@ -166,13 +166,16 @@ class EndingSession:
 
     ready = True
 
-    def __init__(self, silent: bool = False, error: Exception | None = None) -> None:
+    def __init__(self, silent: bool = False, error: Exception | None = None, unnoticed: bool = False) -> None:
         self.silent = silent
         self.error = error
+        self.unnoticed = unnoticed
         self.polls = 0
 
     def notice(self, queue: QueueSnapshot) -> None:
-        """Nothing to notice."""
+        """Nothing to notice, or what it cannot keep."""
+        if self.unnoticed:
+            raise RuntimeError("the database is locked")
 
     def needs_poll(self, queue: QueueSnapshot) -> bool:
         """It is not where it was."""
@@ -219,3 +222,17 @@ async def test_a_session_that_cannot_be_asked_about_is_logged_and_asked_about_ag
 
     assert faulty.polls == 2
     assert "Not done, and tried again: a session's poll" in caplog.text
+
+
+async def test_a_session_that_cannot_take_note_of_its_job_keeps_the_watch_from_no_other_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    faulty = EndingSession(unnoticed=True)
+    other = EndingSession()
+    watch = watch_over(faulty, other)
+
+    await asyncio.wait_for(watch.watch(6), timeout=5)
+    await asyncio.sleep(0)
+
+    assert other.polls == 1
+    assert "Not done, and tried again: a session's look" in caplog.text
