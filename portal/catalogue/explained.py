@@ -15,7 +15,9 @@ from portal.kernels.delta import Change, difference
 from portal.site import Site
 from portal.trials import record
 
-OF_MODULES = ("LOADEDMODULES", "_LMFILES_", "__MODULES_", "_ModuleTable", "LMOD_")  # the module system's own notes
+# The module system's own notes.
+OF_MODULES = ("LOADEDMODULES", "_LMFILES_", "__MODULES_", "_ModuleTable", "LMOD_", "__LMOD_")
+
 LONGEST = 160
 NOT_TRIED = "not tried: its image has an address, and nobody fetches it but who starts the kernel"
 

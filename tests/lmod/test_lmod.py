@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from portal.catalogue import explained
 from portal.catalogue.specs import sync
 from portal.site import Site, parse
 from tests.session.session_server import Server, answers, launch, wait_for
@@ -82,3 +84,11 @@ def test_a_kernel_starts_in_the_hierarchy_and_again_out_of_the_cache(session: Se
     for _ in range(2):
         with kernel(session, name) as (_, client):
             assert output(client, code) == f"{version} {':'.join([*BEFORE, f'framework/{version}'])}\n"
+
+
+def test_what_a_kernel_gets_is_told_without_the_notes_that_lmod_keeps_for_itself(
+    session: Server, site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert explained.main(site, "framework") == 0
+    sets = re.findall(r"^sets +(\w+)", capsys.readouterr().out, re.MULTILINE)
+    assert sets == ["FRAMEWORK", "MODULEPATH", "PATH"]
