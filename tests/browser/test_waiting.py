@@ -20,10 +20,11 @@ def full_cluster() -> Iterator[None]:
     begins = datetime.now() + timedelta(hours=20)
     sh("scontrol", "create", "reservation", "ReservationName=upgrade", f"StartTime={begins:%Y-%m-%dT%H:%M:%S}",
        "Duration=120", "Flags=MAINT", "Nodes=ALL", "Users=root")  # fmt: skip
-    nodes = sh("sinfo", "--noheader", "--partition=sxm2", "--format=%D").strip()
-    for _ in range(int(nodes) + 1):
+    nodes = int(sh("sinfo", "--noheader", "--partition=sxm2", "--format=%D"))
+    for _ in range(nodes + 1):
         sh("sbatch", *FULL_NODE, user="bob")
-    eventually(lambda: "Resources" in sh("squeue", "-h", "-u", "bob", "-o", "%r"), "the last one waits")
+    all_but_one = ["PD", *["R"] * nodes]  # the last node may still be cleaned up behind somebody else's job
+    eventually(lambda: sorted(sh("squeue", "-h", "-u", "bob", "-o", "%t").split()) == all_but_one, "the last one waits")
     yield
     sh("scancel", "--user=alice")
     sh("scancel", "--user=bob")
