@@ -35,7 +35,7 @@ def full_cluster() -> Iterator[None]:
 @pytest.mark.usefixtures("full_cluster")
 def test_the_page_tells_the_place_in_the_queue_and_what_is_free(page: Page) -> None:
     log_in_as(page, "alice")
-    page.goto("/hub/spawn")
+    page.goto("/hub/spawn?gpus=1")
     page.get_by_role("button", name="Start").click()
 
     words = page.locator("#progress-message")
