@@ -177,6 +177,7 @@ def _check_token(body: object) -> None:
 class FreshTokenPage(TokenPageHandler):  # type: ignore[misc]
     """The page on which tokens are made."""
 
+    @web.authenticated
     async def get(self) -> None:
         """The page, or first the password."""
         if not is_fresh(self, FOR_TOKENS_S):
@@ -193,6 +194,7 @@ class FreshAdminPage(AdminHandler):  # type: ignore[misc]
         figures = {} if sync or name != "admin.html" else {"forecasts": forecast_figures(self.db)}
         return super().render_template(name, sync, **given, **figures)
 
+    @web.authenticated
     async def get(self) -> None:
         """The page, or first the password."""
         if not is_fresh(self, FOR_ADMINISTRATORS_S):

@@ -11,11 +11,11 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import urlsplit
 
 from jinja2.ext import Extension
 from jupyterhub.apihandlers import APIHandler
-from jupyterhub.apihandlers.users import SpawnProgressAPIHandler, UserServerAPIHandler
+from jupyterhub.apihandlers.users import SpawnProgressAPIHandler, UserServerAPIHandler, UserTokenAPIHandler
 from jupyterhub.handlers import base, metrics, pages
 from jupyterhub.utils import get_browser_protocol, url_path_join
 from sqlalchemy.exc import InterfaceError, OperationalError, PendingRollbackError, SQLAlchemyError
@@ -24,7 +24,7 @@ from tornado.httputil import HTTPHeaders
 
 from portal.addresses import path_of
 from portal.guard import announcement, form_token, intake, readers, refusals, silences
-from portal.guard.texts import check_bytes, check_json, drop_no_addresses, refused
+from portal.guard.texts import check_address, check_bytes, check_digits, check_json, refused
 from portal.guard.told import Told, ToldCall, ToldFile, ToldPage, ToldProgress
 from portal.language.templates import Translated
 from portal.language.texts import N_, chosen, speak
@@ -46,6 +46,7 @@ FETCHED = (
     pages.HealthCheckHandler,
     metrics.MetricsHandler,
 )
+NUMBERED = (UserTokenAPIHandler, pages.ProxyErrorHandler)  # whose addresses end with the number of something
 ELSEWHERE = N_("This came from another page than the portal's own. Do it on the portal's pages.")
 NO_DATABASE = N_("The portal's database does not answer. Running sessions go on; try again in a minute.")
 OF_A_DATABASE_AWAY = (OperationalError, InterfaceError, PendingRollbackError)
@@ -63,11 +64,7 @@ def check(request: Any, sessions: list[str], is_page: bool, is_program: bool = F
     Raises:
         web.HTTPError: 400 for what is no text, 403 for what comes from elsewhere; nothing was done.
     """
-    for values in (*request.query_arguments.values(), *request.body_arguments.values()):
-        for value in values:
-            check_bytes(value)
-    check_bytes(unquote_to_bytes(request.path))
-    drop_no_addresses(request)
+    check_address(request)
     if is_program:
         return
     site = request.headers.get("Sec-Fetch-Site", "none")
@@ -95,6 +92,7 @@ class Guarded(intake.OwnTurn, form_token.OwnFormToken, Told):
 
     request: Any
     settings: dict[str, Any]
+    path_args: list[str]
     _accept_token_auth: bool
     _is_database_away = False
     set_header: Callable[[str, str], None]
@@ -132,6 +130,8 @@ class Guarded(intake.OwnTurn, form_token.OwnFormToken, Told):
         is_page = isinstance(self, GuardedPage) and not (isinstance(self, FETCHED) or hasattr(self, "is_picture"))
         is_program = self._accept_token_auth and take_login(self.request)
         check(self.request, sessions, is_page, is_program, isinstance(self, GuardedCall))
+        if isinstance(self, NUMBERED):
+            check_digits(self.path_args[-1])
         await super().prepare()
 
     async def get_current_user(self) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from tornado import web
 
@@ -18,6 +19,9 @@ from portal.language.texts import N_, _
 NOT_TEXT = N_("A field, the body or the address holds what is no text (UTF-8 without NUL). Type it again.")
 NOT_A_NUMBER = N_("A number is finite, and a whole one has at most 63 bits.")
 LARGEST = 2**63 - 1
+DIGITS_MOST = 18  # of a number in an address: all of those are smaller
+CHALLENGE_MOST = 128  # characters (RFC 7636, 4.2); a database keeps 255
+COUNTED = ("offset", "id")  # which JupyterHub (6.1) hands to the database as numbers
 
 
 def refused(status: int, words: str) -> web.HTTPError:
@@ -40,6 +44,34 @@ def check_bytes(value: bytes) -> None:
         raise refused(400, NOT_TEXT) from None
     if "\0" in text:
         raise refused(400, NOT_TEXT)
+
+
+def check_address(request: Any) -> None:
+    """Look at the path, and at what the query or a form says.
+
+    Raises:
+        web.HTTPError: 400, where something is no text, or a number that no database knows.
+    """
+    for values in (*request.query_arguments.values(), *request.body_arguments.values()):
+        for value in values:
+            check_bytes(value)
+    check_bytes(unquote_to_bytes(request.path))
+    for name in COUNTED:
+        for value in request.query_arguments.get(name, ()):
+            check_digits(value.decode())
+    if any(len(value) > CHALLENGE_MOST for value in request.query_arguments.get("code_challenge", ())):
+        raise refused(400, f"A code_challenge has at most {CHALLENGE_MOST} characters.")
+    drop_no_addresses(request)
+
+
+def check_digits(number: str) -> None:
+    """Look at the number of something in an address.
+
+    Raises:
+        web.HTTPError: 400, where it has more digits than a number that is kept.
+    """
+    if sum(map(str.isdigit, number)) > DIGITS_MOST:
+        raise refused(400, NOT_A_NUMBER)
 
 
 def drop_no_addresses(request: Any) -> None:

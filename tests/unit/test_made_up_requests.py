@@ -8,11 +8,14 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 import pytest
+from jupyterhub.handlers import BaseHandler
 from jupyterhub.metrics import REQUEST_DURATION_SECONDS
 from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine
 
 from portal import journal
+from portal.administration import again
 from portal.guard.intake import Intake
+from portal.hub.app import PortalHub
 from tests.unit.served_hub import ServedHub, served_hub
 
 NO_ADDRESSES = ("http://[", "//[::1", "http://a]b/", "http://\u2100.example/")
@@ -99,6 +102,31 @@ async def test_an_address_that_is_none_is_no_fault_of_the_hub(tmp_path: Path, ad
             await stranger.get(f"/hub/error/503?url={quote(address)}"),
         ]
     assert not [answer.url for answer in answers if answer.status_code in (500, 502)]
+    assert not [record for record in kept.records if record.exc_info]
+
+
+@pytest.mark.parametrize("page", [again.AgainHandler, again.FreshTokenPage, again.FreshAdminPage])
+async def test_a_page_that_asks_for_the_password_leads_a_stranger_to_the_login(
+    tmp_path: Path, page: type[BaseHandler]
+) -> None:
+    def prepare(hub: PortalHub) -> None:
+        hub.extra_handlers = [("/asks", page)]
+
+    async with served_hub(tmp_path, prepare) as served:
+        kept = Kept(served)
+        answer = await (await served.browser()).get("/hub/asks")
+
+    assert (answer.status_code, answer.url.path) == (200, "/hub/login")
+    assert not [record for record in kept.records if record.exc_info]
+
+
+@pytest.mark.parametrize("digits", [19, 5000])
+async def test_a_failure_with_a_number_that_is_none_is_no_fault_of_the_hub(tmp_path: Path, digits: int) -> None:
+    async with served_hub(tmp_path) as served:
+        kept = Kept(served)
+        answer = await (await served.browser()).get(f"/hub/error/{digits * '9'}")
+
+    assert answer.status_code == 400
     assert not [record for record in kept.records if record.exc_info]
 
 

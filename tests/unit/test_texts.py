@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from tornado import web
+from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 
 from portal.guard import texts
 from tests.unit.served_hub import ServedHub, served_hub
@@ -125,6 +127,32 @@ async def test_a_body_of_another_kind_is_refused_in_words_and_not_with_a_fault(
 async def test_an_address_that_is_no_text_is_refused(served: ServedHub) -> None:
     for path in ("/users/%ED%A0%80", "/users/a%00", "/users/alice/servers/%FF"):
         assert await call(served, "GET", path, "") == 400
+
+
+@ON_ONE_LOOP
+@pytest.mark.parametrize("number", [str(2**63), "9" * 400, "9" * 5000, "%2B" + "9" * 30, "%D9%A9" * 30])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/users/alice/shared?offset={0}"),
+        ("GET", "/shares/alice?offset={0}"),
+        ("GET", "/users/alice/tokens/a{0}"),
+        ("DELETE", "/users/alice/tokens/a{0}"),
+    ],
+)
+async def test_a_number_in_an_address_that_no_database_knows_is_refused(
+    served: ServedHub, method: str, path: str, number: str
+) -> None:
+    assert await call(served, method, path.format(number), "") == 400
+
+
+@pytest.mark.parametrize(("length", "is_kept"), [(43, True), (128, True), (129, False), (5000, False)])
+def test_what_a_login_into_a_session_has_the_hub_keep_is_short(length: int, is_kept: bool) -> None:
+    line = RequestStartLine("GET", f"/hub/api/oauth2/authorize?code_challenge={length * 'x'}", "HTTP/1.1")
+    request = HTTPServerRequest(start_line=line, headers=HTTPHeaders({"Host": "x"}))
+
+    with nullcontext() if is_kept else pytest.raises(web.HTTPError, match="400"):
+        texts.check_address(request)
 
 
 @ON_ONE_LOOP
