@@ -33,10 +33,12 @@ LASTS = timedelta(hours=1)
 TAKEN_BACK_EVERY_S = 4.0  # and a session's server believes for 25 s what the hub has said
 GROUPS_WITHIN_S = 0.5  # a directory that is slower is heard in the next look: hours end all the same
 LONGEST_REASON = 500
+ENTRIES_MOST = 100  # into one session: each is kept, and shown to its person
 UNTOLD = N_(
     "{name} has to read first that {who} entered the session: it stands on the server page until the next session. "
     "Who has not come back {days} days after that can be deleted."
 )
+TOO_OFTEN = N_("This session was entered {number} times already. It can be stopped; its person can start another one.")
 OFF = N_(
     "Entering other people's sessions is off here. The site's settings can allow it (portal.admin_access); "
     "then the person reads who entered, and why."
@@ -56,6 +58,19 @@ def read_reason(text: str) -> str:
     if any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in reason):
         raise ValueError(_("The reason is one line of plain text, without control characters."))
     return reason
+
+
+def check_room(spawner: Any) -> None:
+    """Look whether one more entry can be kept.
+
+    Arguments:
+        spawner: the row of the session.
+
+    Raises:
+        again.Refused: 409, nobody would read so many.
+    """
+    if len(SessionState.from_json(spawner.state or {}).entries) >= ENTRIES_MOST:
+        raise again.Refused(409, _(TOO_OFTEN).format(number=ENTRIES_MOST))
 
 
 class EnterHandler(BaseHandler):  # type: ignore[misc]
@@ -79,6 +94,7 @@ class EnterHandler(BaseHandler):  # type: ignore[misc]
         """Enter: note it, tell it, then give access."""
         spawner = self._spawner(name, server)
         again.check(self)
+        check_room(spawner.orm_spawner)
         try:
             reason = read_reason(self.get_body_argument("reason", "", strip=False))
         except ValueError as error:

@@ -262,6 +262,16 @@ def test_what_is_no_line_of_text_is_no_reason(text: str) -> None:
         enter.read_reason(text)
 
 
+def test_a_session_is_entered_so_often_that_its_person_can_read_it(db: Session) -> None:
+    visits = (Visit("carol", 1, "A full disk."),) * enter.ENTRIES_MOST
+    session(db).state = SessionState("abc1230123456789", "17", "token", entries=visits[1:]).to_json()
+    enter.check_room(session(db))
+
+    session(db).state = SessionState("abc1230123456789", "17", "token", entries=visits).to_json()
+    with pytest.raises(again.Refused, match="409"):
+        enter.check_room(session(db))
+
+
 def test_who_entered_is_remembered_when_the_session_ends_whoever_stops_it() -> None:
     (spawner,) = spawner_with(Config())
     spawner.session.load(SessionState("abc1230123456789", "17", "token", 40123))
