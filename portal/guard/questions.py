@@ -7,6 +7,7 @@ read to no end, with its connection, for ever. How much it holds of that it boun
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from weakref import ref
 
@@ -14,6 +15,8 @@ from aiohttp import ClientConnectionError, ClientResponse
 
 WHOLE_WITHIN_S = 60.0  # an answer, from its head on
 HEADS_MOST = 10  # "100 Continue", "103 Early Hints" and the like before an answer
+VERSION = "X-JupyterHub-Version"  # each that is another one JupyterHub keeps for ever, and fails at what is none
+IS_VERSION = re.compile(r"\d{1,2}(\.\d{1,2}){1,2}(\.?(a|b|rc|dev)\d{0,2})?", re.ASCII)
 # Questions to sessions that start wait for their answer. With aiohttp's own bound a hundred of them would be all.
 CONNECTOR: dict[str, object] = {"limit": 0}
 
@@ -59,6 +62,11 @@ class ShortResponse(ClientResponse):
             self._connection = connection
             self._loop.call_later(WHOLE_WITHIN_S, _end, ref(self))
         self._protocol = connection.protocol
+        if not IS_VERSION.fullmatch(self._headers.get(VERSION, "")):
+            headers = self._headers.copy()
+            headers.popall(VERSION, None)
+            self._headers = headers  # type: ignore[assignment]
+            self._cache.pop("headers", None)
         self._raw_cookie_headers = None
         return self
 

@@ -108,6 +108,22 @@ async def test_what_one_session_gives_the_hub_to_keep_is_not_sent_to_another(hub
     others.close()
 
 
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        *((version, version) for version in ("6.1.1", "5.3.0.dev", "7.0.0rc1")),
+        *((other, None) for other in ("6", "none", f"7.0.0+{4000 * 'x'}", 4500 * "9", "7.0.0, 8.0.0")),
+    ],
+)
+async def test_of_a_sessions_version_the_hub_hears_what_is_one(hub: None, said: str, heard: str | None) -> None:
+    server, url = await serving(TheirSession(ANSWER + f"X-JupyterHub-Version: {said}\r\n\r\n".encode()))
+
+    answer = await fetch(url)
+
+    server.close()
+    assert (answer.status, answer.headers.get("X-JupyterHub-Version")) == (200, heard)
+
+
 def packed(size: int) -> bytes:
     """So many zeros as gzip has them, of which no end comes."""
     return zlib.compressobj(wbits=31).compress(bytes(size))
