@@ -368,7 +368,7 @@ ours.handleProxyWeb = async function (req, res) {
   gather(req, browserOf(req), () => endUnread(req, res));
   if (pathOf(req) === undefined) return refuse(req, res, 400);
   if (isWorkerOverItsPlace(req)) return refuse(req, res, 403);
-  await turnOnConnection(req, res);
+  await turnOnConnection(req, res, browserOf(req));
   if (req.socket.destroyed || req.dsportalRefused) return undefined;
   if (!isOneOfFew(req, res)) return refuse(req, res, 429, 5);
   req.dsportalAnswer = res;
@@ -381,7 +381,7 @@ ours.handleProxyWs = async function (req, socket, head) {
   gather(socket, browserOf(req));
   if (pathOf(req) === undefined || statesBody(req)) return cut(socket, "400 Bad Request");
   socket.on("error", () => {}); // nobody else listens while it waits; "close" follows
-  await turnOnConnection(req, socket);
+  await turnOnConnection(req, socket, browserOf(req));
   if (socket.destroyed) return undefined;
   if (!isOneOfFew(req, socket)) return cut(socket, "429 Too Many Requests");
   req.dsportalAnswer = socket;

@@ -3,9 +3,12 @@
 // proxy, however many a program sends at once: a browser sends the next one when it has its answer.
 
 const PIPELINED = 32; // requests that a connection may send before it has their answers
+const HEADS_WAITING = 2 ** 25; // bytes of such requests that are kept of one client
+const HEAD = 2 ** 12; // what Node keeps of one, beside its text
 
 const works = new WeakMap(); // by connection: what its end ends
 const lines = new WeakMap(); // by connection: its requests that have no answer yet
+const heads = new Map(); // by client: bytes of its requests that came behind another one
 
 export function once(work) {
   let isDone = false;
@@ -34,19 +37,34 @@ export function whenOver(req, answer, work) {
   if (socket.closed) over();
 }
 
-// When those that were sent before it on the same connection have their answers; a connection that sends too many ends.
-export function turnOnConnection(req, answer) {
+function headOf(req) {
+  return req.rawHeaders.reduce((size, part) => size + part.length, HEAD + req.url.length);
+}
+
+function count(client, bytes) {
+  const kept = (heads.get(client) ?? 0) + bytes;
+  if (kept > 0) heads.set(client, kept);
+  else heads.delete(client);
+  return kept;
+}
+
+// When those that were sent before it on the same connection have their answers; a connection that sends too many ends,
+// and so does one with which its client sends too much.
+export function turnOnConnection(req, answer, client) {
   const line = lines.get(req.socket) ?? { waiting: 0, last: Promise.resolve() };
   lines.set(req.socket, line);
   const before = line.last;
+  const bytes = line.waiting > 0 ? headOf(req) : 0;
   line.waiting += 1;
+  const isTooMuch = count(client, bytes) > HEADS_WAITING; // before it may be over
   line.last = new Promise((resolve) => {
     whenOver(req, answer, () => {
       line.waiting -= 1;
+      count(client, -bytes);
       resolve();
     });
   });
-  if (line.waiting > PIPELINED) req.socket.destroy();
+  if (line.waiting > PIPELINED || isTooMuch) req.socket.destroy();
   return before;
 }
 

@@ -135,6 +135,36 @@ async def test_a_connection_that_ends_with_requests_that_wait_leaves_nothing_tha
             await asyncio.sleep(0.1)
 
 
+async def test_what_one_client_sends_behind_other_requests_is_bounded_in_bytes_and_others_go_on(
+    portal: Portal, upstream: str, stack: ExitStack
+) -> None:
+    await routed(portal, upstream, trusted_proxies=["127.0.0.1"])
+    long = f"GET /hub/held HTTP/1.1\r\nHost: x\r\nX-Long: {15_000 * 'x'}\r\n\r\n".encode()
+    browsers = []
+    for _ in range(100):
+        browsers.append(asking(portal, stack, "/hub/held"))
+        with contextlib.suppress(ConnectionError):
+            await asyncio.to_thread(browsers[-1].sendall, long * (PIPELINED - 1))
+        browsers[-1].setblocking(False)
+
+    async with asyncio.timeout(WITHIN_S):
+        while len(kept := [one for one in browsers if is_open(one)]) >= 80:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    other = b"GET /hub/ HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.2\r\n\r\n"
+    neighbour = asking(portal, stack, "/hub/")
+    neighbour.sendall(other * 3)
+
+    assert len(kept) > 40, "32 MiB"
+    answers = b""
+    while answers.count(b"200 OK") < 4:
+        answers += await asyncio.to_thread(neighbour.recv, 65536)
+    for one in browsers:
+        one.close()
+    async with asyncio.timeout(WITHIN_S):
+        while (await ask("GET", f"{portal.url}/hub/")).status_code != 200:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+
 async def test_a_web_socket_that_waits_on_a_connection_that_ends_leaves_nothing_that_counts(
     portal: Portal, upstream: str, stack: ExitStack
 ) -> None:
