@@ -204,12 +204,19 @@ function isTaken(req, res) {
   return true;
 }
 
+// Whether who asked for a web socket has not gone while it waited. What came behind the request is handed back to the
+// connection, and http-proxy-3 (1.23) fails at one that has ended.
+function isThere(socket) {
+  if (socket.readableEnded) socket.destroy();
+  return !socket.destroyed;
+}
+
 // Wait for a request's turn at the hub; true when it has come. Otherwise there is an answer, or nobody who waits for one.
 async function mayAskHub(req) {
   const answer = req.dsportalAnswer;
   const isPage = answer instanceof http.ServerResponse;
   if (isPage && !isTaken(req, answer)) return false;
-  if (await turns.take(browserOf(req), req, answer)) return true;
+  if (await turns.take(browserOf(req), req, answer)) return isPage || isThere(answer);
   if (req.socket.destroyed) return false;
   if (isPage) refuse(req, answer, 429, 5);
   else cut(answer, "429 Too Many Requests");
@@ -382,7 +389,7 @@ ours.handleProxyWs = async function (req, socket, head) {
   if (pathOf(req) === undefined || statesBody(req)) return cut(socket, "400 Bad Request");
   socket.on("error", () => {}); // nobody else listens while it waits; "close" follows
   await turnOnConnection(req, socket, browserOf(req));
-  if (socket.destroyed) return undefined;
+  if (!isThere(socket)) return undefined;
   if (!isOneOfFew(req, socket)) return cut(socket, "429 Too Many Requests");
   req.dsportalAnswer = socket;
   return ws.call(this, req, socket, head);

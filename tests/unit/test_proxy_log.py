@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -66,3 +67,20 @@ async def test_of_many_faults_in_a_minute_the_first_are_told_and_how_many_more_t
             await asyncio.to_thread(raw_get, portal, "/user/alice/page")
 
     assert FAULTS_TOLD <= len(told) < MANY
+
+
+@pytest.mark.parametrize("path", ["/hub/x", "/user/alice/x"])
+async def test_who_goes_while_a_web_socket_waits_for_its_turn_is_no_fault_of_the_proxy(
+    portal: Portal, upstream: str, path: str
+) -> None:
+    await routed(portal, upstream)
+    upgrade = f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nmore"
+
+    for _ in range(5):
+        with socket.create_connection(("127.0.0.1", portal.ports["port"]), timeout=WITHIN_S) as browser:
+            browser.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n{upgrade}".encode())
+            browser.shutdown(socket.SHUT_WR)
+            while await asyncio.to_thread(browser.recv, 65536):
+                pass
+
+    assert not [line for line in faults(portal) if "Uncaught" in line]
