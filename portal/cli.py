@@ -26,6 +26,7 @@ from portal.commands import (
     tool_commands,
 )
 from portal.errors import PortalError
+from portal.homes.own_folder import make_own
 from portal.hub import database, state_place, variables
 from portal.proxy import proxy_process
 from portal.singleuser import quick_start
@@ -178,7 +179,7 @@ def _down(arguments: argparse.Namespace) -> int:
 
 def _prepare_local(arguments: argparse.Namespace) -> None:
     state = Path(arguments.state or Path.home() / ".local" / "state" / "dsportal").resolve()
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_own(state)
     database.check(state / database.FILE)
     password = secrets.token_urlsafe(9)
     site = load(arguments.site) if arguments.site else Site()

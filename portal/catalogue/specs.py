@@ -17,6 +17,7 @@ from typing import Any, Literal
 from portal.catalogue.built import MARK, kernelspec_files
 from portal.catalogue.versions import KernelEntry, resolved
 from portal.errors import KernelError
+from portal.homes.own_folder import make_own
 from portal.kernels.containers import is_address
 from portal.settings.kernel_tables import KernelTable
 from portal.site import Site
@@ -172,7 +173,7 @@ def _holds(target: Path, files: dict[str, bytes]) -> bool:
 
 def put_in_place(target: Path, files: dict[str, bytes]) -> None:
     """Put a whole folder in place: a Jupyter client sees the old kernelspec or the new one."""
-    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    make_own(target.parent, 0o755)
     with tempfile.TemporaryDirectory(prefix=".sync-", dir=target.parent) as unfinished:
         new = Path(unfinished, "new")
         old = Path(unfinished, "old")

@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from portal.environments.order import NAME_FORM, EnvironmentOrder, order_of
 from portal.errors import RequestError
+from portal.homes.own_folder import make_own
 from portal.homes.private_folder import IN_HOME, VARIABLE
 from portal.homes.regular_file import open_regular
 
@@ -90,7 +91,7 @@ def write(folder: Path, note: EnvironmentNote) -> None:
     Raises:
         OSError: the folder cannot be written.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_own(folder)
     unfinished = folder / f".{note.order.name}.{os.getpid()}"
     unfinished.unlink(missing_ok=True)
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)

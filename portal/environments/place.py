@@ -11,6 +11,7 @@ from pathlib import Path
 
 from portal.errors import PortalError
 from portal.homes.held_place import is_own_all_the_way
+from portal.homes.own_folder import make_own
 from portal.homes.private_folder import PrivateFolderRefused, made
 
 DEFAULT = "~/environments"
@@ -49,7 +50,7 @@ def prepared(form: str, home: Path) -> Path:
         if form.startswith("/"):
             made(form, pwd.getpwuid(os.getuid()).pw_name, os.getuid(), SETTING)
         else:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_own(folder)
         free_mib = shutil.disk_usage(folder).free >> 20
     except PrivateFolderRefused as error:
         raise EnvironmentRefused(f"{error.filename} {error.strerror}.") from error

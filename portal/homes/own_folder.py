@@ -1,4 +1,4 @@
-"""Whether a folder is a person's own: what lies in another one, somebody else may have chosen."""
+"""Whether a folder is a person's own, and making one: what lies in another one, somebody else may have chosen."""
 
 from __future__ import annotations
 
@@ -14,3 +14,13 @@ def is_own(folder: str | Path) -> bool:
     except OSError:
         return False
     return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def make_own(folder: Path, mode: int = 0o700) -> None:
+    """Make a folder, with those that are missing on the way, which ``parents=True`` would leave to the umask.
+
+    Where that lets a group write, others could put another folder in the place of the one that is meant.
+    """
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir(mode, exist_ok=True)

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from portal.homes.own_folder import make_own
 from portal.homes.private_folder import IN_HOME, VARIABLE
 from portal.homes.regular_file import open_regular
 
@@ -52,7 +53,7 @@ def write(folder: Path, note: Note) -> None:
     Raises:
         OSError: the folder cannot be written.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_own(folder)
     unfinished = folder / f".{note.id}.{os.getpid()}"
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w") as file:

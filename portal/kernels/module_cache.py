@@ -12,8 +12,10 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from portal.homes.own_folder import make_own
 from portal.homes.private_folder import VARIABLE
 from portal.kernels import module_text
 from portal.kernels.delta import Change, Environment, difference
@@ -33,7 +35,7 @@ def folder_of(environ: Environment | os._Environ[str]) -> str | None:
     if not os.path.isabs(folder):
         return None
     with contextlib.suppress(OSError):
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        make_own(Path(folder))
         found = os.stat(folder)
         # What another user can write decides what this person's kernels run.
         if found.st_uid == os.geteuid() and not found.st_mode & 0o022:

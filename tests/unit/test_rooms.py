@@ -104,7 +104,7 @@ MAY_IMPORT = {
             "webtools",
         )
     },
-    "cli": {"pure", "commands", "hub", "proxy", "singleuser", "notebooks", "doctor"},
+    "cli": {"pure", "homes", "commands", "hub", "proxy", "singleuser", "notebooks", "doctor"},
     # jobs: why a job waits, in words
     "spawners": {
         *(

@@ -1,0 +1,74 @@
+"""What the portal makes in a home is its person's alone, also where their umask lets a group write."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from portal.catalogue.specs import put_in_place
+from portal.environments import notes as environment_notes
+from portal.environments import place
+from portal.environments.notes import EnvironmentNote, MakingState
+from portal.environments.order import order_of
+from portal.homes.own_folder import make_own
+from portal.jobs import notes
+from portal.jobs.notes import Note
+from portal.kernels import module_cache
+
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+@pytest.fixture(autouse=True)
+def loose() -> Iterator[None]:
+    """As where one group has everybody, and all may write what is made."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def job_noted(home: Path) -> None:
+    """As `portal job submit` does."""
+    notes.write(notes.folder_of({"HOME": str(home)}), Note("7", "a.py", "/a.py", 1))
+
+
+def environment_noted(home: Path) -> None:
+    """As `portal env new` does."""
+    note = EnvironmentNote(order_of({"name": "own"}), "", MakingState.MAKING, 1)
+    environment_notes.write(environment_notes.folder_of({"HOME": str(home)}), note)
+
+
+def environments_place(home: Path) -> None:
+    """As `portal env new` does."""
+    place.prepared("~/made/environments", home)
+
+
+def kernelspec(home: Path) -> None:
+    """As `portal modules kernel` does."""
+    put_in_place(home / ".local/share/jupyter/kernels/own", {"kernel.json": b"{}"})
+
+
+def modules_cached(home: Path) -> None:
+    """As all do that load modules."""
+    assert module_cache.folder_of({"HOME": str(home)})
+
+
+@pytest.mark.parametrize("act", [job_noted, environment_noted, environments_place, kernelspec, modules_cached])
+def test_nobody_else_can_put_a_folder_in_the_place_of_one_that_the_portal_made(
+    act: Callable[[Path], None], tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o755)
+    act(tmp_path)
+    made = [path for path in tmp_path.rglob("*") if path.is_dir()]
+    assert made
+    assert {path.name for path in made if path.stat().st_mode & OTHERS_WRITE} == set()
+
+
+def test_a_folder_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir(mode=0o775)
+    make_own(tmp_path / "a/b")
+    make_own(tmp_path / "a/b")
+    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a", "a/b")] == [0o775, 0o700]
