@@ -145,7 +145,8 @@ class Training:
 def save(state: dict[str, Any], path: Path) -> None:
     """3. Write a checkpoint that is there whole or not at all, even if the node dies on the way."""
     partial = path.with_name(f"{path.name}.partial")
-    with partial.open("wb") as file:
+    partial.unlink(missing_ok=True)  # one that was cut off; or a link of others, through which nothing is written
+    with partial.open("xb") as file:
         torch.save(state, file)
         file.flush()
         os.fsync(file.fileno())

@@ -6,7 +6,9 @@ uses an exported file has nothing to prepare. A trained network is kept in a fil
 
 from __future__ import annotations
 
+import shutil
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -148,9 +150,15 @@ def obtain(
 
 
 def _keep(model: keras.Model, file: Path) -> None:
+    """Keep it whole or not at all; Keras itself would write through a link that others put in the folder."""
     file.parent.mkdir(parents=True, exist_ok=True)
     beside = file.with_name(f".{file.name}")
-    model.save(beside)
+    with tempfile.TemporaryDirectory() as private:
+        saved = Path(private, file.name)
+        model.save(saved)
+        beside.unlink(missing_ok=True)
+        with saved.open("rb") as there, beside.open("xb") as kept:
+            shutil.copyfileobj(there, kept)
     beside.rename(file)
 
 

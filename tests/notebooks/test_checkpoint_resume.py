@@ -74,6 +74,20 @@ def test_a_signal_that_comes_while_the_training_is_still_imported_is_not_lost(tm
     assert (tmp_path / "checkpoint.pt").is_file()
 
 
+def test_a_checkpoint_goes_through_no_link_that_others_left_in_its_folder(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("something else of hers")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "checkpoint.pt.partial").symlink_to(other)
+    subprocess.run(
+        [PYTHON, str(TEMPLATES / "cluster/resumable_train.py"), f"--folder={run}", "--steps=1"],
+        check=True, capture_output=True, timeout=120,
+    )  # fmt: skip
+    assert other.read_text() == "something else of hers"
+    assert [(file.name, file.is_symlink()) for file in run.iterdir()] == [("checkpoint.pt", False)]
+
+
 if LONG:
 
     def test_slurm_itself_tells_a_job_before_its_time_limit() -> None:

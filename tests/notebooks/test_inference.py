@@ -6,14 +6,16 @@ from __future__ import annotations
 import gzip
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.inside import sh
-from tests.notebooks.jobs import LONG, ONE_GPU, PERSON, Run, finished_run, in_a_job, own_data, own_folder
+from tests.notebooks.jobs import LONG, ONE_GPU, PERSON, TEMPLATES, Run, finished_run, in_a_job, own_data, own_folder
 
+PYTHON = "/cm/shared/apps/inference/1.0/bin/python"
 REAL = Path("/usr/share/datasets/fashion-mnist")
 SMALL = {"model": "small", "train_images": 30_000, "epochs": 2}
 QUICK = {**SMALL, "batch_sizes": [1, 16], "seconds": 0.5}
@@ -184,6 +186,22 @@ def test_bars_show_how_far_training_and_measurements_are(measured: Run) -> None:
 def test_nothing_puzzling_is_printed_to_stderr(measured: Run, served: Run) -> None:
     for run in (measured, served):
         assert {name: noise for name, noise in run.stderr.items() if noise} == {}
+
+
+def test_a_network_is_kept_through_no_link_that_others_left_in_its_folder(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("something else of hers")
+    kept = tmp_path / "inference-models" / "small.keras"
+    kept.parent.mkdir()
+    kept.with_name(".small.keras").symlink_to(other)
+    code = (
+        f"import sys; sys.path.insert(0, {str(TEMPLATES / 'inference')!r}); from pathlib import Path; "
+        f"import trained_model as own; own._keep(own.build('small'), Path({str(kept)!r}))"
+    )
+    subprocess.run([PYTHON, "-c", code], check=True, capture_output=True, timeout=180)
+    assert other.read_text() == "something else of hers"
+    assert kept.stat().st_size > 100_000
+    assert not kept.is_symlink()
 
 
 @pytest.mark.parametrize("notebook", ["inference/resnet50", "inference/server"] if LONG else ["inference/server"])
