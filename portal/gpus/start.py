@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import tempfile
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from portal.errors import KernelError
+from portal.homes import temporary
 
 if TYPE_CHECKING:
     from jupyter_client.kernelspec import KernelSpecManager
@@ -67,8 +69,11 @@ def started(name: str, specs: KernelSpecManager, environ: Mapping[str, str]) -> 
 def _folder() -> Iterator[Path]:
     """A private folder whose path is short enough for sockets."""
     usual = tempfile.gettempdir()
-    with tempfile.TemporaryDirectory(prefix="dsp-", dir=usual if len(usual) < LONGEST_FOLDER else "/tmp") as folder:  # noqa: S108
-        yield Path(folder)
+    folder = temporary.made("dsp-", usual if len(usual) < LONGEST_FOLDER else "/tmp")  # noqa: S108
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

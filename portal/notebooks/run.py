@@ -7,8 +7,8 @@ import json
 import logging
 import os
 import re
+import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from portal.errors import printable
+from portal.homes import temporary
 from portal.notebooks.catalogue import NotebookFailed, path_of
 from portal.notebooks.output import HeldOutput
 from portal.notebooks.style import parameters
@@ -53,7 +54,7 @@ def run(
     logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of every parameter that is not Python's
     _check_parameters(path, parameters)
     KernelProvisionerFactory.instance().default_provisioner_name = PROVISIONER
-    with tempfile.TemporaryDirectory(prefix="dsportal-") as private, HeldOutput.at(output) as kept:
+    with _private_folder() as private, HeldOutput.at(output) as kept:
         papermill_io.register(str(output), kept)
         with _in_words(path, output, kept):
             papermill.execute_notebook(
@@ -61,6 +62,16 @@ def run(
                 progress_bar=False, cwd=cwd, config=_private_kernel(private),
             )  # fmt: skip
     return output
+
+
+@contextmanager
+def _private_folder() -> Iterator[Path]:
+    """Where the kernel is reached, and what it is started by: nobody else can exchange it."""
+    folder = temporary.made("dsportal-")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -110,7 +121,7 @@ def _assigned(path: Path) -> list[str]:
     return sorted(parameters("\n".join(tagged)))
 
 
-def _private_kernel(folder: str) -> Any:
+def _private_kernel(folder: Path) -> Any:
     """The kernel's sockets as files in a private folder: TCP would let others on the node read its output."""
     from traitlets.config import Config
 

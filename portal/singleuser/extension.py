@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from dataclasses import asdict
 from http import HTTPStatus
 from pathlib import Path
@@ -23,6 +22,7 @@ from portal.downloads.pages import ArchiveHandler, Downloads
 from portal.environments import routes as environment_routes
 from portal.gallery.pages import CatalogueHandler, CopyHandler, Gallery
 from portal.gallery.stamp import TEMPLATES
+from portal.homes import temporary
 from portal.internal_tls.session_files import connect
 from portal.jobs import routes as job_routes
 from portal.lessons import lesson_gpus
@@ -130,7 +130,7 @@ def runtime_folder(jupyter_runtime: str) -> Path:
     """A private place for sockets: in Jupyter's runtime folder, or a new one where that path is too long."""
     folder = Path(jupyter_runtime, "tensorboard")
     longest = len(os.fsencode(folder / f"{'0' * 16}.sock"))
-    return folder if longest <= SOCKET_PATH_MAX else Path(tempfile.mkdtemp(prefix="dsportal-tb-"))
+    return folder if longest <= SOCKET_PATH_MAX else temporary.made("dsportal-tb-")
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:

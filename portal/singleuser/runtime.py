@@ -12,6 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from portal.homes import temporary
+from portal.homes.held_place import is_own_all_the_way
+
 PREFIX = "dsp-"  # short: socket paths begin here
 PRIVATE = 0o700
 LOCK = "lock"  # held as long as the session's process lives
@@ -29,7 +32,7 @@ def runtime_folder() -> Path:
 
 
 def _locked_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))  # 0700
+    folder = temporary.made(PREFIX)
     lock = (folder / LOCK).open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
     _held.append(lock)
@@ -38,7 +41,7 @@ def _locked_folder() -> Path:
 
 def remove_leftovers() -> None:
     """Remove this person's folders whose session is gone: a server that is killed cannot do it itself."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+    for folder in (*Path(tempfile.gettempdir()).glob(f"{PREFIX}*"), *Path.home().glob(f".{PREFIX}*")):
         with suppress(OSError):  # a link, one that lives, one without a lock, or none any more
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
@@ -48,9 +51,9 @@ def remove_leftovers() -> None:
 
 
 def _remove_left(folder: Path, descriptor: int) -> None:
-    """Remove one that is as it was made: one that others may write in, they may have moved here from elsewhere."""
+    """Remove one that is as it was made: one that others may write in, or exchange, may be here from elsewhere."""
     found = os.fstat(descriptor)
-    if found.st_uid == os.getuid() and stat.S_IMODE(found.st_mode) == PRIVATE:
+    if is_own_all_the_way(folder) and stat.S_IMODE(found.st_mode) == PRIVATE:
         with open(LOCK, "r+", opener=lambda name, flags: os.open(name, flags, dir_fd=descriptor)) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(folder, ignore_errors=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from tornado.routing import Rule
 
+from portal.homes import temporary
 from portal.session_pages.late import Pages, late_rules
 from portal.session_settings import SessionSettings
 
@@ -64,4 +64,4 @@ def socket_folder(runtime: Path, names: Iterable[str]) -> Path:
     """A private place for sockets: in Jupyter's runtime folder, or a new one where that path is too long."""
     folder = runtime / "tools"
     longest = max((len(os.fsencode(folder / f"{name}.sock")) for name in names), default=0)
-    return folder if longest <= SOCKET_PATH_MAX else Path(tempfile.mkdtemp(prefix="dsp-"))
+    return folder if longest <= SOCKET_PATH_MAX else temporary.made("dsp-")

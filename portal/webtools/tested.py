@@ -10,13 +10,13 @@ import asyncio
 import os
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from portal.errors import KernelError, printable
+from portal.homes import temporary
 from portal.session_settings import SessionSettings
 from portal.trials.told import line_of
 from portal.trials.trial import Trial
@@ -57,7 +57,7 @@ def main(settings: SessionSettings, names: Sequence[str], *, as_json: bool = Fal
     known = [tool.name for tool in settings.tools]
     if unknown := [name for name in names if name not in known]:
         raise KernelError(f"There is no web tool {', '.join(unknown)}; there are {', '.join(known) or 'none'}.")
-    sockets = Path(tempfile.mkdtemp(prefix="dsp-"))
+    sockets = temporary.made("dsp-")
     try:
         return asyncio.run(_test(settings, sockets, names or known, as_json))
     finally:

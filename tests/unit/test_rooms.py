@@ -87,7 +87,7 @@ MAY_IMPORT = {
         *("homes", "trials", "webtools"),
     },
     "testing": {"pure", "slurm", "homes", "launcher"},
-    "gpus": {"pure", "slurm", "kernels", "catalogue", "lessons", "trials"},
+    "gpus": {"pure", "homes", "slurm", "kernels", "catalogue", "lessons", "trials"},
     "commands": {
         *(
             "pure",

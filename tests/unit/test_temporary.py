@@ -1,0 +1,98 @@
+"""What a session, a job and `portal` make for a while lies where nobody else can exchange it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from portal.gpus import start
+from portal.homes import temporary
+from portal.homes.held_place import is_own_all_the_way
+from portal.notebooks import run
+from portal.singleuser import extension, runtime
+from portal.webtools.routes import socket_folder
+
+LONG = "x" * 120
+
+
+def of_run() -> Path:
+    """Of `portal notebooks run`, and of a notebook's job."""
+    with run._private_folder() as folder:
+        assert folder.is_dir()
+    assert not folder.exists()
+    return folder
+
+
+def of_kernel_test() -> Path:
+    """Of `portal kernels test`."""
+    with start._folder() as folder:
+        assert folder.is_dir()
+    assert not folder.exists()
+    return folder
+
+
+MAKERS = [
+    of_run,
+    of_kernel_test,
+    runtime.runtime_folder,
+    lambda: extension.runtime_folder(f"/{LONG}"),
+    lambda: socket_folder(Path(f"/{LONG}"), ["tool"]),
+    lambda: temporary.made("own-"),
+]
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of a project: one works in it while /tmp is full, and everybody can change it."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o777)
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", "")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(start, "LONGEST_FOLDER", 4096)  # folders of tests are deep
+    return folder
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_where_others_can_change_what_python_takes_the_home_is_taken(
+    make: Callable[[], Path], shared: Path, tmp_path: Path
+) -> None:
+    made = make()
+    assert made.parent == tmp_path / "home"
+    assert list(shared.iterdir()) == []
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("mode", [0o755, 0o1777])
+def test_elsewhere_it_is_where_python_has_it(make: Callable[[], Path], mode: int, shared: Path) -> None:
+    shared.chmod(mode)
+    assert make().parent == shared
+
+
+def test_what_is_made_is_for_the_person_alone(shared: Path) -> None:
+    before = os.umask(0)
+    try:
+        assert is_own_all_the_way(temporary.made("own-"))
+    finally:
+        os.umask(before)
+
+
+def test_a_killed_sessions_folder_in_the_home_goes_with_the_next_one(shared: Path) -> None:
+    left = temporary.made(runtime.PREFIX)
+    (left / runtime.LOCK).touch()
+    runtime.remove_leftovers()
+    assert not left.exists()
+
+
+def test_what_others_may_have_moved_here_is_none_of_a_session(shared: Path) -> None:
+    moved = shared / "dsp-moved"
+    moved.mkdir(mode=0o700)
+    (moved / runtime.LOCK).touch()
+    runtime.remove_leftovers()
+    assert (moved / runtime.LOCK).exists()
