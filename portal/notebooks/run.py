@@ -17,12 +17,14 @@ from typing import Any
 
 from portal.errors import printable
 from portal.homes import temporary
+from portal.homes.held_place import held
 from portal.notebooks.catalogue import NotebookFailed, path_of
 from portal.notebooks.output import HeldOutput
 from portal.notebooks.style import parameters
 from portal.site import load
 
 Log = Callable[[str], None]
+TEMPLATE = "PORTAL_KERNEL_TEMPLATE"  # its name in portal/kernels/startup/sitecustomize.py
 PROVISIONER = "dsportal-module"  # as in a session
 
 
@@ -189,13 +191,14 @@ def main_run(
 ) -> int:
     """Run one template here, with ``NAME=VALUE`` parameters, on a kernel of the site; 1 when it fails.
 
-    Its files go below the current folder; the modules that lie beside it come first, wherever that is.
+    Its files go below the current folder. The modules that lie beside it come first, wherever that is; or last, and
+    for the cells alone, where others can change its folder.
     """
     if kernels_folder:
         _put_first("JUPYTER_PATH", kernels_folder)
     try:
         path = path_of(folders, name)
-        _put_first("PYTHONPATH", str(path.parent.absolute()))
+        _put_beside(path.parent.absolute())
         target = Path(output or f"{path.stem}-run.ipynb").absolute()
         values = dict(assignment(text) for text in parameters)
         run(path, target, values, Path.cwd(), kernel or None, lambda line: print(line, flush=True))
@@ -204,6 +207,15 @@ def main_run(
         return 1
     print(printable(f"done: {target}"))
     return 0
+
+
+def _put_beside(folder: Path) -> None:
+    """Let the kernel find what lies beside a template."""
+    with held(folder / "module", follow=False) as place:
+        if place.is_private:
+            _put_first("PYTHONPATH", str(folder))
+        else:
+            os.environ[TEMPLATE] = str(folder)
 
 
 def _put_first(variable: str, folder: str) -> None:

@@ -93,6 +93,28 @@ def test_in_a_folder_of_others_the_kernel_is_not_one_that_somebody_left_there(
     assert not ran.exists()
 
 
+def test_what_others_left_beside_a_template_comes_behind_all_that_the_kernel_has(
+    lesson: Path, kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = lesson / "maths"
+    ran = tmp_path / "ran"
+    for name in ("encodings", "sitecustomize", "usercustomize", "ipykernel", "traitlets", "json", "fractions"):
+        (place / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write('{name} ')\n")
+    (place / "of_the_lesson.py").write_text("a = 40\n")
+    notebook = json.loads((place / "add.ipynb").read_bytes())
+    notebook["cells"][-1]["source"] = "import fractions, of_the_lesson\nprint(of_the_lesson.a + a)"
+    (place / "add.ipynb").write_text(json.dumps(notebook))
+    place.chmod(0o1777)
+    monkeypatch.setattr(cli, "DEFAULT_SITE", str(tmp_path / "no/site.toml"))
+    monkeypatch.setenv("PORTAL_KERNEL_TEMPLATE", "")  # put back behind the test
+
+    assert cli.main(["notebooks", "run", "maths/add", "--folder", str(lesson), "--set", "a=2"]) == 0
+
+    assert not ran.exists()
+    cells = json.loads((tmp_path / "add-run.ipynb").read_bytes())["cells"]
+    assert "".join(cells[-1]["outputs"][0]["text"]) == "42\n"
+
+
 def test_a_settings_file_that_is_named_must_be_there(
     lesson: Path, kernels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

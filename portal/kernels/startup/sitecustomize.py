@@ -12,8 +12,7 @@ IPython looks there when its own parts are imported; a kernel without IPython do
 completion or a help text: IPython imports what makes them at the first Tab. Nor does a debugger run what is written
 there for it. Cells import what lies there, behind what the environment has.
 
-The kernel's own Python runs it, so it is written in what Python 3.6 knows. What goes wrong is told, and the kernel
-starts all the same.
+The kernel's own Python runs it, 3.6 or later. What goes wrong is told, and the kernel starts all the same.
 """
 
 import _thread
@@ -46,7 +45,7 @@ def _folders_beside() -> Any:
     parts = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     from_there = {os.path.abspath(part) for part in parts if not os.path.isabs(part)}  # noqa: PTH100, PTH117  as light
     NAMED.update(folder for folder in set(parts) | (set(sys.path) - from_there) if os.path.isabs(folder))  # noqa: PTH117
-    beside = {os.path.abspath("")} | from_there  # noqa: PTH100  as above
+    beside = {os.path.abspath("")} | from_there | set(LAST)  # noqa: PTH100  as above
     return {folder for folder in beside - NAMED if not _is_own(folder)}
 
 
@@ -187,7 +186,7 @@ def _put_last() -> None:
     """Let what the environment has be found first, where others may have left files of the same names."""
     is_own = _is_own(os.curdir)
     last = [folder for folder in sys.path if folder in BESIDE or (folder == "" and not is_own)]
-    sys.path[:] = [folder for folder in sys.path if folder not in last] + last
+    sys.path[:] = [folder for folder in sys.path if folder not in last] + last + LAST
 
 
 def _hook(folder: str) -> Any:
@@ -290,6 +289,7 @@ CHANGES = {
     "IPython.core.shellapp": with_folder_last,
     "pdb": without_rc_beside,
 }
+LAST: Any = list(filter(None, [os.environ.pop("PORTAL_KERNEL_TEMPLATE", "")]))  # what `portal notebooks run` runs
 NAMED: Any = set()  # the folders of the environment
 BESIDE: Any = ()
 QUIET: Any = set()  # the threads that look into no such folder now
