@@ -82,14 +82,14 @@ class ReadFiles(AsyncLargeFileManager):
                 is_copied = os_path in map(OPEN.format, COPIED.get().values())  # then that is what it is called
                 shown = os.path.realpath(os_path) if is_copied else os_path
                 is_whole = is_copied and not is_of_others(os.fstat(file.fileno()))
-                yield file if is_whole else _Bounded(file, shown)
+                yield file if is_whole else Bounded(file, shown)
         except OSError as error:
             if error.errno == errno.EINVAL:
                 raise HTTPError(400, f"{Path(os_path).name} {error.strerror}") from error
             raise
 
 
-class _Bounded:
+class Bounded:
     """A file that is read as a whole, however long others make it meanwhile."""
 
     def __init__(self, file: BinaryIO, os_path: str) -> None:

@@ -24,7 +24,7 @@ from tornado.web import HTTPError
 from traitlets import default
 
 from portal.downloads.files import FileHandler
-from portal.downloads.read_files import COPIED, OPEN, ReadFiles
+from portal.downloads.read_files import COPIED, OPEN, Bounded, ReadFiles
 from portal.homes.held_files import copy_folder, delete, has_home_trash, look, move, trash
 from portal.homes.held_place import LinkOfOthers, as_text, held, is_own_all_the_way
 from portal.homes.regular_file import without_waiting
@@ -202,13 +202,14 @@ class OwnCheckpoints(AsyncFileCheckpoints):
             await run_sync(shutil.copyfileobj, kept, file)
 
     async def create_checkpoint(self, contents_mgr: Any, path: str) -> dict[str, Any]:
-        """Keep a file as it is now, under the name of what was really read."""
+        """Keep a file as it is now, under the name of what was really read; none that JupyterLab does not open."""
         with self.perm_to_403(), _opened(contents_mgr._get_os_path(path.strip("/"))) as file:
+            content = await run_sync(Bounded(file, path).read)
             place = self._place_of(_really(file), CHECKPOINT)
             found = os.fstat(file.fileno())
             with open(place, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as kept:  # noqa: ASYNC230
                 os.fchmod(kept.fileno(), stat.S_IMODE(found.st_mode) & 0o777)
-                await run_sync(shutil.copyfileobj, file, kept)
+                await run_sync(kept.write, content)
             os.utime(place, ns=(found.st_atime_ns, found.st_mtime_ns))
         model: dict[str, Any] = await self.checkpoint_model(CHECKPOINT, str(place))  # type: ignore[no-untyped-call]
         return model

@@ -257,6 +257,16 @@ async def test_what_is_made_at_the_same_time_has_a_name_each(lab: Lab, folder: s
     assert len({model["path"] for model in made}) == 6
 
 
+async def test_what_is_too_long_to_be_opened_has_no_checkpoint(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_files, "OPENED_MAX", 100)
+    with (lab.shared / "grown.txt").open("w") as file:
+        file.truncate(101)  # others made it so long behind the moment in which it was opened
+    with pytest.raises(HTTPError) as caught:
+        await lab.files.create_checkpoint("shared/grown.txt")
+    assert caught.value.status_code == 413
+    assert list(lab.home.rglob("*-checkpoint.txt")) == []
+
+
 async def test_a_pipe_has_no_checkpoint_and_keeps_nobody_waiting(lab: Lab) -> None:
     os.mkfifo(lab.shared / "pipe")
 
