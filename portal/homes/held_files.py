@@ -19,6 +19,7 @@ from pathlib import Path, PurePath
 from urllib.parse import quote
 
 from portal.homes.held_place import LOOK, NEW, THEIRS, TO_READ, TO_WRITE, FilePlace, LinkOfOthers, held, is_of_others
+from portal.homes.sparse import copy_content
 
 EXCHANGED = "somebody exchanged it while it was made"
 DEEPEST = 100  # folders in one another that are copied: each is held open, and each is a step of Python's stack
@@ -257,13 +258,12 @@ def _copy_link(source: int, name: str, target: int) -> None:
 
 
 def _copy_file(source: int, found: os.stat_result, name: str, target: int) -> None:
-    with (
-        os.fdopen(os.dup(source), "rb") as there,
-        os.fdopen(os.open(name, NEW, 0o600, dir_fd=target), "wb") as copy,
-    ):
-        shutil.copyfileobj(there, copy)
-        copy.flush()
-        _copy_attributes(source, copy.fileno(), stat.S_IMODE(found.st_mode) & 0o777)
+    copy = os.open(name, NEW, 0o600, dir_fd=target)
+    try:
+        copy_content(source, copy, found.st_size)
+        _copy_attributes(source, copy, stat.S_IMODE(found.st_mode) & 0o777)
+    finally:
+        os.close(copy)
 
 
 def _copy_attributes(source: int, target: int, mode: int) -> None:

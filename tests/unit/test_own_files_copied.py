@@ -13,6 +13,7 @@ from jupyter_server.services.contents.largefilemanager import AsyncLargeFileMana
 from tornado.web import HTTPError
 
 from portal.homes import held_files
+from portal.homes.sparse import copy_content
 from portal.singleuser.own_files import OwnCheckpoints, OwnFiles
 
 SOMEBODY_ELSE = 4_000_000
@@ -230,3 +231,42 @@ async def test_a_folder_of_others_without_an_end_is_copied_as_deep_as_folders_ar
     assert Path(lab.home, COPY, *["in"] * held_files.DEEPEST).is_dir()
     assert not Path(lab.home, COPY, *["in"] * (held_files.DEEPEST + 1)).exists()
     assert (lab.home / COPY / "deep/file.txt").read_text() == "shared"
+
+
+async def test_holes_of_a_file_of_others_stay_holes_in_its_copy(lab: CopyLab) -> None:
+    sparse = lab.folder / "sparse.bin"
+    with sparse.open("wb") as file:
+        for at in (0, 2**20, 2**30):
+            file.seek(at)
+            file.write(b"here")
+        file.truncate(2**31)
+    (lab.folder / "empty").touch()
+
+    await lab.files.copy("shared/folder", "shared")
+
+    copy = lab.home / COPY / "sparse.bin"
+    assert copy.stat().st_size == 2**31
+    assert copy.stat().st_blocks <= sparse.stat().st_blocks
+    with copy.open("rb") as file:
+        for at in (0, 2**20, 2**30):
+            file.seek(at)
+            assert file.read(8) == b"here\0\0\0\0"
+    assert (lab.home / COPY / "empty").read_bytes() == b""
+
+
+def test_a_file_that_grows_or_is_cut_while_it_is_copied_is_no_endless_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"x" * 2**21)
+    usual = os.sendfile
+    for grown, length in ((2**22, 2**20), (0, 2**21)):
+
+        def changed(*told: int, to: int = grown) -> int:
+            os.truncate(source, to)
+            return usual(*told)
+
+        monkeypatch.setattr("os.sendfile", changed)
+        with source.open("rb") as there, (tmp_path / "copy").open("wb") as copy:
+            copy_content(there.fileno(), copy.fileno(), length)
+        assert (tmp_path / "copy").stat().st_size == length
