@@ -12,7 +12,6 @@ import shlex
 import shutil
 import socket
 import sys
-import tempfile
 import weakref
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -89,10 +88,13 @@ class Job(SLURMJob):
     @contextmanager
     def job_file(self):
         """The script, in a new private folder: Dask's own makes a file of its name again where others can be first."""
-        with tempfile.TemporaryDirectory() as folder:
-            script = Path(folder, "worker.sh")
+        folder = lesson_folders.temporary("dask-")
+        try:
+            script = folder / "worker.sh"
             script.write_text(self.job_script())
             yield str(script)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     @staticmethod
     async def _call(cmd, **options):

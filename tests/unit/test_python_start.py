@@ -29,6 +29,15 @@ from portal.kernels.python_start import FIRST, LAUNCHER, NAMED, by_file, is_by_n
 SHOW = "import os, sys; print(os.environ.get('PYTHONPATH'), 'startup' in str(sys.path), getattr(sys, 'own', None))"
 AVAILABLE = "import ipykernel.debugger as d; print(d._is_debugpy_available)"
 START = "import ipykernel.debugger as d; print(d.Debugger.start(None))"
+FULL = """
+import errno, os, tempfile
+def in_no_usual_place(path, *told, usual=os.open):
+    if os.path.dirname(path) in ("/tmp", "/var/tmp", "/usr/tmp"):
+        raise OSError(errno.ENOSPC, "full")
+    return usual(path, *told)
+os.open = in_no_usual_place
+tempfile.tempdir = None
+"""
 AS_KERNEL = f"import ipykernel.iostream; {SHOW}"
 
 
@@ -491,3 +500,17 @@ def test_a_debugger_runs_no_file_of_a_folder_that_others_can_change(tmp_path: Pa
         printed(client, f"{code}asked.use_rawinput = 0\nasked.reset()\nasked.interaction(None, found)")
 
     assert ran.read_text().split() == runs
+
+
+@pytest.mark.parametrize(("mode", "there"), [(0o777, "home"), (0o700, "home/beside")])
+def test_where_tmp_is_full_no_temporary_file_lies_in_a_folder_that_others_can_change(
+    tmp_path: Path, mode: int, there: str
+) -> None:
+    beside = tmp_path / "home" / "beside"
+    beside.mkdir(parents=True)
+    beside.chmod(mode)
+
+    with kernel(beside, tmp_path / "home", "") as client:
+        found = printed(client, f"{FULL}print(tempfile.gettempdir())")
+
+    assert found == str(tmp_path / there)

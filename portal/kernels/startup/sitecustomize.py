@@ -1,18 +1,12 @@
 """Comes before every Python kernel of a session, in whatever environment: the kernel then opens no port on its node.
 
 Python imports the first ``sitecustomize`` that it finds, and this one is first (:mod:`portal.kernels.python_start`);
-the environment's own follows. Modules of ipykernel (4 to 7) are changed when they are imported:
-
-- ``iostream`` takes what forked processes print at a TCP port. Here that is a socket beside the kernel's other ones,
-  where those are files; a kernel whose channels are TCP stays as it is.
-- ``debugger`` listens for whoever comes first on the node. Here it does not start, unless the site wants it.
-
-And nothing is imported out of a notebook's folder where others may have left files, before the kernel has begun:
-IPython looks there when its own parts are imported; a kernel without IPython does not. Nor is it later, for a
-completion or a help text: IPython imports what makes them at the first Tab. Nor does a debugger run what is written
-there for it. Cells import what lies there, behind what the environment has.
-
-The kernel's own Python runs it, 3.6 or later. What goes wrong is told, and the kernel starts all the same.
+the environment's own follows. Of ipykernel (4 to 7), ``iostream`` takes what forked processes print at a socket beside
+the kernel's other ones, where those are files, not at a TCP port; and ``debugger``, which listens for whoever comes
+first on the node, does not start, unless the site wants it. Nothing is imported out of a notebook's folder where others
+may have left files before the kernel has begun, nor later for a completion; no debugger runs what lies there, and no
+temporary file lies there. Cells import from there, behind what the environment has. What goes wrong is told; the
+kernel's own Python, 3.6 or later, starts all the same.
 """
 
 import _thread
@@ -184,16 +178,12 @@ def with_folder_last(module: Any) -> None:
 
 def _put_last() -> None:
     """Let what the environment has be found first, where others may have left files of the same names."""
-    is_own = _is_own(os.curdir)
-    last = [folder for folder in sys.path if folder in BESIDE or (folder == "" and not is_own)]
+    last = [folder for folder in sys.path if folder in BESIDE or (folder == "" and not _is_own(os.curdir))]
     sys.path[:] = [folder for folder in sys.path if folder not in last] + last + LAST
 
 
 def _hook(folder: str) -> Any:
-    """What finds the modules of a folder that somebody else can change: where a kernel goes later, too.
-
-    What the environment names, and the folders of packages there, are for the other hooks.
-    """
+    """What finds the modules of a folder that others can change, later too; what the environment names has others."""
     is_named = any(folder == named or folder.startswith(named.rstrip(os.sep) + os.sep) for named in NAMED)
     if is_named or not os.path.isdir(folder) or _is_own(folder):  # noqa: PTH112  as above
         raise ImportError(folder, path=folder)
@@ -260,6 +250,13 @@ def without_rc_beside(module: Any) -> None:
     module.Pdb.__init__ = begin_at_home
 
 
+def with_home_last(module: Any) -> None:
+    """Let ``tempfile`` fall back upon the home, where /tmp is full, and not upon a folder that others can change."""
+    listed = module._candidate_tempdir_list
+    at_home = [os.path.expanduser("~")]  # noqa: PTH111  as above
+    module._candidate_tempdir_list = lambda: listed() if _is_own(os.curdir) else listed()[:-1] + at_home
+
+
 def _leave_environment() -> None:
     others = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder != FOLDER]
     os.environ["PYTHONPATH"] = os.pathsep.join(others)
@@ -288,6 +285,7 @@ CHANGES = {
     "ipykernel.ipkernel": asked_quietly,
     "IPython.core.shellapp": with_folder_last,
     "pdb": without_rc_beside,
+    "tempfile": with_home_last,
 }
 LAST: Any = list(filter(None, [os.environ.pop("PORTAL_KERNEL_TEMPLATE", "")]))  # what `portal notebooks run` runs
 NAMED: Any = set()  # the folders of the environment
