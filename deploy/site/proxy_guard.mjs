@@ -373,9 +373,10 @@ ours.handleProxyWeb = async function (req, res) {
   heard(req);
   dropClaims(req);
   gather(req, browserOf(req), () => endUnread(req, res));
+  const turn = turnOnConnection(req, res, browserOf(req));
   if (pathOf(req) === undefined) return refuse(req, res, 400);
   if (isWorkerOverItsPlace(req)) return refuse(req, res, 403);
-  await turnOnConnection(req, res, browserOf(req));
+  await turn;
   if (req.socket.destroyed || req.dsportalRefused) return undefined;
   if (!isOneOfFew(req, res)) return refuse(req, res, 429, 5);
   req.dsportalAnswer = res;

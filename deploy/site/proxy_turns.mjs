@@ -56,7 +56,7 @@ export function turnOnConnection(req, answer, client) {
   const before = line.last;
   const bytes = line.waiting > 0 ? headOf(req) : 0;
   line.waiting += 1;
-  const isTooMuch = count(client, bytes) > HEADS_WAITING; // before it may be over
+  const isTooMuch = count(client, bytes) > HEADS_WAITING && bytes > 0; // before it may be over
   line.last = new Promise((resolve) => {
     whenOver(req, answer, () => {
       line.waiting -= 1;

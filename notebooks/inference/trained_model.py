@@ -6,6 +6,7 @@ uses an exported file has nothing to prepare. A trained network is kept in a fil
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import sys
 import tempfile
@@ -152,14 +153,16 @@ def obtain(
 def _keep(model: keras.Model, file: Path) -> None:
     """Keep it whole or not at all; Keras itself would write through a link that others put in the folder."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_name(f".{file.name}")
+    beside = file.with_name(f".{secrets.token_hex(4)}.{file.name}")
     with tempfile.TemporaryDirectory() as private:
         saved = Path(private, file.name)
         model.save(saved)
-        beside.unlink(missing_ok=True)
-        with saved.open("rb") as there, beside.open("xb") as kept:
-            shutil.copyfileobj(there, kept)
-    beside.rename(file)
+        try:
+            with saved.open("rb") as there, beside.open("xb") as kept:
+                shutil.copyfileobj(there, kept)
+            beside.rename(file)
+        finally:
+            beside.unlink(missing_ok=True)
 
 
 def export(model: keras.Model, file: Path, kinds: Sequence[str] = ("onnx", "openvino")) -> dict[str, Path]:

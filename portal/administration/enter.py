@@ -8,6 +8,7 @@ log and on the person's page.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import unicodedata
 from collections.abc import Awaitable, Callable
@@ -34,6 +35,7 @@ TAKEN_BACK_EVERY_S = 4.0  # and a session's server believes for 25 s what the hu
 GROUPS_WITHIN_S = 0.5  # a directory that is slower is heard in the next look: hours end all the same
 LONGEST_REASON = 500
 ENTRIES_MOST = 100  # into one session: each is kept, and shown to its person
+STATE_MOST = 50_000  # bytes of what a session knows, where one more entry still goes into the 64 KiB that MariaDB keeps
 UNTOLD = N_(
     "{name} has to read first that {who} entered the session: it stands on the server page until the next session. "
     "Who has not come back {days} days after that can be deleted."
@@ -69,8 +71,10 @@ def check_room(spawner: Any) -> None:
     Raises:
         again.Refused: 409, nobody would read so many.
     """
-    if len(SessionState.from_json(spawner.state or {}).entries) >= ENTRIES_MOST:
-        raise again.Refused(409, _(TOO_OFTEN).format(number=ENTRIES_MOST))
+    state = spawner.state or {}
+    number = len(SessionState.from_json(state).entries)
+    if number >= ENTRIES_MOST or len(json.dumps(state)) > STATE_MOST:
+        raise again.Refused(409, _(TOO_OFTEN).format(number=number))
 
 
 class EnterHandler(BaseHandler):  # type: ignore[misc]

@@ -102,11 +102,24 @@ class Bounded:
         Raises:
             HTTPError: 413, it is too long.
         """
-        is_long = os.fstat(self._file.fileno()).st_size > OPENED_MAX
-        content = b"" if is_long else self._file.read(OPENED_MAX + 1)
-        if is_long or len(content) > OPENED_MAX:
-            raise HTTPError(413, TOO_LONG.format(self._name, OPENED_MAX >> 20))
+        self.length()
+        content = self._file.read(OPENED_MAX + 1)
+        self._check(len(content))
         return content
+
+    def length(self) -> int:
+        """Its bytes now.
+
+        Raises:
+            HTTPError: 413, it is too long.
+        """
+        size = os.fstat(self._file.fileno()).st_size
+        self._check(size)
+        return size
+
+    def _check(self, size: int) -> None:
+        if size > OPENED_MAX:
+            raise HTTPError(413, TOO_LONG.format(self._name, OPENED_MAX >> 20))
 
 
 def _without_class(metadata: object) -> None:

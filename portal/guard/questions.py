@@ -16,7 +16,7 @@ from aiohttp import ClientConnectionError, ClientResponse
 WHOLE_WITHIN_S = 60.0  # an answer, from its head on
 HEADS_MOST = 10  # "100 Continue", "103 Early Hints" and the like before an answer
 VERSION = "X-JupyterHub-Version"  # each that is another one JupyterHub keeps for ever, and fails at what is none
-IS_VERSION = re.compile(r"\d{1,2}(\.\d{1,2}){1,2}(\.?(a|b|rc|dev)\d{0,2})?", re.ASCII)
+IS_VERSION = re.compile(r"\d{1,2}(\.\d{1,2}){1,2}(\.?(a|b|rc|post|dev)\d{0,2}){0,3}(\+[a-z0-9.]{1,16})?", re.ASCII)
 # Questions to sessions that start wait for their answer. With aiohttp's own bound a hundred of them would be all.
 CONNECTOR: dict[str, object] = {"limit": 0}
 

@@ -18,6 +18,8 @@ from portal.language.texts import N_, _
 
 NOT_TEXT = N_("A field, the body or the address holds what is no text (UTF-8 without NUL). Type it again.")
 NOT_A_NUMBER = N_("A number is finite, and a whole one has at most 63 bits.")
+MANY_DIGITS = N_("A number in an address has at most 18 digits.")
+LONG_CHALLENGE = N_("A code_challenge has at most 128 characters.")
 LARGEST = 2**63 - 1
 DIGITS_MOST = 18  # of a number in an address: all of those are smaller
 CHALLENGE_MOST = 128  # characters (RFC 7636, 4.2); a database keeps 255
@@ -60,7 +62,7 @@ def check_address(request: Any) -> None:
         for value in request.query_arguments.get(name, ()):
             check_digits(value.decode())
     if any(len(value) > CHALLENGE_MOST for value in request.query_arguments.get("code_challenge", ())):
-        raise refused(400, f"A code_challenge has at most {CHALLENGE_MOST} characters.")
+        raise refused(400, LONG_CHALLENGE)
     drop_no_addresses(request)
 
 
@@ -71,7 +73,7 @@ def check_digits(number: str) -> None:
         web.HTTPError: 400, where it has more digits than a number that is kept.
     """
     if sum(map(str.isdigit, number)) > DIGITS_MOST:
-        raise refused(400, NOT_A_NUMBER)
+        raise refused(400, MANY_DIGITS)
 
 
 def drop_no_addresses(request: Any) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path, PurePath
 from urllib.parse import quote
 
 from portal.homes.held_place import LOOK, NEW, THEIRS, TO_READ, TO_WRITE, FilePlace, LinkOfOthers, held, is_of_others
+from portal.homes.own_folder import make_own
 from portal.homes.sparse import copy_content
 
 EXCHANGED = "somebody exchanged it while it was made"
@@ -145,7 +146,7 @@ def trash(place: FilePlace, path: Path) -> None:
     """
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
     for folder in ("files", "info"):
-        (data / "Trash" / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_own(data / "Trash" / folder)
     note = f"[Trash Info]\nPath={quote(os.fsencode(path))}\nDeletionDate={datetime.now():%Y-%m-%dT%H:%M:%S}\n"
     files_held, info_held = (held(data / "Trash" / folder / path.name, follow=False) for folder in ("files", "info"))
     with files_held as files, info_held as info:

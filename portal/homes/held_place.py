@@ -20,6 +20,7 @@ from pathlib import Path, PurePath
 from typing import IO, BinaryIO
 
 from portal.homes.own_folder import is_own
+from portal.homes.sparse import copy_content
 
 ROOT = 0
 THEIRS = "is somebody else's link, in a folder that others can change"
@@ -113,13 +114,12 @@ class FilePlace:
             descriptor = self._opened(TO_READ)
         except FileNotFoundError:
             return None
-        with os.fdopen(descriptor, "rb") as there:
-            _regular(descriptor, self.name)
+        with os.fdopen(descriptor, "rb"):
+            size = _regular(descriptor, self.name).st_size
             name = f".~{self.name}.{secrets.token_hex(4)}"
             kept = open(name, "w+b", opener=lambda path, _: os.open(path, NEW, 0o600, dir_fd=self.folder))  # noqa: SIM115
             try:
-                shutil.copyfileobj(there, kept)
-                kept.flush()
+                copy_content(descriptor, kept.fileno(), size)
             except OSError:
                 kept.close()
                 os.unlink(name, dir_fd=self.folder)

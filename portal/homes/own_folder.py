@@ -21,6 +21,6 @@ def make_own(folder: Path, mode: int = 0o700) -> None:
 
     Where that lets a group write, others could put another folder in the place of the one that is meant.
     """
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    for one in reversed(missing):
+    missing = [one for one in folder.parents if not one.exists()]
+    for one in (*reversed(missing), folder):
         one.mkdir(mode, exist_ok=True)

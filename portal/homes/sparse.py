@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import os
 
+PART = 2**20  # bytes
+UNKNOWN = (errno.EINVAL, errno.ENOTSUP)  # of a file system that knows no holes
+
 
 def copy_content(source: int, copy: int, size: int) -> None:
     """Copy the first bytes of a file, and its holes as holes.
@@ -21,19 +24,24 @@ def copy_content(source: int, copy: int, size: int) -> None:
         OSError: it cannot be read or written.
     """
     at = 0
-    while (at := _next_data(source, at, size)) < size:
-        end = min(size, os.lseek(source, at, os.SEEK_HOLE))
-        os.lseek(copy, at, os.SEEK_SET)
-        while at < end and (sent := os.sendfile(copy, source, at, end - at)):
-            at += sent
+    while (at := _next(source, at, os.SEEK_DATA, size)) < size:
+        end = _next(source, at, os.SEEK_HOLE, size)
+        while at < end:
+            part = os.pread(source, min(PART, end - at), at)
+            if not part:  # there is less than it said
+                os.ftruncate(copy, size)
+                return
+            at += os.pwrite(copy, part, at)
     os.ftruncate(copy, size)
 
 
-def _next_data(source: int, at: int, size: int) -> int:
-    """Where the next bytes are that the file has (lseek(2)); ``size`` where there are none."""
+def _next(source: int, at: int, what: int, size: int) -> int:
+    """Where the next bytes are that the file has, or its next hole (lseek(2)); ``size`` where there are none."""
     try:
-        return os.lseek(source, at, os.SEEK_DATA)
+        return min(size, os.lseek(source, at, what))
     except OSError as error:
-        if error.errno == errno.ENXIO:
+        if error.errno == errno.ENXIO:  # it ends before
             return size
+        if error.errno in UNKNOWN:
+            return at if what == os.SEEK_DATA else size
         raise

@@ -6,24 +6,53 @@ Standard library only. Python takes the folder that one works in where /tmp is f
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from portal.homes.held_place import is_own_all_the_way
 
+USUAL = ("/tmp", "/var/tmp")  # noqa: S108  both are looked at
+
 
 def made(prefix: str, place: str = "") -> Path:
-    """A new folder, mode 700, in ``place`` or where temporary files are; in the home where others can change that.
+    """A new folder, mode 700, in ``place`` or where temporary files are; in the home where others can change all those.
 
     Whoever asked for it removes it.
 
     Raises:
         OSError: it cannot be made.
     """
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place or None))
-    if is_own_all_the_way(folder):
-        return folder
-    with suppress(OSError):  # it is empty, or not ours any more
-        folder.rmdir()
-    return Path(tempfile.mkdtemp(prefix=f".{prefix}", dir=Path.home()))
+    for one in dict.fromkeys(_places(place)):
+        with suppress(OSError):  # it is full, or not there
+            folder = Path(tempfile.mkdtemp(prefix=prefix, dir=one))
+            if is_own_all_the_way(folder):
+                return folder
+            folder.rmdir()  # it is empty, or not ours any more
+    return Path(tempfile.mkdtemp(prefix=prefix_in_home(prefix), dir=Path.home()))
+
+
+def _places(first: str) -> Iterator[str]:
+    with suppress(FileNotFoundError):  # Python finds none that can be written
+        yield first or tempfile.gettempdir()
+    yield from USUAL
+
+
+def prefix_in_home(prefix: str) -> str:
+    """How its name begins in the home, which other nodes see: there a lock may say nothing of a program here."""
+    return f".{prefix}{os.uname().nodename}-"
+
+
+def made_until_exit(prefix: str) -> Path:
+    """One that goes with this program.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    folder = made(prefix)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

@@ -211,11 +211,15 @@ def main_run(
 
 def _put_beside(folder: Path) -> None:
     """Let the kernel find what lies beside a template."""
-    with held(folder / "module", follow=False) as place:
-        if place.is_private:
-            _put_first("PYTHONPATH", str(folder))
-        else:
-            os.environ[TEMPLATE] = str(folder)
+    try:
+        with held(folder / "module", follow=False) as place:
+            is_private = place.is_private
+    except OSError:  # behind somebody else's link
+        is_private = False
+    if is_private:
+        _put_first("PYTHONPATH", str(folder))
+    else:
+        os.environ[TEMPLATE] = str(folder)
 
 
 def _put_first(variable: str, folder: str) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from portal.homes.held_place import NEW, held, is_own_all_the_way
+from portal.homes.own_folder import make_own
 from portal.kernels.modules import clean
 from portal.session_usage.end_time import EndTime
 
@@ -146,7 +147,7 @@ def _output(log: Path) -> tuple[IO[bytes], str]:
     The log is made anew, whatever lies there: others may have put a link or a pipe into a folder that they can change.
     """
     try:
-        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_own(log.parent)
         with held(log, follow=False) as place:
             with suppress(FileNotFoundError):
                 os.unlink(place.name, dir_fd=place.folder)

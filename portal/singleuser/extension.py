@@ -130,7 +130,7 @@ def runtime_folder(jupyter_runtime: str) -> Path:
     """A private place for sockets: in Jupyter's runtime folder, or a new one where that path is too long."""
     folder = Path(jupyter_runtime, "tensorboard")
     longest = len(os.fsencode(folder / f"{'0' * 16}.sock"))
-    return folder if longest <= SOCKET_PATH_MAX else temporary.made("dsportal-tb-")
+    return folder if longest <= SOCKET_PATH_MAX else temporary.made_until_exit("dsportal-tb-")
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:

@@ -27,7 +27,9 @@ from portal.downloads.files import FileHandler
 from portal.downloads.read_files import COPIED, OPEN, Bounded, ReadFiles
 from portal.homes.held_files import copy_folder, delete, has_home_trash, look, move, trash
 from portal.homes.held_place import LinkOfOthers, as_text, held, is_own_all_the_way
+from portal.homes.own_folder import make_own
 from portal.homes.regular_file import without_waiting
+from portal.homes.sparse import copy_content
 from portal.uploads.untitled import OneNameEach
 
 FOLDER = ".local/share/dsportal/checkpoints"
@@ -204,12 +206,12 @@ class OwnCheckpoints(AsyncFileCheckpoints):
     async def create_checkpoint(self, contents_mgr: Any, path: str) -> dict[str, Any]:
         """Keep a file as it is now, under the name of what was really read; none that JupyterLab does not open."""
         with self.perm_to_403(), _opened(contents_mgr._get_os_path(path.strip("/"))) as file:
-            content = await run_sync(Bounded(file, path).read)
+            size = Bounded(file, path).length()
             place = self._place_of(_really(file), CHECKPOINT)
             found = os.fstat(file.fileno())
             with open(place, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as kept:  # noqa: ASYNC230
                 os.fchmod(kept.fileno(), stat.S_IMODE(found.st_mode) & 0o777)
-                await run_sync(kept.write, content)
+                await run_sync(copy_content, file.fileno(), kept.fileno(), size)
             os.utime(place, ns=(found.st_atime_ns, found.st_mtime_ns))
         model: dict[str, Any] = await self.checkpoint_model(CHECKPOINT, str(place))  # type: ignore[no-untyped-call]
         return model
@@ -227,7 +229,7 @@ class OwnCheckpoints(AsyncFileCheckpoints):
         apart = Path.home() / FOLDER / hashlib.sha256(os.fsencode(file.parent)).hexdigest()[:32]
         folder = beside if is_beside else apart
         with self.perm_to_403():
-            folder.mkdir(mode=0o777 if is_beside else 0o700, parents=True, exist_ok=True)
+            make_own(folder, 0o777 if is_beside else 0o700)
         return folder / name
 
 

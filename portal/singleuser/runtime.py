@@ -8,6 +8,7 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -41,13 +42,18 @@ def _locked_folder() -> Path:
 
 def remove_leftovers() -> None:
     """Remove this person's folders whose session is gone: a server that is killed cannot do it itself."""
-    for folder in (*Path(tempfile.gettempdir()).glob(f"{PREFIX}*"), *Path.home().glob(f".{PREFIX}*")):
+    for folder in _left():
         with suppress(OSError):  # a link, one that lives, one without a lock, or none any more
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 _remove_left(folder, descriptor)
             finally:
                 os.close(descriptor)
+
+
+def _left() -> Iterator[Path]:
+    yield from Path(tempfile.gettempdir()).glob(f"{PREFIX}*")
+    yield from Path.home().glob(f"{temporary.prefix_in_home(PREFIX)}*")
 
 
 def _remove_left(folder: Path, descriptor: int) -> None:

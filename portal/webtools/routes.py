@@ -64,4 +64,4 @@ def socket_folder(runtime: Path, names: Iterable[str]) -> Path:
     """A private place for sockets: in Jupyter's runtime folder, or a new one where that path is too long."""
     folder = runtime / "tools"
     longest = max((len(os.fsencode(folder / f"{name}.sock")) for name in names), default=0)
-    return folder if longest <= SOCKET_PATH_MAX else temporary.made("dsp-")
+    return folder if longest <= SOCKET_PATH_MAX else temporary.made_until_exit("dsp-")

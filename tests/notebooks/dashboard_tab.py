@@ -32,11 +32,14 @@ def browser_of_a_session() -> Iterator[Browser]:
     """A browser that ends with the test, as the person's session does, and what that leaves in the home."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
-        yield browser
-        browser.close()
-    sh("scancel", f"--user={PERSON}")
-    no_job_is_left()
-    sh("rm", "-rf", *(str(home(PERSON) / one) for one in (FOLDER, "Untitled.ipynb", ".jupyter/lab/workspaces")))
+        try:
+            yield browser
+        finally:
+            browser.close()
+            sh("scancel", f"--user={PERSON}")
+            no_job_is_left()
+            left = (FOLDER, "Untitled.ipynb", ".jupyter/lab/workspaces")
+            sh("rm", "-rf", *(str(home(PERSON) / one) for one in left))
 
 
 def open_notebook(browser: Browser, address: str, kernel: str) -> Page:

@@ -267,9 +267,11 @@ def test_a_session_is_entered_so_often_that_its_person_can_read_it(db: Session) 
     session(db).state = SessionState("abc1230123456789", "17", "token", entries=visits[1:]).to_json()
     enter.check_room(session(db))
 
-    session(db).state = SessionState("abc1230123456789", "17", "token", entries=visits).to_json()
-    with pytest.raises(again.Refused, match="409"):
-        enter.check_room(session(db))
+    long = (Visit("carol", 1, enter.LONGEST_REASON * "ü"),) * 20
+    for many in (visits, long):
+        session(db).state = SessionState("abc1230123456789", "17", "token", entries=many).to_json()
+        with pytest.raises(again.Refused, match="409"):
+            enter.check_room(session(db))
 
 
 def test_who_entered_is_remembered_when_the_session_ends_whoever_stops_it() -> None:

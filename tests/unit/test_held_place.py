@@ -178,3 +178,17 @@ def test_a_folder_that_a_link_in_a_shared_one_leads_to_is_not_ones_own_there(sha
     (shared / "mine").symlink_to(tmp_path / "mine")
     assert is_own_all_the_way(tmp_path / "mine")
     assert not is_own_all_the_way(shared / "mine")
+
+
+def test_what_is_kept_while_a_file_is_written_has_its_holes(shared: Path, tmp_path: Path) -> None:
+    file = shared / "long"
+    with file.open("wb") as there:
+        there.truncate(2**31)
+    (tmp_path / "kept").mkdir()
+
+    with held(file) as place, place.written() as new:
+        (kept,) = (one for one in shared.iterdir() if one != file)
+        assert (kept.stat().st_size, kept.stat().st_blocks * 512 < 2**20) == (2**31, True)
+        new.write(b"short")
+
+    assert file.read_bytes() == b"short"

@@ -111,7 +111,10 @@ async def test_what_one_session_gives_the_hub_to_keep_is_not_sent_to_another(hub
 @pytest.mark.parametrize(
     ("said", "heard"),
     [
-        *((version, version) for version in ("6.1.1", "5.3.0.dev", "7.0.0rc1")),
+        *(
+            (version, version)
+            for version in ("6.1.1", "5.3.0.dev", "7.0.0rc1", "7.0.0b1.dev", "6.1.1.post1", "5.2.1+site")
+        ),
         *((other, None) for other in ("6", "none", f"7.0.0+{4000 * 'x'}", 4500 * "9", "7.0.0, 8.0.0")),
     ],
 )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from portal import cli
+from portal.homes.held_place import LinkOfOthers
+from portal.notebooks import run as run_module
 
 
 @pytest.fixture
@@ -113,6 +118,18 @@ def test_what_others_left_beside_a_template_comes_behind_all_that_the_kernel_has
     assert not ran.exists()
     cells = json.loads((tmp_path / "add-run.ipynb").read_bytes())["cells"]
     assert "".join(cells[-1]["outputs"][0]["text"]) == "42\n"
+
+
+def test_a_template_behind_a_link_of_others_is_run_as_one_that_they_can_change(
+    lesson: Path, kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "held", Mock(side_effect=LinkOfOthers(errno.EACCES, "is somebody else's link")))
+    monkeypatch.setattr(cli, "DEFAULT_SITE", str(tmp_path / "no/site.toml"))
+    monkeypatch.setenv("PORTAL_KERNEL_TEMPLATE", "")  # put back behind the test
+
+    assert cli.main(["notebooks", "run", "maths/add", "--folder", str(lesson), "--set", "a=2"]) == 0
+
+    assert os.environ["PORTAL_KERNEL_TEMPLATE"] == str(lesson / "maths")
 
 
 def test_a_settings_file_that_is_named_must_be_there(

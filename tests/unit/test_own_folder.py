@@ -72,3 +72,9 @@ def test_a_folder_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
     make_own(tmp_path / "a/b")
     make_own(tmp_path / "a/b")
     assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a", "a/b")] == [0o775, 0o700]
+
+
+def test_a_file_in_its_place_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    with pytest.raises(FileExistsError, match="taken"):
+        make_own(tmp_path / "taken")

@@ -122,6 +122,18 @@ async def test_of_one_connection_one_request_is_under_way_at_a_time(
         answers += await asyncio.to_thread(few.recv, 65536)
 
 
+async def test_what_is_refused_behind_other_requests_counts_as_one_of_them(
+    portal: Portal, upstream: str, stack: ExitStack
+) -> None:
+    await routed(portal, upstream)
+    browser = asking(portal, stack, "/hub/held")
+    await until_going(1)
+
+    browser.sendall(b"GET /hub/%zz HTTP/1.1\r\nHost: x\r\n\r\n" * (PIPELINED + 1))
+
+    assert await asyncio.to_thread(browser.recv, 1) == b""
+
+
 async def test_a_connection_that_ends_with_requests_that_wait_leaves_nothing_that_counts(
     portal: Portal, upstream: str, stack: ExitStack
 ) -> None:
@@ -157,7 +169,9 @@ async def test_what_one_client_sends_behind_other_requests_is_bounded_in_bytes_a
     assert len(kept) > 40, "32 MiB"
     answers = b""
     while answers.count(b"200 OK") < 4:
-        answers += await asyncio.to_thread(neighbour.recv, 65536)
+        piece = await asyncio.to_thread(neighbour.recv, 65536)
+        assert piece, "it was cut"
+        answers += piece
     for one in browsers:
         one.close()
     async with asyncio.timeout(WITHIN_S):

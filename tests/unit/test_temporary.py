@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -55,6 +56,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", "")
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(temporary, "USUAL", ())
     monkeypatch.setattr(start, "LONGEST_FOLDER", 4096)  # folders of tests are deep
     return folder
 
@@ -66,6 +68,23 @@ def test_where_others_can_change_what_python_takes_the_home_is_taken(
     made = make()
     assert made.parent == tmp_path / "home"
     assert list(shared.iterdir()) == []
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_before_that_it_is_looked_at_where_temporary_files_usually_are(
+    make: Callable[[], Path], shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = tmp_path / "usual"
+    usual.mkdir()
+    monkeypatch.setattr(temporary, "USUAL", (str(tmp_path / "none"), str(usual)))
+    assert make().parent == usual
+
+
+def test_where_python_finds_no_place_at_all_there_is_the_home(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "gettempdir", Mock(side_effect=FileNotFoundError("no usable temporary directory")))
+    assert temporary.made("own-").parent == tmp_path / "home"
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -88,6 +107,14 @@ def test_a_killed_sessions_folder_in_the_home_goes_with_the_next_one(shared: Pat
     (left / runtime.LOCK).touch()
     runtime.remove_leftovers()
     assert not left.exists()
+
+
+def test_that_of_another_node_stays_whatever_its_lock_says_here(shared: Path, tmp_path: Path) -> None:
+    other = tmp_path / "home" / f".{runtime.PREFIX}other-node-abc"
+    other.mkdir(mode=0o700)
+    (other / runtime.LOCK).touch()
+    runtime.remove_leftovers()
+    assert other.exists()
 
 
 def test_what_others_may_have_moved_here_is_none_of_a_session(shared: Path) -> None:
