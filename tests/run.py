@@ -64,7 +64,8 @@ class Ring:
         parts: the names of parts that run at the same time.
         has_whole: whether a last pytest run, "whole", looks at what the parts ran.
         beside: the names of rings during which this one runs, where all of them run; else it runs in its turn.
-        disturbs: whether it stops daemons, takes nodes away, fills the cluster or writes root's files, so that beside
+        disturbs: whether it stops daemons, takes nodes away, fills the cluster, writes root's files or has programs
+            that other rings must not find, so that beside
             other rings it runs in a second cluster, behind the rings that are there already.
     """
 

@@ -40,7 +40,7 @@ WANTED = {
         "libfaketime",
     ],  # what the tests need
     "rootless-test": ["uidmap"],
-    "lmod": ["lmod"],  # beside the cluster's own Environment Modules, for the ring session
+    "lmod": ["lmod"],  # beside the cluster's own Environment Modules, for the second cluster of the tests
     "web-servers": ["nginx", "apache2"],  # what the ring front_doors puts before the portal, beside the browser
     "openmpi": ["openmpi-bin", "libopenmpi3"],
     # Real directories and real PAM, for the ring of that name.

@@ -44,6 +44,11 @@ def test_keras_brings_tensorflow_and_the_data_sets() -> None:
     assert "tensorflow /cm/shared/datasets:/usr/share/datasets" in printed
 
 
+def test_r_brings_no_program_along_that_only_r_calls_by_its_name() -> None:
+    printed = modules("module load shared/R; command -v R Rscript; echo $R_HOME; echo shown | pager")
+    assert "/usr/bin/R\n/usr/bin/Rscript\n/usr/lib/R\nshown\n" in printed
+
+
 def test_unloading_takes_everything_back() -> None:
     printed = modules(
         "before=$PATH; module load shared/keras; module unload shared/keras; test $PATH = $before && echo same"
