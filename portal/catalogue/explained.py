@@ -17,7 +17,6 @@ from portal.trials import record
 
 # The module system's own notes.
 OF_MODULES = ("LOADEDMODULES", "_LMFILES_", "__MODULES_", "_ModuleTable", "LMOD_", "__LMOD_")
-
 LONGEST = 160
 NOT_TRIED = "not tried: its image has an address, and nobody fetches it but who starts the kernel"
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -65,15 +64,12 @@ def started(name: str, specs: KernelSpecManager, environ: Mapping[str, str]) -> 
         return Started(time.monotonic() - began_s, _language(told))
 
 
-@contextmanager
-def _folder() -> Iterator[Path]:
+def _folder() -> AbstractContextManager[Path]:
     """A private folder whose path is short enough for sockets."""
-    usual = tempfile.gettempdir()
-    folder = temporary.made("dsp-", usual if len(usual) < LONGEST_FOLDER else "/tmp")  # noqa: S108
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with suppress(FileNotFoundError):  # Python finds none that can be written
+        if len(tempfile.gettempdir()) >= LONGEST_FOLDER:
+            return temporary.folder("dsp-", "/tmp")  # noqa: S108
+    return temporary.folder("dsp-")
 
 
 @contextmanager

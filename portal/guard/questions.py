@@ -62,9 +62,9 @@ class ShortResponse(ClientResponse):
             self._connection = connection
             self._loop.call_later(WHOLE_WITHIN_S, _end, ref(self))
         self._protocol = connection.protocol
-        if not IS_VERSION.fullmatch(self._headers.get(VERSION, "")):
+        if VERSION in self._headers and not IS_VERSION.fullmatch(self._headers[VERSION]):
             headers = self._headers.copy()
-            headers.popall(VERSION, None)
+            headers.popall(VERSION)
             self._headers = headers  # type: ignore[assignment]
             self._cache.pop("headers", None)
         self._raw_cookie_headers = None

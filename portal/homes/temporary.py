@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from portal.homes.held_place import is_own_all_the_way
@@ -29,10 +29,10 @@ def made(prefix: str, place: str = "") -> Path:
     """
     for one in dict.fromkeys(_places(place)):
         with suppress(OSError):  # it is full, or not there
-            folder = Path(tempfile.mkdtemp(prefix=prefix, dir=one))
-            if is_own_all_the_way(folder):
-                return folder
-            folder.rmdir()  # it is empty, or not ours any more
+            private = Path(tempfile.mkdtemp(prefix=prefix, dir=one))
+            if is_own_all_the_way(private):
+                return private
+            private.rmdir()  # it is empty, or not ours any more
     return Path(tempfile.mkdtemp(prefix=prefix_in_home(prefix), dir=Path.home()))
 
 
@@ -43,8 +43,21 @@ def _places(first: str) -> Iterator[str]:
 
 
 def prefix_in_home(prefix: str) -> str:
-    """How its name begins in the home, which other nodes see: there a lock may say nothing of a program here."""
-    return f".{prefix}{os.uname().nodename}-"
+    """How its name begins in the home, which other nodes see: there a lock may say nothing of a program here.
+
+    Without the domain of the node: a socket's path has 107 bytes (unix(7)).
+    """
+    return f".{prefix}{os.uname().nodename.partition('.')[0]}-"
+
+
+@contextmanager
+def folder(prefix: str, place: str = "") -> Iterator[Path]:
+    """One for a block, as :func:`made` makes it."""
+    private = made(prefix, place)
+    try:
+        yield private
+    finally:
+        shutil.rmtree(private, ignore_errors=True)
 
 
 def made_until_exit(prefix: str) -> Path:
@@ -53,6 +66,6 @@ def made_until_exit(prefix: str) -> Path:
     Raises:
         OSError: it cannot be made.
     """
-    folder = made(prefix)
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    private = made(prefix)
+    atexit.register(shutil.rmtree, private, ignore_errors=True)
+    return private

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -56,7 +55,7 @@ def run(
     logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of every parameter that is not Python's
     _check_parameters(path, parameters)
     KernelProvisionerFactory.instance().default_provisioner_name = PROVISIONER
-    with _private_folder() as private, HeldOutput.at(output) as kept:
+    with temporary.folder("dsportal-") as private, HeldOutput.at(output) as kept:
         papermill_io.register(str(output), kept)
         with _in_words(path, output, kept):
             papermill.execute_notebook(
@@ -64,16 +63,6 @@ def run(
                 progress_bar=False, cwd=cwd, config=_private_kernel(private),
             )  # fmt: skip
     return output
-
-
-@contextmanager
-def _private_folder() -> Iterator[Path]:
-    """Where the kernel is reached, and what it is started by: nobody else can exchange it."""
-    folder = temporary.made("dsportal-")
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -57,11 +56,8 @@ def main(settings: SessionSettings, names: Sequence[str], *, as_json: bool = Fal
     known = [tool.name for tool in settings.tools]
     if unknown := [name for name in names if name not in known]:
         raise KernelError(f"There is no web tool {', '.join(unknown)}; there are {', '.join(known) or 'none'}.")
-    sockets = temporary.made("dsp-")
-    try:
+    with temporary.folder("dsp-") as sockets:
         return asyncio.run(_test(settings, sockets, names or known, as_json))
-    finally:
-        shutil.rmtree(sockets, ignore_errors=True)
 
 
 async def _test(settings: SessionSettings, sockets: Path, names: Sequence[str], as_json: bool) -> int:

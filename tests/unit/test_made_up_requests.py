@@ -19,6 +19,7 @@ from portal.hub.app import PortalHub
 from tests.unit.served_hub import ServedHub, served_hub
 
 NO_ADDRESSES = ("http://[", "//[::1", "http://a]b/", "http://\u2100.example/")
+NUMBERS_OF_FAILURES = [f"error/{digits * '9'}" for digits in (19, 5000)]
 
 
 class Kept(logging.Handler):
@@ -120,21 +121,11 @@ async def test_a_page_that_asks_for_the_password_leads_a_stranger_to_the_login(
     assert not [record for record in kept.records if record.exc_info]
 
 
-@pytest.mark.parametrize("digits", [19, 5000])
-async def test_a_failure_with_a_number_that_is_none_is_no_fault_of_the_hub(tmp_path: Path, digits: int) -> None:
+@pytest.mark.parametrize("path", ["static/style%00.css", "static/%ff", "static/css/..%00", *NUMBERS_OF_FAILURES])
+async def test_a_name_or_a_number_that_is_none_is_no_fault_of_the_hub(tmp_path: Path, path: str) -> None:
     async with served_hub(tmp_path) as served:
         kept = Kept(served)
-        answer = await (await served.browser()).get(f"/hub/error/{digits * '9'}")
-
-    assert answer.status_code == 400
-    assert not [record for record in kept.records if record.exc_info]
-
-
-@pytest.mark.parametrize("name", ["style%00.css", "%ff", "css/..%00"])
-async def test_the_name_of_a_file_that_is_no_text_is_no_fault_of_the_hub(tmp_path: Path, name: str) -> None:
-    async with served_hub(tmp_path) as served:
-        kept = Kept(served)
-        answer = await (await served.browser()).get(f"/hub/static/{name}")
+        answer = await (await served.browser()).get(f"/hub/{path}")
 
     assert answer.status_code == 400
     assert not [record for record in kept.records if record.exc_info]

@@ -13,16 +13,15 @@ import pytest
 from portal.gpus import start
 from portal.homes import temporary
 from portal.homes.held_place import is_own_all_the_way
-from portal.notebooks import run
 from portal.singleuser import extension, runtime
 from portal.webtools.routes import socket_folder
 
 LONG = "x" * 120
 
 
-def of_run() -> Path:
-    """Of `portal notebooks run`, and of a notebook's job."""
-    with run._private_folder() as folder:
+def of_a_block() -> Path:
+    """As of `portal notebooks run`, of a notebook's job, and of `portal tools test`."""
+    with temporary.folder("own-") as folder:
         assert folder.is_dir()
     assert not folder.exists()
     return folder
@@ -37,7 +36,7 @@ def of_kernel_test() -> Path:
 
 
 MAKERS = [
-    of_run,
+    of_a_block,
     of_kernel_test,
     runtime.runtime_folder,
     lambda: extension.runtime_folder(f"/{LONG}"),
@@ -107,6 +106,11 @@ def test_a_killed_sessions_folder_in_the_home_goes_with_the_next_one(shared: Pat
     (left / runtime.LOCK).touch()
     runtime.remove_leftovers()
     assert not left.exists()
+
+
+def test_a_nodes_domain_makes_no_path_of_a_socket_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.uname", lambda: Mock(nodename="gpu01.cluster.example.org"))
+    assert temporary.prefix_in_home("dsp-") == ".dsp-gpu01-"
 
 
 def test_that_of_another_node_stays_whatever_its_lock_says_here(shared: Path, tmp_path: Path) -> None:
