@@ -34,6 +34,7 @@ LASTS = timedelta(hours=1)
 TAKEN_BACK_EVERY_S = 4.0  # and a session's server believes for 25 s what the hub has said
 GROUPS_WITHIN_S = 0.5  # a directory that is slower is heard in the next look: hours end all the same
 LONGEST_REASON = 500
+BLANK_LETTERS = "\u115f\u1160\u2800\u3164\uffa0"  # to Unicode letters and signs, and nothing is drawn for them
 ENTRIES_MOST = 100  # into one session: each is kept, and shown to its person
 STATE_MOST = 50_000  # bytes of what a session knows, where one more entry still goes into the 64 KiB that MariaDB keeps
 UNTOLD = N_(
@@ -51,7 +52,7 @@ def read_reason(text: str) -> str:
     """The reason as it is kept and shown: one line of plain text.
 
     Raises:
-        ValueError: it is empty, too long, or has characters that are no text.
+        ValueError: it is empty, too long, or has characters that are no text, or none that can be read.
     """
     reason = text.strip()
     if not 1 <= len(reason) <= LONGEST_REASON:
@@ -59,6 +60,8 @@ def read_reason(text: str) -> str:
         raise ValueError(words.format(number=len(reason), most=LONGEST_REASON))
     if any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in reason):
         raise ValueError(_("The reason is one line of plain text, without control characters."))
+    if not any(character.isalnum() and character not in BLANK_LETTERS for character in reason):
+        raise ValueError(_("The reason has no letter that can be read."))
     return reason
 
 

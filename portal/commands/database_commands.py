@@ -29,10 +29,10 @@ def _upgrade(arguments: argparse.Namespace) -> int:
     if site.portal.database_url:
         return _upgrade_server(site)
     folder: Path = arguments.state or Path(site.portal.state_folder)
+    _check_ended(folder)
     file = folder / database.FILE
     if not file.exists():
         raise PortalError(f"There is no database {file}: the first start of the portal makes one.")
-    _check_ended(folder)
     backup = database.upgrade(file)
     said = f"has the schema of this version now; as it was before: {backup}" if backup else "needs no upgrade"
     print(f"portal: {file} {said}")

@@ -64,28 +64,43 @@ def check(folder: Path) -> None:
 
 
 def check_account(folder: Path) -> None:
-    """Root does nothing in a folder of another account, which could lead it elsewhere.
+    """Root does nothing in a folder of another account, which could lead it elsewhere; nor others, who may not write.
 
     Raises:
         PortalError: with the command that says which account it is.
     """
-    if os.geteuid() != 0 or not folder.exists():
+    try:
+        number = folder.stat().st_uid
+    except FileNotFoundError:
         return
-    number = folder.stat().st_uid
-    if number == 0:
+    except PermissionError:
+        raise PortalError(
+            f"{folder} cannot be reached by {_own_name()}. Nothing was changed. Run this as the portal's account"
+        ) from None
+    own = os.geteuid()
+    if number == own or (own != 0 and os.access(folder, os.R_OK | os.W_OK | os.X_OK, effective_ids=True)):
         return
     try:
         owner = pwd.getpwuid(number).pw_name
     except KeyError:
         raise PortalError(
-            f"{folder} belongs to the account number {number}, which has no name on this host, and this is root. "
-            "Nothing was changed. Bring that account back, or give the portal's account a folder of its own "
-            "and restore a backup there (docs/howto/backup.md)"
+            f"{folder} belongs to the account number {number}, which has no name on this host, and this is "
+            f"{_own_name()}. Nothing was changed. Bring that account back, or give the portal's account a folder of "
+            "its own and restore a backup there (docs/howto/backup.md)"
         ) from None
-    command = " ".join([f"runuser --pty -u {owner} --", *map(shlex.quote, sys.argv)])
+    act = ["runuser", "--pty"] if own == 0 else ["sudo"]
+    command = " ".join([*act, "-u", owner, "--", *map(shlex.quote, sys.argv)])
     raise PortalError(
-        f"{folder} belongs to {owner}, and this is root. Nothing was changed. Run it as {owner}:\n  {command}"
+        f"{folder} belongs to {owner}, and this is {_own_name()}. Nothing was changed. Run it as {owner}:\n  {command}"
     )
+
+
+def _own_name() -> str:
+    own = os.geteuid()
+    try:
+        return pwd.getpwuid(own).pw_name
+    except KeyError:
+        return f"the account number {own}"
 
 
 def number(folder: Path) -> str:

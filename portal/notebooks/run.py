@@ -23,7 +23,7 @@ from portal.notebooks.style import parameters
 from portal.site import load
 
 Log = Callable[[str], None]
-TEMPLATE = "PORTAL_KERNEL_TEMPLATE"  # its name in portal/kernels/startup/sitecustomize.py
+TEMPLATE = "PORTAL_KERNEL_TEMPLATE"  # its name in portal/kernels/startup/sitecustomize.py; kernels get no DSPORTAL_…
 PROVISIONER = "dsportal-module"  # as in a session
 
 

@@ -47,6 +47,7 @@ class NamedRequests:
 
     path_args: list[str]
     find_user: Any
+    request: Any
 
     @property
     def allow_named_servers(self) -> bool:
@@ -76,7 +77,7 @@ class NamedRequests:
                 raise web.HTTPError(400, fault)
             if check_limit and (words := several.no_room(server_name)):
                 raise web.HTTPError(409, words)
-            await several.forget_unused(server_name)
+            await several.forget_unused(server_name, is_look=self.request.method == "GET")
         await super()._check_named_server_request(user, server_name, display_name, check_limit)  # type: ignore[misc]
 
 

@@ -81,13 +81,19 @@ class SeveralSessions:
         if words := self.no_room(name):
             raise StartRefused(PortalError(words), status_code=409)
 
-    async def forget_unused(self, name: str) -> None:
-        """Make room for a new name among those that are known: each form that was looked at has left one."""
+    async def forget_unused(self, name: str, is_look: bool) -> None:
+        """Make room for a new name among those that are known: each form that was looked at has left one.
+
+        Arguments:
+            is_look: whether a form is looked at, to which a link may have led: nothing that ever ran goes for that.
+        """
         rows = [row for row in self._user._orm_spawners if row.name]
         if name in self.known:
             return
         now = time.time()
         unused = [row for row in rows if not is_held(row) and not self._is_busy(row.name) and not _untold(row, now)]
+        if is_look:
+            unused = [row for row in unused if row.last_activity is None]
         unused.sort(key=lambda row: (row.last_activity is not None, row.last_activity or 0, row.id))
         for row in unused[: max(0, len(rows) + 1 - NAMES_KEPT)]:
             await maybe_future(self._user._delete_spawner(self._user.spawners[row.name]))

@@ -256,7 +256,9 @@ def test_a_reason_is_one_line_of_text(text: str) -> None:
     assert enter.read_reason(text) == text.strip()
 
 
-@pytest.mark.parametrize("text", ["", " \n", "x" * 501, "a\nb", "a\x1b[31mb", "a\u202eb", "a\u2028b", "a\0b"])
+@pytest.mark.parametrize(
+    "text", ["", " \n", "...", "x" * 501, "a\nb", "a\x1bb", "a\u202eb", "a\u2028b", "a\0b", "\u3164"]
+)
 def test_what_is_no_line_of_text_is_no_reason(text: str) -> None:
     with pytest.raises(ValueError, match="The reason"):
         enter.read_reason(text)

@@ -254,6 +254,20 @@ async def test_forms_that_were_only_looked_at_leave_few_names(
     assert len([name for name in user_of(served).orm_spawners if name]) == 3
 
 
+async def test_links_to_forms_take_no_session_that_ran(served: ServedHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(several_module, "NAMES_KEPT", 2)
+    browser = await served.browser("alice")
+    for name in ("first", "second"):
+        await browser.get(f"/hub/spawn/alice/{name}")
+        user_of(served).orm_spawners[name].last_activity = datetime.now(UTC).replace(tzinfo=None)
+    served.hub.db.commit()
+
+    for number in range(3):
+        assert (await browser.get(f"/hub/spawn/alice/looked-{number}")).status_code == 200
+
+    assert {name for name in user_of(served).orm_spawners if name} == {"first", "second", "looked-2"}
+
+
 async def test_no_two_sessions_of_anybody_have_one_client_id(served: ServedHub) -> None:
     for name in ("alice", "alice-b"):
         await served.browser(name)
