@@ -91,7 +91,7 @@ RINGS = (
     Ring("simulation", False, "hours of many sessions on FakeSlurm, with faults of all kinds; it prints its seed"),
     Ring("contract", True, "the cluster on real Slurm", beside=("directory", "session"), disturbs=True),
     Ring("directory", True, "logins on real slapd"),
-    Ring("session", True, "kernels out of real modules, TensorBoard, JupyterLab in Chromium"),
+    Ring("session", True, "kernels out of real modules, TensorBoard, JupyterLab in Chromium", parts=("1", "2")),
     Ring(
         "lmod",
         True,
@@ -106,7 +106,7 @@ RINGS = (
         "faults",
         True,
         "daemons, nodes, hub, proxy, database and homes that fail; what was seen is a table",
-        beside=("hub", "security"),
+        beside=("hub", "security", "notebooks"),
         disturbs=True,
     ),
     Ring(

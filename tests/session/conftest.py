@@ -36,6 +36,16 @@ from tests.session.session_server import (
 )
 from tests.wheels import wheel
 
+PART = os.environ.get("DSPORTAL_PART", "")  # `make test` runs two at the same time
+SECOND_PART = {  # each takes about half of the time; jobs are in one part alone: some tests count those of a person
+    "test_lab.py",
+    "test_large_files.py",
+    "test_launcher_row.py",
+    "test_module_environments.py",
+    "test_own_environments.py",
+    "test_session_tensorboard.py",
+    "test_web_tools.py",
+}
 CHROMIUM_ARGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -45,6 +55,12 @@ CHROMIUM_ARGS = [
     "--disable-sync",
     "--no-first-run",
 ]
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out what is of the other part; None where others may decide."""
+    part = "12"[collection_path.name in SECOND_PART]
+    return True if collection_path.match("test_*.py") and PART not in ("", part) else None
 
 
 @pytest.fixture(scope="session")
