@@ -14,7 +14,7 @@ from tests.notebooks.test_mnist import steps_of
 
 LESSON = "tensorflow/resnet50"
 PRECISIONS = ["float32", "mixed"] if LONG else ["mixed"]  # each is a network of its own, which TensorFlow compiles
-SMALL = {"image_size": 64, "batch_size": 16, "images": 200, "epochs": 4, "iterations": 3, "seconds": 0, "warm_up": 1}
+SMALL = {"image_size": 40, "batch_size": 16, "images": 200, "epochs": 4, "iterations": 3, "seconds": 0, "warm_up": 1}
 FEW: dict[str, object] = {**SMALL, "precisions": PRECISIONS}
 LEAST = {**FEW, "images": 40, "epochs": 2, "inputs": ["jpeg"], "precisions": ["float32"], "iterations": 1}
 # Kernel, values, and what it says: in the long form only. A step takes JAX a second or two on a CPU; that two devices

@@ -38,10 +38,12 @@ from tests.wheels import wheel
 
 PART = os.environ.get("DSPORTAL_PART", "")  # `make test` runs two at the same time
 SECOND_PART = {  # each takes about half of the time; jobs are in one part alone: some tests count those of a person
+    "test_dropped_files.py",
     "test_lab.py",
     "test_large_files.py",
     "test_launcher_row.py",
     "test_module_environments.py",
+    "test_news.py",
     "test_own_environments.py",
     "test_session_tensorboard.py",
     "test_web_tools.py",
