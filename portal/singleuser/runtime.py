@@ -57,9 +57,12 @@ def _left() -> Iterator[Path]:
 
 
 def _remove_left(folder: Path, descriptor: int) -> None:
-    """Remove one that is as it was made: one that others may write in, or exchange, may be here from elsewhere."""
+    """Remove one that is as it was made: one that others may write in, or exchange, may be here from elsewhere.
+
+    Jupyter makes it sticky with the first kernel (jupyter_client 8.10, ``connect.py``).
+    """
     found = os.fstat(descriptor)
-    if is_own_all_the_way(folder) and stat.S_IMODE(found.st_mode) == PRIVATE:
+    if is_own_all_the_way(folder) and stat.S_IMODE(found.st_mode) in (PRIVATE, PRIVATE | stat.S_ISVTX):
         with open(LOCK, "r+", opener=lambda name, flags: os.open(name, flags, dir_fd=descriptor)) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(folder, ignore_errors=True)

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from jupyter_client.connect import write_connection_file
 
 from portal.singleuser import runtime
 
@@ -35,6 +36,7 @@ def test_the_folder_of_a_session_that_lives_stays_and_that_of_a_killed_one_goes(
         assert folder.stat().st_mode & 0o777 == 0o700
         runtime.remove_leftovers()
         assert folder.is_dir(), "its session lives"
+        write_connection_file(str(folder / "kernel.json"), transport="ipc")  # a kernel starts: the folder is sticky now
         session.kill()
 
     runtime.remove_leftovers()
