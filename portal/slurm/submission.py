@@ -162,7 +162,7 @@ class LauncherAsPerson:
             raise SlurmUnavailable(NOT_HANDED_ON, detail=str(error)) from error
         try:
             answer = json.loads(done.stdout)
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = None
         if isinstance(answer, dict):
             return answer

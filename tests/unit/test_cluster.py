@@ -135,6 +135,7 @@ async def test_a_refusal_of_sbatch_comes_with_slurms_own_words() -> None:
             json.dumps({"ok": False, "unknown": True, "message": "sbatch: error: Unable to contact slurm controller"})
         ),
         good(json.dumps({"ok": True, "job_id": "a message of the day\n42"})),
+        good("[" * 100_000),  # what runs as a person prints what the person wants
         RunError("sudo did not answer"),
         Result(1, "", "sudo: a password is required"),
     ],
