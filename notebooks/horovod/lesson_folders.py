@@ -1,10 +1,10 @@
 """Folders that are a person's alone: nobody else reads them, changes them, or puts one of theirs in their place.
 
-``private("ray-cluster")`` makes a folder, or takes one that is there; ``for_programs("runs")`` does so for scripts that
-are run out of it, which others may read; ``temporary("ray-")`` makes one for a while. All refuse a place that somebody
-else can exchange: whoever may change a folder on the way to it, as in a project of a group, may swap what lies below at
-any time. So the way is walked from the root, and each link on it is followed where nobody else can have put it. What
-was found so is found again: nobody but the person and root can change it.
+``private("ray-cluster")`` makes a folder, or takes one that is there; ``unshared("runs")`` does so for one that others
+may read; ``temporary("ray-")`` makes one for a while. All refuse a place that somebody else can exchange: whoever may
+change a folder on the way to it, as in a project of a group, may swap what lies below at any time. So the way is walked
+from the root, and each link on it is followed where nobody else can have put it. What was found so is found again:
+nobody but the person and root can change it.
 
 The rights of a POSIX ACL show among those of the group, so whom one lets write is somebody else here, too.
 
@@ -71,8 +71,8 @@ def own(folder: Any, make: bool = True, advice: str = IN_HOME) -> Path:
     return here
 
 
-def for_programs(folder: Any, make: bool = True) -> Path:
-    """The same for a folder that programs are run out of, perhaps later and in a job: nobody else can write into it."""
+def unshared(folder: Any, make: bool = True) -> Path:
+    """The same for a folder that nobody else can write into: what is run or removed there is the person's."""
     place = own(folder, make)
     if place.lstat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise FolderOfOthers(f"Somebody else can change what lies in {place}: {NEW_ONE}, or chmod go-w {place}.")

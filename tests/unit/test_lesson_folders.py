@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from portal.lessons import lesson_folders
-from portal.lessons.lesson_folders import FolderOfOthers, for_programs, own, private, temporary
+from portal.lessons.lesson_folders import FolderOfOthers, own, private, temporary, unshared
 
 LESSONS = Path(__file__).parents[2] / "notebooks"
 SOMEBODY_ELSE = 4_000_000  # no account of this machine
@@ -131,34 +131,41 @@ def test_a_temporary_folder_is_private_or_refused(project: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("rights", [0o700, 0o755])
-def test_others_may_read_a_folder_of_programs(tmp_path: Path, rights: int) -> None:
+def test_others_may_read_a_folder_that_is_not_shared(tmp_path: Path, rights: int) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs").chmod(rights)
-    assert for_programs(tmp_path / "runs") == tmp_path / "runs"
+    assert unshared(tmp_path / "runs") == tmp_path / "runs"
 
 
 @pytest.mark.parametrize("rights", [0o775, 0o757, 0o1777])
-def test_nobody_else_may_write_into_a_folder_of_programs(tmp_path: Path, rights: int) -> None:
+def test_nobody_else_may_write_into_a_folder_that_is_not_shared(tmp_path: Path, rights: int) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs").chmod(rights)
     with pytest.raises(FolderOfOthers, match="chmod go-w"):
-        for_programs(tmp_path / "runs")
+        unshared(tmp_path / "runs")
 
 
-def test_a_new_folder_of_programs_is_the_persons_alone_and_none_is_made_in_a_project(project: Path) -> None:
-    assert mode(for_programs(project.parent / "runs")) == 0o700
+def test_a_new_folder_is_not_shared_and_none_is_made_in_a_project(project: Path) -> None:
+    assert mode(unshared(project.parent / "runs")) == 0o700
     with pytest.raises(FolderOfOthers, match="name a folder in your home"):
-        for_programs(project / "runs")
+        unshared(project / "runs")
     assert list(project.iterdir()) == []
 
 
-def test_lessons_run_programs_out_of_folders_that_nobody_else_can_change() -> None:
+def test_lessons_run_programs_and_remove_files_in_folders_that_nobody_else_can_change() -> None:
     looked_at = 0
     for lesson in LESSONS.glob("*/*.ipynb"):
         cells = json.loads(lesson.read_bytes())["cells"]
         code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-        if "%%writefile {work_folder}" in code or ('"sbatch"' in code and "work_folder" in code):
+        acting = (
+            "%%writefile {work_folder}",
+            '"sbatch"',
+            "shutil.rmtree(folder",
+            '.glob("*.safetensors"):\n        file.unlink(',
+        )
+        acts = any(words in code for words in acting)
+        if acts and "work_folder" in code:
             looked_at += 1
             has_keys = "import private_" in code  # of a cluster of Dask or Ray: its folder is looked at with them
-            assert has_keys or "= lesson_folders.for_programs(work_folder)" in code, lesson
-    assert looked_at == 11
+            assert has_keys or "= lesson_folders.unshared(work_folder)" in code, lesson
+    assert looked_at == 12
