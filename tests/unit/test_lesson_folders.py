@@ -152,20 +152,13 @@ def test_a_new_folder_is_not_shared_and_none_is_made_in_a_project(project: Path)
     assert list(project.iterdir()) == []
 
 
-def test_lessons_run_programs_and_remove_files_in_folders_that_nobody_else_can_change() -> None:
+def test_lessons_work_in_folders_that_nobody_else_can_change() -> None:
     looked_at = 0
     for lesson in LESSONS.glob("*/*.ipynb"):
         cells = json.loads(lesson.read_bytes())["cells"]
         code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-        acting = (
-            "%%writefile {work_folder}",
-            '"sbatch"',
-            "shutil.rmtree(folder",
-            '.glob("*.safetensors"):\n        file.unlink(',
-        )
-        acts = any(words in code for words in acting)
-        if acts and "work_folder" in code:
+        if "work_folder = " in code:
             looked_at += 1
             has_keys = "import private_" in code  # of a cluster of Dask or Ray: its folder is looked at with them
             assert has_keys or "= lesson_folders.unshared(work_folder)" in code, lesson
-    assert looked_at == 12
+    assert looked_at == 16
