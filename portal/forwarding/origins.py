@@ -20,6 +20,11 @@ def is_from_elsewhere(headers: Mapping[str, str]) -> bool:
     return origin is not None and _place_of(origin) != headers.get("Host", "").lower()
 
 
+def is_part_of_page(headers: Mapping[str, str]) -> bool:
+    """Whether a browser asks by itself for what a page shows: a picture, a frame, a style (Fetch Metadata, W3C)."""
+    return headers.get("Sec-Fetch-Dest", "empty") not in ("empty", "document", "websocket")
+
+
 def is_ahead(headers: Mapping[str, str]) -> bool:
     """Whether a browser asks before the person does, for a page that may never be looked at (Sec-Purpose, Fetch)."""
     return "prefetch" in headers.get("Sec-Purpose", "").lower()

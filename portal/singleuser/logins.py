@@ -5,7 +5,7 @@ outlive a logout, and a changed password. And only who has one may send much: a 
 to 512 MiB, in memory before it asks who sends it. What is no page is asked for by the session's own pages and by
 programs alone: a link of somebody else's, or a frame, would have it read or started with the login of whoever follows
 it. A notebook as another format is read in a tab of its own: who is led there without a login is led through that, and
-with one opens it by a click.
+with one opens it by a click. Nor is it asked for as a picture: JupyterLab shows those that somebody's notebook names.
 
 The hub is asked as for any other request, and through the same cache. A hub that does not answer ends no web socket.
 """
@@ -32,7 +32,7 @@ from tornado.httputil import (
 from tornado.web import Application, HTTPError, RequestHandler
 from tornado.websocket import WebSocketHandler
 
-from portal.forwarding.origins import is_ahead, is_from_elsewhere
+from portal.forwarding.origins import is_ahead, is_from_elsewhere, is_part_of_page
 from portal.session_pages.guard_refusal import GuardRefusal
 from portal.session_pages.open_answers import OpenAnswers, is_login_in_body
 from portal.tensorboard.error_page import from_elsewhere
@@ -47,7 +47,8 @@ NO_HUB = "The portal does not answer, so this session does not know who sent thi
 # Below the session's path; and who is led to its logout would lose the login of the pages that are open.
 NO_PAGES = ("api/", "dsportal/", "lab/api/", "logout", "lsp/", "nbconvert/", "terminals/websocket/")
 BY_TOKEN = re.compile(r"(?:token|bearer)\s", re.IGNORECASE)  # as JupyterHub's HubAuth.auth_header_pat
-ELSEWHERE = "A page of another address has sent this: nothing was done. Do it on this session's own pages."
+THEMES = "lab/api/themes/"  # of NO_PAGES, what JupyterLab's own page shows
+ELSEWHERE = "A page of another address, or a picture, asked for this: nothing was done. Use this session's own pages."
 NO_METHOD = "HTTP has no such method: nothing was done."
 NO_SOCKET = "A request for a web socket has no body: nothing was done."
 NOT_YET = "This is done when you open it, and not before: nothing was done."
@@ -143,14 +144,15 @@ class Bodies(HTTPServerConnectionDelegate):
         return Body(self, self.application.start_request(server_conn, request_conn), request_conn)
 
     def refuses(self, path: str, headers: HTTPHeaders) -> bool:
-        """Whether a request for what is no page comes from one of another origin, or of another session.
+        """Whether what is no page is asked for by one of another origin, or of another session, or as a picture.
 
         No page can send a token in the header. A password of HTTP's own (Basic, Negotiate) a browser sends with
         every request where a web server before the portal asks for one, whichever page it comes from.
         """
-        is_page = not self.below(path).startswith(NO_PAGES)
-        is_program = BY_TOKEN.match(headers.get("Authorization", "")) is not None
-        return not is_page and not is_program and (is_from_elsewhere(headers) or self.is_of_others(path, headers))
+        if not (below := self.below(path)).startswith(NO_PAGES) or BY_TOKEN.match(headers.get("Authorization", "")):
+            return False
+        is_picture = is_part_of_page(headers) and not below.startswith(THEMES)
+        return is_picture or is_from_elsewhere(headers) or self.is_of_others(path, headers)
 
     def is_too_early(self, path: str, headers: HTTPHeaders) -> bool:
         """Whether a browser draws ahead what starts a tool or converts a notebook: a click asks for it again."""

@@ -328,6 +328,27 @@ async def test_no_frame_picture_or_script_has_a_notebook_converted(session: int,
     assert status == 403
 
 
+@pytest.mark.parametrize("path", NO_PAGES)
+@pytest.mark.parametrize("part", ["image", "video", "audio", "track", "style", "script", "font", "iframe", "object"])
+async def test_a_picture_that_somebodys_notebook_shows_in_ones_own_page_does_nothing(
+    session: int, path: str, part: str, hers: str
+) -> None:
+    own = f"Referer: https://alice.example/user/alice/lab\r\nSec-Fetch-Site: same-origin\r\n{hers}"
+
+    status, text = await ask(session, path, f"{own}\r\nSec-Fetch-Dest: {part}")
+
+    assert (status, json.loads(text)) == (403, {"message": ELSEWHERE})
+    assert (await ask(session, path, f"{own}\r\nSec-Fetch-Dest: empty"))[0] == 200
+    assert (await ask(session, path, f"{own}\r\nSec-Fetch-Dest: websocket"))[0] == 200
+
+
+@pytest.mark.parametrize("part", ["style", "font", "image"])
+async def test_jupyterlab_still_has_its_themes(session: int, part: str) -> None:
+    own = f"Sec-Fetch-Site: same-origin\r\nSec-Fetch-Dest: {part}"
+
+    assert (await ask(session, "lab/api/themes/@jupyterlab/theme-light-extension/index.css", own))[0] == 200
+
+
 async def test_a_hub_that_is_silent_leads_nobody_to_a_converted_notebook(
     session: int, hub_auth: HubAuth, hers: str
 ) -> None:
