@@ -5,7 +5,7 @@ outlive a logout, and a changed password. And only who has one may send much: a 
 to 512 MiB, in memory before it asks who sends it. What is no page is asked for by the session's own pages and by
 programs alone: a link of somebody else's, or a frame, would have it read or started with the login of whoever follows
 it. A notebook as another format is read in a tab of its own: who is led there without a login is led through that, and
-with one opens it by a click. Nor is it asked for as a picture: JupyterLab shows those that somebody's notebook names.
+with one opens it by a click. Nor as a picture: JupyterLab shows those that somebody's notebook names.
 
 The hub is asked as for any other request, and through the same cache. A hub that does not answer ends no web socket.
 """
@@ -144,21 +144,23 @@ class Bodies(HTTPServerConnectionDelegate):
         return Body(self, self.application.start_request(server_conn, request_conn), request_conn)
 
     def refuses(self, path: str, headers: HTTPHeaders) -> bool:
-        """Whether what is no page is asked for by one of another origin, or of another session, or as a picture.
+        """Whether one of another origin, or of another session, asks for what is no page, or for a part of itself.
 
         No page can send a token in the header. A password of HTTP's own (Basic, Negotiate) a browser sends with
         every request where a web server before the portal asks for one, whichever page it comes from.
         """
-        if not (below := self.below(path)).startswith(NO_PAGES) or BY_TOKEN.match(headers.get("Authorization", "")):
+        if BY_TOKEN.match(headers.get("Authorization", "")):
             return False
+        if not (below := self.below(path)).startswith(NO_PAGES):
+            return is_from_elsewhere(headers) and headers.get("Sec-Fetch-Dest", "document") != "document"
         is_picture = is_part_of_page(headers) and not below.startswith(THEMES)
         return is_picture or is_from_elsewhere(headers) or self.is_of_others(path, headers)
 
     def is_too_early(self, path: str, headers: HTTPHeaders) -> bool:
         """Whether a browser draws ahead what starts a tool or converts a notebook: a click asks for it again."""
         below = self.below(path).partition("?")[0]
-        does_something = below.startswith(IN_A_TAB) or (below.startswith("tools/") and below.endswith("/dsportal-open"))
-        return does_something and is_ahead(headers)
+        is_start = below.startswith("tools/") and below.endswith("/dsportal-open")
+        return (is_start or below.startswith(IN_A_TAB)) and is_ahead(headers)
 
     def is_of_others(self, path: str, headers: HTTPHeaders) -> bool:
         """Whether a page of the same origin, but not of this session, has a notebook converted.
@@ -185,9 +187,8 @@ class Bodies(HTTPServerConnectionDelegate):
 
     def is_tab(self, start_line: RequestStartLine, headers: HTTPHeaders) -> bool:
         """Whether a person goes to a notebook as another format, in a tab."""
-        told = (headers.get("Sec-Fetch-Mode"), headers.get("Sec-Fetch-Dest"))
         is_read = start_line.method == "GET" and self.below(start_line.path).startswith(IN_A_TAB)
-        return is_read and told == ("navigate", "document")
+        return is_read and (headers.get("Sec-Fetch-Mode"), headers.get("Sec-Fetch-Dest")) == ("navigate", "document")
 
     def on_close(self, server_conn: object) -> None:
         """A connection has ended."""
@@ -261,8 +262,7 @@ class Body(HTTPMessageDelegate):
         if is_login is None:
             self._refuse(GuardRefusal(HTTPStatus.SERVICE_UNAVAILABLE, NO_HUB))
         elif is_login:
-            request = self._request(start_line, headers)
-            words = from_elsewhere(request, self._bodies.base, A_NOTEBOOK, NOTEBOOK_ADVICE)
+            words = from_elsewhere(self._request(start_line, headers), self._bodies.base, A_NOTEBOOK, NOTEBOOK_ADVICE)
             self._refuse(GuardRefusal(HTTPStatus.FORBIDDEN, words, is_page=True))
         elif received := self._take_little(start_line, headers):
             await received

@@ -67,6 +67,52 @@ def all_tried(hostile: Page) -> dict[str, str]:
     return got
 
 
+LOADS = """async ([session, token]) => {
+  const address = name => `${session}/files/origins/${name}?_xsrf=${encodeURIComponent(token)}`;
+  const loaded = (kind, given) => new Promise(go => {
+    const one = Object.assign(document.createElement(kind), given);
+    one.onload = () => go(one.naturalWidth || '');
+    one.onerror = () => go('');
+    document.head.append(one);
+  });
+  await loaded('script', {src: address('own.js')});
+  await loaded('link', {rel: 'stylesheet', href: address('own.css')});
+  return {
+    'runs a script of hers': window.hers ?? '',
+    'is drawn by a style of hers': getComputedStyle(document.documentElement).getPropertyValue('--hers'),
+    'measures a picture of hers': await loaded('img', {src: address('own.svg')}),
+  };
+}"""
+OF_CAROL = {
+    "own.js": "window.hers = 'a secret'",
+    "own.css": ":root { --hers: secret }",
+    "own.svg": '<svg xmlns="http://www.w3.org/2000/svg" width="123" height="45"/>',
+    "theirs.html": "<script>document.title = new URLSearchParams(location.search).get('_xsrf')</script>",
+}
+
+
+@pytest.mark.parametrize("two_people", [HTTPS], indirect=True)
+def test_a_page_that_was_opened_from_ones_files_has_nobody_load_more_of_them(two_people: Two) -> None:
+    """JupyterLab opens a file with the token against forged requests in its address, where a page of Bob's reads it."""
+    carol = two_people.carol
+    folder = home("carol") / "origins"
+    sh("mkdir", "-p", str(folder), user="carol")
+    for name, text in OF_CAROL.items():
+        (folder / name).write_text(text)
+    cookies = carol.context.cookies(f"{two_people.session}/")
+    token = next(one["value"] for one in cookies if one["name"] == "_xsrf")
+    tab = carol.context.new_page()
+    tab.goto(f"{two_people.session}/files/origins/theirs.html?_xsrf={token}")
+    assert tab.title() == token  # Bob's page has it
+
+    got = visit(two_people).evaluate(LOADS, [two_people.session, token])
+
+    assert got == dict.fromkeys(got, "")
+    own = carol.evaluate(LOADS, [two_people.session, token])
+    assert list(own.values()) == ["a secret", "secret", 123]
+    sh("rm", "-r", str(folder))
+
+
 @pytest.mark.parametrize("two_people", [LOCALHOST, A_NAME, HTTPS], indirect=True)
 def test_with_a_domain_a_page_of_somebody_elses_gets_nothing_and_changes_nothing(two_people: Two) -> None:
     carol = two_people.carol

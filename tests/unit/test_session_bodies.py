@@ -249,6 +249,22 @@ async def test_every_page_leads_to_a_page(session: int, path: str) -> None:
     assert await ask(session, path, "Sec-Fetch-Site: same-site") == (200, "done")
 
 
+@pytest.mark.parametrize("path", ["lab", "files/own.js?_xsrf=x", "files/picture.png", "kernelspecs/own/logo.svg"])
+@pytest.mark.parametrize("site", ["same-site", "cross-site"])
+@pytest.mark.parametrize("part", ["image", "script", "style", "video", "object", "iframe", "empty", "audioworklet"])
+async def test_a_page_of_another_origin_loads_nothing_as_a_part_of_itself(
+    session: int, path: str, site: str, part: str, hers: str
+) -> None:
+    headers = f"Sec-Fetch-Site: {site}\r\nSec-Fetch-Dest: {part}"
+
+    status, text = await ask(session, path, f"{headers}\r\n{hers}")
+
+    assert (status, json.loads(text)) == (403, {"message": ELSEWHERE})
+    assert await ask(session, path, f"{headers}\r\nAuthorization: token hers") == (200, "done")
+    assert await ask(session, path, f"Sec-Fetch-Site: {site}\r\n{TAB}\r\n{hers}") == (200, "done")
+    assert await ask(session, path, f"Sec-Fetch-Site: same-origin\r\nSec-Fetch-Dest: {part}") == (200, "done")
+
+
 @pytest.mark.parametrize("origin", ["http://[", "http://[::1", "null", "http://a]b"])
 async def test_an_origin_that_is_none_is_elsewhere(session: int, origin: str, caplog: pytest.LogCaptureFixture) -> None:
     status, text = await ask(session, "api/kernels", f"Origin: {origin}")
