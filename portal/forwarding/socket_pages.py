@@ -24,6 +24,10 @@ class SocketPages(PrivateProxy):
         """Point the proxy at the program of this name; whether it answers."""
         raise NotImplementedError
 
+    def is_led(self, name: str, path: str) -> bool:
+        """Whether another page has the person's tab go to this address, which she may not have meant."""
+        return False
+
     def led_here(self, name: str) -> str:
         """The page for a request that a page of elsewhere sends."""
         raise NotImplementedError
@@ -34,7 +38,7 @@ class SocketPages(PrivateProxy):
 
     async def http_get(self, name: str, path: str) -> None:
         """Forward a request, whatever its method."""
-        if is_from_elsewhere(self.request.headers):
+        if is_from_elsewhere(self.request.headers) or self.is_led(name, path):
             self.set_status(HTTPStatus.FORBIDDEN)
             self.finish(self.led_here(name))
         elif self.points_at(name):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urljoin, urlsplit
 
 from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server.utils import url_path_join
@@ -12,7 +12,7 @@ from tornado.web import HTTPError, authenticated
 
 from portal.errors import RequestError
 from portal.forwarding.socket_pages import SocketPages
-from portal.tensorboard.error_page import from_elsewhere, is_own_click, page
+from portal.tensorboard.error_page import LED_HERE, is_own_click, page
 from portal.webtools.tools import Tools, WebTool
 
 LOOK_AGAIN_S = 1
@@ -26,10 +26,28 @@ def _or_404(tools: Tools, name: str) -> WebTool:
         raise HTTPError(HTTPStatus.NOT_FOUND, error.message) from error
 
 
-def _led_to(tools: Tools, name: str, request: Any, home: str) -> str:
-    """The page for a request that a page of elsewhere sends."""
-    title = _or_404(tools, name).offered.title
-    return from_elsewhere(request, home, title, f"{title} does what it is asked to as you. Open it if you meant to.")
+def _led_to(tools: Tools, name: str, home: str) -> str:
+    """The page for a request that a page of elsewhere sends: it leads to the tool, not to what that page asks of it.
+
+    An address may have an editor open somebody's folder, and run what lies there.
+    """
+    tool = _or_404(tools, name)
+    title = tool.offered.title
+    advice = f"{title} does what it is asked to as you. Open it if you meant to: it begins with its own first page."
+    return page(LED_HERE.format(what=title), advice, home, again=_start_of(tool))
+
+
+def _place_of(address: str | None) -> str:
+    """Path and query of an address, however they are written; "" of what is none."""
+    try:
+        found = urlsplit(address or "")
+    except ValueError:
+        return ""
+    return unquote(f"{found.path}?{found.query}")
+
+
+def _start_of(tool: WebTool) -> str:
+    return url_path_join(tool.base, "dsportal-open")
 
 
 class OpenToolHandler(JupyterHandler):
@@ -44,7 +62,7 @@ class OpenToolHandler(JupyterHandler):
         """Only a person's own click starts one."""
         if not is_own_click(self.request):
             self.set_status(HTTPStatus.FORBIDDEN)
-            self.finish(_led_to(self.tools, name, self.request, self.base_url))
+            self.finish(_led_to(self.tools, name, self.base_url))
             return
         tool = _or_404(self.tools, name)
         await tool.start()
@@ -55,6 +73,7 @@ class ToolProxy(SocketPages):
     """``tools/NAME/…``: the pages of a tool and its web sockets, for the person of this session only."""
 
     _is_file = False
+    _tool: WebTool | None = None
 
     def initialize(self, tools: Tools) -> None:
         """Take the tools of this session."""
@@ -65,18 +84,33 @@ class ToolProxy(SocketPages):
 
     def points_at(self, name: str) -> bool:
         """Whether a tool answers; then the proxy points at it."""
-        tool = _or_404(self.tools, name)
+        tool = self._tool = _or_404(self.tools, name)
         self.unix_socket = str(tool.socket)
         self.proxy_base = f"tools/{tool.offered.name}"
         self.absolute_url = tool.offered.whole_path
         self._is_file = any(part in unquote(self.request.path) for part in tool.offered.hands_out)
         return tool.state == "ready"
 
+    def is_led(self, name: str, path: str) -> bool:
+        """Whether a page of this session, by a link in somebody's notebook, leads on into a tool: see :func:`_led_to`.
+
+        To its first page all may lead, and from there it leads on itself. Browsers name the page (RFC 9110 §10.1.3).
+        """
+        tool = _or_404(self.tools, name)
+        headers = self.request.headers
+        is_first = path in ("", "/") and not self.request.query
+        if is_first or headers.get("Sec-Fetch-Dest") != "document" or "Referer" not in headers:
+            return False
+        page_of = _place_of(headers["Referer"])
+        return not page_of.startswith(f"{tool.base}/") and _place_of(self.request.uri) not in tool.leads_to
+
     def _confined_flush(self, *args: Any, **kwargs: Any) -> Any:
         """A file that a tool hands out has none of the rights of the session's own pages, whatever is in it.
 
-        What the tool itself forbids holds as well (CSP, "multiple policies").
+        What the tool itself forbids holds as well (CSP, "multiple policies"). Where it leads to is noted.
         """
+        if self._tool and not self._headers_written and "Location" in self._headers:
+            self._tool.leads_to.append(_place_of(urljoin(self.request.uri or "", self._headers["Location"])))
         if self._is_file and not self._headers_written:
             self.add_header("Content-Security-Policy", "sandbox")
             self.set_header("X-Content-Type-Options", "nosniff")
@@ -84,14 +118,14 @@ class ToolProxy(SocketPages):
 
     def led_here(self, name: str) -> str:
         """The page for a request that a page of elsewhere sends."""
-        return _led_to(self.tools, name, self.request, self.base_url)
+        return _led_to(self.tools, name, self.base_url)
 
     def say(self, name: str) -> None:
         """That it starts, and look again; why it has failed; or that it does not run."""
         tool = _or_404(self.tools, name)
         title = tool.offered.title
         state = tool.state
-        again = url_path_join(tool.base, "dsportal-open")
+        again = _start_of(tool)
         self.set_header("Cache-Control", "no-store")
         if state == "starting":
             is_page = self.request.headers.get("Sec-Fetch-Dest", "document") == "document"

@@ -129,11 +129,29 @@ def test_an_unknown_tool_is_not_there(tools_server: Server) -> None:
     assert tools_server.ask("dsportal/api/tools/lab/log?from=x")[0] == 400
 
 
-@pytest.mark.parametrize("path", ["tools/lab/dsportal-open", "tools/lab/lab"])
+@pytest.mark.parametrize("path", ["tools/lab/dsportal-open", "tools/lab/lab", "tools/lab/lab?folder=/theirs"])
 def test_a_page_of_elsewhere_that_leads_there_is_told_by_the_tools_name(tools_server: Server, path: str) -> None:
     status, text = tools_server.ask(path, Sec_Fetch_Site="cross-site")
     assert (status, "led you here, to Second Lab of your session." in text) == (403, True), text
     assert "TensorBoard" not in text
+    assert 'href="/session/tools/lab/dsportal-open">Open it</a>' in text  # whatever that page wanted of it
+
+
+def test_a_link_in_somebodys_notebook_leads_to_a_tool_and_not_on_into_it(lab: Server) -> None:
+    """What the tool's own pages ask for, and where the tool itself leads, goes on."""
+    tab = {"Sec_Fetch_Site": "same-origin", "Sec_Fetch_Dest": "document"}
+    notebook = tab | {"Referer": "http://127.0.0.1/session/lab/tree/shared/theirs.ipynb"}
+    inside = tab | {"Referer": "http://127.0.0.1/session/tools/lab/lab"}
+
+    for path in ("tools/lab/tree?folder=/theirs", "tools/lab/?folder=/theirs", "tools/lab/api"):
+        status, text = lab.ask(path, **notebook)
+        assert (status, 'href="/session/tools/lab/dsportal-open">Open it</a>' in text) == (403, True), path
+    assert lab.ask("tools/lab/api", **inside)[0] == 200
+    assert lab.ask("tools/lab/api", **tab)[0] == 200
+    assert lab.ask("tools/lab/api", Sec_Fetch_Site="same-origin", Referer=notebook["Referer"])[0] == 200
+    status, location = lab.ask("tools/lab/", **notebook)
+    assert (status, location) == (302, "/session/tools/lab/lab?")
+    assert lab.ask(location.removeprefix("/session/"), **notebook)[0] == 200
 
 
 def test_a_tile_opens_it(browser: Browser, lab: Server, picture: Callable[[Page, str], None]) -> None:
