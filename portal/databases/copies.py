@@ -30,6 +30,7 @@ def upgrade(site: Site) -> str:
     """
     with server.opened(site) as engine:
         with engine.connect() as db:
+            server.check_is_closed(site, db)
             revision = server.revision_of(db)
             if server.is_new(db) or revision in ("", schema.revisions()[0]):
                 return ""
@@ -71,6 +72,7 @@ def restore(site: Site, copy: str) -> int:
 
     with server.opened(site) as engine:
         with engine.connect() as db:
+            server.check_is_closed(site, db)
             _check_copy(site, db, copy)
         _empty(engine)
         for own in connections.OWN:

@@ -30,6 +30,10 @@ OTHERS = "Each portal has a database of its own. For one that lost its state fol
 UPGRADE = "`portal database upgrade --site FILE` copies its tables there, and upgrades it."
 NEWER = "It is newer than this portal. Start the newer portal again, or bring a copy back: `portal database restore`."
 MAY_CREATE = "The account of portal.database_url must own the database, or may make tables in it: see {how_to}."
+OPEN_SCHEMA = (
+    "As PostgreSQL's administrator, in this database: REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC; GRANT ALL ON "
+    "SCHEMA {schema} TO {account}; and look with \\df and \\do whose functions and operators are there: see {how_to}."
+)
 HOW_TO = "docs/howto/databases.md"
 BINARY = (
     "As MariaDB's administrator, with the database's name: ALTER DATABASE portal CHARACTER SET utf8mb4 COLLATE "
@@ -121,6 +125,7 @@ def check(site: Site) -> None:
         DatabaseServerFault: it cannot be used.
     """
     with opened(site) as engine, engine.connect() as db:
+        check_is_closed(site, db)
         _check_names(site, db)
         if is_new(db):
             _check_may_create(site, db)
@@ -155,6 +160,27 @@ def revision_of(db: Connection, table: str = "alembic_version") -> str:
     if not inspect(db).has_table(table):
         return ""
     return str(db.execute(select(column("version_num")).select_from(named(table))).scalar() or "")
+
+
+def check_is_closed(site: Site, db: Connection) -> None:
+    """Nobody else makes functions where our questions find them, as every account of PostgreSQL may do until 14.
+
+    One that fits a question better than PostgreSQL's own runs in its place, as our account: it is the first question.
+
+    Raises:
+        DatabaseServerFault: everybody who reaches the database may make some.
+    """
+    from sqlalchemy import text
+
+    if kind_of(site) != "postgresql":
+        return
+    reached = "pg_catalog.has_database_privilege('public', pg_catalog.current_database(), 'CONNECT')"
+    is_open = f"{reached} AND pg_catalog.has_schema_privilege('public', one, 'CREATE')"
+    schemas = "pg_catalog.unnest(pg_catalog.current_schemas(false)) AS one"
+    asked = f"SELECT one, current_user FROM {schemas} WHERE {is_open}"  # noqa: S608  our own words
+    if found := db.execute(text(asked)).first():
+        what = f"lets every account of its server make functions in its schema {found[0]}, which run as the portal"
+        raise DatabaseServerFault(site, what, OPEN_SCHEMA.format(schema=found[0], account=found[1], how_to=HOW_TO))
 
 
 def _check_names(site: Site, db: Connection) -> None:

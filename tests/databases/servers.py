@@ -121,8 +121,16 @@ class PostgreSql(DatabaseServer):
         """As documented: a database of the account."""
         self._sql(f"CREATE DATABASE {name} OWNER {'portal' if owned else ACCOUNT}")
 
-    def _sql(self, statement: str) -> str:
-        return sh(str(BIN / "psql"), "-h", str(self.folder), "-p", str(self.port), "-d", "postgres", "-Atc", statement,
+    def open_schema(self, name: str) -> None:
+        """As PostgreSQL to 14 makes a database, and one that was brought along from there stays."""
+        self._sql("GRANT CREATE ON SCHEMA public TO PUBLIC", name)
+
+    def close(self, name: str, what: str) -> None:
+        """As its administrator closes a part of it: ``CREATE ON SCHEMA public``, or ``CONNECT ON DATABASE …``."""
+        self._sql(f"REVOKE {what} FROM PUBLIC", name)
+
+    def _sql(self, statement: str, database: str = "postgres") -> str:
+        return sh(str(BIN / "psql"), "-h", str(self.folder), "-p", str(self.port), "-d", database, "-Atc", statement,
                   user=ACCOUNT)  # fmt: skip
 
     def _command(self) -> list[str]:

@@ -15,7 +15,7 @@ from portal.databases import copies, schema, server
 from portal.databases.server import DatabaseServerFault
 from portal.errors import PortalError
 from portal.site import Site
-from tests.databases.servers import PASSWORD, DatabaseServer, MariaDb
+from tests.databases.servers import PASSWORD, DatabaseServer, MariaDb, PostgreSql
 from tests.faults.hubs import FaultHub
 from tests.hub.conftest import self_signed
 from tests.inside import VENV_BIN, eventually, sh
@@ -103,6 +103,26 @@ def test_a_database_in_which_they_are_one_is_refused(server: MariaDb, tmp_path: 
     with pytest.raises(DatabaseServerFault, match="takes names in capitals and in small letters for one") as fault:
         check(ours)
     assert "COLLATE utf8mb4_bin" in fault.value.message
+
+
+@pytest.mark.parametrize("server", [PostgreSql], indirect=True)
+@pytest.mark.parametrize("closed", ["CREATE ON SCHEMA public", "CONNECT ON DATABASE {name}"])
+def test_a_database_where_every_account_makes_functions_is_refused(
+    server: PostgreSql, tmp_path: Path, closed: str
+) -> None:
+    name = f"open{next(names)}"
+    server.add_database(name)
+    ours = server.site(tmp_path, name)
+
+    server.open_schema(name)
+
+    for used in (check, copies.upgrade, lambda one: copies.restore(one, "before_0_1")):
+        with pytest.raises(DatabaseServerFault, match="lets every account of its server make functions") as fault:
+            used(ours)
+    assert "REVOKE CREATE ON SCHEMA public FROM PUBLIC; GRANT ALL ON SCHEMA public TO portal;" in fault.value.message
+
+    server.close(name, closed.format(name=name))
+    check(ours)
 
 
 def test_an_upgrade_keeps_everything_and_the_tables_of_before(site: Site, tmp_path: Path) -> None:
