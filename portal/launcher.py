@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from portal import launch_rules
-from portal.homes import private_folder, regular_file, session_logs
+from portal.homes import own_folder, private_folder, regular_file, session_logs
 
 SESSIONS = f"{private_folder.IN_HOME}/{private_folder.SESSIONS}"  # unless [session] private_folder says otherwise
 ENVIRONMENT_FILE = "environment.json"
@@ -155,7 +155,7 @@ def _look(form: str) -> dict[str, object]:
 
 def _submit(folder: Path, request: SubmitRequest, environment: dict[str, str]) -> dict[str, object]:
     session_logs.remove_old(folder.parent)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    own_folder.make_own(folder)
     _write_private(folder / ENVIRONMENT_FILE, json.dumps(request.environment))
     argv = ["sbatch", "--parsable", *request.options, f"--chdir={_home()}", f"--output={folder / LOG_FILE}"]
     try:

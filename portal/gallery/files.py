@@ -261,7 +261,7 @@ def real_folder(home: Path, place: Path) -> Path | None:
         folder /= part
         found = kind(folder)
         if found is None:
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(0o700, exist_ok=True)
         elif found != stat.S_IFDIR:
             return None
     return folder

@@ -19,7 +19,8 @@ def is_own(folder: str | Path) -> bool:
 def make_own(folder: Path, mode: int = 0o700) -> None:
     """Make a folder, with those that are missing on the way, which ``parents=True`` would leave to the umask.
 
-    Where that lets a group write, others could put another folder in the place of the one that is meant.
+    Where that, or a default access list of the folder above in its place (acl(5)), lets others write, they could put
+    another folder in the place of the one that is meant.
     """
     missing = [one for one in folder.parents if not one.exists()]
     for one in (*reversed(missing), folder):

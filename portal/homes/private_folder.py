@@ -14,6 +14,8 @@ import re
 import stat
 from pathlib import Path
 
+from portal.homes.own_folder import make_own
+
 ROOT = 0
 IN_HOME = ".local/share/dsportal"
 SESSIONS = "sessions"  # a folder for each, in the private folder
@@ -63,7 +65,7 @@ def write_and_remove(folder: Path) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_own(folder)
     file = folder / f".tried-{os.getpid()}"
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

@@ -10,7 +10,7 @@ from collections.abc import MutableMapping
 from dataclasses import replace
 from pathlib import Path
 
-from portal.homes.own_folder import is_own
+from portal.homes.own_folder import is_own, make_own
 from portal.homes.private_folder import VARIABLE, write_and_remove
 from portal.session_settings import SessionSettings
 
@@ -41,7 +41,7 @@ def take(settings: SessionSettings, environ: MutableMapping[str, str]) -> Sessio
         return settings
     files = settings.files or str(Path(private, FILES))
     for folder in (files, *(f"{private}/{name}" for name in FOLDERS.values())):
-        Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_own(Path(folder))
     environ.update({variable: f"{private}/{name}" for variable, name in FOLDERS.items()})
     print(f"[portal] Your home does not work here ({words}): your files are in {files}.", flush=True)
     return replace(settings, files=files)

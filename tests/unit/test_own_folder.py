@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from portal import launch_rules, launcher
 from portal.catalogue.specs import put_in_place
 from portal.environments import notes as environment_notes
 from portal.environments import place
 from portal.environments.notes import EnvironmentNote, MakingState
 from portal.environments.order import order_of
+from portal.gallery.files import real_folder
+from portal.homes import private_folder
 from portal.homes.own_folder import make_own
 from portal.jobs import notes
 from portal.jobs.notes import Note
 from portal.kernels import module_cache
+from portal.session_settings import SessionSettings
+from portal.singleuser import spare_home
+from portal.singleuser.home import MANIFEST
 
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -56,7 +63,47 @@ def modules_cached(home: Path) -> None:
     assert module_cache.folder_of({"HOME": str(home)})
 
 
-@pytest.mark.parametrize("act", [job_noted, environment_noted, environments_place, kernelspec, modules_cached])
+def session_submitted(home: Path) -> None:
+    """As the launcher does, whose own umask a default access list of the home's takes the place of (acl(5))."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launcher, "_home", lambda: str(home))
+        patch.setattr(launcher, "_slurm", lambda argv, _: subprocess.CompletedProcess(argv, 0, "42\n", ""))
+        patch.setattr(launch_rules, "PLACES", (str(home / "site.toml"),))
+        request = {"verb": "submit", "key": "0123456789abcdef", "options": ["--time=60"], "environment": {}}
+        assert launcher.handle(request) == {"ok": True, "job_id": "42"}
+
+
+def private_folder_looked_at(home: Path) -> None:
+    """As `portal doctor --person` has the launcher do."""
+    private_folder.write_and_remove(home / private_folder.IN_HOME / private_folder.SESSIONS)
+
+
+def spare_home_taken(home: Path) -> None:
+    """As a session does whose home does not work."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spare_home, "why_not", lambda _: "it is silent")
+        spare_home.take(SessionSettings(), {private_folder.VARIABLE: str(home / "scratch/own")})
+
+
+def templates_remembered(home: Path) -> None:
+    """As each session does."""
+    assert real_folder(home, MANIFEST.parent)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        job_noted,
+        environment_noted,
+        environments_place,
+        kernelspec,
+        modules_cached,
+        session_submitted,
+        private_folder_looked_at,
+        spare_home_taken,
+        templates_remembered,
+    ],
+)
 def test_nobody_else_can_put_a_folder_in_the_place_of_one_that_the_portal_made(
     act: Callable[[Path], None], tmp_path: Path
 ) -> None:
