@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # most commands need none of it
 
 CONNECT_WITHIN_S = 10
 ANSWERS_WITHIN_S = 30  # a server that is cut off, not closed, would keep the hub for as long as TCP tries
+WITHOUT_VALUES = {"hide_parameters": True}  # in errors, which the log has: codes of logins, the lines of sessions
 DRIVERS = {"postgresql": ("postgresql+psycopg", "psycopg"), "mariadb": ("mysql+pymysql", "pymysql")}
 PARTS = {"psycopg": "psycopg[binary]", "pymysql": "PyMySQL"}
 DRIVER = (
@@ -88,7 +89,7 @@ def engine_options(site: Site) -> dict[str, Any]:
         limits["tcp_user_timeout"] = ANSWERS_WITHIN_S * 1000
         tls = {"sslmode": "verify-full", "sslrootcert": authorities}
     arguments = {"connect_timeout": CONNECT_WITHIN_S, **limits, **(tls if authorities else {})}
-    return {"pool_pre_ping": True, "connect_args": arguments}
+    return {"pool_pre_ping": True, "connect_args": arguments, **WITHOUT_VALUES}
 
 
 @contextlib.contextmanager

@@ -237,6 +237,7 @@ def _database(c: Any, site: Site) -> None:
 def _file_database(c: Any, folder: Path) -> None:
     database.prepare(folder / database.FILE)
     c.JupyterHub.db_url = f"sqlite:///{folder / database.FILE}"
+    c.JupyterHub.db_kwargs = dict(server.WITHOUT_VALUES)
 
 
 def _apart_proxy(c: Any, folder: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from alembic.config import Config
 from jupyterhub import dbutil, orm
 from sqlalchemy import create_engine, text
+from sqlalchemy.exc import ProgrammingError
 
 from portal.databases import copies, schema, server
 from portal.databases.server import DatabaseServerFault
@@ -79,6 +80,17 @@ def test_a_database_in_order_is_taken_and_one_of_an_earlier_version_is_refused(s
     with pytest.raises(DatabaseServerFault, match=f"has the schema {TWO_BEFORE} of another version") as fault:
         server.check(site)
     assert "`portal database upgrade --site FILE` copies its tables there" in fault.value.message
+
+
+def test_an_error_of_the_server_has_none_of_the_values_that_it_was_sent(site: Site) -> None:
+    session = orm.new_session_factory(url_of(site), **options(site))()
+
+    with pytest.raises(ProgrammingError) as fault:
+        session.execute(text("SELECT code FROM nowhere WHERE code = :code"), {"code": "of-a-login"})
+
+    assert "of-a-login" not in str(fault.value)
+    session.close()
+    session.get_bind().dispose()
 
 
 def test_names_that_differ_in_capitals_are_two_people(site: Site) -> None:

@@ -6,6 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+from jupyterhub import orm
+from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
 from traitlets.config import Config
 
 from portal.administration import enter, role
@@ -38,6 +41,20 @@ def test_the_hub_and_its_spawner_know_the_site(tmp_path: Path, monkeypatch: pyte
     assert c.PortalHub.session_key_file == str(tmp_path / "state" / "session_key")
     assert c.PortalHub.launcher == "/opt/dsportal/bin/portal-launch"
     assert c.JupyterHub.spawner_class == "dsportal-slurm"
+
+
+def test_an_error_of_the_database_has_none_of_its_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as the code of a login, or the last lines of somebody's log: the hub's log has the error."""
+    c = configured(tmp_path, monkeypatch)
+    session = orm.new_session_factory(c.JupyterHub.db_url, **c.JupyterHub.db_kwargs)()
+
+    with pytest.raises(SQLAlchemyError) as fault:
+        session.execute(text("SELECT code FROM nowhere WHERE code = :code"), {"code": "of-a-login"})
+
+    assert "SELECT code FROM nowhere" in str(fault.value)
+    assert "of-a-login" not in str(fault.value)
+    session.close()
+    session.get_bind().dispose()
 
 
 def test_slurms_commands_are_looked_for_where_the_settings_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
