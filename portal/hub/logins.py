@@ -17,8 +17,8 @@ from typing import Any
 from jupyterhub import orm
 from jupyterhub.handlers import default_handlers
 from jupyterhub.handlers.login import LogoutHandler
-from jupyterhub.utils import url_path_join
-from sqlalchemy import text
+from jupyterhub.utils import url_path_join, utcnow
+from sqlalchemy import DateTime, bindparam, text
 from tornado.httputil import HTTPServerRequest
 
 from portal.hub.context import state_of
@@ -27,6 +27,7 @@ from portal.site import Standing
 OF_THE_HUB = "jupyterhub"  # the client of tokens that no OAuth login made
 CLEAR_SITE_DATA = '"cache", "storage"'  # not "cookies": browsers then clear those of all hosts of the domain
 MANY = 5  # people who leave at once; with more than half of all it is rather a mistake in the directory
+NOTED_EVERY = timedelta(minutes=1)  # JupyterHub notes half a minute apart that somebody is here
 
 Log = logging.Logger | logging.LoggerAdapter[logging.Logger]
 
@@ -119,7 +120,7 @@ def install() -> None:
 
 @dataclass(frozen=True)
 class Leavers:
-    """The look at all people who have a session or a token, for those who may not use the portal any more.
+    """The look at all people who have a session, a token or a login, for those who may not use the portal any more.
 
     Attributes:
         names: those who have something that could be ended.
@@ -223,7 +224,7 @@ def leavers_of(hub: Any, end_sessions: Callable[[Any], Awaitable[None]]) -> Leav
     left = hub.authenticator.left
     ended = set() if hub.end_sessions_of_leavers else {name for name, word in left.words().items() if word}
     leavers = Leavers(
-        names=lambda: with_something(hub.db, hub.hub_id),
+        names=lambda: with_something(hub.db, hub.hub_id, hub.cookie_max_age_days),
         person=lambda name: orm.User.find(hub.db, name),
         standings=hub.authenticator.standings,
         new_passwords=hub.authenticator.new_passwords,
@@ -240,12 +241,16 @@ def leavers_of(hub: Any, end_sessions: Callable[[Any], Awaitable[None]]) -> Leav
     return leavers
 
 
-WITH_SOMETHING = """
-SELECT name FROM users WHERE id IN (SELECT user_id FROM api_tokens)
+WITH_SOMETHING = text("""
+SELECT name FROM users WHERE last_activity > :since OR id IN (SELECT user_id FROM api_tokens)
 OR id IN (SELECT user_id FROM spawners WHERE server_id IS NOT NULL OR state LIKE :ours)
-"""
+""").bindparams(bindparam("since", type_=DateTime))
 
 
-def with_something(db: Any, hub_id: str) -> list[str]:
-    """The names of those who have a token or a session of this hub; no rows, which would bring all their relations."""
-    return [name for (name,) in db.execute(text(WITH_SOMETHING), {"ours": f"%{hub_id}%"})]
+def with_something(db: Any, hub_id: str, cookie_days: float) -> list[str]:
+    """The names of those who have a token or a session of this hub, or were here while a login of theirs may last.
+
+    No rows, which would bring all their relations.
+    """
+    since = utcnow(with_tz=False) - timedelta(days=cookie_days) - NOTED_EVERY
+    return [name for (name,) in db.execute(WITH_SOMETHING, {"ours": f"%{hub_id}%", "since": since})]

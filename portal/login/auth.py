@@ -74,6 +74,8 @@ class ExactLoginHandler(login_page.LoginHandler):  # type: ignore[misc]
         if user is None:  # one of JupyterHub's own lists, such as blocked_users
             raise Refusal(LoginRefused(REFUSED))
         self._jupyterhub_user = user
+        if self._record_activity(user):  # by it the look for those who left knows of this login
+            self.db.commit()
         again.note(self, user.name)
         self.redirect(self.get_next_url(user))
 

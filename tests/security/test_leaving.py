@@ -439,6 +439,31 @@ def test_who_may_log_in_but_has_no_place_on_the_hubs_host_is_told_so_at_once(
     assert "mallory" not in sh("squeue", "--noheader", "--format=%u")
 
 
+LOCK = "pwdAccountLockedTime: 000001010000Z"
+
+
+def test_who_has_a_login_alone_and_was_away_for_a_while_has_to_log_in_again(
+    hub: Hub, server: Slapd, mallory: str
+) -> None:
+    guest = Guest("mallory")
+    guest.http.follow_redirects = False  # no page is opened with this login
+    assert guest.login(PASSWORDS["mallory"]).status_code == 302
+    copied = guest.copy()
+    guest.http.close()
+    left = hub.log().count("mallory may not use the portal any more")
+
+    server.change(f"uid=mallory,{PEOPLE}", "changetype: modify", "add: pwdAccountLockedTime", LOCK)
+    said = "her login was ended"
+    eventually(lambda: hub.log().count("mallory may not use the portal any more") > left, said, within_s=WITHIN_S)
+    server.change(f"uid=mallory,{PEOPLE}", "changetype: modify", "delete: pwdAccountLockedTime")
+
+    time.sleep(3)  # the directory is asked twice in a second
+    assert is_login(copied.ask("GET", "/hub/home"))
+    back = Guest("mallory")
+    assert back.login(PASSWORDS["mallory"]).status_code == 200
+    back.http.close()
+
+
 def test_the_job_of_somebody_whose_account_is_gone_from_the_cluster_too_ends(
     hub: Hub, server: Slapd, mallory: str
 ) -> None:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from unittest.mock import Mock
 
 import pytest
 from jupyterhub import orm, roles
+from jupyterhub.utils import utcnow
 from sqlalchemy.exc import OperationalError
 
 from portal.databases import old_logins, token_notes
@@ -158,7 +160,7 @@ class World:
 
     def leavers(self, policy: str = "stop") -> Leavers:
         return Leavers(
-            names=lambda: with_something(self.db, HUB),
+            names=lambda: with_something(self.db, HUB, 1),
             person=lambda name: orm.User.find(self.db, name),
             standings=self.standings,
             new_passwords=self.tell_of_new_passwords,
@@ -185,6 +187,21 @@ async def test_only_who_left_for_certain_loses_logins_tokens_and_session(db: Any
     assert notes(world.rows["alice"]) == ["Server at /user/alice/"]
     assert world.stopped == ["alice"]
     assert all(len(notes(world.rows[name])) == 3 for name in ("bob", "carol", "dave"))
+
+
+@pytest.mark.parametrize(("hours", "ends"), [(23, True), (25, False)])
+async def test_who_has_nothing_but_a_login_that_may_last_still_loses_it_too(db: Any, hours: int, ends: bool) -> None:
+    alice = orm.User(name="alice", last_activity=utcnow(with_tz=False) - timedelta(hours=hours))
+    db.add(alice)
+    db.commit()
+    before = alice.cookie_id
+    world = World(db, "bob")
+    world.standing["alice"] = Standing("locked")
+
+    await world.look(world.leavers())
+
+    assert (alice.cookie_id != before) is ends
+    assert len(notes(world.rows["bob"])) == 3
 
 
 async def test_a_site_may_let_the_session_go_on(db: Any) -> None:
@@ -231,6 +248,7 @@ async def test_the_proxy_of_a_hub_leaves_out_who_is_out_also_after_a_restart(
     hub = SimpleNamespace(
         db=db,
         hub_id=HUB,
+        cookie_max_age_days=1,
         authenticator=SimpleNamespace(
             standings=world.standings,
             new_passwords=lambda _standings, _end: (),
