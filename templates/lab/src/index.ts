@@ -25,6 +25,7 @@ import { timeLeft } from './timeleft';
 import { takeUploads } from './uploads';
 import { jobUsage } from './usage';
 import { webTools } from './webtools';
+import { workspaceNames } from './workspaces';
 
 namespace CommandIDs {
   export const tensorBoard = 'dsportal:tensorboard';
@@ -173,5 +174,6 @@ export default [
   tensorBoards,
   timeLeft,
   jobUsage,
-  webTools
+  webTools,
+  workspaceNames
 ];
