@@ -1,4 +1,4 @@
-"""A workspace file of JupyterLab that somebody else wrote: opening it writes none of one's own files."""
+"""A workspace file of JupyterLab that somebody else wrote: what it names reaches none of one's own files."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def mine() -> Iterator[Path]:
     file.write_text("mine")
     sh("chown", "alice:", str(file))
     yield file
-    file.unlink()
+    file.unlink(missing_ok=True)
 
 
-def put(name: str) -> None:
+def put(name: str, **data: object) -> None:
     """Bob leaves a workspace of that name, which is a file with a content to JupyterLab's server as well."""
-    told = {"type": "file", "format": "text", "content": "bobs", "data": {}, "metadata": {"id": name}}
+    told = {"type": "file", "format": "text", "content": "bobs", "data": data, "metadata": {"id": name}}
     FILE.write_text(json.dumps(told))
     FILE.chmod(0o644)
 
@@ -62,3 +62,27 @@ def test_what_is_called_by_a_name_is_loaded(alice: tuple[Page, str]) -> None:
     page.goto(f"{session}/lab/tree/isilon/{SHARED.name}/{FILE.name}?reset")
 
     page.wait_for_url("**/lab/workspaces/course-1**", timeout=30_000)
+    page.wait_for_timeout(3000)  # it goes there twice
+
+
+@pytest.mark.parametrize("name", ["%2e%2e/contents/mine.py", "..\\contents\\mine.py"])
+def test_no_terminal_is_called_like_an_address(alice: tuple[Page, str], mine: Path, name: str) -> None:
+    page, session = alice
+    key = f"terminal:{name}"
+    dock = {"type": "tab-area", "currentIndex": 0, "widgets": [key]}
+    layout = {"main": {"dock": dock, "current": key}}
+    put("course-2", **{key: {"data": {"name": name}}, "layout-restorer:data": layout})
+
+    page.goto(f"{session}/lab/tree/isilon/{SHARED.name}/{FILE.name}?reset")
+    page.wait_for_url("**/lab/workspaces/course-2**", timeout=30_000)
+    page.wait_for_timeout(6000)
+    page.get_by_role("tab", name="Running Terminals and Kernels").click()
+    called = page.locator(".jp-RunningSessions-item", has_text=f"terminals/{name}")
+    page.wait_for_timeout(1500)
+    for _ in called.all():
+        called.first.hover()
+        called.first.locator("button[title], jp-button").last.click()
+    page.wait_for_timeout(1500)
+
+    assert mine.exists()
+    expect(called).to_have_count(0)

@@ -5,23 +5,32 @@ import { Notification } from '@jupyterlab/apputils';
 const LEADS_ELSEWHERE = /[%\\\x00-\x1f]|(^|\/)\.\.?(\/|$)/;
 
 /**
- * Keeps the name that stands in a workspace's file a name. JupyterLab (4.6) makes an address of it as it is written, and
- * a file that somebody else wrote would have the page send what it holds to any other address of the session.
+ * Keeps the names in a workspace's file names. JupyterLab (4.6) makes addresses of that of the workspace, and of those
+ * of its terminals, as they are written, and a file that somebody else wrote would have the page send what it holds to
+ * any other address of the session, or delete what is there.
  */
 export const workspaceNames: JupyterFrontEndPlugin<void> = {
   id: 'dsportal-lab:workspace-names',
-  description: 'Refuses workspaces whose name is an address.',
+  description: 'Refuses workspaces, and terminals in them, whose name is an address.',
   autoStart: true,
   activate: (app: JupyterFrontEnd): void => {
-    const { workspaces } = app.serviceManager;
+    const { terminals, workspaces } = app.serviceManager;
     const save = workspaces.save.bind(workspaces);
     workspaces.save = async (name, workspace) => {
-      if (LEADS_ELSEWHERE.test(name)) {
-        const words = 'This workspace was not loaded: what its file gives as its name is an address.';
-        Notification.error(words, { autoClose: false });
-        throw new Error(words);
-      }
+      check(name, 'This workspace was not loaded: what its file gives as its name is an address.');
       await save(name, workspace);
+    };
+    const start = terminals.startNew.bind(terminals);
+    terminals.startNew = async options => {
+      check(options?.name ?? '', 'A terminal of this workspace was not opened: its name is an address.');
+      return start(options);
     };
   }
 };
+
+function check(name: string, words: string): void {
+  if (LEADS_ELSEWHERE.test(name)) {
+    Notification.error(words, { autoClose: false });
+    throw new Error(words);
+  }
+}
