@@ -5,9 +5,8 @@ import { Notification } from '@jupyterlab/apputils';
 const LEADS_ELSEWHERE = /[%\\\x00-\x1f]|(^|\/)\.\.?(\/|$)/;
 
 /**
- * Keeps the names in a workspace's file names. JupyterLab (4.6) makes addresses of that of the workspace, and of those
- * of its terminals, as they are written, and a file that somebody else wrote would have the page send what it holds to
- * any other address of the session, or delete what is there.
+ * Keeps the names in a workspace's file names, whoever wrote it: of the workspace, and of its terminals. JupyterLab
+ * (4.6) makes addresses of them.
  */
 export const workspaceNames: JupyterFrontEndPlugin<void> = {
   id: 'dsportal-lab:workspace-names',
