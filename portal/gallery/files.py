@@ -20,6 +20,7 @@ from portal.notebooks import files
 
 READ_MAX = 64 * 2**20
 MOVED = "is not the folder any more that it was: somebody moved it, or put another one in its place"
+FOR_OTHERS_TO_READ = 0o755  # as the umask has it, and never for others to write: a lesson runs no program there
 A_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 TO_READ = files.TO_READ | os.O_NOFOLLOW
 
@@ -84,7 +85,7 @@ class HeldFolder:
         Raises:
             OSError: it cannot be made, or what lies there after that is not what was made.
         """
-        os.mkdir(name, dir_fd=self._descriptor)
+        os.mkdir(name, FOR_OTHERS_TO_READ, dir_fd=self._descriptor)
         with self.inner(name) as folder:
             if not folder.is_of_person or _has_entries(folder._descriptor):
                 raise PermissionError(errno.EPERM, MOVED, name)
@@ -228,7 +229,7 @@ class HeldFolder:
             for part in folders:
                 if make:
                     with contextlib.suppress(FileExistsError):
-                        os.mkdir(part, dir_fd=descriptor)
+                        os.mkdir(part, FOR_OTHERS_TO_READ, dir_fd=descriptor)
                 inner = os.open(part, A_FOLDER, dir_fd=descriptor)
                 os.close(descriptor)
                 descriptor = inner

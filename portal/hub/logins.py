@@ -123,7 +123,7 @@ class Leavers:
     """The look at all people who have a session, a token or a login, for those who may not use the portal any more.
 
     Attributes:
-        names: those who have something that could be ended.
+        names: those who have something that could be ended; and whether that is more than a login.
         person: the row of one of them; ``None`` when it is gone.
         standings: what is known of some people now.
         new_passwords: has the logins ended of those of some people whose password was set since the last look.
@@ -137,7 +137,7 @@ class Leavers:
         routed: those of ``ended`` whom the routes leave out already.
     """
 
-    names: Callable[[], Collection[str]]
+    names: Callable[[], Mapping[str, bool]]
     person: Callable[[str], Any]
     standings: Callable[[Collection[str]], Awaitable[Mapping[str, Standing]]]
     new_passwords: Callable[[Mapping[str, Standing], Callable[[str], None]], object]
@@ -203,11 +203,12 @@ class Leavers:
         finally:
             del self.ending[name]
 
-    def _is_mistake(self, left: Mapping[str, Standing], names: Collection[str]) -> bool:
-        """More than half of all at once: nothing is ended that cannot be had again."""
-        new = [name for name in left if name not in self.ended]
-        is_mistake = len(new) > MANY and len(new) * 2 > len(names)
-        words = f"{len(new)} of {len(names)} people left at once; they are refused, and nothing of theirs is ended"
+    def _is_mistake(self, left: Mapping[str, Standing], names: Mapping[str, bool]) -> bool:
+        """More than half at once of those who have a session or a token: what cannot be had again is not ended."""
+        held = [name for name, holds in names.items() if holds]
+        new = [name for name in held if name in left and name not in self.ended]
+        is_mistake = len(new) > MANY and len(new) * 2 > len(held)
+        words = f"{len(new)} of {len(held)} people left at once; they are refused, and nothing of theirs is ended"
         if is_mistake and words not in self.said:
             self.log.error("%s. If that is meant, take them out a few at a time", words)
         self.said[:] = [words] if is_mistake else []
@@ -242,15 +243,21 @@ def leavers_of(hub: Any, end_sessions: Callable[[Any], Awaitable[None]]) -> Leav
 
 
 WITH_SOMETHING = text("""
-SELECT name FROM users WHERE last_activity > :since OR id IN (SELECT user_id FROM api_tokens)
-OR id IN (SELECT user_id FROM spawners WHERE server_id IS NOT NULL OR state LIKE :ours)
+SELECT name, holds FROM (
+    SELECT name, last_activity, CASE
+        WHEN id IN (SELECT user_id FROM api_tokens) THEN 1
+        WHEN id IN (SELECT user_id FROM spawners WHERE server_id IS NOT NULL OR state LIKE :ours) THEN 1
+        ELSE 0 END AS holds
+    FROM users) AS people
+WHERE holds = 1 OR last_activity > :since
 """).bindparams(bindparam("since", type_=DateTime))
 
 
-def with_something(db: Any, hub_id: str, cookie_days: float) -> list[str]:
-    """The names of those who have a token or a session of this hub, or were here while a login of theirs may last.
+def with_something(db: Any, hub_id: str, cookie_days: float) -> dict[str, bool]:
+    """Those who have a token or a session of this hub (True), or were here while a login of theirs may last.
 
     No rows, which would bring all their relations.
     """
     since = utcnow(with_tz=False) - timedelta(days=cookie_days) - NOTED_EVERY
-    return [name for (name,) in db.execute(WITH_SOMETHING, {"ours": f"%{hub_id}%", "since": since})]
+    rows = db.execute(WITH_SOMETHING, {"ours": f"%{hub_id}%", "since": since})
+    return {name: bool(holds) for name, holds in rows}

@@ -16,6 +16,7 @@ from portal.tensorboard.error_page import LED_HERE, is_own_click, page
 from portal.webtools.tools import Tools, WebTool
 
 LOOK_AGAIN_S = 1
+AGAIN = ("max-age=0", "no-cache")  # what browsers send with a page that is loaded again, and no link can
 
 
 def _or_404(tools: Tools, name: str) -> WebTool:
@@ -94,22 +95,33 @@ class ToolProxy(SocketPages):
     def is_led(self, name: str, path: str) -> bool:
         """Whether a page of this session, by a link in somebody's notebook, leads on into a tool: see :func:`_led_to`.
 
-        To its first page all may lead, and from there it leads on itself. Browsers name the page (RFC 9110 §10.1.3).
+        To its first page all may lead, and from there it leads on itself. Browsers name the page (RFC 9110 §10.1.3), or
+        its host alone. With a tab that is loaded again they name the page that led to its first address (Chromium,
+        Firefox), whatever address the tool has given itself since.
         """
         tool = _or_404(self.tools, name)
         headers = self.request.headers
         is_first = path in ("", "/") and not self.request.query
-        if is_first or headers.get("Sec-Fetch-Dest") != "document" or "Referer" not in headers:
+        if is_first or not self._is_tab() or "Referer" not in headers:
             return False
-        page_of = _place_of(headers["Referer"])
-        return not page_of.startswith(f"{tool.base}/") and _place_of(self.request.uri) not in tool.leads_to
+        came_from = _place_of(headers["Referer"])
+        place = _place_of(self.request.uri)
+        if came_from == "/?" or came_from.startswith(f"{tool.base}/") or place in tool.leads_to:
+            return False
+        if headers.get("Cache-Control") in AGAIN and place not in tool.kept_from:
+            return False
+        tool.kept_from.append(place)
+        return True
+
+    def _is_tab(self) -> bool:
+        return bool(self.request.headers.get("Sec-Fetch-Dest") == "document")
 
     def _confined_flush(self, *args: Any, **kwargs: Any) -> Any:
         """A file that a tool hands out has none of the rights of the session's own pages, whatever is in it.
 
-        What the tool itself forbids holds as well (CSP, "multiple policies"). Where it leads to is noted.
+        What the tool itself forbids holds as well (CSP, "multiple policies"). Where it leads a tab to is noted.
         """
-        if self._tool and not self._headers_written and "Location" in self._headers:
+        if self._tool and self._is_tab() and not self._headers_written and "Location" in self._headers:
             self._tool.leads_to.append(_place_of(urljoin(self.request.uri or "", self._headers["Location"])))
         if self._is_file and not self._headers_written:
             self.add_header("Content-Security-Policy", "sandbox")

@@ -29,7 +29,7 @@ from portal.session_settings import OfferedTool, SessionSettings
 START_TIMEOUT_S = 120
 POLL_S = 0.1
 ANSWER_TIMEOUT_S = 5
-LEADS_MOST = 20
+PLACES_MOST = 20
 TAIL_BYTES = 8 * 1024
 TAIL_LINES = 20
 _RUN_TOOL = Path(__file__).with_name("run_tool.py")
@@ -55,7 +55,8 @@ class WebTool:
         self.base = f"{place.base_url.rstrip('/')}/tools/{offered.name}"
         self.why = ""  # of a tool that has failed
         self.started_at: float | None = None  # seconds since 1970
-        self.leads_to: deque[str] = deque(maxlen=LEADS_MOST)  # where its last redirections have led
+        self.leads_to: deque[str] = deque(maxlen=PLACES_MOST)  # where its last redirections of a tab have led
+        self.kept_from: deque[str] = deque(maxlen=PLACES_MOST)  # where others' links would have led last
         self._system = ModuleSystem(settings.module_command, settings.module_path)
         self._system_environment = settings.module_environment
         self._home = place.home

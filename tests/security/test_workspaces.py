@@ -75,7 +75,7 @@ def test_no_terminal_is_called_like_an_address(alice: tuple[Page, str], mine: Pa
 
     page.goto(f"{session}/lab/tree/isilon/{SHARED.name}/{FILE.name}?reset")
     page.wait_for_url("**/lab/workspaces/course-2**", timeout=30_000)
-    page.wait_for_timeout(6000)
+    expect(page.get_by_text("A terminal of this workspace was not opened").first).to_be_visible(timeout=30_000)
     page.get_by_role("tab", name="Running Terminals and Kernels").click()
     called = page.locator(".jp-RunningSessions-item", has_text=f"terminals/{name}")
     page.wait_for_timeout(1500)

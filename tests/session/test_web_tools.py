@@ -152,6 +152,29 @@ def test_a_link_in_somebodys_notebook_leads_to_a_tool_and_not_on_into_it(lab: Se
     status, location = lab.ask("tools/lab/", **notebook)
     assert (status, location) == (302, "/session/tools/lab/lab?")
     assert lab.ask(location.removeprefix("/session/"), **notebook)[0] == 200
+    assert lab.ask("tools/lab/api", **tab, Referer="http://127.0.0.1/")[0] == 200  # cut to its host, by tool or browser
+
+
+@pytest.mark.parametrize("again", ["max-age=0", "no-cache"])
+def test_a_tab_of_a_tool_is_loaded_again_where_it_is_and_not_where_a_link_would_have_led(
+    lab: Server, again: str
+) -> None:
+    """Browsers send the Referer of the tab's first address, which JupyterLab's page has led to."""
+    tab = {"Sec_Fetch_Site": "same-origin", "Sec_Fetch_Dest": "document", "Referer": "http://127.0.0.1/session/lab"}
+    theirs = f"tools/lab/lab?folder=/theirs/{again}"
+
+    assert lab.ask(theirs, **tab)[0] == 403
+    assert lab.ask(theirs, **tab, Cache_Control=again)[0] == 403
+    assert lab.ask(f"tools/lab/lab?own={again}", **tab, Cache_Control=again)[0] == 200
+
+
+def test_a_picture_in_somebodys_notebook_leads_no_tab_into_a_tool(lab: Server) -> None:
+    page = {"Sec_Fetch_Site": "same-origin", "Referer": "http://127.0.0.1/session/lab/tree/shared/theirs.ipynb"}
+
+    status, location = lab.ask("tools/lab/lab/tree/theirs/?reset", **page, Sec_Fetch_Dest="image")
+    assert (status, location) == (302, "/session/tools/lab/lab/tree/theirs?reset")
+
+    assert lab.ask(location.removeprefix("/session/"), **page, Sec_Fetch_Dest="document")[0] == 403
 
 
 def test_a_tile_opens_it(browser: Browser, lab: Server, picture: Callable[[Page, str], None]) -> None:

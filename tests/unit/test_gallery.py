@@ -282,6 +282,15 @@ def test_a_copy_has_the_mode_that_the_person_gives_new_files(shelf: Path, projec
     assert (copy / "first.ipynb").stat().st_mode & 0o777 == 0o640
 
 
+def test_nobody_else_changes_a_copy_where_new_folders_are_a_groups(shelf: Path, projects: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        copy = copies.make(first(shelf), projects)
+    finally:
+        os.umask(before)
+    assert copy.stat().st_mode & 0o777 == 0o755
+
+
 def test_a_second_copy_gets_a_number_and_touches_nothing(copied: Path, shelf: Path, projects: Path) -> None:
     (projects / "tf-first-2").symlink_to("nowhere")
     assert copies.make(first(shelf), projects) == projects / "tf-first-3"

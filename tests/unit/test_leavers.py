@@ -204,6 +204,36 @@ async def test_who_has_nothing_but_a_login_that_may_last_still_loses_it_too(db: 
     assert len(notes(world.rows["bob"])) == 3
 
 
+def with_a_login_alone(db: Any, count: int) -> list[str]:
+    """The names of people who were here a moment ago, and have neither a session nor a token."""
+    names = [f"guest{number}" for number in range(count)]
+    db.add_all(orm.User(name=name, last_activity=utcnow(with_tz=False)) for name in names)
+    db.commit()
+    return names
+
+
+async def test_people_with_a_login_alone_who_left_keep_nobody_elses_session(db: Any) -> None:
+    world = World(db, "alice", "bob")
+    world.standing |= dict.fromkeys(["alice", *with_a_login_alone(db, 8)], Standing("locked"))
+
+    await world.look(world.leavers())
+
+    assert world.stopped.count("alice") == 1
+    assert "bob" not in world.stopped
+
+
+async def test_people_with_a_login_alone_who_stayed_make_a_mistake_of_the_directory_no_smaller(db: Any) -> None:
+    names = [f"user{number}" for number in range(6)]
+    world = World(db, *names)
+    world.standing |= dict.fromkeys(names, Standing("not allowed")) | dict.fromkeys(
+        with_a_login_alone(db, 20), Standing()
+    )
+
+    await world.look(world.leavers())
+
+    assert world.stopped == []
+
+
 async def test_a_site_may_let_the_session_go_on(db: Any) -> None:
     world = World(db, "alice", "bob", "carol")
     world.standing["alice"] = Standing("gone")
