@@ -172,7 +172,7 @@ def test_a_picture_in_somebodys_notebook_leads_no_tab_into_a_tool(lab: Server) -
     page = {"Sec_Fetch_Site": "same-origin", "Referer": "http://127.0.0.1/session/lab/tree/shared/theirs.ipynb"}
 
     status, location = lab.ask("tools/lab/lab/tree/theirs/?reset", **page, Sec_Fetch_Dest="image")
-    assert (status, location) == (302, "/session/tools/lab/lab/tree/theirs?reset")
+    assert (status, location) == (301, "/session/tools/lab/lab/tree/theirs?reset")
 
     assert lab.ask(location.removeprefix("/session/"), **page, Sec_Fetch_Dest="document")[0] == 403
 
