@@ -28,7 +28,7 @@ from portal.commands import (
 from portal.errors import PortalError
 from portal.homes.own_folder import make_own
 from portal.hub import database, state_place, variables
-from portal.proxy import proxy_process
+from portal.proxy import other_localhost, proxy_process
 from portal.singleuser import quick_start
 from portal.site import Site, load
 
@@ -188,6 +188,7 @@ def _prepare_local(arguments: argparse.Namespace) -> None:
     if words := proxy_process.absent(host_checks.configuration(site).ConfigurableHTTPProxy.command):
         raise PortalError(words)  # the hub of a cluster looks itself, after `extra_config`
     port = arguments.port or site.portal.port
+    other_localhost.hold(port)
     os.environ[variables.LOCAL_STATE] = str(state)
     os.environ[variables.LOCAL_PASSWORD] = password
     if arguments.site:

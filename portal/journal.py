@@ -11,6 +11,8 @@ import os
 import re
 import sys
 
+from portal.errors import printable
+
 STDERR = 2
 # syslog's numbers, the gravest first: each from that level of Python's on
 LEVELS = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
@@ -36,7 +38,8 @@ def marked(words: str, level: int) -> str:
 
 def tell(words: str, level: int = logging.ERROR) -> None:
     """Print words to standard error, with their level where that is the journal."""
-    print(marked(words, level) if is_there() else words, file=sys.stderr)
+    shown = printable(words)  # names of files are among them, which others chose
+    print(marked(shown, level) if is_there() else shown, file=sys.stderr)
 
 
 class JournalFormatter(logging.Formatter):

@@ -155,6 +155,7 @@ def _look(form: str) -> dict[str, object]:
 
 def _submit(folder: Path, request: SubmitRequest, environment: dict[str, str]) -> dict[str, object]:
     session_logs.remove_old(folder.parent)
+    own_folder.close(folder.parent)  # which earlier versions left open in some homes
     own_folder.make_own(folder)
     _write_private(folder / ENVIRONMENT_FILE, json.dumps(request.environment))
     argv = ["sbatch", "--parsable", *request.options, f"--chdir={_home()}", f"--output={folder / LOG_FILE}"]

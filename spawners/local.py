@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
+import signal
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from jupyterhub.spawner import LocalProcessSpawner
@@ -21,6 +25,8 @@ from spawners.errors import StartRefused
 from spawners.startup import first_answer
 
 HOST = "127.0.0.1"
+SIGNAL_AT_PARENTS_END = 1  # prctl(2), PR_SET_PDEATHSIG
+LIBC = ctypes.CDLL(None)  # loaded now: between fork and exec is no time for it
 
 
 class LocalSessionSpawner(LocalProcessSpawner):  # type: ignore[misc]
@@ -31,8 +37,12 @@ class LocalSessionSpawner(LocalProcessSpawner):  # type: ignore[misc]
     templates_folders = List(Unicode(), help="The site's own folders of notebook templates.").tag(config=True)
     log_folder = Unicode(help="Where the log of the session goes.").tag(config=True)
 
-    def make_preexec_fn(self, name: str) -> None:
-        """The process stays the person's: no change of user."""
+    def make_preexec_fn(self, name: str) -> Callable[[], None]:
+        """The process stays the person's, and ends with the hub, however that ends.
+
+        Without a hub it would believe whoever listens at the hub's port next, which is anybody on this machine.
+        """
+        return partial(_end_with, os.getpid())
 
     def user_env(self, env: dict[str, str]) -> dict[str, str]:
         """The person's own home and shell, whatever the name of the account in the hub."""
@@ -98,6 +108,12 @@ class LocalSessionSpawner(LocalProcessSpawner):  # type: ignore[misc]
                     _("JupyterLab did not answer within {number} s.").format(number=round(timings.LOCAL_START_S))
                 )
                 raise StartRefused(error, status_code=502)
+
+
+def _end_with(hub: int) -> None:
+    LIBC.prctl(SIGNAL_AT_PARENTS_END, signal.SIGTERM)
+    if os.getppid() != hub:  # it has ended before
+        os._exit(1)
 
 
 def _tail(log: Path) -> str:

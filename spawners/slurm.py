@@ -60,7 +60,7 @@ class SlurmSessionSpawner(
     site_file = Unicode("/etc/dsportal/site.toml", help="The settings file of the site.").tag(config=True)
 
     _request: SessionRequest | None = None  # what the session that runs, or is being started, was asked for
-    _ending: asyncio.Future[None] | None = None
+    end_seen: asyncio.Future[None] | None = None  # done when an end that was announced is known, or does not come
     _partition = ""  # for whose nodes a certificate is made
     _unresolved = ""  # the node, while this host cannot resolve its name
 
@@ -204,8 +204,8 @@ class SlurmSessionSpawner(
 
     def announce_end(self) -> None:
         """The session ends: Slurm is asked every second for a moment; the hub's watch comes later."""
-        if self._ending is None or self._ending.done():
-            self._ending = asyncio.ensure_future(self._see_end())
+        if self.end_seen is None or self.end_seen.done():
+            self.end_seen = asyncio.ensure_future(self._see_end())
 
     async def _see_end(self) -> None:
         for _ in range(timings.ENDING_QUERIES):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import shutil
 import subprocess
 import time
@@ -40,6 +41,12 @@ def sh(*argv: str, user: str = "", check: bool = True, timeout_s: float = 60) ->
     if check and done.returncode:
         raise AssertionError(f"{' '.join(argv)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout + done.stderr
+
+
+def of_one_kernel(site: str) -> str:
+    """A settings file with the kernel of Python alone: `portal doctor` starts all that there are."""
+    tables = re.split(r"^(?=\[)", site, flags=re.MULTILINE)
+    return "".join(one for one in tables if not one.startswith("[[kernel]]") or 'name = "python3"' in one)
 
 
 def eventually(found: Callable[[], T], what: str, within_s: float = 30, every_s: float = 0.2) -> T:

@@ -14,7 +14,8 @@ system out of packages (`make test-debian`; docs/howto/systems.md). Without name
 
 Rings marked "inside" run in the private cluster (deploy/demo), which is started once for all of them; the root
 variant where this runs as root, the rootless one elsewhere. Each ring is one pytest run; its results are kept
-below .test-artefacts. The ten slowest tests and the minutes of each ring end a run; its last line counts all tests.
+below .test-artefacts. A run ends with its slowest modules and tests and the minutes of each ring; its last line counts
+all tests.
 """
 
 from __future__ import annotations
@@ -41,7 +42,6 @@ BIN = VENV / "bin"
 DEMO = CHECKOUT / "deploy" / "demo" / "demo"
 STATE = Path(os.environ.get("DSPORTAL_DEMO") or CHECKOUT / ".demo").resolve()
 TEST_STATE = STATE.with_name(f"{STATE.name}-{OWN or 'test'}")  # a demo that somebody uses meanwhile is left alone
-SECOND_STATE = TEST_STATE.with_name(f"{TEST_STATE.name}-2")  # of rings beside others that would be in their way
 ARTEFACTS = Path(os.environ.get("DSPORTAL_ARTEFACTS") or CHECKOUT / ".test-artefacts" / OWN)
 
 
@@ -64,9 +64,9 @@ class Ring:
         parts: the names of parts that run at the same time.
         has_whole: whether a last pytest run, "whole", looks at what the parts ran.
         beside: the names of rings during which this one runs, where all of them run; else it runs in its turn.
-        disturbs: whether it stops daemons, takes nodes away, fills the cluster, writes root's files or has programs
-            that other rings must not find, so that beside
-            other rings it runs in a second cluster, behind the rings that are there already.
+        cluster: in which it runs beside others; those of one number follow each other there. A ring that stops daemons,
+            takes nodes away, fills the cluster, writes root's files, starts the hub again or has programs that other
+            rings must not find is not in the first, where the rings are beside which it runs.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Ring:
     has_whole: bool = False
     beside: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
-    disturbs: bool = False
+    cluster: int = 1
 
 
 RINGS = (
@@ -89,7 +89,7 @@ RINGS = (
         beside=("unit", "simulation"),
     ),
     Ring("simulation", False, "hours of many sessions on FakeSlurm, with faults of all kinds; it prints its seed"),
-    Ring("contract", True, "the cluster on real Slurm", beside=("directory", "session"), disturbs=True),
+    Ring("contract", True, "the cluster on real Slurm", beside=("directory", "session"), cluster=2),
     Ring("directory", True, "logins on real slapd"),
     Ring("session", True, "kernels out of real modules, TensorBoard, JupyterLab in Chromium", parts=("1", "2")),
     Ring(
@@ -98,7 +98,7 @@ RINGS = (
         "kernels out of a real Lmod's hierarchy; it is the module command of all rings of its cluster",
         beside=("session",),
         packages=("lmod",),
-        disturbs=True,
+        cluster=2,
     ),
     Ring("hub", True, "a real hub: sessions from the click to the end"),
     Ring("security", True, "what hostile people try, in Chromium and as neighbours on a node"),
@@ -107,14 +107,14 @@ RINGS = (
         True,
         "daemons, nodes, hub, proxy, database and homes that fail; what was seen is a table",
         beside=("hub", "security", "notebooks"),
-        disturbs=True,
+        cluster=2,
     ),
     Ring(
         "browser",
         True,
         "the whole story in Chromium",
         beside=("session", "hub", "security"),
-        disturbs=True,
+        cluster=2,
     ),
     Ring("notebooks", True, "templates on their own kernels in Slurm sessions", parts=("1", "2"), has_whole=True),
     Ring(
@@ -149,11 +149,13 @@ RINGS = (
     ),
     Ring("systems", False, "the guide to the letter on bare Debian 12 and 13, under a real systemd", usual=False),
 )
+CLUSTERS = sorted({ring.cluster for ring in RINGS})
 ON_ANOTHER_DEBIAN = ("contract", "directory", "session", "hub")
 OLD_NAMES = {"templates": "notebooks_in_browser"}
 WITH_ALL_KERNELS = ("notebooks", "notebooks_in_browser")
 LONG_FORMS = ("DSPORTAL_FAULTS", "DSPORTAL_NOTEBOOKS", "DSPORTAL_NEWCOMER")
 SLOWEST = 10
+SLOWEST_MODULES = 40
 ENDS_WITHIN_S = 60
 LINT = (
     ("ruff check", [str(BIN / "ruff"), "check", "."]),
@@ -332,20 +334,24 @@ def fresh_cluster(rings: Sequence[Ring] = ()) -> None:
     demo(*prepared_start(TEST_STATE, rings))
 
 
-def second_cluster(rings: Sequence[Ring], built: Built | None) -> Beside | None:
-    """Begin to start the cluster of the rings that would be in the way of those beside them, where there are such.
+def another_cluster(number: int, rings: Sequence[Ring], built: Built | None = None) -> Beside:
+    """Begin to start the cluster of that number, of rings that would be in the way of those beside them.
 
-    It starts with the environments that there are then.
+    It starts with the environments that there are then: with ``built`` when all are there.
     """
-    if not of_second(rings):
-        return None
-    command = [str(DEMO), "--state", str(SECOND_STATE), *prepared_start(SECOND_STATE, of_second(rings))]
-    return Beside("cluster-2", command, after=built.environments if built else None)
+    state = state_of(number)
+    command = [str(DEMO), "--state", str(state), *prepared_start(state, of_cluster(number, rings))]
+    return Beside(f"cluster-{number}", command, after=built.environments if built else None)
 
 
-def of_second(rings: Sequence[Ring]) -> list[Ring]:
-    """Those of them that run in the second cluster."""
-    return [ring for ring in rings if ring.disturbs and runs_beside(ring, rings)]
+def state_of(number: int) -> Path:
+    """The state folder of a cluster of the tests."""
+    return TEST_STATE if number == 1 else TEST_STATE.with_name(f"{TEST_STATE.name}-{number}")
+
+
+def of_cluster(number: int, rings: Sequence[Ring]) -> list[Ring]:
+    """Those of them that run in the cluster of that number, beside those of the first."""
+    return [ring for ring in rings if ring.cluster == number and runs_beside(ring, rings)]
 
 
 def prepared_start(state: Path, rings: Sequence[Ring] = ()) -> list[str]:
@@ -363,14 +369,15 @@ def prepared_start(state: Path, rings: Sequence[Ring] = ()) -> list[str]:
 
 
 def share_packages(state: Path) -> None:
-    """Take the packages that the other cluster has unpacked, as links: nobody writes there.
+    """Take the packages that another cluster has unpacked, as links: nobody writes there.
 
     An ordinary user's are files of many accounts, which only root may link; they are unpacked once more.
     """
     root, part = state / "root", state / "root.part"
-    unpacked = next((other / "root" for other in (TEST_STATE, SECOND_STATE) if other != state), root)
+    others = [other / "root" for other in map(state_of, CLUSTERS) if other != state]
+    unpacked = next((other for other in others if other.is_dir()), None)
     shutil.rmtree(part, ignore_errors=True)
-    if root.exists() or not unpacked.is_dir():
+    if root.exists() or not unpacked:
         return
     copied = subprocess.run(["cp", "-al", str(unpacked), str(part)], stderr=subprocess.DEVNULL, check=False)
     if copied.returncode:
@@ -486,7 +493,7 @@ def environment() -> dict[str, str]:
 
 def packages() -> Path:
     """Where packages are that were downloaded before: for the demo, or else for these tests."""
-    states = (STATE, TEST_STATE, SECOND_STATE)
+    states = (STATE, *map(state_of, CLUSTERS))
     folder = next((s / "debs" for s in states if any(s.glob("debs/*.deb"))), TEST_STATE / "debs")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -538,10 +545,21 @@ def slowest(rings: Iterable[str]) -> list[Test]:
     return sorted((test for ring in rings for test in tests_of(ring)), reverse=True)[:SLOWEST]
 
 
-def tell_slowest(rings: Iterable[str]) -> None:
-    """A line for each of the slowest tests."""
-    if found := slowest(rings):
-        title(f"the {len(found)} slowest tests: what a module or a ring sets up counts for its first test")
+def slowest_modules(rings: Iterable[str]) -> list[Test]:
+    """The modules whose tests took longest together, as one test each: where a run's minutes go."""
+    seconds: dict[tuple[str, str], float] = {}
+    for test in (test for ring in rings for test in tests_of(ring)):
+        module = (test.ring, test.name.partition("::")[0])
+        seconds[module] = seconds.get(module, 0) + test.seconds
+    return sorted((Test(taken, *module) for module, taken in seconds.items()), reverse=True)[:SLOWEST_MODULES]
+
+
+def tell_slowest(rings: Sequence[str]) -> None:
+    """A line for each of the slowest modules and tests."""
+    for what, found in (("modules", slowest_modules(rings)), ("tests", slowest(rings))):
+        if not found:
+            continue
+        title(f"the {len(found)} slowest {what}: what a module or a ring sets up counts for its first test")
         width = max(len(test.ring) for test in found)
         for test in found:
             print(f"{test.seconds:7.1f} s  {test.ring:<{width}} {test.name[:100]}")
@@ -575,29 +593,34 @@ def run_all(
     """
     results = {} if results is None else results
     running: dict[Ring, PytestBeside] = {}
+    clusters: dict[int, Beside] = {}  # those beside the first
+    elsewhere = [ring for ring in rings if ring.cluster > 1 and runs_beside(ring, rings)]
+    beside = sorted({ring.cluster for ring in elsewhere})
     is_up = False
-    second = None
     try:
         started = time.monotonic()
         if with_lint:
             results["lint"] = (lint(), time.monotonic() - started)
-        second = second_cluster(rings, built)
+        for number in beside[:1]:
+            clusters[number] = another_cluster(number, rings, built)
         for ring in [ring for ring in rings if not runs_beside(ring, rings)]:
             started = time.monotonic()
             if built and needs_environments(ring):
                 built.environments.must_succeed()
             if ring.inside and not is_up:
-                if second:
-                    title("the second cluster, of rings that would be in the way of those beside them")
-                    second.must_succeed()
+                for number in beside[:1]:
+                    title(f"cluster {number}, of rings that would be in the way of those beside them")
+                    clusters[number].must_succeed()
                 title("the private cluster")
-                fresh_cluster([one for one in rings if one.inside and one not in of_second(rings)])
+                fresh_cluster([one for one in rings if one.inside and one not in elsewhere])
                 is_up = True
+                for number in beside[1:]:  # not before: it takes what is unpacked by now
+                    clusters[number] = clusters.get(number) or another_cluster(number, rings)
             elif not ring.inside and is_up:
                 demo("down", check=False)
                 is_up = False
             for other in [one for one in rings if runs_beside(one, rings) and one.beside[0] == ring.name]:
-                running[other] = begin_beside(other, options, second, running)
+                running[other] = begin_beside(other, options, clusters, running)
             results[ring.name] = (run_with(built.horovod if built else None, ring, options), time.monotonic() - started)
             for other in [one for one in running if one.beside[-1] == ring.name]:
                 results[other.name] = (running[other].result(), running[other].seconds)
@@ -608,21 +631,21 @@ def run_all(
                 left.end()
         if is_up:
             demo("down", check=False)
-        if second:
-            second.end()
-            demo("down", check=False, state=SECOND_STATE)
+        for number, cluster in clusters.items():
+            cluster.end()
+            demo("down", check=False, state=state_of(number))
     return results
 
 
 def begin_beside(
-    ring: Ring, options: Sequence[str], second: Beside | None, running: Mapping[Ring, PytestBeside]
+    ring: Ring, options: Sequence[str], clusters: Mapping[int, Beside], running: Mapping[Ring, PytestBeside]
 ) -> PytestBeside:
-    """Begin a ring beside others; in the second cluster where it would be in their way: one ring at a time is there."""
-    if not (second and ring.disturbs):
+    """Begin a ring beside others; in another cluster where it would be in their way: one ring at a time is there."""
+    if ring.cluster not in clusters:
         return PytestBeside(ring, options)
-    second.must_succeed()
-    before = [run for other, run in running.items() if other.disturbs]
-    return PytestBeside(ring, options, state=SECOND_STATE, after=before[-1] if before else None)
+    clusters[ring.cluster].must_succeed()
+    before = [run for other, run in running.items() if other.cluster == ring.cluster]
+    return PytestBeside(ring, options, state=state_of(ring.cluster), after=before[-1] if before else None)
 
 
 def needs_environments(ring: Ring) -> bool:
@@ -646,7 +669,7 @@ def run_with(horovod: Beside | None, ring: Ring, options: Sequence[str]) -> Coun
 
 def tell(results: dict[str, tuple[Count, float]]) -> int:
     """The table, what was not run, and the summary line; answers the exit status."""
-    tell_slowest(results)
+    tell_slowest(list(results))
     title("result")
     total = Count()
     width = max(map(len, results))

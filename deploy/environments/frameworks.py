@@ -238,6 +238,7 @@ def run(options: argparse.Namespace) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Build; answers the exit status."""
     os.umask(0o022)  # everybody on the cluster reads these files
+    os.environ["NODE_DISABLE_COMPILE_CACHE"] = "1"  # npm (10.9) takes code from a known name in /tmp
     end_on_signals()
     try:
         run(arguments(argv))

@@ -170,7 +170,8 @@ def npm_ci(source: Path, target: Path) -> Callable[[], None]:
             (target / name).write_bytes((source / name).read_bytes())
         path = f"{VENV / 'bin'}:{os.environ.get('PATH', '')}"
         npm = [str(VENV / "bin" / "npm"), "ci", "--prefix", str(target), "--ignore-scripts"]
-        call([*npm, "--no-audit", "--no-fund", "--cache", str(STATE / "cache" / "npm")], PATH=path)
+        more = ("--no-audit", "--no-fund", "--cache", str(STATE / "cache" / "npm"))
+        call([*npm, *more], PATH=path, NODE_DISABLE_COMPILE_CACHE="1")  # npm (10.9): code from a known name in /tmp
 
     return do
 

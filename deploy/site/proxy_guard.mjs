@@ -288,6 +288,8 @@ function keepInItsPlace(proxyRes, req, res) {
     return;
   }
   for (const name of OVER_ITS_PLACE) delete proxyRes.headers[name];
+  // No page of another origin leads a window on that it has opened here; where all share one origin, that is no bar.
+  if (settings.origins_apart) proxyRes.headers["cross-origin-opener-policy"] = "same-origin-allow-popups";
   const cookies = proxyRes.headers["set-cookie"];
   if (cookies) proxyRes.headers["set-cookie"] = cookies.map((cookie) => closed(cookie, isEncrypted(req)));
 }

@@ -43,6 +43,10 @@ CHANGES = (
 WORDS = N_(
     "Changing what is other people's needs your password, not more than 15 minutes ago. Type it again: {address}"
 )
+LONGER_THAN_ITS_MAKER = N_(
+    "A token that is made with another one ends with it, in {number} seconds at most (expires_in). On the page Token "
+    "longer ones are made."
+)
 
 
 class Refused(web.HTTPError):
@@ -135,8 +139,8 @@ class AgainHandler(BaseHandler):  # type: ignore[misc]
         self.finish(await self.render_template("again.html", action=action, fault=fault))
 
 
-class FreshTokensHandler(UserTokenListAPIHandler):  # type: ignore[misc]
-    """A token is made by who has given the password not long ago."""
+class BoundTokensHandler(UserTokenListAPIHandler):  # type: ignore[misc]
+    """Tokens of a person: a new one is short, and ends with the token that it was made with."""
 
     def get_json_body(self) -> Any:
         """What it is for, and its scopes, which the hub keeps."""
@@ -145,7 +149,22 @@ class FreshTokensHandler(UserTokenListAPIHandler):  # type: ignore[misc]
             raise Refused(413, words.format(number=TOKEN_MAX))
         body = super().get_json_body()
         _check_token(body)
-        return body
+        return self._within_its_maker(body)
+
+    def _within_its_maker(self, body: Any) -> Any:
+        """A token that is made with another one ends with it, or who has copied one would have one for ever."""
+        maker = self.get_token() if getattr(self, "_token_authenticated", False) else None
+        if maker is None or maker.expires_at is None or not isinstance(body, dict | None):
+            return body
+        rest_s = max(int(maker.expires_in), 1)
+        wanted = (body or {}).get("expires_in")
+        if isinstance(wanted, int) and wanted > rest_s:
+            raise Refused(400, _(LONGER_THAN_ITS_MAKER).format(number=rest_s))
+        return {**(body or {}), "expires_in": rest_s if wanted is None else wanted}
+
+
+class FreshTokensHandler(BoundTokensHandler):
+    """A token is made by who has given the password not long ago."""
 
     async def post(self, user_name: str) -> None:
         """Make one; of one person there are so many at a time."""
@@ -209,6 +228,8 @@ HANDLERS = [
     ("/admin", FreshAdminPage),
     (r"/api/users/([^/]+)/tokens", FreshTokensHandler),
 ]
+# Also where a site has set another authenticator:
+OF_EVERY_LOGIN = ((r"/api/users/([^/]+)/tokens", BoundTokensHandler),)
 
 
 class Asking:

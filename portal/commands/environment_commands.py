@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from portal.errors import printable
 from portal.session_settings import SessionSettings
@@ -19,9 +19,26 @@ FOLLOW_EVERY_S = 0.3
 _MB = 1_000_000
 
 
+class _AnyOrder(argparse.ArgumentParser):
+    """Takes options between its arguments, too: ``new NAME --module M PACKAGE``, which Python before 3.13 refuses."""
+
+    _is_asked = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As its own, which does it in two steps and calls this for each."""
+        if self._is_asked:
+            return super().parse_known_args(args, namespace)
+        self._is_asked = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_asked = False
+
+
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the commands to those of ``portal``."""
-    env = commands.add_parser("env", help="environments of your own, each a kernel").add_subparsers(required=True)
+    whole = commands.add_parser("env", help="environments of your own, each a kernel")
+    env = whole.add_subparsers(required=True, parser_class=_AnyOrder)
     new = env.add_parser("new", help="make one, and its kernel")
     new.add_argument("name", help="small letters, digits, '.', '_' and '-'")
     new.add_argument("packages", nargs="*", help="what pip installs into it, such as tqdm or 'torch==2.9.1'")

@@ -24,5 +24,5 @@ async def look(db: Session) -> None:
         oldest_kept = theirs.order_by(token.id.desc()).offset(KEPT - 1).first()
         if oldest_kept:
             theirs.filter(token.id < oldest_kept.id).delete(synchronize_session=False)  # in one step, however many
-    orm.OAuthCode.purge_expired(db)
+    db.query(orm.OAuthCode).filter(orm.OAuthCode.expires_at < orm.OAuthCode.now()).delete(synchronize_session=False)
     db.commit()

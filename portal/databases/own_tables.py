@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from sqlalchemy import Table, delete, event
+from sqlalchemy import Table, delete, event, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
+from sqlalchemy.orm.attributes import instance_state
 
 
 def prepare(db: Session, table: Table, lost: str, log: logging.Logger) -> None:
@@ -29,13 +30,27 @@ def prepare(db: Session, table: Table, lost: str, log: logging.Logger) -> None:
         return
     db.info[table.name] = True
     if "user_id" in table.c:
+        _forget_gone(table, db, log)
         event.listen(db, "before_flush", partial(_forget_deleted, table))
+
+
+def _forget_gone(table: Table, db: Session, log: logging.Logger) -> None:
+    """Rows of nobody, which the portal left until 0.1.0: the number is given to the next person."""
+    from jupyterhub import orm
+
+    try:
+        db.execute(delete(table).where(table.c.user_id.not_in(select(orm.User.id))))
+        db.commit()
+    except SQLAlchemyError as error:
+        db.rollback()
+        log.error("Rows of people who were deleted stay in %s: %s", table.name, error)
 
 
 def _forget_deleted(table: Table, db: Session, *_: object) -> None:
     """Who is deleted takes the rows along: the number may be somebody else's later."""
     from jupyterhub import orm
 
-    for person in db.deleted:
-        if isinstance(person, orm.User):
-            db.execute(delete(table).where(table.c.user_id == person.id))
+    for deleted in db.deleted:
+        row = instance_state(deleted).obj()  # JupyterHub (6.1) deletes its own User, which passes for the row
+        if isinstance(row, orm.User):
+            db.execute(delete(table).where(table.c.user_id == row.id))

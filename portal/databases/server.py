@@ -195,6 +195,8 @@ def _check_names(site: Site, db: Connection) -> None:
     collation = db.execute(text(kept)).scalar() or db.execute(text("SELECT @@collation_database")).scalar()
     if not str(collation).endswith("_bin"):
         raise DatabaseServerFault(site, f"takes names in capitals and in small letters for one ({collation})", BINARY)
+    if not str(collation).startswith("utf8mb4_"):
+        raise DatabaseServerFault(site, f"does not keep every letter that people may type ({collation})", BINARY)
 
 
 def _check_may_create(site: Site, db: Connection) -> None:

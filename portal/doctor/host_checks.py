@@ -146,8 +146,8 @@ def configuration(site: Site) -> Config:
 
 
 _REINSTALL = (  # the second for who used pip: the proxy is not on PyPI
-    f"Run `make setup` or the release's `install` again; after pip: {sys.prefix}/bin/npm ci "
-    f"--prefix {sys.prefix}/share/dsportal/proxy --ignore-scripts"
+    "Run `make setup` or the release's `install` again; after pip: NODE_DISABLE_COMPILE_CACHE=1 "
+    f"{sys.prefix}/bin/npm ci --prefix {sys.prefix}/share/dsportal/proxy --ignore-scripts"
 )
 
 

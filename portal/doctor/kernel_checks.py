@@ -1,8 +1,11 @@
-"""Checks of kernels and web tools: GPUs that the settings offer, what the last tests found, programs of tools."""
+"""Checks of what runs on nodes: GPUs that the settings offer, what the last tests of kernels found, programs of tools,
+and where jobs have their temporary files.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Mapping
 
 from portal.catalogue import specs
@@ -22,6 +25,28 @@ from portal.trials.trial import Trial
 from portal.webtools import explained, kept
 
 HOW_TO = "docs/howto/kernels.md, 'Environments for nodes with GPUs'"
+TEMPORARY = "temporary files"
+WITH_OWN_TEMPORARY = {"job_container/tmpfs", "namespace/tmpfs", "namespace/linux"}
+OWN_TEMPORARY = (
+    "In slurm.conf: PrologFlags=Contain and JobContainerType=job_container/tmpfs, with a BasePath in "
+    "job_container.conf; from Slurm 25.11 on NamespaceType=namespace/linux and namespace.yaml. A plugin of SPANK, or "
+    "pam_namespace, does it as well, which this check does not see."
+)
+
+
+async def temporary_files(site: Site, run: Runner) -> list[Check]:
+    """Whether Slurm gives each job a ``/tmp`` that nobody else of its node reaches.
+
+    slurm.conf(5): ``JobContainerType``, which is ``NamespaceType`` from Slurm 25.11 on.
+    """
+    shown = await run(("scontrol", "show", "config"))
+    if shown.returncode or not shown.stdout:
+        return [Check(TEMPORARY, "warning", "unknown: Slurm does not say", "See the lines about Slurm.")]
+    named = re.findall(r"^(?:JobContainer|Namespace)Type\s*=\s*(\S+)", shown.stdout, re.MULTILINE)
+    if found := ", ".join(sorted(set(named) & WITH_OWN_TEMPORARY)):
+        return [Check(TEMPORARY, "ok", f"{found}: jobs have a /tmp of their own, unless `Dirs` leaves it out")]
+    said = "people on one node share /tmp: what programs keep there under known names, others can make first"
+    return [Check(TEMPORARY, "warning", said, OWN_TEMPORARY)]
 
 
 async def gpus(site: Site, run: Runner) -> list[Check]:

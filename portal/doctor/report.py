@@ -80,6 +80,7 @@ GROUPS = (
     Group("Slurm's answers", site_checks.answers, "See the lines about Slurm."),
     Group("node names", site_checks.node_names, "See the lines about Slurm."),
     Group("partitions", site_checks.partitions, "See the lines about Slurm."),
+    Group("temporary files", kernel_checks.temporary_files, "See the lines about Slurm.", needs_site=False),
     Group("GPUs", kernel_checks.gpus, "See the lines about Slurm."),
     Group("LDAP", site_checks.ldap, "See the table [ldap] in the settings."),
     Group("module command", site_checks.modules, "Set kernels.module_command, or take the modules out of [[kernel]]."),

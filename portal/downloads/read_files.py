@@ -22,7 +22,9 @@ import nbformat
 from anyio.to_thread import run_sync
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 from tornado.web import HTTPError
+from traitlets import default
 
+from portal.downloads.own_notary import OwnNotary
 from portal.homes.held_place import is_of_others, is_own_all_the_way
 from portal.homes.regular_file import without_waiting
 
@@ -39,6 +41,10 @@ COPIED: ContextVar[Mapping[Path, int]] = ContextVar("COPIED", default=MappingPro
 
 class ReadFiles(AsyncLargeFileManager):
     """Jupyter's files, as far as they are read."""
+
+    @default("notary")
+    def _own_notary(self) -> OwnNotary:
+        return OwnNotary(parent=self)  # type: ignore[no-untyped-call]
 
     async def get(self, path: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """What a file or a folder holds; a notebook without the class that it wants to be exported by."""

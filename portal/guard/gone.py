@@ -1,13 +1,15 @@
-"""Addresses of JupyterHub 1 that it (6.1) still has; asked wrongly they answer with a traceback."""
+"""Addresses of JupyterHub (6.1) that answer with a traceback where they are asked wrongly; two are of JupyterHub 1."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from jupyterhub.apihandlers import APIHandler
+from jupyterhub.apihandlers.auth import OAuthTokenHandler
 from tornado import web
 
 WORDS = "This address is gone. Who somebody is says /hub/api/user; tokens are made at /hub/api/users/NAME/tokens."
+NO_QUERY = "What is asked for stands in the body here."
 
 
 class GoneHandler(APIHandler):  # type: ignore[misc]
@@ -21,4 +23,18 @@ class GoneHandler(APIHandler):  # type: ignore[misc]
         """Not reached; it has JupyterHub take this for a page of its own."""
 
 
-HANDLERS = ((r"/api/authorizations/token", GoneHandler), (r"/api/authorizations/token/([^/]+)", GoneHandler))
+class LoginTokenHandler(OAuthTokenHandler):  # type: ignore[misc]
+    """What a session asks for the token of who logs in."""
+
+    def post(self) -> None:
+        """Give it for a code, which stands in the body (RFC 6749, 4.1.3)."""
+        if self.request.query:
+            raise web.HTTPError(400, NO_QUERY)
+        super().post()
+
+
+HANDLERS = (
+    (r"/api/authorizations/token", GoneHandler),
+    (r"/api/authorizations/token/([^/]+)", GoneHandler),
+    (r"/api/oauth2/token", LoginTokenHandler),
+)

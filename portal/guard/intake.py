@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
@@ -134,6 +134,8 @@ class OwnTurn:
     request: Any
     settings: dict[str, Any]
     get_token: Any
+    get_current_user_token: Callable[[], Any]
+    get_current_user_cookie: Callable[[], Any]
     _jupyterhub_user: Any
     _turns: ClassVar[WeakValueDictionary[str, asyncio.Semaphore]] = WeakValueDictionary()
     _turn: asyncio.Semaphore | None = None
@@ -179,6 +181,20 @@ class OwnTurn:
         vars(self).pop("_refreshed_users", None)
         self.get_token.cache_clear()
         return await super().get_current_user()  # type: ignore[misc]
+
+    async def refresh_auth(self, user: Any, force: bool = False) -> Any:
+        """Look whether somebody may go on, which is waited for: who asks may have been logged out meanwhile."""
+        looked_at = user._auth_refreshed
+        refreshed = await super().refresh_auth(user, force)  # type: ignore[misc]
+        is_new = refreshed is not None and user._auth_refreshed != looked_at
+        return None if is_new and not self._is_valid_still() else refreshed
+
+    def _is_valid_still(self) -> bool:
+        """Whether the login, or the token, that this came with has not ended."""
+        self.get_token.cache_clear()
+        is_program = getattr(self, "_token_authenticated", False)
+        found = self.get_current_user_token() if is_program else self.get_current_user_cookie()
+        return found is not None
 
     async def prepare(self) -> None:
         """Do as JupyterHub does, and then no more for who has gone meanwhile."""

@@ -68,7 +68,7 @@ class Told:
         super()._log()  # type: ignore[misc]
 
     async def spawn_single_user(self, *arguments: Any, **named: Any) -> None:
-        """Start a session. A stop that comes meanwhile cancels the start, and whoever waits for it is told so."""
+        """Start a session. A stop that comes meanwhile cancels the start, and whoever waits for it still is told so."""
         try:
             await super().spawn_single_user(*arguments, **named)  # type: ignore[misc]
         except asyncio.CancelledError as error:
@@ -78,6 +78,10 @@ class Told:
             if self._finished:  # JupyterHub (6.1) waits for a second, and then leads to the page that waits
                 return
             raise refused(409, STOPPED) from error
+        except Exception:
+            if not self._finished:
+                raise
+            log.debug("A start failed, and nobody waits for it", exc_info=True)
 
     def log_exception(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         """Log what a handler has raised, with the path alone: its query may hold a secret."""

@@ -12,13 +12,19 @@ from pathlib import Path
 _FOLDERS = {  # each variable, and its folder among the person's caches
     "TORCHINDUCTOR_CACHE_DIR": "torchinductor",  # torch.compile (2.0 to 2.9): $TMPDIR/torchinductor_NAME
     "CUTE_DSL_CACHE_DIR": "cutlass_python_cache",  # nvidia-cutlass-dsl 4: $TMPDIR/NAME/cutlass_python_cache
+    "QUACK_CACHE_DIR": "quack",  # PyTorch 2.13 with cutlass: $TMPDIR/NAME/torch_vendor_quack_cache
     "TFHUB_CACHE_DIR": "tfhub_modules",  # tensorflow_hub 0.16: $TMPDIR/tfhub_modules
+}
+_SWITCHES = {  # of what is kept under a known name whatever folder is set, and of what would be kept for each program
+    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",  # torch.compile (2.13): $TMPDIR/torchinductor_NAME
+    "NODE_DISABLE_COMPILE_CACHE": "1",  # npm (10.9), tsc (5.7): $TMPDIR/node-compile-cache
 }
 
 
 def with_own(environ: Mapping[str, str]) -> dict[str, str]:
     """``environ`` with those that nobody has set: neither the person, nor the site, nor a module."""
-    return {name: f"{_caches(environ)}/{folder}" for name, folder in _FOLDERS.items()} | dict(environ)
+    folders = {name: f"{_caches(environ)}/{folder}" for name, folder in _FOLDERS.items()}
+    return folders | _SWITCHES | dict(environ)
 
 
 def _caches(environ: Mapping[str, str]) -> str:

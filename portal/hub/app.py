@@ -51,6 +51,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         config=True
     )
     end_sessions_of_leavers = Bool(True, help="What becomes of their sessions: they end, or go on.").tag(config=True)
+    logins_end_at_start = Bool(False, help="Whether a login is good for one start of the hub.").tag(config=True)
     watch_every_s = Float(12, help="Seconds between two looks at the jobs of all running sessions.").tag(config=True)
 
     _looked: asyncio.Future[int] | None = None  # JupyterHub's own look at the sessions of a site's own spawner
@@ -149,6 +150,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
 
         JupyterHub would look for servers that are not there yet, too: those sessions are started again below.
         """
+        if self.logins_end_at_start:
+            logins.end_all(self.db)
         states = self._states()
         if self.token_expires_in_max_seconds and hasattr(self.spawner_class, "add_handlers"):
             held = {state.token for state in states.values()}

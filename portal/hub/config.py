@@ -20,7 +20,7 @@ from jupyterhub.handlers import default_handlers
 
 from portal import data
 from portal.addresses import networks
-from portal.administration import enter, role
+from portal.administration import again, enter, role
 from portal.assets.files import LabAssets
 from portal.assets.handler import LabAssetHandler
 from portal.assets.offered import ADDRESS
@@ -81,6 +81,7 @@ def configure(c: Any, site: Site, site_file: str) -> None:
     _apart_proxy(c, Path(site.portal.state_folder))
     c.JupyterHub.authenticator_class = "dsportal-ldap"
     c.LDAPAuthenticator.site_file = site_file
+    c.OneAccount.state_folder = site.portal.state_folder
     c.LDAPAuthenticator.trusted_proxies = list(site.portal.trusted_proxies)
     c.JupyterHub.spawner_class = "dsportal-slurm"
     c.SlurmSessionSpawner.site_file = site_file
@@ -117,6 +118,8 @@ def configure_local(c: Any, site: Site, state: str, password: str) -> None:
     c.LocalSessionSpawner.files_folder = os.environ.get(variables.LOCAL_FILES, "")
     _sessions(c, site)
     c.JupyterHub.cleanup_servers = True  # what one person started in a terminal ends with it
+    # Whoever is on this machine may listen at the port between two starts, and a page that is open still tells cookies.
+    c.PortalHub.logins_end_at_start = True
 
 
 def _free_ports() -> dict[str, int]:
@@ -148,7 +151,8 @@ def _pages(c: Any, site: Site, *, local: bool) -> None:
     own = {"python3"} if local else set()  # the portal's own Python, as a kernel
     showcase = Showcase(lambda: cards.read(folders, own | kernels_of(site).keys()))
     _route(ROUTE, TemplatesHandler, showcase=showcase, has_options=not local)
-    for address, handler in (*ended.HANDLERS, *requests.HANDLERS, *gone.HANDLERS):  # in the places of JupyterHub's own
+    instead = (*ended.HANDLERS, *requests.HANDLERS, *gone.HANDLERS, *again.OF_EVERY_LOGIN)
+    for address, handler in instead:  # of JupyterHub's own
         _route(address, handler)
 
 

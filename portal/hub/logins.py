@@ -27,6 +27,7 @@ from portal.site import Standing
 OF_THE_HUB = "jupyterhub"  # the client of tokens that no OAuth login made
 CLEAR_SITE_DATA = '"cache", "storage"'  # not "cookies": browsers then clear those of all hosts of the domain
 MANY = 5  # people who leave at once; with more than half of all it is rather a mistake in the directory
+LOGINS_AT_ONCE = 200  # people with nothing but a login, asked about in one look; what they open asks by itself
 NOTED_EVERY = timedelta(minutes=1)  # JupyterHub notes half a minute apart that somebody is here
 
 Log = logging.Logger | logging.LoggerAdapter[logging.Logger]
@@ -45,10 +46,16 @@ def end_logins(db: Any, person: Any, *, own_tokens: bool) -> None:
     for token in list(person.api_tokens):
         if token.client_id not in kept and token not in servers:
             db.delete(token)
-    for code in list(person.oauth_codes):
-        db.delete(code)
+    db.query(orm.OAuthCode).filter(orm.OAuthCode.user_id == person.id).delete()  # in one step, however many
+    db.expire(person, ["oauth_codes"])
     person.cookie_id = orm.new_token()
     db.commit()
+
+
+def end_all(db: Any) -> None:
+    """End the logins of everybody; what people have made for their programs, and sessions, go on."""
+    for person in db.query(orm.User).all():
+        end_logins(db, person, own_tokens=False)
 
 
 def tokens_of_sessions(db: Any, person: Any) -> list[Any]:
@@ -133,6 +140,7 @@ class Leavers:
             it shows to whoever asks, is reached by nobody.
         keep: has it known after a restart whose sessions go on without a route: a word about each, "" = not any more.
         ended: those whose logins were ended, until they are known to be back.
+        asked_last: who had nothing but a login and was the last to be asked about.
         ending: those whose sessions are just being ended; their homes may be silent, and nobody waits for that.
         routed: those of ``ended`` whom the routes leave out already.
     """
@@ -150,6 +158,7 @@ class Leavers:
     ending: dict[str, asyncio.Future[None]] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     routed: set[str] = field(default_factory=set)
+    asked_last: list[str] = field(default_factory=list)
 
     async def look(self) -> None:
         """End what people have who left; who is not known to have left keeps everything."""
@@ -169,7 +178,7 @@ class Leavers:
 
     async def _look(self) -> None:
         names = self.names()
-        standings = await self.standings(names)
+        standings = await self.standings(self._in_turn(names))
         left = {name: found for name, found in standings.items() if found.left and found.is_sure}
         self.ended.intersection_update(names)
         self.ended.difference_update(name for name, found in standings.items() if not found.left)
@@ -178,6 +187,14 @@ class Leavers:
                 self._end(name, standing)
         stayed = {name: found for name, found in standings.items() if name not in left}
         self.new_passwords(stayed, self._end_logins_of_before)
+
+    def _in_turn(self, names: Mapping[str, bool]) -> set[str]:
+        """Whom one look asks about: of those who have nothing but a login some, in the order of their names."""
+        alone = sorted(name for name, holds in names.items() if not holds)
+        behind = [name for name in alone if [name] > self.asked_last]
+        now = [*behind, *alone][:LOGINS_AT_ONCE]
+        self.asked_last[:] = now[-1:]
+        return {name for name, holds in names.items() if holds}.union(now)
 
     def _end_logins_of_before(self, name: str) -> None:
         if person := self.person(name):

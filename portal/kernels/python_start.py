@@ -35,6 +35,7 @@ def prepared(env: Environment, runtime: Path, *, debugger: bool) -> Environment:
     """
     folder = runtime / "startup"
     folder.mkdir(mode=0o700, exist_ok=True)
+    (runtime / "tmp").mkdir(mode=0o700, exist_ok=True)  # what it keeps for a while
     for file in (FIRST, LAUNCHER, NAMED):
         if not (folder / file.name).exists():
             shutil.copyfile(file, folder / file.name)

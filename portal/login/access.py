@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from typing import Any, Protocol
 
 from sqlalchemy.orm import object_session
 
+from portal.errors import DirectoryUnavailable
 from portal.hub.logins import end_logins
 from portal.login.accounts import ServiceAccount, check_standing
 from portal.login.kept import Kept
@@ -27,6 +28,7 @@ class JupyterUser(Protocol):
     orm_user: Any
 
 
+TRIES = 3  # of one password, where a new one is seen each time
 FILE = "left_people.jsonl"  # below portal.state_folder: who left, and whose sessions go on
 FindUser = Callable[[str], JupyterUser | None]
 
@@ -64,17 +66,27 @@ class Access:
         """Whether the site's account says who is in which group: nobody else has to be asked at a login."""
         return bool(self._settings.bind_dn) and self._settings.asks_groups
 
-    async def check_login(self, identity: Identity, find_user: FindUser) -> Identity | None:
+    async def check_login(self, ask: Callable[[], Awaitable[Identity]], find_user: FindUser) -> Identity | None:
         """The person who has just given the right password, as the site's account for the directory sees her.
 
         Answers ``None`` where that account tells groups and has not done so in time.
 
         Arguments:
+            ask: has the password tried; once more where a new one is seen meanwhile, or the old one would do.
             find_user: finds JupyterHub's, if the person was here before; logins with an older password end now.
 
         Raises:
+            DirectoryError: what ``ask`` raises; or a new password was seen each time.
             NotAllowed: the account is locked, has expired, or is in none of the allowed groups.
         """
+        for _ in range(TRIES):
+            before = self.passwords.known
+            identity = await self._seen(await ask(), find_user)
+            if identity is None or not self.passwords.is_since(identity.name, before):
+                return identity
+        raise DirectoryUnavailable("", detail="the password is another one at each look")
+
+    async def _seen(self, identity: Identity, find_user: FindUser) -> Identity | None:
         if self._host:
             self._host.forget(identity.name)
             self.people.forget(identity.name)

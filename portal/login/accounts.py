@@ -20,7 +20,6 @@ from portal.directory.persons import Person
 from portal.directory.searches import bind, one_of, search, sees_any, some, texts
 from portal.errors import DirectoryUnavailable, NotAllowed
 from portal.language.texts import _
-from portal.login.secret import read_secret
 from portal.options.mail import one_address
 from portal.settings.ldap_table import LdapTable
 from portal.site import Standing
@@ -64,7 +63,7 @@ class ServiceAccount:
             DirectoryUnavailable: nothing is known.
             SiteError: the file with the password cannot be used.
         """
-        password = read_secret(self._settings.bind_password_file)
+        password = self._settings.read_bind_password()
         found: dict[str, Standing] = {}
         asked: Asked = {}
         asks_more = self._settings.nested_groups or self._settings.primary_group
@@ -86,7 +85,7 @@ class ServiceAccount:
             ServerFault: the account cannot be used there, and why.
             SiteError: as in :meth:`look`.
         """
-        with self._logged_in(server, read_secret(self._settings.bind_password_file)) as connection:
+        with self._logged_in(server, self._settings.read_bind_password()) as connection:
             self._check_sight(connection, groups=self._settings.asks_groups)
             return self._hidden(connection)
 

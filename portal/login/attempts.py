@@ -18,8 +18,10 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 
+from tornado import web
+
 from portal.addresses import counted
-from portal.errors import LoginRefused
+from portal.errors import DirectoryError, DirectoryUnavailable, LoginRefused
 from portal.language.texts import N_, _, ngettext
 
 BUSY = N_("Very many people are logging in just now. Try again in a minute.")
@@ -37,6 +39,18 @@ class TooManyAttempts(LoginRefused):
 
     reason = "too_many_attempts"
     wait_s: int = 0
+
+
+STATUS = {TooManyAttempts: 429, DirectoryUnavailable: 503}
+
+
+class Refusal(web.HTTPError):
+    """A login that is none; JupyterHub shows ``jupyterhub_message`` on its login page."""
+
+    def __init__(self, error: DirectoryError) -> None:
+        super().__init__(STATUS.get(type(error), 403), f"login refused: {error.reason}")
+        self.jupyterhub_message = _(error.message)
+        self.headers = {"Retry-After": str(error.wait_s)} if isinstance(error, TooManyAttempts) else {}
 
 
 class Window:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from contextvars import copy_context
@@ -15,9 +15,7 @@ from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from jupyterhub.auth import Authenticator
 from jupyterhub.handlers import login as login_page
-from tornado import web
 from traitlets import Bool, Integer, List, Unicode
 from traitlets.config import Config
 
@@ -26,12 +24,11 @@ from portal.administration import again
 from portal.administration.enter import DeletingHandler, EnterHandler
 from portal.directory.conversation import UNAVAILABLE
 from portal.errors import DirectoryError, DirectoryUnavailable, LoginRefused, SiteError
-from portal.language.texts import _
 from portal.login.access import Access
-from portal.login.attempts import BUSY, Attempts, TooManyAttempts
-from portal.login.directory import REFUSED, Directory, check_password
+from portal.login.attempts import BUSY, Attempts, Refusal, TooManyAttempts
+from portal.login.directory import REFUSED, Directory, as_sent, check_password
+from portal.login.holders import OneAccount
 from portal.login.kept import Kept
-from portal.login.secret import read_secret
 from portal.login.system_accounts import account_of, check_account
 from portal.settings.ldap_table import LdapTable
 from portal.site import Identity, Site, Standing, load
@@ -49,16 +46,6 @@ REFRESH_AGE_S = 1  # a look into what is known; the directory is asked about eve
 login_page.Template = lru_cache(maxsize=1)(login_page.Template)
 
 Ask = Callable[[], Identity]
-STATUS = {TooManyAttempts: 429, DirectoryUnavailable: 503}
-
-
-class Refusal(web.HTTPError):
-    """A login that is none; JupyterHub shows ``jupyterhub_message`` on its login page."""
-
-    def __init__(self, error: DirectoryError) -> None:
-        super().__init__(STATUS.get(type(error), 403), f"login refused: {error.reason}")
-        self.jupyterhub_message = _(error.message)
-        self.headers = {"Retry-After": str(error.wait_s)} if isinstance(error, TooManyAttempts) else {}
 
 
 class ExactLoginHandler(login_page.LoginHandler):  # type: ignore[misc]
@@ -83,7 +70,7 @@ class ExactLoginHandler(login_page.LoginHandler):  # type: ignore[misc]
         return super()._render(login_error, (username or "")[:SHOWN_NAME], **names)
 
 
-class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
+class LDAPAuthenticator(OneAccount):
     """Checks the cluster's own passwords; the groups are kept, and by them administrators have the portal's role."""
 
     admins_by_role = True
@@ -132,8 +119,8 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
         """
         named = [config[section].site_file for section in cls.section_names() if "site_file" in config[section]]
         settings = load(named[-1]).ldap if named else None
-        if settings and settings.bind_password_file:
-            read_secret(settings.bind_password_file)
+        if settings:
+            settings.read_bind_password()
 
     @cached_property
     def attempts(self) -> Attempts:
@@ -179,9 +166,8 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
             if login is None:
                 raise LoginRefused(REFUSED, detail="not spelled like a user name")
             ask = partial(self.directory.verify, login.whole, check_password(fields.get("password")))
-            found = await self._verify(login.key, address, partial(ask, groups=not self.access.tells_groups))
-            check_account(found.name, await self.account_of(found.name))
-            identity = await self.access.check_login(found, handler.find_user)
+            known = partial(self._known, handler, login.key, partial(ask, groups=not self.access.tells_groups))
+            identity = await self.access.check_login(known, handler.find_user)
             if identity is None:  # the site's account says nothing: what the person sees of her groups counts
                 identity = await self._verify(login.key, address, ask)
                 self.access.people.forget(identity.name)
@@ -192,6 +178,12 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
             self.log.warning("No login of %s from %s: %s (%s)", shown, address, error.reason, error.detail)
             raise Refusal(error) from None
         return {"name": identity.name, "admin": None, "groups": sorted(identity.groups)}  # a role makes administrators
+
+    async def _known(self, handler: Any, name: str, ask: Ask) -> Identity:
+        found = await self._verify(name, self._address(handler.request), ask)
+        check_account(found.name, await self.account_of(found.name))
+        await self.hold(handler, found.name)
+        return found
 
     async def refresh_user(self, user: Any, handler: Any = None, **_more: Any) -> bool | dict[str, object]:
         """Whether somebody who is logged in may go on; groups and administration follow the directory."""
@@ -289,11 +281,3 @@ class LDAPAuthenticator(Authenticator):  # type: ignore[misc]
         self._free_threads.release()
         if not verified.cancelled() and isinstance(verified.exception(), LoginRefused):
             self.attempts.failed(name, address)
-
-
-def as_sent(values: Sequence[bytes]) -> str:
-    """A form's field as text; ``""`` when it was sent twice or is not UTF-8."""
-    try:
-        return values[0].decode() if len(values) == 1 else ""
-    except UnicodeDecodeError:
-        return ""

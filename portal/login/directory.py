@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -22,7 +22,6 @@ from portal.directory.searches import bind, bind_as, dn_of
 from portal.directory.verdicts import Verdict
 from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed, SiteError
 from portal.language.texts import N_, _
-from portal.login.secret import read_secret
 from portal.settings.ldap_table import LdapTable
 from portal.site import Identity
 
@@ -204,7 +203,7 @@ class Directory:
 
     def _service_password(self) -> str:
         try:
-            return read_secret(self._settings.bind_password_file) if self._settings.bind_dn else ""
+            return self._settings.read_bind_password()
         except SiteError as error:
             raise DirectoryUnavailable(UNAVAILABLE, detail=error.message) from None
 
@@ -274,3 +273,11 @@ def check_password(password: object) -> str:
     if len(password) > PASSWORD_MAX or re.search("[\ud800-\udfff]", password):
         raise LoginRefused(REFUSED, detail=f"a password longer than {PASSWORD_MAX} characters, or not Unicode")
     return password
+
+
+def as_sent(values: Sequence[bytes]) -> str:
+    """A form's field as text; ``""`` when it was sent twice or is not UTF-8."""
+    try:
+        return values[0].decode() if len(values) == 1 else ""
+    except UnicodeDecodeError:
+        return ""

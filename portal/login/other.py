@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jupyterhub.auth import Authenticator, LocalAuthenticator
+from jupyterhub.auth import LocalAuthenticator
 from jupyterhub.utils import maybe_future
 from tornado import web
 from traitlets import Bool, CaselessStrEnum, List, Unicode
@@ -19,13 +19,14 @@ from traitlets import Bool, CaselessStrEnum, List, Unicode
 from portal.directory.names import NameRule, login_name
 from portal.errors import DirectoryError, NotAllowed
 from portal.language.texts import _
-from portal.login.auth import Refusal
+from portal.login.attempts import Refusal
+from portal.login.holders import OneAccount
 from portal.login.system_accounts import account_of, check_account, in_time
 
 VERDICTS = (401, 403)  # with which an authenticator itself refuses somebody, as it does at a login
 
 
-class SiteRules(Authenticator):  # type: ignore[misc]
+class SiteRules(OneAccount):
     """Stands before an authenticator; groups are that one's (``manage_groups``, ``allowed_groups``)."""
 
     login_domains = List(Unicode(), help="Domains that are taken off: corp.example of alice@corp.example.").tag(
@@ -48,7 +49,9 @@ class SiteRules(Authenticator):  # type: ignore[misc]
             return answer
         model = dict(answer) if isinstance(answer, dict) else {"name": answer}
         try:
-            return {**model, "name": await self._unix_name(str(model["name"]))}
+            name = await self._unix_name(str(model["name"]))
+            await self.hold(handler, name)
+            return {**model, "name": name}
         except DirectoryError as error:
             self.log.warning("No login: %s (%s)", error.reason, error.detail)
             raise Refusal(error) from None

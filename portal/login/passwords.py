@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from portal.directory.entries import is_later
@@ -26,6 +26,24 @@ class PasswordTimes:
     def __init__(self, folder: Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._kept = Kept(folder / FILE)
         self._now = now
+
+    @property
+    def known(self) -> Mapping[str, str]:
+        """What is known now, and stays as it is; for :meth:`is_since`."""
+        return self._kept.words()
+
+    def is_since(self, name: str, before: Mapping[str, str]) -> bool:
+        """Whether a new password of somebody was seen since, or the first one, which may have been set just then."""
+        now = self.known.get(name, NONE)
+        if now.startswith(NONE):
+            return False
+        return _is_new(now, before[name]) if name in before else not self._is_old(now)
+
+    def _is_old(self, kept: str) -> bool:
+        """Whether a password was set a day and more before now, so that no directory's clock can be that wrong."""
+        day_ago = f"{self._now() - timedelta(days=1):%Y%m%d%H%M%S}"
+        when = kept.split()[1].lstrip("0")
+        return len(when) == len(day_ago) and when < day_ago
 
     def new(self, standings: Mapping[str, Standing], end: End = lambda _name: None) -> set[str]:
         """Those whose password was set anew since the last look.
@@ -52,16 +70,26 @@ class PasswordTimes:
         return is_new
 
     def _next(self, before: str, seen: str) -> str:
-        """What is kept of somebody after a look that has shown ``seen``."""
+        """What is kept of somebody after a look that has shown ``seen``: the attribute, its time, when that was new."""
+        moment = f"{self._now():%Y%m%d%H%M%S}"
         if not seen:
-            return before or f"{NONE} {self._now():%Y%m%d%H%M%S}"
-        is_other = before.split()[:1] != seen.split()[:1]
-        return seen if is_other or is_later(seen, before) else before
+            return before or f"{NONE} {moment}"
+        told = before.split()
+        is_other = told[:1] != seen.split()[:1]
+        if is_other or is_later(seen, " ".join(told[:2])):
+            return f"{seen} {moment}"
+        return before if len(told) > 2 else f"{before} {moment}"  # as an earlier version kept it
 
 
 def _is_new(now: str, before: str) -> bool:
-    """Whether what is kept tells of a new password."""
-    if before.startswith(f"{NONE} "):
-        when = now.split()[1].lstrip("0")
-        return len(when) == len(before.split()[1]) and when > before.split()[1]
-    return is_later(now, before)
+    """Whether what is kept tells of a new password.
+
+    Where another attribute tells than before, it has to be of after that look: an entry that was brought along may have
+    a ``shadowLastChange`` that no change touches.
+    """
+    shown = now.split()
+    told = before.split()
+    if told and told[0] != shown[0]:
+        when = shown[1].lstrip("0")
+        return len(when) == len(told[-1]) and when > told[-1]
+    return is_later(" ".join(shown[:2]), " ".join(told[:2]))

@@ -36,9 +36,9 @@ def main(site: Site, name: str, *, with_password: bool, print_line: Callable[[st
             return _show(directory, name, print_line)
         identity = _log_in(site, site.ldap, directory, name, _teller(print_line))
     except DirectoryError as error:
-        print_line(f"\nNo login. The page would say:\n  {error.message}")
+        print_line(printable(f"\nNo login. The page would say:\n  {error.message}"))
         if error.detail != error.message:
-            print_line(f"The hub's log would say:\n  {error.reason}: {error.detail}")
+            print_line(printable(f"The hub's log would say:\n  {error.reason}: {error.detail}"))
         return 1
     print_line(f"\n{identity.name} would be logged in.")
     return 0

@@ -100,6 +100,8 @@ def _hidden(folders: Sequence[Path], path: Path) -> Iterator[str]:
     """A template that nobody sees: it is elsewhere, or an earlier folder has one of its name."""
     if not is_below(path, real_roots(folders)):
         yield "it leads out of the folders of templates, and is not shown: put the file itself there"
+    if not path.is_file():
+        return  # what it is is said by the check itself
     counts = path_of(folders, _name(path))
     if counts != path:
         yield f"{path} is not shown: {counts} has the same name. Give it another one"

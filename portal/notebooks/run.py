@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import logging
 import os
 import re
@@ -19,12 +18,14 @@ from portal.homes import temporary
 from portal.homes.held_place import held
 from portal.notebooks.catalogue import NotebookFailed, path_of
 from portal.notebooks.output import HeldOutput
-from portal.notebooks.style import parameters
+from portal.notebooks.style import NO_NOTEBOOK, parameters
 from portal.site import load
 
 Log = Callable[[str], None]
 TEMPLATE = "PORTAL_KERNEL_TEMPLATE"  # its name in portal/kernels/startup/sitecustomize.py; kernels get no DSPORTAL_…
 PROVISIONER = "dsportal-module"  # as in a session
+READ = {"metadata", "metadata / kernelspec", "metadata / kernelspec / name", "cells", "source", "metadata / tags"}
+MESSAGE_MAX = 200  # characters of what is wrong with a notebook, which may be the whole of it
 
 
 def run(
@@ -53,7 +54,7 @@ def run(
     from papermill.iorw import papermill_io
 
     logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of every parameter that is not Python's
-    _check_parameters(path, parameters)
+    _check_parameters(path, parameters, kernel)
     KernelProvisionerFactory.instance().default_provisioner_name = PROVISIONER
     with temporary.folder("dsportal-") as private, HeldOutput.at(output) as kept:
         papermill_io.register(str(output), kept)
@@ -89,15 +90,20 @@ def _as_it_is(path: Path) -> str:
     return str(path).replace("{", "{{").replace("}", "}}")
 
 
-def _check_parameters(path: Path, given: Mapping[str, object]) -> None:
+def _check_parameters(path: Path, given: Mapping[str, object], kernel: str | None) -> None:
     import papermill
+    from nbformat import ValidationError
 
     if not path.is_file():
         raise NotebookFailed(f"There is no notebook {path}.")
     try:
-        known = sorted(papermill.inspect_notebook(_as_it_is(path))) or _assigned(path)
-    except ValueError as error:
-        raise NotebookFailed(f"{path.name} cannot be read as a notebook: {error}") from error
+        notebook = _readable(path)
+        known = sorted(papermill.inspect_notebook(_as_it_is(path))) or _assigned(notebook)
+    except (*NO_NOTEBOOK, ValidationError) as error:
+        said = (str(error) or repr(error)).splitlines()[0]
+        raise NotebookFailed(f"{path.name} cannot be read as a notebook: {said}") from error
+    if not (kernel or notebook["metadata"].get("kernelspec", {}).get("name")):
+        raise NotebookFailed(f"{path.name} names no kernel: choose one with --kernel.")
     for name in given:
         if name not in known:
             near = get_close_matches(name, known, n=1)
@@ -105,10 +111,29 @@ def _check_parameters(path: Path, given: Mapping[str, object]) -> None:
             raise NotebookFailed(f"{path.name} has no parameter {name!r}; it has {', '.join(known)}.{hint}")
 
 
-def _assigned(path: Path) -> list[str]:
+def _readable(path: Path) -> Mapping[str, Any]:
+    """A notebook, in today's format.
+
+    What is missing in it, is called in an odd way or is nothing that a run reads, may be: papermill gets along with it.
+
+    Raises:
+        ValueError: a value is not of the kind that it is read as; or another error of :data:`NO_NOTEBOOK`.
+        nbformat.ValidationError: it is of an old format and cannot be made one of today.
+    """
+    import nbformat
+    from nbformat.validator import iter_validate
+
+    notebook: Mapping[str, Any] = nbformat.read(path, as_version=nbformat.current_nbformat)
+    for fault in iter_validate(notebook):
+        place = " / ".join(str(part) for part in fault.path if not isinstance(part, int))
+        if fault.validator in ("type", "oneOf") and place in READ:
+            raise ValueError(f"{place}: {fault.message[:MESSAGE_MAX]}")
+    return notebook
+
+
+def _assigned(notebook: Mapping[str, Any]) -> list[str]:
     """The names that a parameters cell gives values to, in a language that papermill cannot read, such as R."""
-    cells = json.loads(path.read_bytes())["cells"]
-    tagged = ("".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", ()))
+    tagged = ("".join(cell["source"]) for cell in notebook["cells"] if "parameters" in cell["metadata"].get("tags", ()))
     return sorted(parameters("\n".join(tagged)))
 
 

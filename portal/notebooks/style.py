@@ -33,6 +33,7 @@ LEVELS = {
     3: N_("On many processes and nodes"),
 }  # of the way through the templates
 FILES = "files"  # left out where the cells name all that a copy needs
+NO_NOTEBOOK = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError)  # of JSON of any shape
 TEXT_MAX = 1000  # characters of a text on a card
 
 
@@ -49,7 +50,7 @@ def check(path: Path, kernels: Collection[str] | None = None) -> list[str]:
         if faults := list(_id_faults(notebook)):
             return faults
         nbformat.validate(notebook)
-    except (OSError, ValueError, TypeError, LookupError, RecursionError, nbformat.ValidationError) as error:
+    except (*NO_NOTEBOOK, nbformat.ValidationError) as error:
         return [f"not a notebook: {str(error).splitlines()[0]}"]
     rules = (_title_faults, _parameter_faults, _output_faults, _card_faults)
     found = [fault for rule in rules for fault in rule(notebook)]

@@ -269,6 +269,7 @@ class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
             "without_route_s": self.without_route_s,
             "faults_told": self.faults_told,
             "faults_every_s": self.faults_every_s,
+            "origins_apart": bool(self.app.subdomain_host),
             "sessions": [url_path_join(base, "user") + "/", url_path_join(base, "services") + "/"],
             "trusted_proxies": list(self.trusted_proxies),
         }

@@ -78,7 +78,8 @@ def absent(command: Sequence[str]) -> str:
     folder = Path(sys.prefix, "share", "dsportal", "proxy")
     return (
         f"The proxy is not installed: {script} is not there. It comes from npm, not from PyPI; its lock file is here. "
-        f"Run: {sys.prefix}/bin/npm ci --prefix {folder} --ignore-scripts (in a checkout: make setup)"
+        f"Run: NODE_DISABLE_COMPILE_CACHE=1 {sys.prefix}/bin/npm ci --prefix {folder} --ignore-scripts "
+        "(in a checkout: make setup)"
     )
 
 

@@ -98,6 +98,10 @@ class SpawnPage(NamedRequests, SpawnHandler):  # type: ignore[misc]
             pairs = [(name, value) for name, values in query.items() for value in values]
             self.redirect(url_concat(url_path_join(self.hub.base_url, "spawn", user_name, named), pairs))
             return
+        asks = self.current_user
+        spawner = asks.spawners.get(server_name) if asks.name == user_name else None
+        if spawner is not None and spawner.ready and getattr(spawner, "end_seen", None) is not None:
+            await asyncio.wait([spawner.end_seen])  # JupyterHub would lead back to a session that Slurm is just ending
         await super()._get(user_name=user_name, server_name=server_name, display_name=display_name)
 
     def _named_in_next(self, user_name: str) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from portal.settings.groups import labels
+from portal.settings.secret import read_secret
 from portal.settings.values import (
     AbsolutePath,
     Group,
@@ -50,6 +51,14 @@ class LdapTable(Table):
     bind_password_file: OptionalPath = ""
     connect_timeout_s: Annotated[int, Field(ge=1, le=60)] = 3
     receive_timeout_s: Annotated[int, Field(ge=1, le=60)] = 5
+
+    def read_bind_password(self) -> str:
+        """The password of ``bind_dn``, as its file has it now; "" without one.
+
+        Raises:
+            SiteError: the file cannot be used.
+        """
+        return read_secret(self.bind_password_file, "ldap.bind_password_file") if self.bind_password_file else ""
 
     @property
     def people(self) -> tuple[str, str] | None:

@@ -2,10 +2,9 @@
 
 Web sockets end with it, and what is sent or received (:mod:`portal.session_pages.open_answers`): an open terminal would
 outlive a logout, and a changed password. And only who has one may send much: a server of Jupyter holds what comes, up
-to 512 MiB, in memory before it asks who sends it. What is no page is asked for by the session's own pages and by
-programs alone: a link of somebody else's, or a frame, would have it read or started with the login of whoever follows
-it. A notebook as another format is read in a tab of its own: who is led there without a login is led through that, and
-with one opens it by a click. Nor as a picture: JupyterLab shows those that somebody's notebook names.
+to 512 MiB, in memory before it asks who sends it. What is no page is for the session's own pages and for programs: a
+link, frame or picture of somebody else's would have it read or started by whoever sees it. A notebook as another format
+is read in a tab: who has no login is led through that, who has one opens it by a click.
 
 The hub is asked as for any other request, and through the same cache. A hub that does not answer ends no web socket.
 """
@@ -32,7 +31,7 @@ from tornado.httputil import (
 from tornado.web import Application, HTTPError, RequestHandler
 from tornado.websocket import WebSocketHandler
 
-from portal.forwarding.origins import is_ahead, is_from_elsewhere, is_part_of_page
+from portal.forwarding.origins import is_ahead, is_from_elsewhere, is_from_own_page, is_part_of_page
 from portal.session_pages.guard_refusal import GuardRefusal
 from portal.session_pages.open_answers import OpenAnswers, is_login_in_body
 from portal.tensorboard.error_page import from_elsewhere
@@ -48,11 +47,12 @@ NO_HUB = "The portal does not answer, so this session does not know who sent thi
 NO_PAGES = ("api/", "dsportal/", "lab/api/", "logout", "lsp/", "nbconvert/", "terminals/websocket/")
 BY_TOKEN = re.compile(r"(?:token|bearer)\s", re.IGNORECASE)  # as JupyterHub's HubAuth.auth_header_pat
 THEMES = "lab/api/themes/"  # of NO_PAGES, what JupyterLab's own page shows
-ELSEWHERE = "A page of another address, or a picture, asked for this: nothing was done. Use this session's own pages."
+ELSEWHERE = "Another page, a picture or a bare address asked for this: nothing was done. Use this session's own pages."
 NO_METHOD = "HTTP has no such method: nothing was done."
 NO_SOCKET = "A request for a web socket has no body: nothing was done."
 NOT_YET = "This is done when you open it, and not before: nothing was done."
 IN_A_TAB = "nbconvert/"  # of NO_PAGES, what JupyterLab opens so
+BY_A_CLICK = (IN_A_TAB, "logout")  # what a GET runs or changes
 A_NOTEBOOK = "a notebook as a page"
 NOTEBOOK_ADVICE = "It is made of what lies in your files, as you. Open it if you meant to."
 DIGITS_MOST = 18  # of a length that is read as a number
@@ -153,14 +153,15 @@ class Bodies(HTTPServerConnectionDelegate):
             return False
         if not (below := self.below(path)).startswith(NO_PAGES):
             return is_from_elsewhere(headers) and headers.get("Sec-Fetch-Dest", "document") != "document"
-        is_picture = is_part_of_page(headers) and not below.startswith(THEMES)
-        return is_picture or is_from_elsewhere(headers) or self.is_of_others(path, headers)
+        is_part = is_part_of_page(headers) or (below.startswith("logout") and headers.get("Sec-Fetch-Dest") == "empty")
+        is_led = is_from_elsewhere(headers) or (below.startswith(BY_A_CLICK) and not is_from_own_page(headers))
+        return (is_part and not below.startswith(THEMES)) or is_led or self.is_of_others(path, headers)
 
     def is_too_early(self, path: str, headers: HTTPHeaders) -> bool:
-        """Whether a browser draws ahead what starts a tool or converts a notebook: a click asks for it again."""
+        """Whether a browser draws ahead what starts a tool, converts a notebook or logs out: a click asks again."""
         below = self.below(path).partition("?")[0]
         is_start = below.startswith("tools/") and below.endswith("/dsportal-open")
-        return (is_start or below.startswith(IN_A_TAB)) and is_ahead(headers)
+        return (is_start or below.startswith(BY_A_CLICK)) and is_ahead(headers)
 
     def is_of_others(self, path: str, headers: HTTPHeaders) -> bool:
         """Whether a page of the same origin, but not of this session, has a notebook converted.
@@ -288,10 +289,8 @@ class Body(HTTPMessageDelegate):
             self._begin()
             self._message.finish()
             return
-        status = self._refusal.status
-        answer = self._refusal.body if self._has_answer else None
-        line = ResponseStartLine("HTTP/1.1", status, status.phrase)
-        self._connection.write_headers(line, self._refusal.headers, answer)
+        line = ResponseStartLine("HTTP/1.1", self._refusal.status, self._refusal.status.phrase)
+        self._connection.write_headers(line, self._refusal.headers, self._refusal.body if self._has_answer else None)
         self._connection.finish()
 
     def on_connection_close(self) -> None:

@@ -26,6 +26,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from portal import data
+from portal.forwarding import ports
 from portal.homes import cache_folders
 from portal.internal_tls.session_files import TLS_FILES, connect, use_tls
 from portal.session_settings import ANNOUNCE_EVERY, SessionSettings
@@ -54,7 +55,7 @@ def main() -> None:
     token.take(os.environ)
     hostname = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"]).hostname
     handed_on = quick_start.handed_on(os.environ)
-    listener = handed_on or listen(hostname or "127.0.0.1")
+    listener = handed_on or ports.listen(hostname or "127.0.0.1")
     os.environ["JUPYTERHUB_SERVICE_URL"] = with_port(os.environ["JUPYTERHUB_SERVICE_URL"], port_of(listener))
     runtime = runtime_folder()
     use_tls(runtime)
@@ -89,13 +90,6 @@ def place(settings: SessionSettings, environ: MutableMapping[str, str]) -> Sessi
 def files_of(settings: SessionSettings) -> Path:
     """The folder that the file browser shows: the person's home, unless the local mode was given another."""
     return Path(settings.files or Path.home())
-
-
-def listen(host: str) -> socket.socket:
-    """A listening socket on a free port of ``host`` ("0.0.0.0": all of them); it is never closed and bound again."""
-    listener = socket.create_server((host, 0), backlog=128)
-    listener.setblocking(False)
-    return listener
 
 
 def port_of(listener: socket.socket) -> int:
@@ -219,16 +213,18 @@ def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
 
 
 def complete(app: Any, settings: SessionSettings) -> None:
-    """The last touches to a server that is about to listen: what strangers may send, and where its page loads from."""
+    """The last touches to a server that is about to listen: what strangers may send, what browsers load and keep."""
     from tornado.ioloop import PeriodicCallback
 
     from portal.assets import lab_page
     from portal.session_pages import strangers
+    from portal.session_pages.pages_kept import NotKept
     from portal.singleuser.logins import LOOK_EVERY_S, guard_bodies
 
     apps = (one for those in app.extension_manager.extension_apps.values() for one in those)
     strangers.bound_logs([app.log, *(one.log for one in apps)])  # each of those has a logger of its own
     lab_page.install(app.web_app, os.environ, debugger=settings.debugger)
+    app.web_app.add_transform(NotKept)
     Handshakes().watch(app.http_server)
     if answers := guard_bodies(app.http_server, app.web_app, getattr(app.identity_provider, "hub_auth", None)):
         app.dsportal_answers = PeriodicCallback(answers.look, LOOK_EVERY_S * 1000)

@@ -7,7 +7,7 @@ from typing import Any
 
 from portal.forwarding import origins
 
-LED_HERE = "Another page has led you here, to {what} of your session."
+LED_HERE = "A link or an address has led you here, to {what} of your session."
 A_BOARD = "a TensorBoard"
 NOT_AHEAD = "This TensorBoard does not run."
 NOT_AHEAD_ADVICE = "It starts when you open it."
@@ -56,8 +56,8 @@ def is_from_elsewhere(request: Any) -> bool:
 
 
 def is_own_click(request: Any) -> bool:
-    """Whether a person goes to a page: no other origin leads there, and no picture or script of a page asks for it."""
-    return not is_from_elsewhere(request) and request.headers.get("Sec-Fetch-Dest", "document") == "document"
+    """Whether a person goes on from one of this session's pages: nothing else leads there, nor any part of a page."""
+    return origins.is_from_own_page(request.headers) and request.headers.get("Sec-Fetch-Dest", "document") == "document"
 
 
 def is_ahead(request: Any) -> bool:

@@ -9,7 +9,15 @@ from tornado.httputil import HTTPHeaders
 
 from portal.forwarding.private_proxy import PrivateProxy
 from portal.tensorboard.boards import Board, BoardFailed, Boards
-from portal.tensorboard.error_page import NOT_AHEAD, NOT_AHEAD_ADVICE, from_elsewhere, is_ahead, is_from_elsewhere, page
+from portal.tensorboard.error_page import (
+    NOT_AHEAD,
+    NOT_AHEAD_ADVICE,
+    from_elsewhere,
+    is_ahead,
+    is_from_elsewhere,
+    is_own_click,
+    page,
+)
 
 _PAGES = ("", "/", "/index.html")
 PAGE_WAIT_S = 4  # so long a start is waited for before a page says that it starts
@@ -51,7 +59,8 @@ class BoardHandler(PrivateProxy):
 
     async def _found(self, board_id: str, *, is_page: bool) -> bool:
         """Point the proxy at the board; otherwise answer with a page that says what is wrong, or that it starts."""
-        if is_from_elsewhere(self.request):
+        is_start = is_page and self.boards.ready(board_id) is None and not is_ahead(self.request)
+        if is_from_elsewhere(self.request) or (is_start and not is_own_click(self.request)):
             self.set_status(403)
             self.finish(from_elsewhere(self.request, self.base_url))
             return False

@@ -61,7 +61,11 @@ def routes(application: Any, settings: SessionSettings, runtime: Path, home: Pat
 
 
 def socket_folder(runtime: Path, names: Iterable[str]) -> Path:
-    """A private place for sockets: in Jupyter's runtime folder, or a new one where that path is too long."""
+    """A private place for sockets: in Jupyter's runtime folder, or a new one where that path is too long.
+
+    Tools make some themselves, in their temporary folder; VS Code's names are the longest.
+    """
     folder = runtime / "tools"
-    longest = max((len(os.fsencode(folder / f"{name}.sock")) for name in names), default=0)
+    sockets = [*(folder / f"{name}.sock" for name in names), folder / "tmp" / f"vscode-ipc-{36 * 'x'}.sock"]
+    longest = max(len(os.fsencode(socket)) for socket in sockets)
     return folder if longest <= SOCKET_PATH_MAX else temporary.made_until_exit("dsp-")

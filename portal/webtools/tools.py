@@ -35,6 +35,8 @@ TAIL_LINES = 20
 _RUN_TOOL = Path(__file__).with_name("run_tool.py")
 State = Literal["stopped", "starting", "ready", "failed"]
 NO_TOOL = "tool"  # the field of a RequestError
+FOR_TERMINALS = "TMPDIR_OF_SESSION"  # deploy/environments/code-server/defaults: jobs of a terminal do not find ours
+TEMPORARY = "tmp"  # beside the sockets: in /tmp others make first what a tool keeps there under a known name
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class WebTool:
         self._system_environment = settings.module_environment
         self._home = place.home
         self._log = place.sockets / f"{offered.name}.log"
+        self._temporary = place.sockets / TEMPORARY
         self._process: subprocess.Popen[bytes] | None = None
         self._start: asyncio.Task[None] | None = None
         self._changing = asyncio.Lock()
@@ -84,9 +87,10 @@ class WebTool:
             await self._end()
             self.why = ""
             self.started_at = time.time()
-            self.socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.socket.parent.chmod(0o700)
             try:
+                self.socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self.socket.parent.chmod(0o700)
+                self._temporary.mkdir(mode=0o700, exist_ok=True)
                 self._process = self._launched()
             except OSError as error:
                 self.why = f"It cannot be started: {error.strerror}."
@@ -112,9 +116,11 @@ class WebTool:
         return [python, isolated, bare, str(_RUN_TOOL), *options]
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The person's environment without the portal's secrets, and what the site sets for the tool."""
+        """The person's environment without the portal's secrets, a private TMPDIR, and what the site sets for it."""
         private = {VARIABLE: environ[VARIABLE]} if VARIABLE in environ else {}  # where the cache of modules is
-        return {**clean(environ), **private, **self._system_environment, **self.offered.environment}
+        of_site = {**self._system_environment, **self.offered.environment}
+        before = {**environ, **of_site}.get("TMPDIR", "/tmp")  # noqa: S108  as Slurm has it
+        return {**clean(environ), **private, "TMPDIR": str(self._temporary), FOR_TERMINALS: before, **of_site}
 
     async def _until_it_answers(self, process: subprocess.Popen[bytes]) -> None:
         deadline_s = time.monotonic() + START_TIMEOUT_S

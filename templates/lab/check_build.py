@@ -28,7 +28,10 @@ def main() -> int:
         differing = differences(Path(folder, "portal", "labextension"), BUILT)
     if differing:
         print(f"portal/labextension is not the build of templates/lab/ ({', '.join(differing)}).")
-        print("Run: cd templates/lab && ../../.venv/bin/npm ci && ../../.venv/bin/npm run build")
+        print(
+            "Run: cd templates/lab && export NODE_DISABLE_COMPILE_CACHE=1 && "
+            "../../.venv/bin/npm ci && ../../.venv/bin/npm run build"
+        )
         return 1
     print("portal/labextension is the build of templates/lab/.")
     return 0
@@ -37,6 +40,7 @@ def main() -> int:
 def npm(folder: Path, *words: str) -> None:
     """Run npm, and show what it said when it fails."""
     environ = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "npm_config_update_notifier": "false"}
+    environ["NODE_DISABLE_COMPILE_CACHE"] = "1"  # npm (10.9) takes code from a known name in /tmp
     done = subprocess.run(
         [str(BIN / "npm"), *words], cwd=folder, env=environ, capture_output=True, text=True, check=False
     )

@@ -10,18 +10,20 @@ from pathlib import Path
 
 from playwright.sync_api import BrowserContext, Page, expect
 
+from tests import pictures
+from tests.covered import LONG_MS
 from tests.inside import sh
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PICTURES = Path(os.environ.get("DSPORTAL_ARTEFACTS", CHECKOUT / ".test-artefacts")) / "browser"
 LAB_DEADLINE_MS = 90_000
 AXE = Path(sys.prefix) / "share" / "dsportal" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+expect.set_options(timeout=30_000)  # as what a test does may take: five seconds are few beside three other rings
 
 
 def picture(page: Page, name: str) -> None:
     """Keep a picture of the page as the artefact ``name``.png."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=PICTURES / f"{name}.png")
+    pictures.keep(page, PICTURES / f"{name}.png")
 
 
 def log_in(page: Page, name: str, password: str) -> None:
@@ -123,6 +125,8 @@ def assert_for_the_keyboard(page: Page, name: str) -> None:
         seen = page.evaluate(FOCUSED)
         assert seen in ("", "seen"), f"{name}: nobody sees that the focus is on {seen}"
     assert page.evaluate(MISSED) == [], f"{name}: the Tab key does not get there"
+    page.mouse.move(1, 1)  # where the Tab key has left the page, presses count of a pointer that has rested on it
+    page.wait_for_timeout(LONG_MS)
 
 
 def assert_for_everybody(page: Page, name: str) -> None:

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from portal.session_settings import ANNOUNCE_EVERY
 from tests.browser.portal_page import assert_accessible, log_in_as, picture
 from tests.hub.conftest import FOLDER, PORT, Hub
-from tests.inside import VENV_BIN, eventually, jobs_of, sh, start_again
+from tests.inside import VENV_BIN, eventually, jobs_of, of_one_kernel, sh, start_again
 
 LAB_DEADLINE_MS = 90_000
 SILENT_AFTER_S = 6
@@ -134,7 +134,9 @@ def test_a_node_whose_name_this_host_does_not_know_is_named_until_somebody_repai
         picture(page, "21-unresolved-node")
         assert_accessible(page, "the waiting page of a node that cannot be resolved")
 
-        doctor = sh(str(VENV_BIN / "portal"), "doctor", "--site", str(hub.site_file), user="portal", check=False)
+        site_file = hub.folder / "one-kernel.toml"
+        site_file.write_text(of_one_kernel(hub.site_file.read_text()))
+        doctor = sh(str(VENV_BIN / "portal"), "doctor", "--site", str(site_file), user="portal", check=False)
         assert re.search(r"node names.*cannot be resolved: gpu0", doctor, re.DOTALL), doctor
 
     page.wait_for_url(re.compile("/jupyter/user/alice/lab"), timeout=LAB_DEADLINE_MS)

@@ -275,9 +275,10 @@ def test_tensorboard_opens_for_the_selected_folder_in_a_tab_of_its_own(page: Pag
     opened.value.close()
 
 
-def test_tensorboard_opens_by_its_address_too(context: BrowserContext) -> None:
+def test_tensorboard_opens_by_its_address_and_a_click(context: BrowserContext) -> None:
     board = context.new_page()
     board.goto("/user/alice/tensorboard/open?path=templates/tensorflow/logs")
+    board.get_by_role("link", name="Open it").click()
 
     shows_accuracies(board)
     board.close()

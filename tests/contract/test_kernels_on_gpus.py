@@ -24,10 +24,10 @@ def kernels_test(*options: str, user: str = PERSON) -> tuple[int, str]:
 
 
 def test_a_kernel_for_cpus_in_a_job_with_two_gpus_is_told_so_in_one_sentence() -> None:
-    status, said = kernels_test("--partition", "sxm2", "--gpus", "2", "tensorflow")
+    status, said = kernels_test("--partition", "sxm2", "--gpus", "2", "pytorch")
 
-    words = "Slurm gave this job 2 GPUs, but TensorFlow sees 0: this kernel's environment is built for CPUs. Choose a"
-    assert f"tensorflow: {words} kernel for GPUs, or ask your administrator.\n" in said
+    words = "Slurm gave this job 2 GPUs, but PyTorch sees 0: this kernel's environment is built for CPUs. Choose a"
+    assert f"pytorch: {words} kernel for GPUs, or ask your administrator.\n" in said
     assert status == 1
     assert "is submitted; Ctrl-C takes it back" in said
     assert sh("find", str(home(PERSON)), "-maxdepth", "1", "-name", ".dsportal-kernels-test-*") == ""

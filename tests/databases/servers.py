@@ -162,9 +162,9 @@ class MariaDb(DatabaseServer):
         self._sql(f"CREATE DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
         self._sql(f"GRANT {'ALL' if owned else 'SELECT'} ON {name}.* TO portal@'%'")
 
-    def compare_without_capitals(self, name: str) -> None:
-        """As MariaDB makes a database by itself."""
-        self._sql(f"ALTER DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
+    def compare(self, name: str, collation: str) -> None:
+        """Have the database compare texts in another way, such as MariaDB's own."""
+        self._sql(f"ALTER DATABASE {name} CHARACTER SET {collation.partition('_')[0]} COLLATE {collation}")
 
     def _sql(self, statement: str) -> str:
         return sh("mariadb", "--no-defaults", f"--socket={self.folder}/socket", "-e", statement)

@@ -25,8 +25,9 @@ attributetype ( 1.1.2.1.1 NAME 'nsAccountLock' SYNTAX 1.3.6.1.4.1.1466.115.121.1
 attributetype ( 1.1.2.1.2 NAME 'userAccountControl' SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 SINGLE-VALUE )
 attributetype ( 1.1.2.1.3 NAME 'accountExpires' SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 SINGLE-VALUE )
 attributetype ( 1.1.2.1.4 NAME 'pwdLastSet' SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 SINGLE-VALUE )
+attributetype ( 1.1.2.1.5 NAME 'krbPrincipalExpiration' SYNTAX 1.3.6.1.4.1.1466.115.121.1.24 SINGLE-VALUE )
 objectclass ( 1.1.2.2.1 NAME 'foreignPerson' AUXILIARY
-  MAY ( nsAccountLock $ userAccountControl $ accountExpires $ pwdLastSet ) )
+  MAY ( nsAccountLock $ userAccountControl $ accountExpires $ pwdLastSet $ krbPrincipalExpiration ) )
 """
 
 

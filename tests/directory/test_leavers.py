@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from portal.directory.entries import is_later
-from portal.errors import DirectoryUnavailable, SiteError
+from portal.errors import DirectoryUnavailable, LoginRefused, SiteError
 from portal.login.accounts import AT_ONCE, ServiceAccount
 from portal.login.directory import Directory
 from portal.settings.ldap_table import LdapTable
@@ -36,6 +36,15 @@ LEFT = {
         f"accountExpires: {at(datetime.now(UTC) - timedelta(hours=1))}",
     ),
     "expired (shadowExpire)": (*SHADOW, "-", "add: shadowExpire", f"shadowExpire: {TODAY}"),
+    "expired (pwdEndTime)": ("add: pwdEndTime", f"pwdEndTime: {datetime.now(UTC) - timedelta(hours=1):%Y%m%d%H%M%SZ}"),
+    "not open yet (pwdStartTime)": (
+        "add: pwdStartTime",
+        f"pwdStartTime: {datetime.now(UTC) + timedelta(hours=1):%Y%m%d%H%M%SZ}",
+    ),
+    "expired (krbPrincipalExpiration)": (
+        *(*FOREIGN, "-", "add: krbPrincipalExpiration"),
+        f"krbPrincipalExpiration: {datetime.now(UTC) - timedelta(hours=1):%Y%m%d%H%M%SZ}",
+    ),
 }
 STAYED = [
     ("add: pwdAccountLockedTime", f"pwdAccountLockedTime: {datetime.now(UTC):%Y%m%d%H%M%SZ}"),  # wrong passwords
@@ -44,6 +53,8 @@ STAYED = [
     (*FOREIGN, "-", "add: accountExpires", "accountExpires: 0"),
     (*FOREIGN, "-", "add: accountExpires", "accountExpires: 9223372036854775807"),
     (*SHADOW, "-", "add: shadowExpire", "shadowExpire: -1"),
+    ("add: pwdEndTime", f"pwdEndTime: {datetime.now(UTC) + timedelta(hours=1):%Y%m%d%H%M%SZ}"),
+    (*FOREIGN, "-", "add: krbPrincipalExpiration", "krbPrincipalExpiration: 19700101000000Z"),
     (*SHADOW, "-", "add: shadowExpire", f"shadowExpire: {TODAY + 1}"),
 ]
 
@@ -97,6 +108,17 @@ def test_the_address_is_read_where_the_site_names_its_attribute(
     assert told(mail_attribute="mail", **people) == ["alice@cluster.example", ""]
     server.change(ALICE, "changetype: modify", "add: mail", "mail: other@cluster.example")
     assert told(mail_attribute="mail") == ["", ""], "of two nobody knows which"
+
+
+@pytest.mark.parametrize("moment", ["00000101000000Z", "000001010000+0000"])
+def test_a_lock_of_the_year_0_is_an_administrators_however_it_is_spelled(
+    server: Slapd, account: ServiceAccount, settings: Callable[..., LdapTable], moment: str
+) -> None:
+    server.change(ALICE, "changetype: modify", "add: pwdAccountLockedTime", f"pwdAccountLockedTime: {moment}")
+
+    with pytest.raises(LoginRefused):
+        Directory(settings(server.url)).verify("alice", PASSWORDS["alice"])
+    assert account.look(["alice"])["alice"].left == "locked (pwdAccountLockedTime)"
 
 
 @pytest.mark.parametrize("why", LEFT)

@@ -13,7 +13,8 @@ import pytest
 
 from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed
 from portal.login.access import Access
-from portal.login.auth import LDAPAuthenticator, Refusal
+from portal.login.attempts import Refusal
+from portal.login.auth import LDAPAuthenticator
 from portal.login.directory import REFUSED, Directory
 from portal.settings.ldap_table import LdapTable
 from portal.site import load

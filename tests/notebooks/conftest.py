@@ -19,6 +19,7 @@ NARROWED = pytest.StashKey[bool]()
 # The first seconds of a job are one process that imports, so `make test` runs the ring in two parts at the same time,
 # each as a person of its own. These files are the second part, half of the time; all others are the first.
 SECOND_PART = {
+    "test_bigger_than_memory.py",
     "test_build.py",
     "test_checkpoint_resume.py",
     "test_cluster_lessons.py",

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from tests import pictures
 from tests.browser.conftest import address
 from tests.browser.portal_page import LAB_DEADLINE_MS
 from tests.inside import eventually, home, sh
@@ -201,7 +202,7 @@ def test_the_dashboard_draws_itself_in_a_tab_behind_the_hub_for_its_person_alone
         expect(tab).to_have_url(re.compile(rf"/user/{PERSON}/sockets/dask-[0-9a-f]{{8}}/status$"))
         # Bokeh draws once its web socket has told it what.
         expect(tab.locator(".bk-Figure").first).to_be_visible(timeout=LAB_DEADLINE_MS)
-        tab.screenshot(path=FOLDER / "dask-dashboard.png")
+        pictures.keep(tab, FOLDER / "dask-dashboard.png")
         assert dashboard_tab.refuses(browser, address, tab, NEIGHBOUR)
         dashboard_tab.run_cell(lab, CLOSED)
         dashboard_tab.printed(lab, r"sockets \[\]")

@@ -115,11 +115,11 @@ def test_its_terminal_is_the_persons_on_the_node(editor: Page) -> None:
     terminal = editor.locator(".terminal-wrapper .xterm").first
     expect(terminal).to_be_visible(timeout=LAB_DEADLINE_MS)
     terminal.click()
-    editor.keyboard.type("echo $(id -un) $SLURM_JOB_ID > who.txt\n")
+    editor.keyboard.type("echo $(id -un) $SLURM_JOB_ID [$TMPDIR] > who.txt\n")
     who = home(PERSON) / "who.txt"
     job = sh("squeue", "--noheader", f"--user={PERSON}", "--format=%i").strip()
     eventually(
-        lambda: who.is_file() and who.read_text() == f"{PERSON} {job}\n", "the terminal has written", within_s=60
+        lambda: who.is_file() and who.read_text() == f"{PERSON} {job} [/tmp]\n", "the terminal has written", within_s=60
     )
     picture(editor, "82-editor-terminal")
 

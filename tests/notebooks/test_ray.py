@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from tests import pictures
 from tests.browser.conftest import address
 from tests.browser.portal_page import LAB_DEADLINE_MS
 from tests.inside import eventually, home, sh
@@ -183,7 +184,7 @@ def test_the_dashboard_is_a_tab_behind_the_hub_for_its_person_alone_and_ends_wit
         tab.goto(f"{tab.url}#/cluster")
         expect(tab.get_by_text("ALIVE").first).to_be_visible(timeout=LAB_DEADLINE_MS)
         assert "ray-authentication-token" not in {cookie["name"] for cookie in tab.context.cookies()}
-        tab.screenshot(path=FOLDER / "ray-dashboard.png")
+        pictures.keep(tab, FOLDER / "ray-dashboard.png")
         assert dashboard_tab.refuses(browser, address, tab, NEIGHBOUR)
         of_ray = {pid: _words(Path("/proc", pid)) for pid in processes_of(own)}
         (head,) = [int(pid) for pid, words in of_ray.items() if b"be_head" in words and b"setpriv" not in words]

@@ -18,6 +18,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from portal.site import load
 from portal.tensorboard.boards import Boards
+from tests import pictures
 from tests.browser.conftest import CHROMIUM_ARGUMENTS
 from tests.inside import CHROMIUM, SITE_FILE, home
 from tests.notebooks.jobs import LONG, PERSON, Run, finished_run, in_a_job, own_folder
@@ -166,15 +167,16 @@ def test_its_link_leads_to_the_hyper_parameters_and_the_profile_in_a_browser(les
             page = browser.new_page(viewport={"width": 1280, "height": 800})
             page.goto(f"{server.url}login?token={session_server.TOKEN}")
             page.goto(f"{server.url}tensorboard/open?path={folder}")
+            page.get_by_role("link", name="Open it").click()
             page.get_by_role("tab", name="HParams").click(timeout=DRAWN_WITHIN_MS)
             table = page.locator("#sessionGroupsTable")
             for text in ("run-1", "run-2", *(f"{accuracy}0" for accuracy in accuracies)):
                 expect(table.get_by_text(text, exact=True)).to_be_visible(timeout=DRAWN_WITHIN_MS)
-            page.screenshot(path=FOLDER / "tensorboard-hparams.png")
+            pictures.keep(page, FOLDER / "tensorboard-hparams.png")
             page.get_by_role("tab", name="Profile").click()
             profile = page.frame_locator("iframe").get_by_text(re.compile("^ *run-1/")).first
             expect(profile).to_be_visible(timeout=DRAWN_WITHIN_MS)
-            page.screenshot(path=FOLDER / "tensorboard-profile.png")
+            pictures.keep(page, FOLDER / "tensorboard-profile.png")
             browser.close()
     finally:
         server.stop()

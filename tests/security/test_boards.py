@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.inside import home, sh
 from tests.security.conftest import in_session
@@ -86,6 +86,7 @@ def opened(alice: Page, session: str, folder: Path) -> Page:
     """A tab in which she has opened the board of a folder."""
     tab = alice.context.new_page()
     tab.goto(f"{session}/tensorboard/open?{urlencode({'path': str(folder)})}")
+    tab.get_by_role("link", name="Open it").click()
     expect(tab).to_have_title(re.compile("TensorBoard"))
     return tab
 
@@ -135,7 +136,31 @@ def test_a_link_on_somebody_elses_page_opens_no_board(alice: tuple[Page, str]) -
 
     tab.evaluate("address => { location.href = address }", f"{session}/tensorboard/open?path={SHARED}/logs")
 
-    expect(tab.get_by_role("heading", name="Another page has led you here")).to_be_visible()
+    expect(tab.get_by_role("heading", name="A link or an address has led you here")).to_be_visible()
+    tab.get_by_role("link", name="Open it").click()
+    expect(tab).to_have_title(re.compile("TensorBoard"))
+
+
+def test_a_way_back_that_leads_elsewhere_by_now_opens_no_board(alice: tuple[Page, str]) -> None:
+    """Of it browsers say what they say of an address that a person types, if such a one led there before."""
+    page, session = alice
+    tab = page.context.new_page()
+    elsewhere = "http://back.localhost:8000/x"
+    leads: list[str] = []
+
+    def answer(route: Route) -> None:
+        if leads and route.request.url == elsewhere:
+            route.fulfill(status=302, headers={"Location": leads[0]})
+        else:
+            route.fulfill(body="a page", headers={"Cache-Control": "no-store"})
+
+    tab.route("http://back.localhost:8000/**", answer)
+    tab.goto(elsewhere)
+    tab.goto(f"{elsewhere}/y")
+    leads.append(f"{session}/tensorboard/open?path={SHARED}/logs")
+    tab.evaluate("history.back()")
+    expect(tab.get_by_role("heading", name="A link or an address has led you here")).to_be_visible()
+
     tab.get_by_role("link", name="Open it").click()
     expect(tab).to_have_title(re.compile("TensorBoard"))
 

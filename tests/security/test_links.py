@@ -125,7 +125,9 @@ def converted(alice: tuple[Page, str]) -> Iterator[str]:
 
 def opened_by_a_click(tab: Page, address: str) -> None:
     """What is shown to who comes from elsewhere; her own click leads on."""
-    expect(tab.get_by_role("heading", name="Another page has led you here, to a notebook as a page")).to_be_visible()
+    expect(
+        tab.get_by_role("heading", name="A link or an address has led you here, to a notebook as a page")
+    ).to_be_visible()
     assert tab.url == address
     tab.get_by_role("link", name="Open it").click()
     expect(tab.get_by_text("converted for her")).to_be_visible()

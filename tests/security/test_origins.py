@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.inside import home, jobs_of, sh
+from tests.inside import eventually, home, jobs_of, sh
 from tests.security.conftest import NAME, Two
 
 ONE_ORIGIN = ""
@@ -67,6 +67,15 @@ def all_tried(hostile: Page) -> dict[str, str]:
     return got
 
 
+def loses_hold(hostile: Page, address: str) -> None:
+    """A page has no hold of a window any more that it has opened, as soon as something is there."""
+    with hostile.expect_popup() as popup:
+        hostile.evaluate("address => { window.opened = window.open(address) }", address)
+    hostile.wait_for_function("window.opened.closed")  # to that page: the window is open still
+    assert not popup.value.is_closed()
+    popup.value.close()
+
+
 LOADS = """async ([session, token]) => {
   const address = name => `${session}/files/origins/${name}?_xsrf=${encodeURIComponent(token)}`;
   const loaded = (kind, given) => new Promise(go => {
@@ -113,6 +122,34 @@ def test_a_page_that_was_opened_from_ones_files_has_nobody_load_more_of_them(two
     sh("rm", "-r", str(folder))
 
 
+FETCHES_AHEAD = """addresses => {
+  const rules = Object.assign(document.createElement('script'), {type: 'speculationrules'});
+  rules.textContent = JSON.stringify({prefetch: [{urls: addresses, eagerness: 'immediate'}]});
+  document.head.append(rules);
+}"""
+
+
+@pytest.mark.parametrize("two_people", [HTTPS], indirect=True)
+def test_a_page_of_somebody_elses_has_nothing_done_by_what_a_browser_fetches_ahead(two_people: Two) -> None:
+    """Chromium sends the visitor's cookies along, and says that no page asks."""
+    asked: list[str] = []
+    hostile = visit(two_people)
+    network = hostile.context.new_cdp_session(hostile)
+    network.on("Preload.prefetchStatusUpdated", lambda told: asked.append(f"{told['status']} {told['prefetchUrl']}"))
+    network.send("Preload.enable")
+    addresses = [f"{two_people.session}/logout", f"{two_people.session}/api/contents"]
+
+    hostile.evaluate(FETCHES_AHEAD, addresses)
+
+    def are_refused() -> bool:
+        hostile.wait_for_timeout(100)  # what Chromium tells is heard meanwhile
+        assert not [one for one in asked if one.startswith(("Ready", "Success"))], asked
+        return {f"Failure {one}" for one in addresses} <= set(asked)
+
+    eventually(are_refused, "all that is fetched ahead has failed")
+    assert [one for one in two_people.carol.context.cookies() if "user-carol" in one["name"]]
+
+
 @pytest.mark.parametrize("two_people", [LOCALHOST, A_NAME, HTTPS], indirect=True)
 def test_with_a_domain_a_page_of_somebody_elses_gets_nothing_and_changes_nothing(two_people: Two) -> None:
     carol = two_people.carol
@@ -125,6 +162,8 @@ def test_with_a_domain_a_page_of_somebody_elses_gets_nothing_and_changes_nothing
 
     assert got == dict.fromkeys(got, "")
     assert len(got) == 13
+    if two_people.address == HTTPS or LOCALHOST in two_people.address:  # which such a word takes
+        loses_hold(hostile, f"{two_people.session}/lab")
     hub_page.goto("/hub/home")
     expect(hub_page.get_by_role("heading", name="My Server", level=1)).to_be_visible()  # she is still logged in
     assert hub_page.evaluate("navigator.serviceWorker?.controller ?? null") is None

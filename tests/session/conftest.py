@@ -21,6 +21,7 @@ from portal.singleuser.home import prepare_home
 from portal.site import Site, load, parse
 from portal.trials import record
 from portal.trials.trial import FrameworkTrial, Trial
+from tests import pictures
 from tests.inside import CHROMIUM, NOTHING_AHEAD, SITE_FILE
 from tests.lessons import lesson, write
 from tests.session.session_server import (
@@ -46,6 +47,7 @@ SECOND_PART = {  # each takes about half of the time; jobs are in one part alone
     "test_news.py",
     "test_own_environments.py",
     "test_session_tensorboard.py",
+    "test_time_left.py",
     "test_web_tools.py",
 }
 CHROMIUM_ARGS = [
@@ -208,8 +210,7 @@ def picture(request: pytest.FixtureRequest) -> Callable[[Page, str], None]:
     """Keeps a screenshot as an artefact of the test."""
 
     def take(page: Page, name: str) -> None:
-        ARTEFACTS.mkdir(parents=True, exist_ok=True)
         test = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_")).strip("-")
-        page.screenshot(path=ARTEFACTS / f"{test}-{name}.png")
+        pictures.keep(page, ARTEFACTS / f"{test}-{name}.png")
 
     return take

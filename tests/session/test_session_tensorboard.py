@@ -145,7 +145,8 @@ def test_several_boards_are_listed_and_stopped(start_server: Callable[[], Server
     opened = {folder: server.board(folder) for folder in ("one", "two")}
     assert server.json("dsportal/api/tensorboards") == {"tensorboards": []}
     for board in opened.values():
-        assert server.ask(board)[0] == 200
+        assert server.ask(board)[0] == 200  # that it starts, where that takes long
+    wait_for("both of them", lambda: len(server.json("dsportal/api/tensorboards")["tensorboards"]) == 2)
     before = server.json("api/status")["last_activity"]
     found = server.json("dsportal/api/tensorboards")["tensorboards"]
     assert {one["folder"]: one["path"] for one in found} == opened
@@ -159,7 +160,7 @@ def test_several_boards_are_listed_and_stopped(start_server: Callable[[], Server
     assert server.ask(f"{found[0]['path']}data/runs")[0] == 503
     assert [one["id"] for one in server.json("dsportal/api/tensorboards")["tensorboards"]] == [found[1]["id"]]
     assert server.ask(found[0]["path"])[0] == 200
-    assert len(server.json("dsportal/api/tensorboards")["tensorboards"]) == 2
+    wait_for("both of them", lambda: len(server.json("dsportal/api/tensorboards")["tensorboards"]) == 2)
 
 
 async def test_it_stops_when_nobody_looks_and_starts_again_at_the_same_address(tmp_path: Path) -> None:
@@ -191,3 +192,16 @@ async def test_a_process_that_cannot_start_says_why(tmp_path: Path, monkeypatch:
         with pytest.raises(BoardFailed) as failed:
             await opened.use(board.id)
         assert failed.value.detail == "no space left on device"
+
+
+def test_an_address_alone_shows_a_board_that_runs_and_wakes_none(server: Server) -> None:
+    board = server.board("logs")
+    assert server.ask(board, Sec_Fetch_Site="same-origin")[0] == 200
+    assert server.ask(board, Sec_Fetch_Site="none")[0] == 200
+
+    server.ask(f"dsportal/api/tensorboards/{board.split('/')[1]}", "DELETE")
+
+    status, text = server.ask(board, Sec_Fetch_Site="none")
+    assert (status, "Open it</a>" in text) == (403, True)
+    assert board not in [one["path"] for one in server.json("dsportal/api/tensorboards")["tensorboards"]]
+    assert server.ask(board, Sec_Fetch_Site="same-origin")[0] == 200

@@ -9,8 +9,10 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
+from jupyterhub.user import UserDict
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
@@ -36,6 +38,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def part_of(file: Path) -> str:
     """Every other file is in the second part: each takes about half of the time."""
     return "12"[sorted(file.parent.glob("test_*.py")).index(file) % 2]
+
+
+@pytest.fixture(autouse=True)
+def _the_environment_stays() -> Iterator[None]:
+    """A command of ours that a test runs here may set variables, with which later tests would start programs."""
+    with mock.patch.dict(os.environ):
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -82,3 +91,8 @@ def site(tables: dict[str, Any]) -> Site:
 def alice() -> Identity:
     """Somebody without special groups."""
     return Identity("alice", frozenset({"jupyter"}))
+
+
+def delete_person(db: Any, name: str) -> None:
+    """Delete somebody as the hub's admin page does."""
+    UserDict(db_factory=lambda: db, settings={}).delete(name)

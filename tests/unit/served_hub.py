@@ -39,6 +39,7 @@ from tests.unit.conftest import EXAMPLE
 CHECKOUT = Path(__file__).parents[2]
 HUB_ID = "abcdef"
 PASSWORD = "right for everybody"
+PATIENCE_S = 30  # for an answer: this machine may have much other work
 
 
 @dataclass
@@ -53,7 +54,8 @@ class ServedHub:
 
     async def browser(self, name: str = "") -> httpx.AsyncClient:
         """A browser; that of a person who has logged in, where there is a name."""
-        client = httpx.AsyncClient(base_url=self.url, follow_redirects=True, headers={"Accept": "text/html"})
+        headers = {"Accept": "text/html"}
+        client = httpx.AsyncClient(base_url=self.url, follow_redirects=True, headers=headers, timeout=PATIENCE_S)
         self.clients.append(client)
         if name:
             await client.get("/hub/login")

@@ -6,6 +6,8 @@ import asyncio
 import logging
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import cycle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +28,7 @@ from portal.login.attempts import (
     FAILURES_OF_NAME,
     WITHIN_S,
     Attempts,
+    Refusal,
     TooManyAttempts,
     Window,
 )
@@ -33,9 +36,8 @@ from portal.login.auth import (
     STRANGERS_AT_ONCE,
     THREADS,
     LDAPAuthenticator,
-    Refusal,
 )
-from portal.login.directory import REFUSED
+from portal.login.directory import REFUSED, as_sent
 from portal.settings.ldap_table import LdapTable
 from portal.site import Identity, Standing, load
 from spawners.options import identity_of
@@ -184,6 +186,82 @@ async def test_what_the_person_sees_counts_while_the_sites_account_says_nothing(
     assert told["groups"] == ["iq", "jupyter"]
     assert directory.asked_for_groups == 1, "the second one had no groups to ask for"
     assert refused.jupyterhub_message == "not you"
+
+
+@pytest.mark.parametrize("was_here", [True, False], ids=["was here before", "is new"])
+async def test_the_password_of_before_logs_nobody_in_that_was_tried_just_before_a_new_one_was_set(
+    authenticator: LDAPAuthenticator, directory: FakeDirectory, tmp_path: Path, was_here: bool
+) -> None:
+    ended: list[str] = []
+    time = "2"
+
+    def look(_names: object) -> dict[str, Standing]:
+        if time == "3":
+            directory.error = LoginRefused(REFUSED)  # to the password of before
+        return {"alice": Standing(groups=frozenset({"staff"}), password_set=f"pwdChangedTime {time}")}
+
+    settings = LDAP.model_copy(update=SERVICE)
+    authenticator.__dict__["access"] = Access(settings, tmp_path, authenticator.log, look=look)
+    if was_here:
+        await authenticator.authenticate(handler(), login())
+    time = "3"
+    request = handler()
+    request.find_user = ended.append
+
+    assert (await refusal(authenticator, login(), request)).status_code == 403
+    assert ended == ["alice"] * was_here
+
+
+async def test_the_password_of_before_logs_nobody_in_while_the_number_of_the_account_is_asked(
+    authenticator: LDAPAuthenticator, directory: FakeDirectory, tmp_path: Path
+) -> None:
+    seen = {"alice": Standing(groups=frozenset({"staff"}), password_set="pwdChangedTime 1")}
+    settings = LDAP.model_copy(update=SERVICE)
+    access = Access(settings, tmp_path, authenticator.log, look=lambda names: dict(seen))
+    is_changed = False
+
+    async def number_of(name: str) -> str | None:
+        if is_changed:
+            seen["alice"] = Standing(groups=frozenset({"staff"}), password_set="pwdChangedTime 2")
+            access.passwords.new(seen)  # the hub's look at everybody
+            directory.error = LoginRefused(REFUSED)
+        return "5001"
+
+    authenticator.__dict__["access"] = access
+    authenticator.state_folder = str(tmp_path)
+    authenticator.number_of = number_of
+    assert await authenticator.get_authenticated_user(handler(), login())
+    is_changed = True
+
+    with pytest.raises(Refusal):
+        await authenticator.get_authenticated_user(handler(), login())
+
+
+async def test_servers_of_a_directory_that_tell_of_different_attributes_let_in_after_one_more_try(
+    authenticator: LDAPAuthenticator, directory: FakeDirectory, tmp_path: Path
+) -> None:
+    told = cycle([f"pwdChangedTime {datetime.now(UTC):%Y%m%d%H%M%S}", "shadowLastChange 20000"])
+
+    def look(_names: object) -> dict[str, Standing]:
+        return {"alice": Standing(groups=frozenset({"staff"}), password_set=next(told))}
+
+    settings = LDAP.model_copy(update=SERVICE)
+    authenticator.__dict__["access"] = Access(settings, tmp_path, authenticator.log, look=look)
+
+    for _ in range(2):
+        await authenticator.authenticate(handler(), login())
+    assert directory.asked <= 4
+
+
+@pytest.mark.parametrize(("age", "asked"), [(timedelta(hours=1), 3), (timedelta(days=2), 2)])
+async def test_a_password_that_nobody_has_seen_before_is_tried_once_more_where_it_may_have_been_set_meanwhile(
+    authenticator: LDAPAuthenticator, directory: FakeDirectory, tmp_path: Path, age: timedelta, asked: int
+) -> None:
+    set_at = f"pwdChangedTime {datetime.now(UTC) - age:%Y%m%d%H%M%S}"
+    with_service_account(authenticator, tmp_path, Standing(groups=frozenset({"staff"}), password_set=set_at))
+
+    assert [(await authenticator.authenticate(handler(), login()))["name"] for _ in range(2)] == ["alice"] * 2
+    assert directory.asked == asked
 
 
 async def test_who_is_in_none_of_the_groups_is_told_which_it_takes(
@@ -495,7 +573,7 @@ def test_an_address_is_what_our_own_proxy_says_and_nobody_else(request_: Any, ad
     ],
 )
 def test_fields_are_taken_as_they_were_sent(values: list[bytes], text: str) -> None:
-    assert auth.as_sent(values) == text
+    assert as_sent(values) == text
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from portal.doctor import database_checks, host_checks, report, site_checks
+from portal.doctor import database_checks, host_checks, kernel_checks, report, site_checks
 from portal.doctor.check import Check, dated
 from portal.errors import SlurmUnavailable
 from portal.site import Site
@@ -595,3 +595,31 @@ async def test_what_lets_neighbours_on_a_node_in_is_a_warning(
     found = await report._checked(group, site.model_copy(update=changed), ScriptedHost())
 
     assert [" ".join([check.result, *check.repair.split()[1:2]]) for check in found] == words
+
+
+@pytest.mark.parametrize(
+    ("shown", "result"),
+    [
+        ("JobContainerType        = job_container/tmpfs", "ok"),
+        ("JobContainerType        = (null)\nNamespaceType           = namespace/linux", "ok"),
+        ("JobContainerType        = job_container/cncu", "warning"),
+        ("JobContainerType        = job_container/none", "warning"),  # Slurm 22.05
+        ("JobContainerType        = (null)", "warning"),  # Slurm 24.11
+        ("NamespaceType           = (null)", "warning"),
+        ("ProctrackType           = proctrack/cgroup", "warning"),
+    ],
+)
+async def test_where_people_on_a_node_share_tmp_the_doctor_says_what_gives_each_job_its_own(
+    site: Site, shown: str, result: str
+) -> None:
+    (group,) = (group for group in report.GROUPS if group.what == "temporary files")
+
+    (found,) = await report._checked(group, site, ScriptedHost(config=f"PluginDir = x\n{shown}\nPrivateData = none\n"))
+
+    assert (found.what, found.result) == ("temporary files", result)
+    assert ("JobContainerType=job_container/tmpfs" in found.repair) is (result == "warning")
+
+
+async def test_where_slurm_does_not_say_whether_jobs_have_their_own_tmp_nor_does_the_doctor(site: Site) -> None:
+    (found,) = await kernel_checks.temporary_files(site, ScriptedHost(config=""))
+    assert (found.result, found.found) == ("warning", "unknown: Slurm does not say")

@@ -15,7 +15,7 @@ import pytest
 from jupyterhub import orm
 from jupyterhub.objects import Hub
 from jupyterhub.user import User
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.schema import CreateIndex, CreateTable
@@ -31,7 +31,7 @@ from portal.slurm.cluster import Cluster
 from portal.testing.fake_slurm import FakeSlurm
 from spawners.ends import recorded
 from spawners.slurm import SlurmSessionSpawner
-from tests.unit.conftest import EXAMPLE
+from tests.unit.conftest import EXAMPLE, delete_person
 
 NOW = int(time.time())
 KEY = "abc1230123456789"
@@ -142,8 +142,7 @@ def test_who_is_deleted_takes_the_records_along_and_who_gets_the_number_sees_non
     keep(db, "of-carol", number)
     keep(db, "of-alice", 1)
 
-    db.delete(carol)
-    db.commit()
+    delete_person(db, "carol")
     dave = orm.User(name="dave", id=number)
     db.add(dave)
     db.commit()
@@ -152,11 +151,37 @@ def test_who_is_deleted_takes_the_records_along_and_who_gets_the_number_sees_non
     assert keys(db, 1) == ["of-alice"]
 
 
+def test_a_start_takes_away_what_nobody_has_any_more(db: Any) -> None:
+    keep(db, "of-alice", 1)
+    row = {"session_key": "of-nobody", "user_id": 99, "ended_at": NOW, "record": "{}"}
+    db.execute(store.TABLE.insert().values(**row))
+    db.commit()
+
+    connections.prepare(db)
+
+    assert keys(db, 99) == []
+    assert keys(db, 1) == ["of-alice"]
+
+
+def test_a_start_goes_on_where_the_database_takes_nothing_away(db: Any, caplog: pytest.LogCaptureFixture) -> None:
+    trigger = "CREATE TRIGGER kept BEFORE DELETE ON dsportal_ended_sessions BEGIN SELECT RAISE(ABORT, 'kept'); END"
+    row = {"session_key": "of-nobody", "user_id": 99, "ended_at": NOW, "record": "{}"}
+    db.execute(store.TABLE.insert().values(**row))
+    db.execute(text(trigger))
+    db.commit()
+
+    connections.prepare(db)
+
+    assert "stay in dsportal_ended_sessions" in caplog.text
+    assert db.execute(select(store.TABLE.c.session_key)).scalars().all() == ["of-nobody"]
+
+
 def test_the_table_is_made_once_and_neither_a_start_nor_an_upgrade_minds_it(tmp_path: Path) -> None:
     file = tmp_path / database.FILE
     for key in ("a", "b"):
         db = orm.new_session_factory(f"sqlite:///{file}")()
         connections.prepare(db)
+        db.merge(orm.User(id=1, name="alice"))
         keep(db, key)
         db.close()
         db.get_bind().dispose()
@@ -218,8 +243,7 @@ async def test_a_log_that_comes_after_its_person_was_deleted_is_nobodys(db: Any)
     carols = spawner_of(db, "carol")
     number = carols.user.id
     carols.session.note_end("It ended.")
-    db.delete(carols.user.orm_user)
-    db.commit()
+    delete_person(db, "carol")
     db.add(orm.User(name="dave", id=number))
     db.commit()
 

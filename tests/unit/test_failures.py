@@ -486,3 +486,24 @@ async def test_a_start_that_is_stopped_is_told_to_who_waits_for_it_still() -> No
 
     handler._finished = True  # the page that waits was answered: it follows the start by itself
     await handler.spawn_single_user()
+
+
+class _Failing:
+    """In the place of JupyterHub's: its start fails."""
+
+    async def spawn_single_user(self) -> None:
+        raise StartRefused(PortalError("the job has ended"), status_code=502)
+
+
+class _ToldFailure(Told, _Failing):
+    pass
+
+
+async def test_a_start_that_fails_is_told_to_who_waits_for_it_still() -> None:
+    handler = _ToldFailure()
+    handler._finished = False
+    with pytest.raises(StartRefused):
+        await handler.spawn_single_user()
+
+    handler._finished = True  # an error that nobody reads is written by Python itself, with its traceback
+    await handler.spawn_single_user()

@@ -154,6 +154,16 @@ def test_a_file_or_link_that_waits_at_the_secrets_place_is_not_followed(slurm: l
     assert not slurm
 
 
+def test_the_folder_of_sessions_that_was_left_open_is_closed(slurm: list[list[str]], tmp_path: Path) -> None:
+    sessions = tmp_path / launcher.SESSIONS
+    sessions.mkdir(parents=True)
+    sessions.chmod(0o777)
+
+    assert launcher.handle(SUBMIT)["ok"]
+
+    assert sessions.stat().st_mode & 0o777 == 0o755
+
+
 def test_logs_of_long_ago_are_forgotten(slurm: list[list[str]], tmp_path: Path) -> None:
     sessions = tmp_path / launcher.SESSIONS
     for number in range(session_logs.KEPT_LOGS + 5):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -17,10 +17,11 @@ from unittest.mock import Mock
 import pytest
 from jupyterhub import orm, roles
 from jupyterhub.utils import utcnow
+from sqlalchemy import event, insert
 from sqlalchemy.exc import OperationalError
 
 from portal.databases import old_logins, token_notes
-from portal.hub.logins import MANY, Leavers, end_logins, leavers_of, limit_tokens, with_something
+from portal.hub.logins import LOGINS_AT_ONCE, MANY, Leavers, end_logins, leavers_of, limit_tokens, with_something
 from portal.login.kept import Kept
 from portal.login.passwords import PasswordTimes
 from portal.site import Standing
@@ -68,6 +69,36 @@ def test_a_logout_ends_all_logins_and_keeps_the_session_and_what_the_person_made
     assert alice.cookie_id != before
     assert notes(alice) == ["Server at /user/alice/", "Server at home, says its owner"]
     assert alice.oauth_codes == []
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["logout", "look"])
+async def test_codes_of_logins_that_were_never_finished_go_in_one_step_however_many(db: Any, ends: bool) -> None:
+    person(db, "bob")
+    alice = person(db, "alice")
+    rows = [{"client_id": "jupyterhub-user-alice", "user_id": alice.id, "expires_at": 1} for _ in range(1000)]
+    db.execute(insert(orm.OAuthCode), rows)
+    db.commit()
+    db.expunge_all()
+    alice = orm.User.find(db, "alice")
+    bob = orm.User.find(db, "bob")
+    read: list[object] = []
+
+    with listening(orm.OAuthCode, "load", lambda code, _: read.append(code)):
+        if ends:
+            end_logins(db, alice, own_tokens=False)
+        else:
+            await old_logins.look(db)
+
+    assert not read, "each that is read takes the hub a moment of everybody's"
+    assert [len(one.oauth_codes) for one in (alice, bob)] == [0 if ends else 1, 1]
+
+
+@contextmanager
+def listening(kind: object, what: str, hear: Callable[..., None]) -> Iterator[None]:
+    """Hear of something of SQLAlchemy's meanwhile."""
+    event.listen(kind, what, hear)
+    yield
+    event.remove(kind, what, hear)
 
 
 def test_who_leaves_keeps_the_token_of_the_session_alone_until_it_ends(db: Any) -> None:
@@ -220,6 +251,34 @@ async def test_people_with_a_login_alone_who_left_keep_nobody_elses_session(db: 
 
     assert world.stopped.count("alice") == 1
     assert "bob" not in world.stopped
+
+
+async def test_of_people_with_a_login_alone_a_part_is_asked_about_in_each_look_and_everybody_in_turn(db: Any) -> None:
+    world = World(db, "alice")
+    guests = with_a_login_alone(db, 2 * LOGINS_AT_ONCE + 50)
+    world.standing |= dict.fromkeys(guests, Standing())
+    asked = Mock(side_effect=world.standings)
+    ours = replace(world.leavers(), standings=asked)
+
+    for _ in range(4):
+        await world.look(ours)
+
+    looks = [set(call.args[0]) for call in asked.call_args_list]
+    assert all("alice" in look and len(look) == LOGINS_AT_ONCE + 1 for look in looks)
+    assert set().union(*looks[:3]) == {"alice", *guests}
+    assert looks[3] != looks[2]
+
+
+async def test_few_people_with_a_login_alone_are_all_asked_about_in_each_look(db: Any) -> None:
+    world = World(db, "alice")
+    guests = with_a_login_alone(db, 3)
+    asked = Mock(side_effect=world.standings)
+    ours = replace(world.leavers(), standings=asked)
+
+    for _ in range(2):
+        await world.look(ours)
+
+    assert [sorted(call.args[0]) for call in asked.call_args_list] == [sorted(["alice", *guests])] * 2
 
 
 async def test_people_with_a_login_alone_who_stayed_make_a_mistake_of_the_directory_no_smaller(db: Any) -> None:

@@ -70,6 +70,15 @@ async def test_a_length_that_is_very_long_is_refused_without_a_traceback(
     assert "Traceback" not in caplog.text
 
 
+async def test_a_question_for_a_token_that_stands_in_the_address_is_refused_without_a_traceback(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served_hub(tmp_path) as served:
+        stranger = await served.browser()
+        assert (await stranger.post("/hub/api/oauth2/token?code=x")).status_code == 400
+    assert "Traceback" not in caplog.text
+
+
 @pytest.mark.parametrize("length", ["1000000", "0" * 18 + "1000000", "1000000,1000000"])
 def test_each_way_to_say_a_big_length_counts_as_a_big_request(length: str) -> None:
     class Application:

@@ -18,6 +18,7 @@ from portal.databases import named_choices as store
 from portal.options import named
 from portal.options.named import LONGEST, MOST, Kept, NamedChoices, NameRefused
 from spawners import slurm as spawner_module
+from tests.unit.conftest import delete_person
 from tests.unit.served_hub import ServedHub, served_hub
 from tests.unit.test_form import Page
 from tests.unit.test_several_sessions import main_of, start, user_of, with_sessions
@@ -105,8 +106,7 @@ def test_each_person_has_their_own_and_who_is_deleted_takes_them_along(db: Any) 
     store.keep(db, 2, "of bob")
 
     assert [store.of_person(db, number) for number in (1, 2, 3)] == ["second", "of bob", ""]
-    db.delete(db.query(orm.User).filter_by(name="bob").one())
-    db.commit()
+    delete_person(db, "bob")
     assert store.of_person(db, 2) == ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,24 @@ def test_a_template_that_hides_behind_one_of_the_portals_is_a_fault(
     write(site_file.parent / "own/r/mnist.ipynb", lesson("1"))
     assert main(["notebooks", "check", "--site", str(site_file)]) == 1
     assert "own/r/mnist.ipynb is not shown" in capsys.readouterr().out
+
+
+def test_what_others_put_into_a_folder_of_templates_keeps_no_check_from_its_end_and_steers_no_terminal(
+    site_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = site_file.parent / "own/first"
+    (others / "a\x1b[31mfolder.ipynb").mkdir()
+    os.mkfifo(others / "pipe.ipynb")
+    (others / "nowhere.ipynb").symlink_to("nothing")
+    write(others / "odd.ipynb", '{"cells": {"a": 1}, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+
+    assert main(["notebooks", "check", "--folder", str(others.parent)]) == 1
+    said = capsys.readouterr()
+    assert main(["notebooks", "run", "first/none", "--folder", str(others.parent)]) == 1
+    assert "\x1b" not in said.out + said.err + capsys.readouterr().err
+    for name in ("a?[31mfolder", "pipe", "nowhere", "odd"):
+        assert f"first/{name}: not a notebook: " in said.out
+    assert "first/steps: 0 cells have the tag 'parameters'" in said.out
 
 
 def test_a_session_knows_the_folders_of_its_site_without_the_settings_file(

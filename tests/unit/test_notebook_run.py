@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,74 @@ def test_no_name_of_a_cell_steers_the_terminal(
     assert "\x1b" not in capsys.readouterr().out
 
 
+NOTEBOOK: dict[str, Any] = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}
+CELL: dict[str, Any] = {
+    "cell_type": "code",
+    "id": "a",
+    "metadata": {},
+    "outputs": [],
+    "execution_count": None,
+    "source": "",
+}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [],
+        "a text",
+        {},
+        {"nbformat": 99},
+        {"cells": 3},
+        {**NOTEBOOK, "cells": [3]},
+        {**NOTEBOOK, "cells": [{"cell_type": "code"}]},
+        {**NOTEBOOK, "cells": [{**CELL, "source": 5}]},
+        {**NOTEBOOK, "cells": [{**CELL, "metadata": {"tags": 3}}]},
+        {**NOTEBOOK, "metadata": {"kernelspec": 3}},
+        {**NOTEBOOK, "metadata": {"kernelspec": {"name": [1]}}},
+    ],
+    ids=str,
+)
+def test_what_is_no_notebook_is_told_in_one_line(
+    content: object, lesson: Path, kernels: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (lesson / "maths/add.ipynb").write_text(json.dumps(content))
+
+    assert cli.main(["notebooks", "run", "maths/add", "--folder", str(lesson)]) == 1
+
+    (line,) = [one for one in capsys.readouterr().err.splitlines() if one.startswith("add.ipynb ")]
+    assert re.fullmatch(r"add\.ipynb cannot be read as a notebook: .{3,300}", line)
+
+
+def test_what_a_run_does_not_read_may_be_odd(lesson: Path, kernels: Path) -> None:
+    path = lesson / "maths/add.ipynb"
+    notebook = json.loads(path.read_bytes())
+    notebook["metadata"] |= {"authors": "Bob", "title": 3}
+    notebook["cells"][-1] |= {"execution_count": "3", "metadata": {"collapsed": "no"}}
+    path.write_text(json.dumps(notebook))
+
+    assert cli.main(["notebooks", "run", "maths/add", "--folder", str(lesson)]) == 0
+
+
+def test_a_notebook_of_an_older_format_runs(lesson: Path, kernels: Path, tmp_path: Path) -> None:
+    cell = {"cell_type": "code", "language": "python", "metadata": {}, "outputs": [], "input": "print(6 * 7)"}
+    old = {"nbformat": 3, "nbformat_minor": 0, "metadata": {"name": "old"}, "worksheets": [{"cells": [cell]}]}
+    (lesson / "maths/add.ipynb").write_text(json.dumps(old))
+
+    assert cli.main(["notebooks", "run", "maths/add", "--folder", str(lesson), "--kernel", "mine"]) == 0
+    assert "42" in (tmp_path / "add-run.ipynb").read_text()
+
+
+def test_a_notebook_without_a_kernel_needs_one_that_is_chosen(
+    lesson: Path, kernels: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (lesson / "maths/add.ipynb").write_text(json.dumps({**NOTEBOOK, "cells": [{**CELL, "source": "print(1)"}]}))
+
+    assert cli.main(["notebooks", "run", "maths/add", "--folder", str(lesson)]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == "add.ipynb names no kernel: choose one with --kernel."
+    assert cli.main(["notebooks", "run", "maths/add", "--folder", str(lesson), "--kernel", "mine"]) == 0
+
+
 def test_a_kernel_that_ends_at_its_start_is_told_in_one_line(
     lesson: Path, kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,7 +180,6 @@ def test_what_others_left_beside_a_template_comes_behind_all_that_the_kernel_has
     (place / "add.ipynb").write_text(json.dumps(notebook))
     place.chmod(0o1777)
     monkeypatch.setattr(cli, "DEFAULT_SITE", str(tmp_path / "no/site.toml"))
-    monkeypatch.setenv("PORTAL_KERNEL_TEMPLATE", "")  # put back behind the test
 
     assert cli.main(["notebooks", "run", "maths/add", "--folder", str(lesson), "--set", "a=2"]) == 0
 
@@ -125,7 +193,6 @@ def test_a_template_behind_a_link_of_others_is_run_as_one_that_they_can_change(
 ) -> None:
     monkeypatch.setattr(run_module, "held", Mock(side_effect=LinkOfOthers(errno.EACCES, "is somebody else's link")))
     monkeypatch.setattr(cli, "DEFAULT_SITE", str(tmp_path / "no/site.toml"))
-    monkeypatch.setenv("PORTAL_KERNEL_TEMPLATE", "")  # put back behind the test
 
     assert cli.main(["notebooks", "run", "maths/add", "--folder", str(lesson), "--set", "a=2"]) == 0
 

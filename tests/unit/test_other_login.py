@@ -8,6 +8,7 @@ import logging
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from jupyterhub.auth import Authenticator, DummyAuthenticator, LocalAuthenticator
@@ -16,7 +17,7 @@ from tornado import web
 from portal import cli
 from portal.doctor.site_checks import other_authenticator
 from portal.login import system_accounts
-from portal.login.auth import Refusal
+from portal.login.attempts import Refusal
 from portal.login.other import SiteRules
 from portal.login.system_accounts import account_of, check_account
 
@@ -180,6 +181,52 @@ async def test_a_refusal_of_the_authenticator_is_one_and_a_fault_of_the_provider
         pass
 
     assert await going_on(Site) is goes_on
+
+
+class Numbered:
+    """A login of Alice, whose account has a number, and JupyterHub's person of that name."""
+
+    def __init__(self, folder: Path, *, runs: bool = False) -> None:
+        spawner = SimpleNamespace(name="", active=runs)
+        self.person = SimpleNamespace(
+            name="alice", spawners={"": spawner}, orm_user=SimpleNamespace(_orm_spawners=[spawner])
+        )
+        self.person.delete_spawners = AsyncMock()
+        self.deleted = Mock()
+        self.folder = folder
+
+    async def log_in(self, number: str | None) -> Any:
+        """Begin a new hub, and log in."""
+        made = SiteDummy(log=logging.getLogger("test.other"), allow_all=True, state_folder=str(self.folder))
+        made.account_of = only_alice
+        made.number_of = AsyncMock(return_value=number)
+        users = SimpleNamespace(delete=self.deleted)
+        made.allowed_users = {"alice"}
+        handler = SimpleNamespace(request=None, users=users, find_user=lambda name: self.person)
+        return await made.get_authenticated_user(handler, {"username": "alice", "password": ""})
+
+
+async def test_an_account_with_another_number_begins_as_somebody_new(tmp_path: Path) -> None:
+    alice = Numbered(tmp_path)
+    for number in ("5001", "5001", None, "", "5001"):  # a name service that is silent, or half away, proves nothing
+        assert (await alice.log_in(number))["name"] == "alice"
+    alice.deleted.assert_not_called()
+
+    for _ in range(2):
+        assert (await alice.log_in("6001"))["name"] == "alice"
+
+    alice.deleted.assert_called_once_with(alice.person)
+    alice.person.delete_spawners.assert_awaited_once()
+
+
+async def test_nobody_comes_in_beside_a_session_of_the_account_of_before(tmp_path: Path) -> None:
+    alice = Numbered(tmp_path, runs=True)
+    await alice.log_in("5001")
+    for _ in range(2):
+        with pytest.raises(Refusal) as refused:
+            await alice.log_in("6001")
+    assert "a session of before still runs" in refused.value.jupyterhub_message
+    alice.deleted.assert_not_called()
 
 
 def test_an_account_is_the_very_name_and_a_silent_name_service_keeps_nobody_out() -> None:

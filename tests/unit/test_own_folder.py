@@ -18,7 +18,7 @@ from portal.environments.notes import EnvironmentNote, MakingState
 from portal.environments.order import order_of
 from portal.gallery.files import real_folder
 from portal.homes import private_folder
-from portal.homes.own_folder import make_own
+from portal.homes.own_folder import close, make_own
 from portal.jobs import notes
 from portal.jobs.notes import Note
 from portal.kernels import module_cache
@@ -119,6 +119,13 @@ def test_a_folder_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
     make_own(tmp_path / "a/b")
     make_own(tmp_path / "a/b")
     assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a", "a/b")] == [0o775, 0o700]
+
+
+def test_one_that_was_left_open_is_closed(tmp_path: Path) -> None:
+    tmp_path.chmod(0o2775)
+    close(tmp_path)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o2755
+    close(tmp_path / "missing")
 
 
 def test_a_file_in_its_place_is_named(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from jupyterhub.handlers.base import BaseHandler
 from portal.addresses import networks
 from portal.guard import intake
 from portal.hub.app import PortalHub
+from portal.hub.logins import end_logins
 from tests.unit.served_hub import ServedHub, served_hub
 
 MANY = 3 * intake.OWN_AT_ONCE
@@ -242,6 +243,31 @@ async def test_what_has_waited_is_not_done_with_a_token_that_has_ended_meanwhile
     work.may_end.set()
     await asyncio.gather(*bobs, waiting)
     assert work.begun["bob"] == intake.OWN_AT_ONCE
+
+
+@pytest.mark.parametrize("is_program", [True, False], ids=["token", "cookie"])
+async def test_nothing_is_done_for_who_is_logged_out_while_the_directory_is_asked(
+    served: ServedHub, work: Work, monkeypatch: pytest.MonkeyPatch, is_program: bool
+) -> None:
+    asked = asyncio.Event()
+    answered = asyncio.Event()
+
+    async def refresh_user(_user: Any, _handler: Any) -> bool:
+        asked.set()
+        await answered.wait()
+        return True
+
+    work.may_end.set()
+    browser = await served.browser("bob")
+    token = served.token("bob")
+    monkeypatch.setattr(served.hub.authenticator, "refresh_user", refresh_user)
+    served.hub.users["bob"]._auth_refreshed = 0  # long ago
+    asking = asks(served, "bob", token=token) if is_program else asyncio.create_task(browser.get("/hub/api/user"))
+    await asked.wait()
+    end_logins(served.hub.db, orm.User.find(served.hub.db, "bob"), own_tokens=True)
+    answered.set()
+    await asking
+    assert "bob" not in work.begun, "it is nobody's"
 
 
 async def test_a_colleagues_session_that_a_person_has_visited_takes_none_of_their_turns(

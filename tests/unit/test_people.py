@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,9 +25,9 @@ from portal.login.auth import REFRESH_AGE_S, LDAPAuthenticator
 from portal.login.kept import LINES_MAX
 from portal.login.passwords import FILE, PasswordTimes
 from portal.login.people import FRESH_S, People
-from portal.login.secret import read_secret
 from portal.login.system_accounts import GONE, SystemAccounts
 from portal.settings.ldap_table import LdapTable
+from portal.settings.secret import read_secret
 from portal.singleuser.hub_token import HUB_ANSWER_S
 from portal.site import Identity, Standing
 
@@ -235,7 +235,7 @@ async def test_a_right_password_of_a_locked_account_is_not_enough(source: Source
     source.left["alice"] = "locked (nsAccountLock)"
 
     with pytest.raises(NotAllowed, match="Your password is right, but you may not use this portal: locked"):
-        await access.check_login(Identity("alice"), nobody)
+        await access.check_login(tried(Identity("alice")), nobody)
 
 
 async def test_a_source_that_is_silent_keeps_nobody_from_logging_in(source: Source, tmp_path: Path) -> None:
@@ -245,8 +245,17 @@ async def test_a_source_that_is_silent_keeps_nobody_from_logging_in(source: Sour
     source.error = DirectoryUnavailable("", detail="silent")
     identity = Identity("alice", frozenset({"jupyter"}))
 
-    assert await access.check_login(identity, nobody) == identity
+    assert await access.check_login(tried(identity), nobody) == identity
     assert await access.refresh(user("alice")) is True
+
+
+def tried(identity: Identity) -> Callable[[], Awaitable[Identity]]:
+    """A right password of somebody."""
+
+    async def ask() -> Identity:
+        return identity
+
+    return ask
 
 
 def nobody(_name: str) -> None:
@@ -285,7 +294,7 @@ def test_only_a_later_password_is_a_new_one_and_it_is_remembered(tmp_path: Path)
     assert not is_new(times, "pwdChangedTime 1")  # a server that is late
     assert not is_new(times, "pwdChangedTime 2")
     assert is_new(PasswordTimes(tmp_path), "pwdChangedTime 3")
-    assert json.loads((tmp_path / FILE).read_text()) == {"alice": "pwdChangedTime 3"}
+    assert json.loads((tmp_path / FILE).read_text())["alice"].startswith("pwdChangedTime 3 ")
     assert not is_new(PasswordTimes(tmp_path), "pwdLastSet 1")  # another directory: a new beginning
 
 
@@ -316,6 +325,27 @@ def test_an_older_time_that_is_shown_from_now_on_is_no_change(tmp_path: Path) ->
 
     assert not is_new(times, "pwdChangedTime 00000020260228120001")
     assert is_new(times, "pwdChangedTime 00000020260302120001")
+
+
+@pytest.mark.parametrize(("changed_at", "is_one"), [("20260301115959", False), ("20260301120001", True)])
+def test_the_first_change_is_seen_where_another_attribute_tells_of_it(
+    tmp_path: Path, changed_at: str, is_one: bool
+) -> None:
+    """An entry that was brought along has ``shadowLastChange``, which a change by LDAP leaves as it is."""
+    times = PasswordTimes(tmp_path, lambda: datetime(2026, 3, 1, 12, 0, tzinfo=UTC))
+    assert not is_new(times, "shadowLastChange 00000000000000019000")
+    assert not is_new(times, "shadowLastChange 00000000000000019000")
+
+    assert is_new(PasswordTimes(tmp_path), f"pwdChangedTime 000000{changed_at}") is is_one
+    later = PasswordTimes(tmp_path, lambda: datetime(2026, 3, 1, 13, 0, tzinfo=UTC))
+    assert not is_new(later, "shadowLastChange 00000000000000019000")  # a server that does not show it
+    assert not is_new(later, f"pwdChangedTime 000000{changed_at}")
+
+
+def test_times_that_an_earlier_version_kept_end_no_login(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text('{"alice": "shadowLastChange 00000000000000019000"}\n')
+    assert not is_new(PasswordTimes(tmp_path), "pwdChangedTime 00000020260301120001")
+    assert is_new(PasswordTimes(tmp_path), "pwdChangedTime 00000020260301120002")
 
 
 def test_what_is_seen_of_one_person_is_added_and_the_file_stays_short(tmp_path: Path) -> None:
@@ -349,10 +379,21 @@ def test_a_file_of_password_times_that_is_damaged_ends_no_login(tmp_path: Path, 
         {"shadowexpire": [b"soon"]},
         {"useraccountcontrol": [b"\xff"]},
         {"accountexpires": [b"-1"]},
+        {"pwdendtime": [b"20260101"]},
+        {"krbprincipalexpiration": [b"19700101000000Z"]},  # "never", as kadmin writes it
     ],
 )
 def test_an_entry_that_cannot_be_read_locks_nobody(entry: dict[str, list[bytes]]) -> None:
     assert locked(entry, datetime.now(UTC)) == ""
+
+
+@pytest.mark.parametrize(
+    "time", ["202501011200Z", "20250101120000+0000", "20250101143000.5+0230", "20250101115900-0001", "202501011300+01"]
+)
+@pytest.mark.parametrize(("now", "is_over"), [("11:59", False), ("12:01", True)])
+def test_an_end_is_read_however_it_is_spelled(time: str, now: str, is_over: bool) -> None:
+    moment = datetime.fromisoformat(f"2025-01-01T{now}:00+00:00")
+    assert bool(locked({"pwdendtime": [time.encode()]}, moment)) is is_over
 
 
 # -- the account's own password -----------------------------------------------------------------------------
@@ -363,7 +404,7 @@ def test_a_secret_is_one_line_of_a_file_of_this_account_alone(tmp_path: Path) ->
     file.write_text(" words with blanks \n")
     file.chmod(0o600)
 
-    assert read_secret(str(file)) == " words with blanks "
+    assert read_secret(str(file), "ldap.bind_password_file") == " words with blanks "
 
 
 @pytest.mark.parametrize(
@@ -382,7 +423,7 @@ def test_any_other_secret_is_refused_and_not_told(tmp_path: Path, content: str, 
     file.chmod(mode)
 
     with pytest.raises(SiteError, match=fault) as caught:
-        read_secret(str(file))
+        read_secret(str(file), "ldap.bind_password_file")
 
     assert "s3cret" not in caught.value.message
 
@@ -410,7 +451,7 @@ def test_a_secret_that_is_no_file_keeps_nobody_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     for name, fault in (("pipe", "is not a file"), ("missing", "cannot be read")):
         with pytest.raises(SiteError, match=fault):
-            read_secret(str(tmp_path / name))
+            read_secret(str(tmp_path / name), "ldap.bind_password_file")
 
 
 # -- the name service of the host ---------------------------------------------------------------------------

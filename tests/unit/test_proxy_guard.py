@@ -227,13 +227,28 @@ async def test_a_sessions_answer_does_not_reach_over_its_own_place_however_it_is
 
     assert "200 OK" in answer
     assert not [name for name in OVER_ITS_PLACE if name.lower() in answer.lower()]
-    assert [name for name in OVER_ITS_PLACE if name.lower() in hubs.lower()] == list(OVER_ITS_PLACE)
+    assert [name for name in OVER_ITS_PLACE if name.lower() in hubs.lower()] == list(OVER_ITS_PLACE), hubs
 
 
-def raw_get(portal: Portal, path: str) -> str:
+async def test_with_a_domain_no_page_of_another_origin_has_hold_of_a_window_of_a_session(
+    portal: Portal, upstream: str
+) -> None:
+    portal.public_url = "https://portal.example.org"
+    hub = portal.hub()
+    await started(hub)
+    await hub.add_route("/", upstream, {"hub": True})
+    await hub.add_route("alice.portal.example.org/user/alice/", upstream, {"user": "alice"})
+
+    answer = await asyncio.to_thread(raw_get, portal, "/user/alice/lab", "alice.portal.example.org")
+
+    said = [line for line in answer.splitlines() if line.lower().startswith("cross-origin-opener-policy:")]
+    assert [line.partition(":")[2].strip() for line in said] == ["same-origin-allow-popups"]
+
+
+def raw_get(portal: Portal, path: str, host: str = "localhost") -> str:
     """The head of an answer to exactly this address; clients tidy it up."""
     with socket.create_connection(("127.0.0.1", portal.ports["port"]), timeout=10) as browser:
-        browser.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        browser.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
         return b"".join(iter(lambda: browser.recv(65536), b"")).decode().partition("\r\n\r\n")[0]
 
 

@@ -32,7 +32,7 @@ START = "import ipykernel.debugger as d; print(d.Debugger.start(None))"
 FULL = """
 import errno, os, tempfile
 def in_no_usual_place(path, *told, usual=os.open):
-    if os.path.dirname(path) in ("/tmp", "/var/tmp", "/usr/tmp"):
+    if os.path.dirname(path) in ("/tmp", "/var/tmp", "/usr/tmp") or os.path.dirname(path).endswith("/run/tmp"):
         raise OSError(errno.ENOSPC, "full")
     return usual(path, *told)
 os.open = in_no_usual_place
@@ -514,3 +514,24 @@ def test_where_tmp_is_full_no_temporary_file_lies_in_a_folder_that_others_can_ch
         found = printed(client, f"{FULL}print(tempfile.gettempdir())")
 
     assert found == str(tmp_path / there)
+
+
+@pytest.mark.parametrize("named", ["{all}", "{all}/", "/{all}", "{link}", "{all}/missing", "/tmp", ""])
+def test_where_all_people_meet_a_kernel_keeps_nothing_for_a_while(named: str, tmp_path: Path) -> None:
+    """TensorFlow imports what it writes there, by way of ``__pycache__``; PyTorch compiles headers there."""
+    everybodys, link, runtime = tmp_path / "all", tmp_path / "link", tmp_path / "all" / "dsp-1"
+    runtime.mkdir(parents=True)
+    everybodys.chmod(0o1777)
+    link.symlink_to(everybodys)
+    env = prepared({"TMPDIR": named.format(all=everybodys, link=link)}, runtime, debugger=False)
+
+    assert run("import tempfile; print(tempfile.gettempdir())", env) == f"{runtime}/tmp"
+    assert (runtime / "tmp").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_of_ones_own_for_temporary_files_is_the_one_that_a_kernel_uses(tmp_path: Path) -> None:
+    runtime, own = tmp_path / "dsp-1", tmp_path / "own"
+    runtime.mkdir()
+    own.mkdir()
+    env = prepared({"TMPDIR": str(own)}, runtime, debugger=False)
+    assert run("import tempfile; print(tempfile.gettempdir())", env) == str(own)

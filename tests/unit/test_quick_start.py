@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from portal.forwarding import ports
 from portal.singleuser import quick_start
 
 LOCK = Path(__file__).parents[2] / "deploy" / "locks" / "portal.lock"
@@ -166,9 +167,9 @@ def test_jupyterlab_asks_no_node(tmp_path: Path) -> None:
 
 
 def test_the_socket_is_handed_on_open_and_its_number_is_taken_out_of_the_environment() -> None:
-    from portal.singleuser.server import listen, port_of
+    from portal.singleuser.server import port_of
 
-    listener = listen("127.0.0.1")
+    listener = ports.listen("127.0.0.1")
     port = port_of(listener)
     environ = {quick_start.LISTENER: str(listener.detach())}
 

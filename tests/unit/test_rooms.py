@@ -59,7 +59,7 @@ MAY_IMPORT = {
     "guard": {"pure"},
     "assets": set(),
     "showcase": {"pure", "notebooks"},
-    "proxy": {"pure"},
+    "proxy": {"pure", "forwarding"},
     "databases": {"pure"},
     "history": {"pure", "sessions"},
     "sessions": {"pure"},

@@ -52,8 +52,10 @@ def test_a_run_ends_with_its_slowest_tests_the_seconds_of_each_ring_and_the_sum(
     status = run.tell({"lint": (run.Count(5), 9.0), "hub": (run.Count(7, 1), 36.0), "browser": (run.Count(7), 24.5)})
     lines = capsys.readouterr().out.splitlines()
     assert status == 1
-    assert lines[1].startswith("=== the 10 slowest tests")
-    assert lines[2] == "    8.0 s  hub     test_it::test_of_8.0_s"
+    modules = lines.index(next(line for line in lines if line.startswith("=== the 2 slowest modules")))
+    assert lines[modules + 1 : modules + 3] == ["   36.0 s  hub     test_it", "   24.5 s  browser test_it"]
+    tests = lines.index(next(line for line in lines if line.startswith("=== the 10 slowest tests")))
+    assert lines[tests + 1] == "    8.0 s  hub     test_it::test_of_8.0_s"
     assert "hub     7 passed, 1 failed, 0 skipped             36.0 s" in lines
     assert lines[-1] == "19 passed, 1 failed, 0 skipped"
 
@@ -347,7 +349,6 @@ def test_a_ring_that_would_be_in_the_way_of_those_beside_it_has_a_cluster_of_its
 ) -> None:
     happened: list[str] = []
     monkeypatch.setattr(run, "TEST_STATE", tmp_path / "state")
-    monkeypatch.setattr(run, "SECOND_STATE", tmp_path / "second")
     monkeypatch.setattr(run, "CM", tmp_path / "not-yet-built")
     monkeypatch.setattr(run, "run_ring", lambda ring, options: run.Count(passed=1))
 
@@ -380,25 +381,26 @@ def test_a_ring_that_would_be_in_the_way_of_those_beside_it_has_a_cluster_of_its
     monkeypatch.setattr(run, "Beside", Beside)
     monkeypatch.setattr(run, "PytestBeside", PytestBeside)
     still = run.Ring("still", True, "", beside=("pages",))
-    rough = run.Ring("rough", True, "", beside=("pages",), packages=("lmod",), disturbs=True)
-    loud = run.Ring("loud", True, "", beside=("pages",), disturbs=True)
-    run.run_all([run.Ring("pages", True, ""), still, rough, loud], [], with_lint=False)
+    rough = run.Ring("rough", True, "", beside=("pages",), packages=("lmod",), cluster=2)
+    loud = run.Ring("loud", True, "", beside=("pages",), cluster=2)
+    odd = run.Ring("odd", True, "", beside=("pages",), cluster=3)
+    run.run_all([run.Ring("pages", True, ""), still, rough, loud, odd], [], with_lint=False)
 
     waited = "it is waited for"
-    begun, *between, last = happened
-    assert begun == f"cluster-2: {tmp_path / 'second'} up browser lmod"
-    rings = ["still in state", waited, "rough in second", waited, "loud in second after rough"]
-    assert between == [waited, "up browser", *rings, "down", "it is over"]
-    assert last == "down"
+    second, *between = happened
+    assert second == f"cluster-2: {tmp_path / 'state-2'} up browser lmod"
+    third = f"cluster-3: {tmp_path / 'state-3'} up browser"
+    behind = [waited, "loud in state-2 after rough"]
+    rings = ["still in state", waited, "rough in state-2", *behind, waited, "odd in state-3"]
+    assert between == [waited, "up browser", third, *rings, "down", *2 * ["it is over", "down"]]
     happened.clear()
     run.run_all([rough], [], with_lint=False)
     assert "cluster-2" not in "".join(happened), "alone it is in nobody's way"
 
 
 def test_two_clusters_share_what_one_has_unpacked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    first, second = tmp_path / "state", tmp_path / "second"
+    first, second = tmp_path / "state", tmp_path / "state-2"
     monkeypatch.setattr(run, "TEST_STATE", first)
-    monkeypatch.setattr(run, "SECOND_STATE", second)
     program = first / "root" / "cluster" / "usr" / "sbin" / "slurmd"
     program.parent.mkdir(parents=True)
     program.write_text("a program")

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from certipy import Certipy
 
+from portal.forwarding import ports
 from portal.internal_tls import session_files
 from portal.session_settings import HUB_ANSWER, TLS, SessionSettings
 from portal.singleuser import server
@@ -90,7 +91,7 @@ def test_only_the_port_of_the_address_changes(url: str, with_port: str) -> None:
 
 def test_the_socket_listens_from_the_first_moment_on() -> None:
     """A request that comes before the server is there waits for it and is not refused."""
-    with server.listen("127.0.0.1") as listener, socket.create_connection(listener.getsockname(), 5) as early:
+    with ports.listen("127.0.0.1") as listener, socket.create_connection(listener.getsockname(), 5) as early:
         early.sendall(b"GET")
         accepted, _ = listener.accept()
         with accepted:

@@ -236,6 +236,34 @@ async def test_a_place_in_a_named_session_leads_to_the_form_of_that_session(serv
     assert (await browser.get("/hub/spawn/alice", params={"next": "/user/alice/lab"})).url.path == "/hub/spawn/alice"
 
 
+async def test_who_starts_again_before_the_hub_has_seen_the_end_gets_the_form(
+    served: ServedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = await served.browser("alice")
+    await browser.get("/hub/spawn")
+    spawner = user_of(served).spawner
+    waits = asyncio.Event()
+
+    class End(asyncio.Future[None]):
+        """Tells that somebody waits for it."""
+
+        def add_done_callback(self, *given: Any, **more: Any) -> None:
+            waits.set()
+            super().add_done_callback(*given, **more)
+
+    spawner.end_seen = End()
+    monkeypatch.setattr(type(spawner), "ready", property(lambda this: not this.end_seen.done()))
+
+    asked = asyncio.ensure_future(browser.get("/hub/spawn/alice", params={"next": "/user/alice/lab"}))
+    async with asyncio.timeout(20):
+        await waits.wait()
+    spawner.end_seen.set_result(None)
+    answer = await asked
+
+    assert answer.url.path == "/hub/spawn/alice", "not back to a session that is over"
+    assert 'name="gpus"' in answer.text
+
+
 async def test_forms_that_were_only_looked_at_leave_few_names(
     served: ServedHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -176,6 +176,9 @@ class OneBoard:
         self.is_ready = True
         self.asked: list[tuple[float, bool]] = []
 
+    def ready(self, board_id: str) -> OneBoard | None:
+        return self if board_id == self.id and self.is_ready else None
+
     async def use(self, board_id: str, within_s: float, *, wakes: bool) -> OneBoard | None:
         self.asked.append((within_s, wakes))
         return self if board_id == self.id else None

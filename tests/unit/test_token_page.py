@@ -46,6 +46,24 @@ async def test_a_persons_tokens_are_listed_with_times_and_permissions_and_can_be
     assert 'require(["token"])' not in page
 
 
+async def test_what_a_token_makes_ends_with_it(served: ServedHub) -> None:
+    await served.browser("alice")
+    token = orm.User.find(served.hub.db, "alice").new_api_token(expires_in=3600)
+    program = await served.browser()
+    program.headers["Authorization"] = f"token {token}"
+
+    async def made(**wanted: int) -> tuple[int, float]:
+        answer = await program.post("/hub/api/users/alice/tokens", json=wanted)
+        found = orm.APIToken.find(served.hub.db, answer.json().get("token", ""))
+        return answer.status_code, found.expires_in if found else 0
+
+    for wanted in ({}, {"expires_in": 3590}):
+        status, seconds = await made(**wanted)
+        assert (status, 3500 < seconds <= 3600) == (201, True)
+    assert (await made(expires_in=60))[1] <= 60
+    assert await made(expires_in=86400) == (400, 0)
+
+
 async def test_very_many_tokens_are_a_list_with_an_end(served: ServedHub) -> None:
     browser = await served.browser("alice")
     make_tokens(served, [f"number {number}" for number in range(203)])

@@ -24,6 +24,7 @@ from portal.history import pages
 from portal.history.receipt import Receipt
 from portal.history.record import EndedSession
 from portal.history.usage import MonthUsage
+from tests.unit.conftest import delete_person
 from tests.unit.served_hub import served_hub
 from tests.unit.test_ended_sessions import spawner_of
 from tests.unit.test_history import asked_by, home
@@ -121,8 +122,7 @@ def test_older_ones_go_with_the_next_end_and_a_site_that_keeps_no_sessions_keeps
 
 def test_who_is_deleted_takes_it_along(db: Any) -> None:
     keep(db, "a", 3)
-    db.delete(db.query(orm.User).filter_by(name="carol").one())
-    db.commit()
+    delete_person(db, "carol")
 
     assert months(db, 3) == []
 

@@ -122,6 +122,34 @@ async def test_it_starts_answers_logs_and_ends_without_a_secret(
     assert (page.state, page.socket.exists()) == ("stopped", False)
 
 
+async def test_what_it_keeps_for_a_while_lies_in_a_private_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """VS Code keeps files in ``vscode-typescriptUID`` of TMPDIR: in /tmp others make that folder, and links in it."""
+    monkeypatch.setenv("TMPDIR", "/tmp")
+    page = tool(tmp_path, sys.executable, "-c", "import tempfile; print('in', tempfile.mkdtemp())", "{socket}")
+
+    await page.start()
+    await until(lambda: page.state != "starting")
+
+    temporary = page.socket.with_name("tmp")
+    assert page.last_words().startswith(f"in {temporary}/")
+    assert temporary.stat().st_mode & 0o777 == 0o700
+
+
+def test_where_a_site_has_it_kept_counts(tmp_path: Path) -> None:
+    offered = OfferedTool("page", "Page", ("x", "{socket}"), environment={"TMPDIR": "/local"})
+    page = Tools(SessionSettings(tools=(offered,)), ToolPlace(tmp_path, "/", tmp_path)).tool("page")
+    found = page.environment({"TMPDIR": "/tmp"})
+    assert (found["TMPDIR"], found["TMPDIR_OF_SESSION"]) == ("/local", "/local")
+
+
+@pytest.mark.parametrize(("environ", "told"), [({"TMPDIR": "/scratch/4711"}, "/scratch/4711"), ({}, "/tmp")])
+def test_a_terminal_of_a_tool_is_told_the_sessions_own(tmp_path: Path, environ: dict[str, str], told: str) -> None:
+    page = tool(tmp_path, "x", "{socket}")
+    assert page.environment(environ)["TMPDIR_OF_SESSION"] == told
+
+
 async def test_one_that_ends_says_why_and_starts_again_only_when_asked(tmp_path: Path) -> None:
     page = tool(tmp_path, sys.executable, "-c", "raise SystemExit('no licence')", "{socket}")
 
@@ -164,7 +192,9 @@ def test_an_unknown_tool_is_told_with_those_that_there_are(tmp_path: Path) -> No
 
 
 def test_a_socket_whose_path_would_be_too_long_is_elsewhere(tmp_path: Path) -> None:
-    assert socket_folder(tmp_path, ["page"]) == tmp_path / "tools"
+    assert socket_folder(Path("/tmp/dsp-1"), ["page"]) == Path("/tmp/dsp-1/tools")
+    assert socket_folder(Path("/tmp/dsp-1"), ["page", "x" * SOCKET_PATH_MAX]) != Path("/tmp/dsp-1/tools")
+    assert socket_folder(Path("/local/scratch/jobs/job.4711/alice/dsp-1234abcd"), ["page"]).name.startswith("dsp-")
     short = socket_folder(tmp_path / ("x" * SOCKET_PATH_MAX), ["page"])
     assert short.stat().st_mode & 0o777 == 0o700
     short.rmdir()

@@ -13,6 +13,7 @@ from unittest import mock
 
 import pytest
 from jupyterhub.handlers import default_handlers
+from jupyterhub.proxy import ConfigurableHTTPProxy
 
 from portal.history.pages import HANDLERS
 from tests.upstream.differences import DIFFERENCES, fault
@@ -39,6 +40,18 @@ def pytest_configure(config: pytest.Config) -> None:
             f"tests/upstream has settings of its own, and this run has those of {config.inipath}: "
             "run it alone, with `tests/run.py upstream` or `pytest tests/upstream`"
         )
+    ConfigurableHTTPProxy.stop = _stop_and_wait
+
+
+_stop = ConfigurableHTTPProxy.stop
+
+
+def _stop_and_wait(proxy: Any) -> None:
+    """JupyterHub (6.1) ends the proxy's process and forgets it; Python calls that a fault when the hub is freed."""
+    process = proxy.proxy_process
+    _stop(proxy)
+    if process:
+        process.wait(10)
 
 
 @pytest.hookimpl(tryfirst=True)

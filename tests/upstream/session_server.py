@@ -16,6 +16,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
+from portal.forwarding import ports
 from portal.singleuser import server
 from portal.singleuser.hub_token import token
 
@@ -50,7 +51,7 @@ def main() -> None:
     """Listen, announce, and serve until the input ends."""
     os.environ.update(json.loads(sys.stdin.readline()))
     token.take(dict(os.environ))  # theirs look for it in the environment, too
-    listener = server.listen("127.0.0.1")
+    listener = ports.listen("127.0.0.1")
     listener.setblocking(True)
     http = ThreadingHTTPServer(listener.getsockname(), Echo, bind_and_activate=False)
     http.socket.close()

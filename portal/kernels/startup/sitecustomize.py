@@ -2,11 +2,10 @@
 
 Python imports the first ``sitecustomize`` that it finds, and this one is first (:mod:`portal.kernels.python_start`);
 the environment's own follows. Of ipykernel (4 to 7), ``iostream`` takes what forked processes print at a socket beside
-the kernel's other ones, where those are files, not at a TCP port; and ``debugger``, which listens for whoever comes
-first on the node, does not start, unless the site wants it. Nothing is imported out of a notebook's folder where others
-may have left files before the kernel has begun, nor later for a completion; no debugger runs what lies there, and no
-temporary file lies there. Cells import from there, behind what the environment has. What goes wrong is told; the
-kernel's own Python, 3.6 or later, starts all the same.
+the kernel's other ones, where those are files, not at a TCP port; and ``debugger``, which listens on the node, does not
+start, unless the site wants it. Nothing is imported out of a notebook's folder where others may have left files before
+the kernel has begun, nor for a completion; no debugger runs what lies there, no temporary file lies there. Cells import
+from there, behind what the environment has. The kernel's own Python (3.6 or later) starts in any case.
 """
 
 import _thread
@@ -32,10 +31,7 @@ class Nothing:
 
 
 def _folders_beside() -> Any:
-    """The notebook's folder, and those that PYTHONPATH names from there (an empty part is the folder itself).
-
-    Those that the person alone can change are looked into as ever.
-    """
+    """The notebook's folder, and those that PYTHONPATH names from there; not what the person alone can change."""
     parts = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     from_there = {os.path.abspath(part) for part in parts if not os.path.isabs(part)}  # noqa: PTH100, PTH117  as light
     NAMED.update(folder for folder in set(parts) | (set(sys.path) - from_there) if os.path.isabs(folder))  # noqa: PTH117
@@ -251,10 +247,15 @@ def without_rc_beside(module: Any) -> None:
 
 
 def with_home_last(module: Any) -> None:
-    """Let ``tempfile`` fall back upon the home, where /tmp is full, and not upon a folder that others can change."""
+    """Let ``tempfile`` use a private folder, not one that others can write to, as /tmp is; if it is full, the home."""
     listed = module._candidate_tempdir_list
-    at_home = [os.path.expanduser("~")]  # noqa: PTH111  as above
-    module._candidate_tempdir_list = lambda: listed() if _is_own(os.curdir) else listed()[:-1] + at_home
+
+    def candidates() -> Any:
+        found = listed() if _is_own(os.curdir) else [*listed()[:-1], os.path.expanduser("~")]  # noqa: PTH111  as above
+        is_private = _is_own(next(filter(os.path.isdir, found), ""))
+        return found if is_private else [os.path.join(os.path.dirname(FOLDER), "tmp"), *found]  # noqa: PTH118, PTH120
+
+    module._candidate_tempdir_list = candidates
 
 
 def _leave_environment() -> None:

@@ -5,6 +5,8 @@ import { type FileBrowser, IDefaultFileBrowser, IFileBrowserFactory } from '@jup
 import { ILauncher } from '@jupyterlab/launcher';
 import { IMainMenu } from '@jupyterlab/mainmenu';
 
+import './firstclick';
+
 import { drawAhead } from './ahead';
 import { addArchive } from './archive';
 import { keepOwnToken } from './cookies';
@@ -16,9 +18,11 @@ import { currentFolder, likelyFolder, selectedFolder } from './folders';
 import { tensorBoardIcon } from './icons';
 import { jobs } from './jobs';
 import { kernelTests } from './kernels';
+import { ownLabels } from './labels';
 import { launcherRow } from './launcherrow';
 import { keepInNewMenu } from './newmenu';
 import { news } from './news';
+import { plainPastes } from './pastes';
 import { addTemplates, TemplateIDs } from './templates';
 import { boardAddress, runningBoards, tensorBoards } from './tensorboards';
 import { timeLeft } from './timeleft';
@@ -170,6 +174,8 @@ export default [
   kernelTests,
   launcherRow,
   news,
+  ownLabels,
+  plainPastes,
   sessionEnd,
   tensorBoards,
   timeLeft,

@@ -1,0 +1,98 @@
+"""Whose name it is: one that is given to somebody else brings nothing of the person who had it before.
+
+JupyterHub knows people by their names, UNIX by the numbers of their accounts. An account that has another number than
+at the last login is somebody else's: ended sessions, named choices, tokens and logins of before go.
+"""
+
+from __future__ import annotations
+
+import pwd
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jupyterhub.auth import Authenticator
+from jupyterhub.utils import maybe_future
+from traitlets import Unicode
+
+from portal.errors import NotAllowed
+from portal.language.texts import N_, _
+from portal.login.attempts import Refusal
+from portal.login.kept import Kept
+from portal.login.system_accounts import in_time
+
+FILE = "account_numbers.jsonl"  # below portal.state_folder
+STILL_RUNS = N_(
+    "You are known, but the account {name} belongs to somebody else than before (it has another UID on this cluster), "
+    "and a session of before still runs. Tell your administrator, who ends it."
+)
+OTHER_ACCOUNT = N_(
+    "The account {name} belongs to somebody else than at the last login (it has another UID on this cluster). "
+    "Log in again."
+)
+
+
+def number_on_host(name: str) -> str:
+    """The number of this host's account; "" without one. It blocks."""
+    try:
+        return str(pwd.getpwnam(name).pw_uid)
+    except KeyError:
+        return ""
+
+
+async def number_of(name: str) -> str | None:
+    """The same, in a thread; ``None``: the name service is silent."""
+    return await in_time(lambda: number_on_host(name))
+
+
+class OneAccount(Authenticator):  # type: ignore[misc]
+    """Holds the person of a name to the account that had it at the last login."""
+
+    state_folder = Unicode(help="Where the numbers of accounts are kept; empty: nowhere, and none is compared.").tag(
+        config=True
+    )
+    number_of = staticmethod(number_of)
+
+    @cached_property
+    def _numbers(self) -> Kept:
+        return Kept(Path(self.state_folder) / FILE)
+
+    async def hold(self, handler: Any, name: str) -> None:
+        """Have somebody who was just recognized, and whose account had another number, begin as somebody new.
+
+        Where the name service is silent, nothing is compared.
+
+        Raises:
+            NotAllowed: a session of the person before is not ended.
+        """
+        number = await self._number(name)
+        if number:
+            before = self._numbers.words().get(name, number)
+            if before != number:
+                await self._forget(handler, name, before, number)
+            self._numbers.keep({name: number})
+
+    async def pre_spawn_start(self, user: Any, spawner: Any) -> None:
+        """No session starts for whoever logged in when the name was another account's.
+
+        Raises:
+            Refusal: it was.
+        """
+        number = await self._number(user.name)
+        if number and number != self._numbers.words().get(user.name, number):
+            raise Refusal(NotAllowed(_(OTHER_ACCOUNT).format(name=user.name)))
+        await maybe_future(super().pre_spawn_start(user, spawner))
+
+    async def _number(self, name: str) -> str:
+        return (await self.number_of(name) or "") if self.state_folder else ""
+
+    async def _forget(self, handler: Any, name: str, before: str, now: str) -> None:
+        """As the hub's admin page deletes somebody, but for the site's own lists of names, which goes on to be one."""
+        if (user := handler.find_user(name)) is None:
+            return
+        if any(user.spawners[row.name].active for row in user.orm_user._orm_spawners):
+            why = f"account {before} has a session, and account {now} the name now"
+            raise NotAllowed(_(STILL_RUNS).format(name=name), detail=why)
+        await user.delete_spawners()
+        handler.users.delete(user)
+        self.log.warning("%s is account %s, before %s: what was kept of the one before was deleted", name, now, before)

@@ -1,0 +1,1 @@
+../../hub/static/js/first_click.js

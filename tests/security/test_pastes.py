@@ -1,0 +1,104 @@
+"""What is copied from a page of somebody else's and pasted into a terminal waits there for the Enter key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.inside import eventually, home
+from tests.security.conftest import in_session
+
+THEIRS = "http://page.localhost:18900/"
+SHOWN = """<!doctype html><title>How to</title><p>echo nice</p><script>
+document.addEventListener('copy', event => {
+  event.clipboardData.setData('text/plain', decodeURIComponent(location.hash.slice(1)));
+  event.preventDefault();
+});
+</script>"""
+SENT: list[str] = []  # what the page has sent by its web sockets
+ENDS = {"a paste's end": "%1B[201~", "a signal": "%03", "a paste's end of one byte": "%C2%9B201~"}
+
+
+@pytest.fixture(scope="module")
+def terminal(chromium: Browser) -> Iterator[Page]:
+    """A terminal of Alice's in JupyterLab, whose shell has answered."""
+    with in_session(chromium, Path("/cluster/test-pastes")) as (page, session):
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.on("websocket", lambda socket: socket.on("framesent", lambda frame: SENT.append(str(frame))))
+        page.context.route(f"{THEIRS}**", lambda route: route.fulfill(content_type="text/html", body=SHOWN))
+        page.goto(f"{session}/lab?reset")
+        page.locator(".jp-LauncherCard", has_text="Terminal").click()
+        page.locator(".xterm-screen").click()
+        typed(page, "touch ~/answers")
+        yield page
+
+
+def typed(page: Page, command: str) -> None:
+    """A command that makes a file of the home, and the file's end."""
+    file = home("alice") / command.partition("~/")[2]
+    page.keyboard.type(f"{command}\n")
+    eventually(file.exists, f"{command} is done")
+    file.unlink()
+
+
+def copied(page: Page, text: str) -> None:
+    """Somebody copies all of a page of Bob's, which says what is copied."""
+    tab = page.context.new_page()
+    tab.goto(f"{THEIRS}#{text}")
+    tab.keyboard.press("Control+a")
+    tab.keyboard.press("Control+c")
+    tab.close()
+    page.bring_to_front()
+
+
+def until_sent(page: Page, words: str) -> None:
+    """What was pasted has left the page."""
+    for _ in range(200):
+        if any(words in frame for frame in SENT):
+            SENT.clear()
+            return
+        page.wait_for_timeout(50)  # events of Playwright come meanwhile
+    pytest.fail(f"{words!r} was not sent: {SENT}")
+
+
+def by_key(page: Page) -> None:
+    """Paste as most people do."""
+    page.keyboard.press("Control+v")
+
+
+def by_menu(page: Page) -> None:
+    """Paste by JupyterLab's own command."""
+    page.locator(".xterm-screen").click(button="right")
+    page.get_by_role("menuitem", name="Paste").click()
+
+
+@pytest.mark.parametrize("paste", [by_key, by_menu])
+@pytest.mark.parametrize("end", ENDS)
+def test_no_command_runs_before_the_enter_key(terminal: Page, end: str, paste: Callable[[Page], None]) -> None:
+    taken = home("alice") / "taken"
+    taken.unlink(missing_ok=True)
+    copied(terminal, f"echo nice{ENDS[end]}%0Dtouch ~/taken%0D")
+
+    paste(terminal)
+    until_sent(terminal, "echo nice")
+    terminal.keyboard.press("Control+c")
+    typed(terminal, "touch ~/goes-on")  # which the shell does after all that came before
+
+    assert not taken.exists()
+
+
+def test_a_text_of_several_lines_is_pasted_as_it_is(terminal: Page) -> None:
+    files = [home("alice") / name for name in ("first-line", "second line")]
+    copied(terminal, "touch ~/first-line%0D%0Atouch ~/'second line' # ä%09")
+
+    by_key(terminal)
+    until_sent(terminal, "first-line")
+    assert not any(file.exists() for file in files)
+    terminal.keyboard.press("Enter")
+
+    for file in files:
+        eventually(file.exists, "what was pasted is done")
+        file.unlink()
