@@ -164,7 +164,7 @@ def _submit(folder: Path, request: SubmitRequest, environment: dict[str, str]) -
     except subprocess.TimeoutExpired:
         return {"ok": False, "unknown": True, "message": f"sbatch did not answer within {SLURM_TIMEOUT_S} s"}
     message = done.stderr.strip() or done.stdout.strip()
-    if done.returncode != 0 and is_unavailable(message):  # the job may have been accepted: its file stays
+    if is_unavailable(done.returncode, message):  # the job may have been accepted: its file stays
         return {"ok": False, "unknown": True, "message": message}
     if done.returncode != 0:
         _remove_environment(folder)
@@ -189,7 +189,7 @@ def _finish(folder: Path, request: FinishRequest, environment: dict[str, str]) -
         known = request.submitted and is_submission(_shown(request.job_id, environment), os.getuid(), request)
         by_name = [] if known else [f"--name=dsportal-{request.key}"]
         done = _slurm(["scancel", *by_name, request.job_id], environment)
-        message = done.stderr.strip() if done.returncode else ""
+        message = (done.stderr.strip() or f"scancel ended with status {done.returncode}") if done.returncode else ""
     with contextlib.suppress(OSError):  # a home that cannot be written does not undo the scancel
         _remove_environment(folder)
     gone = not message or "Invalid job id" in message
@@ -210,9 +210,9 @@ def is_submission(shown: str, uid: int, request: FinishRequest) -> bool:
     return shown.strip() == f"{uid}|{request.submitted}"
 
 
-def is_unavailable(message: str) -> bool:
-    """Whether a message of ``sbatch`` says that Slurm cannot answer, so that the job may have been accepted."""
-    return _UNAVAILABLE.search(message) is not None
+def is_unavailable(status: int, message: str) -> bool:
+    """Whether ``sbatch`` got no answer from Slurm, by its words or as a signal ended it: the job may be accepted."""
+    return status < 0 or (status != 0 and _UNAVAILABLE.search(message) is not None)
 
 
 def _remove_environment(folder: Path) -> None:

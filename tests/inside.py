@@ -6,6 +6,7 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +27,9 @@ NOTHING_AHEAD = """{
   const set = function (kind) { type.set.call(this, kind === 'speculationrules' ? 'text/plain' : kind); };
   Object.defineProperty(HTMLScriptElement.prototype, 'type', { ...type, set });
 }"""
+# A busy machine may leave one of them waiting for 2 s between its first word to munged and the next: that hangs up
+# then (MUNGE_SOCKET_TIMEOUT_MSECS), and the command ends by SIGPIPE before Slurm has heard of it.
+ASK_SLURM = ("scontrol", "squeue", "sacct", "sinfo")
 T = TypeVar("T")
 
 
@@ -36,8 +40,10 @@ def is_root_variant() -> bool:
 
 def sh(*argv: str, user: str = "", check: bool = True, timeout_s: float = 60) -> str:
     """Run a command, as ``user`` if one is named, and answer what it printed (stdout, then stderr)."""
-    prefix = ["runuser", "-u", user, "--"] if user else []
-    done = subprocess.run([*prefix, *argv], capture_output=True, text=True, timeout=timeout_s, check=False, cwd="/")
+    command = ["runuser", "-u", user, "--", *argv] if user else argv
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, cwd="/")
+    if done.returncode == -signal.SIGPIPE and argv[0] in ASK_SLURM:
+        return sh(*argv, check=check, timeout_s=timeout_s)
     if check and done.returncode:
         raise AssertionError(f"{' '.join(argv)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout + done.stderr

@@ -98,7 +98,7 @@ class JobDesk:
         done = await self._done(argv, environ, SUBMIT_TIMEOUT_S)
         if done.returncode:
             said = done.stderr.strip() or done.stdout.strip()
-            if is_unavailable(said):
+            if is_unavailable(done.returncode, said):
                 raise SlurmUnavailable("Slurm cannot take the job just now; try again in a minute.", detail=said)
             raise refused(said)
         note = await self._noted(order, parse_submit(done.stdout))

@@ -217,7 +217,7 @@ class FakeSlurm:
         if done.returncode == 0:
             return {"ok": True, "job_id": done.stdout.strip()}
         message = done.stderr.strip()
-        if launcher.is_unavailable(message):
+        if launcher.is_unavailable(done.returncode, message):
             return {"ok": False, "unknown": True, "message": message}
         del self.environments[key]
         return {"ok": False, "refused": True, "message": message}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -157,6 +158,9 @@ async def test_a_refusal_and_a_silence_are_told_apart(slurm: Slurm) -> None:
     with pytest.raises(SubmitRefused, match="There is no such partition"):
         await slurm.desk.submit(order)
     slurm.answers["sbatch"] = Result(1, "", "sbatch: error: Unable to contact slurm controller (connect failure)")
+    with pytest.raises(SlurmUnavailable, match="try again in a minute"):
+        await slurm.desk.submit(order)
+    slurm.answers["sbatch"] = Result(-signal.SIGPIPE, "", "")
     with pytest.raises(SlurmUnavailable, match="try again in a minute"):
         await slurm.desk.submit(order)
     with pytest.raises(RequestError, match=r"file: '/none/a\.sh' is not possible here"):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -125,13 +127,15 @@ def test_a_refused_job_leaves_no_secret(
     assert not list(tmp_path.rglob(launcher.ENVIRONMENT_FILE))
 
 
-@pytest.mark.parametrize("how", ["words", "silence"])
+@pytest.mark.parametrize("how", ["words", "silence", "signal"])
 def test_a_job_that_may_have_been_accepted_keeps_its_file(
     monkeypatch: pytest.MonkeyPatch, slurm: list[list[str]], tmp_path: Path, how: str
 ) -> None:
     def run(argv: list[str], _environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
         if how == "silence":
             raise subprocess.TimeoutExpired(argv, 45)
+        if how == "signal":
+            return subprocess.CompletedProcess(argv, -signal.SIGPIPE, "", "")
         return subprocess.CompletedProcess(argv, 1, "", "sbatch: error: Socket timed out on send/recv operation\n")
 
     monkeypatch.setattr(launcher, "_slurm", run)
@@ -140,6 +144,12 @@ def test_a_job_that_may_have_been_accepted_keeps_its_file(
 
     assert (answer["ok"], answer["unknown"]) == (False, True)
     assert list(tmp_path.rglob(launcher.ENVIRONMENT_FILE))
+
+
+def test_what_a_signal_ended_has_cancelled_nothing(monkeypatch: pytest.MonkeyPatch, slurm: list[list[str]]) -> None:
+    ended = subprocess.CompletedProcess([], -signal.SIGPIPE, "", "")
+    monkeypatch.setattr(launcher, "_slurm", lambda argv, _environment: ended)
+    assert launcher.handle({"verb": "finish", "key": KEY, "job_id": "42"})["ok"] is False
 
 
 def test_a_file_or_link_that_waits_at_the_secrets_place_is_not_followed(slurm: list[list[str]], tmp_path: Path) -> None:
@@ -277,8 +287,6 @@ def test_the_programs_answer_json_even_to_nonsense(program: str, given: str) -> 
 
 
 def test_a_full_home_is_named(monkeypatch: pytest.MonkeyPatch, slurm: list[list[str]], capsys: Any) -> None:
-    import io
-
     def full(path: Path, text: str) -> None:
         raise OSError(28, "No space left on device", str(path))
 
