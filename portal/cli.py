@@ -26,7 +26,8 @@ from portal.commands import (
     tool_commands,
 )
 from portal.errors import PortalError
-from portal.homes.own_folder import make_own
+from portal.homes.held_place import is_own_all_the_way
+from portal.homes.own_folder import is_own, make_own
 from portal.hub import database, state_place, variables
 from portal.proxy import other_localhost, proxy_process
 from portal.singleuser import quick_start
@@ -179,7 +180,7 @@ def _down(arguments: argparse.Namespace) -> int:
 
 def _prepare_local(arguments: argparse.Namespace) -> None:
     state = Path(arguments.state or Path.home() / ".local" / "state" / "dsportal").resolve()
-    make_own(state)
+    _make_private(state, is_chosen=bool(arguments.state))
     database.check(state / database.FILE)
     password = secrets.token_urlsafe(9)
     site = load(arguments.site) if arguments.site else Site()
@@ -199,6 +200,17 @@ def _prepare_local(arguments: argparse.Namespace) -> None:
     print(f"\n  The portal on this machine:  http://localhost:{port}", flush=True)
     print(f"  User:      {getpass.getuser()}\n  Password:  {password}   (for this start only)", flush=True)
     print("  Stop:      Ctrl-C\n", flush=True)
+
+
+def _make_private(state: Path, *, is_chosen: bool) -> None:
+    """Make the local mode's state folder; of one below the home the way there is what all of the home depends on."""
+    make_own(state)
+    if not (is_own_all_the_way(state) if is_chosen else is_own(state)):
+        raise PortalError(
+            f"{state}: others could change this portal's keys and logins there. Allowed is a folder of your own, below "
+            "folders that are yours or root's, into none of which others can write: take another one with --state, or "
+            "close it with 'chmod go-w FOLDER'."
+        )
 
 
 def _config_check(arguments: argparse.Namespace) -> int:
