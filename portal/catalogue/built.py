@@ -7,12 +7,12 @@ image that would be fetched for that is not tried.
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 from portal.catalogue import icons, rights
 from portal.catalogue.loaded import loaded, system_of
+from portal.catalogue.tried import TrialFault, tried
 from portal.errors import KernelError, printable
 from portal.kernels.containers import Container, is_address, without_outside
 from portal.kernels.delta import Environment
@@ -22,6 +22,7 @@ from portal.site import Site
 
 PROBE_TIMEOUT_S = 60
 MARK = "dsportal"
+IN_AN_IMAGE = ("*", "usr/*", "usr/local/*")  # of one that is a folder
 _START = {
     "python": ("-m", "ipykernel_launcher", "-f", "{connection_file}"),
     "R": ("--slave", "-e", "IRkernel::main()", "--args", "{connection_file}"),
@@ -106,18 +107,26 @@ def stranger(kernel: KernelTable, site: Site) -> tuple[int, int] | None:
     Raises:
         KernelError: its modules cannot be loaded, or its program is not there.
     """
-    if not is_tried(kernel):
-        return None
-    path = "" if kernel.container else program(interpreter(kernel), loaded(kernel, site))
-    return rights.stranger(*_run_in_trial(kernel, path))
+    return None if is_address(kernel.container) else rights.stranger(*_of_trial(kernel, site))
+
+
+def rights_of_trial(kernel: KernelTable, site: Site) -> rights.Rights:
+    """With whose rights it is tried (:func:`portal.catalogue.rights.of_trial`); fails as :func:`stranger`."""
+    return rights.of_trial(*_of_trial(kernel, site))
+
+
+def _of_trial(kernel: KernelTable, site: Site) -> list[Path]:
+    command = kernel.argv or (interpreter(kernel),)
+    return _run_in_trial(kernel, "" if kernel.container else program(command[0], loaded(kernel, site)))
 
 
 def _run_in_trial(kernel: KernelTable, path: str) -> list[Path]:
-    """What somebody could have changed of that: the image, or the program at ``path`` and its environment's modules."""
+    """What somebody could have changed of that: the image, or the program at ``path`` and what its Python loads."""
     if kernel.container:
-        return [Path(kernel.container)]
-    own = Path(kernel.environment).glob("lib/python3*/site-packages/*ipykernel*") if kernel.environment else ()
-    return [Path(path), *own]
+        image = Path(kernel.container)
+        return [image, *(inner for form in IN_AN_IMAGE for inner in image.glob(form))]
+    prefixes = dict.fromkeys(one.parent.parent for one in (Path(path), Path(path).resolve()))
+    return [Path(path), *(inner for prefix in prefixes for inner in prefix.glob("lib*/python3*/*-packages/*"))]
 
 
 def _argv(start: Launch, kernel: KernelTable, env: Environment) -> list[str]:
@@ -164,21 +173,9 @@ def _probe(start: Launch, kernel: KernelTable, env: Environment) -> str:
         command = [path, *words[1:]]
         quiet = dict(env)
     try:
-        done = subprocess.run(
-            command,
-            env=quiet | {"PYTHONDONTWRITEBYTECODE": "1"},
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=PROBE_TIMEOUT_S,
-            **rights.of_trial(*_run_in_trial(kernel, path)),
-        )
-    except subprocess.TimeoutExpired as error:
-        raise KernelError(f"{path} did not answer within {PROBE_TIMEOUT_S} s") from error
-    except OSError as error:
-        raise KernelError(f"{path} cannot be run: {error.strerror}") from error
+        done = tried(command, quiet, PROBE_TIMEOUT_S, rights.of_trial(*_run_in_trial(kernel, path)))
+    except TrialFault as fault:
+        raise KernelError(f"{path} {fault}") from fault
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or ["no word"]
         missing = f"{path} {_MISSING[kernel.language]}"

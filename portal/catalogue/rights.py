@@ -1,11 +1,13 @@
 """With whose rights a program of a kernel is tried: who can change it gets none of root's by that.
 
 Environments and images are often a group's own, and whoever can put another program in the place of theirs has it run
-by who tries the kernel. Who can is said by owner and mode, and by a list of POSIX.1e where there is one: acl(5).
+by who tries the kernel. Who can is said by owner and mode, and by a list of POSIX.1e where there is one: acl(5). Root
+tries nothing with its own rights: what a program loads is more than can be looked at.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import pwd
@@ -18,7 +20,9 @@ from typing import TypedDict
 
 ROOT = 0
 NOBODY = 65534  # also who owns what a user namespace has no number for: user_namespaces(7)
+ALL_NUMBERS = ["0", "0", str(2**32 - 1)]  # where there is no such namespace
 FIRST_OF_PEOPLE = 1000  # groups below are the system's own, which root fills: login.defs(5), GID_MIN
+USERS = 100  # but for this one, which may be that of everybody: useradd(8), and openSUSE
 LINKS_MOST = 40  # as the kernel follows: path_resolution(7)
 WRITE = 2  # of the three bits of a permission
 # How Linux hands a list out: a version, then entries of tag, permission and number (uapi/linux/posix_acl_xattr.h).
@@ -34,12 +38,11 @@ NO_LIST = (errno.ENODATA, errno.EOPNOTSUPP)
 
 
 class Rights(TypedDict, total=False):
-    """What :func:`subprocess.run` is told; nothing = the rights of whoever asks, and their terminal."""
+    """What :class:`subprocess.Popen` is told; nothing = the rights of whoever asks."""
 
     user: int
     group: int
     extra_groups: list[int]
-    start_new_session: bool
 
 
 def stranger(*paths: Path) -> tuple[int, int] | None:
@@ -48,10 +51,10 @@ def stranger(*paths: Path) -> tuple[int, int] | None:
     Returns:
         user and group, with no more than all of these have; :data:`NOBODY` for several; None where nobody can.
     """
-    found = [_writers(one) for path in paths for one in _on_the_way(path)]
-    owners = {user for one in found for user in one.users} - {ROOT, os.geteuid(), NOBODY}
+    found = [_writers(one) for one in dict.fromkeys(one for path in paths for one in _on_the_way(path))]
+    owners = {user for one in found for user in one.users} - {ROOT, os.geteuid(), *_without_number()}
     groups = {group for one in found for group in one.groups} - {os.getegid()}
-    groups = {group for group in groups if group >= FIRST_OF_PEOPLE}
+    groups = {group for group in groups if _is_of_people(group)}
     if any(one.is_everybody for one in found) or len(groups) > 1 or len(owners) > 1:
         return NOBODY, NOBODY
     if groups:
@@ -68,25 +71,53 @@ def _person(number: int) -> tuple[int, int]:
 
 
 def of_trial(*paths: Path) -> Rights:
-    """The rights to try them with: root takes those of who can change them, without its own terminal."""
-    other = stranger(*paths) if os.geteuid() == ROOT else None
-    if other is None:
+    """The rights to try them with: root takes those of who can change them, else nobody's."""
+    if os.geteuid() != ROOT:
         return {}
-    return {"user": other[0], "group": other[1], "extra_groups": [], "start_new_session": True}
+    user, group = stranger(*paths) or (NOBODY, _group_that_may_pass(paths[0]))
+    return {"user": user, "group": group, "extra_groups": []}
+
+
+def _without_number() -> set[int]:
+    """Who a user namespace has no number for: in the demo of an ordinary user also the machine's root."""
+    try:
+        is_whole = Path("/proc/self/uid_map").read_text().split() == ALL_NUMBERS
+    except OSError:
+        is_whole = True
+    return set() if is_whole else {NOBODY}
+
+
+def _is_of_people(group: int) -> bool:
+    return group >= FIRST_OF_PEOPLE or group == USERS
+
+
+def _group_that_may_pass(path: Path) -> int:
+    """The group of people without which a program cannot be run, as one that is licensed to some; else nobody's."""
+    for part in _on_the_way(path):
+        with contextlib.suppress(OSError):
+            found = part.stat()
+            if not found.st_mode & stat.S_IXOTH and found.st_mode & stat.S_IXGRP and _is_of_people(found.st_gid):
+                return found.st_gid
+    return NOBODY
 
 
 def _on_the_way(path: Path) -> Iterator[Path]:
-    """The program, all folders above it, and those of every link that leads to it."""
-    yield from dict.fromkeys(part for link in _links(path.absolute()) for part in (link, *link.parents))
-
-
-def _links(path: Path) -> Iterator[Path]:
-    for _ in range(LINKS_MOST):
-        yield path
-        yield path.parent.resolve() / path.name
-        if not path.is_symlink():
-            break
-        path = path.parent.resolve() / path.readlink()
+    """The program, all folders above it, and each link that leads to it, with the folders above that one."""
+    here, todo, links = Path("/"), [*path.absolute().parts[1:]], 0
+    yield here
+    while todo:
+        name = todo.pop(0)
+        if name == "..":
+            here = here.parent
+            continue
+        yield here / name
+        if links < LINKS_MOST and (here / name).is_symlink():
+            links += 1
+            target = (here / name).readlink()
+            todo = [part for part in target.parts if part != "/"] + todo
+            here = Path("/") if target.is_absolute() else here
+        else:
+            here /= name
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from portal.catalogue import explained
-from portal.catalogue.built import stranger
+from portal.catalogue.built import is_tried, stranger
 from portal.catalogue.loaded import session_environ, system_of
 from portal.catalogue.versions import resolved
 from portal.directory.conversation import ServerFault, Servers
@@ -268,7 +268,7 @@ def kernel(one: KernelTable, site: Site) -> Check:
     loaded = " ".join(one.modules)
     try:
         entries = resolved(one, site)
-        if os.geteuid() and any(stranger(entry.kernel, site) for entry in entries):
+        if os.geteuid() and any(is_tried(entry.kernel) and stranger(entry.kernel, site) for entry in entries):
             repair = "Run `portal kernels explain` as root, which tries it with the rights of who can change it."
             return Check(what, "warning", "not tried: others can change it, and would have this account", repair)
         faults = [fault for entry in entries if (fault := explained.fault_of(entry, site))]

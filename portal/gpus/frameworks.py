@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import os
 import string
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from portal.catalogue.loaded import SESSION_PATH
+from portal.catalogue.rights import Rights
+from portal.catalogue.tried import TrialFault, tried
 from portal.errors import KernelError
 from portal.kernels.delta import Environment
 from portal.kernels.modules import clean
@@ -34,22 +35,17 @@ class KernelPython:
     command: tuple[str, ...]
     environ: Environment
 
-    def ask(self, word: str) -> Any:
-        """What ``lesson_gpus`` answers to a word.
+    def ask(self, word: str, rights: Rights | None = None) -> Any:
+        """What ``lesson_gpus`` answers to a word, with the rights of whoever asks, or those that are given.
 
         Raises:
             KernelError: it cannot be run, does not answer in time, or ends with an error.
         """
         argv = [*self.command, "-c", SHARED["lesson_gpus.py"].read_text(), word]
         try:
-            done = subprocess.run(
-                argv, env=self.environ, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                errors="replace", timeout=TIMEOUT_S, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired as error:
-            raise KernelError(f"it did not answer within {TIMEOUT_S} s") from error
-        except OSError as error:
-            raise KernelError(f"{self.command[0]} cannot be run: {error.strerror}") from error
+            done = tried(argv, self.environ, TIMEOUT_S, rights or {})
+        except TrialFault as fault:
+            raise KernelError(f"{self.command[0]} {fault}") from fault
         if done.returncode:
             last = [line for line in done.stderr.splitlines() if line.strip()][-1:]
             raise KernelError(last[0] if last else f"it ended with status {done.returncode} and without a word")

@@ -316,6 +316,13 @@ def test_a_dollar_in_the_path_of_an_environment_is_filled_in_by_nobody(site: Sit
     assert filled == {"PATH": f"{folder}/bin:/bin", "VIRTUAL_ENV": str(folder)}
 
 
+@pytest.fixture(autouse=True)
+def _tried_as_oneself(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a test is not about that: this checkout, and a test's folder, may be closed to all but root."""
+    if "reached" not in request.fixturenames:
+        monkeypatch.setattr(rights, "of_trial", lambda *_paths: {})
+
+
 @pytest.fixture
 def reached(tmp_path: Path) -> Path:
     """A folder that every account can pass to, as those of sites are."""
@@ -353,7 +360,7 @@ def test_root_tries_what_somebody_can_change_with_the_rights_of_that_one(
 
     found = rights.of_trial(python)
 
-    assert (found["user"], found["extra_groups"], found["start_new_session"]) == (owner, [], True)
+    assert (found["user"], found["extra_groups"]) == (owner, [])
     if os.getuid() == 0:
         assert built._probe(*env_kernel(reached, site)) == f"{ALICE}\n{rights.NOBODY}", "not with the file's group"
 
@@ -433,10 +440,105 @@ def test_an_access_list_that_cannot_be_read_may_name_everybody(reached: Path, mo
     assert rights.stranger(python) is None
 
 
-def test_what_is_only_roots_or_ones_own_is_tried_as_before(reached: Path, site: Site) -> None:
+def test_root_tries_what_is_only_its_own_with_the_rights_of_nobody_and_others_with_their_own(
+    reached: Path, site: Site
+) -> None:
     program(reached)
 
-    assert built._probe(*env_kernel(reached, site)).split()[0] == str(os.geteuid())
+    tried_by = rights.NOBODY if os.geteuid() == 0 else os.geteuid()
+    assert built._probe(*env_kernel(reached, site)).split()[0] == str(tried_by)
+
+
+def test_what_a_group_alone_may_run_is_tried_as_one_of_that_group(
+    reached: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = program(reached)
+    group = ALICE if os.getuid() == 0 else os.getgid()
+    os.chown(python.parent, -1, group)
+    python.parent.chmod(0o750)
+    if os.getuid() == 0:
+        assert built._probe(*env_kernel(reached, site)) == f"{rights.NOBODY}\n{group}"
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 0)
+        assert rights.of_trial(python)["group"] == group
+
+
+def a_python(folder: Path) -> Path:
+    """What is looked at of an environment, and of the Python that it is made of."""
+    python = program(folder)
+    packages = folder / "env/lib/python3.11/site-packages"
+    (packages / "traitlets").mkdir(parents=True)
+    return python
+
+
+@pytest.mark.parametrize("theirs", ["lib", "lib/python3.11/site-packages", "lib/python3.11/site-packages/traitlets"])
+@pytest.mark.parametrize("key", ["environment", "python", "argv"])
+def test_what_a_python_loads_counts_as_the_program_does(reached: Path, site: Site, theirs: str, key: str) -> None:
+    python = a_python(reached)
+    (reached / "env" / theirs).chmod(0o777)
+    value = {"environment": str(reached / "env"), "python": str(python), "argv": (str(python), "{connection_file}")}
+
+    assert built.stranger(kernel(**{key: value[key]}), site) == (rights.NOBODY, rights.NOBODY)
+
+
+def test_a_folder_of_others_that_one_of_several_links_leads_through_counts(reached: Path) -> None:
+    program(reached)
+    theirs = reached / "theirs"
+    theirs.mkdir()
+    theirs.chmod(0o777)
+    (theirs / "current").symlink_to(reached / "env")
+    (reached / "ml").symlink_to(theirs / "current")
+
+    assert rights.stranger(reached / "ml/bin/python") == (rights.NOBODY, rights.NOBODY)
+
+
+def test_an_image_that_is_a_folder_is_looked_into(reached: Path, site: Site) -> None:
+    image = reached / "image"
+    (image / "usr/bin").mkdir(parents=True)
+    assert built.stranger(kernel(container=str(image)), site) is None
+    (image / "usr/bin").chmod(0o777)
+    assert built.stranger(kernel(container=str(image)), site) == (rights.NOBODY, rights.NOBODY)
+
+
+def test_the_group_of_all_users_is_one_of_people_though_its_number_is_small(
+    reached: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = program(reached)
+    monkeypatch.setattr(rights, "USERS", python.stat().st_gid)
+    monkeypatch.setattr(os, "getegid", lambda: ALICE)
+    python.chmod(0o775)
+
+    assert rights.stranger(python) == (rights.NOBODY, python.stat().st_gid)
+
+
+def test_what_belongs_to_nobody_is_others_where_all_accounts_have_numbers(
+    reached: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = program(reached)
+    if os.getuid() == 0:
+        os.chown(python, rights.NOBODY, -1)
+    monkeypatch.setattr(rights, "NOBODY", python.stat().st_uid)
+    monkeypatch.setattr(os, "geteuid", lambda: ALICE)
+    for numbers, found in ((["0", "0", "4294967295"], True), (["0", "1000", "1"], False)):
+        monkeypatch.setattr(rights, "ALL_NUMBERS", Path("/proc/self/uid_map").read_text().split() if found else numbers)
+        assert (rights.stranger(python) is not None) is found
+
+
+def test_of_a_program_that_goes_on_saying_something_no_more_than_a_megabyte_is_kept(reached: Path, site: Site) -> None:
+    program(reached).write_text("#!/bin/sh\nexec cat /dev/zero\n")
+
+    with pytest.raises(KernelError, match="said more than 1048576 bytes, and was ended"):
+        built._probe(*env_kernel(reached, site))
+
+
+def test_what_a_program_leaves_running_is_ended_and_is_not_waited_for_without_end(
+    reached: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(built, "PROBE_TIMEOUT_S", 0.5)
+    program(reached).write_text("#!/bin/sh\nsleep 4321 &\n")
+
+    with pytest.raises(KernelError, match=r"did not answer within 0\.5 s"):
+        built._probe(*env_kernel(reached, site))
 
 
 def test_a_link_is_followed_to_who_can_change_where_it_leads(reached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -462,7 +564,9 @@ def test_the_doctor_of_the_hubs_account_runs_nothing_that_others_can_change(
 
     assert found.result == "warning"
     assert "others can change it" in found.found
-    assert kernel_checks.kernels(some, ["gpu"]).result == "ok"
+    start = (str(reached / "env/bin/python"), "-m", "ipykernel_launcher", "-f", "{connection_file}")
+    for one in (some, with_kernels(site, {"name": "by-argv", "title": "Env", "argv": start})):
+        assert kernel_checks.kernels(one, ["gpu"]).result == "ok"
     assert not (reached / "ran").exists()
 
 
