@@ -2,7 +2,7 @@
 
 Four counts of the last five minutes, each with its reason:
 
-- of a name from an address: who guesses one password.
+- of a name from an address, in all its spellings: who guesses one password.
 - of an address: who invents names. Right passwords do not count: a whole institute may be behind one address.
 - of a name, from everywhere: who guesses one password from many addresses.
 - of all: then LDAP is asked for strangers a few at a time, and nobody is refused for it.
@@ -13,10 +13,12 @@ out somebody else. Only right passwords make somebody known, and made-up names p
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
+from typing import NamedTuple
 
 from tornado import web
 
@@ -72,11 +74,13 @@ class Window:
             del self.happened[key]
         return moments
 
-    def add(self, key: Hashable) -> None:
-        """It happened now."""
+    def add(self, key: Hashable, moment: float | None = None) -> float:
+        """It happened now, or at a moment that another window has noted; answers the moment."""
         if key not in self.happened and len(self.happened) >= self._remembered:
             self._forget_some()
-        self.happened.setdefault(key, deque()).append(self._clock())
+        moment = self._clock() if moment is None else moment
+        self.happened.setdefault(key, deque()).append(moment)
+        return moment
 
     def take_back(self, key: Hashable) -> None:
         """The last one did not happen."""
@@ -92,6 +96,18 @@ class Window:
             del self.happened[key]
 
 
+class Tried(NamedTuple):
+    """A name as it was tried.
+
+    Attributes:
+        key: the same for every spelling that may mean one person; attempts are counted by it.
+        spelling: of this attempt, its domain included.
+    """
+
+    key: str
+    spelling: str
+
+
 class Attempts:
     """Logins that have not turned out well, in memory.
 
@@ -102,23 +118,24 @@ class Attempts:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._begun = Window(clock)
+        self._spelled = Window(clock)  # the same, each spelling for itself
         self._of_address = Window(clock)
         self._of_name = Window(clock)
         self._all: deque[float] = deque(maxlen=FAILURES_OF_ALL)
-        self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._known: OrderedDict[tuple[Tried, str], None] = OrderedDict()
 
-    def begin(self, name: str, address: str) -> None:
+    def begin(self, name: Tried, address: str) -> None:
         """Count an attempt.
 
         Raises:
             TooManyAttempts: there were too many; this one does not count.
         """
-        key = (name, counted(address))
+        key = (name.key, counted(address))
         self._refuse_more(self._begun.of(key), FAILURES, N_("Too many attempts with this name from here."))
         self.check(name, address)
-        self._begun.add(key)
+        self._spelled.add((*key, name.spelling), self._begun.add(key))
 
-    def check(self, name: str, address: str) -> None:
+    def check(self, name: Tried, address: str) -> None:
         """Look again, right before LDAP is asked: meanwhile others may have failed.
 
         Raises:
@@ -128,7 +145,7 @@ class Attempts:
             return
         of_address = self._of_address.of(counted(address))
         self._refuse_more(of_address, FAILURES_OF_ADDRESS, N_("Too many attempts from here."))
-        self._refuse_more(self._of_name.of(name), FAILURES_OF_NAME, N_("Too many attempts with this name."))
+        self._refuse_more(self._of_name.of(name.key), FAILURES_OF_NAME, N_("Too many attempts with this name."))
 
     def _refuse_more(self, moments: deque[float], most: int, words: str) -> None:
         if len(moments) < most:
@@ -140,7 +157,7 @@ class Attempts:
         error.wait_s = math.ceil(wait_s)
         raise error
 
-    def knows(self, name: str, address: str) -> bool:
+    def knows(self, name: Tried, address: str) -> bool:
         """Whether this person has logged in from there before."""
         return (name, counted(address)) in self._known
 
@@ -149,21 +166,30 @@ class Attempts:
         """Whether very many have failed, from wherever."""
         return len(self._all) == FAILURES_OF_ALL and self._clock() - self._all[0] < WITHIN_S
 
-    def failed(self, name: str, address: str) -> None:
+    def failed(self, name: Tried, address: str) -> None:
         """The password was wrong, or there is no such person."""
         self._of_address.add(counted(address))
-        self._of_name.add(name)
+        self._of_name.add(name.key)
         self._all.append(self._clock())
 
-    def take_back(self, name: str, address: str) -> None:
+    def take_back(self, name: Tried, address: str) -> None:
         """The last attempt says nothing about the password."""
-        self._begun.take_back((name, counted(address)))
+        key = (name.key, counted(address))
+        self._begun.take_back(key)
+        self._spelled.take_back((*key, name.spelling))
 
-    def forget(self, name: str, address: str) -> None:
-        """The password was right: what was before does not count any more, and this person is known here."""
-        key = (name, counted(address))
-        self._begun.happened.pop(key, None)
-        self._known[key] = None
-        self._known.move_to_end(key)
+    def forget(self, name: Tried, address: str) -> None:
+        """The password was right: what was before with this spelling counts no more, and this person is known here.
+
+        What was tried with another spelling may have been somebody else: of another domain, for one.
+        """
+        key = (name.key, counted(address))
+        begun = self._begun.of(key)
+        for moment in self._spelled.happened.pop((*key, name.spelling), ()):
+            with contextlib.suppress(ValueError):  # it is too long ago
+                begun.remove(moment)
+        known = (name, key[1])
+        self._known[known] = None
+        self._known.move_to_end(known)
         if len(self._known) > KNOWN:
             self._known.popitem(last=False)

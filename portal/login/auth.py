@@ -25,7 +25,7 @@ from portal.administration.enter import DeletingHandler, EnterHandler
 from portal.directory.conversation import UNAVAILABLE
 from portal.errors import DirectoryError, DirectoryUnavailable, LoginRefused, SiteError
 from portal.login.access import Access
-from portal.login.attempts import BUSY, Attempts, Refusal, TooManyAttempts
+from portal.login.attempts import BUSY, Attempts, Refusal, TooManyAttempts, Tried
 from portal.login.directory import REFUSED, Directory, as_sent, check_password
 from portal.login.holders import OneAccount
 from portal.login.kept import Kept
@@ -166,10 +166,11 @@ class LDAPAuthenticator(OneAccount):
             if login is None:
                 raise LoginRefused(REFUSED, detail="not spelled like a user name")
             ask = partial(self.directory.verify, login.whole, check_password(fields.get("password")))
-            known = partial(self._known, handler, login.key, partial(ask, groups=not self.access.tells_groups))
+            tried = Tried(login.key, login.whole)
+            known = partial(self._known, handler, tried, partial(ask, groups=not self.access.tells_groups))
             identity = await self.access.check_login(known, handler.find_user)
             if identity is None:  # the site's account says nothing: what the person sees of her groups counts
-                identity = await self._verify(login.key, address, ask)
+                identity = await self._verify(tried, address, ask)
                 self.access.people.forget(identity.name)
         except DirectoryError as error:
             # What is no name is not told: people type passwords into the wrong field, and attackers type novels.
@@ -179,7 +180,7 @@ class LDAPAuthenticator(OneAccount):
             raise Refusal(error) from None
         return {"name": identity.name, "admin": None, "groups": sorted(identity.groups)}  # a role makes administrators
 
-    async def _known(self, handler: Any, name: str, ask: Ask) -> Identity:
+    async def _known(self, handler: Any, name: Tried, ask: Ask) -> Identity:
         found = await self._verify(name, self._address(handler.request), ask)
         check_account(found.name, await self.account_of(found.name))
         await self.hold(handler, found.name)
@@ -209,9 +210,9 @@ class LDAPAuthenticator(OneAccount):
             DirectoryError: it is wrong, or nobody can say.
         """
         ask = partial(self.directory.confirm, name, check_password(password))
-        await self._verify(name.lower(), self._address(handler.request), ask)
+        await self._verify(Tried(name.lower(), name), self._address(handler.request), ask)
 
-    async def _verify(self, name: str, address: str, ask: Ask) -> Identity:
+    async def _verify(self, name: Tried, address: str, ask: Ask) -> Identity:
         """Ask LDAP, unless this name was tried too often from this address."""
         self.attempts.begin(name, address)
         answer_at = self.clock() + REFUSED_AFTER_S
@@ -231,7 +232,7 @@ class LDAPAuthenticator(OneAccount):
         return identity
 
     @asynccontextmanager
-    async def _gate(self, name: str, address: str) -> AsyncIterator[None]:
+    async def _gate(self, name: Tried, address: str) -> AsyncIterator[None]:
         """While very many fail, strangers are few at a time: LDAP and our threads stay free for people we know."""
         if not self.attempts.is_flooded or self.attempts.knows(name, address):
             yield
@@ -246,7 +247,7 @@ class LDAPAuthenticator(OneAccount):
         finally:
             self._few_strangers.release()
 
-    async def _in_thread(self, name: str, address: str, ask: Ask) -> Identity:
+    async def _in_thread(self, name: Tried, address: str, ask: Ask) -> Identity:
         """Ask LDAP in a thread of our own: a silent server stops neither the hub nor what else uses threads."""
         await self._acquire_thread()
         try:
@@ -276,7 +277,7 @@ class LDAPAuthenticator(OneAccount):
             self._free_threads.release()
             raise DirectoryUnavailable(UNAVAILABLE, detail="every server is silent; this login did not ask again")
 
-    def _answered(self, name: str, address: str, verified: asyncio.Future[Identity]) -> None:
+    def _answered(self, name: Tried, address: str, verified: asyncio.Future[Identity]) -> None:
         """A thread is free again; what failed counts before the next one asks, also where nobody waits any more."""
         self._free_threads.release()
         if not verified.cancelled() and isinstance(verified.exception(), LoginRefused):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ from portal.login.attempts import (
     Attempts,
     Refusal,
     TooManyAttempts,
+    Tried,
     Window,
 )
 from portal.login.auth import (
@@ -387,12 +389,15 @@ async def test_only_wrong_passwords_count(authenticator: LDAPAuthenticator, dire
             assert (await refusal(authenticator, login())).status_code != 429
 
 
+ALICE = Tried("alice", "alice")
+
+
 def test_a_right_password_forgives_what_was_before() -> None:
     attempts = Attempts(lambda: 0.0)
     for _ in range(3):
         for _ in range(FAILURES):
-            attempts.begin("alice", "here")
-        attempts.forget("alice", "here")
+            attempts.begin(ALICE, "here")
+        attempts.forget(ALICE, "here")
 
 
 def test_one_attempt_is_free_again_for_each_that_grows_old() -> None:
@@ -400,14 +405,14 @@ def test_one_attempt_is_free_again_for_each_that_grows_old() -> None:
     attempts = Attempts(lambda: now[0])
     for second in range(FAILURES):
         now[0] = float(second)
-        attempts.begin("alice", "here")
+        attempts.begin(ALICE, "here")
     now[0] = WITHIN_S - 0.5
     with pytest.raises(TooManyAttempts, match="Try again in 1 minute\\."):
-        attempts.begin("alice", "here")
+        attempts.begin(ALICE, "here")
     now[0] = WITHIN_S
-    attempts.begin("alice", "here")
+    attempts.begin(ALICE, "here")
     with pytest.raises(TooManyAttempts):
-        attempts.begin("alice", "here")
+        attempts.begin(ALICE, "here")
 
 
 def test_invented_names_fill_no_memory_and_push_out_nothing_that_was_tried_often() -> None:
@@ -435,12 +440,45 @@ async def test_invented_names_from_one_address_reach_ldap_some_hundred_times_and
     assert await authenticator.authenticate(elsewhere, login()), "nobody elsewhere is concerned"
 
 
+@pytest.mark.parametrize(
+    ("rule", "theirs", "own"),
+    [
+        (NameRule(("a.example", "b.example"), "lower"), "smith@a.example", "smith@b.example"),
+        (NameRule((), "keep"), "alice", "Alice"),
+    ],
+    ids=["domains", "capitals"],
+)
+async def test_ones_own_right_password_forgives_no_guesses_at_who_has_nearly_the_same_name(
+    authenticator: LDAPAuthenticator,
+    directory: FakeDirectory,
+    monkeypatch: pytest.MonkeyPatch,
+    rule: NameRule,
+    theirs: str,
+    own: str,
+) -> None:
+    def verify(name: str, password: str, *, groups: bool = True) -> Identity:
+        guesses.append(name)
+        if name == own:
+            return Identity("own", frozenset({"jupyter"}))
+        raise LoginRefused(REFUSED)
+
+    guesses: list[str] = []
+    monkeypatch.setattr(directory, "login_name", lambda typed: login_name(rule, typed))
+    monkeypatch.setattr(directory, "verify", verify)
+    for number in range(3 * FAILURES):
+        name = own if number % FAILURES == FAILURES - 1 else theirs
+        with contextlib.suppress(Refusal):
+            await authenticator.authenticate(handler(), login(name))
+
+    assert guesses.count(theirs) == FAILURES
+
+
 async def test_who_has_logged_in_from_an_address_is_not_locked_out_by_others_there(
     authenticator: LDAPAuthenticator,
 ) -> None:
     await authenticator.authenticate(handler(), login())
     for number in range(FAILURES_OF_ADDRESS):
-        authenticator.attempts.failed(f"name{number}", "10.0.0.1")
+        authenticator.attempts.failed(Tried(f"name{number}", ""), "10.0.0.1")
 
     assert await authenticator.authenticate(handler(), login())
     assert (await refusal(authenticator, login("bob"))).status_code == 429
@@ -482,7 +520,7 @@ async def test_while_very_many_logins_fail_strangers_are_few_at_a_time_and_peopl
 ) -> None:
     await authenticator.authenticate(handler(), login())
     for number in range(FAILURES_OF_ALL):
-        authenticator.attempts.failed(f"name{number}", f"address{number}")
+        authenticator.attempts.failed(Tried(f"name{number}", ""), f"address{number}")
     directory.waits_for = threading.Event()
     strangers = [asyncio.create_task(authenticator.authenticate(handler(), login(f"u{n}"))) for n in range(20)]
     known = asyncio.create_task(authenticator.authenticate(handler(), login()))
