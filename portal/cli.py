@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import getpass
 import logging
 import os
 import secrets
@@ -182,7 +181,6 @@ def _prepare_local(arguments: argparse.Namespace) -> None:
     state = Path(arguments.state or Path.home() / ".local" / "state" / "dsportal").resolve()
     _make_private(state, is_chosen=bool(arguments.state))
     database.check(state / database.FILE)
-    password = secrets.token_urlsafe(9)
     site = load(arguments.site) if arguments.site else Site()
     from portal.doctor import host_checks
 
@@ -191,15 +189,12 @@ def _prepare_local(arguments: argparse.Namespace) -> None:
     port = arguments.port or site.portal.port
     other_localhost.hold(port)
     os.environ[variables.LOCAL_STATE] = str(state)
-    os.environ[variables.LOCAL_PASSWORD] = password
+    os.environ[variables.LOCAL_PASSWORD] = secrets.token_urlsafe(9)
     if arguments.site:
         os.environ[variables.SITE] = str(Path(arguments.site).resolve())
     os.environ[variables.LOCAL_PORT] = str(port)
     if arguments.files:
         os.environ[variables.LOCAL_FILES] = str(Path(arguments.files).resolve())
-    print(f"\n  The portal on this machine:  http://localhost:{port}", flush=True)
-    print(f"  User:      {getpass.getuser()}\n  Password:  {password}   (for this start only)", flush=True)
-    print("  Stop:      Ctrl-C\n", flush=True)
 
 
 def _make_private(state: Path, *, is_chosen: bool) -> None:

@@ -52,6 +52,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     )
     end_sessions_of_leavers = Bool(True, help="What becomes of their sessions: they end, or go on.").tag(config=True)
     logins_end_at_start = Bool(False, help="Whether a login is good for one start of the hub.").tag(config=True)
+    said_when_ready = Unicode(help="What is printed when the hub and its proxy listen.").tag(config=True)
     watch_every_s = Float(12, help="Seconds between two looks at the jobs of all running sessions.").tag(config=True)
 
     _looked: asyncio.Future[int] | None = None  # JupyterHub's own look at the sessions of a site's own spawner
@@ -210,6 +211,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         """Start the hub, look at the sessions that ran, then resume those that waited."""
         with either_protocol():
             await super().start()
+        print(self.said_when_ready, end="", flush=True)
         intake.limit(self.http_server)
         self.context.serving.set()
         looked = self._looked or asyncio.ensure_future(self._look_at_running())

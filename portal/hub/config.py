@@ -106,6 +106,12 @@ def configure_local(c: Any, site: Site, state: str, password: str) -> None:
     site = site.model_copy(update={"portal": site.portal.model_copy(update=local)})
     _pages(c, site, local=True)
     addresses(c, site)
+    node, proxy = c.ConfigurableHTTPProxy.command
+    c.ConfigurableHTTPProxy.command = [
+        node,
+        f"--import={(data.folder('deploy') / 'proxy_listens.mjs').as_uri()}",
+        proxy,
+    ]
     _state(c, Path(state))
     _file_database(c, Path(state))
     c.JupyterHub.authenticator_class = "shared-password"
@@ -120,6 +126,10 @@ def configure_local(c: Any, site: Site, state: str, password: str) -> None:
     c.JupyterHub.cleanup_servers = True  # what one person started in a terminal ends with it
     # Whoever is on this machine may listen at the port between two starts, and a page that is open still tells cookies.
     c.PortalHub.logins_end_at_start = True
+    c.PortalHub.said_when_ready = (
+        f"\n  The portal on this machine:  http://localhost:{port}\n"
+        f"  User:      {getpass.getuser()}\n  Password:  {password}   (for this start only)\n  Stop:      Ctrl-C\n"
+    )
 
 
 def _free_ports() -> dict[str, int]:

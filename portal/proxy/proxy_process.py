@@ -72,7 +72,7 @@ class RunningProxy:
 
 def absent(command: Sequence[str]) -> str:
     """What to do where the proxy's own program is not there, as after `pip install`; ``""`` where it is."""
-    script = Path(command[1]) if len(command) > 1 else Path()
+    script = next((Path(word) for word in command[1:] if not word.startswith("-")), Path())
     if not script.is_absolute() or script.exists():
         return ""
     folder = Path(sys.prefix, "share", "dsportal", "proxy")

@@ -73,7 +73,9 @@ class Local:
 
     def _answers(self) -> bool:
         try:
-            return self.http.get("/hub/login").status_code == 200
+            return self.http.get("/hub/login").status_code == 200 and "Password:" in self.log.read_text(
+                errors="replace"
+            )
         except httpx.HTTPError:
             return False
 

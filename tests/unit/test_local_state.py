@@ -8,6 +8,7 @@ import pytest
 
 from portal import cli
 from portal.errors import PortalError
+from portal.hub import database
 
 
 def began(state: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
@@ -18,7 +19,7 @@ def began(state: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
         looked_at.append(file)
         raise PortalError("the test ends here")
 
-    monkeypatch.setattr(cli.database, "check", check)
+    monkeypatch.setattr(database, "check", check)
     assert cli.main(["up", "--local", "--state", str(state)]) == 1
     return bool(looked_at)
 
