@@ -13,7 +13,6 @@ import os
 import stat
 import tarfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import BinaryIO
 
 PART = 256 * 1024  # bytes that are handed on at a time
@@ -89,33 +88,26 @@ class FolderArchive:
     """One folder, to be sent once.
 
     Arguments:
-        folder: the real folder; the archive holds it under its own name.
+        root: a descriptor of it, which stays open.
+        name: under which the archive holds it.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._name = folder.name or "files"
+    def __init__(self, root: int, name: str) -> None:
+        self._root = root
+        self._name = name
         self._left_out: list[str] = []
 
     def send(self, send: Send) -> None:
-        """Hand the archive on in parts; whatever ``send`` raises ends it.
-
-        Raises:
-            OSError: the folder itself cannot be opened.
-        """
+        """Hand the archive on in parts; whatever ``send`` raises ends it."""
         parts = _Parts(send)
-        root = os.open(self._folder, FOLDER_FLAGS)
-        try:
-            with (
-                gzip.GzipFile("", "wb", COMPRESSION, parts) as packed,
-                tarfile.open(mode="w|", fileobj=packed, format=tarfile.PAX_FORMAT) as archive,
-            ):
-                for path, info, parent in self._entries(root):
-                    self._add(archive, path, info, parent)
-                    archive.members.clear()  # type: ignore[attr-defined]  # they would be a gigabyte of a million files
-                self._say_what_is_left_out(archive)
-        finally:
-            os.close(root)
+        with (
+            gzip.GzipFile("", "wb", COMPRESSION, parts) as packed,
+            tarfile.open(mode="w|", fileobj=packed, format=tarfile.PAX_FORMAT) as archive,
+        ):
+            for path, info, parent in self._entries(self._root):
+                self._add(archive, path, info, parent)
+                archive.members.clear()  # type: ignore[attr-defined]  # they would be a gigabyte of a million files
+            self._say_what_is_left_out(archive)
         parts.hand_on()
 
     def _entries(self, root: int) -> Iterator[tuple[str, os.stat_result, int]]:

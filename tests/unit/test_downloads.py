@@ -33,6 +33,15 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
+def hand_on(folder: Path, send: Callable[[bytes], None]) -> None:
+    """Its archive, in parts."""
+    root = os.open(folder, os.O_RDONLY)
+    try:
+        FolderArchive(root, folder.name).send(send)
+    finally:
+        os.close(root)
+
+
 def sent(folder: Path) -> dict[str, tarfile.TarInfo]:
     """The entries of its archive; every file is read."""
     return {info.name: info for info, _ in read(folder)}
@@ -41,7 +50,7 @@ def sent(folder: Path) -> dict[str, tarfile.TarInfo]:
 def read(folder: Path) -> list[tuple[tarfile.TarInfo, bytes]]:
     """The entries with what is in them."""
     parts: list[bytes] = []
-    FolderArchive(folder).send(parts.append)
+    hand_on(folder, parts.append)
     with tarfile.open(fileobj=io.BytesIO(b"".join(parts)), mode="r:gz") as found:
         return [(one, file.read() if (file := found.extractfile(one)) else b"") for one in found]
 
@@ -89,7 +98,7 @@ def test_a_file_that_changes_while_it_is_read_breaks_nothing(folder: Path, chang
             os.truncate(events, 10 if change == "shorter" else size * 2)
         parts.append(data)
 
-    FolderArchive(folder).send(send)
+    hand_on(folder, send)
 
     with tarfile.open(fileobj=io.BytesIO(b"".join(parts)), mode="r:gz") as found:
         assert found.getmember("run one/logs/train/events").size == size
@@ -106,7 +115,7 @@ def test_who_goes_away_ends_it_and_nothing_is_read_any_more(folder: Path) -> Non
         raise ConnectionResetError
 
     with pytest.raises(ConnectionResetError):
-        FolderArchive(folder).send(send)
+        hand_on(folder, send)
     assert len(parts) == 1
     assert len(parts[0]) < 2 * PART
 
@@ -125,7 +134,7 @@ def test_it_needs_little_memory_however_many_files_there_are(folder: Path) -> No
         nonlocal longest
         longest = max(longest, len(data))
 
-    FolderArchive(folder).send(send)
+    hand_on(folder, send)
     assert longest < PART + archive.PART
 
 
@@ -153,7 +162,7 @@ def test_folders_in_folders_without_an_end_are_left_out_and_the_rest_is_whole(de
         parts.append(data)
 
     before = len(list(Path("/proc/self/fd").iterdir()))
-    FolderArchive(deep).send(send)
+    hand_on(deep, send)
 
     with tarfile.open(fileobj=io.BytesIO(b"".join(parts)), mode="r:gz") as found:
         entries = {one.name: (file.read() if (file := found.extractfile(one)) else b"") for one in found}
@@ -201,6 +210,27 @@ async def test_an_archive_that_is_not_whole_ends_with_its_connection_whatever_ha
     assert downloads.going == 0
 
 
+def test_a_folder_behind_a_link_of_somebody_elses_is_not_sent_and_behind_ones_own_is(tmp_path: Path) -> None:
+    home, storage = tmp_path / "home", tmp_path / "storage"
+    (home / "own").mkdir(parents=True)
+    (storage / "bob").mkdir(parents=True)
+    (home / "project").symlink_to(storage)
+    theirs = storage / "bob" / "results"
+    theirs.symlink_to(home / "own")
+    if os.getuid() == 0:
+        os.chown(theirs, 12345, 12345, follow_symlinks=False)
+    (storage / "bob").chmod(0o777)  # of an ordinary user's own link: others may have put it there
+    downloads = Downloads(home, (storage,))
+
+    with pytest.raises(HTTPError) as refused, downloads.opened("project/bob/results"):
+        pass
+    assert refused.value.status_code == 403
+    with downloads.opened("project/bob") as (root, name):
+        assert (name, os.fstat(root)) == ("bob", (storage / "bob").stat())
+    with downloads.opened("") as (_, name):
+        assert name == "home"
+
+
 def test_folders_of_the_person_and_of_the_storage_are_sent_and_no_others(folder: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     storage = tmp_path / "storage"
@@ -217,3 +247,5 @@ def test_folders_of_the_person_and_of_the_storage_are_sent_and_no_others(folder:
         with pytest.raises(HTTPError) as refused:
             downloads.folder(path)
         assert refused.value.status_code == status, path
+        with pytest.raises(HTTPError), downloads.opened(path):
+            pass
