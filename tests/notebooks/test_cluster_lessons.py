@@ -122,27 +122,26 @@ def test_nothing_puzzling_is_printed_to_stderr(node: Run) -> None:
     assert {name: noise for name, noise in node.stderr.items() if noise} == {}
 
 
-def test_gpus_that_nvlink_joins_get_a_process_each_and_nccls_setting() -> None:
-    folder = own_folder("node-with-gpus")
-    few = {**NODE, "storage_folders": [str(folder)], "max_places": 1}
-    four = ["export CUDA_VISIBLE_DEVICES=0,1,2,3", program(folder, "nvidia-smi", NVIDIA_SMI)]
-    run = in_a_job("cluster/know_your_node", folder, few, four)
-    assert run.status == 0, run.log
-    printed = run.text("gpu-list")
-    assert printed.count("Tesla V100-SXM2-16GB, 16384 MiB, PCIe 3 × 16") == 4
-    assert "GPU0 – GPU2: NV2\n" in printed
-    assert "mlx5" not in printed
-    assert "Choose a PyTorch kernel for that" in printed
-    settings = run.text("what-to-set")
-    assert "export NCCL_P2P_LEVEL=NVL" in settings
-    assert [int(rank) for rank in re.findall(r"process (\d): taskset --cpu-list \d", settings)] == [0, 1, 2, 3]
-    assert "nvidia-smi names no cores" not in run.text("pin-ranks")
-    assert "it needs PyTorch, which this kernel has not" in run.text("all-reduce-test")
-    assert not (folder / "know-your-node").exists(), "the work folder was to be removed"
-    shutil.rmtree(folder)
-
-
 if LONG:
+
+    def test_gpus_that_nvlink_joins_get_a_process_each_and_nccls_setting() -> None:
+        folder = own_folder("node-with-gpus")
+        few = {**NODE, "storage_folders": [str(folder)], "max_places": 1}
+        four = ["export CUDA_VISIBLE_DEVICES=0,1,2,3", program(folder, "nvidia-smi", NVIDIA_SMI)]
+        run = in_a_job("cluster/know_your_node", folder, few, four)
+        assert run.status == 0, run.log
+        printed = run.text("gpu-list")
+        assert printed.count("Tesla V100-SXM2-16GB, 16384 MiB, PCIe 3 × 16") == 4
+        assert "GPU0 – GPU2: NV2\n" in printed
+        assert "mlx5" not in printed
+        assert "Choose a PyTorch kernel for that" in printed
+        settings = run.text("what-to-set")
+        assert "export NCCL_P2P_LEVEL=NVL" in settings
+        assert [int(rank) for rank in re.findall(r"process (\d): taskset --cpu-list \d", settings)] == [0, 1, 2, 3]
+        assert "nvidia-smi names no cores" not in run.text("pin-ranks")
+        assert "it needs PyTorch, which this kernel has not" in run.text("all-reduce-test")
+        assert not (folder / "know-your-node").exists(), "the work folder was to be removed"
+        shutil.rmtree(folder)
 
     def test_memory_that_arrives_changed_is_told_and_no_figure_is_believed() -> None:
         folder = own_folder("node-faulty")
@@ -217,35 +216,32 @@ if LONG:
         assert "one process 78,498 with" in run.log
         shutil.rmtree(folder)
 
+    def test_a_refusal_is_one_sentence_that_names_the_partitions() -> None:
+        folder = own_folder("beyond-refused")
+        run = in_a_job("cluster/beyond_one_node", folder, {**PRIMES, "job_minutes": 100_000})
+        assert run.status != 0
+        assert "the cell 'submit-job' failed with AssertionError: Slurm refuses this job: " in run.log
+        assert re.search("refuses this job: .*time limit", run.log, re.IGNORECASE)
+        assert "the partitions are sxm2 (3 nodes, up to 1-00:00:00), hipri" in run.log
+        assert jobs_of(PERSON) == []
+        shutil.rmtree(folder)
 
-def test_a_refusal_is_one_sentence_that_names_the_partitions() -> None:
-    folder = own_folder("beyond-refused")
-    run = in_a_job("cluster/beyond_one_node", folder, {**PRIMES, "job_minutes": 100_000})
-    assert run.status != 0
-    assert "the cell 'submit-job' failed with AssertionError: Slurm refuses this job: " in run.log
-    assert re.search("refuses this job: .*time limit", run.log, re.IGNORECASE)
-    assert "the partitions are sxm2 (3 nodes, up to 1-00:00:00), hipri" in run.log
-    assert jobs_of(PERSON) == []
-    shutil.rmtree(folder)
-
-
-def test_a_job_that_gets_no_nodes_in_time_is_cancelled_and_no_other() -> None:
-    folder = own_folder("beyond-waits")
-    other = sh(
-        "sbatch", "--parsable", "--begin=now+1hour", "--wrap=true", "--chdir=/", "--output=/dev/null", user=PERSON
-    )
-    few = {**PRIMES, "wait_seconds": 3, "sbatch_options": ["--begin=now+1hour"]}
-    run = in_a_job("cluster/beyond_one_node", folder, few)
-    left = jobs_of(PERSON)
-    sh("scancel", other.strip())
-    assert run.status != 0
-    assert re.search(r"Job \d+ did not end within 3 seconds and was cancelled \(it was PENDING: BeginTime", run.log)
-    assert re.search(r"PENDING: BeginTime, number \d of 2 that wait, start expected 20\d\d-", run.text("follow-job"))
-    assert left == [other.strip()]
-    shutil.rmtree(folder)
-
-
-if LONG:
+    def test_a_job_that_gets_no_nodes_in_time_is_cancelled_and_no_other() -> None:
+        folder = own_folder("beyond-waits")
+        other = sh(
+            "sbatch", "--parsable", "--begin=now+1hour", "--wrap=true", "--chdir=/", "--output=/dev/null", user=PERSON
+        )
+        few = {**PRIMES, "wait_seconds": 3, "sbatch_options": ["--begin=now+1hour"]}
+        run = in_a_job("cluster/beyond_one_node", folder, few)
+        left = jobs_of(PERSON)
+        sh("scancel", other.strip())
+        assert run.status != 0
+        assert re.search(r"Job \d+ did not end within 3 seconds and was cancelled \(it was PENDING: BeginTime", run.log)
+        assert re.search(
+            r"PENDING: BeginTime, number \d of 2 that wait, start expected 20\d\d-", run.text("follow-job")
+        )
+        assert left == [other.strip()]
+        shutil.rmtree(folder)
 
     def test_without_slurm_it_ends_with_one_sentence() -> None:
         folder = own_folder("beyond-without-slurm")

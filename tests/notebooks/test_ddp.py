@@ -116,10 +116,9 @@ if LONG:
         no_job_is_left()
         shutil.rmtree(folder)
 
-
-def test_a_batch_that_cannot_be_divided_is_told_before_anything_starts() -> None:
-    folder = own_folder("ddp-batch")
-    run = in_a_job(LESSON, folder, {**FEW, "batch_size": 10}, resources=NO_GPU)
-    assert "A batch of 10 images cannot be divided among 2 processes in 2 parts: use a multiple of 4." in run.log
-    no_job_is_left()
-    shutil.rmtree(folder)
+    def test_a_batch_that_cannot_be_divided_is_told_before_anything_starts() -> None:
+        folder = own_folder("ddp-batch")
+        run = in_a_job(LESSON, folder, {**FEW, "batch_size": 10}, resources=NO_GPU)
+        assert "A batch of 10 images cannot be divided among 2 processes in 2 parts: use a multiple of 4." in run.log
+        no_job_is_left()
+        shutil.rmtree(folder)

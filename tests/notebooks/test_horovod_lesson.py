@@ -76,17 +76,16 @@ def test_nothing_puzzling_is_printed_to_stderr(trained: Run) -> None:
     assert {name: noise for name, noise in trained.stderr.items() if noise} == {}
 
 
-@pytest.mark.parametrize("lesson", LESSONS if LONG else ["horovod/pytorch_mnist"])
-def test_without_horovod_it_says_so_in_one_sentence_and_stops(lesson: str) -> None:
-    folder = own_folder("horovod-without")
-    run = in_a_job(lesson, folder, {**FEW, "horovod_modules": ["shared", "shared/horovod/0.1"]}, resources=NO_GPU)
-    assert run.status != 0
-    assert "the cell 'imports' failed with AssertionError: Horovod cannot be had from the modules shared" in run.log
-    no_job_is_left()
-    shutil.rmtree(folder)
-
-
 if LONG:
+
+    @pytest.mark.parametrize("lesson", LESSONS)
+    def test_without_horovod_it_says_so_in_one_sentence_and_stops(lesson: str) -> None:
+        folder = own_folder("horovod-without")
+        run = in_a_job(lesson, folder, {**FEW, "horovod_modules": ["shared", "shared/horovod/0.1"]}, resources=NO_GPU)
+        assert run.status != 0
+        assert "the cell 'imports' failed with AssertionError: Horovod cannot be had from the modules shared" in run.log
+        no_job_is_left()
+        shutil.rmtree(folder)
 
     def test_a_job_that_gets_no_nodes_in_time_is_cancelled() -> None:
         folder = own_folder("horovod-waits")

@@ -204,16 +204,15 @@ def test_a_network_is_kept_through_no_link_that_others_left_in_its_folder(tmp_pa
     assert not kept.is_symlink()
 
 
-@pytest.mark.parametrize("notebook", ["inference/resnet50", "inference/server"] if LONG else ["inference/server"])
-def test_without_data_it_says_so_in_one_sentence_and_stops(notebook: str) -> None:
-    folder = own_folder("inference-without-data")
-    run = in_a_job(notebook, folder, {**SMALL, "data_set": "mnist"})
-    assert run.status != 0
-    assert "the cell 'load-data' failed with DataError: There is no data: mnist is in none of" in run.log
-    shutil.rmtree(folder)
-
-
 if LONG:
+
+    @pytest.mark.parametrize("notebook", ["inference/resnet50", "inference/server"])
+    def test_without_data_it_says_so_in_one_sentence_and_stops(notebook: str) -> None:
+        folder = own_folder("inference-without-data")
+        run = in_a_job(notebook, folder, {**SMALL, "data_set": "mnist"})
+        assert run.status != 0
+        assert "the cell 'load-data' failed with DataError: There is no data: mnist is in none of" in run.log
+        shutil.rmtree(folder)
 
     def test_with_too_little_memory_it_says_so_in_one_sentence_and_stops() -> None:
         folder = own_folder("inference-without-memory")

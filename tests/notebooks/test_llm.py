@@ -88,13 +88,16 @@ if LONG:
         assert "the cell 'check' failed with AssertionError: The perplexity on docstrings was " in run.log
         shutil.rmtree(folder)
 
-
-def test_a_model_that_is_not_there_is_told_with_those_that_are(learned: Run) -> None:
-    folder = own_folder("llm-without-model")
-    run = in_a_job(
-        LESSON, folder, {"model_folder": "nosuch"}, [f"export MODEL_PATH={learned.folder}/llm-runs"], resources=NO_GPU
-    )
-    assert run.status != 0
-    assert "the cell 'find-model' failed with ModelError: There is no model 'nosuch'" in run.log
-    assert "these folders have base, merged." in run.log
-    shutil.rmtree(folder)
+    def test_a_model_that_is_not_there_is_told_with_those_that_are(learned: Run) -> None:
+        folder = own_folder("llm-without-model")
+        run = in_a_job(
+            LESSON,
+            folder,
+            {"model_folder": "nosuch"},
+            [f"export MODEL_PATH={learned.folder}/llm-runs"],
+            resources=NO_GPU,
+        )
+        assert run.status != 0
+        assert "the cell 'find-model' failed with ModelError: There is no model 'nosuch'" in run.log
+        assert "these folders have base, merged." in run.log
+        shutil.rmtree(folder)

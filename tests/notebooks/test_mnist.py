@@ -103,40 +103,40 @@ def test_nothing_puzzling_is_printed_to_stderr(trained: Run) -> None:
 
 
 # The short form has Python and R.
-@pytest.mark.parametrize("notebook", LESSONS if LONG else ["mxnet/mnist", "r/mnist"])
-def test_without_data_it_says_so_in_one_sentence_and_stops(notebook: str) -> None:
-    folder = own_folder("mnist-without-data")
-    run = in_a_job(notebook, folder, {"data_set": "mnist"})
-    assert run.status != 0
-    assert "the cell 'load-data' failed with " in run.log
-    assert "There is no data: mnist is in none of" in run.log
-    assert ": show-data" not in run.log
-    shutil.rmtree(folder)
+if LONG:
 
+    @pytest.mark.parametrize("notebook", LESSONS)
+    def test_without_data_it_says_so_in_one_sentence_and_stops(notebook: str) -> None:
+        folder = own_folder("mnist-without-data")
+        run = in_a_job(notebook, folder, {"data_set": "mnist"})
+        assert run.status != 0
+        assert "the cell 'load-data' failed with " in run.log
+        assert "There is no data: mnist is in none of" in run.log
+        assert ": show-data" not in run.log
+        shutil.rmtree(folder)
 
-@pytest.mark.parametrize("notebook", ["pytorch/mnist", "mxnet/mnist", "r/mnist"] if LONG else ["mxnet/mnist"])
-def test_data_that_teaches_nothing_fails_at_the_floor(notebook: str) -> None:
-    folder = own_folder("mnist-wrong-data")
-    empty_images(folder / "data" / "mnist")
-    few = {"epochs": 1, "train_images": 6_000, "steps_per_line": 100}
-    run = in_a_job(notebook, folder, few, [own_data(folder / "data")])
-    assert run.status != 0
-    assert "the cell 'check' failed with " in run.log
-    assert "6,000 training images should give 0.6 or more" in run.log
-    shutil.rmtree(folder)
+    @pytest.mark.parametrize("notebook", ["pytorch/mnist", "mxnet/mnist", "r/mnist"])
+    def test_data_that_teaches_nothing_fails_at_the_floor(notebook: str) -> None:
+        folder = own_folder("mnist-wrong-data")
+        empty_images(folder / "data" / "mnist")
+        few = {"epochs": 1, "train_images": 6_000, "steps_per_line": 100}
+        run = in_a_job(notebook, folder, few, [own_data(folder / "data")])
+        assert run.status != 0
+        assert "the cell 'check' failed with " in run.log
+        assert "6,000 training images should give 0.6 or more" in run.log
+        shutil.rmtree(folder)
 
-
-@pytest.mark.parametrize("notebook", ["pytorch/mnist", "r/mnist"] if LONG else ["r/mnist"])
-def test_a_data_file_that_was_cut_short_is_no_training_set(notebook: str) -> None:
-    folder = own_folder("mnist-cut-data")
-    empty_images(folder / "data" / "mnist")
-    images = folder / "data" / "mnist" / "train-images-idx3-ubyte.gz"
-    images.write_bytes(gzip.compress(gzip.decompress(images.read_bytes())[:-1]))
-    run = in_a_job(notebook, folder, FEW, [own_data(folder / "data")])
-    assert run.status != 0
-    assert "the cell 'load-data' failed with " in run.log
-    assert ": show-data" not in run.log
-    shutil.rmtree(folder)
+    @pytest.mark.parametrize("notebook", ["pytorch/mnist", "r/mnist"])
+    def test_a_data_file_that_was_cut_short_is_no_training_set(notebook: str) -> None:
+        folder = own_folder("mnist-cut-data")
+        empty_images(folder / "data" / "mnist")
+        images = folder / "data" / "mnist" / "train-images-idx3-ubyte.gz"
+        images.write_bytes(gzip.compress(gzip.decompress(images.read_bytes())[:-1]))
+        run = in_a_job(notebook, folder, FEW, [own_data(folder / "data")])
+        assert run.status != 0
+        assert "the cell 'load-data' failed with " in run.log
+        assert ": show-data" not in run.log
+        shutil.rmtree(folder)
 
 
 def empty_images(folder: Path) -> None:

@@ -89,14 +89,18 @@ def test_an_environment_of_ones_own_appears_in_the_launcher_and_runs_what_pip_pu
     assert (folder / "my-environment/bin/python").exists(), "what was there must stay"
 
 
-def test_without_a_package_index_it_says_so_goes_on_and_leaves_nothing_behind(folder: Path) -> None:
-    run = in_a_job("kernels/own_environment", folder, {"folder": str(folder / "environments")})
-    assert run.status == 0, run.log
-    assert "No package index can be reached from this node, so tqdm is not installed" in run.text("install-packages")
-    assert "As expected: the kernel runs in my-environment, with 0 packages asked for" in run.text("check")
-    assert {name: noise for name, noise in run.stderr.items() if noise} == {}
-    assert not (folder / "environments").exists()
-    assert "my-environment" not in launcher()
+if LONG:
+
+    def test_without_a_package_index_it_says_so_goes_on_and_leaves_nothing_behind(folder: Path) -> None:
+        run = in_a_job("kernels/own_environment", folder, {"folder": str(folder / "environments")})
+        assert run.status == 0, run.log
+        assert "No package index can be reached from this node, so tqdm is not installed" in run.text(
+            "install-packages"
+        )
+        assert "As expected: the kernel runs in my-environment, with 0 packages asked for" in run.text("check")
+        assert {name: noise for name, noise in run.stderr.items() if noise} == {}
+        assert not (folder / "environments").exists()
+        assert "my-environment" not in launcher()
 
 
 @pytest.fixture(scope="module")
@@ -127,24 +131,37 @@ def test_the_launcher_shows_the_container_and_other_clients_reach_it_through_a_p
     shutil.rmtree(own_kernels() / "my-container")
 
 
-def test_apptainer_is_asked_word_for_word_and_everything_is_removed_again(folder: Path) -> None:
-    first = program(folder, "apptainer", APPTAINER)
-    image = folder / "containers/my-container"
-    run = in_a_job("kernels/container", folder, {"folder": str(image.parent)}, [first, f"export ASKED={folder}/asked"])
-    assert run.status == 0, run.log
-    asked = (folder / "asked").read_text().split("\n")
-    sockets = asked[2]
-    start = ["-m", "ipykernel_launcher", "-f"]
-    linked = [word for link in home(PERSON).iterdir() if link.is_symlink() for word in ("--bind", str(link.resolve()))]
-    wanted = ["exec", "--bind", sockets, *linked, "--pwd", str(folder), str(image), "/opt/kernel/bin/python3", *start]
-    assert asked[: len(wanted)] == wanted
-    assert asked[len(wanted)].startswith(f"{sockets}/")
-    assert asked[len(wanted) + 1 :] == [""]
-    assert not image.parent.exists()
-    assert "my-container" not in launcher()
-
-
 if LONG:
+
+    def test_apptainer_is_asked_word_for_word_and_everything_is_removed_again(folder: Path) -> None:
+        first = program(folder, "apptainer", APPTAINER)
+        image = folder / "containers/my-container"
+        run = in_a_job(
+            "kernels/container", folder, {"folder": str(image.parent)}, [first, f"export ASKED={folder}/asked"]
+        )
+        assert run.status == 0, run.log
+        asked = (folder / "asked").read_text().split("\n")
+        sockets = asked[2]
+        start = ["-m", "ipykernel_launcher", "-f"]
+        linked = [
+            word for link in home(PERSON).iterdir() if link.is_symlink() for word in ("--bind", str(link.resolve()))
+        ]
+        wanted = [
+            "exec",
+            "--bind",
+            sockets,
+            *linked,
+            "--pwd",
+            str(folder),
+            str(image),
+            "/opt/kernel/bin/python3",
+            *start,
+        ]
+        assert asked[: len(wanted)] == wanted
+        assert asked[len(wanted)].startswith(f"{sockets}/")
+        assert asked[len(wanted) + 1 :] == [""]
+        assert not image.parent.exists()
+        assert "my-container" not in launcher()
 
     def test_a_kernel_that_runs_outside_any_container_is_noticed(folder: Path) -> None:
         outside = changed(
