@@ -16,11 +16,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
+
+from portal.homes.held_place import LinkOfOthers, held
 
 LONGEST = 2000  # bytes of the file
 FRESH_S = 5.0
 FILE = "announcement_file"  # what config puts into the template variables
+LED = "others can change its folder, and it {}. Write the text into a plain file there, with no link on the way"
 STOCK = "announcement"  # JupyterHub's own variable, which holds HTML
 SHOWN = "site_announcement"
 log = logging.getLogger(__name__)
@@ -85,17 +89,23 @@ class AnnouncementFile:
 def read(path: str) -> str:
     """The text of a file.
 
+    Where others can change a folder on the way it is the very file there: a link, or a second name, would have them
+    choose which file of the hub's account everybody reads.
+
     Raises:
         OSError: it cannot be read.
-        ValueError: it is no regular file, too long, or no text.
+        ValueError: it is no regular file, one that others may have chosen, too long, or no text.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError("it is no regular file")
-        found = os.read(descriptor, LONGEST + 1)
-    finally:
-        os.close(descriptor)
+        with held(Path(path).absolute(), moved=False) as place, place.read() as descriptor:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise ValueError("it is no regular file")
+            if status.st_nlink > 1 and not place.is_private:
+                raise ValueError(LED.format("has another name, too (a hard link)"))
+            found = os.read(descriptor, LONGEST + 1)
+    except LinkOfOthers as error:
+        raise ValueError(LED.format("is reached by a link")) from error
     if len(found) > LONGEST:
         raise ValueError(f"it has more than {LONGEST} bytes")
     text = found.decode().strip()

@@ -94,6 +94,58 @@ def test_what_is_no_short_text_is_not_shown_and_the_log_says_so_once(
     assert caplog.text.count("The announcement is not shown") == 1
 
 
+@pytest.fixture
+def shared(file: Path) -> Path:
+    """A folder that a group may write, so that all of it can announce."""
+    folder = file.parent / "shared"
+    (folder / "texts").mkdir(parents=True)
+    folder.chmod(0o775)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["link", "folder's link", "hard link"])
+def test_in_a_folder_of_others_what_leads_to_another_file_is_not_shown_and_the_log_names_file_and_repair(
+    file: Path, shared: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever may write there would have a file of the hub's account shown to everybody."""
+    put: dict[str, tuple[Path, Callable[[Path], object]]] = {
+        "link": (shared / "text", lambda place: place.symlink_to(file)),
+        "folder's link": (shared / "now" / file.name, lambda place: place.parent.symlink_to(file.parent)),
+        "hard link": (shared / "text", lambda place: place.hardlink_to(file)),
+    }
+    place, make = put[kind]
+    make(place)
+
+    shown = AnnouncementFile(str(place))
+
+    assert shown.text == ""
+    (said,) = caplog.messages
+    assert f"The announcement is not shown: {place}: " in said
+    assert "Write the text into a plain file there" in said
+
+
+def test_a_plain_file_in_a_folder_of_others_is_shown(shared: Path) -> None:
+    (shared / "texts" / "text").write_text("of the group")
+
+    assert AnnouncementFile(str(shared / "texts" / "text")).text == "of the group"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to somebody else")
+def test_so_is_a_file_of_another_account(shared: Path) -> None:
+    (shared / "text").write_text("of the group")
+    for place in (shared, shared / "text"):
+        os.chown(place, 65534, -1)
+
+    assert AnnouncementFile(str(shared / "text")).text == "of the group"
+
+
+def test_a_link_that_only_the_site_can_have_made_is_followed(file: Path) -> None:
+    (file.parent / "link").symlink_to(file.name)
+    (file.parent / "named-twice").hardlink_to(file)
+
+    assert AnnouncementFile(str(file.parent / "link")).text == "Maintenance on Friday.\nSave your work."
+
+
 def test_another_text_has_another_id() -> None:
     assert SiteAnnouncement("one").as_json() == {"id": SiteAnnouncement("one").id, "text": "one"}
     assert SiteAnnouncement("one").id != SiteAnnouncement("two").id

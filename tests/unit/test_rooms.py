@@ -56,7 +56,7 @@ MAY_IMPORT = {
     "administration": {"pure", "databases", "forecasts"},
     "catalogue": {"pure", "homes", "kernels", "trials"},
     "trials": {"pure", "homes", "session_pages"},
-    "guard": {"pure"},
+    "guard": {"pure", "homes"},
     "assets": set(),
     "showcase": {"pure", "notebooks"},
     "proxy": {"pure", "forwarding"},
