@@ -66,6 +66,19 @@ def run(
     return output
 
 
+def refuse_root() -> None:
+    """Nothing is run for root.
+
+    Raises:
+        NotebookFailed: root asks.
+    """
+    if os.geteuid() == 0:
+        raise NotebookFailed(
+            "root runs no notebooks: whoever can change one, or the environment of its kernel, would have root's "
+            "rights. Run it as a person, in the terminal of a session for example."
+        )
+
+
 @contextmanager
 def _in_words(path: Path, output: Path, kept: HeldOutput) -> Iterator[None]:
     """What can go wrong, as :func:`run` tells it."""
@@ -203,7 +216,7 @@ def kernels_folder(given: str | None, usual: str) -> str:
 def main_run(
     folders: Sequence[Path], name: str, output: str, parameters: Sequence[str], kernels_folder: str, kernel: str = ""
 ) -> int:
-    """Run one template here, with ``NAME=VALUE`` parameters, on a kernel of the site; 1 when it fails.
+    """Run one template here, with ``NAME=VALUE`` parameters, on a kernel of the site; 1 when it fails, or root asks.
 
     Its files go below the current folder. The modules that lie beside it come first, wherever that is; or last, and
     for the cells alone, where others can change its folder.
@@ -211,6 +224,7 @@ def main_run(
     if kernels_folder:
         _put_first("JUPYTER_PATH", kernels_folder)
     try:
+        refuse_root()
         path = path_of(folders, name)
         _put_beside(path.parent.absolute())
         target = Path(output or f"{path.stem}-run.ipynb").absolute()

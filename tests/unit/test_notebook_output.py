@@ -13,6 +13,7 @@ import pytest
 
 from portal import cli
 from portal.homes import held_place
+from portal.notebooks import run as run_module
 
 SOMEBODY_ELSE = 4_000_000  # no account of this machine
 EXCHANGED = """
@@ -42,6 +43,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
     monkeypatch.setattr(cli, "DEFAULT_SITE", str(tmp_path / "no/site.toml"))
+    monkeypatch.setattr(run_module, "refuse_root", lambda: None)  # these tests may run as root
     folder = tmp_path / "project"
     folder.mkdir()
     folder.chmod(0o777)
@@ -126,7 +128,13 @@ def test_a_link_of_ones_own_in_ones_own_folder_is_followed(shared: Path, tmp_pat
 def test_what_was_done_is_there_when_the_run_is_killed(shared: Path, tmp_path: Path) -> None:
     folder = template(tmp_path, "print('first')", KILLED)
     argv = ["notebooks", "run", "maths/add", "--folder", str(folder)]
-    code = f"from portal import cli; cli.DEFAULT_SITE = {cli.DEFAULT_SITE!r}; cli.main({argv!r})"
+    code = f"""
+from portal import cli
+from portal.notebooks import run
+run.refuse_root = lambda: None
+cli.DEFAULT_SITE = {cli.DEFAULT_SITE!r}
+cli.main({argv!r})
+"""
     done = subprocess.run(
         [sys.executable, "-c", code], check=False, timeout=120, env=os.environ | {"PYTHONPATH": _root()}
     )

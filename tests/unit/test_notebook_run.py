@@ -15,6 +15,7 @@ import pytest
 
 from portal import cli
 from portal.homes.held_place import LinkOfOthers
+from portal.jobs import inside
 from portal.notebooks import run as run_module
 
 
@@ -27,6 +28,7 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     spec.write_text(json.dumps({"argv": argv, "display_name": "Mine", "language": "python"}))
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
+    monkeypatch.setattr(run_module, "refuse_root", lambda: None)  # these tests may run as root
     monkeypatch.chdir(tmp_path)
     return spec.parent
 
@@ -42,6 +44,23 @@ def lesson(tmp_path: Path) -> Path:
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({**notebook, "cells": [values, {**cell, "source": "print(a + 1)"}]}))
     return path.parent.parent
+
+
+def test_root_runs_no_notebook_here_and_none_in_a_job(
+    lesson: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever can change a template, or the environment of its kernel, would have root's rights."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(cli, "DEFAULT_SITE", str(tmp_path / "no/site.toml"))
+    started = Mock()
+    monkeypatch.setattr("papermill.execute_notebook", started)
+
+    assert cli.main(["notebooks", "run", "maths/add", "--folder", str(lesson)]) == 1
+    assert inside.main([str(lesson / "maths/add.ipynb"), "out.ipynb"], {}) == 1
+
+    assert not started.called
+    assert capsys.readouterr().err.count("root runs no notebooks: ") == 2
 
 
 def test_on_a_compute_node_without_the_settings_file_the_kernels_of_the_session_are_used(
