@@ -51,7 +51,7 @@ def stranger(*paths: Path) -> tuple[int, int] | None:
     Returns:
         user and group, with no more than all of these have; :data:`NOBODY` for several; None where nobody can.
     """
-    found = [_writers(one) for one in dict.fromkeys(one for path in paths for one in _on_the_way(path))]
+    found = [_writers(one) for one in dict.fromkeys(one for path in paths for one in on_the_way(path))]
     owners = {user for one in found for user in one.users} - {ROOT, os.geteuid(), *_without_number()}
     groups = {group for one in found for group in one.groups} - {os.getegid()}
     groups = {group for group in groups if _is_of_people(group)}
@@ -93,7 +93,7 @@ def _is_of_people(group: int) -> bool:
 
 def _group_that_may_pass(path: Path) -> int:
     """The group of people without which a program cannot be run, as one that is licensed to some; else nobody's."""
-    for part in _on_the_way(path):
+    for part in on_the_way(path):
         with contextlib.suppress(OSError):
             found = part.stat()
             if not found.st_mode & stat.S_IXOTH and found.st_mode & stat.S_IXGRP and _is_of_people(found.st_gid):
@@ -101,7 +101,7 @@ def _group_that_may_pass(path: Path) -> int:
     return NOBODY
 
 
-def _on_the_way(path: Path) -> Iterator[Path]:
+def on_the_way(path: Path) -> Iterator[Path]:
     """The program, all folders above it, and each link that leads to it, with the folders above that one."""
     here, todo, links = Path("/"), [*path.absolute().parts[1:]], 0
     yield here

@@ -21,6 +21,7 @@ from traitlets.config import Config
 
 import portal
 from portal.catalogue import specs
+from portal.catalogue.rights import on_the_way
 from portal.doctor.check import Check, dated
 from portal.hub import state_place
 from portal.hub.config import addresses
@@ -51,9 +52,7 @@ def installation(site: Site) -> list[Check]:
 def launcher(site: Site) -> list[Check]:
     """The one program that sudo starts as a person: whoever can change it can act as that person."""
     program = Path(site.portal.launcher)
-    code = program.parent.parent.glob("lib/python3*/site-packages/portal/launcher.py")
-    paths = dict.fromkeys(path for file in (program, *code) for path in (file, *file.parents))
-    loose = [str(path) for path in paths if is_loose(path.stat())]
+    loose = loose_on_the_way(program, *program.parent.parent.glob("lib/python3*/site-packages/portal/launcher.py"))
     if not os.access(program, os.X_OK):
         return [Check("launcher", "failed", f"{program} is not executable", f"chmod 755 {program}")]
     if loose:
@@ -80,6 +79,12 @@ def environment(site: Site) -> list[Check]:
         more = f" and {len(loose) - 1} more" if len(loose) > 1 else ""
         return [Check("code", "failed", f"others than root can change {loose[0]}{more}", repair)]
     return [Check("code", "ok", f"{count} files and folders in {folder}, changed by root only")]
+
+
+def loose_on_the_way(*files: Path) -> list[str]:
+    """What others than root can change of files, of the folders above them, and of each link that leads there."""
+    paths = dict.fromkeys(path for file in files for path in (file, *on_the_way(file)))
+    return [str(one) for one in paths if one.lstat().st_uid or (not one.is_symlink() and is_loose(one.stat()))]
 
 
 def is_loose(found: os.stat_result) -> bool:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from portal.doctor.check import Check
-from portal.doctor.host_checks import is_loose
+from portal.doctor.host_checks import loose_on_the_way
 from portal.site import Site
 
 
@@ -18,8 +18,7 @@ def command(site: Site) -> list[Check]:
     repair = "See quota.command in the settings."
     try:
         there = program.resolve(strict=True)
-        paths = dict.fromkeys(path for file in (program, there) for path in (file, *file.parents))
-        loose = [str(path) for path in paths if is_loose(path.stat())]
+        loose = loose_on_the_way(program)
     except OSError as error:
         return [Check("quota command", "failed", f"{program}: {error.strerror or error}", repair)]
     if not there.is_file() or not os.access(there, os.X_OK):

@@ -385,6 +385,20 @@ def test_a_launcher_that_others_can_change_fails_and_says_which_folder(site: Sit
     assert str(program.parent) in check.repair.splitlines()
 
 
+def test_a_launcher_below_a_link_is_looked_at_all_the_way_that_the_link_leads(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "theirs" / "dsportal" / "bin" / "portal-launch"
+    program.parent.mkdir(parents=True)
+    program.touch(0o755)
+    program.parents[2].chmod(0o777)
+    (tmp_path / "dsportal").symlink_to(program.parents[1])
+
+    loose = host_checks.loose_on_the_way(tmp_path / "dsportal" / "bin" / "portal-launch")
+
+    assert str(program.parents[2]) in loose
+
+
 @pytest.mark.parametrize(
     ("listing", "result", "said"),
     [
