@@ -114,6 +114,8 @@ def configure_local(c: Any, site: Site, state: str, password: str) -> None:
     ]
     _state(c, Path(state))
     _file_database(c, Path(state))
+    c.JupyterHub.proxy_class = "portal.proxy.local.LocalProxy"
+    c.LocalProxy.state_folder = state
     c.JupyterHub.authenticator_class = "shared-password"
     c.SharedPasswordAuthenticator.user_password = password
     c.Authenticator.allowed_users = {getpass.getuser()}

@@ -127,9 +127,17 @@ def running_in(state: Path) -> RunningProxy | None:
         return noted if noted.place == place else None
     with contextlib.suppress(OSError, ValueError):
         pid = int((state / PID_FILE).read_text())
-        if PROGRAM in Path(f"/proc/{pid}/cmdline").read_bytes() and not (noted and noted.pid == pid):
+        process = Path("/proc", str(pid))
+        is_ours = process.stat().st_uid == (state / PID_FILE).stat().st_uid
+        if is_ours and PROGRAM in (process / "cmdline").read_bytes() and not (noted and noted.pid == pid):
             return RunningProxy(pid, began(pid), place, {})
     return None
+
+
+def note(state: Path, running: RunningProxy) -> None:
+    """Leave which process the proxy is, for the next start of a hub."""
+    write(state / FOLDER / RUNNING_FILE, json.dumps(asdict(running), indent=1))
+    write(state / PID_FILE, str(running.pid))
 
 
 def start_apart(state: Path) -> StartedProxy:
@@ -148,9 +156,7 @@ def start_apart(state: Path) -> StartedProxy:
 def become(state: Path, say: Callable[[str], None]) -> None:
     """Become the proxy, as soon as there is a plan for it and no other one lives."""
     plan = _wait_for_plan(state, say)
-    running = RunningProxy(os.getpid(), began(os.getpid()), str(state.resolve()), plan.parts)
-    write(state / FOLDER / RUNNING_FILE, json.dumps(asdict(running), indent=1))
-    write(state / PID_FILE, str(running.pid))
+    note(state, RunningProxy(os.getpid(), began(os.getpid()), str(state.resolve()), plan.parts))
     sys.stdout.flush()
     os.umask(plan.umask)
     os.execvpe(plan.argv[0], plan.argv, {**os.environ, **plan.environment})  # noqa: S606
