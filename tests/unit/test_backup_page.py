@@ -114,7 +114,7 @@ def test_a_copy_that_fails_ends_the_script(folders: tuple[Path, Path, Path]) -> 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to somebody else")
-def test_a_backup_keeps_nothing_that_is_not_the_accounts_own(folders: tuple[Path, Path, Path]) -> None:
+def test_a_backup_keeps_no_key_that_is_not_the_accounts_own(folders: tuple[Path, Path, Path]) -> None:
     state, backups, _ = folders
     (state / "internal-ssl").mkdir()
     for name in ("cookie_secret", "session_key", "hub_id", "internal-ssl/certipy.json", "internal-ssl/theirs"):
@@ -208,6 +208,14 @@ def test_a_restore_changes_nothing_of_roots_whatever_the_account_does_meanwhile(
     assert [path.name for path in roots.iterdir()] == ["secret"]
     assert (roots / "secret").read_text() == "root's"
     assert (roots / "secret").stat().st_uid == 0
+
+
+def test_lines_that_are_pasted_all_at_once_are_not_taken_by_the_first_of_them() -> None:
+    """``--pty`` gives a program all that is typed meanwhile."""
+    taking = [line for title in ("Back up", "Restore") for line in typed(title) if line.startswith(AS_THE_ACCOUNT)]
+
+    assert len(taking) == 4
+    assert [line for line in taking if not line.endswith(" </dev/null")] == []
 
 
 def test_root_changes_nothing_in_a_folder_of_the_hubs_account_but_takes_a_name_away() -> None:
