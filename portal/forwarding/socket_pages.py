@@ -28,6 +28,11 @@ class SocketPages(PrivateProxy):
         """Whether another page has the person's tab go to this address, which she may not have meant."""
         return False
 
+    def lead_away(self, name: str) -> None:
+        """Answer a request that another page sends."""
+        self.set_status(HTTPStatus.FORBIDDEN)
+        self.finish(self.led_here(name))
+
     def led_here(self, name: str) -> str:
         """The page for a request that a page of elsewhere sends."""
         raise NotImplementedError
@@ -39,8 +44,7 @@ class SocketPages(PrivateProxy):
     async def http_get(self, name: str, path: str) -> None:
         """Forward a request, whatever its method."""
         if is_from_elsewhere(self.request.headers) or self.is_led(name, path):
-            self.set_status(HTTPStatus.FORBIDDEN)
-            self.finish(self.led_here(name))
+            self.lead_away(name)
         elif self.points_at(name):
             await self.proxy("localhost", 0, path)
         else:

@@ -11,6 +11,7 @@ from jupyter_server.utils import url_path_join
 from tornado.web import HTTPError, authenticated
 
 from portal.errors import RequestError
+from portal.forwarding.origins import is_from_elsewhere
 from portal.forwarding.socket_pages import SocketPages
 from portal.tensorboard.error_page import LED_HERE, is_own_click, page
 from portal.webtools.tools import Tools, WebTool
@@ -51,6 +52,11 @@ def _start_of(tool: WebTool) -> str:
     return url_path_join(tool.base, "dsportal-open")
 
 
+def _is_beginning(tool: WebTool, place: str) -> bool:
+    """Whether it is the first page of a tool that runs, or where that has led a tab."""
+    return tool.state == "ready" and (place == _place_of(f"{tool.base}/") or place in tool.has_led_to)
+
+
 class OpenToolHandler(JupyterHandler):
     """``GET tools/NAME/dsportal-open``: start a tool, and go to its page."""
 
@@ -67,7 +73,8 @@ class OpenToolHandler(JupyterHandler):
             return
         tool = _or_404(self.tools, name)
         await tool.start()
-        self.redirect(f"{tool.base}/")
+        tool.leads(_place_of(f"{tool.base}/"))
+        self.redirect(f"{tool.base}/#")
 
 
 class ToolProxy(SocketPages):
@@ -95,23 +102,42 @@ class ToolProxy(SocketPages):
     def is_led(self, name: str, path: str) -> bool:
         """Whether a page of this session, by a link in somebody's notebook, leads on into a tool: see :func:`_led_to`.
 
-        To its first page all may lead, and from there it leads on itself. Browsers name the page (RFC 9110 §10.1.3), or
-        its host alone. With a tab that is loaded again they name the page that led to its first address (Chromium,
-        Firefox), whatever address the tool has given itself since.
+        Browsers name the page (RFC 9110 §10.1.3), or its host alone. With a tab that is loaded again they name the page
+        that led to its first address (Chromium, Firefox), whatever address the tool has given itself since.
         """
+        if not self._is_tab():
+            return False
         tool = _or_404(self.tools, name)
-        headers = self.request.headers
-        is_first = path in ("", "/") and not self.request.query
-        if is_first or not self._is_tab() or "Referer" not in headers:
-            return False
-        came_from = _place_of(headers["Referer"])
         place = _place_of(self.request.uri)
-        if came_from == "/?" or came_from.startswith(f"{tool.base}/") or place in tool.leads_to:
+        if tool.has_come(place) or not self._is_from_other_page(tool):
             return False
-        if headers.get("Cache-Control") in AGAIN and place not in tool.kept_from:
+        is_again = self.request.headers.get("Cache-Control") in AGAIN and place not in tool.kept_from
+        if is_again or (tool.state != "ready" and place == _place_of(f"{tool.base}/")):
             return False
-        tool.kept_from.append(place)
+        if not _is_beginning(tool, place):
+            tool.kept_from.append(place)
         return True
+
+    def _is_from_other_page(self, tool: WebTool) -> bool:
+        """Whether the browser names a page that is none of the tool's."""
+        if "Referer" not in self.request.headers:
+            return False
+        return self._came_from != "/?" and not self._is_from_tool(tool)
+
+    def _is_from_tool(self, tool: WebTool) -> bool:
+        return self._came_from.startswith(f"{unquote(tool.base)}/")
+
+    @property
+    def _came_from(self) -> str:
+        return _place_of(self.request.headers.get("Referer"))
+
+    def lead_away(self, name: str) -> None:
+        """To where a tool begins other pages lead by its start: the link may have a fragment, which no server sees."""
+        tool = _or_404(self.tools, name)
+        if not is_from_elsewhere(self.request.headers) and _is_beginning(tool, _place_of(self.request.uri)):
+            self.redirect(f"{_start_of(tool)}#")
+        else:
+            super().lead_away(name)
 
     def _is_tab(self) -> bool:
         return bool(self.request.headers.get("Sec-Fetch-Dest") == "document")
@@ -119,14 +145,25 @@ class ToolProxy(SocketPages):
     def _confined_flush(self, *args: Any, **kwargs: Any) -> Any:
         """A file that a tool hands out has none of the rights of the session's own pages, whatever is in it.
 
-        What the tool itself forbids holds as well (CSP, "multiple policies"). Where it leads a tab to is noted.
+        What the tool itself forbids holds as well (CSP, "multiple policies"). Where it leads to is looked at.
         """
-        if self._tool and self._is_tab() and not self._headers_written and "Location" in self._headers:
-            self._tool.leads_to.append(_place_of(urljoin(self.request.uri or "", self._headers["Location"])))
+        if self._tool and not self._headers_written and self._leads():
+            self._look_where_it_leads(self._tool)
         if self._is_file and not self._headers_written:
             self.add_header("Content-Security-Policy", "sandbox")
             self.set_header("X-Content-Type-Options", "nosniff")
         return self._plain_flush(*args, **kwargs)
+
+    def _leads(self) -> bool:
+        return HTTPStatus.MULTIPLE_CHOICES <= self.get_status() < HTTPStatus.BAD_REQUEST and "Location" in self._headers
+
+    def _look_where_it_leads(self, tool: WebTool) -> None:
+        """Note it for a tab. Browsers carry a link's fragment along unless there is one (Fetch, "location URL")."""
+        location = self._headers["Location"]
+        if self._is_tab():
+            tool.leads(_place_of(urljoin(self.request.uri or "", location)))
+        if "#" not in location and not self._is_from_tool(tool):
+            self.set_header("Location", f"{location}#")
 
     def led_here(self, name: str) -> str:
         """The page for a request that a page of elsewhere sends."""
@@ -142,7 +179,8 @@ class ToolProxy(SocketPages):
         if state == "starting":
             is_page = self.request.headers.get("Sec-Fetch-Dest", "document") == "document"
             self.set_status(HTTPStatus.OK if is_page else HTTPStatus.SERVICE_UNAVAILABLE)
-            self.set_header("Refresh", str(LOOK_AGAIN_S))
+            # To itself without a fragment: with one it would stay where it is.
+            self.set_header("Refresh", f"{LOOK_AGAIN_S}; url={self.request.uri}")
             self.finish(page(f"{title} is starting …", "This page opens it as soon as it answers.", self.base_url))
         elif state == "failed":
             self.set_status(HTTPStatus.INTERNAL_SERVER_ERROR)

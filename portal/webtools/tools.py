@@ -57,7 +57,8 @@ class WebTool:
         self.base = f"{place.base_url.rstrip('/')}/tools/{offered.name}"
         self.why = ""  # of a tool that has failed
         self.started_at: float | None = None  # seconds since 1970
-        self.leads_to: deque[str] = deque(maxlen=PLACES_MOST)  # where its last redirections of a tab have led
+        self.leads_to: deque[str] = deque(maxlen=PLACES_MOST)  # where tabs are on their way to, by its redirections
+        self.has_led_to: deque[str] = deque(maxlen=PLACES_MOST)  # where those of before have led
         self.kept_from: deque[str] = deque(maxlen=PLACES_MOST)  # where others' links would have led last
         self._system = ModuleSystem(settings.module_command, settings.module_path)
         self._system_environment = settings.module_environment
@@ -78,6 +79,19 @@ class WebTool:
         if self._process is not None and not self.why:
             self.why = f"It has ended (exit status {self._process.returncode})."
         return "failed" if self.why else "stopped"
+
+    def leads(self, place: str) -> None:
+        """Note where a tab is led to."""
+        for places in (self.leads_to, self.has_led_to):
+            if place not in places:
+                places.append(place)
+
+    def has_come(self, place: str) -> bool:
+        """Whether a tab was led to where one has come; that is good for one tab, once."""
+        if place not in self.leads_to:
+            return False
+        self.leads_to.remove(place)
+        return True
 
     async def start(self) -> None:
         """Begin to start it, if it does not run yet; :attr:`state` says what comes of it."""

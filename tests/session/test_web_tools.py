@@ -49,7 +49,7 @@ def state(server: Server, name: str) -> str:
 def lab(tools_server: Server) -> Iterator[Server]:
     """The session whose tool runs."""
     status, location = tools_server.ask("tools/lab/dsportal-open")
-    assert (status, location) == (302, "/session/tools/lab/")
+    assert (status, location.rstrip("#")) == (302, "/session/tools/lab/")
     status, text = tools_server.ask("tools/lab/lab")
     assert (status, "Second Lab is starting" in text) == (200, True)
     wait_for("tool", lambda: state(tools_server, "lab") != "starting")
@@ -149,10 +149,55 @@ def test_a_link_in_somebodys_notebook_leads_to_a_tool_and_not_on_into_it(lab: Se
     assert lab.ask("tools/lab/api", **inside)[0] == 200
     assert lab.ask("tools/lab/api", **tab)[0] == 200
     assert lab.ask("tools/lab/api", Sec_Fetch_Site="same-origin", Referer=notebook["Referer"])[0] == 200
-    status, location = lab.ask("tools/lab/", **notebook)
-    assert (status, location) == (302, "/session/tools/lab/lab?")
-    assert lab.ask(location.removeprefix("/session/"), **notebook)[0] == 200
+    lab.ask("tools/lab/", **tab)  # whoever had it started has come
+    first = led(lab, "tools/lab/", **notebook)
+    assert first[:2] == ["/session/tools/lab/dsportal-open#", "/session/tools/lab/#"]
+    assert first[2:] == ["/session/tools/lab/lab?#", 200]
     assert lab.ask("tools/lab/api", **tab, Referer="http://127.0.0.1/")[0] == 200  # cut to its host, by tool or browser
+
+
+def led(server: Server, path: str, **headers: str) -> list[str | int]:
+    """Where a tab is led to from an address, and the status of the last one."""
+    found: list[str | int] = []
+    while True:
+        status, text = server.ask(path, **headers)
+        if status not in (301, 302, 307, 308):
+            return [*found, status]
+        found.append(text)
+        path = text.removeprefix("/session/")
+
+
+def test_a_place_that_a_tool_leads_to_is_good_for_one_tab(lab: Server) -> None:
+    """A link there may have a fragment, which no server sees: it leads to the tool's first page instead."""
+    tab = {"Sec_Fetch_Site": "same-origin", "Sec_Fetch_Dest": "document"}
+    notebook = tab | {"Referer": "http://127.0.0.1/session/lab/tree/shared/theirs.ipynb"}
+    assert led(lab, "tools/lab/dsportal-open", **notebook)[-1] == 200
+
+    again = led(lab, "tools/lab/lab?", **notebook)
+
+    assert again[0] == "/session/tools/lab/dsportal-open#"
+    assert again[-2:] == ["/session/tools/lab/lab?#", 200]
+    assert lab.ask("tools/lab/lab?", **notebook, Cache_Control="max-age=0")[0] == 200
+
+
+def test_a_tools_own_page_keeps_its_fragment_on_the_way(lab: Server) -> None:
+    own = {"Sec_Fetch_Site": "same-origin", "Sec_Fetch_Dest": "document"}
+    own |= {"Referer": "http://127.0.0.1/session/tools/lab/lab"}
+
+    assert led(lab, "tools/lab/", **own)[0] == "/session/tools/lab/lab?"
+
+
+@pytest.mark.parametrize("place", ["dsportal-open", "", "lab?"])
+def test_the_fragment_of_a_link_reaches_no_page_of_a_tool(browser: Browser, lab: Server, place: str) -> None:
+    """Some read an address to connect to from it, as noVNC does; browsers carry it along where an answer has none."""
+    seen: list[str] = []
+    with window(browser, lab) as page:
+        page.goto(f"{lab.url}tools/gone/")
+        page.on("framenavigated", lambda frame: seen.append(frame.url))
+        page.evaluate("to => { location.href = to }", f"/session/tools/lab/{place}#theirs")
+        expect(page.locator("#jp-top-panel")).to_be_visible()
+    assert seen[0].startswith(f"{lab.url}tools/lab/lab")
+    assert [url for url in seen if "theirs" in url] == []
 
 
 @pytest.mark.parametrize("again", ["max-age=0", "no-cache"])
@@ -172,7 +217,7 @@ def test_a_picture_in_somebodys_notebook_leads_no_tab_into_a_tool(lab: Server) -
     page = {"Sec_Fetch_Site": "same-origin", "Referer": "http://127.0.0.1/session/lab/tree/shared/theirs.ipynb"}
 
     status, location = lab.ask("tools/lab/lab/tree/theirs/?reset", **page, Sec_Fetch_Dest="image")
-    assert (status, location) == (301, "/session/tools/lab/lab/tree/theirs?reset")
+    assert (status, location) == (301, "/session/tools/lab/lab/tree/theirs?reset#")
 
     assert lab.ask(location.removeprefix("/session/"), **page, Sec_Fetch_Dest="document")[0] == 403
 
@@ -208,6 +253,23 @@ def test_stop_ends_all_that_it_has_started(lab: Server) -> None:
     wait_for("end of its processes", lambda: not processes(lab))
     status, text = lab.ask("tools/lab/")
     assert (status, "does not run" in text) == (404, True)
+
+
+def test_a_page_that_waits_for_a_tool_comes_to_it_whatever_fragment_its_address_has(
+    browser: Browser, start_server: Callable[..., Server]
+) -> None:
+    """A browser takes an address with a fragment that leads to itself for a place on the page that it shows."""
+    script = "import pathlib, subprocess, sys, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.05)\n"
+    command = [sys.executable, "-c", script + "subprocess.run(sys.argv[1:])", *JUPYTER]
+    tool = {"name": "late", "title": "Late", "command": command, "whole_path": True, "ready": "/api"}
+    server = start_server(DSPORTAL_SESSION=json.dumps({"tools": [tool]}))
+    assert server.ask("dsportal/api/tools/late", "POST", {})[0] == 202
+    with window(browser, server) as page:
+        page.goto(f"{server.url}tools/late/lab?#place")
+        expect(page.get_by_role("heading", name="Late is starting")).to_be_visible()
+        (server.home / "go").touch()
+        expect(page.locator("#jp-top-panel")).to_be_visible()
+        assert page.evaluate("location.hash") == ""
 
 
 @pytest.mark.parametrize("end", ["terminate", "kill"])

@@ -41,8 +41,8 @@ class FirstPage(RequestHandler):
         self.base = base
 
     def get(self) -> None:
-        """Lead there."""
-        self.redirect(f"vnc.html?autoconnect=true&resize=remote&path={self.base.strip('/')}/screen")
+        """Lead there. noVNC reads its fragment first: without one of ours it would be that of a link to here."""
+        self.redirect(f"vnc.html?autoconnect=true&resize=remote&path={self.base.strip('/')}/screen#")
 
 
 class ScreenSocket(WebSocketHandler):
