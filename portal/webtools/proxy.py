@@ -17,6 +17,12 @@ from portal.tensorboard.error_page import LED_HERE, is_own_click, page
 from portal.webtools.tools import Tools, WebTool
 
 LOOK_AGAIN_S = 1
+# What a tool's pages say is the same elsewhere, and names them to their own session (W3C, Referrer Policy).
+NAMED_HERE = {
+    "no-referrer": "same-origin",
+    "origin": "strict-origin-when-cross-origin",
+    "strict-origin": "strict-origin-when-cross-origin",
+}
 AGAIN = ("max-age=0", "no-cache")  # what browsers send with a page that is loaded again, and no link can
 
 
@@ -102,8 +108,8 @@ class ToolProxy(SocketPages):
     def is_led(self, name: str, path: str) -> bool:
         """Whether a page of this session, by a link in somebody's notebook, leads on into a tool: see :func:`_led_to`.
 
-        Browsers name the page (RFC 9110 §10.1.3), or its host alone. With a tab that is loaded again they name the page
-        that led to its first address (Chromium, Firefox), whatever address the tool has given itself since.
+        Browsers name the page (RFC 9110 §10.1.3). With a tab that is loaded again they name the page that led to its
+        first address (Chromium, Firefox), whatever address the tool has given itself since.
         """
         if not self._is_tab():
             return False
@@ -119,10 +125,11 @@ class ToolProxy(SocketPages):
         return True
 
     def _is_from_other_page(self, tool: WebTool) -> bool:
-        """Whether the browser names a page that is none of the tool's."""
-        if "Referer" not in self.request.headers:
-            return False
-        return self._came_from != "/?" and not self._is_from_tool(tool)
+        """Whether the browser names a page that is none of the tool's, or its host alone: it cuts what is long.
+
+        It names none for an address alone, nor where a link (``rel=noreferrer``) says so: no notebook's link does.
+        """
+        return "Referer" in self.request.headers and not self._is_from_tool(tool)
 
     def _is_from_tool(self, tool: WebTool) -> bool:
         return self._came_from.startswith(f"{unquote(tool.base)}/")
@@ -149,6 +156,10 @@ class ToolProxy(SocketPages):
         """
         if self._tool and not self._headers_written and self._leads():
             self._look_where_it_leads(self._tool)
+        if self._tool and not self._headers_written:
+            policy = self._headers.get("Referrer-Policy", "").rpartition(",")[2].strip().lower()
+            if policy in NAMED_HERE:
+                self.set_header("Referrer-Policy", NAMED_HERE[policy])
         if self._is_file and not self._headers_written:
             self.add_header("Content-Security-Policy", "sandbox")
             self.set_header("X-Content-Type-Options", "nosniff")

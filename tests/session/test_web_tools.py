@@ -26,6 +26,20 @@ JUPYTER = (
 )
 
 
+SAYS_NOTHING = """
+import http.server, socketserver, sys
+class Page(http.server.BaseHTTPRequestHandler):
+    def address_string(self): return "socket"
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        if self.path[1:]: self.send_header("Referrer-Policy", self.path[1:].partition("?")[0])
+        self.end_headers()
+        self.wfile.write(b'<title>Quiet</title><a href="?on">Go on</a>')
+socketserver.UnixStreamServer(sys.argv[1], Page).serve_forever()
+"""
+
+
 @pytest.fixture(scope="module")
 def tools_server(start_server: Callable[..., Server], module_tree: Path, module_system: object) -> Server:
     """A session with a second JupyterLab out of a module as its tool, and with tools that fail."""
@@ -34,6 +48,7 @@ def tools_server(start_server: Callable[..., Server], module_tree: Path, module_
         {"name": "lab", "title": "Second Lab", "command": JUPYTER, "modules": ["shared/lab"], "whole_path": True}
         | {"ready": "/api", "hands_out": ["/static/"]},
         {"name": "dies", "title": "Dies", "command": ["sh", "-c", "echo no licence; exit 3", "{socket}"]},
+        {"name": "quiet", "title": "Quiet", "command": [sys.executable, "-c", SAYS_NOTHING, "{socket}"]},
         {"name": "gone", "title": "Gone", "command": ["x", "{socket}"], "modules": ["shared/no-such"]},
     ]
     system = {"module_command": module_system.command, "module_path": module_system.path}  # type: ignore[attr-defined]
@@ -153,7 +168,15 @@ def test_a_link_in_somebodys_notebook_leads_to_a_tool_and_not_on_into_it(lab: Se
     first = led(lab, "tools/lab/", **notebook)
     assert first[:2] == ["/session/tools/lab/dsportal-open#", "/session/tools/lab/#"]
     assert first[2:] == ["/session/tools/lab/lab?#", 200]
-    assert lab.ask("tools/lab/api", **tab, Referer="http://127.0.0.1/")[0] == 200  # cut to its host, by tool or browser
+
+
+@pytest.mark.parametrize("host", ["http://127.0.0.1/", "http://127.0.0.1"])
+def test_a_page_that_names_its_host_alone_leads_no_further_than_others(lab: Server, host: str) -> None:
+    """Browsers cut a Referer of more than 4096 letters, and a notebook's address may have as many."""
+    tab = {"Sec_Fetch_Site": "same-origin", "Sec_Fetch_Dest": "document", "Referer": host}
+
+    assert lab.ask("tools/lab/api", **tab)[0] == 403
+    assert led(lab, "tools/lab/", **tab)[-1] == 200
 
 
 def led(server: Server, path: str, **headers: str) -> list[str | int]:
@@ -198,6 +221,24 @@ def test_the_fragment_of_a_link_reaches_no_page_of_a_tool(browser: Browser, lab:
         expect(page.locator("#jp-top-panel")).to_be_visible()
     assert seen[0].startswith(f"{lab.url}tools/lab/lab")
     assert [url for url in seen if "theirs" in url] == []
+
+
+@pytest.mark.parametrize("policy", ["origin", "strict-origin", "no-referrer"])
+def test_a_tool_that_has_its_pages_say_little_leads_on_all_the_same(
+    browser: Browser, tools_server: Server, policy: str
+) -> None:
+    """It names them to its own session alone; other places learn what the tool lets them."""
+    assert tools_server.ask("dsportal/api/tools/quiet", "POST", {})[0] == 202
+    wait_for("tool", lambda: state(tools_server, "quiet") == "ready")
+    with window(browser, tools_server) as page:
+        page.goto(f"{tools_server.url}tools/quiet/{policy}")
+        with page.expect_navigation() as went:
+            page.get_by_role("link", name="Go on").click()
+        answer = went.value
+        assert answer is not None
+        assert (answer.status, page.title()) == (200, "Quiet")
+        named = answer.request.all_headers()["referer"]
+        assert named == f"{tools_server.url}tools/quiet/{policy}"
 
 
 @pytest.mark.parametrize("again", ["max-age=0", "no-cache"])
