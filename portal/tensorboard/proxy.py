@@ -7,6 +7,7 @@ from typing import Any
 from jupyter_server_proxy.handlers import RewritableResponse
 from tornado.httputil import HTTPHeaders
 
+from portal.forwarding import origins
 from portal.forwarding.private_proxy import PrivateProxy
 from portal.tensorboard.boards import Board, BoardFailed, Boards
 from portal.tensorboard.error_page import (
@@ -24,6 +25,11 @@ PAGE_WAIT_S = 4  # so long a start is waited for before a page says that it star
 DATA_WAIT_S = 25  # less than a proxy before the portal waits for an answer (nginx: 60)
 LOOK_AGAIN_S = 2
 STARTING = "TensorBoard is starting"
+
+
+def is_page(path: str) -> bool:
+    """Whether a path is the page, also with an encoded ``?`` or ``#`` behind it, which the proxy sends plain."""
+    return path.partition("?")[0].partition("#")[0] in _PAGES
 
 
 def fonts_stay_here(response: RewritableResponse, path: str) -> None:
@@ -47,7 +53,7 @@ class BoardHandler(PrivateProxy):
 
     async def http_get(self, board_id: str, path: str) -> None:
         """Forward a request."""
-        if await self._found(board_id, is_page=path in _PAGES):
+        if await self._found(board_id, is_page=is_page(path)):
             await self.proxy("localhost", 0, path)
 
     post = head = http_get
@@ -59,8 +65,8 @@ class BoardHandler(PrivateProxy):
 
     async def _found(self, board_id: str, *, is_page: bool) -> bool:
         """Point the proxy at the board; otherwise answer with a page that says what is wrong, or that it starts."""
-        is_start = is_page and self.boards.ready(board_id) is None and not is_ahead(self.request)
-        if is_from_elsewhere(self.request) or (is_start and not is_own_click(self.request)):
+        is_start = self.boards.ready(board_id) is None and not is_ahead(self.request)
+        if is_from_elsewhere(self.request) or (is_start and not self._may_start(is_page=is_page)):
             self.set_status(403)
             self.finish(from_elsewhere(self.request, self.base_url))
             return False
@@ -81,6 +87,12 @@ class BoardHandler(PrivateProxy):
             return False
         self._point_at(board)
         return True
+
+    def _may_start(self, *, is_page: bool) -> bool:
+        """Whether the person opens it, or a script of a page of it that is still open asks for data."""
+        is_asked_by_script = self.request.headers.get("Sec-Fetch-Dest") in ("empty", "websocket")
+        is_its_own = is_asked_by_script and origins.is_from_own_page(self.request.headers)
+        return is_own_click(self.request) or (is_its_own and not is_page)
 
     def _found_ahead(self, board: Board | None) -> bool:
         """What a browser draws before the person comes is of a board that runs; it neither starts one nor uses it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -205,3 +207,55 @@ def test_an_address_alone_shows_a_board_that_runs_and_wakes_none(server: Server)
     assert (status, "Open it</a>" in text) == (403, True)
     assert board not in [one["path"] for one in server.json("dsportal/api/tensorboards")["tensorboards"]]
     assert server.ask(board, Sec_Fetch_Site="same-origin")[0] == 200
+
+
+LETTER = {"Sec_Fetch_Site": "none", "Sec_Fetch_Dest": "document", "Sec_Fetch_Mode": "navigate"}
+PICTURE = {"Sec_Fetch_Site": "same-origin", "Sec_Fetch_Dest": "image", "Sec_Fetch_Mode": "no-cors"}
+ITS_PAGE = {"Sec_Fetch_Site": "same-origin", "Sec_Fetch_Dest": "empty", "Sec_Fetch_Mode": "cors"}
+BY_CLICK = {"Sec_Fetch_Site": "same-origin", "Sec_Fetch_Dest": "document", "Sec_Fetch_Mode": "navigate"}
+
+
+def ended(server: Server) -> str:
+    """The address of a board that has ended by itself, as one does that nobody looks at."""
+    board = server.board("logs")
+    wait_for("board", lambda: server.ask(f"{board}data/environment")[0] == 200)
+    process = process_of(board, server)
+    assert process is not None
+    os.kill(int(process.name), signal.SIGTERM)
+    wait_for("its end", lambda: not runs(board, server))
+    return board
+
+
+def runs(board: str, server: Server) -> bool:
+    """Whether a board is listed as running."""
+    return board in [one["path"] for one in server.json("dsportal/api/tensorboards")["tensorboards"]]
+
+
+@pytest.mark.parametrize("asked", [LETTER, PICTURE], ids=["by an address alone", "by a picture of a page"])
+@pytest.mark.parametrize("path", ["", "index.html", "%3F", "%3Fx=1", "%23", "data/environment", "index.js"])
+def test_one_that_has_ended_starts_for_nobody_but_the_person_and_its_own_page(
+    server: Server, path: str, asked: dict[str, str]
+) -> None:
+    board = ended(server)
+
+    assert server.ask(f"{board}{path}", **asked)[0] == 403
+    assert not runs(board, server)
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"), [("data/environment", ITS_PAGE), ("data/environment", BY_CLICK), ("", BY_CLICK)]
+)
+def test_one_that_has_ended_starts_for_its_own_page_and_a_click(
+    server: Server, path: str, asked: dict[str, str]
+) -> None:
+    board = ended(server)
+
+    assert server.ask(f"{board}{path}", **asked)[0] == 200
+    wait_for("board", lambda: runs(board, server))
+
+
+def test_a_page_of_it_that_asks_for_a_page_starts_none(server: Server) -> None:
+    board = ended(server)
+
+    assert server.ask(f"{board}%3F", **ITS_PAGE)[0] == 403
+    assert not runs(board, server)
