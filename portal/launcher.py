@@ -54,6 +54,7 @@ _UNAVAILABLE = re.compile(
     r"Connection refused|not responding",
     re.IGNORECASE,
 )
+SIGNALLED = 128  # a shell that is told of a signal, as in a site's own sbatch, ends with more
 _JOB_ID = re.compile(r"\d{1,12}\Z", re.ASCII)
 _VARIABLE = re.compile(r"(JUPYTERHUB|JPY|DSPORTAL|JUPYTER)_[A-Z0-9_]+\Z|JUPYTER_PATH\Z", re.ASCII)
 
@@ -212,7 +213,7 @@ def is_submission(shown: str, uid: int, request: FinishRequest) -> bool:
 
 def is_unavailable(status: int, message: str) -> bool:
     """Whether ``sbatch`` got no answer from Slurm, by its words or as a signal ended it: the job may be accepted."""
-    return status < 0 or (status != 0 and _UNAVAILABLE.search(message) is not None)
+    return not 0 <= status <= SIGNALLED or (status != 0 and _UNAVAILABLE.search(message) is not None)
 
 
 def _remove_environment(folder: Path) -> None:

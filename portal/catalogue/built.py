@@ -22,6 +22,7 @@ from portal.site import Site
 
 PROBE_TIMEOUT_S = 60
 MARK = "dsportal"
+LOADED_FROM = ("PYTHONPATH", "R_LIBS", "R_LIBS_SITE", "LD_LIBRARY_PATH")
 IN_AN_IMAGE = ("*", "usr/*", "usr/local/*")  # of one that is a folder
 _START = {
     "python": ("-m", "ipykernel_launcher", "-f", "{connection_file}"),
@@ -37,23 +38,24 @@ _MISSING = {
 }
 
 
-def kernelspec_files(kernel: KernelTable, site: Site, table: str = "") -> dict[str, bytes]:
+def kernelspec_files(kernel: KernelTable, site: Site, table: str = "", *, is_own: bool = False) -> dict[str, bytes]:
     """The files of one kernelspec, made after its modules were loaded, as in a session, and its interpreter answered.
 
     Arguments:
         table: the ``[[kernel]]`` whose pattern stands for it, if one does.
+        is_own: True for a kernel of whoever asks, which is tried with nobody else's rights, root's own not excepted.
 
     Raises:
         KernelError: a module cannot be loaded, or the interpreter is not there or has no kernel.
     """
-    spec = kernelspec(kernel, site)
+    spec = kernelspec(kernel, site, is_own=is_own)
     if table:
         spec["metadata"][MARK]["table"] = table
     text = json.dumps(spec, indent=1, ensure_ascii=False) + "\n"
     return {"kernel.json": text.encode(), "logo-svg.svg": icons.icon(kernel)}
 
 
-def kernelspec(kernel: KernelTable, site: Site) -> dict[str, Any]:
+def kernelspec(kernel: KernelTable, site: Site, *, is_own: bool = False) -> dict[str, Any]:
     """What stands in ``kernel.json``; made, and failing, as :func:`kernelspec_files` says."""
     env = loaded(kernel, site)
     start = launch(kernel, site)
@@ -61,7 +63,7 @@ def kernelspec(kernel: KernelTable, site: Site) -> dict[str, Any]:
         program(start.command[0], env)  # it is there
     elif is_address(kernel.container):
         _check_fetching(start.container, env)
-    version = _probe(start, kernel, env) if is_tried(kernel) else ""
+    version = _probe(start, kernel, env, is_own=is_own) if is_tried(kernel) else ""
     spec: dict[str, Any] = {
         "argv": _argv(start, kernel, env),
         "display_name": kernel.title,
@@ -107,7 +109,11 @@ def stranger(kernel: KernelTable, site: Site) -> tuple[int, int] | None:
     Raises:
         KernelError: its modules cannot be loaded, or its program is not there.
     """
-    return None if is_address(kernel.container) else rights.stranger(*_of_trial(kernel, site))
+    if is_address(kernel.container):
+        return None
+    if kernel.argv and kernel.argv[1:2] != ("-m",):  # another program, whose own choice it is what runs
+        return rights.NOBODY, rights.NOBODY
+    return rights.stranger(*_of_trial(kernel, site))
 
 
 def rights_of_trial(kernel: KernelTable, site: Site) -> rights.Rights:
@@ -116,17 +122,20 @@ def rights_of_trial(kernel: KernelTable, site: Site) -> rights.Rights:
 
 
 def _of_trial(kernel: KernelTable, site: Site) -> list[Path]:
+    env = loaded(kernel, site)
     command = kernel.argv or (interpreter(kernel),)
-    return _run_in_trial(kernel, "" if kernel.container else program(command[0], loaded(kernel, site)))
+    return _run_in_trial(kernel, "" if kernel.container else program(command[0], env), env)
 
 
-def _run_in_trial(kernel: KernelTable, path: str) -> list[Path]:
-    """What somebody could have changed of that: the image, or the program at ``path`` and what its Python loads."""
+def _run_in_trial(kernel: KernelTable, path: str, env: Environment) -> list[Path]:
+    """What somebody could have changed of that: the image, or the program at ``path`` and what it loads."""
     if kernel.container:
         image = Path(kernel.container)
         return [image, *(inner for form in IN_AN_IMAGE for inner in image.glob(form))]
     prefixes = dict.fromkeys(one.parent.parent for one in (Path(path), Path(path).resolve()))
-    return [Path(path), *(inner for prefix in prefixes for inner in prefix.glob("lib*/python3*/*-packages/*"))]
+    packages = [inner for prefix in prefixes for inner in prefix.glob("lib*/python3*/*-packages/*")]
+    named = [Path(one) for name in LOADED_FROM for one in env.get(name, "").split(":") if one.startswith("/")]
+    return [Path(path), *packages, *named]
 
 
 def _argv(start: Launch, kernel: KernelTable, env: Environment) -> list[str]:
@@ -162,7 +171,7 @@ def _written(text: str) -> str:
     return text.replace("$", "$$")
 
 
-def _probe(start: Launch, kernel: KernelTable, env: Environment) -> str:
+def _probe(start: Launch, kernel: KernelTable, env: Environment, *, is_own: bool = False) -> str:
     """The version of the kernel package that an interpreter has."""
     words = [start.command[0], *_PROBE[kernel.language]]
     path = words[0] if kernel.container else program(words[0], env)
@@ -172,8 +181,9 @@ def _probe(start: Launch, kernel: KernelTable, env: Environment) -> str:
     else:
         command = [path, *words[1:]]
         quiet = dict(env)
+    others = rights.of_trial(*_run_in_trial(kernel, path, env)) if not is_own else rights.Rights()
     try:
-        done = tried(command, quiet, PROBE_TIMEOUT_S, rights.of_trial(*_run_in_trial(kernel, path)))
+        done = tried(command, quiet, PROBE_TIMEOUT_S, others)
     except TrialFault as fault:
         raise KernelError(f"{path} {fault}") from fault
     if done.returncode:

@@ -74,8 +74,11 @@ def of_trial(*paths: Path) -> Rights:
     """The rights to try them with: root takes those of who can change them, else nobody's."""
     if os.geteuid() != ROOT:
         return {}
-    user, group = stranger(*paths) or (NOBODY, _group_that_may_pass(paths[0]))
-    return {"user": user, "group": group, "extra_groups": []}
+    other = stranger(*paths)
+    if other is None:
+        return {"user": NOBODY, "group": NOBODY, "extra_groups": _that_may_pass(paths[0])}
+    user, group = other
+    return {"user": user, "group": group, "extra_groups": [one for one in _that_may_pass(paths[0]) if _has(user, one)]}
 
 
 def _without_number() -> set[int]:
@@ -91,19 +94,31 @@ def _is_of_people(group: int) -> bool:
     return group >= FIRST_OF_PEOPLE or group == USERS
 
 
-def _group_that_may_pass(path: Path) -> int:
-    """The group of people without which a program cannot be run, as one that is licensed to some; else nobody's."""
+def _that_may_pass(path: Path) -> list[int]:
+    """The groups without which a program cannot be run, as one that is licensed to some."""
+    groups = set()
     for part in on_the_way(path):
         with contextlib.suppress(OSError):
             found = part.stat()
-            if not found.st_mode & stat.S_IXOTH and found.st_mode & stat.S_IXGRP and _is_of_people(found.st_gid):
-                return found.st_gid
-    return NOBODY
+            if not found.st_mode & stat.S_IXOTH and found.st_mode & stat.S_IXGRP and found.st_gid != ROOT:
+                groups.add(found.st_gid)
+    return sorted(groups)
+
+
+def _has(user: int, group: int) -> bool:
+    """Whether an account is in a group."""
+    try:
+        person = pwd.getpwuid(user)
+    except KeyError:
+        return False
+    return group in os.getgrouplist(person.pw_name, person.pw_gid)
 
 
 def on_the_way(path: Path) -> Iterator[Path]:
     """The program, all folders above it, and each link that leads to it, with the folders above that one."""
-    here, todo, links = Path("/"), [*path.absolute().parts[1:]], 0
+    here = Path("/")
+    todo = [*path.absolute().parts[1:]]
+    links = 0
     yield here
     while todo:
         name = todo.pop(0)
@@ -111,13 +126,21 @@ def on_the_way(path: Path) -> Iterator[Path]:
             here = here.parent
             continue
         yield here / name
-        if links < LINKS_MOST and (here / name).is_symlink():
+        target = _target(here / name) if links < LINKS_MOST else None
+        if target:
             links += 1
-            target = (here / name).readlink()
             todo = [part for part in target.parts if part != "/"] + todo
             here = Path("/") if target.is_absolute() else here
         else:
             here /= name
+
+
+def _target(path: Path) -> Path | None:
+    """Where a link leads; None where there is none, or nobody here may look."""
+    try:
+        return path.readlink()
+    except OSError:
+        return None
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import selectors
 import signal
 import subprocess
@@ -27,7 +28,7 @@ def tried(argv: Sequence[str], env: Environment, within_s: float, rights: Rights
     Raises:
         TrialFault: as it says.
     """
-    own = {"HOME": "/"} if "user" in rights and "HOME" in env else {}  # that of who asks is closed to it
+    own = _who(rights["user"], env) if "user" in rights else {}
     quiet = env | own | {"PYTHONDONTWRITEBYTECODE": "1"}
     try:
         process = subprocess.Popen(
@@ -45,6 +46,15 @@ def tried(argv: Sequence[str], env: Environment, within_s: float, rights: Rights
                     os.killpg(process.pid, signal.SIGKILL)
     except subprocess.TimeoutExpired as error:
         raise TrialFault(f"did not answer within {within_s:g} s") from error
+
+
+def _who(user: int, env: Environment) -> Environment:
+    """Who it runs as, where it is told: the home of whoever asks is closed to it."""
+    try:
+        name = pwd.getpwuid(user).pw_name
+    except KeyError:
+        name = str(user)
+    return {key: value for key, value in {"HOME": "/", "USER": name, "LOGNAME": name}.items() if key in env}
 
 
 def _read(process: subprocess.Popen[bytes], within_s: float) -> subprocess.CompletedProcess[str]:

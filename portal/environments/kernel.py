@@ -55,7 +55,7 @@ def files(order: EnvironmentOrder, path: str, modules: SessionModules) -> dict[s
     tables = KernelsTable(module_command=system.command, module_path=system.path, environment=variables)
     table = KernelTable(name=order.kernel, title=order.title, modules=order.modules, environment=path, badge=BADGE)
     site = Site(kernels=tables)
-    made = kernelspec_files(table, site)
+    made = kernelspec_files(table, site, is_own=True)
     spec = json.loads(made["kernel.json"])
     # Always by our first program: an environment that is gone is said at once, in words.
     spec["argv"] = launch(table, site).argv()

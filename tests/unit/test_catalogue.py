@@ -316,13 +316,6 @@ def test_a_dollar_in_the_path_of_an_environment_is_filled_in_by_nobody(site: Sit
     assert filled == {"PATH": f"{folder}/bin:/bin", "VIRTUAL_ENV": str(folder)}
 
 
-@pytest.fixture(autouse=True)
-def _tried_as_oneself(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a test is not about that: this checkout, and a test's folder, may be closed to all but root."""
-    if "reached" not in request.fixturenames:
-        monkeypatch.setattr(rights, "of_trial", lambda *_paths: {})
-
-
 @pytest.fixture
 def reached(tmp_path: Path) -> Path:
     """A folder that every account can pass to, as those of sites are."""
@@ -457,10 +450,10 @@ def test_what_a_group_alone_may_run_is_tried_as_one_of_that_group(
     os.chown(python.parent, -1, group)
     python.parent.chmod(0o750)
     if os.getuid() == 0:
-        assert built._probe(*env_kernel(reached, site)) == f"{rights.NOBODY}\n{group}"
+        assert built._probe(*env_kernel(reached, site)).split() == [*map(str, (rights.NOBODY, rights.NOBODY, group))]
     else:
         monkeypatch.setattr(os, "geteuid", lambda: 0)
-        assert rights.of_trial(python)["group"] == group
+        assert rights.of_trial(python)["extra_groups"] == ([group] if rights.stranger(python) is None else [])
 
 
 def a_python(folder: Path) -> Path:
@@ -476,9 +469,40 @@ def a_python(folder: Path) -> Path:
 def test_what_a_python_loads_counts_as_the_program_does(reached: Path, site: Site, theirs: str, key: str) -> None:
     python = a_python(reached)
     (reached / "env" / theirs).chmod(0o777)
-    value = {"environment": str(reached / "env"), "python": str(python), "argv": (str(python), "{connection_file}")}
+    value = {
+        "environment": str(reached / "env"),
+        "python": str(python),
+        "argv": (str(python), "-m", "ipykernel_launcher"),
+    }
 
     assert built.stranger(kernel(**{key: value[key]}), site) == (rights.NOBODY, rights.NOBODY)
+
+
+@pytest.mark.parametrize("start", [("env", "X=1"), ("/bin/sh", "run.sh")], ids=["env", "a script"])
+def test_a_start_line_that_another_program_begins_is_others_own_choice(site: Site, start: tuple[str, ...]) -> None:
+    one = kernel(argv=(*start, "python3", "-m", "ipykernel_launcher", "-f", "{connection_file}"))
+    assert built.stranger(one, site) == (rights.NOBODY, rights.NOBODY)
+
+
+@pytest.mark.parametrize("variable", ["PYTHONPATH", "R_LIBS", "LD_LIBRARY_PATH"])
+def test_what_a_variable_of_the_site_has_it_load_counts_too(reached: Path, site: Site, variable: str) -> None:
+    python = program(reached)
+    theirs = reached / "theirs"
+    theirs.mkdir()
+    theirs.chmod(0o777)
+    tables = site.kernels.model_copy(update={"environment": {variable: f"/usr/lib:{theirs}"}})
+
+    assert built.stranger(kernel(python=str(python)), site) is None
+    found = built.stranger(kernel(python=str(python)), site.model_copy(update={"kernels": tables}))
+    assert found == (rights.NOBODY, rights.NOBODY)
+
+
+def test_a_kernel_of_ones_own_is_tried_with_ones_own_rights_also_by_root(reached: Path, site: Site) -> None:
+    program(reached)
+    one = kernel(environment=str(reached / "env"))
+
+    assert built._probe(*env_kernel(reached, site), is_own=True).split()[0] == str(os.geteuid())
+    assert "kernel.json" in built.kernelspec_files(one, site, is_own=True)
 
 
 def test_a_folder_of_others_that_one_of_several_links_leads_through_counts(reached: Path) -> None:

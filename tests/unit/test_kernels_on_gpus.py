@@ -262,7 +262,6 @@ def test_an_environment_is_for_cpus_when_nothing_of_it_is_for_gpus(built: dict[s
 def test_the_doctor_names_the_kernels_that_see_no_gpu_of_the_partitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernel_checks, "rights_of_trial", lambda *_: {})  # root alone may pass to what lies here
     packages = tmp_path / "cpu"
     path = frameworks(packages)["PYTHONPATH"]
     one = site(
