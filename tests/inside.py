@@ -43,7 +43,7 @@ def sh(*argv: str, user: str = "", check: bool = True, timeout_s: float = 60) ->
     command = ["runuser", "-u", user, "--", *argv] if user else argv
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, cwd="/")
     if done.returncode == -signal.SIGPIPE and argv[0] in ASK_SLURM:
-        return sh(*argv, check=check, timeout_s=timeout_s)
+        return sh(*argv, user=user, check=check, timeout_s=timeout_s)
     if check and done.returncode:
         raise AssertionError(f"{' '.join(argv)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout + done.stderr

@@ -56,7 +56,7 @@ def launcher(site: Site) -> list[Check]:
     if not os.access(program, os.X_OK):
         return [Check("launcher", "failed", f"{program} is not executable", f"chmod 755 {program}")]
     if loose:
-        repair = "Let root own these and nobody else write them (chown root: …; chmod go-w …):\n" + "\n".join(loose)
+        repair = "Let root own these and nobody else write them (chown -h root: …; chmod go-w …):\n" + "\n".join(loose)
         more = f" and {len(loose) - 1} more" if len(loose) > 1 else ""
         return [Check("launcher", "failed", f"others than root can change {loose[0]}{more}", repair)]
     if closed := closed_on_the_way(program):

@@ -24,6 +24,6 @@ def command(site: Site) -> list[Check]:
     if not there.is_file() or not os.access(there, os.X_OK):
         return [Check("quota command", "failed", f"{program} is not a program that may be run", repair)]
     if loose:
-        repair = "Let root own these and nobody else write them (chown root: …; chmod go-w …):\n" + "\n".join(loose)
+        repair = "Let root own these and nobody else write them (chown -h root: …; chmod go-w …):\n" + "\n".join(loose)
         return [Check("quota command", "failed", f"others than root can change {loose[0]}", repair)]
     return [Check("quota command", "ok", f"{program}, changed by root only")]

@@ -20,7 +20,10 @@ from portal.session_pages.calls import SessionCall
 AT_ONCE = 3  # of one session
 BUSY = f"{AT_ONCE} archives of this session are being downloaded already. Wait for one of them, or cancel it."
 _ELSEWHERE = "{} is not one of your folders. Choose a folder below your home or the site's storage."
-_OF_OTHERS = "{} is, or lies behind, a link of somebody else's. Open the folder that it leads to, and choose that one."
+_OF_OTHERS = (
+    "{} is, or lies behind, a link that somebody else may have put there. Open the folder that it leads to, and choose "
+    "that one."
+)
 _NO_FOLDER = "There is no folder {} that you may read. Load the list of files again."
 
 

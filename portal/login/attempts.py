@@ -188,7 +188,11 @@ class Attempts:
         for moment in self._spelled.happened.pop((*key, name.spelling), ()):
             with contextlib.suppress(ValueError):  # it is too long ago
                 begun.remove(moment)
-        known = (name, key[1])
+        self.know(name, address)
+
+    def know(self, name: Tried, address: str) -> None:
+        """This person has logged in from there."""
+        known = (name, counted(address))
         self._known[known] = None
         self._known.move_to_end(known)
         if len(self._known) > KNOWN:

@@ -229,6 +229,7 @@ class LDAPAuthenticator(OneAccount):
             self.attempts.take_back(name, address)
             raise
         self.attempts.forget(name, address)
+        self.attempts.know(Tried(identity.name.lower(), identity.name), address)  # as who is asked for it once more
         return identity
 
     @asynccontextmanager

@@ -173,6 +173,7 @@ class ToolProxy(SocketPages):
         location = self._headers["Location"]
         if self._is_tab():
             tool.leads(_place_of(urljoin(self.request.uri or "", location)))
+            self.set_header("Cache-Control", "no-store")  # each tab asks anew, and goes where it is led once
         if "#" not in location and not self._is_from_tool(tool):
             self.set_header("Location", f"{location}#")
 

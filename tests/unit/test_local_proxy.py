@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from jupyterhub.proxy import ConfigurableHTTPProxy
 from traitlets.config import Config
 from traitlets.utils.importstring import import_item
 
-from portal.hub import config
+from portal.hub import config, variables
 from portal.proxy import proxy_process
 from portal.site import Site
 
@@ -30,6 +31,8 @@ SLEEPS = ("sleep", "60")
 def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
     """JupyterHub's settings of a local mode whose state is in a folder of this test."""
     monkeypatch.setattr(config, "default_handlers", [])
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        monkeypatch.setenv(variables.LOCAL_PORT, str(free.getsockname()[1]))
     c = Config()
     config.configure_local(c, Site(), str(tmp_path), "of this start")
     return c
