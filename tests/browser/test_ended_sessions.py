@@ -100,6 +100,9 @@ def test_one_that_the_person_stops_says_so_and_while_it_runs_no_other_is_started
     expect(page.get_by_role("button", name="Start again")).to_have_count(0)
     page.get_by_role("button", name="Stop My Server").click()
     eventually(lambda: has_no_job(PERSON), "the job is gone", within_s=60)
+    expect(page.get_by_role("button", name="Stop My Server")).to_have_count(
+        0, timeout=30_000
+    )  # it has loaded itself again
 
     newest(page, "You stopped the session.")
 
