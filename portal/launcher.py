@@ -54,7 +54,7 @@ _UNAVAILABLE = re.compile(
     r"Connection refused|not responding",
     re.IGNORECASE,
 )
-SIGNALLED = 128  # a shell that is told of a signal, as in a site's own sbatch, ends with more
+SIGNALLED = range(129, 193)  # how a shell ends whose program a signal ended, as in a site's own sbatch: 128 + signal
 _JOB_ID = re.compile(r"\d{1,12}\Z", re.ASCII)
 _VARIABLE = re.compile(r"(JUPYTERHUB|JPY|DSPORTAL|JUPYTER)_[A-Z0-9_]+\Z|JUPYTER_PATH\Z", re.ASCII)
 
@@ -213,7 +213,7 @@ def is_submission(shown: str, uid: int, request: FinishRequest) -> bool:
 
 def is_unavailable(status: int, message: str) -> bool:
     """Whether ``sbatch`` got no answer from Slurm, by its words or as a signal ended it: the job may be accepted."""
-    return not 0 <= status <= SIGNALLED or (status != 0 and _UNAVAILABLE.search(message) is not None)
+    return status < 0 or status in SIGNALLED or (status != 0 and _UNAVAILABLE.search(message) is not None)
 
 
 def _remove_environment(folder: Path) -> None:

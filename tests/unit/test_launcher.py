@@ -146,6 +146,11 @@ def test_a_job_that_may_have_been_accepted_keeps_its_file(
     assert list(tmp_path.rglob(launcher.ENVIRONMENT_FILE))
 
 
+@pytest.mark.parametrize(("status", "is_unknown"), [(-9, True), (143, True), (0, False), (1, False), (255, False)])
+def test_how_sbatch_ended_tells_whether_a_signal_did_it(status: int, is_unknown: bool) -> None:
+    assert launcher.is_unavailable(status, "sbatch: error: Invalid account") is is_unknown
+
+
 def test_what_a_signal_ended_has_cancelled_nothing(monkeypatch: pytest.MonkeyPatch, slurm: list[list[str]]) -> None:
     ended = subprocess.CompletedProcess([], -signal.SIGPIPE, "", "")
     monkeypatch.setattr(launcher, "_slurm", lambda argv, _environment: ended)
