@@ -33,7 +33,7 @@ help:
 	@echo 'make test        lint, types and all tests (TESTS="unit hub" runs only these rings)'
 	@echo 'make test-faults the fault suite and a simulated day, about an hour (docs/howto/fault-suite.md)'
 	@echo 'make test-databases  the portal on real PostgreSQL and MariaDB servers, which are killed and kept away, half an hour'
-	@echo 'make test-security  what hostile people try, alone: the ring security of make test'
+	@echo 'make test-security  what hostile people try, in long form'
 	@echo 'make test-directories  logins on servers of other makers: Active Directory (Samba), 389-ds, OpenID Connect, PAM'
 	@echo 'make test-front-doors  nginx, Apache and Traefik before the portal, as docs/howto/reverse-proxy.md has them'
 	@echo 'make test-debian  contract, directory, session and hub on a whole Debian 13: Slurm 24.11, Python 3.13 (docs/howto/systems.md)'
@@ -96,7 +96,7 @@ test-databases:
 	@$(FIRST) tests/run.py databases
 
 test-security:
-	@$(FIRST) tests/run.py security
+	@$(FIRST) tests/run.py --long security
 
 test-directories:
 	@$(FIRST) tests/run.py directories

@@ -7,6 +7,7 @@
     tests/run.py --long simulation  a simulated day of a thousand people
     tests/run.py --long notebooks   whole lessons on every kernel that they are made for, and each launcher of Horovod
     tests/run.py --long demo        a newcomer's fresh clone, as an ordinary user, runs the whole browser ring
+    tests/run.py --long security    any ring with what is of its long form alone, too (tests/forms.py)
     tests/run.py --list             their names and what they need
 
 With DSPORTAL_DEBIAN=13 they run on that Debian, its Slurm, its slapd and its Python, whatever this machine is: a whole
@@ -153,7 +154,6 @@ CLUSTERS = sorted({ring.cluster for ring in RINGS})
 ON_ANOTHER_DEBIAN = ("contract", "directory", "session", "hub")
 OLD_NAMES = {"templates": "notebooks_in_browser"}
 WITH_ALL_KERNELS = ("notebooks", "notebooks_in_browser")
-LONG_FORMS = ("DSPORTAL_FAULTS", "DSPORTAL_NOTEBOOKS", "DSPORTAL_NEWCOMER")
 SLOWEST = 10
 SLOWEST_MODULES = 40
 ENDS_WITHIN_S = 60
@@ -705,7 +705,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--long",
         action="store_true",
-        help="faults, simulation, notebooks and demo in their long forms, 40, 20, 20 and 20 minutes",
+        help="the rings in their long forms; faults take 40 minutes then, simulation, notebooks and demo 20 each",
     )
     parser.add_argument("-k", default="", help="as pytest's -k")
     options = parser.parse_args(argv)
@@ -724,7 +724,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return 0
     if options.long:
-        os.environ |= dict.fromkeys(LONG_FORMS, "long")
+        os.environ["DSPORTAL_FORM"] = "long"  # tests/forms.py
     if DEBIAN:
         options.rings = options.rings or list(ON_ANOTHER_DEBIAN)
         os.environ["DSPORTAL_VENV"] = str(VENV)

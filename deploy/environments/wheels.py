@@ -180,9 +180,9 @@ class Pip:
 
 
 def compile_folder(python: Path, folder: Path) -> None:
-    """Compile everything below ``folder`` once; a compilation that is interrupted leaves no process behind."""
-    # Some packages carry files for other Pythons, which do not compile: not our business.
-    argv = [str(python), "-I", "-m", "compileall", "-q", "-j", "0", str(folder)]
+    """Compile the modules below ``folder`` once; a compilation that is interrupted leaves no process behind."""
+    # Some packages carry files for other Pythons, which do not compile: not our business. Nor are their own tests.
+    argv = [str(python), "-I", "-m", "compileall", "-q", "-j", "0", "-x", "/site-packages/.*/tests?/", str(folder)]
     silent = subprocess.DEVNULL
     with subprocess.Popen(argv, stdin=silent, stdout=silent, stderr=silent, start_new_session=True) as process:
         try:

@@ -149,6 +149,7 @@ def test_the_waiting_page(page: Page, full_partition: int) -> None:
     assert_german(page, "waiting")
 
 
+@pytest.mark.long
 def test_the_page_of_a_request_that_waits_and_its_end(page: Page, full_partition: int) -> None:
     page.get_by_role("link", name="Anforderung ändern").click()
     expect(page.locator("#place-is-lost")).to_contain_text("Sein Platz in der Warteschlange ist verloren")
@@ -162,6 +163,7 @@ def test_the_page_of_a_request_that_waits_and_its_end(page: Page, full_partition
     assert_german(page, "home ended")
 
 
+@pytest.mark.long
 def test_a_token_is_made_and_revoked(page: Page) -> None:
     page.goto("/hub/token")
     page.get_by_label("Notiz", exact=True).fill("german")
@@ -173,6 +175,7 @@ def test_a_token_is_made_and_revoked(page: Page) -> None:
     expect(page.locator("#token-status")).to_contain_text("„german“ wurde widerrufen.")
 
 
+@pytest.mark.long
 def test_the_page_of_administrators(chromium: Browser, address: str) -> None:
     context = chromium.new_context(base_url=address, reduced_motion="reduce", locale="de-DE")
     page = context.new_page()

@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from portal.session_settings import ANNOUNCE_EVERY
 from tests.browser.portal_page import assert_accessible, log_in_as, picture
+from tests.forms import of_long_form
 from tests.hub.conftest import FOLDER, PORT, Hub
 from tests.inside import VENV_BIN, eventually, jobs_of, of_one_kernel, sh, start_again
 
@@ -172,7 +173,7 @@ def proxy_of(hub: Hub) -> str:
     return (hub.folder / "state" / "proxy.pid").read_text().strip()
 
 
-@pytest.mark.parametrize("what", ["restarted", "killed", "upgraded"])
+@pytest.mark.parametrize("what", [of_long_form("restarted"), of_long_form("killed"), "upgraded"])
 def test_the_cell_prints_on_while_the_portal_is_away_and_a_page_waits_for_it(
     page: Page, context: BrowserContext, hub: Hub, what: str, request: pytest.FixtureRequest
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.demo.harness import CHECKOUT, IS_ROOT, Demo, pid_namespace, wait_until
+from tests.forms import of_long_form
 
 PORTAL = CHECKOUT / ".venv" / "bin" / "portal"
 OWN_NAMESPACE = pid_namespace(Path("/proc/self"))
@@ -76,6 +77,7 @@ def bench(folder: Path, cluster: Demo) -> Iterator[Bench]:
     demo.call("clean")
 
 
+@pytest.mark.long
 def test_a_bench_killed_before_its_cluster_has_begun_leaves_no_process(bench: Bench) -> None:
     wait_until(lambda: bench.runs("demo run --no-hub"), "what starts the cluster is there")
     bench.process.kill()
@@ -101,7 +103,11 @@ def test_a_bench_killed_while_it_measures_leaves_no_process(bench: Bench) -> Non
 
 @pytest.mark.parametrize(
     ("number", "program"),
-    [(signal.SIGTERM, "tests.bench.measure_in_cluster"), (signal.SIGHUP, "mariadbd"), (signal.SIGINT, "mariadbd")],
+    [
+        of_long_form(signal.SIGTERM, "tests.bench.measure_in_cluster"),
+        of_long_form(signal.SIGHUP, "mariadbd"),
+        (signal.SIGINT, "mariadbd"),
+    ],
 )
 def test_a_bench_that_is_asked_to_end_leaves_no_process(bench: Bench, number: signal.Signals, program: str) -> None:
     wait_until(lambda: bench.runs(program), f"{program} runs", 60)

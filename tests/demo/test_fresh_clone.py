@@ -13,9 +13,9 @@ import pytest
 
 from tests.demo import ordinary_user
 from tests.demo.harness import IS_ROOT, etc_sum, mounts
+from tests.forms import LONG
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-LONG = os.environ.get("DSPORTAL_NEWCOMER") == "long"  # `make test-newcomer`
 OURS = ("DSPORTAL_DEMO", "DSPORTAL_ARTEFACTS", "DSPORTAL_VENV", "DSPORTAL_DEB_CACHE", "PORT", "MAKEFLAGS", "MAKELEVEL")
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from tests.faults.census import queued
 from tests.faults.hubs import FaultHub, StubHub, small
-from tests.faults.table import FOLDER, LONG, Row, table
+from tests.faults.table import FOLDER, Row, table
+from tests.forms import LONG
 from tests.hub.conftest import Person, alice, people
 from tests.inside import SITE_FILE, eventually, settings, sh
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from tests.forms import LONG
+
 FOLDER = Path(os.environ.get("DSPORTAL_ARTEFACTS", "/tmp"))
-LONG = os.environ.get("DSPORTAL_FAULTS") == "long"
 
 
 def sized(long: int, short: int) -> int:

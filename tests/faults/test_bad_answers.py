@@ -11,8 +11,9 @@ import pytest
 from portal.slurm.jobs import squeue_command
 from portal.testing.bad_answers import bad_answers
 from tests.faults.hubs import FaultHub
-from tests.faults.table import LONG, Row
+from tests.faults.table import Row
 from tests.faults.watch import hurry, token_of, watching
+from tests.forms import LONG
 from tests.hub.conftest import Person
 from tests.inside import eventually, jobs_of, sh
 

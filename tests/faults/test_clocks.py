@@ -11,8 +11,9 @@ from contextlib import contextmanager
 import pytest
 
 from tests.faults.hubs import FaultHub, daemon
-from tests.faults.table import LONG, Row
+from tests.faults.table import Row
 from tests.faults.test_node_crash import node_of
+from tests.forms import LONG
 from tests.hub.conftest import Person
 from tests.inside import eventually, jobs_of, sh, start_again
 

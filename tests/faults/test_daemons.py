@@ -12,8 +12,9 @@ import httpx
 import pytest
 
 from tests.faults.hubs import FaultHub, daemon
-from tests.faults.table import LONG, Row, sized
+from tests.faults.table import Row, sized
 from tests.faults.watch import hurry, token_of, watching
+from tests.forms import LONG
 from tests.hub.conftest import Person
 from tests.inside import eventually, jobs_of, sh
 

@@ -12,7 +12,8 @@ from functools import partial
 import pytest
 
 from tests.faults.hubs import FaultHub, daemon
-from tests.faults.table import LONG, Row
+from tests.faults.table import Row
+from tests.forms import LONG
 from tests.hub.conftest import Person
 from tests.inside import eventually, jobs_of, sh, start_again
 

@@ -16,7 +16,8 @@ from portal.hub.database import FILE
 from portal.launcher import ENVIRONMENT_FILE, SESSIONS
 from portal.session_settings import ANNOUNCE_EVERY
 from tests.faults.hubs import FaultHub
-from tests.faults.table import LONG, Row
+from tests.faults.table import Row
+from tests.forms import LONG
 from tests.hub.conftest import Person
 from tests.inside import eventually, home, jobs_of, sh, start_again
 

@@ -17,6 +17,7 @@ from portal.request import WORDS_OF_A_LINK, SessionRequest
 from portal.site import load
 from portal.slurm.cluster import Cluster
 from portal.slurm.submission import submission
+from tests.forms import of_long_form
 from tests.hub.conftest import URL, Hub, Person
 from tests.inside import SITE_FILE, as_portal, eventually, home, jobs_of, sh, start_again
 
@@ -144,7 +145,7 @@ def _failure(person: Person) -> str:
     return person.http.get(f"/hub/spawn-pending/{person.name}").text
 
 
-@pytest.mark.parametrize("daemon", ["slurmctld", "munged"])
+@pytest.mark.parametrize("daemon", ["slurmctld", of_long_form("munged")])
 def test_a_slurm_that_is_silent_ends_no_session(hub: Hub, alice: Person, daemon: str) -> None:
     job_id = alice.start(gpus="0")
     before = len(hub.log())

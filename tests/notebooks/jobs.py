@@ -20,7 +20,6 @@ from tests.inside import SITE_FILE, VENV_BIN, eventually, home, jobs_of, sh
 from tests.notebooks.table import PART, PARTS, record
 
 PERSON = "erin" if PART == "2" else "alice"  # the parts of the ring do not see each other's jobs and files
-LONG = os.environ.get("DSPORTAL_NOTEBOOKS") == "long"  # `make test-notebooks`; `make test` runs the short form
 TEMPLATES = Path(__file__).parents[2] / "notebooks"
 ONE_GPU = ("--partition=sxm2", "--gres=gpu:1", "--cpus-per-task=8", "--mem=48G")
 # Beside another training PyTorch's threads mostly wait for each other: with one it is twice as fast, and where a lesson

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.forms import LONG
 from tests.inside import home, sh
-from tests.notebooks.jobs import LONG, NO_GPU, PERSON, Run, finished_run, in_a_job, own_folder
+from tests.notebooks.jobs import NO_GPU, PERSON, Run, finished_run, in_a_job, own_folder
 
 LESSON = "data/bigger_than_memory"
 STORAGE = Path("/mnt/isilon")

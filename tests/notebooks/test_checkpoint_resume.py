@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.forms import LONG
 from tests.inside import eventually
-from tests.notebooks.jobs import LONG, NO_GPU, TEMPLATES, Run, finished_run, no_job_is_left
+from tests.notebooks.jobs import NO_GPU, TEMPLATES, Run, finished_run, no_job_is_left
 
 LESSON = "cluster/checkpoint_resume"
 PYTHON = "/cm/shared/apps/pytorch/2.13/bin/python"

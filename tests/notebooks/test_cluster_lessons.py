@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.forms import LONG
 from tests.inside import eventually, home, is_root_variant, jobs_of, sh
 from tests.notebooks import jobs
-from tests.notebooks.jobs import LONG, ONE_GPU, PERSON, Run, changed, own_folder, program
+from tests.notebooks.jobs import ONE_GPU, PERSON, Run, changed, own_folder, program
 
 EIGHT_GIB = (*ONE_GPU, "--mem=8G")
 in_a_job = partial(jobs.in_a_job, resources=EIGHT_GIB)

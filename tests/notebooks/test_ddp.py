@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.forms import LONG
 from tests.inside import home, sh
-from tests.notebooks.jobs import LONG, NO_GPU, PERSON, Run, changed, finished_run, in_a_job, no_job_is_left, own_folder
+from tests.notebooks.jobs import NO_GPU, PERSON, Run, changed, finished_run, in_a_job, no_job_is_left, own_folder
 
 LESSON = "pytorch/ddp"
 FEW = {"steps": 8, "batch_size": 64, "job_minutes": 5}

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.forms import LONG
 from tests.inside import sh
-from tests.notebooks.jobs import LONG, PERSON
+from tests.notebooks.jobs import PERSON
 
 LOCAL, SHARED = "/cm/local/modulefiles", "/cm/shared/modulefiles"
 WEB_TOOLS = ("code-server", "image-trainer")  # environments that are no kernels

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.forms import LONG
 from tests.inside import sh
-from tests.notebooks.jobs import LONG, PERSON, own_folder
+from tests.notebooks.jobs import PERSON, own_folder
 
 WORKER = Path(__file__).with_name("fast_layers_worker.py")
 PARTS = ("proof", "saved", "standard", "mirrored", *(("half",) if LONG else ()))

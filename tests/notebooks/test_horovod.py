@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from deploy.environments.horovod_wheel import CHANGES
+from tests.forms import LONG
 from tests.inside import home, sh
-from tests.notebooks.jobs import LONG, PERSON, no_job_is_left, own_folder
+from tests.notebooks.jobs import PERSON, no_job_is_left, own_folder
 
 WORKER = Path(__file__).with_name("horovod_worker.py")
 BUILT = Path("/cm/shared/apps/horovod/0.28.1")

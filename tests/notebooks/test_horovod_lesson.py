@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.notebooks.jobs import LONG, NO_GPU, Run, finished_run, in_a_job, no_job_is_left, own_folder
+from tests.forms import LONG
+from tests.notebooks.jobs import NO_GPU, Run, finished_run, in_a_job, no_job_is_left, own_folder
 
 LESSONS = {"horovod/mnist": "horovod-runs", "horovod/pytorch_mnist": "horovod-pytorch-runs"}  # and their folders
 FEW = {"processes": [1, 2], "train_images": 5_120, "job_minutes": 5}

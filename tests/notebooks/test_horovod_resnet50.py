@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.notebooks.jobs import LONG, NO_GPU, Run, finished_run, in_a_job, no_job_is_left, own_folder
+from tests.forms import LONG
+from tests.notebooks.jobs import NO_GPU, Run, finished_run, in_a_job, no_job_is_left, own_folder
 
 LESSON = "horovod/resnet50"
 LAUNCHERS = ["srun", "mpirun"] if LONG else ["mpirun"]  # of the job; test_horovod.py has more of them in both forms

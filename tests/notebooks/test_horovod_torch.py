@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.forms import LONG
 from tests.inside import sh
-from tests.notebooks.jobs import LONG, PERSON, no_job_is_left, own_folder
+from tests.notebooks.jobs import PERSON, no_job_is_left, own_folder
 from tests.notebooks.test_horovod import (
     IMPATIENT,
     LAUNCHERS,

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.forms import LONG
 from tests.inside import sh
-from tests.notebooks.jobs import LONG, ONE_GPU, PERSON, TEMPLATES, Run, finished_run, in_a_job, own_data, own_folder
+from tests.notebooks.jobs import ONE_GPU, PERSON, TEMPLATES, Run, finished_run, in_a_job, own_data, own_folder
 
 PYTHON = "/cm/shared/apps/inference/1.0/bin/python"
 REAL = Path("/usr/share/datasets/fashion-mnist")

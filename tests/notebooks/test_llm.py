@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.notebooks.jobs import LONG, NO_GPU, Run, finished_run, in_a_job, own_folder
+from tests.forms import LONG
+from tests.notebooks.jobs import NO_GPU, Run, finished_run, in_a_job, own_folder
 
 LESSON = "llm/finetune_and_serve"
 FEW = {"pretraining_steps": 60, "steps": 40, "new_tokens": 16, "clients": 2}

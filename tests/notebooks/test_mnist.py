@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.notebooks.jobs import LONG, PERSON, Run, finished_run, in_a_job, own_data, own_folder
+from tests.forms import LONG
+from tests.notebooks.jobs import PERSON, Run, finished_run, in_a_job, own_data, own_folder
 
 LESSONS = {  # each template, and what it says of its framework
     "tensorflow/mnist": r"TensorFlow 2\.\d+\.\d+ with Keras 3\.\d+",

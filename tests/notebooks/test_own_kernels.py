@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.forms import LONG
 from tests.inside import VENV_BIN, home, sh
-from tests.notebooks.jobs import LONG, PERSON, Run, changed, in_a_job, own_folder, program
+from tests.notebooks.jobs import PERSON, Run, changed, in_a_job, own_folder, program
 from tests.wheels import wheel
 
 # What the launcher of a session lists: the site's kernels and the person's own.

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.notebooks.jobs import LONG, PERSON, Run, finished_run, in_a_job, own_folder
+from tests.forms import LONG
+from tests.notebooks.jobs import PERSON, Run, finished_run, in_a_job, own_folder
 from tests.notebooks.test_mnist import steps_of
 
 LESSON = "tensorflow/resnet50"

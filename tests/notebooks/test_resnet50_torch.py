@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.notebooks.jobs import LONG, TEMPLATES, Run, changed, finished_run, in_a_job, own_folder
+from tests.forms import LONG
+from tests.notebooks.jobs import TEMPLATES, Run, changed, finished_run, in_a_job, own_folder
 
 LESSON = "pytorch/resnet50"
 FEW = {"image_size": 48, "batch_size": 16, "images": 200, "epochs": 4, "iterations": 1, "seconds": 0, "warm_up": 1}

@@ -20,8 +20,9 @@ from portal.site import load
 from portal.tensorboard.boards import Boards
 from tests import pictures
 from tests.browser.conftest import CHROMIUM_ARGUMENTS
+from tests.forms import LONG
 from tests.inside import CHROMIUM, SITE_FILE, home
-from tests.notebooks.jobs import LONG, PERSON, Run, finished_run, in_a_job, own_folder
+from tests.notebooks.jobs import PERSON, Run, finished_run, in_a_job, own_folder
 from tests.notebooks.table import FOLDER
 from tests.session import session_server
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.notebooks.jobs import LONG, Run, changed_module, finished_run, in_a_job, own_folder
+from tests.forms import LONG
+from tests.notebooks.jobs import Run, changed_module, finished_run, in_a_job, own_folder
 
 LESSON = "tensorflow/tfrecord_or_jpeg"
 FEW = {"images": 60, "threads": [1, 4], "shards": 2, "passes": 1, "image_size": 64, "batch_size": 16}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.forms import of_long_form
 from tests.inside import home, sh
 from tests.security.conftest import in_session
 
@@ -33,7 +34,7 @@ def alice(chromium: Browser) -> Iterator[tuple[Page, str]]:
     sh("rm", "-rf", str(SHARED), str(home("alice") / ".jupyter/lab/user-settings/@jupyterlab/htmlviewer-extension"))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["a text", of_long_form("an output")])
 def test_a_label_in_what_somebody_wrote_ticks_no_setting(alice: tuple[Page, str], way: str) -> None:
     page, session = alice
     cell = {"id": "a", "metadata": {}, **WAYS[way]}

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from portal.launcher import ENVIRONMENT_FILE, SESSIONS
+from tests.forms import of_long_form
 from tests.hub.conftest import Hub, Person
 from tests.inside import eventually, has_no_job, home, sh
 
@@ -105,7 +106,9 @@ def kill_server(name: str) -> None:
     sh("pkill", "-KILL", "-u", name, "-f", "portal.singleuser.server")
 
 
-@pytest.mark.parametrize("with_certificate", [True, False], ids=["with a session's certificate", "with none"])
+@pytest.mark.parametrize(
+    "with_certificate", [True, of_long_form(False)], ids=["with a session's certificate", "with none"]
+)
 def test_who_takes_the_port_of_a_session_that_died_hears_nothing(
     hub: Hub, neighbours: dict[str, Person], with_certificate: bool
 ) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from portal.launcher import ENVIRONMENT_FILE, LOG_FILE, SESSIONS
 from spawners.timings import FOLLOWED_AT_ONCE
+from tests.forms import of_long_form
 from tests.hub.conftest import PORT, URL, Hub, Person, hub, people
 from tests.inside import eventually, has_no_job, home, jobs_of, sh
 
@@ -216,7 +217,7 @@ def test_fifty_clicks_in_a_second_of_one_person_cost_another_nothing(people: dic
     assert max(took) < OTHERS_WITHIN_S
 
 
-@pytest.mark.parametrize("said", ["", "16"], ids=["nothing", "the first byte of TLS"])
+@pytest.mark.parametrize("said", ["", of_long_form("16")], ids=["nothing", "the first byte of TLS"])
 def test_who_opens_connections_to_the_hub_again_and_again_keeps_nobody_from_starting(
     hub: Hub, people: dict[str, Person], said: str
 ) -> None:

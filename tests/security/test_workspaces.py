@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.forms import of_long_form
 from tests.inside import home, sh
 from tests.security.conftest import in_session
 
@@ -65,7 +66,7 @@ def test_what_is_called_by_a_name_is_loaded(alice: tuple[Page, str]) -> None:
     page.wait_for_timeout(3000)  # it goes there twice
 
 
-@pytest.mark.parametrize("name", ["%2e%2e/contents/mine.py", "..\\contents\\mine.py"])
+@pytest.mark.parametrize("name", ["%2e%2e/contents/mine.py", of_long_form("..\\contents\\mine.py")])
 def test_no_terminal_is_called_like_an_address(alice: tuple[Page, str], mine: Path, name: str) -> None:
     page, session = alice
     key = f"terminal:{name}"

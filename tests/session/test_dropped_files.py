@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.forms import of_long_form
 from tests.session.file_desk import Desk, fill, opened, small_disk
 from tests.session.session_server import Server
 
@@ -17,7 +18,7 @@ ODD = ("50% #1? & a=b;+.txt", " ü 'é' \"x\" [1] {2} 🙂", "back\\slash.bin", 
 Picture = Callable[[Page, str], None]
 
 
-@pytest.fixture(params=["lab/tree", "tree"])
+@pytest.fixture(params=["lab/tree", of_long_form("tree")])
 def desk(browser: Browser, server: Server, request: pytest.FixtureRequest) -> Iterator[Desk]:
     """An empty folder in JupyterLab, and in Notebook 7."""
     with opened(browser, server, request.param) as one:

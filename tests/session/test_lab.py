@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Response, expect
 
 from tests.browser.portal_page import assert_accessible
+from tests.forms import of_long_form
 from tests.session.session_server import DEADLINE_S, Server, wait_for, write_scalars
 from tests.session.test_session_kernels import own_kernel
 from tests.session.test_session_tensorboard import process_of
@@ -161,7 +162,7 @@ def test_notebook_7_shows_what_the_test_of_each_kernel_found_in_its_new_menu(
         page.keyboard.press("Escape")
 
 
-@pytest.mark.parametrize("place", ["lab", "tree"])
+@pytest.mark.parametrize("place", ["lab", of_long_form("tree")])
 def test_tensorboards_are_listed_with_what_runs_and_stopped_there(
     page: Page, server: Server, picture: Picture, place: str
 ) -> None:
@@ -199,6 +200,7 @@ def test_a_tensorboard_button_appears_when_a_folder_is_selected(page: Page, serv
     expect_scalars(new_tab(page, toolbar_button(page)))
 
 
+@pytest.mark.long
 def test_the_files_stay_where_they_are_when_one_is_selected(page: Page, server: Server) -> None:
     """A row that moved between the two clicks of a double click would open another file."""
     open_lab(page, server)
@@ -260,6 +262,7 @@ def is_layout_with_gallery(answer: Response) -> bool:
     return is_in_layout and "dsportal-gallery:gallery" in saved
 
 
+@pytest.mark.long
 def test_the_gallery_is_there_again_after_a_reload(page: Page, server: Server) -> None:
     open_lab(page, server)
     with page.expect_response(is_layout_with_gallery):

@@ -133,6 +133,7 @@ def test_a_full_disk_keeps_what_fits_and_it_goes_on_when_there_is_room(lab: Desk
         assert digest(lab.folder / big.name) == digest(big)
 
 
+@pytest.mark.long
 def test_two_windows_send_one_file_and_files_of_one_name(
     lab: Desk, browser: Browser, server: Server, big: Path
 ) -> None:
@@ -171,6 +172,7 @@ def test_two_windows_send_one_file_and_files_of_one_name(
         assert lab.partial() == []
 
 
+@pytest.mark.long
 def test_a_file_that_changes_on_the_persons_disk_meanwhile_is_not_mixed(
     lab: Desk, big: Path, tmp_path: Path, picture: Picture
 ) -> None:
@@ -196,6 +198,7 @@ def test_a_file_that_changes_on_the_persons_disk_meanwhile_is_not_mixed(
     assert digest(lab.folder / changing.name) == digest(changing)
 
 
+@pytest.mark.long
 def test_a_web_server_in_front_that_takes_small_requests_alone_gets_small_parts(lab: Desk, tmp_path: Path) -> None:
     file = tmp_path / "through a narrow door.bin"
     file.write_bytes(os.urandom(16_000_000))

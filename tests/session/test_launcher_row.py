@@ -68,6 +68,7 @@ def test_the_launcher_has_each_kernel_once_by_title_with_the_default_version_fir
         picture(page, "launcher")
 
 
+@pytest.mark.long
 def test_labels_wrap_between_words_and_behind_slashes_and_break_no_word(browser: Browser, many: Server) -> None:
     with window(browser, many) as page:
         open_lab(page, many)
@@ -77,6 +78,7 @@ def test_labels_wrap_between_words_and_behind_slashes_and_break_no_word(browser:
         assert page.locator(".jp-LauncherCard-label p").evaluate_all(f"labels => labels.flatMap({BROKEN})") == []
 
 
+@pytest.mark.long
 def test_the_console_s_tile_asks_for_the_kernel(browser: Browser, many: Server) -> None:
     with window(browser, many) as page:
         open_lab(page, many)

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from tests.browser.portal_page import assert_accessible
+from tests.forms import of_long_form
 from tests.lessons import lesson, write
 from tests.session.conftest import window
 from tests.session.session_server import Server
@@ -60,7 +61,7 @@ def test_without_a_hub_there_is_no_news_and_a_look_is_no_activity(server: Server
     assert server.json("api/status")["last_activity"] == before
 
 
-@pytest.mark.parametrize("address", PAGES)
+@pytest.mark.parametrize("address", [PAGES[0], *map(of_long_form, PAGES[1:])])
 def test_an_announcement_is_shown_as_text_until_it_is_put_away(
     page: Page, server: Server, picture: Picture, address: str
 ) -> None:
@@ -83,7 +84,7 @@ def test_an_announcement_is_shown_as_text_until_it_is_put_away(
     expect(banner(page)).to_contain_text("It is over")
 
 
-@pytest.mark.parametrize("address", PAGES[:2])
+@pytest.mark.parametrize("address", [of_long_form(PAGES[0]), PAGES[1]])
 def test_quotas_stand_with_the_usage_and_a_folder_that_is_nearly_full_is_warned_of(
     page: Page, server: Server, picture: Picture, address: str
 ) -> None:

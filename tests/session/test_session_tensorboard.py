@@ -13,6 +13,7 @@ import pytest
 
 from portal.tensorboard import boards
 from portal.tensorboard.boards import BoardFailed, Boards
+from tests.forms import of_long_form
 from tests.session.session_server import HUB_SECRET, Server, wait_for, write_scalars
 
 
@@ -127,7 +128,7 @@ def test_a_session_has_no_way_to_other_ports_of_its_node(server: Server) -> None
     assert server.ask("proxy/localhost:8000")[0] == 404
 
 
-@pytest.mark.parametrize("end", ["terminate", "kill"])
+@pytest.mark.parametrize("end", [of_long_form("terminate"), "kill"])
 def test_it_ends_with_the_server(start_server: Callable[[], Server], end: str) -> None:
     server = start_server()
     write_scalars(server.home / "logs")

@@ -16,6 +16,7 @@ import pytest
 import websocket
 from playwright.sync_api import Browser, Page, expect
 
+from tests.forms import of_long_form
 from tests.session.conftest import window
 from tests.session.session_server import HUB_SECRET, TOKEN, Server, wait_for, write_module
 
@@ -275,7 +276,7 @@ def test_a_tile_opens_it(browser: Browser, lab: Server, picture: Callable[[Page,
         expect(opened.value).to_have_url(re.compile(re.escape(f"{lab.url}tools/lab/lab")))
 
 
-@pytest.mark.parametrize("place", ["lab", "tree"])
+@pytest.mark.parametrize("place", ["lab", of_long_form("tree")])
 def test_the_view_menu_leads_to_logs_and_ends(
     browser: Browser, lab: Server, picture: Callable[[Page, str], None], place: str
 ) -> None:
@@ -314,7 +315,7 @@ def test_a_page_that_waits_for_a_tool_comes_to_it_whatever_fragment_its_address_
         assert page.evaluate("location.hash") == ""
 
 
-@pytest.mark.parametrize("end", ["terminate", "kill"])
+@pytest.mark.parametrize("end", [of_long_form("terminate"), "kill"])
 def test_it_ends_with_the_session(start_server: Callable[..., Server], end: str) -> None:
     command = [shutil.which("sh"), "-c", "sleep 600", "{socket}"]
     tools = {"tools": [{"name": "lab", "title": "Sleeps", "command": command}]}

@@ -1,6 +1,6 @@
 """Hours of many sessions with faults of all kinds, in minutes: what must be true after each of them.
 
-``DSPORTAL_SEED`` runs one seed again; ``DSPORTAL_FAULTS=long`` is the long form: 1,000 people, 24 hours.
+``DSPORTAL_SEED`` runs one seed again; ``DSPORTAL_FORM=long`` is the long form: 1,000 people, 24 hours.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import pytest
 
 from portal.site import Site, parse
 from portal.testing.behaviours import Completes, PendingForever
-from tests.faults.table import FOLDER, LONG, Row, sized, table
+from tests.faults.table import FOLDER, Row, sized, table
+from tests.forms import LONG
 from tests.simulation.faults import FAULTS
 from tests.simulation.story import InvariantBroken, Plan, Simulation
 
