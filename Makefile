@@ -14,7 +14,7 @@ endif
 # What reads the first lines of a command: any Python 3 does, the command itself goes on in the one that fits.
 FIRST := $(firstword $(wildcard /usr/bin/python3 /usr/libexec/platform-python) $(PYTHON) python3)
 
-.PHONY: help audit bench dist check setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-faults test-security test-directories test-newcomer test-notebooks test-notebooks-browser test-templates test-front-doors test-systems test-debian test-databases
+.PHONY: help audit bench dist check setup environments demo demo-up free-port demo-down demo-doctor demo-shell demo-clean clean test test-long test-faults test-security test-directories test-newcomer test-notebooks test-notebooks-browser test-templates test-front-doors test-systems test-debian test-databases
 
 help:
 	@echo 'make setup       the portal in .venv; PYTHON=3.13 (or a path) chooses its Python, 3.11 to 3.14'
@@ -31,6 +31,7 @@ help:
 	@echo 'make dist        the release: a tarball that installs without a checkout and without a network'
 	@echo 'make check       lint, types and unit tests: three minutes, without a cluster and without a network'
 	@echo 'make test        lint, types and all tests (TESTS="unit hub" runs only these rings)'
+	@echo 'make test-long   every test of these rings, also those of their long forms, some hours; TESTS=session is one ring'
 	@echo 'make test-faults the fault suite and a simulated day, about an hour (docs/howto/fault-suite.md)'
 	@echo 'make test-databases  the portal on real PostgreSQL and MariaDB servers, which are killed and kept away, half an hour'
 	@echo 'make test-security  what hostile people try, in long form'
@@ -88,6 +89,9 @@ check:
 
 test:
 	@$(FIRST) tests/run.py $(TESTS)
+
+test-long:
+	@$(FIRST) tests/run.py --long $(TESTS)
 
 test-faults:
 	@$(FIRST) tests/run.py --long simulation faults

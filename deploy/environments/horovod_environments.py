@@ -10,7 +10,7 @@ Open MPI of their own out of Debian's packages (nothing is installed on the host
 host's (Debian: g++ and make); CMake comes as a locked wheel. With ``--cuda`` they are ``horovod-gpu`` and
 ``horovod-pytorch-gpu``, and see ``tensorflow-gpu`` and ``pytorch-gpu``; the toolkit must be of the framework's CUDA.
 
-Compiling takes about four minutes on two cores for each. A wheel is kept in the cache under a name made from all that
+Compiling takes about three minutes on two cores for each. A wheel is kept in the cache under a name made from all that
 went into it, so a second build takes seconds. The frameworks' C++ interfaces change with every version: a new
 TensorFlow gets a new wheel, and so does PyTorch's build with CUDA in the place of that without.
 

@@ -21,7 +21,7 @@ from deploy.environments.wheels import BuildError, Pip
 __all__ = ["Recipe", "wheel"]
 
 HERE = Path(__file__).resolve().parent
-RECIPE = "2"  # changes when this file builds the same sources into something else
+RECIPE = "3"  # changes when this file builds the same sources into something else
 SOURCE = "horovod==0.28.1 --hash=sha256:92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0\n"
 
 
@@ -97,6 +97,8 @@ inline GpuStreamHandle AsGpuStreamValue(Stream* stream) {
 """
 _STANDARD = "set(CMAKE_CXX_STANDARD 14)"
 _FAST = 'string(REPLACE "-O2" "-O3" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")'
+_PREFIX = 'PROPERTIES PREFIX ""'
+_TOGETHER = f"{_PREFIX} UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 18"
 _NCCL = 'set(NCCL_LIBNAME "nccl")'
 CHANGES = (
     # Only for GPUs: TensorFlow 2.21 leaves AsGpuStreamValue undefined.
@@ -105,6 +107,9 @@ CHANGES = (
     ("cmake/Modules/FindNCCL.cmake", _NCCL, 'set(NCCL_LIBNAME "nccl" "libnccl.so.2")'),
     # What a debugger reads is stripped afterwards (LDFLAGS): it is not made. Loops become vectors by -ftree-vectorize.
     ("CMakeLists.txt", _FAST, 'set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -DNDEBUG")'),
+    # Horovod's 33 files in two pieces: all read the same headers, and compiling takes a third less of the processor.
+    ("horovod/tensorflow/CMakeLists.txt", _PREFIX, _TOGETHER),
+    ("horovod/torch/CMakeLists.txt", _PREFIX, _TOGETHER),
     # Gloo for those who link it: TensorFlow's library links a copy that is built beside it.
     ("CMakeLists.txt", "add_subdirectory(third_party/gloo)", "add_subdirectory(third_party/gloo EXCLUDE_FROM_ALL)"),
     # PyTorch's headers need C++17 (horovod pull request 3998, merged after the release). And without a path of this
