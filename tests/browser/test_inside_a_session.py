@@ -93,6 +93,7 @@ def write(name: str, text: str) -> None:
     sh("sh", "-c", f'printf %s "$1" > ~/{name} && chmod +x ~/{name}', "write", text, user=PERSON)
 
 
+@pytest.mark.long
 def test_the_launcher_shows_what_a_test_of_a_kernel_in_a_job_found(page: Page) -> None:
     argv = ["kernels", "test", "--site", str(SITE_FILE), "--partition", "sxm2", "--user", PERSON, "python3"]
     said = sh(str(VENV_BIN / "portal"), *argv)
@@ -166,6 +167,7 @@ def test_a_script_runs_with_all_that_was_filled_in_and_its_log_grows(page: Page)
     picture(page, "94-log-of-a-job")
 
 
+@pytest.mark.long
 def test_a_job_that_waits_is_cancelled_in_notebook_7(page: Page, tree: Page) -> None:
     write("later.sh", "#!/bin/sh\n#SBATCH --begin=now+1hour\nsleep 600\n")
     tree.bring_to_front()
@@ -215,6 +217,7 @@ def test_somebody_else_on_the_node_finds_one_port_and_nothing_open_though_all_of
     assert {kind for kind, what in own.items() if what} >= {"ports", "sockets", "processes", "secrets"}
 
 
+@pytest.mark.long
 def test_tensorboards_are_listed_in_both_pages_and_stopped(page: Page, tree: Page) -> None:
     page.get_by_role("tab", name="Running Terminals and Kernels").click()
     tree.reload()

@@ -139,6 +139,7 @@ def test_stop_ends_it_with_all_its_processes(page: Page, tab: Page) -> None:
     picture(tab, "78-a-stopped-tool")
 
 
+@pytest.mark.long
 def test_notebook_7_offers_it_in_its_menu_and_stops_it(context: BrowserContext) -> None:
     page = context.new_page()
     page.goto(f"/user/{PERSON}/tree")

@@ -92,6 +92,7 @@ def test_a_bench_killed_while_its_cluster_starts_leaves_no_process(bench: Bench)
     wait_until(lambda: bench.processes() == [], "every process is gone")
 
 
+@pytest.mark.long
 def test_a_bench_killed_while_it_measures_leaves_no_process(bench: Bench) -> None:
     wait_until(lambda: bench.has_printed("round for warming up: "), "it measures", 120)
     assert bench.runs("slurmctld")

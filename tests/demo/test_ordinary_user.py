@@ -51,6 +51,7 @@ LAUNCHER="{checkout}/.venv/bin/portal-launch"
 {STORY}"""
 
 
+@pytest.mark.long
 def test_a_closed_checkout_with_a_space_in_its_name_runs_a_demo(closed_checkout: Path, cluster: Demo) -> None:
     (closed_checkout / ".demo").mkdir()
     (closed_checkout / ".demo" / "root").symlink_to(cluster.folder / "root")

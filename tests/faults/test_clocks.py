@@ -59,6 +59,7 @@ def test_a_hub_whose_clock_is_an_hour_off_keeps_follows_and_starts_sessions(
     assert row.lost == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("offset", OFFSETS)
 def test_a_controller_whose_clock_is_an_hour_off_moves_no_session(
     hub: FaultHub, alice: Person, offset: str, row: Row
@@ -80,6 +81,7 @@ def test_a_controller_whose_clock_is_an_hour_off_moves_no_session(
     assert row.lost == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("offset", OFFSETS)
 def test_a_node_whose_clock_is_an_hour_off_moves_no_session(
     hub: FaultHub, alice: Person, offset: str, row: Row

@@ -14,7 +14,7 @@ import pytest
 from tests.faults.hubs import FaultHub, daemon
 from tests.faults.table import Row, sized
 from tests.faults.watch import hurry, token_of, watching
-from tests.forms import LONG
+from tests.forms import LONG, of_long_form
 from tests.hub.conftest import Person
 from tests.inside import eventually, jobs_of, sh
 
@@ -67,7 +67,7 @@ def during(outage: Outage) -> Iterator[float]:
         outage.end()
 
 
-@pytest.mark.parametrize("outage", OUTAGES, ids=lambda outage: outage.fault)
+@pytest.mark.parametrize("outage", [of_long_form(OUTAGES[0]), *OUTAGES[1:]], ids=[outage.fault for outage in OUTAGES])
 def test_a_session_goes_on_while_slurm_is_silent(
     hub: FaultHub, alice: Person, bob: Person, outage: Outage, row: Row
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 from portal.launcher import ENVIRONMENT_FILE, SESSIONS
 from tests.faults.hubs import FaultHub
 from tests.faults.table import Row
+from tests.forms import of_long_form
 from tests.hub.conftest import Person
 from tests.inside import eventually, home, jobs_of, sh
 
@@ -35,7 +36,7 @@ def judy(hub: FaultHub) -> Iterator[Person]:
     eventually(lambda: "busy" not in sh("umount", str(folder), check=False), "nothing uses the home any more")
 
 
-@pytest.mark.parametrize("free_bytes", [0, 4096], ids=["no byte is free", "one page is free"])
+@pytest.mark.parametrize("free_bytes", [0, of_long_form(4096)], ids=["no byte is free", "one page is free"])
 def test_a_start_in_a_full_home_fails_soon_and_says_so(
     hub: FaultHub, alice: Person, judy: Person, free_bytes: int, row: Row
 ) -> None:

@@ -19,6 +19,7 @@ from portal.hub.database import FILE
 from tests.faults.hubs import CHECKOUT, FaultHub
 from tests.faults.table import Row, sized
 from tests.faults.watch import watching
+from tests.forms import of_long_form
 from tests.hub.conftest import FOLDER, PORT, Person
 from tests.inside import VENV_BIN, eventually, jobs_of, sh
 
@@ -58,7 +59,7 @@ def is_reached(person: Person) -> bool:
         return False
 
 
-@pytest.mark.parametrize(("what", "offset"), [("port", 0), ("hub_port", 81), ("proxy_port", 1)])
+@pytest.mark.parametrize(("what", "offset"), [("port", 0), of_long_form("hub_port", 81), of_long_form("proxy_port", 1)])
 def test_a_port_that_is_taken_is_told_by_name(other: FaultHub, what: str, offset: int, row: Row) -> None:
     port = other.port + offset
     row.fault, row.done = f"portal.{what} taken", f"another program listens on port {port}"

@@ -19,6 +19,7 @@ from tornado.websocket import websocket_connect
 from tests.faults.hubs import FaultHub
 from tests.faults.table import Row
 from tests.faults.watch import watching
+from tests.forms import of_long_form
 from tests.hub.conftest import Person
 from tests.inside import eventually, jobs_of
 
@@ -100,7 +101,7 @@ def page_of(person: Person) -> httpx.Response:
     return person.http.get("/hub/home", headers={"Accept": "text/html"})
 
 
-@pytest.mark.parametrize(("what", "ends"), [("restarted", FaultHub.end), ("killed", FaultHub.kill)])
+@pytest.mark.parametrize(("what", "ends"), [of_long_form("restarted", FaultHub.end), ("killed", FaultHub.kill)])
 def test_whoever_is_in_a_session_does_not_notice_that_the_hub_is_gone_and_back(
     hub: FaultHub, alice: Person, what: str, ends: Callable[[FaultHub], None], row: Row
 ) -> None:

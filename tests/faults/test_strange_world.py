@@ -91,6 +91,7 @@ def test_a_number_that_is_another_jobs_is_not_believed(hub: FaultHub, alice: Per
     assert row.lost == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("zone", ["Asia/Kathmandu", "America/St_Johns"] if LONG else ["Asia/Kathmandu"])
 def test_another_time_zone_moves_nothing(
     hub: FaultHub, alice: Person, zone: str, row: Row, monkeypatch: pytest.MonkeyPatch

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from tests.faults.hubs import FaultHub, daemon
+from tests.forms import of_long_form
 from tests.hub.conftest import Person
 from tests.inside import eventually, jobs_of, sh
 
@@ -57,8 +58,8 @@ def change(alice: Person) -> httpx.Response:
 @pytest.mark.parametrize(
     ("whose", "limit", "named"),
     [
-        ("user", "MaxSubmitJobs", "AssocMaxSubmitJobLimit"),
-        ("account", "GrpSubmitJobs", "AssocGrpSubmitJobsLimit"),
+        of_long_form("user", "MaxSubmitJobs", "AssocMaxSubmitJobLimit"),
+        of_long_form("account", "GrpSubmitJobs", "AssocGrpSubmitJobsLimit"),
         ("qos", "MaxSubmitJobsPerUser", "QOSMaxSubmitJobPerUserLimit"),
     ],
 )

@@ -78,6 +78,7 @@ def test_a_session_that_waits_is_taken_up_after_a_restart_of_the_hub(hub_with_tl
         alice.http.close()
 
 
+@pytest.mark.long
 def test_sessions_from_before_internal_tls_go_on_when_it_is_switched_on() -> None:
     """One that runs and one that waits; their states are those of a version that did not know of it."""
     hub = Hub(Path("/cluster/test-internal-ssl-later"), PORT)

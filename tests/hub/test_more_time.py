@@ -87,6 +87,7 @@ def test_more_than_is_allowed_is_refused_with_what_is(alice: Person, job_id: str
     assert limit_of(job_id) == "01:00:00"
 
 
+@pytest.mark.long
 def test_a_reservation_of_the_node_is_not_run_into(alice: Person, job_id: str) -> None:
     node = sh("squeue", "-h", "-j", job_id, "-o", "%N").strip()
     ends_at = alice.api("GET", "/dsportal/extend/alice").json()["ends_at"]

@@ -192,6 +192,7 @@ def test_fifty_clicks_at_once_make_one_job(alice: Person) -> None:
     assert last - first == 2, "one job came between the one before the clicks and the one after"
 
 
+@pytest.mark.long
 def test_a_session_outlives_a_hub_that_is_killed(hub: Hub, alice: Person) -> None:
     job_id = alice.start(gpus="1")
 
@@ -285,6 +286,7 @@ async def test_a_job_that_no_session_holds_is_ended_and_other_hubs_jobs_are_not(
     sh("scancel", named_alike)
 
 
+@pytest.mark.long
 def test_a_session_that_an_administrator_cancels_is_gone_for_the_hub_too(alice: Person) -> None:
     job_id = alice.start(gpus="0")
 

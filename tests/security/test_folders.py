@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.forms import of_long_form
 from tests.inside import eventually, home, sh
 from tests.security.conftest import in_session
 from tests.session.test_ports import PYTHON_LINE
@@ -129,9 +130,9 @@ def kernels_ended(lab: Page) -> bool:
     ("kernel", "language", "file", "text"),
     [
         ("python3", "python", "ipykernel_launcher.py", PYTHON),
-        ("python3", "python", "storemagic.py", PYTHON),
+        of_long_form("python3", "python", "storemagic.py", PYTHON),
         ("own-shell", "python", "ipykernel_launcher.py", PYTHON),
-        ("own", "python", "ipykernel.py", PYTHON),
+        of_long_form("own", "python", "ipykernel.py", PYTHON),
         ("ir", "R", ".Rprofile", R),
     ],
 )

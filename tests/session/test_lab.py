@@ -335,6 +335,7 @@ def test_notebook_7_has_tensorboard_in_its_new_menu(page: Page, server: Server, 
     expect_scalars(new_tab(page, entry))
 
 
+@pytest.mark.long
 def test_notebook_7_shows_the_button_for_a_selected_folder(page: Page, server: Server, picture: Picture) -> None:
     open_notebook_7(page, server)
     expect(toolbar_button(page)).to_be_hidden()

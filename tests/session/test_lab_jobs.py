@@ -101,6 +101,7 @@ def test_what_slurm_refuses_is_said_in_words(page: Page, server: Server, lesson_
     expect(page.get_by_text("There is no such partition").first).to_be_visible()
 
 
+@pytest.mark.long
 def test_notebook_7_runs_a_file_as_well(page: Page, server: Server, lesson_file: str, picture: Picture) -> None:
     open_notebook_7(page, server)
     run_dialog(page, lesson_file).get_by_role("button", name="Submit").click()

@@ -87,6 +87,7 @@ def test_the_console_s_tile_asks_for_the_kernel(browser: Browser, many: Server) 
         expect(page.get_by_role("dialog").filter(has_text="Select Kernel").locator("select")).to_contain_text("JAX 0.9")
 
 
+@pytest.mark.long
 def test_the_new_menu_of_notebook_7_has_the_same_order(browser: Browser, many: Server) -> None:
     with window(browser, many) as page:
         page.goto(f"{many.url}tree")
