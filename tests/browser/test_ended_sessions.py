@@ -83,7 +83,6 @@ def test_start_again_leads_to_the_form_with_the_same_choices_and_starts_nothing(
     picture(page, "61-start-again-filled-in")
 
 
-@pytest.mark.long
 def test_a_session_whose_time_was_over_is_listed_above_it(page: Page) -> None:
     job_id = start(page, hours=2)
 

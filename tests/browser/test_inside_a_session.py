@@ -93,7 +93,6 @@ def write(name: str, text: str) -> None:
     sh("sh", "-c", f'printf %s "$1" > ~/{name} && chmod +x ~/{name}', "write", text, user=PERSON)
 
 
-@pytest.mark.long
 def test_the_launcher_shows_what_a_test_of_a_kernel_in_a_job_found(page: Page) -> None:
     argv = ["kernels", "test", "--site", str(SITE_FILE), "--partition", "sxm2", "--user", PERSON, "python3"]
     said = sh(str(VENV_BIN / "portal"), *argv)

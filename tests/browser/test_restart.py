@@ -123,7 +123,6 @@ def unresolved_nodes() -> Iterator[None]:
         HOSTS.write_text(before)
 
 
-@pytest.mark.long
 def test_a_node_whose_name_this_host_does_not_know_is_named_until_somebody_repairs_it(page: Page, hub: Hub) -> None:
     log_in_as(page, "alice")
     with unresolved_nodes():

@@ -89,7 +89,6 @@ def test_a_session_shows_how_long_it_has_left(page: Page) -> None:
     picture(page, "52-time-left")
 
 
-@pytest.mark.long
 def test_notebook_7_shows_it_too(notebook_7: Page) -> None:
     notebook_7.goto(f"/user/{PERSON}/notebooks/{NAMES[1]}")
 
@@ -175,7 +174,6 @@ def test_the_warning_offers_more_time_as_often_as_the_site_allows(page: Page, no
     dialog.get_by_role("button", name="Close").click()
 
 
-@pytest.mark.long
 def test_five_minutes_before_the_end_both_pages_save_again_and_the_persons_script_runs(
     page: Page, notebook_7: Page
 ) -> None:
