@@ -202,22 +202,38 @@ class Built:
     environments: Beside
     horovod: Beside | None = None
 
+    def end(self) -> None:
+        """End what is still at work; what waits for another is ended before that one."""
+        if self.horovod:
+            self.horovod.end()
+        self.environments.end()
+
 
 def set_up(rings: Sequence[Ring]) -> Built | None:
     """Everything the rings need, fetched and built; a failure here ends the run.
 
-    The environments, which the cluster needs, are installed for some minutes, and then Horovod is compiled.
+    The environments, which the cluster needs, are installed for some minutes from the first moment on; then Horovod is
+    compiled.
     """
     title("set up")
-    subprocess.run([*ON_SYSTEM, python_of_system(), str(CHECKOUT / "deploy/setup.py"), "--dev"], check=True)
-    if any(ring.name == "directories" for ring in rings):
-        subprocess.run([PYTHON, str(CHECKOUT / "deploy/run_module.py"), "tests.directories.fetch"], check=True)
-    if not any(map(needs_environments, rings)):
-        return None
-    asked = [*ON_SYSTEM, python_of_system(), str(CHECKOUT / "deploy/setup.py"), "--print-pip"]
-    pip = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
-    for ring in rings:
-        own_programs(ring, pip)
+    setup = [*ON_SYSTEM, python_of_system(), str(CHECKOUT / "deploy/setup.py")]
+    pip = subprocess.run([*setup, "--print-pip"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    built = begin_to_build(rings, pip) if any(map(needs_environments, rings)) else None
+    try:
+        subprocess.run([*setup, "--dev"], check=True)
+        if any(ring.name == "directories" for ring in rings):
+            subprocess.run([PYTHON, str(CHECKOUT / "deploy/run_module.py"), "tests.directories.fetch"], check=True)
+        for ring in rings if built else ():
+            own_programs(ring, pip)
+    except BaseException:
+        if built:
+            built.end()
+        raise
+    return built
+
+
+def begin_to_build(rings: Sequence[Ring], pip: str) -> Built:
+    """Begin with the environments that these rings need; they have nothing of the portal's own environment."""
     where = ["--cm", str(CM), "--cache-dir", str(STATE / "cache" / "wheels"), "--pip", pip]
     everything = any(ring.name in WITH_ALL_KERNELS for ring in rings)
     builder = [*ON_SYSTEM, python_of_system(), str(CHECKOUT / "deploy/environments/build.py"), *where]
@@ -626,9 +642,8 @@ def run_all(
                 results[other.name] = (running[other].result(), running[other].seconds)
                 del running[other]  # not before: a signal while it is waited for ends it, too
     finally:  # what waits for another is ended before that one
-        for left in (*reversed(running.values()), *((built.horovod, built.environments) if built else ())):
-            if left:
-                left.end()
+        for left in (*reversed(running.values()), *([built] if built else ())):
+            left.end()
         if is_up:
             demo("down", check=False)
         for number, cluster in clusters.items():

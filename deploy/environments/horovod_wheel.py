@@ -97,8 +97,11 @@ inline GpuStreamHandle AsGpuStreamValue(Stream* stream) {
 """
 _STANDARD = "set(CMAKE_CXX_STANDARD 14)"
 _FAST = 'string(REPLACE "-O2" "-O3" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")'
-_PREFIX = 'PROPERTIES PREFIX ""'
-_TOGETHER = f"{_PREFIX} UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 18"
+_NAMED = 'set_target_properties(${%s_TARGET_LIB} PROPERTIES PREFIX "")'
+_TOGETHER = """%s
+if(NOT HAVE_CUDA)
+    set_target_properties(${%s_TARGET_LIB} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 18)
+endif()"""
 _NCCL = 'set(NCCL_LIBNAME "nccl")'
 CHANGES = (
     # Only for GPUs: TensorFlow 2.21 leaves AsGpuStreamValue undefined.
@@ -108,8 +111,9 @@ CHANGES = (
     # What a debugger reads is stripped afterwards (LDFLAGS): it is not made. Loops become vectors by -ftree-vectorize.
     ("CMakeLists.txt", _FAST, 'set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -DNDEBUG")'),
     # Horovod's files, thirty and more, in two pieces: all read the same headers, and compiling takes a third less.
-    ("horovod/tensorflow/CMakeLists.txt", _PREFIX, _TOGETHER),
-    ("horovod/torch/CMakeLists.txt", _PREFIX, _TOGETHER),
+    # Those for GPUs, which nobody has compiled so, stay apart.
+    ("horovod/tensorflow/CMakeLists.txt", _NAMED % "TF", _TOGETHER % (_NAMED % "TF", "TF")),
+    ("horovod/torch/CMakeLists.txt", _NAMED % "PYTORCH", _TOGETHER % (_NAMED % "PYTORCH", "PYTORCH")),
     # Gloo for those who link it: TensorFlow's library links a copy that is built beside it.
     ("CMakeLists.txt", "add_subdirectory(third_party/gloo)", "add_subdirectory(third_party/gloo EXCLUDE_FROM_ALL)"),
     # PyTorch's headers need C++17 (horovod pull request 3998, merged after the release). And without a path of this

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,11 +95,27 @@ def fits(wheel: str, minor: int) -> bool:
 
 
 def _whole(wheel: Path, hashes: frozenset[str]) -> bool:
-    with wheel.open("rb") as file:
-        if hashlib.file_digest(file, "sha256").hexdigest() in hashes:
-            return True
-    wheel.unlink()
+    try:
+        with wheel.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() in hashes:
+                return True
+    except FileNotFoundError:  # taken out by another program
+        return False
+    wheel.unlink(missing_ok=True)
     return False
+
+
+def _keep(wheel: Path, store: Path) -> None:
+    """Put a whole wheel into ``store``, where others read at the same time: in one moment."""
+    with suppress(OSError):  # another disk
+        wheel.replace(store / wheel.name)
+        return
+    beside = store / f".{wheel.name}.{os.getpid()}"
+    try:
+        shutil.copyfile(wheel, beside)
+        beside.replace(store / wheel.name)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -117,7 +134,7 @@ class Pip:
     say: Say
 
     def fetch(self, lock: str, store: Path) -> None:
-        """Bring every wheel of ``lock`` into ``store``.
+        """Bring every wheel of ``lock`` into ``store``, which several programs may do at the same time.
 
         Raises:
             BuildError: one cannot be had.
@@ -131,7 +148,12 @@ class Pip:
             self.say(f"  {done}; fetching {', '.join(pin.name for pin in batch)}")
             part = self.scratch / "batch.txt"
             part.write_text("\n".join(pin.text.rstrip(" \\") for pin in batch))
-            self.run("download", *LOCKED, "-d", str(store), "-r", str(part))
+            fetched = self.scratch / "fetched"
+            shutil.rmtree(fetched, ignore_errors=True)  # of a run that was killed
+            fetched.mkdir()
+            self.run("download", *LOCKED, "-d", str(fetched), "-r", str(part))
+            for wheel in fetched.iterdir():
+                _keep(wheel, store)
 
     def minor(self) -> int:
         """Which Python 3 it works for."""

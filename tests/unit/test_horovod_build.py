@@ -21,6 +21,7 @@ OPTIMIZED = """\
 string(REPLACE "-O2" "-O3" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")
     add_subdirectory(third_party/gloo)
 """
+NAMED = 'set_target_properties(${%s_TARGET_LIB} PROPERTIES PREFIX "")\n'
 OF_STREAMS = """\
 GpuStreamHandle AsGpuStreamValue(Stream* stream);
 #if TENSORFLOW_VERSION >= 2011000000
@@ -42,8 +43,9 @@ def source(tmp_path: Path) -> Path:
     (folder / "cmake/Modules/FindNCCL.cmake").write_text('    set(NCCL_LIBNAME "nccl")\n')
     (folder / "horovod/tensorflow/mpi_ops.cc").write_text(OF_STREAMS)
     (folder / "horovod/tensorflow/xla_mpi_ops.cc").write_text("#if HAVE_GPU\nint x;\n#endif\n")
-    for file, more in {"CMakeLists.txt": OPTIMIZED, "horovod/torch/CMakeLists.txt": ""}.items():
+    for file, more in {"CMakeLists.txt": OPTIMIZED, "horovod/torch/CMakeLists.txt": NAMED % "PYTORCH"}.items():
         (folder / file).write_text(f"project(horovod)\n{STANDARD}{more}")
+    (folder / "horovod/tensorflow/CMakeLists.txt").write_text(NAMED % "TF")
     return folder
 
 
@@ -80,6 +82,15 @@ def test_nothing_is_compiled_that_nobody_reads_or_links(source: Path) -> None:
     text = (source / "CMakeLists.txt").read_text()
     assert 'set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -DNDEBUG")' in text, "without -g"
     assert "add_subdirectory(third_party/gloo EXCLUDE_FROM_ALL)" in text
+
+
+@pytest.mark.parametrize(("folder", "name"), [("tensorflow", "TF"), ("torch", "PYTORCH")])
+def test_files_without_cuda_are_compiled_together(source: Path, folder: str, name: str) -> None:
+    horovod_wheel.patch(source)
+    *_, named, unless, together, end = (source / f"horovod/{folder}/CMakeLists.txt").read_text().splitlines()
+    assert f"{named}\n" == NAMED % name
+    assert (unless, end) == ("if(NOT HAVE_CUDA)", "endif()")
+    assert together.strip().startswith(f"set_target_properties(${{{name}_TARGET_LIB}} PROPERTIES UNITY_BUILD ON ")
 
 
 def test_on_gpus_a_stream_tells_its_handle_itself(source: Path) -> None:
