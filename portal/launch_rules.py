@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from portal.homes.on_the_way import on_the_way, without_number
+
 Tables = dict[str, Any]
 ROOT = 0
 CHOICES = ("account", "qos", "reservation", "constraint", "licenses", "mail_type")
@@ -44,6 +46,7 @@ _SESSION = {  # the defaults of [session]; tests/unit/test_launch_rules.py holds
     "memory_gb_without_gpu": 8,
     "hours_max": 24,
 }
+_NOT_ROOTS = "is not root's alone (chown root, chmod go-w), so that it says nothing here"
 _EVERY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", re.ASCII)
 
 
@@ -104,12 +107,28 @@ def _are_tables(value: object) -> bool:
 
 
 def _fault(found: os.stat_result, place: str) -> str:
-    """Why a settings file is not believed; ``""`` for one that root alone can change."""
-    folder = os.stat(os.path.dirname(os.path.realpath(place)))  # noqa: PTH116, PTH120
-    for what, known in ((place, found), ("its folder", folder)):
-        if known.st_uid != ROOT or known.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return f"{what} is not root's alone (chown root, chmod go-w), so that it says nothing here"
-    return "" if stat.S_ISREG(found.st_mode) else f"{place} is no regular file"
+    """Why a settings file is not believed; ``""`` for one that root alone can change, or put another one there."""
+    if not stat.S_ISREG(found.st_mode):
+        return f"{place} is no regular file"
+    if _is_loose(found, {ROOT}):
+        return f"{place} {_NOT_ROOTS}"
+    folder = Path(place).resolve().parent
+    for part in on_the_way(Path(place)):
+        try:
+            known = part.lstat()
+        except OSError as error:
+            return f"{part} cannot be looked at ({error.strerror}), so that {place} says nothing here"
+        owners = {ROOT} if part == folder else {0, ROOT, *without_number()}
+        if stat.S_ISDIR(known.st_mode) and _is_loose(known, owners):
+            return f"{'its folder' if part == folder else f'{part} above it'} {_NOT_ROOTS}"
+    return ""
+
+
+def _is_loose(found: os.stat_result, owners: set[int]) -> bool:
+    """Whether others can change it; into a folder like ``/tmp`` they put what is their own alone."""
+    is_shared = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
+    others = 0 if is_shared else stat.S_IWGRP | stat.S_IWOTH
+    return found.st_uid not in owners or bool(found.st_mode & others)
 
 
 def own_options(tables: Tables | None) -> frozenset[str]:

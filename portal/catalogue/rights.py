@@ -13,17 +13,16 @@ import os
 import pwd
 import stat
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
+from portal.homes.on_the_way import on_the_way, without_number
+
 ROOT = 0
-NOBODY = 65534  # also who owns what a user namespace has no number for: user_namespaces(7)
-ALL_NUMBERS = ["0", "0", str(2**32 - 1)]  # where there is no such namespace
+NOBODY = 65534
 FIRST_OF_PEOPLE = 1000  # groups below are the system's own, which root fills: login.defs(5), GID_MIN
 USERS = 100  # but for this one, which may be that of everybody: useradd(8), and openSUSE
-LINKS_MOST = 40  # as the kernel follows: path_resolution(7)
 WRITE = 2  # of the three bits of a permission
 # How Linux hands a list out: a version, then entries of tag, permission and number (uapi/linux/posix_acl_xattr.h).
 LIST = "system.posix_acl_access"
@@ -52,7 +51,7 @@ def stranger(*paths: Path) -> tuple[int, int] | None:
         user and group, with no more than all of these have; :data:`NOBODY` for several; None where nobody can.
     """
     found = [_writers(one) for one in dict.fromkeys(one for path in paths for one in on_the_way(path))]
-    owners = {user for one in found for user in one.users} - {ROOT, os.geteuid(), *_without_number()}
+    owners = {user for one in found for user in one.users} - {ROOT, os.geteuid(), *without_number()}
     groups = {group for one in found for group in one.groups} - {os.getegid()}
     groups = {group for group in groups if _is_of_people(group)}
     if any(one.is_everybody for one in found) or len(groups) > 1 or len(owners) > 1:
@@ -81,15 +80,6 @@ def of_trial(*paths: Path) -> Rights:
     return {"user": user, "group": group, "extra_groups": [one for one in _that_may_pass(paths[0]) if _has(user, one)]}
 
 
-def _without_number() -> set[int]:
-    """Who a user namespace has no number for: in the demo of an ordinary user also the machine's root."""
-    try:
-        is_whole = Path("/proc/self/uid_map").read_text().split() == ALL_NUMBERS
-    except OSError:
-        is_whole = True
-    return set() if is_whole else {NOBODY}
-
-
 def _is_of_people(group: int) -> bool:
     return group >= FIRST_OF_PEOPLE or group == USERS
 
@@ -112,35 +102,6 @@ def _has(user: int, group: int) -> bool:
     except KeyError:
         return False
     return group in os.getgrouplist(person.pw_name, person.pw_gid)
-
-
-def on_the_way(path: Path) -> Iterator[Path]:
-    """The program, all folders above it, and each link that leads to it, with the folders above that one."""
-    here = Path("/")
-    todo = [*path.absolute().parts[1:]]
-    links = 0
-    yield here
-    while todo:
-        name = todo.pop(0)
-        if name == "..":
-            here = here.parent
-            continue
-        yield here / name
-        target = _target(here / name) if links < LINKS_MOST else None
-        if target:
-            links += 1
-            todo = [part for part in target.parts if part != "/"] + todo
-            here = Path("/") if target.is_absolute() else here
-        else:
-            here /= name
-
-
-def _target(path: Path) -> Path | None:
-    """Where a link leads; None where there is none, or nobody here may look."""
-    try:
-        return path.readlink()
-    except OSError:
-        return None
 
 
 @dataclass(frozen=True)

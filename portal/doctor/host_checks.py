@@ -21,8 +21,8 @@ from traitlets.config import Config
 
 import portal
 from portal.catalogue import specs
-from portal.catalogue.rights import on_the_way
 from portal.doctor.check import Check, dated
+from portal.homes.on_the_way import on_the_way
 from portal.hub import state_place
 from portal.hub.config import addresses
 from portal.site import Site

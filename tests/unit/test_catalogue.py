@@ -18,6 +18,7 @@ from defusedxml import minidom  # type: ignore[import-untyped]
 from portal.catalogue import built, explained, icons, rights, specs, versions
 from portal.doctor import kernel_checks, site_checks
 from portal.errors import KernelError, SiteError
+from portal.homes import on_the_way
 from portal.kernels import containers
 from portal.kernels.containers import Container
 from portal.kernels.modules import ModuleSystem
@@ -542,10 +543,12 @@ def test_what_belongs_to_nobody_is_others_where_all_accounts_have_numbers(
     python = program(reached)
     if os.getuid() == 0:
         os.chown(python, rights.NOBODY, -1)
-    monkeypatch.setattr(rights, "NOBODY", python.stat().st_uid)
+    monkeypatch.setattr(on_the_way, "OVERFLOW", python.stat().st_uid)
     monkeypatch.setattr(os, "geteuid", lambda: ALICE)
     for numbers, found in ((["0", "0", "4294967295"], True), (["0", "1000", "1"], False)):
-        monkeypatch.setattr(rights, "ALL_NUMBERS", Path("/proc/self/uid_map").read_text().split() if found else numbers)
+        monkeypatch.setattr(
+            on_the_way, "ALL_NUMBERS", Path("/proc/self/uid_map").read_text().split() if found else numbers
+        )
         assert (rights.stranger(python) is not None) is found
 
 

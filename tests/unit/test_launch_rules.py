@@ -359,6 +359,34 @@ def test_any_other_file_says_nothing_and_only_the_options_of_every_site_are_left
     assert said == f"option '--account' needs the settings file: {settings.why_not}"
 
 
+@pytest.mark.parametrize("way", ["above it", "behind a link", "above a link on the way"])
+def test_a_folder_above_it_that_others_can_change_is_as_open_as_its_own(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Who can rename a folder can put another one, with another file in it, in its place."""
+    deep = tmp_path / "above" / "portal" / "site.toml"
+    deep.parent.mkdir(parents=True, mode=0o755)
+    deep.write_text(SETTINGS)
+    deep.chmod(0o644)
+    (tmp_path / "links").mkdir(mode=0o755)
+    (tmp_path / "links" / "portal").symlink_to(deep.parent)
+    if way == "above a link on the way":
+        place.symlink_to(tmp_path / "links" / "portal" / "site.toml")
+    elif way == "behind a link":
+        place.symlink_to(deep)
+    else:
+        monkeypatch.setattr(launch_rules, "PLACES", (str(deep),))
+    assert launch_rules.read().tables == tomllib.loads(SETTINGS)
+    loose = tmp_path / ("links" if way == "above a link on the way" else "above")
+
+    loose.chmod(0o775)
+
+    assert launch_rules.read().tables is None
+    assert f"{loose} above it is not root's alone" in launch_rules.read().why_not
+    loose.chmod(0o1777)  # as /tmp is: what root has put there stays root's
+    assert launch_rules.read().tables == tomllib.loads(SETTINGS)
+
+
 def test_values_of_the_wrong_kind_are_refused_in_words_and_never_a_crash(site: Site) -> None:
     broken = tomllib.loads(SETTINGS.replace("hours_max = 24", 'hours_max = "24"'))
 
