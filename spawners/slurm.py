@@ -36,6 +36,7 @@ from spawners.choosing import handlers, named_pages
 from spawners.choosing.change import ChangedRequests
 from spawners.choosing.foretold import ComparedForecasts
 from spawners.choosing.offer import Offer
+from spawners.choosing.resumed import ResumedChoices
 from spawners.choosing.several import NamedSession
 from spawners.ends import extended
 from spawners.ends.recorded import RecordedEnds
@@ -49,6 +50,7 @@ site_of = functools.cache(load)  # the settings, read once
 class SlurmSessionSpawner(
     NamedSession,
     ChangedRequests,
+    ResumedChoices,
     SessionCertificates,
     RecordedEnds,
     extended.Extended,
@@ -140,12 +142,15 @@ class SlurmSessionSpawner(
     async def start(self) -> str:
         """Submit the job, wait as long as Slurm makes us wait, and answer where the server listens."""
         given = self.user_options or {}
-        self._request = options.remembered(given)  # for the page, while the job of before the restart is looked for
+        asked_for = self.choices()
+        self._request = options.remembered(asked_for)  # for the page, while the job of before the restart is looked for
         try:
             if await self.session.resume():
+                self.user_options = asked_for
                 self.api_token = self.session.state.token
             else:
                 self._request, site = await self.offer.checked(given)
+                self.orm_spawner.user_options = given
                 job = await self.prepared(self._request, site)
                 foretold = self.offer.told.of(self._request, site)
                 await self.session.submit(job, self.api_token, tls=self.internal_ssl)
@@ -275,11 +280,6 @@ class SlurmSessionSpawner(
     def get_state(self) -> dict[str, Any]:
         """What survives a restart of the hub."""
         return self.context.seal.closed(self.session.state.to_json())
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Take the state of before the hub was restarted; the session's own token stays the same."""
-        self.session.load(self.context.state(state))
-        self.api_token = self.session.state.token
 
     def clear_state(self) -> None:
         """Forget the job."""

@@ -233,33 +233,39 @@ OF_EVERY_LOGIN = ((r"/api/users/([^/]+)/tokens", BoundTokensHandler),)
 
 
 class Asking:
-    """Stands before a handler of the REST API: a change of what is another person's asks for a recent password."""
+    """Stands before pages and the REST API: a change of what is another person's asks for a recent password."""
 
     async def prepare(self: Any) -> None:
-        """As JupyterHub does; then refuse what needs a password that was not given lately."""
+        """As JupyterHub does; then refuse what needs a password that was not given lately: a page asks for it."""
         await super().prepare()  # type: ignore[misc]
-        if self.current_user and self.request.method not in SAFE and _concerns_others(self):
+        if self._finished or not self.current_user or self.request.method in SAFE or not _concerns_others(self):
+            return
+        if isinstance(self, APIHandler):
             check(self)
+        elif not is_fresh(self, FOR_ADMINISTRATORS_S):
+            ask(self)
 
 
 def _concerns_others(handler: Any) -> bool:
     """Whether who asks may change, with this very request, what is not their own."""
-    if "/api/users/" not in handler.request.path:
+    is_page = not isinstance(handler, APIHandler)
+    if not is_page and "/api/users/" not in handler.request.path:
         return any(handler.parsed_scopes.get(scope) == Scope.ALL for scope in CHANGES)
-    name = handler.path_args[0] if handler.path_args else ""
+    named = [*handler.path_args, *handler.path_kwargs.values()]
+    name = named[0] if named else (handler.current_user.name if is_page else "")
     if name == handler.current_user.name:
         return False
     return any(handler.has_scope(f"{scope}!user={name}") for scope in CHANGES)
 
 
 def asking(handlers: list[Any]) -> list[Any]:
-    """The handlers of a hub; those of the REST API ask for a password where it is due."""
+    """The handlers of a hub: they ask for a password where it is due."""
     return [_asking(route) for route in handlers]
 
 
 def _asking(route: Any) -> Any:
     path, handler, *rest = route
-    if not isinstance(handler, type) or not issubclass(handler, APIHandler) or issubclass(handler, Asking):
+    if not isinstance(handler, type) or not issubclass(handler, BaseHandler) or issubclass(handler, Asking):
         return route
     named = {"__doc__": handler.__doc__, "__module__": handler.__module__}
     return (path, type(handler.__name__, (Asking, handler), named), *rest)

@@ -188,7 +188,9 @@ class LDAPAuthenticator(OneAccount):
 
     async def refresh_user(self, user: Any, handler: Any = None, **_more: Any) -> bool | dict[str, object]:
         """Whether somebody who is logged in may go on; groups and administration follow the directory."""
-        return user.name not in self.blocked_users and await self.access.refresh(user)
+        if user.name in self.blocked_users or await self.is_of_before(user.name):
+            return False
+        return await self.access.refresh(user)
 
     async def standings(self, names: Collection[str]) -> Mapping[str, Standing]:
         """What is known of these people, for the hub's own look at all of them."""

@@ -72,16 +72,27 @@ class OneAccount(Authenticator):  # type: ignore[misc]
                 await self._forget(handler, name, before, number)
             self._numbers.keep({name: number})
 
+    async def refresh_user(self, user: Any, handler: Any = None, **more: Any) -> Any:
+        """Whoever logged in when the name was another account's may not go on."""
+        if await self.is_of_before(user.name):
+            self.log.warning("%s may not go on: the account has another number than at the last login", user.name)
+            return False
+        return await maybe_future(super().refresh_user(user, handler, **more))
+
     async def pre_spawn_start(self, user: Any, spawner: Any) -> None:
-        """No session starts for whoever logged in when the name was another account's.
+        """No session starts, and no request is changed, for whoever logged in when the name was another account's.
 
         Raises:
             Refusal: it was.
         """
-        number = await self._number(user.name)
-        if number and number != self._numbers.words().get(user.name, number):
+        if await self.is_of_before(user.name):
             raise Refusal(NotAllowed(_(OTHER_ACCOUNT).format(name=user.name)))
         await maybe_future(super().pre_spawn_start(user, spawner))
+
+    async def is_of_before(self, name: str) -> bool:
+        """Whether the last login of a name was that of an account with another number."""
+        number = await self._number(name)
+        return bool(number) and number != self._numbers.words().get(name, number)
 
     async def _number(self, name: str) -> str:
         return (await self.number_of(name) or "") if self.state_folder else ""

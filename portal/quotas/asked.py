@@ -26,6 +26,7 @@ AT_ONCE = 2  # commands
 PEOPLE_AT_ONCE = 100  # who are being asked about, or wait for it: for others nothing is known just then
 PEOPLE_KEPT = 10_000
 LOG = logging.getLogger(__name__)
+_Key = tuple[str, str]  # a person's name, and the record of whoever has it now
 
 
 @dataclass(frozen=True)
@@ -47,43 +48,48 @@ class Quotas:
     def __init__(self, run: BoundedRunner = run_bounded, clock: Callable[[], float] = time.monotonic) -> None:
         self._run = run
         self._clock = clock
-        self._kept: dict[str, _Kept] = {}
-        self._asking: dict[str, asyncio.Future[None]] = {}
+        self._kept: dict[_Key, _Kept] = {}
+        self._asking: dict[_Key, asyncio.Future[None]] = {}
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._said: set[str] = set()  # the folders of which the log knows that nothing is known
 
-    async def of(self, site: Site, person: str) -> tuple[Quota, ...]:
-        """What is known of somebody's folders after a moment; none where the site has no command. It never raises."""
+    async def of(self, site: Site, person: str, record: str = "") -> tuple[Quota, ...]:
+        """What is known of somebody's folders after a moment; none where the site has no command. It never raises.
+
+        Arguments:
+            record: another one for whoever is given a name that somebody had before.
+        """
         if not site.quota.command or person.startswith("-"):
             return ()
-        kept = self._kept.get(person)
+        key = (person, record)
+        kept = self._kept.get(key)
         if kept is None or kept.until <= self._clock():
-            await self._wait(site, person)
-        found = self._kept.get(person)
+            await self._wait(site, key)
+        found = self._kept.get(key)
         return found.quotas if found else tuple(Quota(name) for name, _ in _folders(site))
 
-    async def _wait(self, site: Site, person: str) -> None:
+    async def _wait(self, site: Site, key: _Key) -> None:
         """Ask, once at a time; it goes on without whoever waits, and who comes later finds the answer."""
-        asking = self._asking.get(person)
+        asking = self._asking.get(key)
         if asking is None:
             if len(self._asking) >= PEOPLE_AT_ONCE:
                 return
-            asking = self._asking[person] = asyncio.ensure_future(self._ask(site, person))
+            asking = self._asking[key] = asyncio.ensure_future(self._ask(site, key))
         await asyncio.wait([asking], timeout=PAGE_WAITS_S)
 
-    async def _ask(self, site: Site, person: str) -> None:
+    async def _ask(self, site: Site, key: _Key) -> None:
         try:
             found = []
             async with self._turns:
                 for name, folder in _folders(site):
-                    found.append(await self._quota(site, person, name, folder))
+                    found.append(await self._quota(site, key[0], name, folder))
             quotas = tuple(one for one in found if one is not None)
             is_known = all(one.is_known for one in quotas)
             if len(self._kept) >= PEOPLE_KEPT:
                 self._kept.clear()
-            self._kept[person] = _Kept(quotas, self._clock() + (KEPT_S if is_known else KEPT_UNKNOWN_S))
+            self._kept[key] = _Kept(quotas, self._clock() + (KEPT_S if is_known else KEPT_UNKNOWN_S))
         finally:
-            del self._asking[person]
+            del self._asking[key]
 
     async def _quota(self, site: Site, person: str, name: str, folder: str) -> Quota | None:
         try:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Protocol
 
+from jupyterhub.utils import maybe_future
+
 from portal.errors import PortalError, SlurmUnavailable, SubmitRefused
 from portal.forecasts.turns import AGAIN_AFTER_S, Pace
 from portal.hub.context import HubContext
@@ -174,6 +176,7 @@ class ChangedRequests:
     user: Any  # these are JupyterHub's
     orm_spawner: Any
     user_options: Any
+    run_pre_spawn_hook: Any
     _request: SessionRequest | None  # these the spawner's
 
     @property
@@ -208,6 +211,7 @@ class ChangedRequests:
         """
         given = await self.offer.of_form(form_data)
         request, site = await self.offer.checked(given)
+        await self._ask_as_for_a_start(given)
         try:
             await self.change.make(await self.prepared(request, site))
         except NotChanged as error:
@@ -224,3 +228,17 @@ class ChangedRequests:
         self._request = request
         self.user_options = self.orm_spawner.user_options = given
         self.user.db.commit()
+
+    async def _ask_as_for_a_start(self, given: dict[str, object]) -> None:
+        """What JupyterHub (6.1, ``User.spawn``) asks before a start: the login's own check, and the site's hook.
+
+        Raises:
+            web.HTTPError: what they say; or whatever a site's hook raises.
+        """
+        before = self.user_options
+        self.user_options = given  # what a hook looks at
+        try:
+            await maybe_future(self.user.authenticator.pre_spawn_start(self.user, self))
+            await maybe_future(self.run_pre_spawn_hook())
+        finally:
+            self.user_options = before

@@ -11,6 +11,7 @@ from unittest.mock import AsyncMock
 
 import httpx
 import pytest
+from tornado import web
 
 from portal.forecasts import turns
 from portal.forecasts.shared_look import STILL_SHOWN_S
@@ -103,6 +104,31 @@ async def test_the_job_that_goes_is_not_ahead_of_what_takes_its_place(
     assert {start["ahead"] for row in rows for start in row["starts"]} == {1}, "bob's alone"
     assert "1 job ahead" in main_of(page)
     assert "2 jobs ahead" not in main_of(page)
+
+
+async def test_what_a_sites_hook_refuses_at_a_start_it_refuses_of_a_change(
+    served: ServedHub, alice: httpx.AsyncClient
+) -> None:
+    spawner = user_of(served).spawner
+    asked: list[object] = []
+
+    def one_gpu(hooked: Any) -> None:
+        asked.append(hooked.user_options["gpus"])
+        if hooked.user_options["gpus"] > 1:
+            raise web.HTTPError(403, "this site's own rule")
+
+    spawner.pre_spawn_hook = one_gpu
+    before = dict(spawner.user_options)
+
+    answer = await send(served, alice, gpus="2")
+
+    assert (answer.status_code, asked) == (403, [2])
+    assert "own rule" in answer.text
+    assert states(served) == {"1": "PENDING"}
+    assert spawner.user_options == spawner.orm_spawner.user_options == before
+    await send(served, alice, gpus="1", hours="5")
+    assert asked == [2, 1]
+    assert states(served) == {"1": "CANCELLED", "2": "PENDING"}
 
 
 async def test_another_job_takes_the_place_and_the_start_goes_on(served: ServedHub, alice: httpx.AsyncClient) -> None:
