@@ -188,7 +188,7 @@ class LDAPAuthenticator(OneAccount):
 
     async def refresh_user(self, user: Any, handler: Any = None, **_more: Any) -> bool | dict[str, object]:
         """Whether somebody who is logged in may go on; groups and administration follow the directory."""
-        if user.name in self.blocked_users or await self.is_of_before(user.name):
+        if user.name in self.blocked_users or self.is_seen_of_before(user.name):
             return False
         return await self.access.refresh(user)
 

@@ -6,7 +6,10 @@ at the last login is somebody else's: ended sessions, named choices, tokens and 
 
 from __future__ import annotations
 
+import asyncio
 import pwd
+import time
+from collections.abc import Awaitable, Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,9 @@ from portal.login.attempts import Refusal
 from portal.login.kept import Kept
 from portal.login.system_accounts import in_time
 
+EVERY_S = 30.0
+WAITING_AT_MOST = 200  # a name service that hangs has no more of them wait for it
+REMEMBERED = 20_000
 FILE = "account_numbers.jsonl"  # below portal.state_folder
 STILL_RUNS = N_(
     "You are known, but the account {name} belongs to somebody else than before (it has another UID on this cluster), "
@@ -45,6 +51,47 @@ async def number_of(name: str) -> str | None:
     return await in_time(lambda: number_on_host(name))
 
 
+class Looks:
+    """What a slow question answers about people, some time after it was asked for.
+
+    Args:
+        is_so: the question, of a name.
+        clock: seconds, never going back.
+    """
+
+    def __init__(self, is_so: Callable[[str], Awaitable[bool]], clock: Callable[[], float] = time.monotonic) -> None:
+        self._is_so = is_so
+        self._clock = clock
+        self._begun: dict[str, float] = {}
+        self._found: set[str] = set()
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._one_at_a_time = asyncio.Lock()
+
+    def is_known(self, name: str) -> bool:
+        """Whether the last look answered yes; it has somebody looked at again whose look is long ago."""
+        now = self._clock()
+        if now - self._begun.get(name, now - EVERY_S) >= EVERY_S and len(self._under_way) < WAITING_AT_MOST:
+            self._begun.pop(name, None)
+            self._begun[name] = now
+            if len(self._begun) > REMEMBERED:
+                del self._begun[next(iter(self._begun))]
+            task = asyncio.ensure_future(self._look(name))
+            self._under_way.add(task)
+            task.add_done_callback(self._under_way.discard)
+        return name in self._found
+
+    def forget(self, name: str) -> None:
+        """Somebody has become known in another way."""
+        self._found.discard(name)
+
+    async def _look(self, name: str) -> None:
+        async with self._one_at_a_time:
+            if await self._is_so(name):
+                self._found.add(name)
+            else:
+                self._found.discard(name)
+
+
 class OneAccount(Authenticator):  # type: ignore[misc]
     """Holds the person of a name to the account that had it at the last login."""
 
@@ -56,6 +103,10 @@ class OneAccount(Authenticator):  # type: ignore[misc]
     @cached_property
     def _numbers(self) -> Kept:
         return Kept(Path(self.state_folder) / FILE)
+
+    @cached_property
+    def _looks(self) -> Looks:
+        return Looks(self.is_of_before)
 
     async def hold(self, handler: Any, name: str) -> None:
         """Have somebody who was just recognized, and whose account had another number, begin as somebody new.
@@ -71,13 +122,17 @@ class OneAccount(Authenticator):  # type: ignore[misc]
             if before != number:
                 await self._forget(handler, name, before, number)
             self._numbers.keep({name: number})
+            self._looks.forget(name)
 
     async def refresh_user(self, user: Any, handler: Any = None, **more: Any) -> Any:
-        """Whoever logged in when the name was another account's may not go on."""
-        if await self.is_of_before(user.name):
-            self.log.warning("%s may not go on: the account has another number than at the last login", user.name)
+        """Whoever logged in when the name was another account's may not go on: half a minute later at most."""
+        if self.is_seen_of_before(user.name):
             return False
         return await maybe_future(super().refresh_user(user, handler, **more))
+
+    def is_seen_of_before(self, name: str) -> bool:
+        """The same as :meth:`is_of_before`, as it was found lately: JupyterHub asks with each page."""
+        return bool(self.state_folder) and self._looks.is_known(name)
 
     async def pre_spawn_start(self, user: Any, spawner: Any) -> None:
         """No session starts, and no request is changed, for whoever logged in when the name was another account's.
@@ -92,7 +147,10 @@ class OneAccount(Authenticator):  # type: ignore[misc]
     async def is_of_before(self, name: str) -> bool:
         """Whether the last login of a name was that of an account with another number."""
         number = await self._number(name)
-        return bool(number) and number != self._numbers.words().get(name, number)
+        is_other = bool(number) and number != self._numbers.words().get(name, number)
+        if is_other:
+            self.log.warning("%s may not go on: the account has another number than at the last login", name)
+        return is_other
 
     async def _number(self, name: str) -> str:
         return (await self.number_of(name) or "") if self.state_folder else ""

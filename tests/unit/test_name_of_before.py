@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -71,12 +72,32 @@ async def test_no_request_of_before_is_changed_into_a_job_of_who_has_the_name_no
     assert [job.id for job, _ in served.slurm.known()] == ["1"]
 
 
+async def looked(authenticator: Any, user: Any) -> None:
+    """Half a minute later the account was looked at, beside a page."""
+    authenticator._looks._begun.clear()
+    await authenticator.refresh_user(user)
+    await asyncio.gather(*authenticator._looks._under_way)
+
+
+async def test_who_logs_in_with_a_new_number_goes_on(served: ServedHub, alice: httpx.AsyncClient) -> None:
+    authenticator: Any = served.hub.authenticator
+    await looked(authenticator, user_of(served))
+    await user_of(served).spawner.stop()
+    served.hub.users.delete(user_of(served))
+
+    await served.browser("alice")
+
+    assert await authenticator.refresh_user(user_of(served)) is True
+
+
 async def test_the_next_look_at_a_login_of_before_ends_it(served: ServedHub, alice: httpx.AsyncClient) -> None:
     authenticator: Any = served.hub.authenticator
     user = user_of(served)
 
+    await looked(authenticator, user)
     assert await authenticator.refresh_user(user) is False
     numbers["alice"] = "1001"
+    await looked(authenticator, user)
     assert await authenticator.refresh_user(user) is True
     del numbers["alice"]  # the name service is silent, or knows the account no more, of which another look tells
     assert await authenticator.is_of_before("alice") is False
