@@ -181,6 +181,7 @@ def test_a_cpu_build_is_taken_where_the_package_sources_have_it(two_builds: Work
     assert two_builds.build(what="pytorch") == "pytorch 2.13: ready\n"
 
 
+@pytest.mark.long
 def test_another_build_is_taken_and_named_where_the_package_sources_lack_the_cpu_build(two_builds: Workshop) -> None:
     (two_builds.registry / "tiny-2.0+cpu-py3-none-any.whl").unlink()
     printed = two_builds.build(what="pytorch")
@@ -189,6 +190,7 @@ def test_another_build_is_taken_and_named_where_the_package_sources_lack_the_cpu
     assert two_builds.build(what="pytorch") == "pytorch 2.13: ready\n"
 
 
+@pytest.mark.long
 def test_the_cuda_build_can_be_asked_for_by_name(two_builds: Workshop) -> None:
     two_builds.build(what="pytorch")
     assert "pytorch-cuda 2.13: built in" in two_builds.build(what="pytorch-cuda")

@@ -27,7 +27,7 @@ BUILT = Path("/cm/shared/apps/horovod-pytorch/0.28.1")
 WORKER = Path(__file__).with_name("horovod_torch_worker.py")
 torch = partial(launch, worker=WORKER, module="shared/horovod-pytorch")
 # The short form leaves out what the same launchers show for TensorFlow.
-CHOSEN = ("horovodrun", "srun with four on two nodes", *(("horovodrun with four", "mpirun") if LONG else ()))
+CHOSEN = ("srun with four on two nodes", *(("horovodrun", "horovodrun with four", "mpirun") if LONG else ()))
 
 
 @pytest.fixture(scope="module", autouse=True)

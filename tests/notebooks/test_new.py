@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from tests.forms import of_long_form
 from tests.inside import SITE_FILE, VENV_BIN, home, sh
 from tests.notebooks.jobs import PERSON, own_folder
 
@@ -18,7 +19,7 @@ def notebooks(*words: str) -> str:
     return sh(*command, user=PERSON, timeout_s=120)
 
 
-@pytest.mark.parametrize("kernel", ["python3", "ir"])
+@pytest.mark.parametrize("kernel", ["python3", of_long_form("ir")])
 def test_a_new_template_has_no_fault_and_runs_on_its_kernel(kernel: str) -> None:
     folder = own_folder("new-template")
     notebooks("new", "mine/first", "--kernel", kernel, "--folder", str(folder))

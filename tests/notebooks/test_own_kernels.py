@@ -123,6 +123,7 @@ def test_a_container_kernel_starts_with_the_persons_files_and_the_jobs_limits(co
     assert {name: noise for name, noise in contained.stderr.items() if noise} == {}
 
 
+@pytest.mark.long
 def test_the_launcher_shows_the_container_and_other_clients_reach_it_through_a_private_folder(contained: Run) -> None:
     assert "my-container" in launcher()
     code = (
