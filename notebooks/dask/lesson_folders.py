@@ -46,6 +46,39 @@ def private(folder: Any, make: bool = True) -> Path:
 
 def own(folder: Any, make: bool = True, advice: str = IN_HOME) -> Path:
     """The same for a folder that is the person's, and that others may read or change as its rights say."""
+    here = _walked(folder, make, advice)
+    if here.lstat().st_uid != os.geteuid():
+        raise FolderOfOthers(f"{here} belongs to somebody else: {advice}.")
+    return here
+
+
+def unshared(folder: Any, make: bool = True) -> Path:
+    """The same for a folder that nobody else can write into: what is run or removed there is the person's."""
+    place = own(folder, make)
+    if place.lstat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise FolderOfOthers(f"Somebody else can change what lies in {place}: {NEW_ONE}, or chmod go-w {place}.")
+    return place
+
+
+def temporary(prefix: str, place: str = "", advice: str = OWN_TMPDIR) -> Path:
+    """A new private folder for a while, in ``place`` or where temporary files are; whoever asked for it removes it.
+
+    Raises:
+        FolderOfOthers: others can exchange it.
+    """
+    around = _walked(place or tempfile.gettempdir(), False, advice)
+    _refuse_others(around, None, advice)  # before anything of the person's is there
+    made = tempfile.mkdtemp(prefix=prefix, dir=place or None)
+    try:
+        own(made, False, advice)
+    except FolderOfOthers:
+        Path(made).rmdir()
+        raise
+    return Path(made)
+
+
+def _walked(folder: Any, make: bool, advice: str) -> Path:
+    """The place of a folder of anybody's, without links; nobody else can put another one there."""
     here = Path("/")
     todo = _parts(Path(folder).absolute())
     links = 0
@@ -66,32 +99,7 @@ def own(folder: Any, make: bool = True, advice: str = IN_HOME) -> Path:
         here = here / name
         if not stat.S_ISDIR(found.st_mode):
             raise FolderOfOthers(f"{here} is no folder: {advice}.")
-    if here.lstat().st_uid != os.geteuid():
-        raise FolderOfOthers(f"{here} belongs to somebody else: {advice}.")
     return here
-
-
-def unshared(folder: Any, make: bool = True) -> Path:
-    """The same for a folder that nobody else can write into: what is run or removed there is the person's."""
-    place = own(folder, make)
-    if place.lstat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise FolderOfOthers(f"Somebody else can change what lies in {place}: {NEW_ONE}, or chmod go-w {place}.")
-    return place
-
-
-def temporary(prefix: str, place: str = "") -> Path:
-    """A new private folder for a while, in ``place`` or where temporary files are; whoever asked for it removes it.
-
-    Raises:
-        FolderOfOthers: others can exchange it.
-    """
-    made = tempfile.mkdtemp(prefix=prefix, dir=place or None)
-    try:
-        own(made, False, OWN_TMPDIR)
-    except FolderOfOthers:
-        Path(made).rmdir()
-        raise
-    return Path(made)
 
 
 def _found(here: Path, name: str, make: bool, advice: str) -> os.stat_result:

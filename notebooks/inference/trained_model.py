@@ -9,7 +9,6 @@ from __future__ import annotations
 import secrets
 import shutil
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import lesson_folders
 import numpy as np
 from IPython.display import ProgressBar
 from lesson_data import Data, check_accuracy, policy
@@ -154,15 +154,16 @@ def _keep(model: keras.Model, file: Path) -> None:
     """Keep it whole or not at all; Keras itself would write through a link that others put in the folder."""
     file.parent.mkdir(parents=True, exist_ok=True)
     beside = file.with_name(f".{secrets.token_hex(4)}.{file.name}")
-    with tempfile.TemporaryDirectory() as private:
-        saved = Path(private, file.name)
+    private = lesson_folders.temporary("trained-model-")
+    try:
+        saved = private / file.name
         model.save(saved)
-        try:
-            with saved.open("rb") as there, beside.open("xb") as kept:
-                shutil.copyfileobj(there, kept)
-            beside.rename(file)
-        finally:
-            beside.unlink(missing_ok=True)
+        with saved.open("rb") as there, beside.open("xb") as kept:
+            shutil.copyfileobj(there, kept)
+        beside.rename(file)
+    finally:
+        beside.unlink(missing_ok=True)
+        shutil.rmtree(private)
 
 
 def export(model: keras.Model, file: Path, kinds: Sequence[str] = ("onnx", "openvino")) -> dict[str, Path]:

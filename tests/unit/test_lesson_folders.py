@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,17 @@ def test_a_temporary_folder_is_private_or_refused(project: Path, tmp_path: Path)
     with pytest.raises(FolderOfOthers, match=f"change {project}, .* TMPDIR"):
         temporary("ray-", str(project))
     assert list(project.iterdir()) == []
+
+
+def test_a_temporary_folder_is_never_made_where_others_can_exchange_it(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "linked").symlink_to(project)
+    (project / "below").mkdir(mode=0o700)
+    monkeypatch.setattr(tempfile, "mkdtemp", lambda **_: pytest.fail("it was made"))
+    for place in (project, tmp_path / "linked", project / "below"):
+        with pytest.raises(FolderOfOthers, match=f"change {project}, .* TMPDIR"):
+            temporary("ray-", str(place))
 
 
 @pytest.mark.parametrize("rights", [0o700, 0o755])
