@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+AGAIN = ("max-age=0", "no-cache")  # what browsers send with a page that is loaded again, and no link can
+
 
 def is_from_elsewhere(headers: Mapping[str, str]) -> bool:
     """Whether a page of another origin sends a request: by Fetch Metadata (W3C), or else by ``Origin`` (RFC 6454).
@@ -41,6 +43,11 @@ def is_part_of_page(headers: Mapping[str, str]) -> bool:
 def is_ahead(headers: Mapping[str, str]) -> bool:
     """Whether a browser asks before the person does, for a page that may never be looked at (Sec-Purpose, Fetch)."""
     return "prefetch" in headers.get("Sec-Purpose", "").lower()
+
+
+def is_again(headers: Mapping[str, str]) -> bool:
+    """Whether a browser loads a page again; or one of elsewhere that then leads here."""
+    return headers.get("Cache-Control") in AGAIN
 
 
 def _place_of(origin: str) -> str | None:

@@ -15,6 +15,7 @@ class GuardRefusal(NamedTuple):
     status: HTTPStatus
     words: str
     is_page: bool = False
+    leads_to: str = ""
 
     @property
     def body(self) -> bytes:
@@ -26,4 +27,5 @@ class GuardRefusal(NamedTuple):
         """What is said of it; a page is in no frame."""
         kind = "text/html; charset=utf-8" if self.is_page else "application/json"
         told = {"Content-Type": kind, "Content-Length": str(len(self.body)), "Cache-Control": "no-store"}
+        told |= {"Location": self.leads_to} if self.leads_to else {}
         return HTTPHeaders(told | ({"Content-Security-Policy": "frame-ancestors 'none'"} if self.is_page else {}))

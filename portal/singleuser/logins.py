@@ -11,12 +11,10 @@ The hub is asked as for any other request, and through the same cache. A hub tha
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from tornado.httpclient import HTTPClientError
@@ -31,7 +29,7 @@ from tornado.httputil import (
 from tornado.web import Application, HTTPError, RequestHandler
 from tornado.websocket import WebSocketHandler
 
-from portal.forwarding.origins import is_ahead, is_from_elsewhere, is_from_own_page, is_part_of_page
+from portal.forwarding.session_paths import SessionPaths
 from portal.session_pages.guard_refusal import GuardRefusal
 from portal.session_pages.open_answers import OpenAnswers, is_login_in_body
 from portal.tensorboard.error_page import from_elsewhere
@@ -43,16 +41,11 @@ SMALL_BODY = 2**16  # bytes that are read from whoever sends them
 SMALL_WITHIN_S = 20.0
 NO_LOGIN = "There is no login to this session behind this request: it was not read. Log in again, and send it again."
 NO_HUB = "The portal does not answer, so this session does not know who sent this: it was not read. Send it again soon."
-# Below the session's path; and who is led to its logout would lose the login of the pages that are open.
-NO_PAGES = ("api/", "dsportal/", "lab/api/", "logout", "lsp/", "nbconvert/", "terminals/websocket/")
-BY_TOKEN = re.compile(r"(?:token|bearer)\s", re.IGNORECASE)  # as JupyterHub's HubAuth.auth_header_pat
-THEMES = "lab/api/themes/"  # of NO_PAGES, what JupyterLab's own page shows
 ELSEWHERE = "Another page, a picture or a bare address asked for this: nothing was done. Use this session's own pages."
 NO_METHOD = "HTTP has no such method: nothing was done."
 NO_SOCKET = "A request for a web socket has no body: nothing was done."
 NOT_YET = "This is done when you open it, and not before: nothing was done."
-IN_A_TAB = "nbconvert/"  # of NO_PAGES, what JupyterLab opens so
-BY_A_CLICK = (IN_A_TAB, "logout")  # what a GET runs or changes
+LAYOUT_KEPT = "Another page led here, and away from the layout that is saved: this opens with the one that is saved."
 A_NOTEBOOK = "a notebook as a page"
 NOTEBOOK_ADVICE = "It is made of what lies in your files, as you. Open it if you meant to."
 DIGITS_MOST = 18  # of a length that is read as a number
@@ -143,53 +136,10 @@ class Bodies(HTTPServerConnectionDelegate):
         """One request begins."""
         return Body(self, self.application.start_request(server_conn, request_conn), request_conn)
 
-    def refuses(self, path: str, headers: HTTPHeaders) -> bool:
-        """Whether one of another origin, or of another session, asks for what is no page, or for a part of itself.
-
-        No page can send a token in the header. A password of HTTP's own (Basic, Negotiate) a browser sends with
-        every request where a web server before the portal asks for one, whichever page it comes from.
-        """
-        if BY_TOKEN.match(headers.get("Authorization", "")):
-            return False
-        if not (below := self.below(path)).startswith(NO_PAGES):
-            return is_from_elsewhere(headers) and headers.get("Sec-Fetch-Dest", "document") != "document"
-        is_part = is_part_of_page(headers) or (below.startswith("logout") and headers.get("Sec-Fetch-Dest") == "empty")
-        is_led = is_from_elsewhere(headers) or (below.startswith(BY_A_CLICK) and not is_from_own_page(headers))
-        return (is_part and not below.startswith(THEMES)) or is_led or self.is_of_others(path, headers)
-
-    def is_too_early(self, path: str, headers: HTTPHeaders) -> bool:
-        """Whether a browser draws ahead what starts a tool, converts a notebook or logs out: a click asks again."""
-        below = self.below(path).partition("?")[0]
-        is_start = below.startswith("tools/") and below.endswith("/dsportal-open")
-        return (is_start or below.startswith(BY_A_CLICK)) and is_ahead(headers)
-
-    def is_of_others(self, path: str, headers: HTTPHeaders) -> bool:
-        """Whether a page of the same origin, but not of this session, has a notebook converted.
-
-        Without addresses of their own all sessions are one origin; JupyterHub lets its tabs alone through, which
-        this is. Which page it was stands in ``Referer`` (RFC 9110 §10.1.3), unless that page hides it.
-        """
-        if not self.below(path).startswith(IN_A_TAB) or headers.get("Sec-Fetch-Site") != "same-origin":
-            return False
-        try:
-            return not urlsplit(headers.get("Referer", "")).path.startswith(self.base)
-        except ValueError:
-            return True
-
-    def below(self, path: str) -> str:
-        """A path below that of the session; "" for one elsewhere."""
-        base = self.base
-        return path.removeprefix(base) if path.startswith(base) else ""
-
     @property
-    def base(self) -> str:
-        """The session's own path."""
-        return str(self.application.settings.get("base_url", "/"))
-
-    def is_tab(self, start_line: RequestStartLine, headers: HTTPHeaders) -> bool:
-        """Whether a person goes to a notebook as another format, in a tab."""
-        is_read = start_line.method == "GET" and self.below(start_line.path).startswith(IN_A_TAB)
-        return is_read and (headers.get("Sec-Fetch-Mode"), headers.get("Sec-Fetch-Dest")) == ("navigate", "document")
+    def paths(self) -> SessionPaths:
+        """Those of this session."""
+        return SessionPaths(str(self.application.settings.get("base_url", "/")))
 
     def on_close(self, server_conn: object) -> None:
         """A connection has ended."""
@@ -220,11 +170,15 @@ class Body(HTTPMessageDelegate):
             if is_login_in_body(headers):
                 self._refuse(GuardRefusal(HTTPStatus.BAD_REQUEST, NO_SOCKET))
                 return None
-            if self._bodies.is_too_early(start_line.path, headers):
+            paths = self._bodies.paths
+            if paths.is_too_early(start_line.path, headers):
                 self._refuse(GuardRefusal(HTTPStatus.SERVICE_UNAVAILABLE, NOT_YET))
                 return None
-            if self._bodies.refuses(start_line.path, headers):
-                if self._bodies.is_tab(start_line, headers):
+            if (place := paths.with_layout_kept(start_line, headers)) != start_line.path:
+                self._refuse(GuardRefusal(HTTPStatus.FOUND, LAYOUT_KEPT, leads_to=place))
+                return None
+            if paths.refuses(start_line.path, headers):
+                if paths.is_tab(start_line, headers):
                     return self._lead(start_line, headers)
                 self._refuse(GuardRefusal(HTTPStatus.FORBIDDEN, ELSEWHERE))
                 return None
@@ -263,7 +217,9 @@ class Body(HTTPMessageDelegate):
         if is_login is None:
             self._refuse(GuardRefusal(HTTPStatus.SERVICE_UNAVAILABLE, NO_HUB))
         elif is_login:
-            words = from_elsewhere(self._request(start_line, headers), self._bodies.base, A_NOTEBOOK, NOTEBOOK_ADVICE)
+            words = from_elsewhere(
+                self._request(start_line, headers), self._bodies.paths.base, A_NOTEBOOK, NOTEBOOK_ADVICE
+            )
             self._refuse(GuardRefusal(HTTPStatus.FORBIDDEN, words, is_page=True))
         elif received := self._take_little(start_line, headers):
             await received

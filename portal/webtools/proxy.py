@@ -11,7 +11,7 @@ from jupyter_server.utils import url_path_join
 from tornado.web import HTTPError, authenticated
 
 from portal.errors import RequestError
-from portal.forwarding.origins import is_from_elsewhere
+from portal.forwarding.origins import is_again, is_from_elsewhere
 from portal.forwarding.socket_pages import SocketPages
 from portal.tensorboard.error_page import LED_HERE, is_own_click, page
 from portal.webtools.tools import Tools, WebTool
@@ -23,7 +23,6 @@ NAMED_HERE = {
     "origin": "strict-origin-when-cross-origin",
     "strict-origin": "strict-origin-when-cross-origin",
 }
-AGAIN = ("max-age=0", "no-cache")  # what browsers send with a page that is loaded again, and no link can
 
 
 def _or_404(tools: Tools, name: str) -> WebTool:
@@ -117,8 +116,8 @@ class ToolProxy(SocketPages):
         place = _place_of(self.request.uri)
         if tool.has_come(place) or not self._is_from_other_page(tool):
             return False
-        is_again = self.request.headers.get("Cache-Control") in AGAIN and place not in tool.kept_from
-        if is_again or (tool.state != "ready" and place == _place_of(f"{tool.base}/")):
+        is_loaded_again = is_again(self.request.headers) and place not in tool.kept_from
+        if is_loaded_again or (tool.state != "ready" and place == _place_of(f"{tool.base}/")):
             return False
         if not _is_beginning(tool, place):
             tool.kept_from.append(place)

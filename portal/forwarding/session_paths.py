@@ -1,0 +1,98 @@
+"""Which requests of a session's paths a page of elsewhere may have a browser send, as far as the browser says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import unquote_plus, urlsplit
+
+from tornado.httputil import RequestStartLine
+
+from portal.forwarding.origins import is_again, is_ahead, is_from_elsewhere, is_from_own_page, is_part_of_page
+
+# Below the session's path; and who is led to its logout would lose the login of the pages that are open.
+NO_PAGES = ("api/", "dsportal/", "lab/api/", "logout", "lsp/", "nbconvert/", "terminals/websocket/")
+BY_TOKEN = re.compile(r"(?:token|bearer)\s", re.IGNORECASE)  # as JupyterHub's HubAuth.auth_header_pat
+THEMES = "lab/api/themes/"  # of NO_PAGES, what JupyterLab's own page shows
+IN_A_TAB = "nbconvert/"  # of NO_PAGES, what JupyterLab opens so
+BY_A_CLICK = (IN_A_TAB, "logout")  # what a GET runs or changes
+# What JupyterLab and Notebook draw; the session's bare address leads on to one of them.
+DRAWN = ("lab", "doc", "tree", "notebooks", "edit", "consoles", "terminals")
+OF_LAYOUT = ("reset", "clone")  # a page with it forgets its saved layout, or takes another one in its place
+
+
+class SessionPaths(NamedTuple):
+    """The paths below that of a session, ``base``."""
+
+    base: str
+
+    def refuses(self, path: str, headers: Mapping[str, str]) -> bool:
+        """Whether one of another origin, or of another session, asks for what is no page, or for a part of itself.
+
+        No page can send a token in the header. A password of HTTP's own (Basic, Negotiate) a browser sends with
+        every request where a web server before the portal asks for one, whichever page it comes from.
+        """
+        if _has_token(headers):
+            return False
+        if not (below := self.below(path)).startswith(NO_PAGES):
+            return is_from_elsewhere(headers) and not _is_document(headers)
+        is_part = is_part_of_page(headers) or (below.startswith("logout") and headers.get("Sec-Fetch-Dest") == "empty")
+        is_led = is_from_elsewhere(headers) or (below.startswith(BY_A_CLICK) and not is_from_own_page(headers))
+        is_of_others = below.startswith(IN_A_TAB) and self.is_from_other_session(headers)
+        return (is_part and not below.startswith(THEMES)) or is_led or is_of_others
+
+    def is_too_early(self, path: str, headers: Mapping[str, str]) -> bool:
+        """Whether a browser draws ahead what starts a tool, converts a notebook or logs out: a click asks again."""
+        below = self.below(path).partition("?")[0]
+        is_start = below.startswith("tools/") and below.endswith("/dsportal-open")
+        return (is_start or below.startswith(BY_A_CLICK)) and is_ahead(headers)
+
+    def is_from_other_session(self, headers: Mapping[str, str]) -> bool:
+        """Whether a page of the same origin, but not of this session, leads here.
+
+        Without addresses of their own all sessions are one origin; JupyterHub lets its tabs alone through, which
+        this is. Which page it was stands in ``Referer`` (RFC 9110 §10.1.3), unless that page hides it.
+        """
+        if headers.get("Sec-Fetch-Site") != "same-origin":
+            return False
+        try:
+            return not urlsplit(headers.get("Referer", "")).path.startswith(self.base)
+        except ValueError:
+            return True
+
+    def with_layout_kept(self, start_line: RequestStartLine, headers: Mapping[str, str]) -> str:
+        """The path as it was asked for; led there by another page, without what takes or saves a layout.
+
+        JupyterLab itself loads its page again, with such a word: some browsers name the page then that led to it first.
+        """
+        path, _, query = start_line.path.partition("?")
+        is_drawn = path == self.base or self.below(path).partition("/")[0] in DRAWN
+        if not is_drawn or start_line.method != "GET" or not _is_document(headers) or _has_token(headers):
+            return start_line.path
+        is_of_others = self.is_from_other_session(headers) and not is_again(headers)
+        kept = [part for part in query.split("&") if not _is_of_layout(part)]
+        if len(kept) == query.count("&") + 1 or not (is_from_elsewhere(headers) or is_of_others):
+            return start_line.path
+        return "?".join(filter(None, (path, "&".join(kept))))
+
+    def below(self, path: str) -> str:
+        """A path below that of the session; "" for one elsewhere."""
+        return path.removeprefix(self.base) if path.startswith(self.base) else ""
+
+    def is_tab(self, start_line: RequestStartLine, headers: Mapping[str, str]) -> bool:
+        """Whether a person goes to a notebook as another format, in a tab."""
+        is_read = start_line.method == "GET" and self.below(start_line.path).startswith(IN_A_TAB)
+        return is_read and (headers.get("Sec-Fetch-Mode"), headers.get("Sec-Fetch-Dest")) == ("navigate", "document")
+
+
+def _has_token(headers: Mapping[str, str]) -> bool:
+    return bool(BY_TOKEN.match(headers.get("Authorization", "")))
+
+
+def _is_document(headers: Mapping[str, str]) -> bool:
+    return headers.get("Sec-Fetch-Dest", "document") == "document"
+
+
+def _is_of_layout(part: str) -> bool:
+    return unquote_plus(part.partition("=")[0]).lstrip("?") in OF_LAYOUT

@@ -1,0 +1,92 @@
+"""A link of elsewhere leads to a page of the session, and takes or saves no layout of JupyterLab with it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.unit.test_session_bodies import TAB, hers, hub_auth, session
+
+__all__ = ["hers", "hub_auth", "session"]  # fixtures
+BASE = "/user/alice/"
+OWN = f"Sec-Fetch-Site: same-origin\r\nReferer: https://alice.example{BASE}lab/tree/first.ipynb"
+HUBS = "Sec-Fetch-Site: same-origin\r\nReferer: https://alice.example/hub/spawn-pending/alice"
+ELSEWHERE = (
+    "Sec-Fetch-Site: cross-site",
+    "Sec-Fetch-Site: same-site",
+    "Sec-Fetch-Site: cross-site\r\nCache-Control: max-age=0",
+    "Sec-Fetch-Site: none\r\nSec-Purpose: prefetch;prerender\r\nReferer: https://evil.example/",
+    HUBS,
+)
+
+
+async def led(port: int, path: str, headers: str, method: str = "GET") -> tuple[int, str]:
+    """The status of an answer, and where it leads."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = f"{method} {BASE}{path} HTTP/1.1\r\nHost: alice.example\r\nConnection: close\r\n{headers}\r\n{TAB}\r\n\r\n"
+    writer.write(head.encode())
+    answer = (await asyncio.wait_for(reader.read(), 10)).decode()
+    writer.close()
+    lines = answer.partition("\r\n\r\n")[0].split("\r\n")
+    told = dict(line.split(": ", 1) for line in lines[1:])
+    return int(lines[0].split()[1]), told.get("Location", "")
+
+
+@pytest.mark.parametrize("headers", ELSEWHERE)
+@pytest.mark.parametrize(
+    ("path", "without"),
+    [
+        ("lab?reset", "lab"),
+        ("lab?reset=1", "lab"),
+        ("lab?clone=theirs", "lab"),
+        ("lab?clone", "lab"),
+        ("lab/?reset", "lab/"),
+        (
+            "lab/tree/first.ipynb?reset&file-browser-path=/a%20b&clone=x",
+            "lab/tree/first.ipynb?file-browser-path=/a%20b",
+        ),
+        ("lab/workspaces/auto-b?token=hers&reset", "lab/workspaces/auto-b?token=hers"),
+        ("lab??reset", "lab"),
+        ("lab?%72eset", "lab"),
+        ("doc/tree/first.ipynb?reset", "doc/tree/first.ipynb"),
+        ("tree?reset", "tree"),
+        ("notebooks/first.ipynb?factory=Notebook&reset", "notebooks/first.ipynb?factory=Notebook"),
+        ("?reset", ""),
+    ],
+)
+async def test_a_link_of_elsewhere_leads_to_the_same_page_with_the_layout_as_it_is(
+    session: int, hers: str, headers: str, path: str, without: str
+) -> None:
+    for login in (hers, "Accept: */*"):
+        assert await led(session, path, f"{headers}\r\n{login}") == (302, BASE + without)
+    assert (await led(session, without, f"{headers}\r\n{hers}"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        OWN,
+        "Sec-Fetch-Site: none",
+        "Accept: */*",
+        f"{HUBS}\r\nCache-Control: max-age=0",  # JupyterLab loads its page again (Firefox names who led to it first)
+        "Sec-Fetch-Site: cross-site\r\nAuthorization: token hers",
+    ],
+)
+@pytest.mark.parametrize("path", ["lab?reset", "lab/workspaces/mine?reset=1", "lab?clone=mine", "tree?reset"])
+async def test_ones_own_page_a_typed_address_and_a_program_are_obeyed(
+    session: int, hers: str, headers: str, path: str
+) -> None:
+    assert await led(session, path, f"{headers}\r\n{hers}") == (200, "")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["lab?resets=1", "lab/tree/reset", "tools/mlflow/?reset", "files/own.html?reset", "oauth_callback?code=x&clone=y"],
+)
+async def test_what_jupyterlab_does_not_act_on_is_left_alone(session: int, hers: str, path: str) -> None:
+    assert (await led(session, path, f"Sec-Fetch-Site: cross-site\r\n{hers}"))[0] == 200
+
+
+async def test_nobody_is_led_out_of_the_session(session: int) -> None:
+    assert await led(session, "/evil.example/lab?reset", "Sec-Fetch-Site: cross-site") == (200, "")
