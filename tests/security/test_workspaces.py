@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.forms import of_long_form
-from tests.inside import home, sh
+from tests.inside import eventually, home, sh
 from tests.security.conftest import in_session
 
 SHARED = Path("/mnt/isilon/bobs-workspaces")
@@ -87,3 +87,34 @@ def test_no_terminal_is_called_like_an_address(alice: tuple[Page, str], mine: Pa
 
     assert mine.exists()
     expect(called).to_have_count(0)
+
+
+def saved_with(name: str) -> bool:
+    """Whether a layout of hers is saved in which a file is open."""
+    folder = home("alice") / ".jupyter" / "lab" / "workspaces"
+    return any(f"editor:{name}" in file.read_text() for file in folder.glob("*"))
+
+
+def test_a_link_of_another_page_leaves_the_saved_layout_which_she_herself_resets(
+    alice: tuple[Page, str], mine: Path
+) -> None:
+    page, session = alice
+    tab = page.locator(".lm-TabBar-tabLabel", has_text="mine.py")
+    page.goto(f"{session}/lab/tree/mine.py?reset")
+    expect(tab).to_be_visible(timeout=30_000)
+    eventually(lambda: saved_with("mine.py"), "the layout is saved")
+
+    for place in ("lab", "lab/tree/isilon"):
+        page.goto(f"data:text/html,<a href='{session}/{place}?reset'>read on</a>")
+        page.get_by_text("read on").click()
+        expect(tab).to_be_visible(timeout=30_000)
+        assert "reset" not in page.url
+        assert saved_with("mine.py")
+
+    page.keyboard.press("Control+Shift+c")
+    page.locator(".lm-CommandPalette-input").fill("Reset Workspace")
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Reset").click()
+    expect(page.locator(".jp-Launcher")).to_be_visible(timeout=30_000)
+    expect(tab).to_have_count(0)
+    eventually(lambda: not saved_with("mine.py"), "the layout is a new one")
