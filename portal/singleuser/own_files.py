@@ -24,8 +24,9 @@ from tornado.web import HTTPError
 from traitlets import default
 
 from portal.downloads.files import FileHandler
+from portal.downloads.folder_copy import copy_folder
 from portal.downloads.read_files import COPIED, OPEN, Bounded, ReadFiles
-from portal.homes.held_files import copy_folder, delete, has_home_trash, look, move, trash
+from portal.homes.held_files import delete, has_home_trash, look, move, trash
 from portal.homes.held_place import LinkOfOthers, as_text, held, is_own_all_the_way
 from portal.homes.own_folder import make_own
 from portal.homes.regular_file import without_waiting

@@ -14,7 +14,7 @@ import pytest
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 from tornado.web import HTTPError
 
-from portal.homes import held_files
+from portal.downloads import folder_copy
 from portal.homes.sparse import copy_content
 from portal.singleuser.own_files import OwnCheckpoints, OwnFiles
 
@@ -177,14 +177,14 @@ async def test_nobody_else_comes_into_a_copy_before_it_is_whole(
     other.mkdir()
     other.chmod(0o777)
     exchange(other)
-    usual = held_files._copy_entry
+    usual = folder_copy._copy_entry
     modes: list[int] = []
 
     def copy_entry(source: int, name: str, target: int, *args: Any) -> list[str]:
         modes.append(stat.S_IMODE(os.fstat(target).st_mode))
         return usual(source, name, target, *args)
 
-    monkeypatch.setattr(held_files, "_copy_entry", copy_entry)
+    monkeypatch.setattr(folder_copy, "_copy_entry", copy_entry)
     await lab.files.copy("shared/folder")
     assert set(modes) == {0o700}
 
@@ -199,7 +199,7 @@ async def test_what_others_made_is_opened_to_nobody_by_its_copy(
     monkeypatch.setattr("os.listxattr", lambda _: sorted(lists))
     monkeypatch.setattr("os.getxattr", lambda *_: b"")
     monkeypatch.setattr("os.setxattr", lambda _, name, value: given.append(name))
-    monkeypatch.setattr(held_files, "is_of_others", lambda _: True)
+    monkeypatch.setattr(folder_copy, "is_of_others", lambda _: True)
 
     await lab.files.copy("shared/folder")
 
@@ -229,9 +229,9 @@ async def test_a_folder_of_others_without_an_end_is_copied_as_deep_as_folders_ar
     refused = await lab.refused("shared/folder", "shared")
 
     assert refused.status_code == 400
-    assert f"({held_files.TOO_DEEP})" in str(refused)
-    assert Path(lab.home, COPY, *["in"] * held_files.DEEPEST).is_dir()
-    assert not Path(lab.home, COPY, *["in"] * (held_files.DEEPEST + 1)).exists()
+    assert f"({folder_copy.TOO_DEEP})" in str(refused)
+    assert Path(lab.home, COPY, *["in"] * folder_copy.DEEPEST).is_dir()
+    assert not Path(lab.home, COPY, *["in"] * (folder_copy.DEEPEST + 1)).exists()
     assert (lab.home / COPY / "deep/file.txt").read_text() == "shared"
 
 

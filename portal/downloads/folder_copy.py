@@ -1,0 +1,143 @@
+"""The copy of a folder that JupyterLab makes: of what is held, where others can exchange a folder at any moment."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from contextlib import suppress
+from pathlib import Path, PurePath
+
+from portal.homes.held_place import LOOK, NEW, THEIRS, TO_READ, FilePlace, LinkOfOthers, is_of_others
+from portal.homes.sparse import copy_content
+
+EXCHANGED = "somebody exchanged it while it was made"
+DEEPEST = 100  # folders in one another that are copied: each is held open, and each is a step of Python's stack
+TOO_DEEP = f"deeper than {DEEPEST} folders"
+ACCESS_LISTS = "system."  # extended attributes that say who may do what (xattr(7))
+POSIX_LIST = "system.posix_acl_access"
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def copy_folder(source: int, target: FilePlace) -> None:
+    """Copy a folder, its links as links.
+
+    Nothing is read but what hangs below the folder, and nothing is written but below the one that is made, whatever
+    others put in the place of either. A link that somebody else made is left out if it leads out of its folder: the
+    copy would be the person's own link, which is followed wherever others move it.
+
+    Permissions, attributes and times are those of what is copied, as ``shutil.copytree`` has it; but a program that
+    runs as its owner does not become one that runs as the person, and what others made is opened to nobody by its
+    copy: its permissions are at most those of a new file, and its access lists are left out.
+
+    Arguments:
+        source: a descriptor of the folder.
+
+    Raises:
+        shutil.Error: not everything could be copied; its argument is a list of names and reasons.
+        OSError: the source is no folder; the target is there, or cannot be made.
+    """
+    if not stat.S_ISDIR(os.fstat(source).st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    if failed := _copy_into(source, target.name, target.folder, made=None, deep=0):
+        raise shutil.Error(failed)
+
+
+def _copy_into(source: int, name: str, parent: int, made: os.stat_result | None, deep: int) -> list[str]:
+    """Make a folder anew, with what is in another one.
+
+    Arguments:
+        made: the whole copy, which is passed by where it lies in what is copied.
+        deep: in how many folders of the copy it lies.
+    """
+    found = os.fstat(source)
+    os.mkdir(name, 0o700, dir_fd=parent)
+    target = os.open(name, FOLDER, dir_fd=parent)
+    failed: list[str] = []
+    try:
+        _take(target, name)
+        made = made or os.fstat(target)
+        for entry in os.listdir(source):
+            try:
+                failed += _copy_entry(source, entry, target, made, deep)
+            except OSError as error:
+                failed.append(f"{entry} ({error.strerror})")
+        _copy_attributes(source, target, stat.S_IMODE(found.st_mode) & ~stat.S_ISUID)
+    finally:
+        os.close(target)
+    return failed
+
+
+def _take(folder: int, name: str) -> None:
+    """Have a new folder for the person alone until it is whole: somebody may have put another one in its place.
+
+    Raises:
+        PermissionError: it is somebody else's, or there is something in it.
+    """
+    if os.fstat(folder).st_uid == os.getuid() and not os.listdir(folder):
+        os.fchmod(folder, 0o700)
+        if not os.listdir(folder):  # nobody else puts something there from now on
+            return
+    raise PermissionError(errno.EACCES, EXCHANGED, name)
+
+
+def _copy_entry(source: int, name: str, target: int, made: os.stat_result, deep: int) -> list[str]:
+    if stat.S_ISLNK(os.stat(name, dir_fd=source, follow_symlinks=False).st_mode):
+        _copy_link(source, name, target)
+        return []
+    descriptor = os.open(name, TO_READ, dir_fd=source)
+    try:
+        found = os.fstat(descriptor)
+        if stat.S_ISDIR(found.st_mode):
+            if os.path.samestat(found, made):
+                return []
+            if deep == DEEPEST:
+                return [f"{name} ({TOO_DEEP})"]
+            return [f"{name}/{failed}" for failed in _copy_into(descriptor, name, target, made, deep + 1)]
+        if not stat.S_ISREG(found.st_mode):
+            raise PermissionError(errno.EACCES, "is no regular file", name)
+        _copy_file(descriptor, found, name, target)
+    finally:
+        os.close(descriptor)
+    return []
+
+
+def _copy_link(source: int, name: str, target: int) -> None:
+    link = os.open(name, LOOK, dir_fd=source)
+    try:
+        leads_to = PurePath(os.readlink("", dir_fd=link))
+        if is_of_others(os.fstat(link)) and (leads_to.is_absolute() or ".." in leads_to.parts):
+            raise LinkOfOthers(errno.EACCES, THEIRS, name)
+    finally:
+        os.close(link)
+    os.symlink(leads_to, name, dir_fd=target)
+
+
+def _copy_file(source: int, found: os.stat_result, name: str, target: int) -> None:
+    copy = os.open(name, NEW, 0o600, dir_fd=target)
+    try:
+        copy_content(source, copy, found.st_size)
+        _copy_attributes(source, copy, stat.S_IMODE(found.st_mode) & 0o777)
+    finally:
+        os.close(copy)
+
+
+def _copy_attributes(source: int, target: int, mode: int) -> None:
+    found = os.fstat(source)
+    is_theirs = is_of_others(found)
+    mode &= ~_umask() if is_theirs else ~0
+    with suppress(OSError):  # a file system without them
+        for name in os.listxattr(source):  # access lists are among them: without those the mode says something else
+            if is_theirs and name.startswith(ACCESS_LISTS):
+                mode &= ~stat.S_IRWXG if name == POSIX_LIST else ~0  # it is the mask of the list there: acl(5)
+                continue
+            with suppress(OSError):
+                os.setxattr(target, name, os.getxattr(source, name))
+    os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
+    os.fchmod(target, mode)
+
+
+def _umask() -> int:
+    """Which permissions a new file of this process does not have (proc_pid_status(5)); asking the kernel changes it."""
+    return int(Path("/proc/self/status").read_text().partition("\nUmask:")[2].split()[0], 8)
