@@ -18,7 +18,16 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from portal.homes.held_place import NEW, THEIRS, TO_WRITE, FilePlace, LinkOfOthers, held, is_of_others
+from portal.homes.held_place import (
+    MAY_BE_THEIRS,
+    NEW,
+    TO_WRITE,
+    FilePlace,
+    LinkOfOthers,
+    held,
+    is_of_others,
+    keep_in_place,
+)
 from portal.homes.own_folder import make_own
 
 NOT_BY_PYTHON = "has too many folders in one another: delete it in a terminal (rm -rf)"
@@ -44,7 +53,7 @@ def put(place: FilePlace, content: bytes) -> None:
         OSError: it cannot be written.
     """
     if place.through:
-        raise LinkOfOthers(errno.EACCES, THEIRS, place.through)
+        raise LinkOfOthers(errno.EACCES, MAY_BE_THEIRS, place.through)
     there = _own(place)
     if there and stat.S_ISCHR(there.st_mode) and place.is_private:  # /dev/null
         with open(place.name, "wb", opener=lambda name, _: os.open(name, TO_WRITE, dir_fd=place.folder)) as device:
@@ -88,17 +97,38 @@ def _own(place: FilePlace) -> os.stat_result | None:
 
 
 def move(source: FilePlace, target: FilePlace) -> None:
-    """Rename a file or a folder.
+    """Rename a file or a folder; a link that others may have put where it is stays in its folder.
 
     Raises:
         FileExistsError: something else lies at the target.
+        LinkOfOthers: it is such a link, and the target is in another folder.
         OSError: with ``EXDEV``: the places are on different file systems.
     """
+    keep_in_place(look(source), source, target)
+    _rename(source, target)
+    if not target.is_private:  # there it is followed no more than where it was
+        return
+    try:
+        keep_in_place(look(target), source, target)  # it may have been put there in the last moment
+    except LinkOfOthers:
+        _put_back(source, target)
+        raise
+
+
+def _rename(source: FilePlace, target: FilePlace) -> None:
     there = look(source)
     with suppress(FileNotFoundError):
         if not os.path.samestat(there, look(target)):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target.name)
     os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
+
+
+def _put_back(source: FilePlace, target: FilePlace) -> None:
+    """Take a link out of a private folder: to where it was, or away where something else is there by now."""
+    try:
+        _rename(target, source)
+    except OSError:
+        os.unlink(target.name, dir_fd=target.folder)
 
 
 def delete(place: FilePlace) -> None:
@@ -150,7 +180,9 @@ def trash(place: FilePlace, path: Path) -> None:
                 try:
                     with os.fdopen(noted, "w") as file:
                         file.write(note)
-                    move(place, FilePlace(files.folder, name, files.is_private))
+                    _rename(
+                        place, FilePlace(files.folder, name, files.is_private)
+                    )  # a link, too: nobody follows it there
                 except OSError:
                     os.unlink(f"{name}.trashinfo", dir_fd=info.folder)
                     raise

@@ -1,8 +1,8 @@
 """A file's place, held: whoever can change a folder on the way does not choose which of the person's files is written.
 
 Standard library only. In a folder of a project, or of a colleague, others can put a link where a file or a folder was.
-So the way is walked folder by folder, each held by its descriptor; a link is followed where nobody else can have put
-it.
+So the way is walked folder by folder, each held by its descriptor, and a link is followed that is the person's own or
+root's. One of others is not, wherever it lies: people move what lies in such folders into folders of their own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from portal.homes.own_folder import is_own
 from portal.homes.sparse import copy_content
 
 ROOT = 0
-THEIRS = "is somebody else's link, in a folder that others can change"
+THEIRS = "is somebody else's link"
+MAY_BE_THEIRS = "is a link in a folder that others can change"
 LINKS_MAX = 40  # as many as Linux follows
 LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 TO_WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a pipe does not keep us
@@ -72,7 +73,7 @@ class FilePlace:
             OSError: it is a link, is no regular file, or cannot be written.
         """
         if self.through:
-            raise LinkOfOthers(errno.EACCES, THEIRS, self.through)
+            raise LinkOfOthers(errno.EACCES, MAY_BE_THEIRS, self.through)
         kept = None if append else self._kept()
         is_whole = True
         try:
@@ -105,7 +106,7 @@ class FilePlace:
             return os.open(self.name, flags, 0o666, dir_fd=self.folder)
         except OSError as error:
             if error.errno == errno.ELOOP:  # it was put there a moment ago
-                raise LinkOfOthers(errno.EACCES, THEIRS, self.name) from error
+                raise LinkOfOthers(errno.EACCES, MAY_BE_THEIRS, self.name) from error
             raise
 
     def _kept(self) -> IO[bytes] | None:
@@ -149,6 +150,17 @@ def as_text(file: BinaryIO, encoding: str) -> TextIOWrapper:
     return TextIOWrapper(file, encoding=encoding, newline="\n", write_through=True)
 
 
+def keep_in_place(found: os.stat_result, source: FilePlace, target: FilePlace) -> None:
+    """Have a link stay in its folder that others may have put there: in a private one it would count as the person's.
+
+    Raises:
+        LinkOfOthers: what was found is such a link, and the target is in another folder.
+    """
+    is_there = source.is_private or os.path.samestat(os.fstat(source.folder), os.fstat(target.folder))
+    if stat.S_ISLNK(found.st_mode) and not is_there and (target.is_private or is_of_others(found)):
+        raise LinkOfOthers(errno.EACCES, MAY_BE_THEIRS, source.name)
+
+
 @contextmanager
 def held(path: Path, *, follow: bool = True, moved: bool = True) -> Iterator[FilePlace]:
     """The place at a path, links on the way followed.
@@ -159,7 +171,7 @@ def held(path: Path, *, follow: bool = True, moved: bool = True) -> Iterator[Fil
         moved: False where no link of the person's own is followed, either, that others may have put where it is.
 
     Raises:
-        LinkOfOthers: a link on the way, or the file itself, is somebody else's, in a folder that others can change.
+        LinkOfOthers: a link on the way, or the file itself, is somebody else's.
         OSError: a folder on the way is not there.
     """
     walk = _Walk()
@@ -194,7 +206,7 @@ class _Walk:
                     raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
                 break
             if not self._is_sure and not moved:
-                raise LinkOfOthers(errno.EACCES, THEIRS, name)
+                raise LinkOfOthers(errno.EACCES, MAY_BE_THEIRS, name)
             if not todo and not self._is_sure:
                 self._through = name
             todo = _parts(target) + todo
@@ -233,7 +245,7 @@ class _Walk:
                 return None
             if links > LINKS_MAX:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
-            if is_of_others(kind) and not _is_private(os.fstat(self._here)):
+            if is_of_others(kind):
                 raise LinkOfOthers(errno.EACCES, THEIRS, name)
             self._pass(kind)
             target = Path(os.readlink("", dir_fd=found))
