@@ -18,14 +18,17 @@ def open_regular(path: Path) -> IO[bytes]:
     return open(path, "rb", opener=lambda name, flags: without_waiting(name, flags | os.O_NOFOLLOW))
 
 
-def without_waiting(path: str, flags: int) -> int:
+def without_waiting(path: str, flags: int, folder: int | None = None) -> int:
     """Open a regular file, as :func:`open` has it done (``opener``): a pipe or somebody's lease does not keep us.
+
+    Arguments:
+        folder: a descriptor, where the path is relative to that folder.
 
     Raises:
         BlockingIOError: somebody has a lease on it (fcntl(2), ``F_SETLEASE``), and was asked to give it back.
         OSError: there is none, or it is no regular file.
     """
-    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=folder)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)

@@ -207,7 +207,10 @@ def configuration(settings: SessionSettings) -> dict[str, dict[str, Any]]:
             "news_url": None,  # a compute node has no way out, and the question covers the page
             "check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
         },
-        "ContentsManager": {"allow_hidden": False, "checkpoints_class": "portal.singleuser.own_files.OwnCheckpoints"},
+        "ContentsManager": {
+            "allow_hidden": False,
+            "checkpoints_class": "portal.downloads.own_checkpoints.OwnCheckpoints",
+        },
         "TerminalManager": {"cull_inactive_timeout": 0},
     }
 

@@ -14,10 +14,10 @@ import pytest
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 from tornado.web import HTTPError
 
-from portal.downloads import read_files
+from portal.downloads import own_checkpoints, read_files
+from portal.downloads.own_checkpoints import OwnCheckpoints
 from portal.homes import held_place
-from portal.singleuser import own_files
-from portal.singleuser.own_files import OwnCheckpoints, OwnFiles
+from portal.singleuser.own_files import OwnFiles
 
 NOTEBOOK: dict[str, Any] = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 SOMEBODY_ELSE = 4_000_000
@@ -119,9 +119,7 @@ async def test_links_of_others_are_refused_in_plain_words(
     with pytest.raises(HTTPError) as refused:
         await getattr(lab.files, act)(*arguments)
     assert refused.value.status_code == 403
-    assert "is a link that somebody else made, or may have put there, in a folder that others can change" in str(
-        refused.value
-    )
+    assert "is a link that somebody else made, or may have put there" in str(refused.value)
     assert {path.name: path.read_text() for path in (lab.home / "hers").iterdir()} == {"file.txt": "hers"}
     assert lab.hers.read_text() == "hers"
 
@@ -216,15 +214,16 @@ async def test_a_checkpoint_of_what_a_link_leads_to_is_not_put_back_into_what_to
 
 async def test_a_checkpoint_is_kept_under_the_name_of_what_was_read(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     await lab.save("data.txt", "mine")
-    opened = own_files._opened
+    opened = own_checkpoints._opened
 
-    def exchanged(os_path: str) -> Any:
+    def exchanged(place: Any, os_path: str) -> Any:
         Path(os_path).unlink()
         Path(os_path).symlink_to(lab.hers)
-        return opened(os_path)
+        return opened(place, os_path)
 
-    monkeypatch.setattr(own_files, "_opened", exchanged)
-    await lab.files.create_checkpoint("shared/data.txt")
+    monkeypatch.setattr(own_checkpoints, "_opened", exchanged)
+    with pytest.raises(HTTPError, match="may have put there"):
+        await lab.files.create_checkpoint("shared/data.txt")
     (lab.shared / "data.txt").unlink()
     (lab.shared / "data.txt").write_text("theirs")
 

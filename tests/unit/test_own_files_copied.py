@@ -15,8 +15,9 @@ from jupyter_server.services.contents.largefilemanager import AsyncLargeFileMana
 from tornado.web import HTTPError
 
 from portal.downloads import folder_copy
+from portal.downloads.own_checkpoints import OwnCheckpoints
 from portal.homes.sparse import copy_content
-from portal.singleuser.own_files import OwnCheckpoints, OwnFiles
+from portal.singleuser.own_files import OwnFiles
 
 SOMEBODY_ELSE = 4_000_000
 COPY = "shared/folder-Copy1"

@@ -15,9 +15,10 @@ from jupyter_core import paths
 from jupyter_server.services.contents import filemanager
 from tornado.web import HTTPError
 
+from portal.downloads.own_checkpoints import OwnCheckpoints
 from portal.homes import held_files, held_place
 from portal.singleuser import own_files
-from portal.singleuser.own_files import OwnCheckpoints, OwnFiles
+from portal.singleuser.own_files import OwnFiles
 
 SOMEBODY_ELSE = 4_000_000
 

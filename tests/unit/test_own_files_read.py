@@ -19,7 +19,8 @@ from tornado.web import HTTPError
 
 from portal.downloads import read_files
 from portal.downloads.files import FileHandler
-from portal.singleuser.own_files import OwnCheckpoints, OwnFiles
+from portal.downloads.own_checkpoints import OwnCheckpoints
+from portal.singleuser.own_files import OwnFiles
 
 NOTEBOOK = json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
 AT_ONCE_S = 5.0  # far less than the kernel waits for who holds a lease (proc(5), lease-break-time)

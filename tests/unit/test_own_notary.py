@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from portal.singleuser.own_files import OwnCheckpoints, OwnFiles
+from portal.downloads.own_checkpoints import OwnCheckpoints
+from portal.singleuser.own_files import OwnFiles
 
 TABLE = {"data": {"text/html": "<script>taken()</script>"}, "metadata": {}}
 PRINTED = {"output_type": "stream", "name": "stdout", "text": "1\n"}

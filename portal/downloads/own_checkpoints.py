@@ -1,0 +1,128 @@
+"""The checkpoints that JupyterLab keeps of files: in no place that others can change, and of the file that is meant.
+
+A checkpoint has the name of its file. Who may put a link into the way of that file would choose otherwise which of the
+person's checkpoints is replaced, removed, or put into a file that others read.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from anyio.to_thread import run_sync
+from jupyter_server.services.contents.filecheckpoints import AsyncFileCheckpoints
+from tornado.web import HTTPError
+
+from portal.downloads.read_files import OPEN, Bounded
+from portal.homes.held_place import MAY_BE_THEIRS, FilePlace, LinkOfOthers, held, is_own_all_the_way
+from portal.homes.own_folder import make_own
+from portal.homes.regular_file import without_waiting
+from portal.homes.sparse import copy_content
+
+FOLDER = ".local/share/dsportal/checkpoints"
+CHECKPOINT = "checkpoint"  # Jupyter keeps one of each file
+
+
+class OwnCheckpoints(AsyncFileCheckpoints):
+    """Jupyter's checkpoints, through no link of others and in no place that others can change."""
+
+    async def restore_checkpoint(self, contents_mgr: Any, checkpoint_id: str, path: str) -> None:
+        """Put a file back, by the way in which it is saved: the very file that the checkpoint is of."""
+        os_path: str = contents_mgr._get_os_path(path.strip("/"))
+        with (
+            contents_mgr.placed(os_path) as place,
+            open(self._place_of(_named(place), checkpoint_id), "rb") as kept,  # noqa: ASYNC230, PTH123  as Jupyter does
+            contents_mgr.written_at(place, os_path, text=False) as file,
+        ):
+            await run_sync(shutil.copyfileobj, kept, file)
+
+    async def create_checkpoint(self, contents_mgr: Any, path: str) -> dict[str, Any]:
+        """Keep a file as it is now, under the name of what was really read; none that JupyterLab does not open.
+
+        Of what lies behind a link of others there is none: it would replace that of the file that they have chosen.
+        """
+        os_path: str = contents_mgr._get_os_path(path.strip("/"))
+        with contents_mgr.placed(os_path) as held_place, _opened(held_place, os_path) as file:
+            size = Bounded(file, path).length()
+            place = self._place_of(_named(held_place), CHECKPOINT)
+            found = os.fstat(file.fileno())
+            with open(place, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as kept:  # noqa: ASYNC230
+                os.fchmod(kept.fileno(), stat.S_IMODE(found.st_mode) & 0o777)
+                await run_sync(copy_content, file.fileno(), kept.fileno(), size)
+            os.utime(place, ns=(found.st_atime_ns, found.st_mtime_ns))
+        model: dict[str, Any] = await self.checkpoint_model(CHECKPOINT, str(place))  # type: ignore[no-untyped-call]
+        return model
+
+    async def rename_all_checkpoints(self, old_path: str, new_path: str) -> None:
+        """Have a checkpoint go with its file; of a link that was renamed it is that of the link's own name."""
+        old, new = (self._place_of(self._file_at(path), CHECKPOINT) for path in (old_path, new_path))
+        if old.is_file():
+            with self.perm_to_403():
+                await run_sync(shutil.move, old, new)
+
+    async def delete_all_checkpoints(self, path: str) -> None:
+        """Remove the checkpoint of what was deleted; of a link it is that of the link's own name."""
+        place = self._place_of(self._file_at(path), CHECKPOINT)
+        if place.is_file():
+            with self.perm_to_403():
+                await run_sync(place.unlink)
+
+    def checkpoint_path(self, checkpoint_id: str, path: str) -> str:
+        """The file of a checkpoint: of what a link leads to, for who may exchange the link gets nothing of that."""
+        return str(self._place_of(self._file_at(path, follow=True), checkpoint_id))
+
+    def _file_at(self, path: str, *, follow: bool = False) -> Path:
+        """Which file is meant, by the path that no link is in; with others' links on the way the path as it stands.
+
+        Arguments:
+            follow: False where a link itself is meant, as of what was renamed or deleted: it may have been put there
+                since, and so may have one of the person's own on the way.
+        """
+        os_path: Callable[..., str] = self._get_os_path
+        place = Path(os_path(path=path.strip("/")))
+        for is_followed in dict.fromkeys((follow, False)):
+            with suppress(OSError), held(place, follow=is_followed, moved=is_followed) as found:
+                return _named(found)
+        return place
+
+    def _place_of(self, file: Path, checkpoint_id: str) -> Path:
+        name = f"{file.stem}-{checkpoint_id}{file.suffix}"
+        beside = file.parent / self.checkpoint_dir
+        is_link = beside.is_symlink() or (beside / name).is_symlink()
+        is_beside = is_own_all_the_way(file.parent) and os.access(file.parent, os.W_OK) and not is_link
+        apart = Path.home() / FOLDER / hashlib.sha256(os.fsencode(file.parent)).hexdigest()[:32]
+        folder = beside if is_beside else apart
+        with self.perm_to_403():
+            make_own(folder, 0o777 if is_beside else 0o700)
+        return folder / name
+
+
+@contextmanager
+def _opened(place: FilePlace, os_path: str) -> Iterator[BinaryIO]:
+    """A regular file, to be read, whatever takes its place meanwhile."""
+
+    def opener(name: str, flags: int) -> int:
+        return without_waiting(name, flags | os.O_NOFOLLOW, folder=place.folder)
+
+    try:
+        file = open(place.name, "rb", opener=opener)  # noqa: SIM115  as Jupyter does
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            raise HTTPError(400, f"{os_path} {error.strerror}") from error
+        if error.errno == errno.ELOOP:  # it was put there a moment ago
+            raise LinkOfOthers(errno.EACCES, MAY_BE_THEIRS, place.name) from error
+        raise
+    with file:
+        yield file
+
+
+def _named(place: FilePlace) -> Path:
+    """The path of what is held (proc(5), /proc/pid/fd)."""
+    return Path(OPEN.format(place.folder)).readlink() / place.name
