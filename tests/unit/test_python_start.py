@@ -420,6 +420,23 @@ def test_a_folder_is_ones_own_where_nobody_can_rename_it(tmp_path: Path, mode: i
         printed(client, "import named_by_a_cell")
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o755])
+def test_a_folder_is_none_of_ones_own_where_others_can_change_a_link_on_the_way(tmp_path: Path, mode: int) -> None:
+    own, shared = tmp_path / "own", tmp_path / "shared"
+    for folder in (own / "deep", shared):
+        folder.mkdir(parents=True)
+    (shared / "next").symlink_to(Path("../own"))
+    shared.chmod(mode)
+    (tmp_path / "link").symlink_to(shared / "next")
+    code = "import importlib.util as u, sys; s = u.spec_from_file_location('first', sys.argv[1])\n"
+    code += "m = u.module_from_spec(s); s.loader.exec_module(m); print([m._is_own(folder) for folder in sys.argv[2:]])"
+
+    places = [tmp_path / "link", tmp_path / "link/deep", own / "deep"]
+    done = subprocess.run([sys.executable, "-c", code, FIRST, *places], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == str([mode == 0o755, mode == 0o755, True])
+
+
 def test_in_a_folder_of_the_persons_own_what_lies_beside_a_notebook_is_found_where_ipython_has_it(
     tmp_path: Path,
 ) -> None:

@@ -47,20 +47,21 @@ def _is_own(folder: str) -> bool:
     try:
         found = os.stat(folder)  # noqa: PTH116  as above
         is_private = found.st_uid == os.geteuid() and not found.st_mode & 0o022
-        ways = {os.path.abspath(folder), os.path.realpath(folder)}  # noqa: PTH100  as above
-        return is_private and all(_stays(way) for way in ways)
+        return is_private and _stays(os.path.abspath(folder))  # noqa: PTH100  as above
     except OSError:
         return False
 
 
 def _stays(path: str) -> bool:
-    """Whether nobody else can rename a part of a path: in a sticky folder one's own stays."""
+    """Whether nobody else can rename a part of a path, or of where a link leads: in a sticky folder one's own stays."""
     while True:
         found = os.lstat(path)
-        is_open = not stat.S_ISLNK(found.st_mode) and found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX
+        above = os.path.dirname(path)  # noqa: PTH120  as above
+        is_open = found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX
+        if stat.S_ISLNK(found.st_mode):
+            is_open = not _stays(os.path.join(os.path.realpath(above), os.readlink(path)))  # noqa: PTH115, PTH118
         if is_open or found.st_uid not in (0, os.geteuid()):
             return False
-        above = os.path.dirname(path)  # noqa: PTH120  as above
         if above == path:
             return True
         path = above
