@@ -132,13 +132,21 @@ def fault_of(script: Path) -> str | None:
         return f"{error.strerror}."
     if not stat.S_ISREG(found.st_mode):
         return "it is no file."
-    places = {script.parent, script.resolve().parent}  # where a link leads, others may exchange it, too
     is_own = found.st_uid == os.getuid() and not found.st_mode & OTHERS_MAY_WRITE
-    if not (is_own and all(map(is_own_all_the_way, places))):
+    if not (is_own and is_own_all_the_way(script.parent) and _stays(script)):
         return f"it, or a folder on the way to it, is not yours alone. Run chmod go-w {SHOWN}, and look at its folders."
     if not found.st_mode & stat.S_IXUSR:
         return f"it may not be executed. Run chmod u+x {SHOWN}."
     return None
+
+
+def _stays(script: Path) -> bool:
+    """Whether others can exchange neither the script nor one of the links that lead to it."""
+    try:
+        with held(script) as place:
+            return place.is_private
+    except OSError:
+        return False
 
 
 def _output(log: Path) -> tuple[IO[bytes], str]:

@@ -206,3 +206,20 @@ def test_a_link_to_a_script_is_looked_at_where_it_leads(story: Story, mode: int)
     script.symlink_to(elsewhere)
 
     assert bool(fault_of(script)) == (mode == 0o777), "others can put something else in its place"
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o777])
+def test_each_link_on_the_way_to_a_script_is_looked_at(story: Story, mode: int) -> None:
+    target = story.home / "own/save"
+    target.parent.mkdir(mode=0o700)
+    target.write_text("#!/bin/sh\n")
+    target.chmod(0o700)
+    project = story.home / "project"
+    project.mkdir()
+    (project / "save").symlink_to(target)
+    project.chmod(mode)
+    script = story.home / SCRIPT
+    script.parent.mkdir(mode=0o700, parents=True)
+    script.symlink_to(project / "save")
+
+    assert bool(fault_of(script)) == (mode == 0o777), "others can have the second link lead elsewhere"
