@@ -27,14 +27,13 @@ CAPTURE = (
 )
 
 
-def fault(place: Path, folder: Path) -> str:
+def fault(real: Path, folder: Path) -> str:
     """Why a profile is not shown; ``""`` for one's own.
 
     Arguments:
-        place: the folder of the profile, as it was asked for.
+        real: the folder of the profile, without links.
         folder: the board's own, without links.
     """
-    real = place.resolve()
     if not real.is_relative_to(folder):
         return "lies elsewhere"
     if not is_own_all_the_way(real):
@@ -66,13 +65,16 @@ def show_own_alone(folder: str) -> None:
 
     def found(self: Any, run: str, request: Any = None) -> Any:
         place = find(self, run, request)
+        if not place:
+            return place
+        found_at = Path(place).resolve()  # once: a link on the way may say something else by the next time
         try:
-            said = fault(Path(place), real) if place else ""
+            said = fault(found_at, real)
         except OSError as error:
             said = f"cannot be read ({error.strerror})"
         if said:
             raise Forbidden(WORDS.format(place=place, fault=said))
-        return str(Path(place).resolve()) if place else place  # what was looked at, whatever a link says by then
+        return str(found_at)
 
     ProfilePlugin._run_dir = found
     ProfilePlugin.capture_route = _refused

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from portal.tensorboard import profiles
 from portal.tensorboard.profiles import fault
 
 
@@ -40,3 +44,27 @@ def test_a_link_and_what_is_no_file_are_not_followed(profile: Path, tmp_path: Pa
     os.mkfifo(profile / "a", 0o600)
     assert fault(profile, tmp_path) == "holds 'a', which is no file"
     assert fault(Path("/"), tmp_path) == "lies elsewhere"
+
+
+def test_what_is_shown_is_what_was_looked_at(profile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody has the link on the way lead elsewhere once it was looked at."""
+    (tmp_path / "theirs").mkdir()
+    run = tmp_path / "logs/run"
+    run.symlink_to(profile)
+    usual = profiles.is_own_all_the_way
+
+    def is_own(folder: Path) -> bool:
+        if run.readlink() == profile:
+            run.unlink()
+            run.symlink_to(tmp_path / "theirs")
+        return usual(folder)
+
+    class ProfilePlugin:
+        _run_dir: Any = lambda self, run, request: str(tmp_path / "logs" / run)
+
+    monkeypatch.setattr(profiles, "is_own_all_the_way", is_own)
+    monkeypatch.setitem(sys.modules, "xprof", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "xprof.profile_plugin", SimpleNamespace(ProfilePlugin=ProfilePlugin))
+    profiles.show_own_alone(str(tmp_path))
+
+    assert ProfilePlugin()._run_dir("run", None) == str(profile)
