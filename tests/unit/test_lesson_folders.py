@@ -78,6 +78,15 @@ def test_a_way_through_a_link_that_others_can_exchange_is_refused(project: Path,
         private(project / "mine")
 
 
+def test_a_link_of_others_that_was_moved_into_ones_own_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir(mode=0o700)
+    (tmp_path / "work").symlink_to(tmp_path / "mine")
+    os.lchown(tmp_path / "work", SOMEBODY_ELSE, SOMEBODY_ELSE)
+    with pytest.raises(FolderOfOthers, match=f"^{tmp_path}/work is somebody else's link: name a folder in your home"):
+        private(tmp_path / "work/cluster")
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
 def test_a_link_into_a_place_that_others_can_exchange_is_refused(project: Path, tmp_path: Path) -> None:
     (project / "team").mkdir(mode=0o700)
     (tmp_path / "shortcut").symlink_to(project)
