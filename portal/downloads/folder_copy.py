@@ -9,7 +9,17 @@ import stat
 from contextlib import suppress
 from pathlib import Path, PurePath
 
-from portal.homes.held_place import LOOK, NEW, THEIRS, TO_READ, FilePlace, LinkOfOthers, is_of_others
+from portal.homes.held_place import (
+    LOOK,
+    MAY_BE_THEIRS,
+    NEW,
+    THEIRS,
+    TO_READ,
+    FilePlace,
+    LinkOfOthers,
+    is_closed,
+    is_of_others,
+)
 from portal.homes.sparse import copy_content
 
 EXCHANGED = "somebody exchanged it while it was made"
@@ -24,8 +34,8 @@ def copy_folder(source: int, target: FilePlace) -> None:
     """Copy a folder, its links as links.
 
     Nothing is read but what hangs below the folder, and nothing is written but below the one that is made, whatever
-    others put in the place of either. A link that somebody else made is left out if it leads out of its folder: the
-    copy would be the person's own link, which is followed wherever others move it.
+    others put in the place of either. A link that somebody else made, or may have put there, is left out if it leads
+    out of its folder: the copy would be the person's own link, in a folder of the person's own, and be followed there.
 
     Permissions, attributes and times are those of what is copied, as ``shutil.copytree`` has it; but a program that
     runs as its owner does not become one that runs as the person, and what others made is opened to nobody by its
@@ -107,8 +117,11 @@ def _copy_link(source: int, name: str, target: int) -> None:
     link = os.open(name, LOOK, dir_fd=source)
     try:
         leads_to = PurePath(os.readlink("", dir_fd=link))
-        if is_of_others(os.fstat(link)) and (leads_to.is_absolute() or ".." in leads_to.parts):
-            raise LinkOfOthers(errno.EACCES, THEIRS, name)
+        if leads_to.is_absolute() or ".." in leads_to.parts:
+            if is_of_others(os.fstat(link)):
+                raise LinkOfOthers(errno.EACCES, THEIRS, name)
+            if not is_closed(os.fstat(source)):
+                raise LinkOfOthers(errno.EACCES, MAY_BE_THEIRS, name)
     finally:
         os.close(link)
     os.symlink(leads_to, name, dir_fd=target)

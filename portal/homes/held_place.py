@@ -210,7 +210,7 @@ class _Walk:
             if not todo and not self._is_sure:
                 self._through = name
             todo = _parts(target) + todo
-        return FilePlace(self._here, name, self._is_sure and _is_private(os.fstat(self._here)), self._through)
+        return FilePlace(self._here, name, self._is_sure and is_closed(os.fstat(self._here)), self._through)
 
     def _entered(self, name: str) -> bool:
         """Go into a folder; False where it is none, or a link."""
@@ -231,7 +231,7 @@ class _Walk:
         """
         here = os.fstat(self._here)
         stays = here.st_mode & stat.S_ISVTX and not is_of_others(here) and not is_of_others(found)
-        self._is_sure = self._is_sure and bool(stays or _is_private(here))
+        self._is_sure = self._is_sure and bool(stays or is_closed(here))
 
     def _target(self, name: str, links: int) -> Path | None:
         """Where a link leads, from here on; None where there is no link."""
@@ -267,7 +267,7 @@ def _parts(path: PurePath) -> list[str]:
     return [part for part in path.parts if part != path.root]  # ".." stays: it is that of a folder that is held
 
 
-def _is_private(folder: os.stat_result) -> bool:
+def is_closed(folder: os.stat_result) -> bool:
     """Nobody but the person and root puts something there."""
     return not is_of_others(folder) and not folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 

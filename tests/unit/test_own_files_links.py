@@ -189,3 +189,22 @@ def test_a_link_that_was_moved_is_told_apart_from_what_is_missing(lab: Lab) -> N
     lab.link("own/gone.txt", lab.home / "none")
     with pytest.raises(LinkOfOthers), held(lab.own / "gone.txt"):
         pass
+
+
+@pytest.mark.parametrize(("mode", "is_copied"), [(0o777, False), (0o2775, False), (0o755, True)])
+async def test_a_link_that_others_may_have_put_into_a_folder_is_not_copied_with_it(
+    lab: Lab, mode: int, is_copied: bool
+) -> None:
+    """Of the person's own: the copy of others' folder is a folder of one's own, where it would be followed."""
+    (lab.shared / "deep").mkdir()
+    lab.link("shared/deep/plan.txt", lab.key, uid=os.getuid())
+    lab.link("shared/deep/near.txt", Path("plan.txt"), uid=os.getuid())
+    (lab.shared / "deep").chmod(mode)
+
+    if is_copied:
+        await lab.files.copy("shared/deep", "own")
+    else:
+        with pytest.raises(HTTPError, match=r"without: plan.txt \(is a link in a folder that others can change\)"):
+            await lab.files.copy("shared/deep", "own")
+
+    assert names(lab.own / "deep") == ["near.txt", *(["plan.txt"] * is_copied)]

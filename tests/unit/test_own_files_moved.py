@@ -146,7 +146,7 @@ async def test_what_is_deleted_is_in_the_trash_of_the_home(lab: Lab, send2trash:
 async def test_on_another_file_system_than_the_home_a_folder_is_deleted_for_good(
     lab: Lab, other_device: None, send2trash: list[str], monkeypatch: pytest.MonkeyPatch, is_private: bool
 ) -> None:
-    monkeypatch.setattr(held_place, "_is_private", lambda folder: is_private)
+    monkeypatch.setattr(held_place, "is_closed", lambda folder: is_private)
     await lab.files.delete_file("shared/folder")
     assert not lab.folder.exists()
     assert not send2trash
@@ -156,7 +156,7 @@ async def test_on_another_file_system_than_the_home_a_folder_is_deleted_for_good
 async def test_in_a_place_of_her_own_jupyter_uses_the_trash(
     lab: Lab, send2trash: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held_place, "_is_private", lambda folder: True)
+    monkeypatch.setattr(held_place, "is_closed", lambda folder: True)
     await lab.files.delete_file("shared/folder/file.txt")
     assert send2trash == [str(lab.folder / "file.txt")]
 
