@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from portal.homes.held_place import is_own_all_the_way
 from portal.tensorboard import profiles
 from portal.tensorboard.profiles import fault
 
@@ -51,7 +52,7 @@ def test_what_is_shown_is_what_was_looked_at(profile: Path, tmp_path: Path, monk
     (tmp_path / "theirs").mkdir()
     run = tmp_path / "logs/run"
     run.symlink_to(profile)
-    usual = profiles.is_own_all_the_way
+    usual = is_own_all_the_way
 
     def is_own(folder: Path) -> bool:
         if run.readlink() == profile:
