@@ -51,7 +51,7 @@ async def number_of(name: str) -> str | None:
     return await in_time(lambda: number_on_host(name))
 
 
-class Looks:
+class AccountLooks:
     """What a slow question answers about people, some time after it was asked for.
 
     Args:
@@ -105,8 +105,8 @@ class OneAccount(Authenticator):  # type: ignore[misc]
         return Kept(Path(self.state_folder) / FILE)
 
     @cached_property
-    def _looks(self) -> Looks:
-        return Looks(self.is_of_before)
+    def _looks(self) -> AccountLooks:
+        return AccountLooks(self.is_of_before)
 
     async def hold(self, handler: Any, name: str) -> None:
         """Have somebody who was just recognized, and whose account had another number, begin as somebody new.

@@ -1,10 +1,10 @@
-"""Looks that pages do not wait for: each person now and then, one at a time, and none piles up."""
+"""AccountLooks that pages do not wait for: each person now and then, one at a time, and none piles up."""
 
 from __future__ import annotations
 
 import asyncio
 
-from portal.login.holders import EVERY_S, WAITING_AT_MOST, Looks
+from portal.login.holders import EVERY_S, WAITING_AT_MOST, AccountLooks
 
 
 class Service:
@@ -22,13 +22,13 @@ class Service:
         return name in self.yes
 
 
-async def settle(looks: Looks) -> None:
+async def settle(looks: AccountLooks) -> None:
     await asyncio.gather(*looks._under_way)
 
 
 async def test_an_answer_counts_when_it_is_there_and_nobody_waits_for_it() -> None:
     service = Service()
-    looks = Looks(service, lambda: service.now)
+    looks = AccountLooks(service, lambda: service.now)
 
     assert not looks.is_known("alice")
     service.goes_on.set()
@@ -42,7 +42,7 @@ async def test_an_answer_counts_when_it_is_there_and_nobody_waits_for_it() -> No
 async def test_somebody_is_looked_at_again_after_a_while_alone() -> None:
     service = Service()
     service.goes_on.set()
-    looks = Looks(service, lambda: service.now)
+    looks = AccountLooks(service, lambda: service.now)
     for service.now in (0, 1, EVERY_S - 1, EVERY_S):
         looks.is_known("alice")
         await settle(looks)
@@ -57,7 +57,7 @@ async def test_somebody_is_looked_at_again_after_a_while_alone() -> None:
 
 async def test_a_service_that_hangs_is_asked_about_one_person_and_few_wait() -> None:
     service = Service()
-    looks = Looks(service, lambda: service.now)
+    looks = AccountLooks(service, lambda: service.now)
 
     for number in range(3 * WAITING_AT_MOST):
         assert not looks.is_known(f"person-{number}")
@@ -72,7 +72,7 @@ async def test_a_service_that_hangs_is_asked_about_one_person_and_few_wait() -> 
 async def test_who_became_known_in_another_way_is_not_held_to_what_was_found() -> None:
     service = Service()
     service.goes_on.set()
-    looks = Looks(service, lambda: service.now)
+    looks = AccountLooks(service, lambda: service.now)
     looks.is_known("alice")
     await settle(looks)
 
