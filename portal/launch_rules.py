@@ -118,17 +118,22 @@ def _fault(found: os.stat_result, place: str) -> str:
             known = part.lstat()
         except OSError as error:
             return f"{part} cannot be looked at ({error.strerror}), so that {place} says nothing here"
-        owners = {ROOT} if part == folder else {0, ROOT, *without_number()}
-        if stat.S_ISDIR(known.st_mode) and _is_loose(known, owners):
-            return f"{'its folder' if part == folder else f'{part} above it'} {_NOT_ROOTS}"
+        if part == folder and _is_loose(known, {ROOT}):
+            return f"its folder {_NOT_ROOTS}"
+        if part != folder and not stat.S_ISREG(known.st_mode) and _is_exchanged(known):
+            return f"{part} above it {_NOT_ROOTS}"
     return ""
 
 
 def _is_loose(found: os.stat_result, owners: set[int]) -> bool:
-    """Whether others can change it; into a folder like ``/tmp`` they put what is their own alone."""
-    is_shared = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
-    others = 0 if is_shared else stat.S_IWGRP | stat.S_IWOTH
-    return found.st_uid not in owners or bool(found.st_mode & others)
+    return found.st_uid not in owners or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
+def _is_exchanged(found: os.stat_result) -> bool:
+    """Whether others can exchange what lies below a folder, or a link; in a folder like ``/tmp`` their own alone."""
+    owners = {0, ROOT, *without_number()}
+    stays = stat.S_ISLNK(found.st_mode) or found.st_mode & stat.S_ISVTX
+    return found.st_uid not in owners if stays else _is_loose(found, owners)
 
 
 def own_options(tables: Tables | None) -> frozenset[str]:

@@ -11,10 +11,11 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from deploy.demo.apt import Apt
 from deploy.demo.console import DemoError
-from deploy.environments.wheels import BuildError, missing, pins, pip_command
+from deploy.environments.wheels import BuildError, keep, missing, pins, pip_command
 
 OLDEST = {11: (22, 3), 12: (23, 2), 13: (24, 1), 14: (25, 1)}  # by the minor version of Python
 NO_PIP = (
@@ -68,8 +69,10 @@ def _fetched(lock: Path, store: Path) -> tuple[str, ...]:
     if missing(text, store) and (old := _installed()):
         store.mkdir(parents=True, exist_ok=True)
         quiet = ("--disable-pip-version-check", "--no-deps", "--only-binary=:all:", "--require-hashes")
-        argv = [*old, "download", *quiet, "-d", str(store), "-r", str(lock)]
-        subprocess.run(argv, capture_output=True, check=False)
+        with TemporaryDirectory() as fetched:
+            subprocess.run([*old, "download", *quiet, "-d", fetched, "-r", str(lock)], capture_output=True, check=False)
+            for wheel in Path(fetched).glob("*.whl"):
+                keep(wheel, store)
     if not store.is_dir() or missing(text, store):
         return ()
     (pin,) = pins(text)

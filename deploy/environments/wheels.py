@@ -95,17 +95,15 @@ def fits(wheel: str, minor: int) -> bool:
 
 
 def _whole(wheel: Path, hashes: frozenset[str]) -> bool:
-    try:
-        with wheel.open("rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() in hashes:
-                return True
-    except FileNotFoundError:  # taken out by another program
-        return False
-    wheel.unlink(missing_ok=True)
+    with suppress(FileNotFoundError), wheel.open("rb") as file:  # taken out by another program
+        if hashlib.file_digest(file, "sha256").hexdigest() in hashes:
+            return True
+        if os.path.samestat(os.fstat(file.fileno()), wheel.stat()):  # and not one that was put there meanwhile
+            wheel.unlink()
     return False
 
 
-def _keep(wheel: Path, store: Path) -> None:
+def keep(wheel: Path, store: Path) -> None:
     """Put a whole wheel into ``store``, where others read at the same time: in one moment."""
     with suppress(OSError):  # another disk
         wheel.replace(store / wheel.name)
@@ -153,7 +151,7 @@ class Pip:
             fetched.mkdir()
             self.run("download", *LOCKED, "-d", str(fetched), "-r", str(part))
             for wheel in fetched.iterdir():
-                _keep(wheel, store)
+                keep(wheel, store)
 
     def minor(self) -> int:
         """Which Python 3 it works for."""

@@ -10,6 +10,7 @@ import asyncio
 import pwd
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from portal.login.attempts import Refusal
 from portal.login.kept import Kept
 from portal.login.system_accounts import in_time
 
+_FOR_LOOKS = ThreadPoolExecutor(1, thread_name_prefix="account-looks")
 EVERY_S = 30.0
 WAITING_AT_MOST = 200  # a name service that hangs has no more of them wait for it
 REMEMBERED = 20_000
@@ -51,16 +53,28 @@ async def number_of(name: str) -> str | None:
     return await in_time(lambda: number_on_host(name))
 
 
+async def number_beside(name: str) -> str | None:
+    """The same, in a thread of its own: looks that hang take none of those of logins."""
+    return await in_time(lambda: number_on_host(name), _FOR_LOOKS)
+
+
 class AccountLooks:
-    """What a slow question answers about people, some time after it was asked for.
+    """What a slow question answers about people, some time after it was asked for; the last answer stays meanwhile.
 
     Args:
-        is_so: the question, of a name.
+        is_so: the question, of a name; ``None`` is no answer.
+        told: hears of each name of which the answer is yes now.
         clock: seconds, never going back.
     """
 
-    def __init__(self, is_so: Callable[[str], Awaitable[bool]], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        is_so: Callable[[str], Awaitable[bool | None]],
+        told: Callable[[str], None] = lambda name: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._is_so = is_so
+        self._told = told
         self._clock = clock
         self._begun: dict[str, float] = {}
         self._found: set[str] = set()
@@ -68,7 +82,7 @@ class AccountLooks:
         self._one_at_a_time = asyncio.Lock()
 
     def is_known(self, name: str) -> bool:
-        """Whether the last look answered yes; it has somebody looked at again whose look is long ago."""
+        """Whether the last answer was yes; it has somebody looked at again whose look is long ago."""
         now = self._clock()
         if now - self._begun.get(name, now - EVERY_S) >= EVERY_S and len(self._under_way) < WAITING_AT_MOST:
             self._begun.pop(name, None)
@@ -86,10 +100,12 @@ class AccountLooks:
 
     async def _look(self, name: str) -> None:
         async with self._one_at_a_time:
-            if await self._is_so(name):
-                self._found.add(name)
-            else:
-                self._found.discard(name)
+            answer = await self._is_so(name)
+        if answer and name not in self._found:
+            self._told(name)
+            self._found.add(name)
+        elif answer is False:
+            self._found.discard(name)
 
 
 class OneAccount(Authenticator):  # type: ignore[misc]
@@ -99,6 +115,7 @@ class OneAccount(Authenticator):  # type: ignore[misc]
         config=True
     )
     number_of = staticmethod(number_of)
+    number_beside = staticmethod(number_beside)
 
     @cached_property
     def _numbers(self) -> Kept:
@@ -106,7 +123,17 @@ class OneAccount(Authenticator):  # type: ignore[misc]
 
     @cached_property
     def _looks(self) -> AccountLooks:
-        return AccountLooks(self.is_of_before)
+        return AccountLooks(self._look, self._tell)
+
+    async def _look(self, name: str) -> bool | None:
+        number = await self.number_beside(name)
+        return self._is_other(name, number) if number else None
+
+    def _tell(self, name: str) -> None:
+        self.log.warning("%s may not go on: the account has another number than at the last login", name)
+
+    def _is_other(self, name: str, number: str) -> bool:
+        return number != self._numbers.words().get(name, number)
 
     async def hold(self, handler: Any, name: str) -> None:
         """Have somebody who was just recognized, and whose account had another number, begin as somebody new.
@@ -125,7 +152,7 @@ class OneAccount(Authenticator):  # type: ignore[misc]
             self._looks.forget(name)
 
     async def refresh_user(self, user: Any, handler: Any = None, **more: Any) -> Any:
-        """Whoever logged in when the name was another account's may not go on: half a minute later at most."""
+        """Whoever logged in when the name was another account's may not go on, as soon as a look has found it."""
         if self.is_seen_of_before(user.name):
             return False
         return await maybe_future(super().refresh_user(user, handler, **more))
@@ -147,10 +174,7 @@ class OneAccount(Authenticator):  # type: ignore[misc]
     async def is_of_before(self, name: str) -> bool:
         """Whether the last login of a name was that of an account with another number."""
         number = await self._number(name)
-        is_other = bool(number) and number != self._numbers.words().get(name, number)
-        if is_other:
-            self.log.warning("%s may not go on: the account has another number than at the last login", name)
-        return is_other
+        return bool(number) and self._is_other(name, number)
 
     async def _number(self, name: str) -> str:
         return (await self.number_of(name) or "") if self.state_folder else ""

@@ -97,9 +97,9 @@ async def account_of(name: str) -> str | None:
     return await in_time(lambda: spelling_on_host(name))
 
 
-async def in_time(ask: Callable[[], Answer]) -> Answer | None:
+async def in_time(ask: Callable[[], Answer], threads: ThreadPoolExecutor = _AT_LOGINS) -> Answer | None:
     """What the name service answers in a thread; ``None``: it is silent."""
-    asked = asyncio.get_running_loop().run_in_executor(_AT_LOGINS, ask)
+    asked = asyncio.get_running_loop().run_in_executor(threads, ask)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(WITHIN_S):
             return await asked

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -105,8 +105,11 @@ class RequestChange:
         is_new = self._pace.is_due("look", self._session.person)
         return await self._waits(self._session.ours, None if is_new else AGAIN_AFTER_S)
 
-    async def make(self, submission: Submission) -> None:
+    async def make(self, prepared: Callable[[], Awaitable[Submission]]) -> None:
         """Put the new job in the place of the one that waits.
+
+        Arguments:
+            prepared: makes the new job, when it is this change's turn, and something waits.
 
         Raises:
             NotChanged: nothing waits any more, or another change is going on.
@@ -122,7 +125,9 @@ class RequestChange:
         before = self._session.ours
         submitted = self._session.watched.submitted
         try:
-            await self._replace(before, submission)
+            if not before.id or not await self._waits(before):
+                raise NotChanged(NOT_WAITING)
+            await self._replace(before, await prepared())
         finally:
             self.is_going = False
             if self._session.state.next_key:
@@ -131,8 +136,6 @@ class RequestChange:
 
     async def _replace(self, before: SessionJob, submission: Submission) -> None:
         session = self._session
-        if not before.id or not await self._waits(before):
-            raise NotChanged(NOT_WAITING)
         session.keep(next_key=submission.key)  # so that the hub's look for jobs without a session leaves it alone
         new = SessionJob(await session.cluster.submit_or_find(session.person, submission), before.user, submission.key)
         try:
@@ -211,9 +214,15 @@ class ChangedRequests:
         """
         given = await self.offer.of_form(form_data)
         request, site = await self.offer.checked(given)
-        await self._ask_as_for_a_start(given)
+
+        async def prepared() -> Submission:
+            nonlocal given, request, site
+            given = await self._asked_as_for_a_start(given)
+            request, site = await self.offer.checked(given)
+            return await self.prepared(request, site)
+
         try:
-            await self.change.make(await self.prepared(request, site))
+            await self.change.make(prepared)
         except NotChanged as error:
             raise StartRefused(error, status_code=409) from error
         except ChangedTooSoon as error:
@@ -229,16 +238,19 @@ class ChangedRequests:
         self.user_options = self.orm_spawner.user_options = given
         self.user.db.commit()
 
-    async def _ask_as_for_a_start(self, given: dict[str, object]) -> None:
-        """What JupyterHub (6.1, ``User.spawn``) asks before a start: the login's own check, and the site's hook.
+    async def _asked_as_for_a_start(self, given: Mapping[str, object]) -> dict[str, object]:
+        """The choices when JupyterHub's own questions before a start (6.1, ``User.spawn``) were asked of them.
+
+        These are the login's own check and the site's hook, which looks at the choices, and may change them.
 
         Raises:
             web.HTTPError: what they say; or whatever a site's hook raises.
         """
         before = self.user_options
-        self.user_options = given  # what a hook looks at
+        self.user_options = dict(given)
         try:
             await maybe_future(self.user.authenticator.pre_spawn_start(self.user, self))
             await maybe_future(self.run_pre_spawn_hook())
+            return dict(self.user_options)
         finally:
             self.user_options = before

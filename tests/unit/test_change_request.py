@@ -126,9 +126,63 @@ async def test_what_a_sites_hook_refuses_at_a_start_it_refuses_of_a_change(
     assert "own rule" in answer.text
     assert states(served) == {"1": "PENDING"}
     assert spawner.user_options == spawner.orm_spawner.user_options == before
+    served.slurm.advance(turns.AGAIN_AFTER_S)
     await send(served, alice, gpus="1", hours="5")
     assert asked == [2, 1]
     assert states(served) == {"1": "CANCELLED", "2": "PENDING"}
+
+
+@pytest.mark.parametrize("how", ["in place", "anew"])
+async def test_what_a_sites_hook_makes_of_the_choices_is_what_is_submitted(
+    served: ServedHub, alice: httpx.AsyncClient, how: str
+) -> None:
+    spawner = user_of(served).spawner
+
+    def one_gpu(hooked: Any) -> None:
+        if how == "in place":
+            hooked.user_options["gpus"] = 1
+        else:
+            hooked.user_options = {**hooked.user_options, "gpus": 1}
+
+    spawner.pre_spawn_hook = one_gpu
+
+    await send(served, alice, gpus="4", hours="3")
+
+    assert served.slurm.jobs["2"].options["gres"].endswith(":1")
+    assert spawner.user_options["gpus"] == spawner.orm_spawner.user_options["gpus"] == 1
+
+
+async def test_of_two_changes_at_once_each_is_asked_of_a_hook_with_its_own_choices(
+    served: ServedHub, alice: httpx.AsyncClient
+) -> None:
+    spawner = user_of(served).spawner
+    asked: list[object] = []
+
+    async def slowly(hooked: Any) -> None:
+        asked.append(hooked.user_options["gpus"])
+        await asyncio.sleep(0.2)
+        if hooked.user_options["gpus"] > 1:
+            raise web.HTTPError(403, "this site's own rule")
+
+    spawner.pre_spawn_hook = slowly
+
+    first, second = await asyncio.gather(send(served, alice, gpus="4"), send(served, alice, gpus="1"))
+
+    assert len(asked) == 1, "one after the other: the second finds a change that goes on"
+    assert (first.status_code == 403) is (asked == [4])
+    assert {str(status.state) for job, status in served.slurm.known() if job.options["gres"].endswith(":4")} == set()
+    assert second.status_code in (200, 409)
+
+
+async def test_no_hook_is_asked_where_nothing_waits(served: ServedHub, alice: httpx.AsyncClient) -> None:
+    spawner = user_of(served).spawner
+    asked: list[object] = []
+    spawner.pre_spawn_hook = asked.append
+    spawner.session.keep(job_id="")
+
+    answer = await send(served, alice, gpus="2")
+
+    assert (answer.status_code, asked) == (409, [])
 
 
 async def test_another_job_takes_the_place_and_the_start_goes_on(served: ServedHub, alice: httpx.AsyncClient) -> None:

@@ -387,6 +387,31 @@ def test_a_folder_above_it_that_others_can_change_is_as_open_as_its_own(
     assert launch_rules.read().tables == tomllib.loads(SETTINGS)
 
 
+def test_nor_is_its_own_folder_one_in_which_everybody_puts_something(place: Path) -> None:
+    place.write_text(SETTINGS)
+    place.chmod(0o644)
+    place.parent.chmod(0o1777)
+
+    assert launch_rules.read().tables is None
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="a link of somebody else's takes root to make")
+def test_no_link_of_somebody_elses_leads_to_it(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o755)
+    (tmp_path / "real" / "site.toml").write_text(SETTINGS)
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    (shared / "portal").symlink_to(tmp_path / "real")
+    place.symlink_to(shared / "portal" / "site.toml")
+    assert launch_rules.read().tables == tomllib.loads(SETTINGS)
+
+    os.lchown(shared / "portal", 65533, 65533)
+
+    assert launch_rules.read().tables is None
+    assert f"{shared}/portal above it is not root's alone" in launch_rules.read().why_not
+
+
 def test_values_of_the_wrong_kind_are_refused_in_words_and_never_a_crash(site: Site) -> None:
     broken = tomllib.loads(SETTINGS.replace("hours_max = 24", 'hours_max = "24"'))
 

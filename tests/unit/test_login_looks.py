@@ -13,13 +13,14 @@ class Service:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.yes = {"alice"}
+        self.is_silent = False
         self.goes_on = asyncio.Event()
         self.now = 0.0
 
-    async def __call__(self, name: str) -> bool:
+    async def __call__(self, name: str) -> bool | None:
         self.asked.append(name)
         await self.goes_on.wait()
-        return name in self.yes
+        return None if self.is_silent else name in self.yes
 
 
 async def settle(looks: AccountLooks) -> None:
@@ -28,7 +29,7 @@ async def settle(looks: AccountLooks) -> None:
 
 async def test_an_answer_counts_when_it_is_there_and_nobody_waits_for_it() -> None:
     service = Service()
-    looks = AccountLooks(service, lambda: service.now)
+    looks = AccountLooks(service, clock=lambda: service.now)
 
     assert not looks.is_known("alice")
     service.goes_on.set()
@@ -42,12 +43,19 @@ async def test_an_answer_counts_when_it_is_there_and_nobody_waits_for_it() -> No
 async def test_somebody_is_looked_at_again_after_a_while_alone() -> None:
     service = Service()
     service.goes_on.set()
-    looks = AccountLooks(service, lambda: service.now)
+    looks = AccountLooks(service, clock=lambda: service.now)
     for service.now in (0, 1, EVERY_S - 1, EVERY_S):
         looks.is_known("alice")
         await settle(looks)
     assert service.asked == ["alice", "alice"]
 
+    service.is_silent = True
+    service.now = 2 * EVERY_S
+    looks.is_known("alice")
+    await settle(looks)
+    assert looks.is_known("alice"), "no answer is no other answer"
+
+    service.is_silent = False
     service.yes.clear()
     service.now = 3 * EVERY_S
     assert looks.is_known("alice"), "what was found last"
@@ -57,7 +65,7 @@ async def test_somebody_is_looked_at_again_after_a_while_alone() -> None:
 
 async def test_a_service_that_hangs_is_asked_about_one_person_and_few_wait() -> None:
     service = Service()
-    looks = AccountLooks(service, lambda: service.now)
+    looks = AccountLooks(service, clock=lambda: service.now)
 
     for number in range(3 * WAITING_AT_MOST):
         assert not looks.is_known(f"person-{number}")
@@ -72,7 +80,7 @@ async def test_a_service_that_hangs_is_asked_about_one_person_and_few_wait() -> 
 async def test_who_became_known_in_another_way_is_not_held_to_what_was_found() -> None:
     service = Service()
     service.goes_on.set()
-    looks = AccountLooks(service, lambda: service.now)
+    looks = AccountLooks(service, clock=lambda: service.now)
     looks.is_known("alice")
     await settle(looks)
 

@@ -29,6 +29,8 @@ class Own(SiteRules, SharedPasswordAuthenticator):  # type: ignore[misc]
     async def number_of(name: str) -> str | None:
         return numbers.get(name)
 
+    number_beside = number_of
+
     @staticmethod
     async def account_of(name: str) -> str | None:
         return name
@@ -99,7 +101,11 @@ async def test_the_next_look_at_a_login_of_before_ends_it(served: ServedHub, ali
     numbers["alice"] = "1001"
     await looked(authenticator, user)
     assert await authenticator.refresh_user(user) is True
-    del numbers["alice"]  # the name service is silent, or knows the account no more, of which another look tells
+    numbers["alice"] = "2002"
+    await looked(authenticator, user)
+    del numbers["alice"]
+    await looked(authenticator, user)
+    assert await authenticator.refresh_user(user) is False, "a name service that is silent says nothing else"
     assert await authenticator.is_of_before("alice") is False
 
 

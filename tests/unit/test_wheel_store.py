@@ -69,8 +69,9 @@ def test_what_a_run_left_that_was_killed_is_not_put_there(pip: Pip, tmp_path: Pa
     assert [file.name for file in (tmp_path / "store").iterdir()] == [WHEEL]
 
 
+@pytest.mark.parametrize("comes_back", [False, True])
 def test_one_that_another_program_has_taken_out_meanwhile_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comes_back: bool
 ) -> None:
     wheel = tmp_path / WHEEL
     wheel.write_text("cut short")
@@ -78,8 +79,11 @@ def test_one_that_another_program_has_taken_out_meanwhile_is_missing(
 
     def slowly(file: object, name: str) -> object:
         wheel.unlink()
+        if comes_back:
+            wheel.write_text("whole")
         return digest(file, name)  # type: ignore[arg-type]
 
     monkeypatch.setattr(hashlib, "file_digest", slowly)
 
     assert [pin.name for pin in missing(LOCK, tmp_path)] == ["one"]
+    assert wheel.exists() is comes_back
