@@ -437,6 +437,21 @@ def test_a_folder_is_none_of_ones_own_where_others_can_change_a_link_on_the_way(
     assert done.stdout.strip() == str([mode == 0o755, mode == 0o755, True])
 
 
+@pytest.mark.parametrize("length", [2, 1500])
+def test_a_folder_is_none_of_ones_own_behind_links_that_others_exchange_meanwhile(tmp_path: Path, length: int) -> None:
+    """A circle, or a row without an end, that is there once Python has found the folder."""
+    for number in range(length):
+        (tmp_path / f"link{number}").symlink_to(f"link{(number + 1) % length}")
+    code = "import importlib.util as u, os, sys; s = u.spec_from_file_location('first', sys.argv[1])\n"
+    code += "m = u.module_from_spec(s); s.loader.exec_module(m)\n"
+    code += "own = os.stat(sys.argv[3]); os.stat = lambda *a, **k: own; print(m._is_own(sys.argv[2]))"
+
+    place = [tmp_path / "link0", tmp_path]
+    done = subprocess.run([sys.executable, "-c", code, FIRST, *place], capture_output=True, text=True)
+
+    assert (done.stdout.strip(), done.stderr) == ("False", "")
+
+
 def test_in_a_folder_of_the_persons_own_what_lies_beside_a_notebook_is_found_where_ipython_has_it(
     tmp_path: Path,
 ) -> None:

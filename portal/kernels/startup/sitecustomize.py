@@ -48,23 +48,23 @@ def _is_own(folder: str) -> bool:
         found = os.stat(folder)  # noqa: PTH116  as above
         is_private = found.st_uid == os.geteuid() and not found.st_mode & 0o022
         return is_private and _stays(os.path.abspath(folder))  # noqa: PTH100  as above
-    except OSError:
+    except (OSError, RecursionError):  # the latter of realpath, where others exchange links meanwhile
         return False
 
 
 def _stays(path: str) -> bool:
     """Whether nobody else can rename a part of a path, or of where a link leads: in a sticky folder one's own stays."""
-    while True:
-        found = os.lstat(path)
-        above = os.path.dirname(path)  # noqa: PTH120  as above
-        is_open = found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX
-        if stat.S_ISLNK(found.st_mode):
-            is_open = not _stays(os.path.join(os.path.realpath(above), os.readlink(path)))  # noqa: PTH115, PTH118
-        if is_open or found.st_uid not in (0, os.geteuid()):
+    places = [path]
+    for place in places:  # which grow meanwhile, without an end where others exchange links for a circle
+        found = os.lstat(place)
+        is_open = found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX and not stat.S_ISLNK(found.st_mode)
+        if is_open or found.st_uid not in (0, os.geteuid()) or len(places) > 1000:
             return False
-        if above == path:
-            return True
-        path = above
+        above = os.path.dirname(place)  # noqa: PTH120  as above
+        places += [above] * (above != place)
+        if stat.S_ISLNK(found.st_mode):
+            places.append(os.path.join(os.path.realpath(above), os.readlink(place)))  # noqa: PTH115, PTH118
+    return True
 
 
 class Changer:
