@@ -17,7 +17,7 @@ BY_TOKEN = re.compile(r"(?:token|bearer)\s", re.IGNORECASE)  # as JupyterHub's H
 THEMES = "lab/api/themes/"  # of NO_PAGES, what JupyterLab's own page shows
 IN_A_TAB = "nbconvert/"  # of NO_PAGES, what JupyterLab opens so
 BY_A_CLICK = (IN_A_TAB, "logout")  # what a GET runs or changes
-# What JupyterLab and Notebook draw; the session's bare address leads on to one of them.
+# How begins what JupyterLab and Notebook draw (Notebook draws /editor, too); the bare address leads on to one of them.
 DRAWN = ("lab", "doc", "tree", "notebooks", "edit", "consoles", "terminals")
 OF_LAYOUT = ("reset", "clone")  # a page with it forgets its saved layout, or takes another one in its place
 
@@ -67,7 +67,7 @@ class SessionPaths(NamedTuple):
         JupyterLab itself loads its page again, with such a word: some browsers name the page then that led to it first.
         """
         path, _, query = start_line.path.partition("?")
-        is_drawn = path == self.base or self.below(path).partition("/")[0] in DRAWN
+        is_drawn = path == self.base or self.below(path).startswith(DRAWN)
         if not is_drawn or start_line.method != "GET" or not _is_document(headers) or _has_token(headers):
             return start_line.path
         is_of_others = self.is_from_other_session(headers) and not is_again(headers)

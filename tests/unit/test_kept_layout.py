@@ -52,6 +52,9 @@ async def led(port: int, path: str, headers: str, method: str = "GET") -> tuple[
         ("doc/tree/first.ipynb?reset", "doc/tree/first.ipynb"),
         ("tree?reset", "tree"),
         ("notebooks/first.ipynb?factory=Notebook&reset", "notebooks/first.ipynb?factory=Notebook"),
+        ("edit1?reset", "edit1"),
+        ("notebooksx?reset", "notebooksx"),
+        ("treetemplates/first.ipynb?reset&a=b", "treetemplates/first.ipynb?a=b"),
         ("?reset", ""),
     ],
 )
