@@ -3,8 +3,8 @@
 ``private("ray-cluster")`` makes a folder, or takes one that is there; ``unshared("runs")`` does so for one that others
 may read; ``temporary("ray-")`` makes one for a while. All refuse a place that somebody else can exchange: whoever may
 change a folder on the way to it, as in a project of a group, may swap what lies below at any time. So the way is walked
-from the root, and a link on it is followed that is the person's own or root's, where nobody else can have put it. What
-was found so is found again: nobody but the person and root can change it.
+from the root, and a link on it is followed that is the person's own or root's, where nobody else can have put it, or
+anybody's where root has. What was found so is found again: nobody but the person and root can change it.
 
 The rights of a POSIX ACL show among those of the group, so whom one lets write is somebody else here, too.
 
@@ -89,7 +89,8 @@ def _walked(folder: Any, make: bool, advice: str) -> Path:
             continue
         found = _found(here, name, make, advice)
         if stat.S_ISLNK(found.st_mode):
-            if _is_of_others(found):  # in a folder that nobody else can change, too: one may have moved it there
+            # In a folder that nobody else can change, too: one may have moved it there. In root's only root has.
+            if _is_of_others(found) and not ROOT == here.lstat().st_uid != os.geteuid():
                 raise FolderOfOthers(f"{here / name} is somebody else's link: {advice}.")
             links += 1
             if links > LINKS_MAX:

@@ -2,7 +2,8 @@
 
 Standard library only. In a folder of a project, or of a colleague, others can put a link where a file or a folder was.
 So the way is walked folder by folder, each held by its descriptor, and a link is followed that is the person's own or
-root's. One of others is not, wherever it lies: people move what lies in such folders into folders of their own.
+root's. One of others is not, also in the person's own folders: people move there what lies in such folders. In one that
+root alone can change it is: root has put it there, as an administrator's own link to a storage, or one of a restored /.
 """
 
 from __future__ import annotations
@@ -245,7 +246,7 @@ class _Walk:
                 return None
             if links > LINKS_MAX:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
-            if is_of_others(kind):
+            if is_of_others(kind) and not _is_roots_alone(os.fstat(self._here)):
                 raise LinkOfOthers(errno.EACCES, THEIRS, name)
             self._pass(kind)
             target = Path(os.readlink("", dir_fd=found))
@@ -275,6 +276,11 @@ def is_closed(folder: os.stat_result) -> bool:
 def is_of_others(found: os.stat_result) -> bool:
     """Whether a file belongs neither to the person nor to root."""
     return found.st_uid not in (ROOT, os.geteuid())
+
+
+def _is_roots_alone(folder: os.stat_result) -> bool:
+    """Whether root alone puts something into a folder, whoever it belongs to then; of root's own folders it is not."""
+    return folder.st_uid == ROOT != os.geteuid() and is_closed(folder)
 
 
 def is_own_all_the_way(folder: str | Path) -> bool:

@@ -13,6 +13,7 @@ from portal.homes import held_place
 from portal.homes.held_place import LinkOfOthers, held, is_own_all_the_way
 
 SOMEBODY_ELSE = 4_000_000  # no account of this machine
+PERSON = 4_000_001  # nor this
 
 
 @pytest.fixture
@@ -50,6 +51,27 @@ def test_a_link_of_others_is_not_followed(shared: Path, tmp_path: Path, others: 
     with pytest.raises(LinkOfOthers) as refused, held(shared / path):
         pass
     assert refused.value.filename == path.partition("/")[0]
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "is_followed"), [(0o755, 0, True), (0o1777, 0, False), (0o755, PERSON, False)]
+)
+def test_a_link_of_others_that_root_alone_can_have_put_there_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, owner: int, is_followed: bool
+) -> None:
+    """As /scratch is, where an administrator brought the links along with their owners."""
+    (tmp_path / "scratch").symlink_to("far")
+    (tmp_path / "far").mkdir()
+    os.lchown(tmp_path / "scratch", SOMEBODY_ELSE, SOMEBODY_ELSE)
+    tmp_path.chmod(mode)
+    os.chown(tmp_path, owner, owner)
+    monkeypatch.setattr("os.geteuid", lambda: PERSON)
+    if is_followed:
+        with held(tmp_path / "scratch/file") as place:
+            assert place.is_private
+    else:
+        with pytest.raises(LinkOfOthers), held(tmp_path / "scratch/file"):
+            pass
 
 
 def test_a_link_at_the_end_can_be_meant_itself(shared: Path, others: None) -> None:

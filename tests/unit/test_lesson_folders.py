@@ -15,6 +15,7 @@ from portal.lessons.lesson_folders import FolderOfOthers, own, private, temporar
 
 LESSONS = Path(__file__).parents[2] / "notebooks"
 SOMEBODY_ELSE = 4_000_000  # no account of this machine
+PERSON = 4_000_001  # nor this
 
 
 @pytest.fixture
@@ -85,6 +86,24 @@ def test_a_link_of_others_that_was_moved_into_ones_own_folder_is_refused(tmp_pat
     with pytest.raises(FolderOfOthers, match=f"^{tmp_path}/work is somebody else's link: name a folder in your home"):
         private(tmp_path / "work/cluster")
     assert list((tmp_path / "mine").iterdir()) == []
+
+
+@pytest.mark.parametrize("owner", [0, PERSON])
+def test_a_link_of_others_that_root_alone_can_have_put_there_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int
+) -> None:
+    """As /scratch is, where an administrator brought the links along with their owners."""
+    (tmp_path / "mine").mkdir(mode=0o700)
+    os.chown(tmp_path / "mine", PERSON, PERSON)
+    (tmp_path / "scratch").symlink_to("mine")
+    os.lchown(tmp_path / "scratch", SOMEBODY_ELSE, SOMEBODY_ELSE)
+    os.chown(tmp_path, owner, owner)
+    monkeypatch.setattr("os.geteuid", lambda: PERSON)
+    if owner == 0:
+        assert private(tmp_path / "scratch") == tmp_path / "mine"
+    else:
+        with pytest.raises(FolderOfOthers, match="somebody else's link"):
+            private(tmp_path / "scratch")
 
 
 def test_a_link_into_a_place_that_others_can_exchange_is_refused(project: Path, tmp_path: Path) -> None:
