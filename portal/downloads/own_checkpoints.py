@@ -11,9 +11,11 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from anyio.to_thread import run_sync
@@ -28,6 +30,13 @@ from portal.homes.sparse import copy_content
 
 FOLDER = ".local/share/dsportal/checkpoints"
 CHECKPOINT = "checkpoint"  # Jupyter keeps one of each file
+# By which path, without links, this request has renamed or deleted what had a path.
+DONE: ContextVar[Mapping[Path, Path]] = ContextVar("DONE", default=MappingProxyType({}))
+
+
+def note_done(places: Mapping[Path, FilePlace]) -> None:
+    """Have the checkpoints of what is renamed or deleted now be those of what is held, whatever takes its place."""
+    DONE.set({path: _named(place) for path, place in places.items()})
 
 
 class OwnCheckpoints(AsyncFileCheckpoints):
@@ -62,35 +71,35 @@ class OwnCheckpoints(AsyncFileCheckpoints):
 
     async def rename_all_checkpoints(self, old_path: str, new_path: str) -> None:
         """Have a checkpoint go with its file; of a link that was renamed it is that of the link's own name."""
-        old, new = (self._place_of(self._file_at(path), CHECKPOINT) for path in (old_path, new_path))
+        old, new = (self._place_of(self._done_at(path), CHECKPOINT) for path in (old_path, new_path))
         if old.is_file():
             with self.perm_to_403():
                 await run_sync(shutil.move, old, new)
 
     async def delete_all_checkpoints(self, path: str) -> None:
         """Remove the checkpoint of what was deleted; of a link it is that of the link's own name."""
-        place = self._place_of(self._file_at(path), CHECKPOINT)
+        place = self._place_of(self._done_at(path), CHECKPOINT)
         if place.is_file():
             with self.perm_to_403():
                 await run_sync(place.unlink)
 
     def checkpoint_path(self, checkpoint_id: str, path: str) -> str:
         """The file of a checkpoint: of what a link leads to, for who may exchange the link gets nothing of that."""
-        return str(self._place_of(self._file_at(path, follow=True), checkpoint_id))
+        place = self._path_of(path)
+        return str(self._place_of(_found_at(place, follow=True) or self._file_at(place), checkpoint_id))
 
-    def _file_at(self, path: str, *, follow: bool = False) -> Path:
-        """Which file is meant, by the path that no link is in; with others' links on the way the path as it stands.
+    def _done_at(self, path: str) -> Path:
+        """What was renamed or deleted, or what has its new name: a link itself, where it was one."""
+        place = self._path_of(path)
+        return DONE.get().get(place) or self._file_at(place)
 
-        Arguments:
-            follow: False where a link itself is meant, as of what was renamed or deleted: it may have been put there
-                since, and so may have one of the person's own on the way.
-        """
+    def _path_of(self, path: str) -> Path:
         os_path: Callable[..., str] = self._get_os_path
-        place = Path(os_path(path=path.strip("/")))
-        for is_followed in dict.fromkeys((follow, False)):
-            with suppress(OSError), held(place, follow=is_followed, moved=is_followed) as found:
-                return _named(found)
-        return place
+        return Path(os_path(path=path.strip("/")))
+
+    def _file_at(self, place: Path) -> Path:
+        """Through no link that may have been put there since; with one on the way the path as it stands."""
+        return _found_at(place, follow=False) or place
 
     def _place_of(self, file: Path, checkpoint_id: str) -> Path:
         name = f"{file.stem}-{checkpoint_id}{file.suffix}"
@@ -102,6 +111,17 @@ class OwnCheckpoints(AsyncFileCheckpoints):
         with self.perm_to_403():
             make_own(folder, 0o777 if is_beside else 0o700)
         return folder / name
+
+
+def _found_at(path: Path, *, follow: bool) -> Path | None:
+    """Which file is meant, by the path that no link is in; None where others' links are on the way.
+
+    Arguments:
+        follow: False where a link itself is meant, and one of the person's own on the way is as one of others.
+    """
+    with suppress(OSError), held(path, follow=follow, moved=follow) as found:
+        return _named(found)
+    return None
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from traitlets import default
 
 from portal.downloads.files import FileHandler
 from portal.downloads.folder_copy import copy_folder
+from portal.downloads.own_checkpoints import note_done
 from portal.downloads.read_files import COPIED, ReadFiles
 from portal.homes.held_files import delete, has_home_trash, look, move, trash
 from portal.homes.held_place import FilePlace, LinkOfOthers, as_text, held
@@ -110,6 +111,7 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
         if old == new:
             return
         with self._answering(old_path), held(old, follow=False) as source, held(new, follow=False) as target:
+            note_done({old: source, new: target})
             if source.is_private and target.is_private:
                 await super().rename_file(old_path, new_path)  # type: ignore[no-untyped-call]
                 return
@@ -129,6 +131,7 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
         """Delete a file: into the trash of the home, if it is on the same file system; else for good."""
         os_path = self._place_of(path)
         with self._answering(path), held(os_path, follow=False) as place:
+            note_done({os_path: place})
             is_trashed = self.delete_to_trash and has_home_trash(place)
             if place.is_private and is_trashed == self.delete_to_trash:
                 await super().delete_file(path)  # type: ignore[no-untyped-call]

@@ -131,6 +131,21 @@ async def test_a_checkpoint_goes_with_its_file(lab: Lab, folder: str) -> None:
 
 
 @pytest.mark.parametrize("act", ["rename", "delete"])
+async def test_behind_a_link_of_ones_own_in_a_shared_folder_the_checkpoint_goes_with_its_file(
+    lab: Lab, act: str
+) -> None:
+    (lab.shared / "mine").symlink_to(lab.home)
+    await lab.files.create_checkpoint("shared/mine/thesis.txt")
+
+    await getattr(lab.files, act)("shared/mine/thesis.txt", *(["shared/mine/new.txt"] * (act == "rename")))
+    lab.thesis.write_text("another one")
+
+    assert await lab.files.list_checkpoints("shared/mine/thesis.txt") == []
+    assert not lab.kept.exists()
+    assert len(await lab.files.list_checkpoints("shared/mine/new.txt")) == (act == "rename")
+
+
+@pytest.mark.parametrize("act", ["rename", "delete"])
 async def test_a_link_of_ones_own_leaves_the_checkpoint_of_what_it_leads_to(lab: Lab, act: str) -> None:
     (lab.home / "link.txt").symlink_to(lab.thesis)
 
