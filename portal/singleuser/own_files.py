@@ -26,7 +26,7 @@ from portal.downloads.folder_copy import copy_folder
 from portal.downloads.own_checkpoints import note_done
 from portal.downloads.read_files import COPIED, ReadFiles
 from portal.homes.held_files import delete, has_home_trash, look, move, trash
-from portal.homes.held_place import FilePlace, LinkOfOthers, as_text, held
+from portal.homes.held_place import MAY_BE_THEIRS, FilePlace, LinkOfOthers, as_text, held
 from portal.uploads.untitled import OneNameEach
 
 THEIR_LINK = (
@@ -35,7 +35,11 @@ THEIR_LINK = (
 )
 LINK_STAYS = (
     "{} is a link in a folder that others can change: it can be renamed there, and is not moved into another folder, "
-    "where it would count as yours. Make a link of your own there, or move what it leads to."
+    "where it would count as yours. Make a link of your own there, or move what it leads to. If nobody else is in the "
+    "group that may write there, as with umask 002, first take that right away: chmod g-w, also of the folders above."
+)
+LINKS_STAY = (
+    ". If nobody else is in the group that may write there, as with umask 002, first take that right away: chmod -R g-w"
 )
 FAR_AWAY = (
     "{} and {} are on different file systems, and others can change one of the two folders. "
@@ -168,7 +172,8 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
                 await run_sync(copy_folder, source, place)
         except shutil.Error as error:
             names = ", ".join(error.args[0][:NAMES_MAX])
-            raise HTTPError(400, f"The copy '{to_path}' is there, without: {names}") from error
+            advice = LINKS_STAY if any(MAY_BE_THEIRS in failed for failed in error.args[0]) else ""
+            raise HTTPError(400, f"The copy '{to_path}' is there, without: {names}{advice}") from error
         except OSError as error:
             raise HTTPError(400, f"Can't copy '{from_path}' to '{to_path}': {error.strerror}") from error
         model: dict[str, Any] = await self.get(to_path, content=False)
