@@ -187,6 +187,19 @@ def test_ones_own_kernel_is_not_made_where_others_can_exchange_it(
     assert "= lesson_folders.private(" in cell(f"kernels/{lesson}", made_by), "whatever the umask says"
 
 
+@pytest.mark.parametrize("lesson", ["own_environment", "container"])
+def test_a_kernel_that_is_there_already_leaves_no_empty_folder(
+    home: Path, monkeypatch: pytest.MonkeyPatch, lesson: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "lesson_folders", lesson_folders)
+    (home / ".local/share/jupyter/kernels/mine").mkdir(parents=True)
+    names = {"environment": "mine", "kernel": "mine", "image": "", "runtime": "sh"}
+
+    with pytest.raises(AssertionError, match="is there already"):
+        exec(cell(f"kernels/{lesson}", "imports"), {**names, "folder": str(home / "new")})  # noqa: S102  as above
+    assert not (home / "new").exists()
+
+
 def test_a_point_of_a_sweep_is_removed_where_nobody_else_writes() -> None:
     assert 'lesson_folders.unshared(folder / "points")' in cell("cluster/sweep", "imports")
 
