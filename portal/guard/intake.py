@@ -137,6 +137,7 @@ class OwnTurn:
     get_current_user_token: Callable[[], Any]
     get_current_user_cookie: Callable[[], Any]
     _jupyterhub_user: Any
+    _token_authenticated = False  # JupyterHub (6.1) looks for it where nobody came with a token, and fails
     _turns: ClassVar[WeakValueDictionary[str, asyncio.Semaphore]] = WeakValueDictionary()
     _turn: asyncio.Semaphore | None = None
     _big: ClassVar[set[OwnTurn]] = set()  # what waits with a big body
@@ -165,7 +166,7 @@ class OwnTurn:
         """Whose turns a request takes: a session that somebody visits has a token of theirs, and turns for that."""
         if user is None:
             return counted(self._asked_from())
-        token = self.get_token() if getattr(self, "_token_authenticated", False) else None
+        token = self.get_token() if self._token_authenticated else None
         return f"{type(user).__name__} {user.name} {token.client_id if token else OF_THE_HUB}"
 
     def _asked_from(self) -> str:
@@ -192,8 +193,7 @@ class OwnTurn:
     def _is_valid_still(self) -> bool:
         """Whether the login, or the token, that this came with has not ended."""
         self.get_token.cache_clear()
-        is_program = getattr(self, "_token_authenticated", False)
-        found = self.get_current_user_token() if is_program else self.get_current_user_cookie()
+        found = self.get_current_user_token() if self._token_authenticated else self.get_current_user_cookie()
         return found is not None
 
     async def prepare(self) -> None:

@@ -109,6 +109,25 @@ async def test_the_next_look_at_a_login_of_before_ends_it(served: ServedHub, ali
     assert await authenticator.is_of_before("alice") is False
 
 
+async def test_whose_login_has_ended_is_led_to_the_login_page_and_starts_nothing(
+    served: ServedHub, alice: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    authenticator: Any = served.hub.authenticator
+    user = user_of(served)
+    await user.spawner.stop()
+    await looked(authenticator, user)
+
+    refused = await alice.post("/hub/spawn", data=FIELDS | {"_xsrf": alice.cookies["_xsrf"]})
+    user._auth_refreshed = None
+    page = await alice.get("/hub/home")
+
+    assert refused.status_code == 403
+    assert page.url.path == "/hub/login"
+    assert [
+        record for record in caplog.records if record.exc_info and "AttributeError" in str(record.exc_info[1])
+    ] == []
+
+
 async def test_figures_of_one_are_not_those_of_the_other(
     served: ServedHub, alice: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
