@@ -55,8 +55,9 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Remember that -k or the like took tests out."""
-    items[0].config.stash[NARROWED] = True
+    """Remember that -k or the like took tests out; what the long form has alone is in none of the short one."""
+    if [item for item in items if not item.get_closest_marker("long")]:
+        items[0].config.stash[NARROWED] = True
 
 
 @pytest.hookimpl(trylast=True)
