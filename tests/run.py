@@ -216,8 +216,12 @@ def set_up(rings: Sequence[Ring]) -> Built | None:
     compiled.
     """
     title("set up")
+    if ON_SYSTEM:
+        subprocess.run([*ON_SYSTEM, "true"], check=True)  # which shows how the system is made
     setup = [*ON_SYSTEM, python_of_system(), str(CHECKOUT / "deploy/setup.py")]
-    pip = subprocess.run([*setup, "--print-pip"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    said = subprocess.run([*setup, "--print-pip"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    *before, pip = said.splitlines()  # on a machine without pip it is fetched first, and that is told
+    print("\n".join(before), end="\n" * bool(before), flush=True)
     built = begin_to_build(rings, pip) if any(map(needs_environments, rings)) else None
     try:
         subprocess.run([*setup, "--dev"], check=True)

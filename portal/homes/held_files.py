@@ -180,9 +180,8 @@ def trash(place: FilePlace, path: Path) -> None:
                 try:
                     with os.fdopen(noted, "w") as file:
                         file.write(note)
-                    _rename(
-                        place, FilePlace(files.folder, name, files.is_private)
-                    )  # a link, too: nobody follows it there
+                    # A link, too: nobody follows it there.
+                    _rename(place, FilePlace(files.folder, name, files.is_private))
                 except OSError:
                     os.unlink(f"{name}.trashinfo", dir_fd=info.folder)
                     raise
