@@ -11,7 +11,8 @@ sleep      ``time.sleep``
 home       a file or folder in a home is looked at: homes are somebody else's file server
 database   a statement of SQL that took longer than :data:`SLOW_S`
 slow       a callback of the loop that took longer than :data:`SLOW_S`, with the stack at that time, its CPU time, and
-           how long its thread slept: a thread that waits for the processor of a busy machine does not sleep
+           each sleep of its thread, with the stack in it: a thread that waits for the processor of a busy machine
+           does not sleep
 ========== ========================================================================================================
 """
 
@@ -31,7 +32,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 SLOW_S = 0.05
 LOOK_EVERY_S = 0.01
@@ -45,6 +46,14 @@ _ACCOUNTS: dict[Any, tuple[str, ...]] = {
     os: ("getgrouplist", "initgroups"),
 }
 _PROCESSES = {"subprocess.Popen", "os.system", "os.posix_spawn", "os.fork", "os.forkpty"}
+
+
+class Sleep(TypedDict):
+    """One sleep of the loop's thread: how long, whether it was one in the disk's driver, and where."""
+
+    seconds: float
+    is_disk: bool
+    stack: list[str]
 
 
 class LoopWatch:
@@ -63,7 +72,7 @@ class LoopWatch:
         self._loop_thread = 0
         self._began = 0.0  # of the callback that runs now; 0 = none does
         self._stack: list[str] = []  # of the callback that runs now, once it is slow
-        self._asleep_s = 0.0  # of the callback that runs now
+        self._sleeps: dict[str, Sleep] = {}  # of the callback that runs now, by what the system says of each
         self._is_noting = False
 
     def install(self) -> None:
@@ -147,7 +156,7 @@ class LoopWatch:
                 theirs(handle)
                 return
             self._stack = []
-            self._asleep_s = 0.0
+            self._sleeps = {}
             self._began, cpu = time.monotonic(), time.thread_time()
             try:
                 theirs(handle)
@@ -155,8 +164,8 @@ class LoopWatch:
                 took_s, cpu_s = time.monotonic() - self._began, time.thread_time() - cpu
                 self._began = 0.0
                 if took_s > SLOW_S:
-                    seconds = {"took_s": took_s, "cpu_s": cpu_s, "asleep_s": self._asleep_s}
-                    self._note("slow", f"{handle!r}"[:300], self._stack, **seconds)
+                    told = {"took_s": took_s, "cpu_s": cpu_s, "sleeps": list(self._sleeps.values())}
+                    self._note("slow", f"{handle!r}"[:300], self._stack, **told)
 
         asyncio.Handle._run = run  # type: ignore[method-assign, assignment]
 
@@ -168,19 +177,29 @@ class LoopWatch:
             began = self._began
             now = (began, time.monotonic(), _sleep_of(self._status) if began else "")
             if began and now[2] and (began, now[2]) == (last[0], last[2]):
-                self._asleep_s += now[1] - last[1]
+                self._sleeps_on(now[2], now[1] - last[1])
             last = now
             if began and time.monotonic() - began > SLOW_S and not self._stack:
                 self._stack = _stack(sys._current_frames().get(self._loop_thread))
 
+    def _sleeps_on(self, sleep: str, seconds: float) -> None:
+        """One of its sleeps went on for so long; the stack is that of a thread which sleeps still."""
+        sleeps = self._sleeps
+        if sleep not in sleeps:
+            stack = _stack(sys._current_frames().get(self._loop_thread))
+            if _sleep_of(self._status) != sleep:
+                return
+            sleeps[sleep] = {"seconds": 0.0, "is_disk": sleep.startswith("D"), "stack": stack}
+        sleeps[sleep]["seconds"] += seconds
+
     # -- what it says ------------------------------------------------------------------------------------
 
-    def _note(self, kind: str, what: str, stack: list[str] | None = None, **seconds: float) -> None:
+    def _note(self, kind: str, what: str, stack: list[str] | None = None, **told: Any) -> None:
         if not self._is_on():
             return
         self._is_noting = True
         try:
-            note = {"kind": kind, "what": what, "stack": stack or _stack(sys._getframe(1)), **seconds}
+            note = {"kind": kind, "what": what, "stack": stack or _stack(sys._getframe(1)), **told}
             os.write(self._descriptor, f"{json.dumps(note)}\n".encode())
         finally:
             self._is_noting = False
@@ -190,7 +209,7 @@ def _sleep_of(status: str) -> str:
     """Which sleep a thread is in, by proc_pid_status(5), the same text as long as it lasts; ``""`` = it is awake."""
     with open(status) as file:  # noqa: PTH123  a hundred times a second
         told = dict(line.split(":\t", 1) for line in file if line.startswith(("State", "voluntary")))
-    return told["voluntary_ctxt_switches"] if told["State"][0] in "SD" else ""
+    return told["State"][0] + told["voluntary_ctxt_switches"] if told["State"][0] in "SD" else ""
 
 
 def _is_numeric(host: object) -> bool:
@@ -233,12 +252,19 @@ def read(file: Path) -> list[dict[str, Any]]:
 
 def waits(note: dict[str, Any]) -> bool:
     """True for what waits for the outside, and not for the processor of a busy machine."""
-    limit_s = LONG_S if _starts_a_child(note["stack"]) or _commits(note["stack"]) else SLOW_S
-    if note.get("asleep_s", 0) > limit_s:
+    sleeps = note.get("sleeps", [])
+    if sum(sleep["seconds"] for sleep in sleeps if not _is_for_this_machine(sleep)) > SLOW_S:
+        return True
+    if any(sleep["seconds"] > LONG_S for sleep in sleeps):
         return True
     if note["kind"] in ("slow", "database"):
         return bool(note["took_s"] - note.get("cpu_s", 0) > LONG_S)
     return True
+
+
+def _is_for_this_machine(sleep: Sleep) -> bool:
+    """True for a sleep that a busy machine alone makes long: its disk's, or that of who needs another's turn."""
+    return sleep["is_disk"] or _starts_a_child(sleep["stack"]) or _commits(sleep["stack"])
 
 
 def _starts_a_child(stack: Sequence[str]) -> bool:
@@ -258,5 +284,8 @@ def shown(notes: Sequence[dict[str, Any]]) -> str:
 
 
 def _shown(note: dict[str, Any]) -> str:
-    seconds = "".join(f" {name} {note[name]:.3f}" for name in ("took_s", "cpu_s", "asleep_s") if name in note)
-    return "\n    ".join([f"{note['kind']}:{seconds} {note['what']}", *note["stack"]])
+    seconds = "".join(f" {name} {note[name]:.3f}" for name in ("took_s", "cpu_s") if name in note)
+    lines = [f"{note['kind']}:{seconds} {note['what']}", *note["stack"]]
+    for sleep in note.get("sleeps", []):
+        lines += [f"asleep {sleep['seconds']:.3f} s{', disk' if sleep['is_disk'] else ''}:", *sleep["stack"][-6:]]
+    return "\n    ".join(lines)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import signal
 import socket
@@ -34,6 +35,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 DEBIAN = os.environ.get("DSPORTAL_DEBIAN", "")  # a release that is not this machine's; "" = this machine's
@@ -48,6 +50,8 @@ ARTEFACTS = Path(os.environ.get("DSPORTAL_ARTEFACTS") or CHECKOUT / ".test-artef
 
 EXAMPLE = CHECKOUT / "deploy" / "site" / "site.toml.example"  # its kernels are those that the templates are made for
 NO_TESTS = 5  # pytest's exit status
+PLACE = re.compile(r"[^ :]+\.py:\d+: ")  # as pytest ends each part of a traceback
+LINES_OF_A_FAULT = 25
 PYTHON = sys.executable  # of which the commands need no more than that it reads them
 RELEASE = ["--debian", DEBIAN] if DEBIAN else []
 SYSTEM = [str(DEMO), "--state", str(TEST_STATE), "system", *RELEASE, "--"]
@@ -183,12 +187,13 @@ class Count:
 
 @dataclass(frozen=True, order=True)
 class Test:
-    """One test, its seconds, and the first line of what was wrong; "" where nothing was."""
+    """One test, its seconds, and what was wrong: its first line, and some more; "" where nothing was."""
 
     seconds: float
     ring: str
     name: str
     fault: str = ""
+    more: str = ""
 
 
 def title(text: str) -> None:
@@ -549,15 +554,18 @@ def tests_of(ring: str) -> list[Test]:
             float(case.get("time", 0)),
             ring,
             f"{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}",
-            next((said_of(wrong) for kind in ("failure", "error") for wrong in case.findall(kind)), ""),
+            *next((said_of(wrong) for kind in ("failure", "error") for wrong in case.findall(kind)), ("", "")),
         )
         for case in cases
     ]
 
 
-def said_of(wrong: ET.Element) -> str:
-    """The first line of what pytest says of a failure."""
-    return (wrong.get("message") or "").strip().partition("\n")[0][:200] or "failed"
+def said_of(wrong: ET.Element) -> tuple[str, str]:
+    """What pytest says of a failure: the first line, and a few more, of which the last one is where it was."""
+    first, *others = (wrong.get("message") or "").strip().splitlines() or ["failed"]
+    places = [line for line in (wrong.text or "").splitlines() if PLACE.match(line)]
+    more = [line[:200] for line in others[:LINES_OF_A_FAULT]] + places
+    return first[:200] or "failed", "\n".join(more)
 
 
 def slowest(rings: Iterable[str]) -> list[Test]:
@@ -594,6 +602,8 @@ def tell_failed(counts: Mapping[str, Count]) -> None:
         failed = [test for test in tests_of(ring) if test.fault]
         for test in failed:
             print(f"FAILED  {ring} {test.name}: {test.fault}")
+            if test.more:
+                print(indent(test.more, " " * 8))
         if count.failed > len(failed):
             which = "more than these" if failed else "none of its tests"
             print(f"FAILED  {ring}: {which}; what it printed last says why")

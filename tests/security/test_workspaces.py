@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.security.conftest import in_session
 
 SHARED = Path("/mnt/isilon/bobs-workspaces")
 FILE = SHARED / "course.jupyterlab-workspace"
+SETTLED_S = 5
 
 
 @pytest.fixture(scope="module")
@@ -89,10 +91,19 @@ def test_no_terminal_is_called_like_an_address(alice: tuple[Page, str], mine: Pa
     expect(called).to_have_count(0)
 
 
+def saved() -> list[Path]:
+    """The layouts that are saved of hers."""
+    return list((home("alice") / ".jupyter" / "lab" / "workspaces").glob("*"))
+
+
 def saved_with(name: str) -> bool:
     """Whether a layout of hers is saved in which a file is open."""
-    folder = home("alice") / ".jupyter" / "lab" / "workspaces"
-    return any(f"editor:{name}" in file.read_text() for file in folder.glob("*"))
+    return any(f"editor:{name}" in file.read_text() for file in saved())
+
+
+def is_settled() -> bool:
+    """Whether JupyterLab, which saves a layout a while after each change of it, has nothing more to save."""
+    return time.time() - max(file.stat().st_mtime for file in saved()) > SETTLED_S
 
 
 def test_a_link_of_another_page_leaves_the_saved_layout_which_she_herself_resets(
@@ -111,6 +122,7 @@ def test_a_link_of_another_page_leaves_the_saved_layout_which_she_herself_resets
         assert "reset" not in page.url
         assert saved_with("mine.py")
 
+    eventually(is_settled, "the layout is saved: what JupyterLab saves after its reset undoes it", within_s=60)
     page.keyboard.press("Control+Shift+c")
     page.locator(".lm-CommandPalette-input").fill("Reset Workspace")
     page.keyboard.press("Enter")

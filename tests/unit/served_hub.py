@@ -42,6 +42,13 @@ PASSWORD = "right for everybody"
 PATIENCE_S = 30  # for an answer: this machine may have much other work
 
 
+async def eventually(holds: Callable[[], Any]) -> None:
+    """Wait for a condition of a hub in this process."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():  # noqa: ASYNC110  nobody sets an event
+            await asyncio.sleep(0.02)
+
+
 @dataclass
 class ServedHub:
     """A hub, where it is, and its Slurm."""

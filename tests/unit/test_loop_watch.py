@@ -81,9 +81,15 @@ def test_a_callback_that_computes_is_told_from_one_that_waits() -> None:
     stack = ["/hub/app.py:1 work"]
     computes = {"kind": "slow", "took_s": 3.1, "cpu_s": 3.0, "stack": stack}
     stands_still = {"kind": "slow", "took_s": 3.1, "cpu_s": 0.1, "stack": stack}
-    sleeps = {"kind": "slow", "took_s": 0.1, "cpu_s": 0.01, "asleep_s": 0.08, "stack": stack}
+    sleeps = slow(stack, asleep_s=0.08)
 
     assert [loop_watch.waits(note) for note in (computes, stands_still, sleeps)] == [False, True, True]
+
+
+def slow(stack: list[str], asleep_s: float, *, is_disk: bool = False, seen_in: list[str] | None = None) -> Any:
+    """A callback that slept once in this stack; what was seen once it was slow may be another."""
+    sleeps = [{"seconds": asleep_s, "is_disk": is_disk, "stack": stack}]
+    return {"kind": "slow", "took_s": asleep_s + 0.02, "cpu_s": 0.01, "stack": seen_in or stack, "sleeps": sleeps}
 
 
 @pytest.mark.parametrize(
@@ -91,17 +97,32 @@ def test_a_callback_that_computes_is_told_from_one_that_waits() -> None:
     [
         ["/lib/subprocess.py:1 _execute_child"],
         ["/lib/threading.py:962 start", "/lib/threading.py:622 wait", "/lib/threading.py:320 wait"],
+        ["/lib/sqlalchemy/engine/default.py:1 do_commit"],
     ],
 )
 def test_a_child_that_waits_for_the_processor_is_told_from_one_that_does_not_come(stack: list[str]) -> None:
-    starts = {"kind": "slow", "cpu_s": 0.01, "stack": ["/hub/app.py:1 work", *stack]}
+    work = ["/hub/app.py:1 work"]
 
-    notes = [{**starts, "took_s": asleep_s + 0.02, "asleep_s": asleep_s} for asleep_s in (0.3, 1.2)]
+    notes = [slow([*work, *stack], asleep_s, seen_in=work) for asleep_s in (0.3, 1.2)]
 
     assert [loop_watch.waits(note) for note in notes] == [False, True]
+
+
+def test_a_busy_disk_is_told_from_one_that_does_not_answer() -> None:
+    notes = [slow(["/hub/app.py:1 work"], asleep_s, is_disk=True) for asleep_s in (0.3, 1.2)]
+
+    assert [loop_watch.waits(note) for note in notes] == [False, True]
+
+
+def test_a_sleep_is_noticed_with_the_stack_in_it(notes: list[dict[str, Any]]) -> None:
+    [found] = [note for note in notes if note["kind"] == "slow" and note["sleeps"]]
+
+    assert any(" wait" in place for place in found["sleeps"][0]["stack"])
+    assert not found["sleeps"][0]["is_disk"]
+    assert "asleep 0.1" in loop_watch.shown([found])
 
 
 def test_who_waits_for_the_work_of_a_thread_waits() -> None:
     stack = ["/hub/app.py:1 work", "/lib/threading.py:622 wait", "/lib/threading.py:320 wait"]
 
-    assert loop_watch.waits({"kind": "slow", "took_s": 0.1, "cpu_s": 0.01, "asleep_s": 0.08, "stack": stack})
+    assert loop_watch.waits(slow(stack, asleep_s=0.08))

@@ -15,7 +15,7 @@ from jupyterhub.authenticators.shared import SharedPasswordAuthenticator
 from portal.login.other import SiteRules
 from portal.quotas.figures import Quota
 from portal.testing.behaviours import PendingForever
-from tests.unit.served_hub import PASSWORD, ServedHub, served_hub
+from tests.unit.served_hub import PASSWORD, ServedHub, eventually, served_hub
 from tests.unit.test_several_sessions import user_of
 
 FIELDS = {"partition": "sxm2", "gpus": "1", "hours": "2"}
@@ -115,6 +115,7 @@ async def test_whose_login_has_ended_is_led_to_the_login_page_and_starts_nothing
     authenticator: Any = served.hub.authenticator
     user = user_of(served)
     await user.spawner.stop()
+    await eventually(lambda: not user.spawner.pending)
     await looked(authenticator, user)
 
     refused = await alice.post("/hub/spawn", data=FIELDS | {"_xsrf": alice.cookies["_xsrf"]})

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock
 
 from portal.testing.behaviours import PendingForever
-from tests.unit.served_hub import ServedHub, served_hub
+from tests.unit.served_hub import ServedHub, eventually, served_hub
 from tests.unit.test_several_sessions import user_of
 
 FIELDS = {"partition": "sxm2", "gpus": "1", "hours": "2"}
 ASKED_FOR = {"partition": "sxm2", "gpus": 1, "hours": 2}
 OTHER = {"partition": "nosuch", "gpus": 900_000_000, "hours": -7, "memory_gb": 10**15, "whatever": "x"}
-
-
-async def eventually(is_so: Any) -> None:
-    for _ in range(200):
-        if is_so():
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError("it does not come")
 
 
 async def restarted(hub: ServedHub) -> Any:

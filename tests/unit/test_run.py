@@ -67,7 +67,7 @@ def test_the_tests_that_failed_are_named_at_the_end_with_what_was_wrong(
     one = '<testcase classname="tests.hub.test_it" name="test_{}" time="1.0">{}</testcase>'
     cases = (
         one.format("good", ""),
-        one.format("bad", '<failure message="assert 1 == 2&#10; +  where 1 = f()">trace</failure>'),
+        one.format("bad", '<failure message="assert 1 == 2&#10; +  where 1 = f()">trace\ntests/hub/test_it.py:7: AssertionError</failure>'),
         one.format("unready", '<error message="failed on setup">trace</error>'),
     )
     (reports / "hub.xml").write_text(REPORT.format(count=3, cases="".join(cases)))
@@ -80,6 +80,8 @@ def test_the_tests_that_failed_are_named_at_the_end_with_what_was_wrong(
         "FAILED  hub: more than these; what it printed last says why",
         "FAILED  browser: none of its tests; what it printed last says why",
     ]
+    bad = lines.index("FAILED  hub test_it::test_bad: assert 1 == 2")
+    assert lines[bad + 1 : bad + 3] == ["         +  where 1 = f()", "        tests/hub/test_it.py:7: AssertionError"]
     assert lines[-1] == "1 passed, 4 failed, 0 skipped"
 
 
