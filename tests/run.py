@@ -32,8 +32,9 @@ import sys
 import threading
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from textwrap import indent
 
@@ -94,8 +95,8 @@ RINGS = (
         beside=("unit", "simulation"),
     ),
     Ring("simulation", False, "hours of many sessions on FakeSlurm, with faults of all kinds; it prints its seed"),
-    Ring("contract", True, "the cluster on real Slurm", beside=("directory", "session"), cluster=2),
-    Ring("directory", True, "logins on real slapd"),
+    Ring("contract", True, "the cluster on real Slurm", beside=("simulation", "session"), cluster=2),
+    Ring("directory", True, "logins on real slapd", beside=("unit", "simulation")),
     Ring("session", True, "kernels out of real modules, TensorBoard, JupyterLab in Chromium", parts=("1", "2")),
     Ring(
         "lmod",
@@ -275,13 +276,13 @@ class Beside:
     """A command that runs beside the rings; what it prints is kept, and shown when somebody needs its result.
 
     With ``after`` it begins when that one has succeeded, and fails when that one does; ``whatever`` came of that one,
-    it begins when that one has ended.
+    it begins when that one has ended. Where what it runs needs something prepared, ``argv`` prepares it, and answers.
     """
 
     def __init__(
         self,
         name: str,
-        argv: Sequence[str],
+        argv: Sequence[str] | Callable[[], Sequence[str]],
         after: Beside | None = None,
         whatever: bool = False,
         **variables: str,
@@ -290,7 +291,9 @@ class Beside:
         self.log.write_bytes(b"")
         self.seconds = 0.0  # what it took, without what it waited for
         self._is_shown = self._is_over = False
-        self._argv, self._variables = list(argv), variables
+        self._prepare = argv if callable(argv) else lambda: argv
+        self._command: Sequence[str] = [name]
+        self._variables = variables
         self._process: subprocess.Popen[bytes] | None = None
         self._beginning = threading.Lock()
         self._turn = threading.Thread(target=self._run, args=(after, whatever), daemon=True)
@@ -312,8 +315,9 @@ class Beside:
         with self._beginning, self.log.open("wb") as log:
             if self._is_over:
                 return
+            self._command = self._prepare()
             self._process = subprocess.Popen(
-                self._argv, cwd=CHECKOUT, env={**environment(), **self._variables}, stdout=log, stderr=subprocess.STDOUT
+                self._command, cwd=CHECKOUT, env={**environment(), **self._variables}, stdout=log, stderr=log
             )
 
     def status(self) -> int:
@@ -332,7 +336,7 @@ class Beside:
     def must_succeed(self) -> None:
         """Wait for its end, and raise ``CalledProcessError`` when it failed."""
         if status := self.finish():
-            raise subprocess.CalledProcessError(status, self._argv)
+            raise subprocess.CalledProcessError(status, self._command)
 
     def end(self) -> None:
         """End it, where nobody waits for it; as Ctrl-C does, so that pytest takes down what its tests set up."""
@@ -354,19 +358,14 @@ def demo(*arguments: str, check: bool = True, state: Path = TEST_STATE) -> int:
     return subprocess.run(command, env=environment(), cwd=CHECKOUT, check=check).returncode
 
 
-def fresh_cluster(rings: Sequence[Ring] = ()) -> None:
-    """Start the cluster with nobody's earlier choices, files or jobs in it, and with what these rings need."""
-    demo(*prepared_start(TEST_STATE, rings))
+def begin_cluster(number: int, rings: Sequence[Ring], after: Beside | None) -> Beside:
+    """Begin to start the cluster of that number, with what its rings need, and nobody's earlier choices or jobs.
 
-
-def another_cluster(number: int, rings: Sequence[Ring], built: Built | None = None) -> Beside:
-    """Begin to start the cluster of that number, of rings that would be in the way of those beside them.
-
-    It starts with the environments that there are then: with ``built`` when all are there.
+    It starts with the environments that there are then, and takes the packages that another one has unpacked by then.
     """
     state = state_of(number)
-    command = [str(DEMO), "--state", str(state), *prepared_start(state, of_cluster(number, rings))]
-    return Beside(f"cluster-{number}", command, after=built.environments if built else None)
+    start = partial(prepared_start, state, of_cluster(number, rings))
+    return Beside(f"cluster-{number}", lambda: [str(DEMO), "--state", str(state), *start()], after)
 
 
 def state_of(number: int) -> Path:
@@ -375,8 +374,8 @@ def state_of(number: int) -> Path:
 
 
 def of_cluster(number: int, rings: Sequence[Ring]) -> list[Ring]:
-    """Those of them that run in the cluster of that number, beside those of the first."""
-    return [ring for ring in rings if ring.cluster == number and runs_beside(ring, rings)]
+    """Those of them that run in the cluster of that number: beside those of the first, where it is another one."""
+    return [ring for ring in rings if ring.inside and number == (ring.cluster if runs_beside(ring, rings) else 1)]
 
 
 def prepared_start(state: Path, rings: Sequence[Ring] = ()) -> list[str]:
@@ -623,32 +622,26 @@ def run_all(
     """
     results = {} if results is None else results
     running: dict[Ring, PytestBeside] = {}
-    clusters: dict[int, Beside] = {}  # those beside the first
-    elsewhere = [ring for ring in rings if ring.cluster > 1 and runs_beside(ring, rings)]
-    beside = sorted({ring.cluster for ring in elsewhere})
-    is_up = False
+    clusters: dict[int, Beside] = {}
     try:
         started = time.monotonic()
         if with_lint:
             results["lint"] = (lint(), time.monotonic() - started)
-        for number in beside[:1]:
-            clusters[number] = another_cluster(number, rings, built)
+        begin_clusters(clusters, rings, built)
+        is_used = False
         for ring in [ring for ring in rings if not runs_beside(ring, rings)]:
             started = time.monotonic()
             if built and needs_environments(ring):
                 built.environments.must_succeed()
-            if ring.inside and not is_up:
-                for number in beside[:1]:
-                    title(f"cluster {number}, of rings that would be in the way of those beside them")
-                    clusters[number].must_succeed()
-                title("the private cluster")
-                fresh_cluster([one for one in rings if one.inside and one not in elsewhere])
-                is_up = True
-                for number in beside[1:]:  # not before: it takes what is unpacked by now
-                    clusters[number] = clusters.get(number) or another_cluster(number, rings)
-            elif not ring.inside and is_up:
+            if ring.inside:
+                begin_clusters(clusters, rings, built)
+                if not is_used:
+                    title("the private cluster")
+                clusters[1].must_succeed()
+            elif is_used:
                 demo("down", check=False)
-                is_up = False
+                del clusters[1]
+            is_used = ring.inside
             for other in [one for one in rings if runs_beside(one, rings) and one.beside[0] == ring.name]:
                 running[other] = begin_beside(other, options, clusters, running)
             results[ring.name] = (run_with(built.horovod if built else None, ring, options), time.monotonic() - started)
@@ -658,23 +651,32 @@ def run_all(
     finally:  # what waits for another is ended before that one
         for left in (*reversed(running.values()), *([built] if built else ())):
             left.end()
-        if is_up:
-            demo("down", check=False)
-        for number, cluster in clusters.items():
+        for number, cluster in reversed(clusters.items()):
             cluster.end()
+            if cluster.status():
+                cluster.finish()  # why its rings found none
             demo("down", check=False, state=state_of(number))
     return results
+
+
+def begin_clusters(clusters: dict[int, Beside], rings: Sequence[Ring], built: Built | None) -> None:
+    """Begin those that are not there, one after the other; the first one when the environments are there."""
+    before = built.environments if built else None
+    for number in CLUSTERS:
+        if number not in clusters and of_cluster(number, rings):
+            clusters[number] = begin_cluster(number, rings, before)
+        before = clusters.get(number, before)
 
 
 def begin_beside(
     ring: Ring, options: Sequence[str], clusters: Mapping[int, Beside], running: Mapping[Ring, PytestBeside]
 ) -> PytestBeside:
-    """Begin a ring beside others; in another cluster where it would be in their way: one ring at a time is there."""
-    if ring.cluster not in clusters:
+    """Begin a ring beside others, once its cluster is up; where that is not the first, one ring at a time is there."""
+    if not ring.inside:
         return PytestBeside(ring, options)
-    clusters[ring.cluster].must_succeed()
-    before = [run for other, run in running.items() if other.cluster == ring.cluster]
-    return PytestBeside(ring, options, state=state_of(ring.cluster), after=before[-1] if before else None)
+    before = [run for other, run in running.items() if other.cluster == ring.cluster > 1]
+    after = before[-1] if before else clusters[ring.cluster]
+    return PytestBeside(ring, options, state=state_of(ring.cluster), after=after)
 
 
 def needs_environments(ring: Ring) -> bool:

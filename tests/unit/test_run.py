@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -65,9 +65,10 @@ def test_the_tests_that_failed_are_named_at_the_end_with_what_was_wrong(
 ) -> None:
     """What ran at the same time printed its failures far above; the end is what a person is shown first."""
     one = '<testcase classname="tests.hub.test_it" name="test_{}" time="1.0">{}</testcase>'
+    place = "tests/hub/test_it.py:7: AssertionError"
     cases = (
         one.format("good", ""),
-        one.format("bad", '<failure message="assert 1 == 2&#10; +  where 1 = f()">trace\ntests/hub/test_it.py:7: AssertionError</failure>'),
+        one.format("bad", f'<failure message="assert 1 == 2&#10; +  where 1 = f()">trace\n{place}</failure>'),
         one.format("unready", '<error message="failed on setup">trace</error>'),
     )
     (reports / "hub.xml").write_text(REPORT.format(count=3, cases="".join(cases)))
@@ -81,7 +82,7 @@ def test_the_tests_that_failed_are_named_at_the_end_with_what_was_wrong(
         "FAILED  browser: none of its tests; what it printed last says why",
     ]
     bad = lines.index("FAILED  hub test_it::test_bad: assert 1 == 2")
-    assert lines[bad + 1 : bad + 3] == ["         +  where 1 = f()", "        tests/hub/test_it.py:7: AssertionError"]
+    assert lines[bad + 1 : bad + 3] == ["         +  where 1 = f()", f"        {place}"]
     assert lines[-1] == "1 passed, 4 failed, 0 skipped"
 
 
@@ -278,8 +279,8 @@ def test_only_a_ring_with_a_cluster_waits_for_the_environments(
 ) -> None:
     monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
     monkeypatch.setattr(run, "environment", lambda: {"PATH": "/usr/bin:/bin"})
-    monkeypatch.setattr(run, "fresh_cluster", lambda rings: None)
-    monkeypatch.setattr(run, "demo", lambda *words, check: None)
+    monkeypatch.setattr(run, "begin_cluster", lambda number, rings, after: run.Beside("cluster", ["true"], after))
+    monkeypatch.setattr(run, "demo", lambda *words, check, state: None)
     monkeypatch.setattr(run, "run_ring", lambda ring, options: run.Count(passed=1))
     chosen = [one for one in run.RINGS if one.name == ring]
 
@@ -302,11 +303,11 @@ def test_a_ring_that_needs_no_horovod_does_not_wait_for_it(monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("named", "beside"),
-    [(["contract", "directory", "session", "hub"], True), (["contract"], False), (["contract", "session"], False)],
+    [(["contract", "simulation", "session", "hub"], True), (["contract"], False), (["contract", "session"], False)],
 )
 def test_a_ring_that_waits_runs_beside_the_next_ones_where_all_of_them_run(named: list[str], beside: bool) -> None:
     rings = [ring for ring in run.RINGS if ring.name in named]
-    assert [run.runs_beside(ring, rings) for ring in rings] == [beside, *[False] * (len(rings) - 1)]
+    assert [ring.name for ring in rings if run.runs_beside(ring, rings)] == ["contract"] * beside
 
 
 def test_a_ring_that_ran_beside_others_is_counted_when_they_are_done(
@@ -335,14 +336,11 @@ def packages_in(command: Sequence[str]) -> list[str]:
 def test_the_cluster_has_the_packages_of_the_rings_that_run_in_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    asked: list[str] = []
     monkeypatch.setattr(run, "TEST_STATE", tmp_path / "state")
-    monkeypatch.setattr(run, "demo", lambda *words, check=True: asked.extend(words))
+    monkeypatch.setattr(run, "CM", tmp_path / "not-yet-built")
     rings = [run.Ring("a", True, ""), *(run.Ring(name, True, "", packages=("web-servers",)) for name in "bc")]
 
-    run.fresh_cluster(rings)
-
-    assert packages_in(asked) == ["browser", "web-servers"]
+    assert packages_in(run.prepared_start(tmp_path / "state", rings)) == ["browser", "web-servers"]
     assert {group for ring in run.RINGS for group in ring.packages} <= set(debs.GROUPS)
 
 
@@ -355,26 +353,33 @@ def test_a_ring_that_would_be_in_the_way_of_those_beside_it_has_a_cluster_of_its
     monkeypatch.setattr(run, "run_ring", lambda ring, options: run.Count(passed=1))
 
     def demo(*words: str, check: bool = True, state: Path = tmp_path / "state") -> None:
-        happened.append(" ".join([words[0], *packages_in(words)]))
+        happened.append(f"{words[0]} {state.name}")
 
     class Beside:
-        def __init__(self, name: str, argv: list[str], after: run.Beside | None) -> None:
-            happened.append(" ".join([f"{name}:", *argv[2:4], *packages_in(argv)]))
+        def __init__(self, name: str, argv: Callable[[], list[str]], after: Beside | None = None) -> None:
+            self.name = name
+            words = argv()
+            state, verb = words[2:4]
+            happened.append(" ".join([verb, Path(state).name, *packages_in(words), *after_of(after)]))
 
         def must_succeed(self) -> None:
-            happened.append("it is waited for")
+            happened.append(f"{self.name} is waited for")
 
         def end(self) -> None:
-            happened.append("it is over")
+            happened.append(f"{self.name} is over")
+
+        def status(self) -> int:
+            return 0
+
+    def after_of(other: Beside | None) -> list[str]:
+        return ["after", other.name] if other else []
 
     class PytestBeside(Beside):
         seconds = 0.0
 
-        def __init__(
-            self, ring: run.Ring, _: list[str], state: Path = tmp_path / "state", after: PytestBeside | None = None
-        ) -> None:
+        def __init__(self, ring: run.Ring, _: list[str], state: Path, after: Beside) -> None:
             self.name = ring.name
-            happened.append(f"{ring.name} in {state.name}{f' after {after.name}' if after else ''}")
+            happened.append(" ".join([ring.name, "in", state.name, *after_of(after)]))
 
         def result(self) -> run.Count:
             return run.Count(passed=1)
@@ -382,22 +387,30 @@ def test_a_ring_that_would_be_in_the_way_of_those_beside_it_has_a_cluster_of_its
     monkeypatch.setattr(run, "demo", demo)
     monkeypatch.setattr(run, "Beside", Beside)
     monkeypatch.setattr(run, "PytestBeside", PytestBeside)
+    monkeypatch.setattr(run, "CLUSTERS", [1, 2, 3])
     still = run.Ring("still", True, "", beside=("pages",))
     rough = run.Ring("rough", True, "", beside=("pages",), packages=("lmod",), cluster=2)
     loud = run.Ring("loud", True, "", beside=("pages",), cluster=2)
     odd = run.Ring("odd", True, "", beside=("pages",), cluster=3)
     run.run_all([run.Ring("pages", True, ""), still, rough, loud, odd], [], with_lint=False)
 
-    waited = "it is waited for"
-    second, *between = happened
-    assert second == f"cluster-2: {tmp_path / 'state-2'} up browser lmod"
-    third = f"cluster-3: {tmp_path / 'state-3'} up browser"
-    behind = [waited, "loud in state-2 after rough"]
-    rings = ["still in state", waited, "rough in state-2", *behind, waited, "odd in state-3"]
-    assert between == [waited, "up browser", third, *rings, "down", *2 * ["it is over", "down"]]
+    assert happened == [
+        "up state browser",
+        "up state-2 browser lmod after cluster-1",
+        "up state-3 browser after cluster-2",
+        "cluster-1 is waited for",
+        "still in state after cluster-1",
+        "rough in state-2 after cluster-2",
+        "loud in state-2 after rough",
+        "odd in state-3 after cluster-3",
+        *("cluster-3 is over", "down state-3"),
+        *("cluster-2 is over", "down state-2"),
+        *("cluster-1 is over", "down state"),
+    ]
     happened.clear()
     run.run_all([rough], [], with_lint=False)
-    assert "cluster-2" not in "".join(happened), "alone it is in nobody's way"
+    assert "up state browser lmod" in happened, "alone it is in nobody's way"
+    assert "cluster-2" not in "".join(happened)
 
 
 def test_two_clusters_share_what_one_has_unpacked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
