@@ -17,10 +17,9 @@ from pathlib import Path
 
 from playwright.sync_api import FloatRect, Page, ViewportSize, expect, sync_playwright
 
-from tests.browser.conftest import CHROMIUM_ARGUMENTS
 from tests.browser.portal_page import LAB_DEADLINE_MS, log_in_as, look_sooner
 from tests.browser.tool_page import opened_by, panel_item, tile
-from tests.inside import CHROMIUM, VENV_BIN, eventually, has_no_job, home, jobs_of, sh
+from tests.inside import CHROMIUM, CHROMIUM_ARGUMENTS, VENV_BIN, eventually, has_no_job, home, jobs_of, sh
 
 PERSON = "alice"
 WINDOW = ViewportSize(width=1280, height=860)

@@ -21,6 +21,20 @@ VENV_BIN = Path(os.environ.get("DSPORTAL_VENV", Path(__file__).parents[1] / ".ve
 SITE_FILE = Path("/etc/dsportal/site.toml")
 # The engine without the windows of a desktop, which nobody sees here: a third less work for the processor.
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium-headless-shell")
+# Without these, Chromium asks for hosts that the private network does not have; --no-sandbox because it runs as root.
+# The compilers for what runs for long cost more than they give where each window is a new one: a sixth of JupyterLab's
+# start.
+CHROMIUM_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--js-flags=--no-turbofan --no-maglev",
+]
 # For windows of Playwright: nothing is drawn ahead there (see tests.chromium_tabs), but each try is a tab for a moment.
 NOTHING_AHEAD = """{
   const type = Object.getOwnPropertyDescriptor(HTMLScriptElement.prototype, 'type');

@@ -12,19 +12,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, syn
 from portal.session_settings import ANNOUNCE_EVERY
 from tests.browser.portal_page import picture
 from tests.hub.conftest import FOLDER, PORT, Hub
-from tests.inside import CHROMIUM, NOTHING_AHEAD
+from tests.inside import CHROMIUM, CHROMIUM_ARGUMENTS, NOTHING_AHEAD
 
-# Without these, Chromium asks for hosts that the private network does not have; --no-sandbox because it runs as root.
-CHROMIUM_ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-dev-shm-usage",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 # What a site's hub and its sessions look at in their time, this one looks at soon.
 ATTENTIVE = f"""
 import portal.forecasts.shared_look as looks

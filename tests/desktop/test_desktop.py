@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, ViewportSize, expect, sync_playwright
 
-from tests.browser.conftest import CHROMIUM_ARGUMENTS
 from tests.browser.portal_page import LAB_DEADLINE_MS, picture, start_lab
 from tests.browser.tool_page import listening, opened_by, panel_item, processes, sockets_of, tile
 from tests.hub.conftest import FOLDER, PORT, Hub
-from tests.inside import CHROMIUM, eventually, has_no_job, home, sh
+from tests.inside import CHROMIUM, CHROMIUM_ARGUMENTS, eventually, has_no_job, home, sh
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PAGE = CHECKOUT / "docs/howto/web-tools.md"

@@ -21,11 +21,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from tests.browser.conftest import CHROMIUM_ARGUMENTS
 from tests.browser.portal_page import picture
 from tests.front_doors.recipes import CA, CERTIFICATE, CHECKOUT, DOORS, NAME, PATH, portal_table
 from tests.hub.conftest import Hub
-from tests.inside import CHROMIUM, SITE_FILE, VENV_BIN, eventually, has_no_job, home, sh
+from tests.inside import CHROMIUM, CHROMIUM_ARGUMENTS, SITE_FILE, VENV_BIN, eventually, has_no_job, home, sh
 
 FOLDER = Path("/cluster/test-front-doors")
 HOSTS = Path("/etc/hosts")

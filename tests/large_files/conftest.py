@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.browser.conftest import CHROMIUM_ARGUMENTS, context, page, pytest_runtest_makereport, pytest_runtest_setup
+from tests.browser.conftest import context, page, pytest_runtest_makereport, pytest_runtest_setup
 from tests.hub.conftest import FOLDER, PORT, Hub, Person
-from tests.inside import CHROMIUM, eventually, has_no_job, home, sh
+from tests.inside import CHROMIUM, CHROMIUM_ARGUMENTS, eventually, has_no_job, home, sh
 
 __all__ = ["context", "page", "pytest_runtest_makereport", "pytest_runtest_setup"]
 

@@ -8,10 +8,9 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.browser.conftest import CHROMIUM_ARGUMENTS
 from tests.browser.portal_page import LAB_DEADLINE_MS, log_in_as, start_lab
 from tests.browser.tool_page import opened_by
-from tests.inside import CHROMIUM, home, sh
+from tests.inside import CHROMIUM, CHROMIUM_ARGUMENTS, home, sh
 from tests.notebooks.jobs import PERSON, TEMPLATES, no_job_is_left
 
 # The first lines of a cell that makes a cluster, and the last ones, which show its dashboard's address.

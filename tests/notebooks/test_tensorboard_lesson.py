@@ -19,9 +19,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from portal.site import load
 from portal.tensorboard.boards import Boards
 from tests import pictures
-from tests.browser.conftest import CHROMIUM_ARGUMENTS
 from tests.forms import LONG
-from tests.inside import CHROMIUM, SITE_FILE, home
+from tests.inside import CHROMIUM, CHROMIUM_ARGUMENTS, SITE_FILE, home
 from tests.notebooks.jobs import PERSON, Run, finished_run, in_a_job, own_folder
 from tests.notebooks.table import FOLDER
 from tests.session import session_server

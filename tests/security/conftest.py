@@ -16,10 +16,9 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from portal.launcher import ENVIRONMENT_FILE, SESSIONS
-from tests.browser.conftest import CHROMIUM_ARGUMENTS
 from tests.browser.portal_page import log_in_as
 from tests.hub.conftest import Hub, self_signed
-from tests.inside import CHROMIUM, eventually, has_no_job, home, sh
+from tests.inside import CHROMIUM, CHROMIUM_ARGUMENTS, eventually, has_no_job, home, sh
 
 HOSTILE = Path(__file__).with_name("hostile_session.py")
 NAME = "portal.example.org"  # browsers are told that it is here

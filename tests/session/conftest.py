@@ -22,7 +22,7 @@ from portal.site import Site, load, parse
 from portal.trials import record
 from portal.trials.trial import FrameworkTrial, Trial
 from tests import pictures
-from tests.inside import CHROMIUM, NOTHING_AHEAD, SITE_FILE
+from tests.inside import CHROMIUM, CHROMIUM_ARGUMENTS, NOTHING_AHEAD, SITE_FILE
 from tests.lessons import lesson, write
 from tests.session.session_server import (
     ARTEFACTS,
@@ -50,15 +50,6 @@ SECOND_PART = {  # each takes about half of the time; jobs are in one part alone
     "test_time_left.py",
     "test_web_tools.py",
 }
-CHROMIUM_ARGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
@@ -181,7 +172,7 @@ def browser() -> Iterator[Browser]:
     """Headless Chromium, for one file: Playwright's event loop and those of asynchronous tests exclude each other."""
     expect.set_options(timeout=DEADLINE_S * 1000)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
         yield browser
         browser.close()
 
