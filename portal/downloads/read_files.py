@@ -25,7 +25,7 @@ from tornado.web import HTTPError
 from traitlets import default
 
 from portal.downloads.own_notary import OwnNotary
-from portal.homes.held_place import is_of_others, is_own_all_the_way
+from portal.homes.held_place import is_of_others, is_ones_own_file, is_own_all_the_way
 from portal.homes.regular_file import without_waiting
 
 IS_KEPT = "Somebody keeps {} from being opened just now. Try again, or ask who it belongs to."
@@ -68,9 +68,10 @@ class ReadFiles(AsyncLargeFileManager):
     ) -> Any:
         """Jupyter puts what was being saved in the place of a notebook that cannot be read: in a folder of one's own.
 
-        Elsewhere the way to it may lead to another notebook by then.
+        Elsewhere the way to it may lead to another notebook by then; and others may have left a file of that name.
         """
-        if is_own_all_the_way(Path(os_path).parent):
+        place = Path(os_path)
+        if is_own_all_the_way(place.parent) and is_ones_own_file(place.with_name(f".~{place.name}")):
             return await super()._read_notebook(os_path, as_version, capture_validation_error, raw)
         answer = await self._read_file(os_path, "text", raw)
         read = partial(nbformat.reads, as_version=as_version, capture_validation_error=capture_validation_error)

@@ -26,7 +26,6 @@ from portal.homes.held_place import (
     LinkOfOthers,
     held,
     is_of_others,
-    keep_in_place,
 )
 from portal.homes.own_folder import make_own
 
@@ -94,6 +93,17 @@ def _own(place: FilePlace) -> os.stat_result | None:
     except FileNotFoundError:
         return None
     return None if is_of_others(there) else there
+
+
+def keep_in_place(found: os.stat_result, source: FilePlace, target: FilePlace) -> None:
+    """Have a link stay in its folder that others may have put there: in a private one it would count as the person's.
+
+    Raises:
+        LinkOfOthers: what was found is such a link, and the target is in another folder.
+    """
+    is_there = source.is_private or os.path.samestat(os.fstat(source.folder), os.fstat(target.folder))
+    if stat.S_ISLNK(found.st_mode) and not is_there and (target.is_private or is_of_others(found)):
+        raise LinkOfOthers(errno.EACCES, MAY_BE_THEIRS, source.name)
 
 
 def move(source: FilePlace, target: FilePlace) -> None:

@@ -16,7 +16,6 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from io import TextIOWrapper
 from pathlib import Path, PurePath
 from typing import IO, BinaryIO
 
@@ -118,8 +117,13 @@ class FilePlace:
             return None
         with os.fdopen(descriptor, "rb"):
             size = _regular(descriptor, self.name).st_size
-            name = f".~{self.name}.{secrets.token_hex(4)}"
-            kept = open(name, "w+b", opener=lambda path, _: os.open(path, NEW, 0o600, dir_fd=self.folder))  # noqa: SIM115
+            name = self._beside()
+            try:
+                kept = open(name, "w+b", opener=lambda path, _: os.open(path, NEW, 0o600, dir_fd=self.folder))  # noqa: SIM115
+            except PermissionError:
+                if self.is_private:  # a file that the person may write, in a folder that she may not
+                    return None
+                raise
             try:
                 copy_content(descriptor, kept.fileno(), size)
             except OSError:
@@ -127,6 +131,16 @@ class FilePlace:
                 os.unlink(name, dir_fd=self.folder)
                 raise
         return kept
+
+    def _beside(self) -> str:
+        """A name that nothing has; in a private folder the one where Jupyter looks for what a kill has left."""
+        name = f".~{self.name}"
+        if self.is_private:
+            with suppress(FileNotFoundError, PermissionError, IsADirectoryError):
+                os.unlink(name, dir_fd=self.folder)  # others may have left a link there, before it was private
+            if not os.access(name, os.F_OK, dir_fd=self.folder, follow_symlinks=False):
+                return name
+        return f"{name}.{secrets.token_hex(4)}"
 
 
 def _regular(descriptor: int, name: str) -> os.stat_result:
@@ -144,22 +158,6 @@ def _put_back(descriptor: int, size: int, kept: IO[bytes] | None) -> None:
         os.lseek(descriptor, 0, os.SEEK_SET)
         with open(descriptor, "wb", closefd=False) as file:
             shutil.copyfileobj(kept, file)
-
-
-def as_text(file: BinaryIO, encoding: str) -> TextIOWrapper:
-    """A file of bytes as one of text, with the ends of lines that are given."""
-    return TextIOWrapper(file, encoding=encoding, newline="\n", write_through=True)
-
-
-def keep_in_place(found: os.stat_result, source: FilePlace, target: FilePlace) -> None:
-    """Have a link stay in its folder that others may have put there: in a private one it would count as the person's.
-
-    Raises:
-        LinkOfOthers: what was found is such a link, and the target is in another folder.
-    """
-    is_there = source.is_private or os.path.samestat(os.fstat(source.folder), os.fstat(target.folder))
-    if stat.S_ISLNK(found.st_mode) and not is_there and (target.is_private or is_of_others(found)):
-        raise LinkOfOthers(errno.EACCES, MAY_BE_THEIRS, source.name)
 
 
 @contextmanager
@@ -290,3 +288,12 @@ def is_own_all_the_way(folder: str | Path) -> bool:
             return place.is_private and is_own(folder)
     except OSError:
         return False
+
+
+def is_ones_own_file(path: Path) -> bool:
+    """Whether a regular file, and no link, lies there that is the person's, or root's."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and not is_of_others(found)

@@ -13,6 +13,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,7 +27,7 @@ from portal.downloads.folder_copy import copy_folder
 from portal.downloads.own_checkpoints import note_done
 from portal.downloads.read_files import COPIED, ReadFiles
 from portal.homes.held_files import delete, has_home_trash, look, move, trash
-from portal.homes.held_place import MAY_BE_THEIRS, FilePlace, LinkOfOthers, as_text, held
+from portal.homes.held_place import MAY_BE_THEIRS, FilePlace, LinkOfOthers, held
 from portal.uploads.untitled import OneNameEach
 
 THEIR_LINK = (
@@ -74,15 +75,11 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
     @contextmanager
     def written_at(self, place: FilePlace, os_path: str, *args: Any, **kwargs: Any) -> Iterator[IO[Any]]:
         """The same for a file whose place is held already."""
-        if place.is_private:
-            with super().atomic_writing(os_path, *args, **kwargs) as file:
-                yield file
-            return
         with place.written() as raw:
             if not kwargs.get("text", True):
                 yield raw
                 return
-            text = as_text(raw, kwargs.get("encoding", "utf-8"))
+            text = TextIOWrapper(raw, kwargs.get("encoding", "utf-8"), newline="\n", write_through=True)
             try:
                 yield text
             finally:

@@ -1,0 +1,118 @@
+"""What JupyterLab does in a folder that was shared, and that is one's own alone by now: what others left is there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tornado.web import HTTPError
+
+from portal.downloads.own_checkpoints import OwnCheckpoints
+from portal.homes.held_place import is_own_all_the_way
+from portal.singleuser.own_files import OwnFiles
+
+SOMEBODY_ELSE = 4_000_000  # no account of this machine
+NOTEBOOK: dict[str, Any] = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+
+
+class Closed:
+    """A home, and in it a folder that others could change until now."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.folder = home / "closed"
+        self.folder.mkdir(mode=0o755)
+        self.hers = home / "hers.txt"
+        self.hers.write_text("hers")
+        self.files: Any = OwnFiles(root_dir=str(home), checkpoints_class=OwnCheckpoints, delete_to_trash=False)
+
+    def left(self, name: str, target: str | Path) -> Path:
+        """A link that somebody else has left."""
+        link = self.folder / name
+        link.symlink_to(target)
+        os.lchown(link, SOMEBODY_ELSE, SOMEBODY_ELSE)
+        return link
+
+    async def save(self, name: str, text: str) -> None:
+        """Save a file of text, as JupyterLab does."""
+        await self.files.save({"type": "file", "format": "text", "content": text}, f"closed/{name}")
+
+    def names(self) -> set[str]:
+        """What is in the folder."""
+        return {path.name for path in self.folder.iterdir()}
+
+
+def in_child(act: Callable[[], None]) -> int:
+    """Do something in a process of its own; its exit status."""
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            act()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.fixture
+def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Closed:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    lab = Closed(tmp_path)
+    assert is_own_all_the_way(lab.folder)
+    return lab
+
+
+async def test_what_is_kept_while_a_file_is_saved_goes_through_no_link(closed: Closed) -> None:
+    await closed.save("plan.txt", "theirs")
+    closed.left(".~plan.txt", closed.hers)
+
+    await closed.save("plan.txt", "mine")
+
+    assert closed.hers.read_text() == "hers"
+    assert (closed.folder / "plan.txt").read_text() == "mine"
+    assert closed.names() == {"plan.txt"}
+
+
+async def test_a_folder_of_the_kept_files_name_is_in_nobodys_way(closed: Closed) -> None:
+    await closed.save("plan.txt", "before")
+    (closed.folder / ".~plan.txt").mkdir()
+    await closed.save("plan.txt", "after")
+    assert (closed.folder / "plan.txt").read_text() == "after"
+    assert closed.names() == {"plan.txt", ".~plan.txt"}
+
+
+async def test_a_notebook_whose_saving_was_killed_is_put_back_from_ones_own_file_alone(closed: Closed) -> None:
+    await closed.files.save({"type": "notebook", "format": "json", "content": NOTEBOOK}, "closed/plan.ipynb")
+
+    def killed() -> None:
+        with closed.files.atomic_writing(str(closed.folder / "plan.ipynb")):
+            os.kill(os.getpid(), 9)
+
+    assert in_child(killed) == -9
+    kept = closed.folder / ".~plan.ipynb"
+    os.chown(kept, SOMEBODY_ELSE, SOMEBODY_ELSE)
+    with pytest.raises(HTTPError, match="Unreadable Notebook"):
+        await closed.files.get("closed/plan.ipynb")
+    os.chown(kept, 0, 0)
+
+    assert (await closed.files.get("closed/plan.ipynb"))["content"] == NOTEBOOK
+
+
+def test_a_file_is_saved_in_a_folder_where_one_may_not_write(tmp_path: Path) -> None:
+    """As root is asked nothing, somebody else saves."""
+    (tmp_path / "file.txt").write_text("before")
+    os.chown(tmp_path / "file.txt", SOMEBODY_ELSE, SOMEBODY_ELSE)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+
+    def saved() -> None:
+        os.setuid(SOMEBODY_ELSE)
+        with OwnFiles(root_dir=str(tmp_path)).atomic_writing(str(tmp_path / "file.txt")) as file:
+            file.write("after")
+
+    assert in_child(saved) == 0
+    assert (tmp_path / "file.txt").read_text() == "after"
