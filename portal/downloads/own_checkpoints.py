@@ -23,9 +23,18 @@ from jupyter_server.services.contents.filecheckpoints import AsyncFileCheckpoint
 from tornado.web import HTTPError
 
 from portal.downloads.read_files import OPEN, Bounded
-from portal.homes.held_place import MAY_BE_THEIRS, FilePlace, LinkOfOthers, held, is_own_all_the_way
+from portal.homes.held_place import (
+    MAY_BE_THEIRS,
+    NEW,
+    FilePlace,
+    LinkOfOthers,
+    held,
+    is_of_others,
+    is_ones_own_file,
+    is_own_all_the_way,
+)
 from portal.homes.own_folder import make_own
-from portal.homes.regular_file import without_waiting
+from portal.homes.regular_file import open_regular, without_waiting
 from portal.homes.sparse import copy_content
 
 FOLDER = ".local/share/dsportal/checkpoints"
@@ -47,10 +56,12 @@ class OwnCheckpoints(AsyncFileCheckpoints):
         os_path: str = contents_mgr._get_os_path(path.strip("/"))
         with (
             contents_mgr.placed(os_path) as place,
-            open(self._place_of(_named(place), checkpoint_id), "rb") as kept,  # noqa: ASYNC230, PTH123  as Jupyter does
-            contents_mgr.written_at(place, os_path, text=False) as file,
+            open_regular(self._place_of(_named(place), checkpoint_id)) as kept,
         ):
-            await run_sync(shutil.copyfileobj, kept, file)
+            if is_of_others(os.fstat(kept.fileno())):
+                self.no_such_checkpoint(path, checkpoint_id)  # type: ignore[no-untyped-call]
+            with contents_mgr.written_at(place, os_path, text=False) as file:
+                await run_sync(shutil.copyfileobj, kept, file)
 
     async def create_checkpoint(self, contents_mgr: Any, path: str) -> dict[str, Any]:
         """Keep a file as it is now, under the name of what was really read; none that JupyterLab does not open.
@@ -62,10 +73,10 @@ class OwnCheckpoints(AsyncFileCheckpoints):
             size = Bounded(file, path).length()
             place = self._place_of(_named(held_place), CHECKPOINT)
             found = os.fstat(file.fileno())
-            with open(place, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as kept:  # noqa: ASYNC230
-                os.fchmod(kept.fileno(), stat.S_IMODE(found.st_mode) & 0o777)
-                await run_sync(copy_content, file.fileno(), kept.fileno(), size)
-            os.utime(place, ns=(found.st_atime_ns, found.st_mtime_ns))
+            with _made_anew(place) as kept:
+                os.fchmod(kept, stat.S_IMODE(found.st_mode) & 0o777)
+                await run_sync(copy_content, file.fileno(), kept, size)
+                os.utime(kept, ns=(found.st_atime_ns, found.st_mtime_ns))
         model: dict[str, Any] = await self.checkpoint_model(CHECKPOINT, str(place))  # type: ignore[no-untyped-call]
         return model
 
@@ -104,13 +115,40 @@ class OwnCheckpoints(AsyncFileCheckpoints):
     def _place_of(self, file: Path, checkpoint_id: str) -> Path:
         name = f"{file.stem}-{checkpoint_id}{file.suffix}"
         beside = file.parent / self.checkpoint_dir
-        is_link = beside.is_symlink() or (beside / name).is_symlink()
-        is_beside = is_own_all_the_way(file.parent) and os.access(file.parent, os.W_OK) and not is_link
         apart = Path.home() / FOLDER / hashlib.sha256(os.fsencode(file.parent)).hexdigest()[:32]
-        folder = beside if is_beside else apart
         with self.perm_to_403():
-            make_own(folder, 0o777 if is_beside else 0o700)
-        return folder / name
+            if is_own_all_the_way(file.parent) and os.access(file.parent, os.W_OK) and _is_safe(beside, name):
+                return beside / name
+            make_own(apart)
+        return apart / name
+
+
+def _is_safe(folder: Path, name: str) -> bool:
+    """Whether a folder beside a file, which is made here, is the person's alone, and nothing else has that name there.
+
+    Others may have made it, or left something in it, while they could change the folder in which it is.
+    """
+    with suppress(FileExistsError):
+        folder.mkdir(0o700)  # a default access list of the folder above opens it no further (acl(5))
+    there = folder / name
+    is_free = is_ones_own_file(there) or not os.path.lexists(there)
+    return is_free and not folder.is_symlink() and is_own_all_the_way(folder)
+
+
+@contextmanager
+def _made_anew(path: Path) -> Iterator[int]:
+    """A new file in the place of what has that name: no link is followed that others put there, and no pipe waited for.
+
+    They can where they may change the home.
+    """
+    with held(path, follow=False) as place:
+        with suppress(FileNotFoundError):
+            os.unlink(place.name, dir_fd=place.folder)
+        descriptor = os.open(place.name, NEW, 0o600, dir_fd=place.folder)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
 
 def _found_at(path: Path, *, follow: bool) -> Path | None:

@@ -116,3 +116,82 @@ def test_a_file_is_saved_in_a_folder_where_one_may_not_write(tmp_path: Path) -> 
 
     assert in_child(saved) == 0
     assert (tmp_path / "file.txt").read_text() == "after"
+
+
+def put(closed: Closed, there: str, at: Path) -> None:
+    """Something of somebody else's."""
+    at.parent.mkdir(exist_ok=True)
+    if there == "link":
+        at.symlink_to(closed.hers)
+    elif there == "pipe":
+        os.mkfifo(at)
+    elif there == "folder":
+        at.mkdir()
+    else:
+        at.write_text("theirs")
+    os.lchown(at, SOMEBODY_ELSE, SOMEBODY_ELSE)
+
+
+@pytest.mark.parametrize("there", ["link", "pipe", "folder", "file"])
+async def test_a_checkpoint_lies_apart_where_something_of_others_has_its_name(closed: Closed, there: str) -> None:
+    put(closed, there, closed.folder / ".ipynb_checkpoints/plan-checkpoint.txt")
+    await closed.save("plan.txt", "before")
+    assert await closed.files.list_checkpoints("closed/plan.txt") == []
+
+    await closed.files.create_checkpoint("closed/plan.txt")
+    await closed.save("plan.txt", "after")
+    await closed.files.restore_checkpoint("checkpoint", "closed/plan.txt")
+
+    assert (closed.folder / "plan.txt").read_text() == "before"
+    assert closed.hers.read_text() == "hers"
+
+
+@pytest.mark.parametrize("how", ["others made it", "others write there", "it is their link"])
+async def test_a_checkpoint_lies_apart_where_its_folder_is_not_ones_own(closed: Closed, how: str) -> None:
+    folder = closed.folder / ".ipynb_checkpoints"
+    if how == "it is their link":
+        (closed.home / "elsewhere").mkdir()
+        closed.left(folder.name, closed.home / "elsewhere")
+    else:
+        folder.mkdir()
+        folder.chmod(0o775 if how == "others write there" else 0o755)
+        os.chown(folder, SOMEBODY_ELSE if how == "others made it" else 0, 0)
+    await closed.save("plan.txt", "before")
+
+    await closed.files.create_checkpoint("closed/plan.txt")
+
+    (kept,) = closed.home.rglob("plan-checkpoint.txt")
+    assert kept.is_relative_to(closed.home / ".local")
+
+
+async def test_a_default_access_list_does_not_open_the_folder_of_the_checkpoints(
+    closed: Closed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = os.mkdir
+
+    def mkdir(path: Any, mode: int = 0o777, **told: Any) -> None:
+        usual(path, mode, **told)
+        os.chmod(path, mode)  # noqa: PTH101  no umask takes anything away: acl(5)
+
+    monkeypatch.setattr("os.mkdir", mkdir)
+    await closed.save("plan.txt", "before")
+    await closed.files.create_checkpoint("closed/plan.txt")
+    assert (closed.folder / ".ipynb_checkpoints").stat().st_mode & 0o777 == 0o700
+    assert (closed.folder / ".ipynb_checkpoints/plan-checkpoint.txt").read_text() == "before"
+
+
+@pytest.mark.parametrize("there", ["link", "pipe", "file"])
+async def test_what_others_put_into_a_home_that_they_can_change_is_replaced(closed: Closed, there: str) -> None:
+    closed.folder.chmod(0o777)
+    await closed.save("plan.txt", "before")
+    await closed.files.create_checkpoint("closed/plan.txt")
+    (kept,) = closed.home.rglob("plan-checkpoint.txt")
+    kept.unlink()
+    put(closed, there, kept)
+    with pytest.raises((HTTPError, OSError)):
+        await closed.files.restore_checkpoint("checkpoint", "closed/plan.txt")
+
+    await closed.files.create_checkpoint("closed/plan.txt")
+
+    assert (kept.read_text(), closed.hers.read_text()) == ("before", "hers")
+    assert (closed.folder / "plan.txt").read_text() == "before"
