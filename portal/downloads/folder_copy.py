@@ -1,4 +1,4 @@
-"""The copy of a folder that JupyterLab makes: of what is held, where others can exchange a folder at any moment."""
+"""Copies of folders that JupyterLab makes, also to move one: of what is held, where others can exchange it at any time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path, PurePath
 
+from portal.homes.held_files import delete, look, move
 from portal.homes.held_place import (
     LOOK,
     MAY_BE_THEIRS,
@@ -52,6 +53,53 @@ def copy_folder(source: int, target: FilePlace) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     if failed := _copy_into(source, target.name, target.folder, made=None, deep=0):
         raise shutil.Error(failed)
+
+
+def move_anywhere(source: FilePlace, target: FilePlace) -> None:
+    """Move something, also to another file system, if nobody else can change the folders that it is moved between.
+
+    Raises:
+        LinkOfOthers: it is a link that somebody else made, or may have put there, and would become the person's own.
+        FileExistsError: something lies at the target, be it a link that leads nowhere.
+        shutil.Error: not all of a folder could be copied; it stays, and there is no copy.
+        OSError: with ``EXDEV``: it is another file system, and others can change one of the two folders.
+    """
+    try:
+        move(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV or not (source.is_private and target.is_private):
+            raise
+        _move_by_copy(source, target)
+
+
+def _move_by_copy(source: FilePlace, target: FilePlace) -> None:
+    found = look(source)
+    if not os.access(".", os.W_OK, dir_fd=source.folder):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), source.name)
+    if stat.S_ISLNK(found.st_mode):
+        if is_of_others(found):
+            raise LinkOfOthers(errno.EACCES, THEIRS, source.name)
+        os.symlink(os.readlink(source.name, dir_fd=source.folder), target.name, dir_fd=target.folder)
+    else:
+        with source.read() as descriptor:
+            _copy_whole(descriptor, target)
+    delete(source)
+
+
+def _copy_whole(source: int, target: FilePlace) -> None:
+    """Copy a file or a folder; where that fails there is no copy."""
+    found = os.fstat(source)
+    try:
+        if stat.S_ISDIR(found.st_mode):
+            copy_folder(source, target)
+        else:
+            _copy_regular(source, found, target.name, target.folder)
+    except FileExistsError:
+        raise
+    except OSError:
+        with suppress(FileNotFoundError):
+            delete(target)
+        raise
 
 
 def _copy_into(source: int, name: str, parent: int, made: os.stat_result | None, deep: int) -> list[str]:
@@ -105,9 +153,7 @@ def _copy_entry(source: int, name: str, target: int, made: os.stat_result, deep:
             if deep == DEEPEST:
                 return [f"{name} ({TOO_DEEP})"]
             return [f"{name}/{failed}" for failed in _copy_into(descriptor, name, target, made, deep + 1)]
-        if not stat.S_ISREG(found.st_mode):
-            raise PermissionError(errno.EACCES, "is no regular file", name)
-        _copy_file(descriptor, found, name, target)
+        _copy_regular(descriptor, found, name, target)
     finally:
         os.close(descriptor)
     return []
@@ -127,7 +173,9 @@ def _copy_link(source: int, name: str, target: int) -> None:
     os.symlink(leads_to, name, dir_fd=target)
 
 
-def _copy_file(source: int, found: os.stat_result, name: str, target: int) -> None:
+def _copy_regular(source: int, found: os.stat_result, name: str, target: int) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise PermissionError(errno.EACCES, "is no regular file", name)
     copy = os.open(name, NEW, 0o600, dir_fd=target)
     try:
         copy_content(source, copy, found.st_size)

@@ -72,11 +72,7 @@ class OwnCheckpoints(AsyncFileCheckpoints):
         with contents_mgr.placed(os_path) as held_place, _opened(held_place, os_path) as file:
             size = Bounded(file, path).length()
             place = self._place_of(_named(held_place), CHECKPOINT)
-            found = os.fstat(file.fileno())
-            with _made_anew(place) as kept:
-                os.fchmod(kept, stat.S_IMODE(found.st_mode) & 0o777)
-                await run_sync(copy_content, file.fileno(), kept, size)
-                os.utime(kept, ns=(found.st_atime_ns, found.st_mtime_ns))
+            await run_sync(_copied, file.fileno(), place, size)
         model: dict[str, Any] = await self.checkpoint_model(CHECKPOINT, str(place))  # type: ignore[no-untyped-call]
         return model
 
@@ -85,7 +81,7 @@ class OwnCheckpoints(AsyncFileCheckpoints):
         old, new = (self._place_of(self._done_at(path), CHECKPOINT) for path in (old_path, new_path))
         if old.is_file():
             with self.perm_to_403():
-                await run_sync(shutil.move, old, new)
+                await run_sync(_moved, old, new)
 
     async def delete_all_checkpoints(self, path: str) -> None:
         """Remove the checkpoint of what was deleted; of a link it is that of the link's own name."""
@@ -149,6 +145,27 @@ def _made_anew(path: Path) -> Iterator[int]:
             yield descriptor
         finally:
             os.close(descriptor)
+
+
+def _copied(file: int, path: Path, size: int) -> None:
+    """Make a checkpoint of so many bytes of a file, as private as that."""
+    found = os.fstat(file)
+    with _made_anew(path) as kept:
+        os.fchmod(kept, stat.S_IMODE(found.st_mode) & 0o777)
+        copy_content(file, kept, size)
+        os.utime(kept, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+def _moved(old: Path, new: Path) -> None:
+    """Move a checkpoint, also to another file system."""
+    try:
+        old.replace(new)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        with open_regular(old) as kept:
+            _copied(kept.fileno(), new, os.fstat(kept.fileno()).st_size)
+        old.unlink()
 
 
 def _found_at(path: Path, *, follow: bool) -> Path | None:

@@ -23,10 +23,10 @@ from tornado.web import HTTPError
 from traitlets import default
 
 from portal.downloads.files import FileHandler
-from portal.downloads.folder_copy import copy_folder
+from portal.downloads.folder_copy import copy_folder, move_anywhere
 from portal.downloads.own_checkpoints import note_done
 from portal.downloads.read_files import COPIED, ReadFiles
-from portal.homes.held_files import delete, has_home_trash, look, move, trash
+from portal.homes.held_files import delete, has_home_trash, look, trash
 from portal.homes.held_place import MAY_BE_THEIRS, FilePlace, LinkOfOthers, held
 from portal.uploads.untitled import OneNameEach
 
@@ -46,6 +46,8 @@ FAR_AWAY = (
     "{} and {} are on different file systems, and others can change one of the two folders. "
     "Copy it, then delete it where it was."
 )
+COPY_IS_THERE = "The copy '{}' is there, without: {}{}"
+STAYS = "{} stays where it is. Its copy on the other file system would be without: {}{}"
 NAMES_MAX = 5
 
 
@@ -113,16 +115,17 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
             return
         with self._answering(old_path), held(old, follow=False) as source, held(new, follow=False) as target:
             note_done({old: source, new: target})
-            if source.is_private and target.is_private:
-                await super().rename_file(old_path, new_path)  # type: ignore[no-untyped-call]
-                return
             self._refuse_hidden("rename", str(old), str(new))
             try:
-                await run_sync(move, source, target)
+                await run_sync(move_anywhere, source, target)
             except FileExistsError as error:
                 raise HTTPError(409, f"File already exists: {new_path}") from error
             except LinkOfOthers as error:
+                if source.is_private:
+                    raise
                 raise HTTPError(403, LINK_STAYS.format(old_path)) from error
+            except shutil.Error as error:
+                raise HTTPError(400, STAYS.format(old_path, *_without(error))) from error
             except OSError as error:
                 if error.errno == errno.EXDEV:
                     raise HTTPError(400, FAR_AWAY.format(old_path, new_path)) from error
@@ -168,9 +171,7 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
             with self._refusing(), held(self._place_of(to_path), follow=False) as place:
                 await run_sync(copy_folder, source, place)
         except shutil.Error as error:
-            names = ", ".join(error.args[0][:NAMES_MAX])
-            advice = LINKS_STAY if any(MAY_BE_THEIRS in failed for failed in error.args[0]) else ""
-            raise HTTPError(400, f"The copy '{to_path}' is there, without: {names}{advice}") from error
+            raise HTTPError(400, COPY_IS_THERE.format(to_path, *_without(error))) from error
         except OSError as error:
             raise HTTPError(400, f"Can't copy '{from_path}' to '{to_path}': {error.strerror}") from error
         model: dict[str, Any] = await self.get(to_path, content=False)
@@ -201,3 +202,9 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
             yield
         except LinkOfOthers as error:
             raise HTTPError(403, THEIR_LINK.format(error.filename)) from error
+
+
+def _without(error: shutil.Error) -> tuple[str, str]:
+    """What could not be copied of a folder, and what to do about it."""
+    failed: list[str] = error.args[0]
+    return ", ".join(failed[:NAMES_MAX]), LINKS_STAY if any(MAY_BE_THEIRS in one for one in failed) else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -195,3 +196,70 @@ async def test_what_others_put_into_a_home_that_they_can_change_is_replaced(clos
 
     assert (kept.read_text(), closed.hers.read_text()) == ("before", "hers")
     assert (closed.folder / "plan.txt").read_text() == "before"
+
+
+@pytest.fixture
+def far(closed: Closed, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of one's own that is said to be on another file system."""
+    folder = closed.home / "far"
+    folder.mkdir()
+
+    def rename(*names: Any, **told: Any) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    monkeypatch.setattr("os.rename", rename)
+    monkeypatch.setattr("os.replace", rename)
+    return folder
+
+
+async def test_a_link_of_others_does_not_become_ones_own_on_another_file_system(closed: Closed, far: Path) -> None:
+    link = closed.left("notes.txt", closed.hers)
+    (closed.folder / "deep").mkdir()
+    closed.left("deep/notes.txt", closed.hers)
+
+    with pytest.raises(HTTPError, match="somebody else made"):
+        await closed.files.rename_file("closed/notes.txt", "far/notes.txt")
+    with pytest.raises(
+        HTTPError, match=r"closed/deep stays where it is.* without: notes.txt \(is somebody else's link"
+    ):
+        await closed.files.rename_file("closed/deep", "far/deep")
+
+    assert list(far.iterdir()) == []
+    assert link.is_symlink()
+    assert (closed.folder / "deep/notes.txt").is_symlink()
+
+
+async def test_a_link_that_leads_nowhere_is_not_written_through_by_a_move(closed: Closed, far: Path) -> None:
+    (far / "data.txt").write_text("content")
+    closed.left("data.txt", closed.home / "new")
+    with pytest.raises(HTTPError, match="already exists"):
+        await closed.files.rename_file("far/data.txt", "closed/data.txt")
+    assert not (closed.home / "new").exists()
+    assert (far / "data.txt").read_text() == "content"
+
+
+async def test_what_is_ones_own_moves_to_another_file_system(closed: Closed, far: Path) -> None:
+    await closed.save("plan.txt", "plan")
+    await closed.files.create_checkpoint("closed/plan.txt")
+    (closed.folder / "plan.txt").chmod(0o640)
+    (closed.folder / "deep/er").mkdir(parents=True)
+    (closed.folder / "deep/er/out").symlink_to(closed.hers)
+    (closed.folder / "link").symlink_to("plan.txt")
+
+    for name in ("plan.txt", "deep", "link"):
+        await closed.files.rename(f"closed/{name}", f"far/{name}")
+
+    assert closed.names() == {".ipynb_checkpoints"}
+    assert ((far / "plan.txt").read_text(), (far / "plan.txt").stat().st_mode & 0o777) == ("plan", 0o640)
+    assert ((far / "deep/er/out").readlink(), str((far / "link").readlink())) == (closed.hers, "plan.txt")
+    assert (far / ".ipynb_checkpoints/plan-checkpoint.txt").read_text() == "plan"
+
+
+async def test_a_folder_that_cannot_be_copied_as_a_whole_is_not_moved(closed: Closed, far: Path) -> None:
+    (closed.folder / "deep").mkdir()
+    (closed.folder / "deep/file.txt").write_text("here")
+    os.mkfifo(closed.folder / "deep/pipe")
+    with pytest.raises(HTTPError, match=r"without: pipe \(is no regular file\)"):
+        await closed.files.rename_file("closed/deep", "far/deep")
+    assert (closed.folder / "deep/file.txt").read_text() == "here"
+    assert list(far.iterdir()) == []
