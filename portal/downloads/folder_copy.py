@@ -1,4 +1,4 @@
-"""Copies of folders that JupyterLab makes, also to move one: of what is held, where others can exchange it at any time."""
+"""Copies of folders that JupyterLab makes, also to move one: of what is held, whenever others exchange it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 
 from portal.homes.held_files import delete, look, move
 from portal.homes.held_place import (
+    LINKS_MAX,
     LOOK,
     MAY_BE_THEIRS,
     NEW,
@@ -25,6 +26,7 @@ from portal.homes.sparse import copy_content
 
 EXCHANGED = "somebody exchanged it while it was made"
 DEEPEST = 100  # folders in one another that are copied: each is held open, and each is a step of Python's stack
+ROUNDS = 4  # so many links of others may lead to one another
 TOO_DEEP = f"deeper than {DEEPEST} folders"
 ACCESS_LISTS = "system."  # extended attributes that say who may do what (xattr(7))
 POSIX_LIST = "system.posix_acl_access"
@@ -35,8 +37,9 @@ def copy_folder(source: int, target: FilePlace) -> None:
     """Copy a folder, its links as links.
 
     Nothing is read but what hangs below the folder, and nothing is written but below the one that is made, whatever
-    others put in the place of either. A link that somebody else made, or may have put there, is left out if it leads
-    out of its folder: the copy would be the person's own link, in a folder of the person's own, and be followed there.
+    others put in the place of either. A link that somebody else made, or may have put there, is left out unless it
+    leads to something in the copy, by no link that leads out of that: the copy would be the person's own link, in a
+    folder of the person's own, and be followed there.
 
     Permissions, attributes and times are those of what is copied, as ``shutil.copytree`` has it; but a program that
     runs as its owner does not become one that runs as the person, and what others made is opened to nobody by its
@@ -112,19 +115,30 @@ def _copy_into(source: int, name: str, parent: int, made: os.stat_result | None,
     found = os.fstat(source)
     os.mkdir(name, 0o700, dir_fd=parent)
     target = os.open(name, FOLDER, dir_fd=parent)
-    failed: list[str] = []
     try:
         _take(target, name)
-        made = made or os.fstat(target)
-        for entry in os.listdir(source):
-            try:
-                failed += _copy_entry(source, entry, target, made, deep)
-            except OSError as error:
-                failed.append(f"{entry} ({error.strerror})")
+        failed = _copy_entries(source, target, made or os.fstat(target), deep)
         _copy_attributes(source, target, stat.S_IMODE(found.st_mode) & ~stat.S_ISUID)
     finally:
         os.close(target)
     return failed
+
+
+def _copy_entries(source: int, target: int, made: os.stat_result, deep: int) -> list[str]:
+    """Copy all that is in a folder, links of others behind what they lead to."""
+    failed: list[str] = []
+    waiting: dict[str, str] = dict.fromkeys(os.listdir(source), "")
+    for _ in range(ROUNDS):
+        links: dict[str, str] = {}
+        for entry in waiting:
+            try:
+                failed += _copy_entry(source, entry, target, made, deep)
+            except LinkOfOthers as error:
+                links[entry] = error.strerror
+            except OSError as error:
+                failed.append(f"{entry} ({error.strerror})")
+        waiting = links
+    return failed + [f"{entry} ({fault})" for entry, fault in waiting.items()]
 
 
 def _take(folder: int, name: str) -> None:
@@ -163,14 +177,36 @@ def _copy_link(source: int, name: str, target: int) -> None:
     link = os.open(name, LOOK, dir_fd=source)
     try:
         leads_to = PurePath(os.readlink("", dir_fd=link))
-        if leads_to.is_absolute() or ".." in leads_to.parts:
-            if is_of_others(os.fstat(link)):
-                raise LinkOfOthers(errno.EACCES, THEIRS, name)
-            if not is_closed(os.fstat(source)):
-                raise LinkOfOthers(errno.EACCES, MAY_BE_THEIRS, name)
+        is_theirs = is_of_others(os.fstat(link))
+        if (is_theirs or not is_closed(os.fstat(source))) and not _lies_below(target, leads_to):
+            raise LinkOfOthers(errno.EACCES, THEIRS if is_theirs else MAY_BE_THEIRS, name)
     finally:
         os.close(link)
     os.symlink(leads_to, name, dir_fd=target)
+
+
+def _lies_below(folder: int, path: PurePath, links: int = 0) -> bool:
+    """Whether something is there, in a folder of the copy or below it, by no link that leads up, or anywhere.
+
+    Nobody else changes what is copied so far; a link of the person's own, which is copied too, may lead anywhere.
+    """
+    if path.is_absolute() or ".." in path.parts or links > LINKS_MAX:
+        return False
+    here = os.dup(folder)
+    try:
+        for number, part in enumerate(path.parts, 1):
+            inner = os.open(part, LOOK, dir_fd=here)
+            if stat.S_ISLNK(os.fstat(inner).st_mode):
+                rest = PurePath(os.readlink("", dir_fd=inner), *path.parts[number:])
+                os.close(inner)
+                return _lies_below(here, rest, links + 1)
+            os.close(here)
+            here = inner
+    except OSError:
+        return False
+    finally:
+        os.close(here)
+    return True
 
 
 def _copy_regular(source: int, found: os.stat_result, name: str, target: int) -> None:

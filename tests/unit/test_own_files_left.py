@@ -263,3 +263,47 @@ async def test_a_folder_that_cannot_be_copied_as_a_whole_is_not_moved(closed: Cl
         await closed.files.rename_file("closed/deep", "far/deep")
     assert (closed.folder / "deep/file.txt").read_text() == "here"
     assert list(far.iterdir()) == []
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+async def test_a_link_of_others_that_leads_through_ones_own_is_not_copied(closed: Closed, is_shared: bool) -> None:
+    """Neither where it lies, nor in the copy, does it lead out of the folder by itself."""
+    (closed.home / "private").mkdir()
+    (closed.home / "private/results.csv").write_text("years")
+    (closed.folder / "mine").mkdir(mode=0o755)
+    (closed.folder / "mine/data").symlink_to(closed.home / "private")
+    closed.left("notes.csv", "mine/data/results.csv")
+    closed.left("again.csv", "notes.csv")
+    closed.left("to_come.csv", "mine/none")
+    closed.folder.chmod(0o777 if is_shared else 0o755)
+
+    with pytest.raises(HTTPError, match="without: ") as refused:
+        await closed.files.copy("closed", "")
+
+    copy = closed.home / "closed-Copy1"
+    assert all(f"{name}.csv (is somebody else's link)" in str(refused.value) for name in ("notes", "again", "to_come"))
+    assert {path.name for path in copy.iterdir()} == {"mine"}
+    assert (copy / "mine/data").readlink() == closed.home / "private"
+
+
+async def test_links_of_others_within_a_folder_are_copied_with_it(closed: Closed) -> None:
+    """As those of libraries are, with their versions."""
+    (closed.folder / "lib").mkdir()
+    for name, target in (("lib/z.so", "z.so.1"), ("lib/z.so.1", "z.so.1.2"), ("lib64", "lib"), ("zlib", "lib64/z.so")):
+        closed.left(name, target)
+    closed.left("lib/here", ".")
+    (closed.folder / "lib/z.so.1.2").write_text("z")
+    closed.folder.chmod(0o777)
+
+    await closed.files.copy("closed", "")
+
+    copy = closed.home / "closed-Copy1"
+    assert (copy / "zlib").read_text() == (copy / "lib/here/z.so").read_text() == "z"
+
+
+async def test_links_of_others_in_a_circle_are_not_copied(closed: Closed) -> None:
+    closed.left("one", "two")
+    closed.left("two", "one")
+    with pytest.raises(HTTPError, match="without: "):
+        await closed.files.copy("closed", "")
+    assert list((closed.home / "closed-Copy1").iterdir()) == []
