@@ -124,8 +124,10 @@ def _refuse_others(here: Path, found: Any, advice: str) -> None:
     """Raise where others can exchange what was found in a folder, or will be made there."""
     around = here.lstat()
     is_open = around.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    # In a sticky folder, as /tmp is, they cannot exchange what belongs to the person or root.
-    stays = around.st_mode & stat.S_ISVTX and not (found and _is_of_others(found))
+    # In a sticky folder, as /tmp is, they cannot exchange what belongs to the person or root; but move the person's own
+    # link there, from a folder of a group, under any name.
+    is_moved = found and stat.S_ISLNK(found.st_mode) and found.st_uid != ROOT
+    stays = around.st_mode & stat.S_ISVTX and not (found and _is_of_others(found)) and not is_moved
     if _is_of_others(around) or (is_open and not stays):
         mend = f", or take that right away: chmod go-w {here}" if around.st_uid == os.geteuid() else ""
         raise FolderOfOthers(f"Somebody else can change {here}, and exchange what lies below it: {advice}{mend}.")

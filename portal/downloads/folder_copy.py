@@ -134,7 +134,7 @@ def _copy_entries(source: int, target: int, made: os.stat_result, deep: int) -> 
             try:
                 failed += _copy_entry(source, entry, target, made, deep)
             except LinkOfOthers as error:
-                links[entry] = error.strerror
+                links[entry] = str(error.strerror)
             except OSError as error:
                 failed.append(f"{entry} ({error.strerror})")
         waiting = links

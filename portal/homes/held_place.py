@@ -226,10 +226,11 @@ class _Walk:
     def _pass(self, found: os.stat_result) -> None:
         """Note whether others may have put there what the way leads through next.
 
-        In a sticky folder, as /tmp is, they cannot exchange what belongs to the person or root.
+        In a sticky folder, as /tmp is, what is the person's or root's stays; but others move her own link there.
         """
         here = os.fstat(self._here)
-        stays = here.st_mode & stat.S_ISVTX and not is_of_others(here) and not is_of_others(found)
+        is_moved = stat.S_ISLNK(found.st_mode) and found.st_uid != ROOT
+        stays = here.st_mode & stat.S_ISVTX and not is_of_others(here) and not is_of_others(found) and not is_moved
         self._is_sure = self._is_sure and bool(stays or is_closed(here))
 
     def _target(self, name: str, links: int) -> Path | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -214,3 +215,36 @@ def test_what_is_kept_while_a_file_is_written_has_its_holes(shared: Path, tmp_pa
         new.write(b"short")
 
     assert file.read_bytes() == b"short"
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "is_sure"), [(0o1777, PERSON, False), (0o1777, 0, True), (0o1755, PERSON, True)]
+)
+def test_others_may_have_moved_ones_own_link_into_a_sticky_folder(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, owner: int, is_sure: bool
+) -> None:
+    """From a folder of a group on the same file system; a link of root's in one of root's is an administrator's."""
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis/text").write_text("years")
+    for name in ("thesis", "thesis/text"):
+        os.chown(tmp_path / name, PERSON, PERSON)
+    for name in ("thesis", "thesis/text"):
+        (shared / Path(name).name).symlink_to(tmp_path / name)
+        os.lchown(shared / Path(name).name, owner, owner)
+    shared.chmod(mode)
+    monkeypatch.setattr("os.geteuid", lambda: PERSON)
+
+    assert is_own_all_the_way(shared / "thesis") == is_sure
+    with held(shared / "text") as place:
+        assert bool(place.through) != is_sure
+    for path in ("text", "thesis/text"):
+        with suppress(LinkOfOthers) if not is_sure else nullcontext(), held(shared / path, moved=False):
+            assert is_sure
+
+
+def test_a_folder_of_ones_own_in_a_sticky_one_is_ones_own(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (shared / "mine").mkdir()
+    os.chown(shared / "mine", PERSON, PERSON)
+    shared.chmod(0o1777)
+    monkeypatch.setattr("os.geteuid", lambda: PERSON)
+    assert is_own_all_the_way(shared / "mine")

@@ -145,6 +145,24 @@ def test_in_a_sticky_folder_only_ones_own_stays(project: Path, monkeypatch: pyte
         private(made)
 
 
+@pytest.mark.parametrize("owner", [0, PERSON])
+def test_others_may_have_moved_ones_own_link_into_a_sticky_folder(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int
+) -> None:
+    """Under the name of a lesson's work folder, which the lesson removes; a link of root's is an administrator's."""
+    (tmp_path / "thesis").mkdir(mode=0o700)
+    os.chown(tmp_path / "thesis", PERSON, PERSON)
+    (project / "know-your-node").symlink_to(tmp_path / "thesis")
+    os.lchown(project / "know-your-node", owner, owner)
+    project.chmod(0o1777)
+    monkeypatch.setattr("os.geteuid", lambda: PERSON)
+    if owner == 0:
+        assert unshared(project / "know-your-node") == tmp_path / "thesis"
+    else:
+        with pytest.raises(FolderOfOthers, match=f"change {project},.*: name a folder in your home"):
+            unshared(project / "know-your-node")
+
+
 def test_a_folder_of_this_node_alone_is_not_made_on_another(tmp_path: Path) -> None:
     with pytest.raises(FolderOfOthers, match=f"^{tmp_path}/cluster is not on this node: name a folder that every"):
         private(tmp_path / "cluster", make=False)
