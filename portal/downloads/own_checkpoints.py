@@ -30,10 +30,9 @@ from portal.homes.held_place import (
     LinkOfOthers,
     held,
     is_of_others,
-    is_ones_own_file,
     is_own_all_the_way,
 )
-from portal.homes.own_folder import make_own
+from portal.homes.own_folder import is_own_file, make_own
 from portal.homes.regular_file import open_regular, without_waiting
 from portal.homes.sparse import copy_content
 
@@ -60,7 +59,7 @@ class OwnCheckpoints(AsyncFileCheckpoints):
         ):
             if is_of_others(os.fstat(kept.fileno())):
                 self.no_such_checkpoint(path, checkpoint_id)  # type: ignore[no-untyped-call]
-            with contents_mgr.written_at(place, os_path, text=False) as file:
+            with contents_mgr.written_at(place, text=False) as file:
                 await run_sync(shutil.copyfileobj, kept, file)
 
     async def create_checkpoint(self, contents_mgr: Any, path: str) -> dict[str, Any]:
@@ -127,7 +126,7 @@ def _is_safe(folder: Path, name: str) -> bool:
     with suppress(FileExistsError):
         folder.mkdir(0o700)  # a default access list of the folder above opens it no further (acl(5))
     there = folder / name
-    is_free = is_ones_own_file(there) or not os.path.lexists(there)
+    is_free = is_own_file(there) or not os.path.lexists(there)
     return is_free and not folder.is_symlink() and is_own_all_the_way(folder)
 
 

@@ -25,7 +25,8 @@ from tornado.web import HTTPError
 from traitlets import default
 
 from portal.downloads.own_notary import OwnNotary
-from portal.homes.held_place import is_of_others, is_ones_own_file, is_own_all_the_way
+from portal.homes.held_place import is_of_others, is_own_all_the_way
+from portal.homes.own_folder import is_own_file
 from portal.homes.regular_file import without_waiting
 
 IS_KEPT = "Somebody keeps {} from being opened just now. Try again, or ask who it belongs to."
@@ -71,7 +72,7 @@ class ReadFiles(AsyncLargeFileManager):
         Elsewhere the way to it may lead to another notebook by then; and others may have left a file of that name.
         """
         place = Path(os_path)
-        if is_own_all_the_way(place.parent) and is_ones_own_file(place.with_name(f".~{place.name}")):
+        if is_own_all_the_way(place.parent) and is_own_file(place.with_name(f".~{place.name}")):
             return await super()._read_notebook(os_path, as_version, capture_validation_error, raw)
         answer = await self._read_file(os_path, "text", raw)
         read = partial(nbformat.reads, as_version=as_version, capture_validation_error=capture_validation_error)

@@ -97,9 +97,11 @@ class FilePlace:
         finally:
             if kept:
                 kept.close()
-            if kept and is_whole:  # else it is all that there is
                 with suppress(OSError):
-                    os.unlink(kept.name, dir_fd=self.folder)
+                    if is_whole:
+                        os.unlink(kept.name, dir_fd=self.folder)
+                    else:  # it is all that there is, and the next one has another name
+                        os.rename(kept.name, self._apart(), src_dir_fd=self.folder, dst_dir_fd=self.folder)
 
     def _opened(self, flags: int) -> int:
         try:
@@ -140,7 +142,10 @@ class FilePlace:
                 os.unlink(name, dir_fd=self.folder)  # others may have left a link there, before it was private
             if not os.access(name, os.F_OK, dir_fd=self.folder, follow_symlinks=False):
                 return name
-        return f"{name}.{secrets.token_hex(4)}"
+        return self._apart()
+
+    def _apart(self) -> str:
+        return f".~{self.name}.{secrets.token_hex(4)}"
 
 
 def _regular(descriptor: int, name: str) -> os.stat_result:
@@ -289,12 +294,3 @@ def is_own_all_the_way(folder: str | Path) -> bool:
             return place.is_private and is_own(folder)
     except OSError:
         return False
-
-
-def is_ones_own_file(path: Path) -> bool:
-    """Whether a regular file, and no link, lies there that is the person's, or root's."""
-    try:
-        found = path.lstat()
-    except OSError:
-        return False
-    return stat.S_ISREG(found.st_mode) and not is_of_others(found)

@@ -7,6 +7,7 @@ import os
 import stat
 from pathlib import Path
 
+ROOT = 0
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -17,6 +18,15 @@ def is_own(folder: str | Path) -> bool:
     except OSError:
         return False
     return found.st_uid == os.geteuid() and not found.st_mode & OTHERS_WRITE
+
+
+def is_own_file(path: Path) -> bool:
+    """Whether a regular file, and no link, lies there that is the person's, or root's."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_uid in (ROOT, os.geteuid())
 
 
 def make_own(folder: Path, mode: int = 0o700) -> None:

@@ -65,27 +65,23 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
             yield place
 
     @contextmanager
-    def atomic_writing(self, os_path: str, *args: Any, **kwargs: Any) -> Iterator[IO[Any]]:
-        """A file that is as before where writing it fails.
-
-        Arguments:
-            args, kwargs: as Jupyter gives them: ``text``, ``encoding``.
-        """
-        with self.placed(os_path) as place, self.written_at(place, os_path, *args, **kwargs) as file:
+    def atomic_writing(self, os_path: str, text: bool = True, encoding: str = "utf-8") -> Iterator[IO[Any]]:
+        """A file that is as before where writing it fails."""
+        with self.placed(os_path) as place, self.written_at(place, text, encoding) as file:
             yield file
 
     @contextmanager
-    def written_at(self, place: FilePlace, os_path: str, *args: Any, **kwargs: Any) -> Iterator[IO[Any]]:
+    def written_at(self, place: FilePlace, text: bool = True, encoding: str = "utf-8") -> Iterator[IO[Any]]:
         """The same for a file whose place is held already."""
         with place.written() as raw:
-            if not kwargs.get("text", True):
+            if not text:
                 yield raw
                 return
-            text = TextIOWrapper(raw, kwargs.get("encoding", "utf-8"), newline="\n", write_through=True)
+            words = TextIOWrapper(raw, encoding, newline="\n", write_through=True)
             try:
-                yield text
+                yield words
             finally:
-                text.detach()
+                words.detach()
 
     async def _save_large_file(self, os_path: str, content: str, format: str) -> None:
         """Write one more part of a file that is uploaded in parts."""

@@ -7,11 +7,13 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tornado.web import HTTPError
 
 from portal.downloads.own_checkpoints import OwnCheckpoints
+from portal.homes import held_place
 from portal.homes.held_place import is_own_all_the_way
 from portal.singleuser.own_files import OwnFiles
 
@@ -101,6 +103,20 @@ async def test_a_notebook_whose_saving_was_killed_is_put_back_from_ones_own_file
     os.chown(kept, 0, 0)
 
     assert (await closed.files.get("closed/plan.ipynb"))["content"] == NOTEBOOK
+
+
+async def test_what_could_not_be_put_back_outlives_the_next_saving(
+    closed: Closed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await closed.save("plan.txt", "before")
+    with monkeypatch.context() as full:
+        full.setattr(held_place, "_put_back", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+        with pytest.raises(OSError, match="No space"), closed.files.atomic_writing(str(closed.folder / "plan.txt")):
+            raise ZeroDivisionError
+
+    await closed.save("plan.txt", "after")
+
+    assert sorted(path.read_text() for path in closed.folder.iterdir()) == ["after", "before"]
 
 
 def test_a_file_is_saved_in_a_folder_where_one_may_not_write(tmp_path: Path) -> None:
