@@ -66,16 +66,26 @@ def cluster(folder: Path, stand_in: Path) -> Iterator[Demo]:
     demo.call("clean")
 
 
-@pytest.fixture
-def make_demo(folder: Path, cluster: Demo, stand_in: Path) -> Iterator[Callable[[], Demo]]:
-    """Make state folders with nothing in them but the unpacked packages; their demos end with the test."""
-    made: list[Demo] = []
+@pytest.fixture(scope="session")
+def new_demo(folder: Path, cluster: Demo, stand_in: Path) -> Callable[[], Demo]:
+    """Make state folders with nothing in them but the unpacked packages."""
 
     def make() -> Demo:
         state = Path(tempfile.mkdtemp(prefix="state-", dir=folder)) / "demo"
         state.mkdir()
         (state / "root").symlink_to(cluster.folder / "root")
-        made.append(Demo(state, env={"DSPORTAL_VENV": str(stand_in)}))
+        return Demo(state, env={"DSPORTAL_VENV": str(stand_in)})
+
+    return make
+
+
+@pytest.fixture
+def make_demo(new_demo: Callable[[], Demo]) -> Iterator[Callable[[], Demo]]:
+    """Make such folders whose demos end with the test."""
+    made: list[Demo] = []
+
+    def make() -> Demo:
+        made.append(new_demo())
         return made[-1]
 
     yield make

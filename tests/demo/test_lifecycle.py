@@ -6,12 +6,32 @@ import os
 import signal
 import subprocess
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from tests.demo.harness import Demo, cgroups, etc_sum, free_port, is_open, mounts, wait_until
 
 MakeDemo = Callable[[], Demo]
+
+
+@dataclass(frozen=True)
+class Running:
+    """A demo that runs with its portal, for tests that only look: where it is, and what its start printed."""
+
+    demo: Demo
+    port: int
+    printed: str
+
+
+@pytest.fixture(scope="module")
+def running(new_demo: MakeDemo) -> Iterator[Running]:
+    demo = new_demo()
+    port = free_port()
+    yield Running(demo, port, demo.up("--port", str(port)))
+    demo.down()
 
 
 def test_a_demo_that_came_and_went_leaves_the_machine_as_it_was(make_demo: MakeDemo) -> None:
@@ -29,12 +49,9 @@ def test_a_demo_that_came_and_went_leaves_the_machine_as_it_was(make_demo: MakeD
     assert not is_open(port)
 
 
-def test_only_the_chosen_port_is_open_and_it_leads_to_the_portal(make_demo: MakeDemo) -> None:
-    demo = make_demo()
-    port = free_port()
-    printed = demo.up("--port", str(port))
-    assert f"http://localhost:{port}" in printed
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/hub/x", timeout=10) as answer:
+def test_only_the_chosen_port_is_open_and_it_leads_to_the_portal(running: Running) -> None:
+    assert f"http://localhost:{running.port}" in running.printed
+    with urllib.request.urlopen(f"http://127.0.0.1:{running.port}/hub/x", timeout=10) as answer:
         assert answer.read() == b"961 /hub/x", "the hub is not root"
     assert [p for p in (3890, 3891, 6817, 6818, 6819, 6821) if is_open(p)] == []
 
@@ -71,29 +88,22 @@ def test_two_demos_on_one_machine_do_not_meet(make_demo: MakeDemo) -> None:
     assert len(cgroups()) == max(len(names) - 1, 0)
 
 
-def test_a_second_start_says_that_it_runs_already_and_where(make_demo: MakeDemo) -> None:
-    demo = make_demo()
-    port = free_port()
-    demo.up("--port", str(port))
+def test_a_second_start_says_that_it_runs_already_and_where(running: Running) -> None:
     for verb in ("up", "run"):
-        again = demo.call(verb, "--port", str(port))
+        again = running.demo.call(verb, "--port", str(running.port))
         assert again.returncode == 0
-        assert f"The demo runs already: http://localhost:{port}" in again.stdout
+        assert f"The demo runs already: http://localhost:{running.port}" in again.stdout
 
 
-def test_a_later_start_downloads_and_unpacks_nothing(make_demo: MakeDemo) -> None:
-    demo = make_demo()
-    assert not [word for word in ("downloading", "unpacking") if word in demo.up("--no-hub")]
+def test_a_later_start_downloads_and_unpacks_nothing(running: Running) -> None:
+    assert not [word for word in ("downloading", "unpacking") if word in running.printed]
 
 
-def test_a_taken_port_is_named_with_its_holder_and_the_next_free_one(make_demo: MakeDemo) -> None:
-    first = make_demo()
+def test_a_taken_port_is_named_with_its_holder_and_the_next_free_one(running: Running, make_demo: MakeDemo) -> None:
     second = make_demo()
-    port = free_port()
-    first.up("--port", str(port))
-    refused = second.call("up", "--port", str(port))
+    refused = second.call("up", "--port", str(running.port))
     assert refused.returncode == 1
-    assert f"port {port} is taken by another demo (process " in refused.stdout
+    assert f"port {running.port} is taken by another demo (process " in refused.stdout
     assert "Choose another: make demo PORT=" in refused.stdout
     assert second.processes() == []
 
