@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
-from urllib.parse import unquote_plus, urlsplit
+from urllib.parse import unquote, unquote_plus, urlsplit
 
 from tornado.httputil import RequestStartLine
 
@@ -20,6 +20,8 @@ BY_A_CLICK = (IN_A_TAB, "logout")  # what a GET runs or changes
 # How begins what JupyterLab and Notebook draw (Notebook draws /editor, too); the bare address leads on to one of them.
 DRAWN = ("lab", "doc", "tree", "notebooks", "edit", "consoles", "terminals")
 OF_LAYOUT = ("reset", "clone")  # a page with it forgets its saved layout, or takes another one in its place
+A_LAYOUT = ".jupyterlab-workspace"  # a file that is one: JupyterLab (4.6) goes on to it when it opens the file
+IN_FOLDERS = "/tree/"  # before a file's path; jupyterlab_server (2.28) takes it out wherever it stands
 
 
 class SessionPaths(NamedTuple):
@@ -62,19 +64,35 @@ class SessionPaths(NamedTuple):
             return True
 
     def with_layout_kept(self, start_line: RequestStartLine, headers: Mapping[str, str]) -> str:
-        """The path as it was asked for; led there by another page, without what takes or saves a layout.
+        """The path as it was asked for; led there by a page, without what takes or saves a layout.
 
         JupyterLab itself loads its page again, with such a word: some browsers name the page then that led to it first.
+        A link on a page of the session need not be the person's own: notebooks have links, too. A file with a layout
+        is opened from there, for JupyterLab asks before; other pages are led to the folder that it is in.
         """
         path, _, query = start_line.path.partition("?")
         is_drawn = path == self.base or self.below(path).startswith(DRAWN)
         if not is_drawn or start_line.method != "GET" or not _is_document(headers) or _has_token(headers):
             return start_line.path
-        is_of_others = self.is_from_other_session(headers) and not is_again(headers)
-        kept = [part for part in query.split("&") if not _is_of_layout(part)]
-        if len(kept) == query.count("&") + 1 or not (is_from_elsewhere(headers) or is_of_others):
+        is_by_link = headers.get("Sec-Fetch-Site") == "same-origin" and not is_again(headers)
+        if not (is_by_link or is_from_elsewhere(headers)):
+            return start_line.path
+        parts = query.split("&")
+        kept = [part for part in parts if not _is_of_layout(part)]
+        if is_from_elsewhere(headers) or self.is_from_other_session(headers):
+            kept = [part for part in kept if not _names_layout(unquote_plus(part))]
+            path = self._without_layout(path)
+        if path == start_line.path.partition("?")[0] and kept == parts:
             return start_line.path
         return "?".join(filter(None, (path, "&".join(kept))))
+
+    def _without_layout(self, path: str) -> str:
+        """The folder of a file with a layout, in JupyterLab; any other path as it is."""
+        if not self.below(path).startswith(("lab", "doc")) or not _names_layout(path):
+            return path
+        above, _, name = path.rpartition("/")
+        is_plain = _names_layout(name) and not _names_layout(above) and len(above) > len(self.base)
+        return above.removesuffix(IN_FOLDERS.rstrip("/")) if is_plain else f"{self.base}lab"
 
     def below(self, path: str) -> str:
         """A path below that of the session; "" for one elsewhere."""
@@ -96,3 +114,9 @@ def _is_document(headers: Mapping[str, str]) -> bool:
 
 def _is_of_layout(part: str) -> bool:
     return unquote_plus(part.partition("=")[0]).lstrip("?") in OF_LAYOUT
+
+
+def _names_layout(path: str) -> bool:
+    """Whether a path, or a part of a query, has the name of a file with a layout in it, however it is written."""
+    named = unquote(path).lower()
+    return A_LAYOUT in named or A_LAYOUT in named.replace(IN_FOLDERS, "")

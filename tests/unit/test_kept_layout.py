@@ -1,4 +1,4 @@
-"""A link of elsewhere leads to a page of the session, and takes or saves no layout of JupyterLab with it."""
+"""A link leads to a page of the session, and takes or saves no layout of JupyterLab with it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def led(port: int, path: str, headers: str, method: str = "GET") -> tuple[
     return int(lines[0].split()[1]), told.get("Location", "")
 
 
-@pytest.mark.parametrize("headers", ELSEWHERE)
+@pytest.mark.parametrize("headers", [*ELSEWHERE, OWN])  # a notebook that a colleague wrote has links, too
 @pytest.mark.parametrize(
     ("path", "without"),
     [
@@ -58,7 +58,7 @@ async def led(port: int, path: str, headers: str, method: str = "GET") -> tuple[
         ("?reset", ""),
     ],
 )
-async def test_a_link_of_elsewhere_leads_to_the_same_page_with_the_layout_as_it_is(
+async def test_a_link_leads_to_the_same_page_with_the_layout_as_it_is(
     session: int, hers: str, headers: str, path: str, without: str
 ) -> None:
     for login in (hers, "Accept: */*"):
@@ -69,7 +69,8 @@ async def test_a_link_of_elsewhere_leads_to_the_same_page_with_the_layout_as_it_
 @pytest.mark.parametrize(
     "headers",
     [
-        OWN,
+        f"{OWN}\r\nCache-Control: max-age=0",  # as JupyterLab itself goes there
+        f"{OWN}\r\nCache-Control: no-cache",
         "Sec-Fetch-Site: none",
         "Accept: */*",
         f"{HUBS}\r\nCache-Control: max-age=0",  # JupyterLab loads its page again (Firefox names who led to it first)
@@ -77,7 +78,7 @@ async def test_a_link_of_elsewhere_leads_to_the_same_page_with_the_layout_as_it_
     ],
 )
 @pytest.mark.parametrize("path", ["lab?reset", "lab/workspaces/mine?reset=1", "lab?clone=mine", "tree?reset"])
-async def test_ones_own_page_a_typed_address_and_a_program_are_obeyed(
+async def test_jupyterlab_itself_a_typed_address_and_a_program_are_obeyed(
     session: int, hers: str, headers: str, path: str
 ) -> None:
     assert await led(session, path, f"{headers}\r\n{hers}") == (200, "")
@@ -93,3 +94,47 @@ async def test_what_jupyterlab_does_not_act_on_is_left_alone(session: int, hers:
 
 async def test_nobody_is_led_out_of_the_session(session: int) -> None:
     assert await led(session, "/evil.example/lab?reset", "Sec-Fetch-Site: cross-site") == (200, "")
+
+
+BOBS = "lab/tree/isilon/bobs"
+
+
+@pytest.mark.parametrize("headers", ELSEWHERE)
+@pytest.mark.parametrize(
+    ("path", "without"),
+    [
+        (f"{BOBS}/course.jupyterlab-workspace", BOBS),
+        (f"{BOBS}/course.jupyterlab-workspace?reset&a=b", f"{BOBS}?a=b"),
+        (f"{BOBS}/a%20b.JupyterLab-Workspac%65", BOBS),
+        ("lab/tree/course.jupyterlab-workspace", "lab"),
+        ("doc/tree/bobs/course.jupyterlab-workspace", "doc/tree/bobs"),
+        ("lab/workspaces/mine/tree/course.jupyterlab-workspace", "lab/workspaces/mine"),
+        ("lab/tree/bobs%2Fcourse.jupyterlab-workspace%2F.", "lab"),
+        (f"{BOBS}/course.jupyterlab-workspace/", "lab"),
+        ("lab/tree/course.jupyterlab-work/tree/space", "lab"),
+        ("lab?file-browser-path=isilon/bobs/course.jupyterlab-workspace", "lab"),
+        ("lab?a=b&file-browser-path=%2Fcourse%2Ejupyterlab-workspace", "lab?a=b"),
+        ("?file-browser-path=course.jupyterlab-workspace", ""),
+    ],
+)
+async def test_a_link_of_elsewhere_to_a_file_with_a_layout_leads_to_its_folder(
+    session: int, hers: str, headers: str, path: str, without: str
+) -> None:
+    for login in (hers, "Accept: */*"):
+        assert await led(session, path, f"{headers}\r\n{login}") == (302, BASE + without)
+    assert await led(session, without, f"{headers}\r\n{hers}") == (200, "")
+
+
+@pytest.mark.parametrize("headers", [OWN, f"{OWN}\r\nCache-Control: max-age=0", "Sec-Fetch-Site: none", "Accept: */*"])
+async def test_the_session_itself_and_a_typed_address_open_a_file_with_a_layout(
+    session: int, hers: str, headers: str
+) -> None:
+    assert await led(session, f"{BOBS}/course.jupyterlab-workspace", f"{headers}\r\n{hers}") == (200, "")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [BOBS, f"{BOBS}/course.ipynb", "lab?file-browser-path=/isilon", "notebooks/course.jupyterlab-workspace"],
+)
+async def test_a_link_to_what_is_no_layout_leads_there(session: int, hers: str, path: str) -> None:
+    assert await led(session, path, f"Sec-Fetch-Site: cross-site\r\n{hers}") == (200, "")
