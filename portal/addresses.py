@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote_plus, urlsplit
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 IPV6_CLIENT = 64  # bits: what one household or office is given, and may choose any address of
@@ -23,6 +23,17 @@ def networks(texts: Iterable[str]) -> tuple[Network, ...]:
 def path_of(address: str) -> str:
     """The path of an address that somebody wrote; "" for what is none."""
     return urlsplit(address).path if is_address(address) else ""
+
+
+def without_names(address: str, names: Collection[str]) -> str:
+    """The same address, without what has one of these names in its query."""
+    before, _, fragment = address.partition("#")
+    path, _, query = before.partition("?")
+    parts = query.split("&")
+    kept = [part for part in parts if unquote_plus(part.partition("=")[0]).lstrip("?") not in names]
+    if kept == parts:
+        return address
+    return "#".join(filter(None, ("?".join(filter(None, (path, "&".join(kept)))), fragment)))
 
 
 def is_address(text: str) -> bool:

@@ -14,7 +14,7 @@ from jupyterhub.utils import url_path_join, utcnow
 from tornado import web
 from tornado.httputil import url_concat
 
-from portal.addresses import path_of
+from portal.addresses import path_of, without_names
 from portal.language.texts import N_, _
 
 NOT_A_NAME = "The name of a session is a text."
@@ -23,6 +23,7 @@ BUSY = N_(
     "Nothing was done."
 )
 NOT_A_TITLE = "The title of a session is one line of 1 to 255 characters, with a single space between its words."
+OF_LAYOUT = ("reset", "clone")  # as in portal.forwarding.session_paths
 
 
 def is_held(row: Any) -> bool:
@@ -81,7 +82,18 @@ class NamedRequests:
         await super()._check_named_server_request(user, server_name, display_name, check_limit)  # type: ignore[misc]
 
 
-class SpawnPage(NamedRequests, SpawnHandler):  # type: ignore[misc]
+class LayoutKept:
+    """Before a page that leads on to a session once it runs, and loads itself again until then.
+
+    A session could not tell that from JupyterLab, which loads its own page again to put its layout away.
+    """
+
+    def get_next_url(self, user: Any = None, default: str | None = None) -> str:
+        """Where it leads, with the layout that is saved."""
+        return without_names(super().get_next_url(user, default), OF_LAYOUT)  # type: ignore[misc]
+
+
+class SpawnPage(LayoutKept, NamedRequests, SpawnHandler):  # type: ignore[misc]
     """The form of the options; where JupyterHub (6.1) shows that of the session without a name, it is the right one."""
 
     @property
@@ -135,7 +147,7 @@ class SpawnPage(NamedRequests, SpawnHandler):  # type: ignore[misc]
         return page
 
 
-class PendingPage(SpawnPendingHandler):  # type: ignore[misc]
+class PendingPage(LayoutKept, SpawnPendingHandler):  # type: ignore[misc]
     """The page of a start that takes longer: JupyterHub (6.1) leads to it after one second."""
 
     @web.authenticated

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
+from jupyterhub.handlers import BaseHandler
 
+from portal.sessions.requests import PendingPage, SpawnPage
 from tests.unit.test_session_bodies import TAB, hers, hub_auth, session
 
 __all__ = ["hers", "hub_auth", "session"]  # fixtures
@@ -138,3 +141,22 @@ async def test_the_session_itself_and_a_typed_address_open_a_file_with_a_layout(
 )
 async def test_a_link_to_what_is_no_layout_leads_there(session: int, hers: str, path: str) -> None:
     assert await led(session, path, f"Sec-Fetch-Site: cross-site\r\n{hers}") == (200, "")
+
+
+@pytest.mark.parametrize("page", [PendingPage, SpawnPage])
+@pytest.mark.parametrize(
+    ("place", "without"),
+    [
+        ("/user/alice/lab?reset", "/user/alice/lab"),
+        ("/user/alice/lab?a=b&%72eset=1&clone=c#d", "/user/alice/lab?a=b#d"),
+        ("/user/alice/?reset", "/user/alice/"),
+        ("/user/alice/lab/tree/reset?file-browser-path=/a%20b&c#?reset", None),
+        ("/user/alice/lab", None),
+        ("/user/alice/tools/x/?", None),
+    ],
+)
+def test_a_page_that_waits_for_the_session_leads_there_with_the_layout_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, page: Any, place: str, without: str | None
+) -> None:
+    monkeypatch.setattr(BaseHandler, "get_next_url", lambda self, user=None, default=None: place)
+    assert page.__new__(page).get_next_url() == (place if without is None else without)
