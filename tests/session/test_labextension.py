@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 
 from tests.session.session_server import CHECKOUT
 
@@ -26,3 +28,13 @@ def test_the_build_has_the_version_and_the_settings_of_the_sources() -> None:
 def test_the_lock_file_names_no_registry() -> None:
     packages = json.loads((LAB / "package-lock.json").read_text())["packages"]
     assert [name for name, package in packages.items() if "resolved" in package] == []
+
+
+def test_jupyterlab_opens_and_imports_workspaces_where_the_extension_asks_before() -> None:
+    """``workspaces.ts`` stands before these; that it does: ``security/test_workspaces``, in Chromium."""
+    (core,) = (Path(sys.prefix) / "share/jupyter/lab/static").glob("jlab_core.*.js")
+    script = core.read_text()
+    assert 'super({name:"Workspace loader"' in script
+    assert "e.ready.then(async()=>{var t;let i=e.model.toJSON(),n=e.path,r=i.metadata.id;" in script
+    assert "await e.serviceManager.workspaces.save(i.metadata.id,i)" in script
+    assert 'e.importWorkspace="workspace-ui:import"' in script
