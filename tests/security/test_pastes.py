@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, WebSocket
 
 from tests.inside import eventually, home
 from tests.security.conftest import in_session
@@ -19,6 +20,9 @@ document.addEventListener('copy', event => {
 });
 </script>"""
 SENT: list[str] = []  # what the page has sent by its web sockets
+HEARD: list[str] = []  # what came by them
+NUMBERS = count()
+WANTS_TO_KNOW = "[?2004h"  # how a shell, at its prompt, asks to be told of a paste; while a command runs it does not
 ENDS = {"a paste's end": "%1B[201~", "a signal": "%03", "a paste's end of one byte": "%C2%9B201~"}
 
 
@@ -27,7 +31,7 @@ def terminal(chromium: Browser) -> Iterator[Page]:
     """A terminal of Alice's in JupyterLab, whose shell has answered."""
     with in_session(chromium, Path("/cluster/test-pastes")) as (page, session):
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        page.on("websocket", lambda socket: socket.on("framesent", lambda frame: SENT.append(str(frame))))
+        page.on("websocket", listen)
         page.context.route(f"{THEIRS}**", lambda route: route.fulfill(content_type="text/html", body=SHOWN))
         page.goto(f"{session}/lab?reset")
         page.locator(".jp-LauncherCard", has_text="Terminal").click()
@@ -36,12 +40,32 @@ def terminal(chromium: Browser) -> Iterator[Page]:
         yield page
 
 
+def listen(socket: WebSocket) -> None:
+    """Note what goes through a web socket."""
+    socket.on("framesent", lambda frame: SENT.append(str(frame)))
+    socket.on("framereceived", lambda frame: HEARD.append(str(frame)))
+
+
 def typed(page: Page, command: str) -> None:
-    """A command that makes a file of the home, and the file's end."""
+    """A command that makes a file of the home, the file's end, and the next prompt."""
     file = home("alice") / command.partition("~/")[2]
-    page.keyboard.type(f"{command}\n")
+    number = next(NUMBERS)
+    page.keyboard.type(f"{command}; echo done-$((1 + {number}))\n")
     eventually(file.exists, f"{command} is done")
     file.unlink()
+    until_at_prompt(page, f"done-{1 + number}")
+
+
+def until_at_prompt(page: Page, last: str) -> None:
+    """After the last output of a command the terminal has heard that its shell wants to be told of a paste."""
+    for _ in range(200):
+        if WANTS_TO_KNOW in "".join(HEARD).partition(last)[2]:
+            break
+        page.wait_for_timeout(50)  # events of Playwright come meanwhile
+    else:
+        pytest.fail(f"the shell has no prompt: {HEARD}")
+    HEARD.clear()
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 200)))")  # xterm reads later
 
 
 def copied(page: Page, text: str) -> None:
