@@ -6,6 +6,7 @@ or what these do to other people. Scripts, which come with a token, are not aske
 
 from __future__ import annotations
 
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -35,10 +36,13 @@ LONGEST_S = 100 * 365 * 24 * 3600  # nearer than the last year that a date can b
 BY_HAND = "jupyterhub"  # whose token it is by JupyterHub: not a session's
 PAGE = "again"
 SAFE = ("GET", "HEAD", "OPTIONS")
+# The REST API's addresses in which a person's name comes first (JupyterHub 6.1, and the portal's own).
+NAMES_SOMEBODY = re.compile(r"api/(users|shares|share-codes|dsportal/[a-z]+)/")
 # What somebody may change of other people's with one of these is asked about.
 CHANGES = (
     *("delete:servers", "start:servers", "admin:server_state", "delete:users", "users", "admin:users", "tokens"),
     *("groups", "delete:groups", "admin:services", "shutdown", "proxy", "users:shares", "groups:shares", "shares"),
+    "users:activity",
 )
 WORDS = N_(
     "Changing what is other people's needs your password, not more than 15 minutes ago. Type it again: {address}"
@@ -248,14 +252,30 @@ class Asking:
 
 def _concerns_others(handler: Any) -> bool:
     """Whether who asks may change, with this very request, what is not their own."""
+    own = handler.current_user.name
     is_page = not isinstance(handler, APIHandler)
-    if not is_page and "/api/users/" not in handler.request.path:
-        return any(handler.parsed_scopes.get(scope) == Scope.ALL for scope in CHANGES)
+    place = handler.request.path.removeprefix(handler.hub.base_url)
+    if not is_page and not NAMES_SOMEBODY.match(place):  # a group's, say, or everybody's
+        return any(_is_of_others(handler.parsed_scopes.get(scope), own) for scope in CHANGES)
     named = [*handler.path_args, *handler.path_kwargs.values()]
-    name = named[0] if named else (handler.current_user.name if is_page else "")
-    if name == handler.current_user.name:
-        return False
-    return any(handler.has_scope(f"{scope}!user={name}") for scope in CHANGES)
+    name = named[0] if named else (own if is_page else "")
+    return bool(name != own and any(_may(handler, scope, name) for scope in CHANGES))
+
+
+def _is_of_others(filters: Any, own: str) -> bool:
+    """Whether a scope with these filters of JupyterHub's reaches more than what is somebody's own."""
+    if filters is None or filters == Scope.ALL:
+        return filters is not None
+    owners = {name.partition("/")[0] for kind in ("user", "server") for name in filters.get(kind, ())}
+    return bool(owners - {own} or filters.keys() - {"user", "server"})
+
+
+def _may(handler: Any, scope: str, name: str) -> bool:
+    """Whether who asks has a scope for a person, or for one of that person's sessions."""
+    filters = handler.parsed_scopes.get(scope) or {}
+    sessions = () if filters == Scope.ALL else filters.get("server", ())
+    is_for_one = any(session.startswith(f"{name}/") for session in sessions)
+    return is_for_one or bool(handler.has_scope(f"{scope}!user={name}"))
 
 
 def asking(handlers: list[Any]) -> list[Any]:

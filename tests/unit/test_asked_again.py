@@ -22,6 +22,22 @@ from tests.unit.test_several_sessions import user_of
 
 FIELDS = {"partition": "sxm2", "gpus": "1", "hours": "2"}
 STOP = "/hub/dsportal/stop/alice"
+SCOPES = ["servers!group=course", "shares!group=course", "groups!group=course", "users:activity!group=course"]
+TUTOR = {"name": "tutor", "scopes": SCOPES, "users": ["tess"]}
+HELPER = {"name": "helper", "scopes": ["servers!server=alice/"], "users": ["hal"]}
+NEEDED = "needs your password"
+CHOICES = {"name": "mine", "options": FIELDS | {"gpus": 1, "hours": 2}}
+# What a role for a group, or for one session, lets somebody change at these addresses of the REST API.
+BY_GROUP: list[tuple[str, str, dict[str, Any]]] = [
+    ("POST", "users/alice/activity", {"last_activity": "2026-01-01T00:00:00Z"}),
+    ("PUT", "dsportal/choices/alice", CHOICES),
+    ("POST", "dsportal/extend/alice", {"minutes": 5}),
+    ("POST", "shares/alice/", {"user": "tess"}),
+    ("POST", "share-codes/alice/", {}),
+    ("DELETE", "groups/course/users", {"users": ["alice"]}),
+    ("PUT", "groups/course/properties", {"a": 1}),
+    ("DELETE", "users/alice/server", {}),
+]
 
 
 class Own(SharedPasswordAuthenticator):  # type: ignore[misc]
@@ -40,8 +56,9 @@ async def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
         hub.config.Own.user_password = PASSWORD
 
     monkeypatch.setattr(Own, "checks", again.Checks())
-    roles = [{**role.role([]), "users": ["carol"]}]
-    async with served_hub(tmp_path, prepare, authenticator_class=Own, load_roles=roles) as hub:
+    roles = [{**role.role([]), "users": ["carol"]}, TUTOR, HELPER]
+    people = {"course": {"users": ["alice"]}}
+    async with served_hub(tmp_path, prepare, authenticator_class=Own, load_roles=roles, load_groups=people) as hub:
         hub.hub.proxy.delete_user = AsyncMock()
         yield hub
 
@@ -107,3 +124,38 @@ def test_every_page_of_a_person_stands_behind_the_question() -> None:
     assert r"/spawn/([^/]+)" in asked
     assert [path for path in asked if "dsportal/stop" in path]
     assert [path for path in asked if "dsportal/change" in path]
+
+
+async def called(browser: httpx.AsyncClient, method: str, place: str, body: dict[str, Any]) -> httpx.Response:
+    """The answer of the REST API to a page of the hub's."""
+    home = str(browser.base_url.copy_with(path="/hub/home"))
+    headers = {"X-XSRFToken": browser.cookies["_xsrf"], "Referer": home, "Sec-Fetch-Site": "same-origin"}
+    return await browser.request(method, f"/hub/api/{place}", headers=headers, json=body)
+
+
+async def test_who_has_a_role_for_a_group_gives_the_password_before_changing_its_people(
+    served: ServedHub, alice: httpx.AsyncClient
+) -> None:
+    tess = await served.browser("tess")
+
+    asked = {place: await called(tess, method, place, body) for method, place, body in BY_GROUP}
+
+    assert {place: answer.status_code for place, answer in asked.items()} == dict.fromkeys(asked, 403)
+    assert [place for place, answer in asked.items() if NEEDED not in answer.json()["message"]] == []
+    assert (await called(tess, "PUT", "dsportal/choices/tess", CHOICES)).status_code == 200  # her own
+
+    Own.checks.note(tess.cookies["jupyterhub-session-id"], "tess")
+    later = [await called(tess, method, place, body) for method, place, body in BY_GROUP]
+    assert [answer.url for answer in later if NEEDED in answer.text] == []
+
+
+async def test_who_has_a_role_for_one_session_gives_the_password_before_stopping_it(
+    served: ServedHub, alice: httpx.AsyncClient
+) -> None:
+    hal = await served.browser("hal")
+
+    asked = await called(hal, "DELETE", "users/alice/server", {})
+
+    assert asked.status_code == 403
+    assert NEEDED in asked.json()["message"]
+    assert not await stopped(served)
