@@ -13,11 +13,12 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from jupyterhub.utils import maybe_future
+from tornado import web
 
 from portal.errors import PortalError, SlurmUnavailable, SubmitRefused
 from portal.forecasts.turns import AGAIN_AFTER_S, Pace
 from portal.hub.context import HubContext
-from portal.language.texts import N_
+from portal.language.texts import N_, _
 from portal.request import SessionRequest
 from portal.session_state import SessionState
 from portal.site import Site
@@ -45,6 +46,8 @@ NO_SECOND_JOB = N_(
 _SUBMIT_LIMIT = re.compile(r"\b(Assoc(Grp|Max)|QOS(Grp|Max)|Max)SubmitJob")
 IS_GOING = N_("This request is being changed already.")
 TOO_SOON = N_("You changed a request a second ago. Nothing was changed now: send it again in a moment.")
+
+GOES_NOT_ON = N_("The login of {name} has ended. Nothing was changed: log in again.")
 
 
 class NotChanged(PortalError):
@@ -179,6 +182,10 @@ class ChangedRequests:
     user: Any  # these are JupyterHub's
     orm_spawner: Any
     user_options: Any
+    run_options_from_form: Any
+    run_auth_state_hook: Any
+    apply_group_overrides: Any
+    _run_apply_user_options: Any
     run_pre_spawn_hook: Any
     _request: SessionRequest | None  # these the spawner's
 
@@ -206,18 +213,21 @@ class ChangedRequests:
         """The changes of this session's request."""
         return RequestChange(self.session, self.context.change_pace)
 
-    async def change_request(self, form_data: Mapping[str, list[str]]) -> None:
+    async def change_request(self, form_data: Mapping[str, list[str]], handler: Any) -> None:
         """Ask for something else while the job waits.
+
+        Arguments:
+            handler: of the page's request.
 
         Raises:
             StartRefused: the new request is not possible, or nothing waits; what was asked for before goes on.
         """
-        given = await self.offer.of_form(form_data)
+        given = await maybe_future(self.run_options_from_form(form_data))
         request, site = await self.offer.checked(given)
 
         async def prepared() -> Submission:
             nonlocal given, request, site
-            given = await self._asked_as_for_a_start(given)
+            given = await self._asked_as_for_a_start(given, handler)
             request, site = await self.offer.checked(given)
             return await self.prepared(request, site)
 
@@ -238,18 +248,25 @@ class ChangedRequests:
         self.user_options = self.orm_spawner.user_options = given
         self.user.db.commit()
 
-    async def _asked_as_for_a_start(self, given: Mapping[str, object]) -> dict[str, object]:
-        """The choices when JupyterHub's own questions before a start (6.1, ``User.spawn``) were asked of them.
+    async def _asked_as_for_a_start(self, given: Mapping[str, object], handler: Any) -> dict[str, object]:
+        """The choices when JupyterHub's own questions before a start (6.1) were asked of them.
 
-        These are the login's own check and the site's hook, which looks at the choices, and may change them.
+        These are, in its order, whether the person may go on (``spawn_single_user``), the login's own check and the
+        site's hooks (``User.spawn``), which look at the choices, and may change them.
 
         Raises:
             web.HTTPError: what they say; or whatever a site's hook raises.
         """
+        login = self.user.authenticator
+        if login.refresh_pre_spawn and not await handler.refresh_auth(self.user, force=True):
+            raise web.HTTPError(403, "%s", _(GOES_NOT_ON).format(name=self.user.name))
         before = self.user_options
         self.user_options = dict(given)
         try:
-            await maybe_future(self.user.authenticator.pre_spawn_start(self.user, self))
+            await maybe_future(login.pre_spawn_start(self.user, self))
+            await self.run_auth_state_hook(await self.user.get_auth_state())
+            await self.apply_group_overrides()
+            await self._run_apply_user_options(self.user_options)
             await maybe_future(self.run_pre_spawn_hook())
             return dict(self.user_options)
         finally:

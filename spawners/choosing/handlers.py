@@ -172,7 +172,7 @@ class ChangeHandler(NamedRequests, BaseHandler):  # type: ignore[misc]
             return
         given = {key: [value.decode() for value in values] for key, values in self.request.body_arguments.items()}
         try:
-            await spawner.change_request(given)
+            await spawner.change_request(given, self)
         except StartRefused as error:
             if error.status_code == 409:
                 raise web.HTTPError(409, error.jupyterhub_message) from error

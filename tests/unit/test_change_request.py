@@ -132,6 +132,44 @@ async def test_what_a_sites_hook_refuses_at_a_start_it_refuses_of_a_change(
     assert states(served) == {"1": "CANCELLED", "2": "PENDING"}
 
 
+@pytest.mark.parametrize("hook", ["options_from_form", "group_overrides", "apply_user_options", "auth_state_hook"])
+async def test_what_another_hook_of_a_site_refuses_at_a_start_it_refuses_of_a_change(
+    served: ServedHub, alice: httpx.AsyncClient, hook: str
+) -> None:
+    spawner = user_of(served).spawner
+    before = dict(spawner.user_options)
+    asked: list[object] = []
+
+    def refuses(*given: Any) -> Any:
+        asked.append(given)
+        raise web.HTTPError(403, "this site's own rule")
+
+    setattr(spawner, hook, refuses)
+
+    answer = await send(served, alice, gpus="2")
+
+    assert (answer.status_code, len(asked)) == (403, 1)
+    assert "own rule" in answer.text
+    assert states(served) == {"1": "PENDING"}
+    assert spawner.user_options == spawner.orm_spawner.user_options == before
+
+
+async def test_whoever_may_not_go_on_changes_no_request(
+    served: ServedHub, alice: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nobody(*_given: Any) -> bool:
+        return False
+
+    monkeypatch.setattr(served.hub.authenticator, "refresh_user", nobody)
+    monkeypatch.setattr(served.hub.authenticator, "refresh_pre_spawn", True)
+
+    answer = await send(served, alice, gpus="2")
+
+    assert answer.status_code == 403
+    assert "log in again" in answer.text
+    assert states(served) == {"1": "PENDING"}
+
+
 @pytest.mark.parametrize("how", ["in place", "anew"])
 async def test_what_a_sites_hook_makes_of_the_choices_is_what_is_submitted(
     served: ServedHub, alice: httpx.AsyncClient, how: str
