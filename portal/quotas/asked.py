@@ -49,7 +49,7 @@ class Quotas:
         self._run = run
         self._clock = clock
         self._kept: dict[_Key, _Kept] = {}
-        self._asking: dict[_Key, asyncio.Future[None]] = {}
+        self._asking: dict[str, asyncio.Future[None]] = {}  # by name: nobody has several places
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._said: set[str] = set()  # the folders of which the log knows that nothing is known
 
@@ -57,7 +57,7 @@ class Quotas:
         """What is known of somebody's folders after a moment; none where the site has no command. It never raises.
 
         Arguments:
-            record: another one for whoever is given a name that somebody had before.
+            record: another one for whoever is given a name that somebody had before, and for nobody else.
         """
         if not site.quota.command or person.startswith("-"):
             return ()
@@ -70,11 +70,12 @@ class Quotas:
 
     async def _wait(self, site: Site, key: _Key) -> None:
         """Ask, once at a time; it goes on without whoever waits, and who comes later finds the answer."""
-        asking = self._asking.get(key)
+        person = key[0]
+        asking = self._asking.get(person)
         if asking is None:
             if len(self._asking) >= PEOPLE_AT_ONCE:
                 return
-            asking = self._asking[key] = asyncio.ensure_future(self._ask(site, key))
+            asking = self._asking[person] = asyncio.ensure_future(self._ask(site, key))
         await asyncio.wait([asking], timeout=PAGE_WAITS_S)
 
     async def _ask(self, site: Site, key: _Key) -> None:
@@ -89,7 +90,7 @@ class Quotas:
                 self._kept.clear()
             self._kept[key] = _Kept(quotas, self._clock() + (KEPT_S if is_known else KEPT_UNKNOWN_S))
         finally:
-            del self._asking[key]
+            del self._asking[key[0]]
 
     async def _quota(self, site: Site, person: str, name: str, folder: str) -> Quota | None:
         try:

@@ -103,7 +103,9 @@ class RecordedEnds:
 
     async def quotas(self) -> tuple[Quota, ...]:
         """How full this person's folders are, as far as the site's command says it in a moment."""
-        return await self.context.quotas.of(self.site, self.user.name, self.user.orm_user.cookie_id)
+        row = self.user.orm_user
+        record = f"{row.id} of {row.created}"  # not the cookie's, of which each logout makes another
+        return await self.context.quotas.of(self.site, self.user.name, record)
 
     async def ended_rows(self) -> list[Row]:
         """The same as the home page lists them.

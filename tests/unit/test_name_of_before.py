@@ -146,3 +146,23 @@ async def test_figures_of_one_are_not_those_of_the_other(
 
     assert [name for name, _ in asked] == ["alice", "alice"]
     assert len({record for _, record in asked}) == 2
+
+
+async def test_who_logs_out_and_in_again_has_the_figures_of_before(
+    served: ServedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    async def of(_site: object, _person: str, record: str) -> tuple[Quota, ...]:
+        asked.append(record)
+        return ()
+
+    monkeypatch.setattr(served.hub.context.quotas, "of", of)
+    for _ in range(2):
+        browser = await served.browser("alice")
+        await user_of(served).spawner.quotas()
+        await browser.post("/hub/logout", data={"_xsrf": browser.cookies["_xsrf"]})
+    await served.browser("alice")
+
+    assert len(asked) == 2
+    assert len(set(asked)) == 1

@@ -222,6 +222,25 @@ async def test_a_thousand_people_start_two_commands_at_a_time(monkeypatch: pytes
     assert len(command.asked) == asked.PEOPLE_AT_ONCE
 
 
+async def test_one_name_is_asked_about_once_at_a_time_whoever_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asked, "PAGE_WAITS_S", 0.01)
+    command = Command({"home": "5 10"})
+    command.goes_on.clear()
+    quotas = Quotas(command)
+    site = site_with(COMMAND)
+
+    for record in map(str, range(2 * asked.PEOPLE_AT_ONCE)):
+        assert await quotas.of(site, "mallory", record) == (Quota("home"),)
+    await quotas.of(site, "bob")
+
+    assert [argv[1] for argv in command.asked] == ["mallory", "bob"]
+    command.goes_on.set()
+    await asyncio.gather(*quotas._asking.values())
+    assert await quotas.of(site, "bob") == await quotas.of(site, "mallory", "0") == (Quota("home", 5, 10),)
+    assert await quotas.of(site, "mallory", "1") == (Quota("home", 5, 10),)
+    assert len(command.asked) == 3, "nobody is shown the figures of who had the name before"
+
+
 # -- a real command -------------------------------------------------------------------------------------
 
 
