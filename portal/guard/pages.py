@@ -103,6 +103,7 @@ class Guarded(intake.OwnTurn, form_token.OwnFormToken, Told):
         speak(chosen(self.request.headers.get("Accept-Language", "")))
         super().set_default_headers()  # type: ignore[misc]
         self.set_header("Cache-Control", "no-store")
+        readers.keep_policy(self)
 
     def set_cookie(self, name: str, value: str | bytes, *arguments: Any, **attributes: Any) -> None:
         """No script reads it, no other site sends it, and HTTPS alone carries it where there is HTTPS.

@@ -24,6 +24,7 @@ from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 from tornado.testing import bind_unused_port
 
 from portal.guard import intake, pages
+from tests.unit.served_hub import served_hub
 
 SESSIONS = ["/user/", "/services/"]
 OWN = {"Sec-Fetch-Site": "same-origin", "Referer": "https://portal.example/hub/home"}
@@ -233,3 +234,38 @@ async def test_few_big_bodies_are_read_at_a_time_and_small_ones_go_on(port: int)
     async with asyncio.timeout(5):
         while await answer(port, LENGTH % intake.BODY_MAX, b"x" * intake.BODY_MAX) != "HTTP/1.1 200 OK":
             pass
+
+
+@pytest.mark.parametrize("name", ["Content-Security-Policy", "content-security-policy"])
+async def test_a_site_that_says_who_may_frame_its_pages_has_the_portals_policy_beside_its_own(
+    tmp_path: Path, name: str
+) -> None:
+    theirs = "frame-ancestors 'self' https://intranet.example.org"
+
+    def prepare(hub: Any) -> None:
+        hub.tornado_settings["headers"] = {name: theirs}
+
+    async with served_hub(tmp_path, prepare) as served:
+        browser = await served.browser()
+        page = (await browser.get("/hub/login")).headers["content-security-policy"]
+        call = (await browser.get("/hub/api/user")).headers["content-security-policy"]
+
+    assert "script-src 'nonce-" in page
+    assert "default-src 'none'" in call
+    for said in (page, call):
+        own, _, beside = said.partition(", ")
+        assert beside == theirs
+        assert "frame-ancestors" not in own
+
+
+async def test_a_policy_of_a_site_without_a_word_on_frames_leaves_the_portals_frames_closed(tmp_path: Path) -> None:
+    def prepare(hub: Any) -> None:
+        hub.tornado_settings["headers"] = {"Content-Security-Policy": "script-src 'self' 'unsafe-inline'"}
+
+    async with served_hub(tmp_path, prepare) as served:
+        page = (await (await served.browser()).get("/hub/login")).headers["content-security-policy"]
+
+    own, _, beside = page.partition(", ")
+    assert "frame-ancestors 'none'" in own
+    assert "script-src 'nonce-" in own
+    assert beside == "script-src 'self' 'unsafe-inline'"
