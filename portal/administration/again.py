@@ -1,23 +1,21 @@
 """What a cookie alone is not enough for: the password is asked again when it was not given for some minutes.
 
-Who leaves a browser open, or loses a cookie, gives nobody a token that lives on, and nobody an administrator's pages,
-or what these do to other people. Scripts, which come with a token, are not asked.
+Who leaves a browser open, or loses a cookie, gives nobody a token that lives on, and nobody an administrator's pages.
+Scripts, which come with a token, are not asked. Of a login that a site has set itself the portal knows no password to
+ask for: there the login must be that young, and another one is the way on.
 """
 
 from __future__ import annotations
 
-import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 from jupyterhub import orm
-from jupyterhub.apihandlers import APIHandler
 from jupyterhub.apihandlers.users import UserTokenListAPIHandler
 from jupyterhub.handlers.base import BaseHandler
 from jupyterhub.handlers.pages import AdminHandler, TokenPageHandler
-from jupyterhub.scopes import Scope
 from jupyterhub.utils import url_path_join
 from tornado import web
 from tornado.httputil import url_concat
@@ -35,15 +33,7 @@ TOKENS_MAX = 100
 LONGEST_S = 100 * 365 * 24 * 3600  # nearer than the last year that a date can be of
 BY_HAND = "jupyterhub"  # whose token it is by JupyterHub: not a session's
 PAGE = "again"
-SAFE = ("GET", "HEAD", "OPTIONS")
-# The REST API's addresses in which a person's name comes first (JupyterHub 6.1, and the portal's own).
-NAMES_SOMEBODY = re.compile(r"api/(users|shares|share-codes|dsportal/[a-z]+)/")
-# What somebody may change of other people's with one of these is asked about.
-CHANGES = (
-    *("delete:servers", "start:servers", "admin:server_state", "delete:users", "users", "admin:users", "tokens"),
-    *("groups", "delete:groups", "admin:services", "shutdown", "proxy", "users:shares", "groups:shares", "shares"),
-    "users:activity",
-)
+SETTING = "portal_logins"
 WORDS = N_(
     "Changing what is other people's needs your password, not more than 15 minutes ago. Type it again: {address}"
 )
@@ -81,9 +71,18 @@ class Checks:
         return bool(session) and given is not None and self._clock() - given < within_s
 
 
+def _checks(handler: Any) -> Checks:
+    """When passwords were given; of a login that a site has set itself, when people logged in."""
+    known = getattr(handler.authenticator, "checks", None)
+    if isinstance(known, Checks):
+        return known
+    logins: Checks = handler.settings.setdefault(SETTING, Checks())
+    return logins
+
+
 def note(handler: Any, name: str) -> None:
     """The password was right, in this handler's session."""
-    handler.authenticator.checks.note(handler.get_session_cookie() or "", name)
+    _checks(handler).note(handler.get_session_cookie() or "", name)
 
 
 def is_fresh(handler: Any, within_s: float) -> bool:
@@ -91,7 +90,13 @@ def is_fresh(handler: Any, within_s: float) -> bool:
     user = handler.current_user
     if user is None or getattr(handler, "_token_authenticated", False):
         return True  # nobody yet: the handler itself says what comes of that
-    return bool(handler.authenticator.checks.is_fresh(handler.get_session_cookie() or "", user.name, within_s))
+    return _checks(handler).is_fresh(handler.get_session_cookie() or "", user.name, within_s)
+
+
+def is_fresh_for_tokens(handler: Any) -> bool:
+    """The same, for a new token."""
+    is_by_login = _checks(handler) is handler.settings.get(SETTING)
+    return is_fresh(handler, FOR_ADMINISTRATORS_S if is_by_login else FOR_TOKENS_S)
 
 
 def ask(handler: Any) -> None:
@@ -143,6 +148,18 @@ class AgainHandler(BaseHandler):  # type: ignore[misc]
         self.finish(await self.render_template("again.html", action=action, fault=fault))
 
 
+class NewLoginPage(BaseHandler):  # type: ignore[misc]
+    """The page that stands in for it where a site has set another login: how to log in anew."""
+
+    @web.authenticated
+    async def get(self) -> None:
+        """The page, with the button that logs out; or on, where the login is young already."""
+        if is_fresh_for_tokens(self):
+            self.redirect(self.get_next_url(self.current_user, default=url_path_join(self.hub.base_url, "token")))
+            return
+        self.finish(await self.render_template("new_login.html", minutes=int(FOR_ADMINISTRATORS_S // 60)))
+
+
 class BoundTokensHandler(UserTokenListAPIHandler):  # type: ignore[misc]
     """Tokens of a person: a new one is short, and ends with the token that it was made with."""
 
@@ -172,7 +189,7 @@ class FreshTokensHandler(BoundTokensHandler):
 
     async def post(self, user_name: str) -> None:
         """Make one; of one person there are so many at a time."""
-        if not is_fresh(self, FOR_TOKENS_S):
+        if not is_fresh_for_tokens(self):
             raise Refused(403, N_("Type your password again for a new token: load the page Token again."))
         theirs = self.db.query(orm.APIToken).filter(orm.APIToken.user.has(orm.User.name == user_name))
         if theirs.filter(orm.APIToken.client_id == BY_HAND).count() >= TOKENS_MAX:
@@ -203,7 +220,7 @@ class FreshTokenPage(TokenPageHandler):  # type: ignore[misc]
     @web.authenticated
     async def get(self) -> None:
         """The page, or first the password."""
-        if not is_fresh(self, FOR_TOKENS_S):
+        if not is_fresh_for_tokens(self):
             ask(self)
             return
         await super().get()
@@ -232,60 +249,34 @@ HANDLERS = [
     ("/admin", FreshAdminPage),
     (r"/api/users/([^/]+)/tokens", FreshTokensHandler),
 ]
-# Also where a site has set another authenticator:
-OF_EVERY_LOGIN = ((r"/api/users/([^/]+)/tokens", BoundTokensHandler),)
+# Where a site has set another login; those of LDAP's stand before them.
+OF_EVERY_LOGIN = (
+    (f"/{PAGE}", NewLoginPage),
+    ("/token", FreshTokenPage),
+    (r"/api/users/([^/]+)/tokens", FreshTokensHandler),
+)
 
 
-class Asking:
-    """Stands before pages and the REST API: a change of what is another person's asks for a recent password."""
+class Noting:
+    """Before the handlers of a hub whose login a site has set itself: when somebody logged in is known."""
 
-    async def prepare(self: Any) -> None:
-        """As JupyterHub does; then refuse what needs a password that was not given lately: a page asks for it."""
-        await super().prepare()  # type: ignore[misc]
-        if self._finished or not self.current_user or self.request.method in SAFE or not _concerns_others(self):
-            return
-        if isinstance(self, APIHandler):
-            check(self)
-        elif not is_fresh(self, FOR_ADMINISTRATORS_S):
-            ask(self)
+    async def login_user(self, data: Any = None) -> Any:
+        """As JupyterHub does."""
+        user = await super().login_user(data)  # type: ignore[misc]
+        if user is not None:
+            note(self, user.name)
+        return user
 
 
-def _concerns_others(handler: Any) -> bool:
-    """Whether who asks may change, with this very request, what is not their own."""
-    own = handler.current_user.name
-    is_page = not isinstance(handler, APIHandler)
-    place = handler.request.path.removeprefix(handler.hub.base_url)
-    if not is_page and not NAMES_SOMEBODY.match(place):  # a group's, say, or everybody's
-        return any(_is_of_others(handler.parsed_scopes.get(scope), own) for scope in CHANGES)
-    named = [*handler.path_args, *handler.path_kwargs.values()]
-    name = named[0] if named else (own if is_page else "")
-    return bool(name != own and any(_may(handler, scope, name) for scope in CHANGES))
+def noting(handlers: list[Any]) -> list[Any]:
+    """The handlers of a hub: they know when people log in."""
+    return [standing_before(route, Noting) for route in handlers]
 
 
-def _is_of_others(filters: Any, own: str) -> bool:
-    """Whether a scope with these filters of JupyterHub's reaches more than what is somebody's own."""
-    if filters is None or filters == Scope.ALL:
-        return filters is not None
-    owners = {name.partition("/")[0] for kind in ("user", "server") for name in filters.get(kind, ())}
-    return bool(owners - {own} or filters.keys() - {"user", "server"})
-
-
-def _may(handler: Any, scope: str, name: str) -> bool:
-    """Whether who asks has a scope for a person, or for one of that person's sessions."""
-    filters = handler.parsed_scopes.get(scope) or {}
-    sessions = () if filters == Scope.ALL else filters.get("server", ())
-    is_for_one = any(session.startswith(f"{name}/") for session in sessions)
-    return is_for_one or bool(handler.has_scope(f"{scope}!user={name}"))
-
-
-def asking(handlers: list[Any]) -> list[Any]:
-    """The handlers of a hub: they ask for a password where it is due."""
-    return [_asking(route) for route in handlers]
-
-
-def _asking(route: Any) -> Any:
+def standing_before(route: Any, before: type) -> Any:
+    """A route whose handler has this class before it, if it is one of the hub's."""
     path, handler, *rest = route
-    if not isinstance(handler, type) or not issubclass(handler, BaseHandler) or issubclass(handler, Asking):
+    if not isinstance(handler, type) or not issubclass(handler, BaseHandler) or issubclass(handler, before):
         return route
     named = {"__doc__": handler.__doc__, "__module__": handler.__module__}
-    return (path, type(handler.__name__, (Asking, handler), named), *rest)
+    return (path, type(handler.__name__, (before, handler), named), *rest)

@@ -19,7 +19,7 @@ from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from traitlets import Bool, Float, Unicode, default
 
 from portal import journal
-from portal.administration import again, enter, role
+from portal.administration import again, enter, others, role
 from portal.assets.static import PackedStaticHandler
 from portal.databases import connections, old_logins, token_notes
 from portal.errors import SiteError
@@ -122,8 +122,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         logins.install()
         super().init_handlers()
         pages.stand_before(self)
-        if self._gives_own_role:
-            self.handlers: list[Any] = again.asking(self.handlers)
+        before = others.asking if self._gives_own_role else again.noting
+        self.handlers: list[Any] = before(self.handlers)
 
     @property
     def _gives_own_role(self) -> bool:

@@ -17,7 +17,7 @@ from jupyterhub.utils import utcnow
 from sqlalchemy.orm import Session
 from traitlets.config import Config
 
-from portal.administration import again, enter, role
+from portal.administration import again, enter, others, role
 from portal.hub.app import PortalHub
 from portal.login.auth import LDAPAuthenticator
 from portal.session_state import SessionState, Visit
@@ -121,12 +121,12 @@ async def test_a_hub_that_starts_gives_the_roles_of_its_settings_and_takes_the_f
 def test_every_handler_of_the_rest_api_stands_behind_the_question_and_stays_what_it_is() -> None:
     routes = [(path, handler) for path, handler, *_ in default_handlers]
 
-    asking = again.asking(routes)
+    asking = others.asking(routes)
 
-    asked = {path for path, handler in asking if issubclass(handler, again.Asking)}
+    asked = {path for path, handler in asking if issubclass(handler, others.Asking)}
     assert {r"/api/users/([^/]+)", r"/api/users/([^/]+)/server", r"/api/users/([^/]+)/tokens", "/api/shutdown"} <= asked
     assert all(issubclass(new, old) for (_, new), (_, old) in zip(asking, routes, strict=True))
-    assert again.asking(asking) == asking
+    assert others.asking(asking) == asking
 
 
 # -- entering --------------------------------------------------------------------------------------------------

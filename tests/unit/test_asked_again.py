@@ -14,7 +14,7 @@ from jupyterhub.authenticators.shared import SharedPasswordAuthenticator
 from jupyterhub.handlers import default_handlers
 from jupyterhub.handlers.base import BaseHandler
 
-from portal.administration import again, role
+from portal.administration import again, others, role
 from portal.testing.behaviours import PendingForever
 from spawners.slurm import SlurmSessionSpawner
 from tests.unit.served_hub import PASSWORD, ServedHub, served_hub
@@ -118,7 +118,7 @@ def test_every_page_of_a_person_stands_behind_the_question() -> None:
     SlurmSessionSpawner.add_handlers()
     routes = [(path, handler) for path, handler, *_ in default_handlers if isinstance(handler, type)]
 
-    asked = {path for path, handler in again.asking(routes) if issubclass(handler, again.Asking)}
+    asked = {path for path, handler in others.asking(routes) if issubclass(handler, others.Asking)}
 
     assert {path for path, handler in routes if issubclass(handler, BaseHandler)} == asked
     assert r"/spawn/([^/]+)" in asked
