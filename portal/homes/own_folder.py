@@ -1,14 +1,22 @@
-"""Whether a folder is a person's own, and making one: what lies in another one, somebody else may have chosen."""
+"""Whether a folder is a person's own, and making one: what lies in another one, somebody else may have chosen.
+
+One that was shared may still hold what others put there: a right that is taken away takes nothing out.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import stat
+from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 ROOT = 0
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+LOOKED_AT_MOST = 2000  # as in portal/kernels/startup/own_place.py: a kernel's start waits for them
+TOO_MANY = f"more than {LOOKED_AT_MOST} files"  # of which some may be of others
+UNSEEN = "something that cannot be seen"
 
 
 def is_own(folder: str | Path) -> bool:
@@ -20,6 +28,44 @@ def is_own(folder: str | Path) -> bool:
     return found.st_uid == os.geteuid() and not found.st_mode & OTHERS_WRITE
 
 
+def of_others_in(folder: str | Path, begin: str = "") -> str:
+    """What lies directly in a folder and belongs neither to the person nor to root; ``""`` where there is nothing.
+
+    Arguments:
+        begin: of the names that are looked at; without one more than :data:`LOOKED_AT_MOST` count as others', too.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            most = None if begin else LOOKED_AT_MOST + 1
+            looked_at = list(islice((one for one in entries if one.name.startswith(begin)), most))
+    except OSError:
+        return UNSEEN
+    if len(looked_at) > LOOKED_AT_MOST and not begin:
+        return TOO_MANY
+    return next((entry.name for entry in looked_at if _was_left_by_others(entry)), "")
+
+
+def _was_left_by_others(entry: os.DirEntry[str]) -> bool:
+    try:
+        return _is_of_others(entry.stat(follow_symlinks=False))
+    except FileNotFoundError:  # it was there for a moment
+        return False
+
+
+def are_own(folder: str | Path, names: Iterable[str]) -> bool:
+    """Whether nobody else has made, or can change, the files of these names in a folder, where there are any."""
+    for name in names:
+        place = Path(folder, name)
+        with contextlib.suppress(FileNotFoundError):
+            found = place.lstat()
+            can_change = stat.S_ISREG(found.st_mode) and found.st_mode & OTHERS_WRITE
+            if can_change or _is_of_others(found):
+                return False
+    return True
+
+
+def _is_of_others(found: os.stat_result) -> bool:
+    return found.st_uid not in (0, os.geteuid())
 def is_own_file(path: Path) -> bool:
     """Whether a regular file, and no link, lies there that is the person's, or root's."""
     try:

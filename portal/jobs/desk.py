@@ -18,6 +18,7 @@ from portal import data
 from portal.errors import RequestError, SlurmUnavailable
 from portal.homes.held_place import is_own_all_the_way
 from portal.homes.log_part import LogPart, read_part
+from portal.homes.own_folder import of_others_in
 from portal.jobs import environment, notes, queue
 from portal.jobs.notes import Note
 from portal.jobs.order import JobOrder, Kind
@@ -108,21 +109,25 @@ class JobDesk:
     def _environ_for(self, order: JobOrder) -> Environment:
         """For the job, and for ``sbatch``, which begins in its folder: nothing there is found by chance."""
         environ = environment.of_job(self._given, order.modules)
-        return environ if is_own_all_the_way(order.folder) else without_folder(environ)
+        is_alone = is_own_all_the_way(order.folder) and not of_others_in(order.folder)
+        return environ if is_alone else without_folder(environ)
 
     def _placed(self, order: JobOrder) -> JobOrder:
         """What it writes lies beside the file, or in a folder of her own where others can change that one.
 
-        Slurm writes a log through whatever lies in its place, and anybody knows the number of the next job. Who can
-        change the home itself could change all that runs there anyway: then it stays where it would be.
+        Or where they have left something of such a name there, before it was closed. Slurm writes a log through
+        whatever lies in its place, and anybody knows the number of the next job. Who can change the home itself could
+        change all that runs there anyway: then it stays where it would be.
         """
-        if order.kind is Kind.SCRIPT or is_own_all_the_way(order.folder):
+        begin = files_of(order).log.partition("%")[0]
+        is_kept_beside = is_own_all_the_way(order.folder) and not of_others_in(order.folder, begin)
+        if order.kind is Kind.SCRIPT or is_kept_beside:
             return order
         for name in RESULTS:
             results = Path(self._given.get("HOME") or Path.home(), name)
             with contextlib.suppress(OSError):
                 results.mkdir(mode=0o700, exist_ok=True)
-            if is_own_all_the_way(results):
+            if is_own_all_the_way(results) and not of_others_in(results, begin):
                 return replace(order, results=results)
         return order
 

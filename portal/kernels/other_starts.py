@@ -1,5 +1,8 @@
 """How R, Julia and Ruby start for a kernel in a folder that others can change: nothing that lies there is run or read.
 
+A folder of one's own counts as theirs, too, where such a file of it is of others: they may have left it there before
+the folder was closed.
+
 R reads ``.Rprofile``, ``.Renviron`` and ``.RData`` of the folder that it is started in. In a folder of one's own that
 is as everywhere; elsewhere the files of the person's home take their place.
 
@@ -16,11 +19,15 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from portal.homes.held_place import is_own_all_the_way
+from portal.homes.held_place import held, is_own_all_the_way
+from portal.homes.own_folder import are_own, of_others_in
 from portal.kernels.delta import Environment
 
 R = "R"  # the program
 CODE = ("-e", "--args")  # what follows is for R to run
+OF_R = (".Rprofile", ".Renviron", ".RData")
+OF_IRB = (".irbrc", "irbrc", "_irbrc", "$irbrc")
+PROJECT_FILES = ("JuliaProject.toml", "Project.toml")
 PROJECT = "--project"
 PROJECT_VARIABLE = "JULIA_PROJECT"
 OF_HOME = Path(__file__).with_name("startup") / "irb_of_home.rb"
@@ -28,7 +35,7 @@ OF_HOME = Path(__file__).with_name("startup") / "irb_of_home.rb"
 
 def prepared_r(command: Sequence[str], env: Environment, folder: str) -> tuple[list[str], Environment]:
     """The command and environment of an R kernel that is started in ``folder``."""
-    if is_own_all_the_way(folder):
+    if is_own_all_the_way(folder) and are_own(folder, OF_R):
         return list(command), env
     home = env.get("HOME", "")
     files = {"R_PROFILE_USER": f"{home}/.Rprofile", "R_ENVIRON_USER": f"{home}/.Renviron"}
@@ -47,9 +54,11 @@ def _behind_r(command: Sequence[str]) -> int:
 
 def prepared_julia(command: Sequence[str], env: Environment, folder: str) -> tuple[list[str], Environment]:
     """The command and environment of a Julia kernel that is started in ``folder``."""
-    if is_own_all_the_way(folder):
-        return list(command), env
     end = _program_file_at(command)
+    places = [place for option, _, place in (word.partition("=") for word in command[:end]) if option == PROJECT]
+    places += [env[PROJECT_VARIABLE]] if PROJECT_VARIABLE in env else []
+    if is_own_all_the_way(folder) and all(_is_own_project(folder, place) for place in places):
+        return list(command), env
     options = [word for word in command[:end] if not _is_from_there(word)]
     kept = {name: value for name, value in env.items() if name != PROJECT_VARIABLE or not _leads_there(value)}
     return [*options, *command[end:]], kept
@@ -70,11 +79,35 @@ def _leads_there(place: str) -> bool:
     return place in ("", "@.") or not (place.startswith("@") or Path(place).is_absolute())
 
 
+def _is_own_project(folder: str, place: str) -> bool:
+    """Whether nobody else has made, or can change, something of the project that Julia finds from a folder.
+
+    It is the first one in the folder or above, where a sticky folder may be, as /scratch, that all people write to.
+    """
+    if not _leads_there(place):
+        return True
+    start = Path(folder) / ("" if place == "@." else place)
+    around = [start, *start.parents]
+    found = next((one for one in around if any(os.path.lexists(one / name) for name in PROJECT_FILES)), start)
+    if not os.path.lexists(found):
+        return True
+    try:
+        with held(found / "file", follow=False) as project:
+            return project.is_private and not of_others_in(found)
+    except OSError:
+        return False
+
+
 def prepared_ruby(command: Sequence[str], env: Environment, folder: str) -> tuple[list[str], Environment]:
     """The command and environment of a Ruby kernel that is started in ``folder``."""
     own = Path(env.get("HOME", "/"), ".irbrc")
-    elsewhere = {} if is_own_all_the_way(folder) else {"IRBRC": str(own) if own.is_file() else os.devnull}
+    elsewhere = {} if is_own_for_irb(folder) else {"IRBRC": str(own) if own.is_file() else os.devnull}
     return list(command), elsewhere | env
+
+
+def is_own_for_irb(folder: str) -> bool:
+    """Whether IRB may read the files of a folder."""
+    return is_own_all_the_way(folder) and are_own(folder, OF_IRB)
 
 
 def without_irbrc(env: Environment, runtime: Path) -> Environment:

@@ -19,6 +19,7 @@ from traitlets import Bool
 from portal.errors import KernelError
 from portal.homes import cache_folders
 from portal.homes.held_place import is_own_all_the_way
+from portal.homes.own_folder import of_others_in
 from portal.kernels import other_starts, python_start
 from portal.kernels.delta import Environment
 from portal.kernels.modules import clean
@@ -129,13 +130,15 @@ class ModuleProvisioner(LocalProvisioner):
         env = cache_folders.with_own(env)
         language = self.kernel_spec.language.lower()
         place = folder or str(Path.cwd())
-        is_elsewhere = not is_own_all_the_way(place)
+        left = of_others_in(place) if is_own_all_the_way(place) else place
+        is_elsewhere = bool(left)
         if is_elsewhere:
+            self.log.info("This kernel starts without what is in %s: %s may be of others", place, left)
             env = python_start.without_folder(env)
         prepare = other_starts.PREPARED.get(language)
         if prepare:
             command, env = prepare(command, env, place)
-        if is_elsewhere and language == "ruby":
+        if language == "ruby" and not other_starts.is_own_for_irb(place):
             env = other_starts.without_irbrc(env, self._runtime())
         # Elsewhere a kernel of any other language may be a Python behind words that nobody knows (sage --python -m).
         # R, Julia and Ruby are none, and would hand the folder on to Pythons that a cell starts.

@@ -19,6 +19,7 @@ from portal.kernels.delta import Environment
 FIRST = Path(__file__).with_name("startup") / "sitecustomize.py"
 LAUNCHER = FIRST.with_name("ipykernel_launcher.py")
 NAMED = FIRST.with_name("named_module.py")
+OWN = FIRST.with_name("own_place.py")
 BY_NAME = ["-m", LAUNCHER.stem]
 PYTHONS = ("python", "pypy")
 WITH_VALUE = ("-X", "-W")
@@ -36,7 +37,7 @@ def prepared(env: Environment, runtime: Path, *, debugger: bool) -> Environment:
     folder = runtime / "startup"
     folder.mkdir(mode=0o700, exist_ok=True)
     (runtime / "tmp").mkdir(mode=0o700, exist_ok=True)  # what it keeps for a while
-    for file in (FIRST, LAUNCHER, NAMED):
+    for file in (OWN, FIRST, LAUNCHER, NAMED):
         if not (folder / file.name).exists():
             shutil.copyfile(file, folder / file.name)
     path = ":".join(filter(None, [str(folder), env.get("PYTHONPATH", "")]))

@@ -16,6 +16,7 @@ from typing import Any
 from portal.errors import printable
 from portal.homes import temporary
 from portal.homes.held_place import held
+from portal.homes.own_folder import of_others_in
 from portal.notebooks.catalogue import NotebookFailed, path_of
 from portal.notebooks.output import HeldOutput
 from portal.notebooks.style import NO_NOTEBOOK, parameters
@@ -241,7 +242,7 @@ def _put_beside(folder: Path) -> None:
     """Let the kernel find what lies beside a template."""
     try:
         with held(folder / "module", follow=False) as place:
-            is_private = place.is_private
+            is_private = place.is_private and not of_others_in(folder)
     except OSError:  # behind somebody else's link
         is_private = False
     if is_private:

@@ -24,7 +24,7 @@ from traitlets.config import Config
 from portal.kernels import other_starts
 from portal.kernels.manager import PortalKernelSpecManager
 from portal.kernels.provisioner import ModuleProvisioner
-from portal.kernels.python_start import FIRST, LAUNCHER, NAMED, by_file, is_by_name, prepared, without_folder
+from portal.kernels.python_start import FIRST, LAUNCHER, NAMED, OWN, by_file, is_by_name, prepared, without_folder
 
 SHOW = "import os, sys; print(os.environ.get('PYTHONPATH'), 'startup' in str(sys.path), getattr(sys, 'own', None))"
 AVAILABLE = "import ipykernel.debugger as d; print(d._is_debugpy_available)"
@@ -48,7 +48,7 @@ def run(code: str, env: dict[str, str]) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("file", [FIRST, LAUNCHER, NAMED])
+@pytest.mark.parametrize("file", [FIRST, LAUNCHER, NAMED, OWN])
 def test_the_file_is_written_in_what_python_3_6_knows(file: Path) -> None:
     ast.parse(file.read_text(), feature_version=(3, 6))
     assert "__future__" not in file.read_text(), "annotations came with 3.7"
@@ -429,10 +429,10 @@ def test_a_folder_is_none_of_ones_own_where_others_can_change_a_link_on_the_way(
     shared.chmod(mode)
     (tmp_path / "link").symlink_to(shared / "next")
     code = "import importlib.util as u, sys; s = u.spec_from_file_location('first', sys.argv[1])\n"
-    code += "m = u.module_from_spec(s); s.loader.exec_module(m); print([m._is_own(folder) for folder in sys.argv[2:]])"
+    code += "m = u.module_from_spec(s); s.loader.exec_module(m); print([m.is_own(folder) for folder in sys.argv[2:]])"
 
     places = [tmp_path / "link", tmp_path / "link/deep", own / "deep"]
-    done = subprocess.run([sys.executable, "-c", code, FIRST, *places], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code, OWN, *places], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == str([mode == 0o755, mode == 0o755, True])
 
@@ -444,10 +444,10 @@ def test_a_folder_is_none_of_ones_own_behind_links_that_others_exchange_meanwhil
         (tmp_path / f"link{number}").symlink_to(f"link{(number + 1) % length}")
     code = "import importlib.util as u, os, sys; s = u.spec_from_file_location('first', sys.argv[1])\n"
     code += "m = u.module_from_spec(s); s.loader.exec_module(m)\n"
-    code += "own = os.stat(sys.argv[3]); os.stat = lambda *a, **k: own; print(m._is_own(sys.argv[2]))"
+    code += "own = os.stat(sys.argv[3]); os.stat = lambda *a, **k: own; print(m.is_own(sys.argv[2]))"
 
     place = [tmp_path / "link0", tmp_path]
-    done = subprocess.run([sys.executable, "-c", code, FIRST, *place], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code, OWN, *place], capture_output=True, text=True)
 
     assert (done.stdout.strip(), done.stderr) == ("False", "")
 

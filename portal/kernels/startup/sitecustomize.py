@@ -11,7 +11,6 @@ from there, behind what the environment has. The kernel's own Python (3.6 or lat
 import _thread
 import importlib
 import os
-import stat
 import sys
 from typing import Any
 
@@ -36,35 +35,18 @@ def _folders_beside() -> Any:
     from_there = {os.path.abspath(part) for part in parts if not os.path.isabs(part)}  # noqa: PTH100, PTH117  as light
     NAMED.update(folder for folder in set(parts) | (set(sys.path) - from_there) if os.path.isabs(folder))  # noqa: PTH117
     beside = {os.path.abspath("")} | from_there | set(LAST)  # noqa: PTH100  as above
-    return {folder for folder in beside - NAMED if not _is_own(folder)}
+    return {folder for folder in beside - NAMED if not OWN.is_alone(folder)}
 
 
-def _is_own(folder: str) -> bool:
-    """As ``is_own_all_the_way`` of :mod:`portal.homes.held_place`, which the kernel's Python does not have.
+class Nobodys:
+    """Stands for ``own_place`` where a server that began before an upgrade has not put it: no folder is one's own."""
 
-    Nobody else can change the folder, or put another one in its place, or in that of one on the way.
-    """
-    try:
-        found = os.stat(folder)  # noqa: PTH116  as above
-        is_private = found.st_uid == os.geteuid() and not found.st_mode & 0o022
-        return is_private and _stays(os.path.abspath(folder))  # noqa: PTH100  as above
-    except (OSError, RecursionError):  # the latter of realpath, where others exchange links meanwhile
+    @staticmethod
+    def is_own(*_: Any) -> bool:
+        """No."""
         return False
 
-
-def _stays(path: str) -> bool:
-    """Whether nobody else can rename a part of a path, or of where a link leads: in a sticky folder one's own stays."""
-    places = [path]
-    for place in places:  # which grow meanwhile, without an end where others exchange links for a circle
-        found = os.lstat(place)
-        is_open = found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX and not stat.S_ISLNK(found.st_mode)
-        if is_open or found.st_uid not in (0, os.geteuid()) or len(places) > 1000:
-            return False
-        above = os.path.dirname(place)  # noqa: PTH120  as above
-        places += [above] * (above != place)
-        if stat.S_ISLNK(found.st_mode):
-            places.append(os.path.join(os.path.realpath(above), os.readlink(place)))  # noqa: PTH115, PTH118
-    return True
+    is_alone = has_own = is_own
 
 
 class Changer:
@@ -175,14 +157,14 @@ def with_folder_last(module: Any) -> None:
 
 def _put_last() -> None:
     """Let what the environment has be found first, where others may have left files of the same names."""
-    last = [folder for folder in sys.path if folder in BESIDE or (folder == "" and not _is_own(os.curdir))]
+    last = [folder for folder in sys.path if folder in BESIDE or (folder == "" and not OWN.is_alone(os.curdir))]
     sys.path[:] = [folder for folder in sys.path if folder not in last] + last + LAST
 
 
 def _hook(folder: str) -> Any:
     """What finds the modules of a folder that others can change, later too; what the environment names has others."""
     is_named = any(folder == named or folder.startswith(named.rstrip(os.sep) + os.sep) for named in NAMED)
-    if is_named or not os.path.isdir(folder) or _is_own(folder):  # noqa: PTH112  as above
+    if is_named or not os.path.isdir(folder) or OWN.is_alone(folder):  # noqa: PTH112  as above
         raise ImportError(folder, path=folder)
     return _beside(folder)
 
@@ -235,7 +217,7 @@ def without_rc_beside(module: Any) -> None:
     begin = module.Pdb.__init__
 
     def begin_at_home(self: Any, *arguments: Any, **named: Any) -> None:
-        if len(arguments) > 5 or not named.get("readrc", True) or _is_own(os.curdir):
+        if len(arguments) > 5 or not named.get("readrc", True) or OWN.has_own(os.curdir, ".pdbrc"):
             begin(self, *arguments, **named)
             return
         begin(self, *arguments, **dict(named, readrc=False))
@@ -252,8 +234,8 @@ def with_home_last(module: Any) -> None:
     listed = module._candidate_tempdir_list
 
     def candidates() -> Any:
-        found = listed() if _is_own(os.curdir) else [*listed()[:-1], os.path.expanduser("~")]  # noqa: PTH111  as above
-        is_private = _is_own(next(filter(os.path.isdir, found), ""))
+        found = listed() if OWN.is_own(os.curdir) else [*listed()[:-1], os.path.expanduser("~")]  # noqa: PTH111  as above
+        is_private = OWN.is_own(next(filter(os.path.isdir, found), ""))
         return found if is_private else [os.path.join(os.path.dirname(FOLDER), "tmp"), *found]  # noqa: PTH118, PTH120
 
     module._candidate_tempdir_list = candidates
@@ -265,6 +247,15 @@ def _leave_environment() -> None:
     if not any(others):
         del os.environ["PYTHONPATH"]
     os.environ.pop(DEBUGGER, None)
+
+
+def _own_place() -> Any:
+    """The module of that name beside this one, which nobody else sees."""
+    try:
+        importlib.import_module("own_place")
+    except ImportError:
+        return Nobodys
+    return sys.modules.pop("own_place")
 
 
 def _follow_own() -> None:
@@ -292,9 +283,11 @@ CHANGES = {
 LAST: Any = list(filter(None, [os.environ.pop("PORTAL_KERNEL_TEMPLATE", "")]))  # what `portal notebooks run` runs
 NAMED: Any = set()  # the folders of the environment
 BESIDE: Any = ()
+OWN: Any = Nobodys
 QUIET: Any = set()  # the threads that look into no such folder now
 if __name__ == "sitecustomize":
     sys.meta_path.insert(0, Changer())
+    OWN = _own_place()
     BESIDE = _folders_beside()
     sys.path_importer_cache.update((folder, Nothing()) for folder in BESIDE)
     _follow_own()
