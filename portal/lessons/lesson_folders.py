@@ -57,6 +57,10 @@ def unshared(folder: Any, make: bool = True) -> Path:
     place = own(folder, make)
     if place.lstat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise FolderOfOthers(f"Somebody else can change what lies in {place}: {NEW_ONE}, or chmod go-w {place}.")
+    for entry in place.iterdir():  # from when others could write into it: a lesson would write through their links
+        with suppress(FileNotFoundError):  # it was there for a moment
+            if _is_of_others(entry.lstat()):
+                raise FolderOfOthers(f"{entry} is somebody else's: remove it, or name a new folder.")
     return place
 
 

@@ -203,6 +203,20 @@ def test_nobody_else_may_write_into_a_folder_that_is_not_shared(tmp_path: Path, 
         unshared(tmp_path / "runs")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a link to somebody else")
+def test_a_folder_in_which_others_left_something_is_not_taken(tmp_path: Path) -> None:
+    """It was shared, and its person has taken the right away since, as the message says."""
+    runs = unshared(tmp_path / "runs")
+    (runs / "own").mkdir()
+    (runs / "train.py").symlink_to(tmp_path / ".bashrc")
+    assert unshared(runs) == runs
+    os.lchown(runs / "train.py", SOMEBODY_ELSE, -1)
+    with pytest.raises(
+        FolderOfOthers, match=rf"^{runs}/train\.py is somebody else's: remove it, or name a new folder\.$"
+    ):
+        unshared(runs)
+
+
 def test_a_new_folder_is_not_shared_and_none_is_made_in_a_project(project: Path) -> None:
     assert mode(unshared(project.parent / "runs")) == 0o700
     with pytest.raises(FolderOfOthers, match="name a folder in your home"):
