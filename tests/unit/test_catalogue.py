@@ -12,10 +12,11 @@ from string import Template
 from typing import Any
 from unittest.mock import Mock
 
+import psutil
 import pytest
 from defusedxml import minidom  # type: ignore[import-untyped]
 
-from portal.catalogue import built, explained, icons, rights, specs, versions
+from portal.catalogue import built, explained, icons, rights, specs, tried, versions
 from portal.doctor import kernel_checks, site_checks
 from portal.errors import KernelError, SiteError
 from portal.homes import on_the_way
@@ -567,6 +568,23 @@ def test_what_a_program_leaves_running_is_ended_and_is_not_waited_for_without_en
 
     with pytest.raises(KernelError, match=r"did not answer within 0\.5 s"):
         built._probe(*env_kernel(reached, site))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="tries with others' rights")
+def test_what_a_program_of_others_leaves_in_a_session_of_its_own_acts_on_no_later_trial() -> None:
+    """With the rights of nobody it could end, or read, what is tried next with the same."""
+    left = "setsid --fork sh -c 'setsid --fork sleep 4321 >/dev/null 2>&1 & echo $$; exec sleep 4321 >/dev/null 2>&1'"
+    beside = subprocess.Popen(["sleep", "4321"], user=rights.NOBODY)
+    try:
+        done = tried.tried(["/bin/sh", "-c", left], {"PATH": os.environ["PATH"]}, 20, rights.Rights(user=rights.NOBODY))
+
+        assert not Path("/proc", done.stdout.strip()).exists()
+        children = psutil.Process().children(recursive=True)
+        assert [one.pid for one in children if one.name() == "sleep"] == [beside.pid]
+        assert beside.poll() is None, "it was there before"
+    finally:
+        beside.kill()
+        beside.wait()
 
 
 def test_a_link_is_followed_to_who_can_change_where_it_leads(reached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
