@@ -11,7 +11,7 @@ from pathlib import Path
 
 from portal.errors import PortalError
 from portal.homes.held_place import is_own_all_the_way
-from portal.homes.own_folder import make_own
+from portal.homes.own_folder import make_own, of_others_in
 from portal.homes.private_folder import PrivateFolderRefused, made
 
 DEFAULT = "~/environments"
@@ -60,6 +60,10 @@ def prepared(form: str, home: Path) -> Path:
         raise EnvironmentRefused(
             f"{folder} can be changed by others, who would choose what your kernels run: chmod go-w it and the folders "
             "above it that are yours, or ask your administrator."
+        )
+    if left := of_others_in(folder):
+        raise EnvironmentRefused(
+            f"{folder} holds {left}, which is somebody else's, who would choose what your kernels run: take it away."
         )
     if free_mib < FREE_LEAST_MIB:
         raise EnvironmentRefused(

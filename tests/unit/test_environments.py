@@ -252,6 +252,17 @@ async def test_a_kernel_out_of_modules_alone_is_listed_and_removed_like_the_othe
     assert await desk.all() == []
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to somebody else")
+def test_a_folder_in_which_others_left_something_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "environments/theirs").mkdir(parents=True)
+    (tmp_path / "environments").chmod(0o755)
+    assert place.prepared("", tmp_path) == tmp_path / "environments"
+
+    os.chown(tmp_path / "environments/theirs", 4_000_000, -1)
+    with pytest.raises(EnvironmentRefused, match=r"environments holds theirs, which is somebody else's"):
+        place.prepared("", tmp_path)
+
+
 def test_a_folder_that_others_can_change_is_refused(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "environments").mkdir(parents=True)
