@@ -66,6 +66,8 @@ def are_own(folder: str | Path, names: Iterable[str]) -> bool:
 
 def _is_of_others(found: os.stat_result) -> bool:
     return found.st_uid not in (0, os.geteuid())
+
+
 def is_own_file(path: Path) -> bool:
     """Whether a regular file, and no link, lies there that is the person's, or root's."""
     try:
