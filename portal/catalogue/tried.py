@@ -9,6 +9,7 @@ import pwd
 import selectors
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Sequence
 
@@ -22,6 +23,7 @@ PART_BYTES = 64 * 1024
 ADOPTS_ORPHANS = 36  # prctl(2), PR_SET_CHILD_SUBREAPER
 LIBC = ctypes.CDLL(None)
 ENDED_WITHIN_S = 5.0  # who forks faster than that stays
+ALONE = threading.Lock()  # `portal doctor` tries kernels in several threads: one trial would end what is another's
 
 
 class TrialFault(Exception):
@@ -36,7 +38,9 @@ def tried(argv: Sequence[str], env: Environment, within_s: float, rights: Rights
     Raises:
         TrialFault: as it says.
     """
-    with _nothing_left(rights["user"]) if "user" in rights else contextlib.nullcontext():
+    if "user" not in rights:
+        return _tried(argv, env, within_s, rights)
+    with ALONE, _nothing_left(rights["user"]):
         return _tried(argv, env, within_s, rights)
 
 

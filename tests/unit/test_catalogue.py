@@ -7,6 +7,7 @@ import errno
 import os
 import struct
 import subprocess
+import threading
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -585,6 +586,25 @@ def test_what_a_program_of_others_leaves_in_a_session_of_its_own_acts_on_no_late
     finally:
         beside.kill()
         beside.wait()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="tries with others' rights")
+def test_no_trial_ends_another_one_of_the_same_account() -> None:
+    """The checks of `portal doctor` try kernels in several threads."""
+    others = rights.Rights(user=rights.NOBODY)
+    said: dict[float, str] = {}
+
+    def one(seconds: float) -> None:
+        words = ["/bin/sh", "-c", f"sleep {seconds}; echo done"]
+        said[seconds] = tried.tried(words, {"PATH": os.environ["PATH"]}, 20, others).stdout
+
+    threads = [threading.Thread(target=one, args=[seconds]) for seconds in (0.2, 0.5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert said == {0.2: "done\n", 0.5: "done\n"}
 
 
 def test_a_link_is_followed_to_who_can_change_where_it_leads(reached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
