@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
@@ -132,16 +133,20 @@ def _is_safe(folder: Path, name: str) -> bool:
 
 @contextmanager
 def _made_anew(path: Path) -> Iterator[int]:
-    """A new file in the place of what has that name: no link is followed that others put there, and no pipe waited for.
+    """A new file that takes the place of what has that name when it is whole; two tabs may make one at a time.
 
-    They can where they may change the home.
+    No link is followed that others put there, and no pipe waited for: they can where they may change the home.
     """
     with held(path, follow=False) as place:
-        with suppress(FileNotFoundError):
-            os.unlink(place.name, dir_fd=place.folder)
-        descriptor = os.open(place.name, NEW, 0o600, dir_fd=place.folder)
+        beside = f".{secrets.token_hex(12)}"
+        descriptor = os.open(beside, NEW, 0o600, dir_fd=place.folder)
         try:
             yield descriptor
+            os.rename(beside, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(beside, dir_fd=place.folder)
+            raise
         finally:
             os.close(descriptor)
 

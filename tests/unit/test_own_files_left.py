@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from unittest.mock import Mock
 import pytest
 from tornado.web import HTTPError
 
+from portal.downloads import own_checkpoints
 from portal.downloads.own_checkpoints import OwnCheckpoints
 from portal.homes import held_place
 from portal.homes.held_place import is_own_all_the_way
@@ -219,8 +221,11 @@ def far(closed: Closed, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of one's own that is said to be on another file system."""
     folder = closed.home / "far"
     folder.mkdir()
+    renamed = os.rename
 
     def rename(*names: Any, **told: Any) -> None:
+        if told and told["src_dir_fd"] == told["dst_dir_fd"]:
+            return renamed(*names, **told)
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
 
     monkeypatch.setattr("os.rename", rename)
@@ -323,3 +328,20 @@ async def test_links_of_others_in_a_circle_are_not_copied(closed: Closed) -> Non
     with pytest.raises(HTTPError, match="without: "):
         await closed.files.copy("closed", "")
     assert list((closed.home / "closed-Copy1").iterdir()) == []
+
+
+async def test_a_checkpoint_is_replaced_by_a_whole_one_and_by_two_tabs_at_a_time(
+    closed: Closed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def again() -> Any:
+        return closed.files.checkpoints.create_checkpoint(closed.files, "closed/plan.txt")
+
+    await closed.save("plan.txt", "whole " * 9999)
+    await asyncio.gather(*(again() for _ in range(60)))
+    monkeypatch.setattr(own_checkpoints, "copy_content", Mock(side_effect=OSError(errno.EDQUOT, "Quota exceeded")))
+    with pytest.raises(OSError, match="Quota"):
+        await again()
+
+    kept = closed.folder / ".ipynb_checkpoints"
+    assert [path.name for path in kept.iterdir()] == ["plan-checkpoint.txt"]
+    assert (kept / "plan-checkpoint.txt").read_text() == "whole " * 9999
