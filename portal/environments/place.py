@@ -63,7 +63,7 @@ def prepared(form: str, home: Path) -> Path:
         )
     if left := of_others_in(folder):
         raise EnvironmentRefused(
-            f"{folder} holds {left}, which is somebody else's, who would choose what your kernels run: take it away."
+            f"{folder} holds something of others ({left}), who would choose what your kernels run: take it away."
         )
     if free_mib < FREE_LEAST_MIB:
         raise EnvironmentRefused(

@@ -14,6 +14,7 @@ from pathlib import Path
 
 ROOT = 0
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+OTHERS_PASS = stat.S_IXGRP | stat.S_IXOTH
 LOOKED_AT_MOST = 2000  # as in portal/kernels/startup/own_place.py: a kernel's start waits for them
 TOO_MANY = f"more than {LOOKED_AT_MOST} files"  # of which some may be of others
 UNSEEN = "something that cannot be seen"
@@ -53,19 +54,23 @@ def _was_left_by_others(entry: os.DirEntry[str]) -> bool:
 
 
 def are_own(folder: str | Path, names: Iterable[str]) -> bool:
-    """Whether nobody else has made, or can change, the files of these names in a folder, where there are any."""
+    """Whether nobody else has made, or can change, the files of these names in a folder, where there are any.
+
+    With umask 002 a group may write them all; where it does not come to the folder, it has a link at most.
+    """
+    is_reached = Path(folder).stat().st_mode & OTHERS_PASS
     for name in names:
         place = Path(folder, name)
         with contextlib.suppress(FileNotFoundError):
             found = place.lstat()
-            can_change = stat.S_ISREG(found.st_mode) and found.st_mode & OTHERS_WRITE
-            if can_change or _is_of_others(found):
+            is_open = stat.S_ISREG(found.st_mode) and found.st_mode & OTHERS_WRITE
+            if (is_open and (is_reached or found.st_nlink > 1)) or _is_of_others(found):
                 return False
     return True
 
 
 def _is_of_others(found: os.stat_result) -> bool:
-    return found.st_uid not in (0, os.geteuid())
+    return found.st_uid not in (ROOT, os.geteuid())
 
 
 def is_own_file(path: Path) -> bool:

@@ -118,7 +118,7 @@ def test_what_is_called_like_a_saved_layout_takes_another_name(alice: tuple[Page
 
 @pytest.mark.parametrize(
     ("called", "name"),
-    [("course-2", "%2e%2e/contents/mine.py"), ("course-3", of_long_form("..\\contents\\mine.py"))],
+    [("course-2", "%2e%2e/contents/mine.py"), of_long_form("course-3", "..\\contents\\mine.py")],
 )
 def test_no_terminal_is_called_like_an_address(alice: tuple[Page, str], mine: Path, called: str, name: str) -> None:
     page, session = alice

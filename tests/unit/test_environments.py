@@ -259,7 +259,7 @@ def test_a_folder_in_which_others_left_something_is_refused(tmp_path: Path) -> N
     assert place.prepared("", tmp_path) == tmp_path / "environments"
 
     os.chown(tmp_path / "environments/theirs", 4_000_000, -1)
-    with pytest.raises(EnvironmentRefused, match=r"environments holds theirs, which is somebody else's"):
+    with pytest.raises(EnvironmentRefused, match=r"environments holds something of others \(theirs\)"):
         place.prepared("", tmp_path)
 
 

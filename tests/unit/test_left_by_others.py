@@ -143,6 +143,26 @@ def test_r_reads_files_of_a_closed_folder_that_nobody_else_made_or_can_change(
     assert env.get("R_PROFILE_USER") == (None if is_own else "/home/alice/.Rprofile")
 
 
+@pytest.mark.parametrize(("links", "is_read"), [(1, True), (2, False)])
+def test_a_file_that_a_group_may_write_is_ones_own_where_no_other_reaches_it(
+    tmp_path: Path, links: int, is_read: bool
+) -> None:
+    home = tmp_path / "home"  # as with umask 002: somebody may have a link of before the home was closed
+    home.mkdir(mode=0o700)
+    (home / ".pdbrc").write_text("n\n")
+    (home / ".pdbrc").chmod(0o664)
+    if links == 2:
+        os.link(home / ".pdbrc", tmp_path / "of before")
+    (tmp_path / "run").mkdir(mode=0o700)
+    env = prepared({"HOME": str(tmp_path)}, tmp_path / "run", debugger=False)
+
+    code = "import pdb; print(pdb.Pdb().rcLines)"
+    done = subprocess.run([sys.executable, "-c", code], env=env, cwd=home, capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == ("['n\\n']" if is_read else "[]")
+    assert own_folder.are_own(home, [".pdbrc"]) == is_read
+
+
 @pytest.mark.parametrize("name", [".irbrc", "$irbrc", "data.csv"])
 def test_ruby_reads_no_file_that_others_left_in_a_closed_folder(closed: Path, tmp_path: Path, name: str) -> None:
     left(closed / name)

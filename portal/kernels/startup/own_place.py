@@ -27,12 +27,17 @@ def is_alone(folder: str) -> bool:
 
 
 def has_own(folder: str, name: str) -> bool:
-    """Whether a folder is the person's own, and a file of it, where there is one, nobody else's to change."""
+    """Whether a folder is the person's own, and a file of it, where there is one, nobody else's to change.
+
+    With umask 002 a group may write them all; where it does not come to the folder, it has a link at most.
+    """
     try:
         found = os.lstat(os.path.join(folder, name))  # noqa: PTH118  as light as sitecustomize
+        is_reached = os.stat(folder).st_mode & 0o011  # noqa: PTH116  as above
     except OSError:
         return is_own(folder)
-    can_change = stat.S_ISREG(found.st_mode) and found.st_mode & 0o022
+    is_open = stat.S_ISREG(found.st_mode) and found.st_mode & 0o022
+    can_change = is_open and (is_reached or found.st_nlink > 1)
     return not can_change and found.st_uid in (0, os.geteuid()) and is_own(folder)
 
 
