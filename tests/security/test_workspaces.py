@@ -159,9 +159,14 @@ def saved_with(name: str) -> bool:
 
 def reset(page: Page) -> None:
     """Reset the layout with JupyterLab's own command, and wait for what comes."""
-    page.keyboard.press("Control+Shift+c")
-    page.locator(".lm-CommandPalette-input").fill("Reset Workspace")
-    page.keyboard.press("Enter")
+    words = page.locator(".lm-CommandPalette-input")
+    for _ in range(10):  # a page that is still drawn does not hear of the keys
+        page.keyboard.press("Control+Shift+c")
+        page.wait_for_timeout(1000)
+        if words.is_visible():
+            break
+    words.fill("Reset Workspace")
+    page.locator(".lm-CommandPalette-item", has_text="Reset Workspace").first.click()
     with page.expect_navigation(timeout=30_000):
         page.get_by_role("dialog").get_by_role("button", name="Reset").click()
     expect(page.locator(".jp-Launcher, .lm-TabBar-tabLabel:text('mine.py')").first).to_be_visible(timeout=30_000)
