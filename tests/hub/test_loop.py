@@ -47,16 +47,19 @@ def silent_name_service() -> Iterator[None]:
 
 @contextmanager
 def silent_sudo() -> Iterator[None]:
-    """Alice's launcher never answers, as in a home that is away."""
-    sudo = ("--full", "^sudo .*--user alice .*portal-launch")
+    """Alice's launcher never answers, as in a home that is away.
+
+    It is stopped once it is hers: sudo, stopped while it asks for her account, hears in the end that there is none.
+    """
+    hers = ("--full", "--euid", "alice", "portal-launch")
     with ThreadPoolExecutor(1) as pool:
-        frozen = pool.submit(eventually, lambda: not subprocess.call(["pkill", "-STOP", *sudo]), "it runs", every_s=0)
+        frozen = pool.submit(eventually, lambda: not subprocess.call(["pkill", "-STOP", *hers]), "it runs", every_s=0)
         try:
             yield
             frozen.result()
         finally:
-            # More than once: sudo stops again when it sees that its child was stopped.
-            eventually(lambda: subprocess.call(["pkill", "-CONT", *sudo]), "sudo goes on to its end")
+            # More than once, and sudo as well: it stops when it sees that its child was stopped.
+            eventually(lambda: subprocess.call(["pkill", "-CONT", "--full", "portal-launch"]), "it goes on to its end")
 
 
 @pytest.mark.parametrize("silence", [silent_name_service, silent_sudo])
