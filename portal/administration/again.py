@@ -190,7 +190,7 @@ class FreshTokensHandler(BoundTokensHandler):
     async def post(self, user_name: str) -> None:
         """Make one; of one person there are so many at a time."""
         if not is_fresh_for_tokens(self):
-            raise Refused(403, N_("Type your password again for a new token: load the page Token again."))
+            raise Refused(403, N_("A new token needs your password or login once more: load the page Token again."))
         theirs = self.db.query(orm.APIToken).filter(orm.APIToken.user.has(orm.User.name == user_name))
         if theirs.filter(orm.APIToken.client_id == BY_HAND).count() >= TOKENS_MAX:
             words = _("There are {number} tokens of {name}: revoke some first.")

@@ -20,8 +20,8 @@ from portal.homes.held_place import (
     FilePlace,
     LinkOfOthers,
     is_closed,
-    is_of_others,
 )
+from portal.homes.own_folder import is_of_others
 from portal.homes.sparse import copy_content
 
 EXCHANGED = "somebody exchanged it while it was made"

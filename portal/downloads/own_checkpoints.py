@@ -24,16 +24,8 @@ from jupyter_server.services.contents.filecheckpoints import AsyncFileCheckpoint
 from tornado.web import HTTPError
 
 from portal.downloads.read_files import OPEN, Bounded
-from portal.homes.held_place import (
-    MAY_BE_THEIRS,
-    NEW,
-    FilePlace,
-    LinkOfOthers,
-    held,
-    is_of_others,
-    is_own_all_the_way,
-)
-from portal.homes.own_folder import is_own_file, make_own
+from portal.homes.held_place import MAY_BE_THEIRS, NEW, FilePlace, LinkOfOthers, held, is_own_all_the_way
+from portal.homes.own_folder import is_of_others, is_own_file, make_own
 from portal.homes.regular_file import open_regular, without_waiting
 from portal.homes.sparse import copy_content
 

@@ -25,8 +25,8 @@ from tornado.web import HTTPError
 from traitlets import default
 
 from portal.downloads.own_notary import OwnNotary
-from portal.homes.held_place import is_of_others, is_own_all_the_way
-from portal.homes.own_folder import is_own_file
+from portal.homes.held_place import is_own_all_the_way
+from portal.homes.own_folder import is_of_others, is_own_file
 from portal.homes.regular_file import without_waiting
 
 IS_KEPT = "Somebody keeps {} from being opened just now. Try again, or ask who it belongs to."

@@ -18,16 +18,8 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from portal.homes.held_place import (
-    MAY_BE_THEIRS,
-    NEW,
-    TO_WRITE,
-    FilePlace,
-    LinkOfOthers,
-    held,
-    is_of_others,
-)
-from portal.homes.own_folder import make_own
+from portal.homes.held_place import MAY_BE_THEIRS, NEW, TO_WRITE, FilePlace, LinkOfOthers, held
+from portal.homes.own_folder import is_of_others, make_own
 
 NOT_BY_PYTHON = "has too many folders in one another: delete it in a terminal (rm -rf)"
 

@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import IO, BinaryIO
 
-from portal.homes.own_folder import is_own
+from portal.homes.own_folder import ROOT, is_of_others, is_own
 from portal.homes.sparse import copy_content
 
-ROOT = 0
 THEIRS = "is somebody else's link"
 MAY_BE_THEIRS = "is a link in a folder that others can change"
 LINKS_MAX = 40  # as many as Linux follows
@@ -275,11 +274,6 @@ def _parts(path: PurePath) -> list[str]:
 def is_closed(folder: os.stat_result) -> bool:
     """Nobody but the person and root puts something there."""
     return not is_of_others(folder) and not folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-
-
-def is_of_others(found: os.stat_result) -> bool:
-    """Whether a file belongs neither to the person nor to root."""
-    return found.st_uid not in (ROOT, os.geteuid())
 
 
 def _is_roots_alone(folder: os.stat_result) -> bool:

@@ -48,7 +48,7 @@ def of_others_in(folder: str | Path, begin: str = "") -> str:
 
 def _was_left_by_others(entry: os.DirEntry[str]) -> bool:
     try:
-        return _is_of_others(entry.stat(follow_symlinks=False))
+        return is_of_others(entry.stat(follow_symlinks=False))
     except FileNotFoundError:  # it was there for a moment
         return False
 
@@ -64,12 +64,13 @@ def are_own(folder: str | Path, names: Iterable[str]) -> bool:
         with contextlib.suppress(FileNotFoundError):
             found = place.lstat()
             is_open = stat.S_ISREG(found.st_mode) and found.st_mode & OTHERS_WRITE
-            if (is_open and (is_reached or found.st_nlink > 1)) or _is_of_others(found):
+            if (is_open and (is_reached or found.st_nlink > 1)) or is_of_others(found):
                 return False
     return True
 
 
-def _is_of_others(found: os.stat_result) -> bool:
+def is_of_others(found: os.stat_result) -> bool:
+    """Whether a file belongs neither to the person nor to root."""
     return found.st_uid not in (ROOT, os.geteuid())
 
 
@@ -79,7 +80,7 @@ def is_own_file(path: Path) -> bool:
         found = path.lstat()
     except OSError:
         return False
-    return stat.S_ISREG(found.st_mode) and found.st_uid in (ROOT, os.geteuid())
+    return stat.S_ISREG(found.st_mode) and not is_of_others(found)
 
 
 def make_own(folder: Path, mode: int = 0o700) -> None:

@@ -53,14 +53,14 @@ class ModuleProvisioner(LocalProvisioner):
         prepared: dict[str, Any] = await super().pre_launch(**kwargs)
         launch = Launch.from_argv(prepared["cmd"])
         if launch is None:
-            return prepared | self._private(prepared["cmd"], clean(prepared["env"]), prepared.get("cwd"))
+            return prepared | await self._private(prepared["cmd"], clean(prepared["env"]), prepared.get("cwd"))
         try:
             command, env = await asyncio.to_thread(launch.ready, prepared["env"], prepared.get("cwd") or "")
         except KernelError as error:
             message = f"The kernel {launch.name} cannot start: {error.message}"
             self.log.warning("%s\n%s", message, error.detail)
             raise KernelNotStarted(message) from error
-        return prepared | self._private(command, env, prepared.get("cwd"))
+        return prepared | await self._private(command, env, prepared.get("cwd"))
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
         """Start the kernel, and wait until it is there: one that ends before has not been started."""
@@ -122,22 +122,23 @@ class ModuleProvisioner(LocalProvisioner):
         self.log.warning("%s", message)
         return KernelNotStarted(message)
 
-    def _private(self, command: list[str], env: Environment, folder: str | None) -> dict[str, Any]:
+    async def _private(self, command: list[str], env: Environment, folder: str | None) -> dict[str, Any]:
         """Command and environment of a kernel that opens no port (those that are no Python programs open none).
 
-        Nothing that somebody else left in the notebook's folder comes before it, or under a known name in /tmp.
+        Nothing that somebody else left in the notebook's folder comes before it, or under a known name in /tmp. The
+        looks into that folder are made in threads: the session goes on while a file server is slow to answer them.
         """
         env = cache_folders.with_own(env)
         language = self.kernel_spec.language.lower()
         place = folder or str(Path.cwd())
-        left = of_others_in(place) if is_own_all_the_way(place) else place
+        left = await asyncio.to_thread(_left_in, place)
         is_elsewhere = bool(left)
         if is_elsewhere:
             self.log.info("This kernel starts without what is in %s: %s may be of others", place, left)
             env = python_start.without_folder(env)
         prepare = other_starts.PREPARED.get(language)
         if prepare:
-            command, env = prepare(command, env, place)
+            command, env = await asyncio.to_thread(prepare, command, env, place)
         if language == "ruby" and not other_starts.is_own_for_irb(place):
             env = other_starts.without_irbrc(env, self._runtime())
         # Elsewhere a kernel of any other language may be a Python behind words that nobody knows (sage --python -m).
@@ -153,3 +154,8 @@ class ModuleProvisioner(LocalProvisioner):
         """The folder of the session's sockets."""
         manager: Any = self.parent
         return Path(manager.connection_file).parent
+
+
+def _left_in(folder: str) -> str:
+    """What others may have left in a folder: all of it, where they can change it; "" where there is nothing."""
+    return of_others_in(folder) if is_own_all_the_way(folder) else folder

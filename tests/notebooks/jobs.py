@@ -25,6 +25,7 @@ ONE_GPU = ("--partition=sxm2", "--gres=gpu:1", "--cpus-per-task=8", "--mem=48G")
 # Beside another training PyTorch's threads mostly wait for each other: with one it is twice as fast, and where a lesson
 # takes more all the same, those that wait give their core away.
 BESIDE = ("export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive",) if PART in PARTS else ()
+TRIES = 3  # of a run that other work on the machine disturbs
 NO_GPU = ("--partition=requestq", "--cpus-per-task=8", "--mem=48G")
 
 
@@ -104,14 +105,21 @@ def in_a_job(
 
 
 @contextmanager
-def finished_run(template: str, folder: str, parameters: Mapping[str, object], **options: Any) -> Iterator[Run]:
+def finished_run(
+    template: str, folder: str, parameters: Mapping[str, object], again_if: str = "", **options: Any
+) -> Iterator[Run]:
     """A template that ran to its end in a folder of its own, which is removed afterwards.
 
     Arguments:
         folder: its name in the person's home.
+        again_if: what a lesson says where the machine has other work, which is no fault of it: it is run again then.
         options: as :func:`in_a_job` takes them.
     """
-    run = in_a_job(template, own_folder(folder), parameters, **options)
+    for _ in range(TRIES):
+        run = in_a_job(template, own_folder(folder), parameters, **options)
+        if run.status == 0 or not again_if or again_if not in run.log:
+            break
+        print(run.log)
     assert run.status == 0, run.log
     yield run
     shutil.rmtree(run.folder)

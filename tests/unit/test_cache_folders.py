@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def test_kernels_have_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     provisioner: Any = ModuleProvisioner()
     provisioner.kernel_spec = KernelSpec(language="julia")
     monkeypatch.setattr("portal.kernels.other_starts.PREPARED", {})
-    started = provisioner._private(["julia"], {"HOME": "/home/alice", "PATH": "/bin"}, str(tmp_path))
+    started = asyncio.run(provisioner._private(["julia"], {"HOME": "/home/alice", "PATH": "/bin"}, str(tmp_path)))
     assert started["env"]["TORCHINDUCTOR_CACHE_DIR"] == "/home/alice/.cache/torchinductor"
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from jupyterhub.handlers import BaseHandler
 
+from portal.forwarding import session_paths
+from portal.sessions import requests
 from portal.sessions.requests import PendingPage, SpawnPage
 from tests.unit.test_session_bodies import TAB, hers, hub_auth, session
 
@@ -160,3 +162,7 @@ def test_a_page_that_waits_for_the_session_leads_there_with_the_layout_as_it_is(
 ) -> None:
     monkeypatch.setattr(BaseHandler, "get_next_url", lambda self, user=None, default=None: place)
     assert page.__new__(page).get_next_url() == (place if without is None else without)
+
+
+def test_the_hub_and_the_way_to_a_session_know_the_same_words() -> None:
+    assert requests.OF_LAYOUT == session_paths.OF_LAYOUT

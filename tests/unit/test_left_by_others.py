@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import KernelManager
 
 from portal.homes import own_folder
 from portal.jobs.desk import JobDesk
 from portal.jobs.order import order_of
-from portal.kernels import other_starts
+from portal.kernels import other_starts, provisioner
+from portal.kernels.provisioner import ModuleProvisioner
 from portal.kernels.python_start import FIRST, OWN, prepared
 from portal.notebooks import run
 from tests.unit.test_python_start import NOT_INSTALLED, REQUESTS, kernel, printed, started_by_a_session
@@ -205,6 +210,28 @@ def test_a_kernel_of_any_language_finds_nothing_by_chance_where_others_left_some
     left(closed / "some_kernel.py")
     made = started_by_a_session(["sage", "--python"], "sage", closed, tmp_path)
     assert made["env"]["PYTHONPATH"] == f"{tmp_path}/run/startup"
+
+
+async def test_the_session_goes_on_while_a_file_server_is_slow_to_say_whose_files_there_are(
+    closed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = threading.Event()
+    went_on: list[bool] = []
+
+    def look(_folder: str) -> str:
+        went_on.append(goes_on.wait(5))
+        return ""
+
+    monkeypatch.setattr(provisioner, "of_others_in", look)
+    manager = KernelManager(connection_file=str(tmp_path / "kernel.json"))
+    started = ModuleProvisioner(parent=manager, kernel_spec=KernelSpec(argv=["sage"], language="sage"))
+
+    starting = asyncio.create_task(started._private(["sage"], {"HOME": "/home/alice"}, str(closed)))
+    await asyncio.sleep(0)
+    goes_on.set()
+    await starting
+
+    assert went_on == [True]
 
 
 def test_what_others_left_beside_a_template_comes_last(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:

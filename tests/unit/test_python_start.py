@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import json
 import os
 import pkgutil
@@ -209,7 +210,7 @@ def started_by_a_session(command: list[str], language: str, folder: Path, tmp_pa
     (tmp_path / "run").mkdir(mode=0o700)
     manager = KernelManager(connection_file=str(tmp_path / "run/kernel.json"))
     provisioner = ModuleProvisioner(parent=manager, kernel_spec=KernelSpec(argv=command, language=language))
-    return provisioner._private(command, {"HOME": "/home/alice"}, str(folder))
+    return asyncio.run(provisioner._private(command, {"HOME": "/home/alice"}, str(folder)))
 
 
 @pytest.mark.parametrize(
@@ -508,7 +509,7 @@ def test_rubys_irb_is_kept_from_a_folder_that_others_can_change(tmp_path: Path, 
     provisioner.parent = KernelManager(connection_file=str(runtime / "kernel.json"))
     given = {"HOME": str(tmp_path), "PATH": "/bin", "RUBYOPT": "-W0", "RUBYLIB": "/opt/ruby"}
 
-    env = provisioner._private(["iruby", "kernel"], given, str(beside))["env"]
+    env = asyncio.run(provisioner._private(["iruby", "kernel"], given, str(beside)))["env"]
 
     first = runtime / "startup" / "irb_of_home.rb"
     assert first.is_file() == is_kept
