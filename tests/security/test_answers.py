@@ -264,7 +264,7 @@ def test_a_browser_that_was_left_open_makes_no_token_until_the_password_is_given
     wrong = alice.http.post(place, data={"_xsrf": alice.xsrf, "password": "no"})
     right = alice.http.post(place, data={"_xsrf": alice.xsrf, "password": "alice-demo"})
 
-    assert (refused.status_code, "password again" in refused.json()["message"]) == (403, True)
+    assert (refused.status_code, "login once more" in refused.json()["message"]) == (403, True)
     assert (asked.status_code, place) == (302, "/hub/again?next=%2Fhub%2Ftoken")
     assert (wrong.status_code, "Wrong user name or password" in wrong.text) == (403, True)
     assert (right.status_code, right.headers["location"]) == (302, "/hub/token")

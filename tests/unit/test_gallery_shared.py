@@ -15,7 +15,7 @@ from portal.gallery.compare import compare
 from portal.gallery.files import HeldFolder
 from portal.gallery.pages import Gallery
 from portal.gallery.stamp import STAMP, Stamp, TemplateRefused
-from portal.homes import held_place, new_name
+from portal.homes import new_name, own_folder
 from tests.lessons import lesson, ran, write
 
 SOMEBODY_ELSE = 4_000_000  # no account of this machine
@@ -167,7 +167,7 @@ def test_a_folder_behind_a_link_of_others_gets_no_copy(
     shelf: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (shared / "here").symlink_to("results")
-    monkeypatch.setattr(held_place, "ROOT", SOMEBODY_ELSE)
+    monkeypatch.setattr(own_folder, "ROOT", SOMEBODY_ELSE)
     monkeypatch.setattr("os.geteuid", lambda: SOMEBODY_ELSE)
     with pytest.raises(TemplateRefused, match="cannot be done: here is somebody else's link"):
         told.main_copy([shelf], "tf/first", shared / "here")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.homes import held_place
+from portal.homes import held_place, own_folder
 from portal.homes.held_place import LinkOfOthers, held, is_own_all_the_way
 
 SOMEBODY_ELSE = 4_000_000  # no account of this machine
@@ -29,7 +29,7 @@ def shared(tmp_path: Path) -> Path:
 @pytest.fixture
 def others(monkeypatch: pytest.MonkeyPatch) -> None:
     """What lies there is of others: whoever asks is somebody else."""
-    monkeypatch.setattr(held_place, "ROOT", SOMEBODY_ELSE)
+    monkeypatch.setattr(own_folder, "ROOT", SOMEBODY_ELSE)
     monkeypatch.setattr("os.geteuid", lambda: SOMEBODY_ELSE)
 
 

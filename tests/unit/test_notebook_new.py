@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from portal import cli
-from portal.homes import held_place
+from portal.homes import own_folder
 from portal.notebooks import catalogue, style
 from portal.notebooks.new import Kernelspec, NotCreated, choose, create
 from portal.notebooks.table import table
@@ -204,7 +204,7 @@ def test_a_link_of_others_is_not_followed_to_where_a_template_is_written(
     (tmp_path / "hers").mkdir()
     folder.chmod(0o777)
     (folder / "tensorflow").symlink_to(tmp_path / "hers")
-    monkeypatch.setattr(held_place, "ROOT", SOMEBODY_ELSE)
+    monkeypatch.setattr(own_folder, "ROOT", SOMEBODY_ELSE)
     monkeypatch.setattr("os.geteuid", lambda: SOMEBODY_ELSE)
     with pytest.raises(NotCreated, match="tensorflow: is somebody else's link"):
         create(folder, "tensorflow/mine", PYTHON)

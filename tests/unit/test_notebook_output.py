@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from portal import cli
-from portal.homes import held_place
+from portal.homes import own_folder
 from portal.notebooks import run as run_module
 
 SOMEBODY_ELSE = 4_000_000  # no account of this machine
@@ -82,7 +82,7 @@ def test_a_link_of_others_at_the_output_is_not_written_through(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (shared / "add-run.ipynb").symlink_to(tmp_path / "mine.ipynb")
-    monkeypatch.setattr(held_place, "ROOT", SOMEBODY_ELSE)
+    monkeypatch.setattr(own_folder, "ROOT", SOMEBODY_ELSE)
     monkeypatch.setattr("os.geteuid", lambda: SOMEBODY_ELSE)
     assert run(template(tmp_path, "print(a)")) == 1
     assert "cannot be written: add-run.ipynb is somebody else's link" in capsys.readouterr().err

@@ -16,7 +16,7 @@ from tornado.web import HTTPError
 
 from portal.downloads import own_checkpoints, read_files
 from portal.downloads.own_checkpoints import OwnCheckpoints
-from portal.homes import held_place
+from portal.homes import own_folder
 from portal.singleuser.own_files import OwnFiles
 
 NOTEBOOK: dict[str, Any] = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
@@ -54,7 +54,7 @@ def others(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     (lab.home / "hers/file.txt").write_text("hers")
     (lab.shared / "folder").symlink_to(lab.home / "hers")
     (lab.shared / "theirs").mkdir()
-    monkeypatch.setattr(held_place, "ROOT", SOMEBODY_ELSE)
+    monkeypatch.setattr(own_folder, "ROOT", SOMEBODY_ELSE)
     monkeypatch.setattr("os.geteuid", lambda: SOMEBODY_ELSE)
 
 

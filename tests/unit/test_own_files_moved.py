@@ -16,7 +16,7 @@ from jupyter_server.services.contents import filemanager
 from tornado.web import HTTPError
 
 from portal.downloads.own_checkpoints import OwnCheckpoints
-from portal.homes import held_files, held_place
+from portal.homes import held_files, held_place, own_folder
 from portal.singleuser import own_files
 from portal.singleuser.own_files import OwnFiles
 
@@ -209,7 +209,7 @@ async def test_links_of_others_that_lead_out_of_a_folder_are_not_copied(
     (lab.folder / "deep/theirs.txt").symlink_to(lab.hers / "file.txt")
     (lab.folder / "deep/up.txt").symlink_to("../../../hers/file.txt")
     (lab.folder / "near.txt").symlink_to("file.txt")
-    monkeypatch.setattr(held_place, "ROOT", SOMEBODY_ELSE)
+    monkeypatch.setattr(own_folder, "ROOT", SOMEBODY_ELSE)
     monkeypatch.setattr("os.geteuid", lambda: SOMEBODY_ELSE)
     with pytest.raises(HTTPError, match=r"is there, without: .*deep/theirs.txt \(is somebody else's link") as refused:
         await lab.files.copy("shared/folder", "hers")

@@ -21,7 +21,7 @@ from tornado.web import Application, HTTPError
 
 from portal.downloads.files import FileHandler
 from portal.downloads.pages import Downloads
-from portal.homes import held_place
+from portal.homes import own_folder
 from portal.singleuser.own_files import OwnFiles
 from portal.uploads import pages
 from portal.uploads.abandoned import KEPT_S
@@ -454,7 +454,7 @@ async def test_it_goes_through_no_link_of_others_on_the_way(
     shared.mkdir()
     shared.chmod(0o777)
     (shared / "results").symlink_to(tmp_path / "private")
-    monkeypatch.setattr(held_place, "ROOT", SOMEBODY_ELSE)
+    monkeypatch.setattr(own_folder, "ROOT", SOMEBODY_ELSE)
     monkeypatch.setattr("os.geteuid", lambda: SOMEBODY_ELSE)
 
     status, said = await client.ask("PATCH", f"path=shared/results/big.bin&size={len(DATA)}", DATA, 0)
