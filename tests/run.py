@@ -53,6 +53,7 @@ EXAMPLE = CHECKOUT / "deploy" / "site" / "site.toml.example"  # its kernels are 
 NO_TESTS = 5  # pytest's exit status
 PLACE = re.compile(r"[^ :]+\.py:\d+: ")  # as pytest ends each part of a traceback
 LINES_OF_A_FAULT = 25
+BEGAN = time.monotonic()
 PYTHON = sys.executable  # of which the commands need no more than that it reads them
 RELEASE = ["--debian", DEBIAN] if DEBIAN else []
 SYSTEM = [str(DEMO), "--state", str(TEST_STATE), "system", *RELEASE, "--"]
@@ -198,7 +199,13 @@ class Test:
 
 
 def title(text: str) -> None:
-    print(f"\n=== {text}", flush=True)
+    """Say what comes, and how many minutes the run has taken before: its log may be all that is seen of it."""
+    print(f"\n=== {text} [{minutes_so_far()} min]", flush=True)
+
+
+def minutes_so_far() -> int:
+    """The minutes since this run began."""
+    return round((time.monotonic() - BEGAN) / 60)
 
 
 @dataclass(frozen=True)
@@ -702,19 +709,35 @@ def tell(results: dict[str, tuple[Count, float]]) -> int:
     """The table, what was not run, and the summary line; answers the exit status."""
     tell_slowest(list(results))
     title("result")
-    total = Count()
-    width = max(map(len, results))
-    order = ["lint", *(ring.name for ring in RINGS), "set up"]
-    for name in sorted(results, key=order.index):
-        count, seconds = results[name]
-        print(f"{name:<{width}} {count!s:<38} {seconds:7.1f} s")
-        total += count
+    total = tell_rings(results)
     tell_failed({name: count for name, (count, _) in results.items()})
     if os.geteuid() != 0:
         print("Not run, because this is not root: GPU isolation by device cgroups, memory limits that kill.")
     print("Needs a GPU: no test so far.")
     print(f"\n{total}", flush=True)
     return 1 if total.failed or not total.passed else 0
+
+
+def tell_rings(results: Mapping[str, tuple[Count, float]]) -> Count:
+    """A line for each ring; answers the sum."""
+    width = max(map(len, results), default=0)
+    order = ["lint", *(ring.name for ring in RINGS), "set up"]
+    for name in sorted(results, key=order.index):
+        count, seconds = results[name]
+        print(f"{name:<{width}} {count!s:<38} {seconds:7.1f} s")
+    return sum((count for count, _ in results.values()), Count())
+
+
+def end_at_signals(results: Mapping[str, tuple[Count, float]]) -> None:
+    """At SIGTERM and SIGHUP tell what there is so far, and end what was started, as Ctrl-C does."""
+
+    def end(number: int, _frame: object) -> None:
+        print(f"\n=== ended by {signal.Signals(number).name} after {minutes_so_far()} min; until then:", flush=True)
+        print(tell_rings(results), flush=True)
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
 
 
 def take_interrupts() -> None:
@@ -761,9 +784,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.environ["DSPORTAL_VENV"] = str(VENV)
     rings = [ring for ring in RINGS if ring.name in options.rings or (ring.usual and not options.rings)]
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
-    for number in (signal.SIGTERM, signal.SIGHUP):  # ends what was started, as Ctrl-C does
-        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     results: dict[str, tuple[Count, float]] = {}
+    end_at_signals(results)
     try:
         built = set_up(rings)
         with_lint = not options.rings or "lint" in options.rings

@@ -27,8 +27,9 @@ LAUNCHERS = {
     "srun on two nodes": "srun --nodes=2 --ntasks=2 --kill-on-bad-exit=1",
     "srun with four on two nodes": "srun --nodes=2 --ntasks=4 --kill-on-bad-exit=1",
 }
-# The short form has more than one process on each of two nodes; mpirun is in that of test_horovod_resnet50.py.
-CHOSEN = tuple(LAUNCHERS) if LONG else ("horovodrun", "srun with four on two nodes")
+# The short form has more than one process on each of two nodes; horovodrun is in that of test_horovod_lesson.py, and
+# mpirun in that of test_horovod_resnet50.py.
+CHOSEN = tuple(LAUNCHERS) if LONG else ("srun with four on two nodes",)
 LEARN_AND_LOSE = "equal killed"  # one start for both: they learn, and then train again until a rank is killed
 IMPATIENT = "env HOROVOD_GLOO_TIMEOUT_SECONDS=10"  # Gloo itself waits half a minute for a rank that hangs
 LOST_WITHIN_S = 100  # a run with a lost rank must be over by then; otherwise subprocess ends the test

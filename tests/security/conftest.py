@@ -25,6 +25,7 @@ NAME = "portal.example.org"  # browsers are told that it is here
 PEOPLE = ("bob", "carol")
 OF_FORMS = ("_xsrf", "/hub/")  # the cookie with the hub's token against forged requests: its name and path
 FOLDER = Path("/cluster/test-security")
+ALICES_PORTAL = "http://localhost:18900"
 
 
 @pytest.fixture(scope="session")
@@ -85,13 +86,13 @@ def until_in_lab(page: Page) -> str:
 
 @contextmanager
 def in_session(chromium: Browser, folder: Path) -> Iterator[tuple[Page, str]]:
-    """Alice in a session of a hub of her own, with a domain, and its address; port 18900."""
-    address = "localhost:18900"
-    hub = Hub(folder, 18900, domain=address)
+    """Alice in a session of a hub of her own, with a domain, and its address."""
+    domain = ALICES_PORTAL.removeprefix("http://")
+    hub = Hub(folder, int(domain.rpartition(":")[2]), domain=domain)
     hub.prepare()
     hub.start()
     try:
-        with browser_of(chromium, f"http://{address}", "alice") as page:
+        with browser_of(chromium, ALICES_PORTAL, "alice") as page:
             start(page)
             yield page, until_in_lab(page)
     finally:

@@ -151,7 +151,7 @@ def test_a_page_of_somebody_elses_has_nothing_done_by_what_a_browser_fetches_ahe
     assert [one for one in two_people.carol.context.cookies() if "user-carol" in one["name"]]
 
 
-@pytest.mark.parametrize("two_people", [LOCALHOST, of_long_form(A_NAME), HTTPS], indirect=True)
+@pytest.mark.parametrize("two_people", [*map(of_long_form, (LOCALHOST, A_NAME)), HTTPS], indirect=True)
 def test_with_a_domain_a_page_of_somebody_elses_gets_nothing_and_changes_nothing(two_people: Two) -> None:
     carol = two_people.carol
     hub_page = carol.context.new_page()

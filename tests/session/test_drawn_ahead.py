@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from tests.chromium_tabs import Tab, Tabs, tabs, until
+from tests.forms import of_long_form
 from tests.session.session_server import TOKEN, Server, write_scalars
 
 AHEAD = {"Sec_Purpose": "prefetch;prerender"}
@@ -73,9 +74,9 @@ async def to_button_of_notebook_7(tab: Tab) -> str:
     ("path", "way"),
     [
         ("lab?reset", to_tile),
-        ("lab?reset", to_button),
-        ("lab?reset", to_entry),
-        ("lab?reset", to_row),
+        of_long_form("lab?reset", to_button),
+        of_long_form("lab?reset", to_entry),
+        of_long_form("lab?reset", to_row),
         ("tree", to_button_of_notebook_7),
     ],
 )

@@ -82,6 +82,7 @@ def test_an_environment_is_made_on_chosen_modules_and_is_in_the_launcher(
         expect(tile(page, "Vision")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_notebook_7_makes_one_from_its_new_menu_and_says_what_pip_said(
     browser: Browser, cluster_server: Server, no_environments: None, picture: Picture
 ) -> None:

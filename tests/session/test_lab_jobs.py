@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from tests.browser.portal_page import assert_accessible, look_sooner
+from tests.forms import of_long_form
 from tests.inside import eventually, jobs_of, sh
 from tests.session.conftest import window
 from tests.session.session_server import Server
@@ -141,7 +142,7 @@ def submit_open(page: Page, server: Server, name: str) -> None:
     expect(shown_job(page, name)).to_contain_text("done")
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", ["lab", of_long_form("notebook-7")])
 def test_a_button_above_the_open_notebook_saves_it_and_runs_it_as_a_job(
     page: Page, server: Server, lesson_file: str, picture: Picture, place: str
 ) -> None:
@@ -151,7 +152,7 @@ def test_a_button_above_the_open_notebook_saves_it_and_runs_it_as_a_job(
     submit_open(page, server, lesson_file)
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", [of_long_form("lab"), "notebook-7"])
 def test_the_palette_is_about_the_open_notebook(page: Page, server: Server, lesson_file: str, place: str) -> None:
     open_changed(page, server, place, lesson_file)
     page.keyboard.press("Escape")

@@ -31,7 +31,7 @@ def test_the_lock_file_names_no_registry() -> None:
 
 
 def test_jupyterlab_opens_and_imports_workspaces_where_the_extension_asks_before() -> None:
-    """``workspaces.ts`` stands before these; that it does: ``security/test_workspaces``, in Chromium."""
+    """``workspaces.ts`` stands before these; that it does: ``security/in_a_session/test_workspaces``, in Chromium."""
     (core,) = (Path(sys.prefix) / "share/jupyter/lab/static").glob("jlab_core.*.js")
     script = core.read_text()
     assert 'super({name:"Workspace loader"' in script

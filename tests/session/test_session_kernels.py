@@ -22,6 +22,7 @@ from nbclient import NotebookClient
 from portal.kernels.modules import ModuleSystem
 from portal.kernels.run_kernel import Launch
 from portal.site import Site
+from tests.forms import of_long_form
 from tests.session.session_server import DEADLINE_S, HUB_SECRET, Server, wait_for
 
 SHOW_ENVIRONMENT = "import json, os, sys; print(json.dumps([sys.executable, dict(os.environ)]))"
@@ -166,7 +167,7 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("name", ENDS)
+@pytest.mark.parametrize("name", ["bare", *map(of_long_form, ("r-bare", "shell")), "silent", of_long_form("nowhere")])
 def test_a_kernel_that_ends_at_its_start_says_why_at_once_and_is_not_tried_again(
     start_server: Callable[[], Server], name: str
 ) -> None:
@@ -202,7 +203,7 @@ def test_modules_that_exclude_each_other_are_told_in_the_answer(server: Server, 
     assert "conflict" in message.lower()
 
 
-@pytest.mark.parametrize("how", ["signal", "api"])
+@pytest.mark.parametrize("how", ["signal", of_long_form("api")])
 def test_a_server_with_a_kernel_that_failed_to_start_still_stops(start_server: Callable[[], Server], how: str) -> None:
     """Beside a kernel that runs; in Slurm the job would otherwise stay until it is killed."""
     server = start_server()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -458,3 +459,23 @@ def test_a_run_in_the_background_of_a_shell_ends_what_it_started_by_an_interrupt
         "sys.exit(sleep.wait(10) != -signal.SIGINT)"
     )
     assert subprocess.run([sys.executable, "-c", script], cwd=run.CHECKOUT, check=False).returncode == 0
+
+
+def test_a_run_that_is_ended_tells_what_it_has_until_then() -> None:
+    """What ends a run that takes too long shows the end of its log alone."""
+    program = (
+        "import os, signal; from tests import run; "
+        "run.end_at_signals({'unit': (run.Count(3, 1), 12.0), 'lint': (run.Count(5), 2.0)}); "
+        "os.kill(os.getpid(), signal.SIGTERM)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=run.CHECKOUT
+    )
+    assert done.returncode == 128 + signal.SIGTERM
+    assert [line.split() for line in done.stdout.splitlines()] == [
+        [],
+        ["===", "ended", "by", "SIGTERM", "after", "0", "min;", "until", "then:"],
+        ["lint", "5", "passed,", "0", "failed,", "0", "skipped", "2.0", "s"],
+        ["unit", "3", "passed,", "1", "failed,", "0", "skipped", "12.0", "s"],
+        ["8", "passed,", "1", "failed,", "0", "skipped"],
+    ]

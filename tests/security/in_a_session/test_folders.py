@@ -9,23 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.forms import of_long_form
 from tests.inside import eventually, home, sh
-from tests.security.conftest import in_session
 from tests.session.test_ports import PYTHON_LINE
 
-FOLDER = Path("/cluster/test-folders")
 THEIRS = Path("/mnt/isilon/bobs-lesson")
 TAKEN = Path("/mnt/isilon/taken")  # where what ran says as whom
-
-
-@pytest.fixture(scope="module")
-def alice(chromium: Browser) -> Iterator[tuple[Page, str]]:
-    """Alice in her session, and its address."""
-    with in_session(chromium, FOLDER) as found:
-        yield found
 
 
 def notebook(kernel: str, language: str) -> str:
@@ -152,7 +143,7 @@ def test_opening_a_notebook_runs_nothing_that_somebody_left_beside_it(
     assert ran() == []
 
 
-@pytest.mark.parametrize("kernel", ["python3", "own-shell"])
+@pytest.mark.parametrize("kernel", [of_long_form("python3"), "own-shell"])
 def test_a_completion_runs_nothing_that_somebody_left_beside_the_notebook(alice: tuple[Page, str], kernel: str) -> None:
     """IPython imports jedi at the first Tab, and jedi looks for packages that an environment may not have."""
     page, session = alice

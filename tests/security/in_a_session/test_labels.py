@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.forms import of_long_form
 from tests.inside import home, sh
-from tests.security.conftest import in_session
 
 SHARED = Path("/mnt/isilon/bobs-labels")
 SETTING = "jp-SettingsEditor-@jupyterlab/htmlviewer-extension:plugin_trustByDefault"
@@ -26,11 +25,10 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def alice(chromium: Browser) -> Iterator[tuple[Page, str]]:
+def alice(alice: tuple[Page, str]) -> Iterator[tuple[Page, str]]:
     """Alice in her session, and its address; Bob has a folder that she can read."""
     sh("mkdir", "-p", "-m", "0755", str(SHARED))
-    with in_session(chromium, Path("/cluster/test-labels")) as found:
-        yield found
+    yield alice
     sh("rm", "-rf", str(SHARED), str(home("alice") / ".jupyter/lab/user-settings/@jupyterlab/htmlviewer-extension"))
 
 

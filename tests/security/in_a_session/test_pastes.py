@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import count
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, WebSocket
+from playwright.sync_api import Page, WebSocket
 
 from tests.inside import eventually, home
-from tests.security.conftest import in_session
 
 THEIRS = "http://page.localhost:18900/"
 SHOWN = """<!doctype html><title>How to</title><p>echo nice</p><script>
@@ -27,17 +25,19 @@ ENDS = {"a paste's end": "%1B[201~", "a signal": "%03", "a paste's end of one by
 
 
 @pytest.fixture(scope="module")
-def terminal(chromium: Browser) -> Iterator[Page]:
+def terminal(alice: tuple[Page, str]) -> Iterator[Page]:
     """A terminal of Alice's in JupyterLab, whose shell has answered."""
-    with in_session(chromium, Path("/cluster/test-pastes")) as (page, session):
-        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        page.on("websocket", listen)
-        page.context.route(f"{THEIRS}**", lambda route: route.fulfill(content_type="text/html", body=SHOWN))
-        page.goto(f"{session}/lab?reset")
-        page.locator(".jp-LauncherCard", has_text="Terminal").click()
-        page.locator(".xterm-screen").click()
-        typed(page, "touch ~/answers")
-        yield page
+    page, session = alice
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.on("websocket", listen)
+    page.context.route(f"{THEIRS}**", lambda route: route.fulfill(content_type="text/html", body=SHOWN))
+    page.goto(f"{session}/lab?reset")
+    page.locator(".jp-LauncherCard", has_text="Terminal").click()
+    page.locator(".xterm-screen").click()
+    typed(page, "touch ~/answers")
+    yield page
+    page.context.clear_permissions()
+    page.context.unroute(f"{THEIRS}**")
 
 
 def listen(socket: WebSocket) -> None:

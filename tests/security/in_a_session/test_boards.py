@@ -5,18 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.inside import home, sh
-from tests.security.conftest import in_session
+from tests.security.conftest import ALICES_PORTAL
 
-FOLDER = Path("/cluster/test-boards")
-ADDRESS = "http://localhost:18900"
 SHARED = Path("/mnt/isilon/bobs")
 SHAPE = b"\x10\x0b\x1a\x01\x04\x2a\x03\x0a\x01\x00"
 
@@ -53,13 +50,6 @@ def put(folder: Path, text: str, owner: str = "bob") -> None:
     for name, content in (("host.xplane.pb", b""), ("mod.hlo_proto.pb", module(text))):
         (folder / name).write_bytes(content)
         sh("chown", owner, str(folder / name))
-
-
-@pytest.fixture(scope="module")
-def alice(chromium: Browser) -> Iterator[tuple[Page, str]]:
-    """Alice in her session, and its address."""
-    with in_session(chromium, FOLDER) as found:
-        yield found
 
 
 QUERY = {
@@ -132,7 +122,7 @@ def test_a_link_on_somebody_elses_page_opens_no_board(alice: tuple[Page, str]) -
     page, session = alice
     sh("mkdir", "-p", str(SHARED / "logs"), user="bob")
     tab = page.context.new_page()
-    tab.goto(f"{ADDRESS}/hub/home")
+    tab.goto(f"{ALICES_PORTAL}/hub/home")
 
     tab.evaluate("address => { location.href = address }", f"{session}/tensorboard/open?path={SHARED}/logs")
 

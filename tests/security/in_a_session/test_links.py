@@ -10,15 +10,13 @@ from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from portal.launcher import LOG_FILE, SESSIONS
 from portal.site import load
 from tests.inside import SITE_FILE, home, sh
-from tests.security.conftest import in_session
+from tests.security.conftest import ALICES_PORTAL
 
-FOLDER = Path("/cluster/test-links")
-PORTAL = "http://localhost:18900"
 SHARED = Path("/mnt/isilon/bobs-links")
 NO_PAGES = (
     "dsportal/api/modules/show?name=shared",
@@ -26,13 +24,6 @@ NO_PAGES = (
     "api/contents",
     "lab/api/settings",
 )
-
-
-@pytest.fixture(scope="module")
-def alice(chromium: Browser) -> Iterator[tuple[Page, str]]:
-    """Alice in her session, and its address."""
-    with in_session(chromium, FOLDER) as found:
-        yield found
 
 
 @pytest.fixture
@@ -62,7 +53,7 @@ def names_of(module: Path) -> tuple[str, ...]:
 def followed(page: Page, address: str) -> int:
     """The status of what a link on another page leads to."""
     tab = page.context.new_page()
-    tab.goto(f"{PORTAL}/hub/home")
+    tab.goto(f"{ALICES_PORTAL}/hub/home")
     with tab.expect_response(lambda answer: answer.url == address) as answer:
         tab.evaluate("address => { location.href = address }", address)
     status = answer.value.status
@@ -137,7 +128,7 @@ def test_a_link_of_another_page_to_a_converted_notebook_waits_for_a_click(
     alice: tuple[Page, str], converted: str
 ) -> None:
     tab = alice[0].context.new_page()
-    tab.goto(f"{PORTAL}/hub/home")
+    tab.goto(f"{ALICES_PORTAL}/hub/home")
     tab.evaluate("address => { location.href = address }", converted)
     opened_by_a_click(tab, converted)
     tab.close()
