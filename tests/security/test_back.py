@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect
 
 from tests.inside import eventually, home, sh
-from tests.security.conftest import ALICES_PORTAL, browser_of
+from tests.security.conftest import in_session
 
 WORDS = "words of alice"
 NOTEBOOK = '{"cells": [{"cell_type": "markdown", "id": "a", "metadata": {}, "source": "words of alice"}],' + (
@@ -21,20 +22,16 @@ def is_refused(page: Page, address: str) -> bool:
     return "/hub/login" in page.request.get(address).url
 
 
-def test_the_back_button_shows_nothing_of_a_session_after_a_logout(
-    chromium: Browser, session_of_alice: tuple[Page, str]
-) -> None:
-    """In another browser of hers; the session, and her other login, go on."""
-    first, session = session_of_alice
+def test_the_back_button_shows_nothing_of_a_session_after_a_logout(chromium: Browser) -> None:
     for name, text in (("own.txt", WORDS), ("own.ipynb", NOTEBOOK)):
         sh("sh", "-c", 'printf %s "$1" > "$2"', "write", text, str(home("alice") / name), user="alice")
-    with browser_of(chromium, ALICES_PORTAL, "alice") as page:
+    with in_session(chromium, Path("/cluster/test-back")) as (page, session):
         for place in PLACES:
             page.goto(f"{session}/{place}")
             if place.startswith("nbconvert/"):  # an address alone converts nothing
                 page.get_by_role("link", name="Open it").click()
             expect(page.locator("body")).to_contain_text(WORDS)
-        page.goto(f"{ALICES_PORTAL}/hub/logout")
+        page.goto("/hub/logout")
         page.get_by_role("main").get_by_role("button", name="Log out").click()
         expect(page.get_by_label("User name")).to_be_visible()
         eventually(partial(is_refused, page, f"{session}/{PLACES[0]}"), "the session refuses", 60, 2)
@@ -43,4 +40,3 @@ def test_the_back_button_shows_nothing_of_a_session_after_a_logout(
             page.go_back()
             page.wait_for_load_state()
             expect(page.locator("body")).not_to_contain_text(WORDS)
-    assert not is_refused(first, f"{session}/{PLACES[0]}")
