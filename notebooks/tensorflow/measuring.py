@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MB = 1_000_000
+RESNET50 = (3, 4, 6, 3)  # blocks of its four stages
 
 
 def images_per_s(started_s: float, ends_s: Sequence[float], batch_size: int, warm_up: int) -> float:
@@ -130,7 +131,16 @@ def control_group_limits(groups: str, root: Path) -> list[int]:
     return found
 
 
-def training_memory_mib(batch_size: int, image_size: int, precision: str) -> int:
-    """About what a training of ResNet50 takes on a CPU, frameworks included (measured: see the lesson)."""
+def training_memory_mib(batch_size: int, image_size: int, precision: str, blocks: Sequence[int] = RESNET50) -> int:
+    """About what a training of ResNet50 takes on a CPU, frameworks included (measured: see the lesson).
+
+    A block of each later stage keeps half as many numbers as one of the stage before, in a network of other depth, too.
+    """
     each = 130 if precision == "float32" else 75
-    return round(1300 + each * batch_size * (image_size / 224) ** 2)
+    depth = _kept(blocks) / _kept(RESNET50)
+    return round(1300 + each * depth * batch_size * (image_size / 224) ** 2)
+
+
+def _kept(blocks: Sequence[int]) -> int:
+    """What all blocks keep for the way back, in numbers of the last stage's blocks."""
+    return sum(count << (3 - stage) for stage, count in enumerate(blocks))

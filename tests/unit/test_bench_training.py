@@ -225,3 +225,14 @@ def test_more_images_larger_ones_and_float32_need_more_memory(measuring: Any) ->
 
     assert small < measuring.training_memory_mib(16, 64, "mixed") < measuring.training_memory_mib(16, 224, "mixed")
     assert measuring.training_memory_mib(16, 224, "mixed") < measuring.training_memory_mib(16, 224, "float32")
+
+
+def test_a_deeper_network_needs_more_memory_for_its_blocks_and_a_short_one_less(measuring: Any) -> None:
+    needed = {
+        name: measuring.training_memory_mib(16, 224, "float32", blocks)
+        for name, blocks in {"50": [3, 4, 6, 3], "101": [3, 4, 23, 3], "14": [1, 1, 1, 1]}.items()
+    }
+
+    assert needed["50"] == measuring.training_memory_mib(16, 224, "float32")
+    assert 1.4 < (needed["101"] - 1300) / (needed["50"] - 1300) < 1.8  # most of its blocks are of a late stage
+    assert needed["14"] < needed["50"]
