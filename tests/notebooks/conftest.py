@@ -30,6 +30,7 @@ SECOND_PART = {
     "test_horovod_lesson.py",
     "test_horovod_resnet50.py",
     "test_horovod_torch.py",
+    "test_llm.py",
     "test_ray.py",
 }
 

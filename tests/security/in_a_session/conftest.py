@@ -13,9 +13,10 @@ from tests.security.conftest import in_session, until_in_lab
 
 @pytest.fixture(scope="package")
 def session_of_alice(chromium: Browser) -> Iterator[tuple[Page, str]]:
-    """A page of her browser, and her session's address."""
-    with in_session(chromium, Path("/cluster/test-in-a-session")) as found:
-        yield found
+    """An empty window of her browser, and her session's address."""
+    with in_session(chromium, Path("/cluster/test-in-a-session")) as (window, session):
+        window.goto("about:blank")  # so the next window is the first of JupyterLab, with the usual layout
+        yield window, session
 
 
 @pytest.fixture(scope="module")
