@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 import psutil
 
 from portal.catalogue.rights import Rights
+from portal.homes import cache_folders
 from portal.kernels.delta import Environment
 
 MOST_BYTES = 1024**2  # of each of its two outputs
@@ -46,7 +47,7 @@ def tried(argv: Sequence[str], env: Environment, within_s: float, rights: Rights
 
 def _tried(argv: Sequence[str], env: Environment, within_s: float, rights: Rights) -> subprocess.CompletedProcess[str]:
     own = _who(rights["user"], env) if "user" in rights else {}
-    quiet = env | own | {"PYTHONDONTWRITEBYTECODE": "1"}
+    quiet = cache_folders.with_own(env | own) | {"PYTHONDONTWRITEBYTECODE": "1"}
     try:
         process = subprocess.Popen(
             argv, env=quiet, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

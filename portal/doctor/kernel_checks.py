@@ -29,9 +29,10 @@ HOW_TO = "docs/howto/kernels.md, 'Environments for nodes with GPUs'"
 TEMPORARY = "temporary files"
 WITH_OWN_TEMPORARY = {"job_container/tmpfs", "namespace/tmpfs", "namespace/linux"}
 OWN_TEMPORARY = (
-    "In slurm.conf: PrologFlags=Contain and JobContainerType=job_container/tmpfs, with a BasePath in "
-    "job_container.conf; from Slurm 25.11 on NamespaceType=namespace/linux and namespace.yaml. A plugin of SPANK, or "
-    "pam_namespace, does it as well, which this check does not see."
+    "In slurm.conf: PrologFlags=Contain and JobContainerType=job_container/tmpfs, with a BasePath and "
+    "`Dirs=/tmp,/var/tmp,/dev/shm` in job_container.conf (by itself it is without /var/tmp); from Slurm 25.11 on "
+    "NamespaceType=namespace/linux and the same in namespace.yaml. A plugin of SPANK, or pam_namespace, does it as "
+    "well, which this check does not see."
 )
 
 
@@ -45,7 +46,8 @@ async def temporary_files(site: Site, run: Runner) -> list[Check]:
         return [Check(TEMPORARY, "warning", "unknown: Slurm does not say", "See the lines about Slurm.")]
     named = re.findall(r"^(?:JobContainer|Namespace)Type\s*=\s*(\S+)", shown.stdout, re.MULTILINE)
     if found := ", ".join(sorted(set(named) & WITH_OWN_TEMPORARY)):
-        return [Check(TEMPORARY, "ok", f"{found}: jobs have a /tmp of their own, unless `Dirs` leaves it out")]
+        own = "jobs have a /tmp of their own, unless `Dirs` leaves it out, and a /var/tmp where it is named there, too"
+        return [Check(TEMPORARY, "ok", f"{found}: {own}")]
     said = "people on one node share /tmp: what programs keep there under known names, others can make first"
     return [Check(TEMPORARY, "warning", said, OWN_TEMPORARY)]
 

@@ -1,11 +1,12 @@
-"""Where frameworks keep what they load again: below the home, where their own choice is a known name in /tmp.
+"""Where frameworks keep what they load or remove again: below the home, not under a known name in /tmp or /var/tmp.
 
-Whoever makes a folder of that name first, on a node that is shared, chooses what code is loaded from it. Standard
-library only.
+Whoever makes a folder of that name first, on a node that is shared, chooses what code is loaded from it, and by a link
+what is removed. Standard library only.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +16,8 @@ _FOLDERS = {  # each variable, and its folder among the person's caches
     "QUACK_CACHE_DIR": "quack",  # PyTorch 2.13 with cutlass: $TMPDIR/NAME/torch_vendor_quack_cache
     "TFHUB_CACHE_DIR": "tfhub_modules",  # tensorflow_hub 0.16: $TMPDIR/tfhub_modules
 }
+_SPILLED = "POLARS_OOC_SPILL_DIR"  # Polars (1.44): /var/tmp/polars-NAME/spill, whatever TMPDIR says
+_OF_NODES = "dsportal-polars"  # a node's own each, as in templates/job/job.sh: it removes there what is of no process
 _SWITCHES = {  # of what is kept under a known name whatever folder is set, and of what would be kept for each program
     "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",  # torch.compile (2.13): $TMPDIR/torchinductor_NAME
     "NODE_DISABLE_COMPILE_CACHE": "1",  # npm (10.9), tsc (5.7): $TMPDIR/node-compile-cache
@@ -24,7 +27,8 @@ _SWITCHES = {  # of what is kept under a known name whatever folder is set, and 
 def with_own(environ: Mapping[str, str]) -> dict[str, str]:
     """``environ`` with those that nobody has set: neither the person, nor the site, nor a module."""
     folders = {name: f"{_caches(environ)}/{folder}" for name, folder in _FOLDERS.items()}
-    return folders | _SWITCHES | dict(environ)
+    of_node = {_SPILLED: f"{_caches(environ)}/{_OF_NODES}/{os.uname().nodename}"}
+    return folders | of_node | _SWITCHES | dict(environ)
 
 
 def _caches(environ: Mapping[str, str]) -> str:

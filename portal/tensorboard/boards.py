@@ -17,6 +17,7 @@ from pathlib import Path
 
 from portal.errors import PortalError
 from portal.forwarding.socket_process import accepts, end
+from portal.homes import cache_folders
 
 IDLE_MIN = 30
 START_TIMEOUT_S = 60
@@ -202,7 +203,7 @@ def command(socket: Path, folder: Path) -> list[str]:
 
 
 def environment(environ: dict[str, str] | os._Environ[str], runtime: Path) -> dict[str, str]:
-    """A board's whole environment: who the person is, language, time zone, a private TMPDIR, how much to log."""
+    """A board's whole environment: who the person is, language, zone, a private TMPDIR, own caches, how much to log."""
     known = {name: environ[name] for name in _PASSED_ON if name in environ}
     # The page Profile notes every step of its work otherwise: a dozen lines in the log for each click.
-    return known | {"PATH": os.defpath, "TMPDIR": str(runtime), "TF_CPP_MIN_LOG_LEVEL": "1"}
+    return cache_folders.with_own(known) | {"PATH": os.defpath, "TMPDIR": str(runtime), "TF_CPP_MIN_LOG_LEVEL": "1"}

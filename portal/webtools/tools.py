@@ -20,6 +20,7 @@ from typing import Literal
 
 from portal.errors import RequestError
 from portal.forwarding.socket_process import end
+from portal.homes import cache_folders
 from portal.homes.log_part import LogPart, read_part
 from portal.homes.private_folder import VARIABLE
 from portal.kernels.modules import ModuleSystem, clean
@@ -130,11 +131,12 @@ class WebTool:
         return [python, isolated, bare, str(_RUN_TOOL), *options]
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The person's environment without the portal's secrets, a private TMPDIR, and what the site sets for it."""
+        """The person's without the portal's secrets, a private TMPDIR, own caches, and what the site sets for it."""
         private = {VARIABLE: environ[VARIABLE]} if VARIABLE in environ else {}  # where the cache of modules is
         of_site = {**self._system_environment, **self.offered.environment}
         before = {**environ, **of_site}.get("TMPDIR", "/tmp")  # noqa: S108  as Slurm has it
-        return {**clean(environ), **private, "TMPDIR": str(self._temporary), FOR_TERMINALS: before, **of_site}
+        own = {**clean(environ), **private, "TMPDIR": str(self._temporary), FOR_TERMINALS: before}
+        return cache_folders.with_own({**own, **of_site})
 
     async def _until_it_answers(self, process: subprocess.Popen[bytes]) -> None:
         deadline_s = time.monotonic() + START_TIMEOUT_S

@@ -5,6 +5,10 @@
 # PYTHON is the portal's own interpreter. Modules are loaded already: they are in the environment of the job.
 kind=$1
 shift
+# The folder where Polars puts down what memory does not hold is of one node: portal/homes/cache_folders.py.
+case ${POLARS_OOC_SPILL_DIR:-} in
+*/dsportal-polars/*) POLARS_OOC_SPILL_DIR="${POLARS_OOC_SPILL_DIR%/*}/$(uname -n)" ;;
+esac
 if [ "$kind" = notebook ]; then
     python=$1
     shift

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jupyter_client.kernelspec import KernelSpec
 
+from portal.catalogue.tried import tried
 from portal.homes import cache_folders, private_folder
 from portal.jobs import environment
 from portal.kernels.provisioner import ModuleProvisioner
-from portal.session_settings import SessionSettings
+from portal.session_settings import OfferedTool, SessionSettings
 from portal.singleuser import server, spare_home
+from portal.tensorboard import boards
+from portal.webtools.tools import ToolPlace, WebTool
 
-NAMES = ("TORCHINDUCTOR_CACHE_DIR", "CUTE_DSL_CACHE_DIR", "QUACK_CACHE_DIR", "TFHUB_CACHE_DIR")
+JOB = Path(__file__).parents[2] / "templates" / "job" / "job.sh"
+SPILLED = f"/home/alice/.cache/dsportal-polars/{os.uname().nodename}"
+NAMES = ("TORCHINDUCTOR_CACHE_DIR", "CUTE_DSL_CACHE_DIR", "QUACK_CACHE_DIR", "TFHUB_CACHE_DIR", "POLARS_OOC_SPILL_DIR")
 
 
 @pytest.mark.parametrize("caches", ["", "relative"])
@@ -45,6 +52,54 @@ def test_it_lies_with_the_persons_other_caches() -> None:
 def test_what_somebody_has_set_stays() -> None:
     given = dict.fromkeys(NAMES, "/scratch/alice/kept")
     assert cache_folders.with_own(given).items() >= given.items()
+
+
+def test_polars_removes_what_is_left_in_a_folder_of_the_person_and_of_the_node() -> None:
+    """At its import it removes each entry whose name is the number of no process here, behind a link, too (1.44.2).
+
+    In /var/tmp/polars-NAME/spill, unless another folder is named, others can have made that; and a home has processes
+    on other nodes.
+    """
+    assert cache_folders.with_own({"HOME": "/home/alice"})["POLARS_OOC_SPILL_DIR"] == SPILLED
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("/home/alice/.cache/dsportal-polars/elsewhere", SPILLED),
+        ("/scratch/alice/spilled", "/scratch/alice/spilled"),
+        (None, "None"),
+    ],
+)
+def test_a_job_has_that_of_its_node_whatever_node_it_was_submitted_from(
+    tmp_path: Path, given: str | None, found: str
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import os; print(os.environ.get('POLARS_OOC_SPILL_DIR'))")
+    environ = {"PATH": os.environ["PATH"]} | ({"POLARS_OOC_SPILL_DIR": given} if given else {})
+    command = ["sh", str(JOB), "python", str(program)]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == found
+
+
+@pytest.mark.parametrize("of_site", [{}, {"POLARS_OOC_SPILL_DIR": "/local/spilled"}])
+def test_web_tools_have_it_also_where_no_session_starts_them(tmp_path: Path, of_site: dict[str, str]) -> None:
+    offered = OfferedTool("page", "Page", ("x", "{socket}"), environment=of_site)
+    page = WebTool(offered, SessionSettings(), ToolPlace(tmp_path, "/", tmp_path))
+    found = page.environment({"HOME": "/home/alice"})
+    assert found["POLARS_OOC_SPILL_DIR"] == of_site.get("POLARS_OOC_SPILL_DIR", SPILLED)
+    assert found["TORCHINDUCTOR_CACHE_DIR"] == "/home/alice/.cache/torchinductor"
+
+
+def test_boards_have_it(tmp_path: Path) -> None:
+    assert boards.environment({"HOME": "/home/alice"}, tmp_path)["POLARS_OOC_SPILL_DIR"] == SPILLED
+
+
+@pytest.mark.parametrize("own", [{}, {"POLARS_OOC_SPILL_DIR": "/local/spilled"}])
+def test_trials_of_kernels_have_it(own: dict[str, str]) -> None:
+    environ = {"HOME": "/home/alice", "PATH": "/bin:/usr/bin"} | own
+    done = tried(["printenv", "POLARS_OOC_SPILL_DIR"], environ, 60, {})
+    assert done.stdout.strip() == own.get("POLARS_OOC_SPILL_DIR", SPILLED)
 
 
 def test_jobs_have_it() -> None:

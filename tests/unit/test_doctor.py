@@ -631,6 +631,8 @@ async def test_where_people_on_a_node_share_tmp_the_doctor_says_what_gives_each_
     (found,) = await report._checked(group, site, ScriptedHost(config=f"PluginDir = x\n{shown}\nPrivateData = none\n"))
 
     assert (found.what, found.result) == ("temporary files", result)
+    assert "Dirs" in found.found + found.repair
+    assert "/var/tmp" in found.found + found.repair, "what `Dirs` is by itself leaves it out"
     assert ("JobContainerType=job_container/tmpfs" in found.repair) is (result == "warning")
 
 

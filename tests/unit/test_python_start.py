@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import importlib.util
 import json
 import os
 import pkgutil
@@ -237,6 +238,34 @@ def test_whatever_starts_a_kernel_in_a_folder_of_others_its_python_looks_elsewhe
 
     assert made["cmd"] == command
     assert made["env"].get("PYTHONPATH") == (f"{tmp_path}/run/startup" if is_guarded else None)
+
+
+@pytest.mark.parametrize("way", ["by the launcher", "of any name"])
+def test_whoever_looks_upwards_from_a_kernels_program_meets_nothing_that_others_write(tmp_path: Path, way: str) -> None:
+    """As GitPython does for a repository, which mlflow asks: the session's folder lies in /tmp."""
+    packages = tmp_path / "packages"
+    (packages / "ipykernel").mkdir(parents=True)
+    (packages / "ipykernel" / "__init__.py").write_text("import sys; print(sys.argv[0])")
+    show = "import sys; print(sys.argv[0], sys.modules['__main__'].__file__, sys.argv[1:])"
+    (packages / "ipykernel" / "kernelapp.py").write_text(f"def launch_new_instance(): {show}")
+    (packages / "ipykernel_launcher.py").write_text(f"import ipykernel; {show}")
+    (packages / "some_kernel.py").write_text((packages / "ipykernel_launcher.py").read_text())
+    module = "ipykernel_launcher" if way == "by the launcher" else "some_kernel"
+    env = prepared({"PYTHONPATH": str(packages)}, tmp_path, debugger=False)
+
+    command = by_file([sys.executable, "-m", module, "-f", "x"], tmp_path)
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
+
+    file = f"{packages}/{module}.py"
+    assert done.stdout.splitlines() == [file, f"{file} {file} ['-f', 'x']"], "as with Python's own -m"
+
+
+def test_in_a_kernel_no_word_names_the_sessions_folder_as_that_of_the_program(tmp_path: Path) -> None:
+    with kernel(tmp_path, tmp_path, "") as client:
+        found = printed(client, "import sys; print(sys.argv[0], getattr(sys.modules['__main__'], '__file__', ''))")
+    stock = importlib.util.find_spec("ipykernel_launcher")
+    assert stock is not None
+    assert found == stock.origin
 
 
 def test_a_launcher_of_any_name_finds_no_module_beside_the_notebook(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets, bind_unix_socket
 from tornado.web import Application, RequestHandler
 
+from portal.homes import cache_folders
 from portal.session_settings import SessionSettings, StorageFolder
 from portal.session_usage.end_time import EndTime
 from portal.singleuser.extension import runtime_folder, session_facts
@@ -130,7 +131,7 @@ def test_the_process_learns_nothing_secret_and_nothing_of_the_modules(tmp_path: 
         "PATH": os.defpath,
         "TMPDIR": str(tmp_path),
         "TF_CPP_MIN_LOG_LEVEL": "1",
-    }
+    } | cache_folders.with_own({"HOME": "/home/alice"})
 
 
 def test_a_folder_whose_name_looks_like_an_option_stays_a_folder(tmp_path: Path) -> None:
