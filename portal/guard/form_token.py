@@ -3,7 +3,8 @@
 JupyterHub (6.1) takes the first cookie ``_xsrf`` that the hub has signed. A page of a host below the domain may set
 one for all of the domain: that of whoever made the page, which the hub has signed as well, for a longer path, which
 browsers send first (RFC 6265, 5.4). No form of the person would be taken until that cookie ends. The token is of a
-browser's session as well, whose number is a cookie for all of the domain: what no hub can have given is none.
+browser's session as well, whose number is a cookie for all of the domain, that such a page may set, too: a number is
+that of who is logged in where a token comes along that the hub has signed for both, and nobody's otherwise.
 """
 
 from __future__ import annotations
@@ -23,31 +24,48 @@ class OwnFormToken:
     """Before a handler of pages or of the REST API."""
 
     request: Any
+    hub: Any
     _session_id: str
+    _signed: list[tuple[bytes, bytes]]
 
     @property
     def xsrf_token(self) -> bytes:
         """The person's own, out of the cookies; a new one where there is none."""
-        if not hasattr(self, "_xsrf_token") and (own := _own(self)):
-            self._xsrf_token = own
+        if not hasattr(self, "_xsrf_token"):
+            wanted = self._xsrf_token_id  # type: ignore[attr-defined]
+            if own := next((token for token, made_for in self._tokens() if made_for == wanted), b""):
+                self._xsrf_token = own
         token: bytes = super().xsrf_token  # type: ignore[misc]
         return token
 
     def get_session_cookie(self) -> str | None:
-        """The number of the browser's session: of several the last one, as JupyterHub has it; ``None`` for none."""
-        if not hasattr(self, "_session_id"):
-            given = [one for one in _values(self.request, SESSION_COOKIE_NAME) if NUMBER.match(one)]
-            return given[-1].decode() if given else None
-        return self._session_id
+        """The number of the browser's session, in the login with which it asks; ``None``: the hub gives a new one."""
+        if hasattr(self, "_session_id"):
+            return self._session_id
+        given = [one for one in _values(self.request, SESSION_COOKIE_NAME) if NUMBER.match(one)]
+        if not given or not (login := _login_of(self)):
+            return None
+        if not self.request.path.startswith(self.hub.base_url):  # no token comes along there, nor is one looked at
+            return given[-1].decode()
+        own = {number + b":" + login: number for number in given}
+        return next((own[made_for].decode() for _, made_for in self._tokens() if made_for in own), None)
+
+    def _tokens(self) -> list[tuple[bytes, bytes]]:
+        """The tokens among the cookies that the hub has signed, and for whom: each is looked at once."""
+        if not hasattr(self, "_signed"):
+            values = _values(self.request, COOKIE)[:COOKIES_MOST]
+            found = ((value, _xsrf_utils._get_signed_value_urlsafe(self, COOKIE, value)) for value in values)
+            self._signed = [(value, made_for) for value, made_for in found if made_for]
+        return self._signed
 
 
-def _own(handler: Any) -> bytes:
-    """The token that was made for who asks; ``b""`` where none is among the cookies."""
-    wanted = handler._xsrf_token_id
-    for value in _values(handler.request, COOKIE)[:COOKIES_MOST]:
-        if _xsrf_utils._get_signed_value_urlsafe(handler, COOKIE, value) == wanted:
-            return value
-    return b""
+def _login_of(handler: Any) -> bytes:
+    """What stands for the person in a token of a form, until all logins of the person end; ``b""`` before a login."""
+    if hasattr(handler, "_jupyterhub_user"):
+        known: str = getattr(handler._jupyterhub_user, "cookie_id", "")
+        return known.encode()
+    shown: bytes | None = handler.get_secure_cookie(handler.hub.cookie_name, max_age_days=handler.cookie_max_age_days)
+    return shown or b""
 
 
 def _values(request: Any, name: str) -> list[bytes]:

@@ -189,6 +189,15 @@ def test_with_a_domain_a_page_of_somebody_elses_gets_nothing_and_changes_nothing
         hostile.evaluate("leavesANumber('x'.repeat(300))")
         hub_page.goto("/hub/home")
         assert tokens_of(hub_page, "carol")
+        hostile.evaluate("leavesANumber('1'.repeat(32))")  # such as the hub gives
+        hub_page.goto("/hub/home")
+        hostile.evaluate("leavesANumber('2'.repeat(32))")
+        assert tokens_of(hub_page, "carol")  # in the page that is open
+        assert made_by_lab(carol, two_people.session, "with such a number") == 201
+        carol.reload()
+        expect(carol.locator("#jp-main-dock-panel")).to_be_visible(timeout=60_000)
+        hostile.evaluate("leavesANumber('3'.repeat(32))")
+        assert made_by_lab(carol, two_people.session, "with another one") == 201
     if two_people.address == HTTPS:  # without it a host of the same site may set cookies for all of it
         carol.wait_for_function("!document.cookie.includes('jupyterhub-session-id')")
         assert made_by_lab(carol, two_people.session, "in the end") == 201

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from unittest import mock
 
 import httpx
 import pytest
+from jupyterhub import _xsrf_utils
 
 from tests.unit.served_hub import PASSWORD, served_hub
 
@@ -30,6 +32,17 @@ def with_cookie(client: httpx.AsyncClient, left: str) -> dict[str, str]:
     """All cookies of a browser, after one that a page has left for a longer path: browsers send that first."""
     own = "; ".join(f"{cookie.name}={cookie.value}" for cookie in client.cookies.jar)
     return {"Cookie": f"_xsrf={left}; {own}"}
+
+
+def with_number(client: httpx.AsyncClient, *left: str) -> dict[str, str]:
+    """All cookies of a browser, before numbers that pages have left for a domain above: younger ones come behind."""
+    own = [f"{cookie.name}={cookie.value}" for cookie in client.cookies.jar]
+    return {"Cookie": "; ".join([*own, *(f"jupyterhub-session-id={number}" for number in left)])}
+
+
+def made_up() -> str:
+    """A number of a browser's session as the hub gives them."""
+    return secrets.token_hex(16)
 
 
 def field_of(page: str) -> str:
@@ -103,3 +116,94 @@ async def test_the_token_of_a_colleague_is_none_of_the_persons_forms(tmp_path: P
         answer = await alice.post("/hub/logout", data={"_xsrf": left}, headers=with_cookie(alice, left))
 
     assert answer.status_code == 403
+
+
+@pytest.mark.parametrize("is_there_first", [True, False])
+async def test_a_number_such_as_the_hub_gives_keeps_nobody_from_a_form(tmp_path: Path, is_there_first: bool) -> None:
+    async with served_hub(tmp_path) as served:
+        alice = await served.browser("alice")
+        page = await alice.get("/hub/logout", headers=with_number(alice, *[made_up()][: int(is_there_first)]))
+        with seconds_later():
+            data = {"_xsrf": field_of(page.text)}
+            answer = await alice.post("/hub/logout", data=data, headers=with_number(alice, made_up(), made_up()))
+
+    assert (answer.status_code, answer.url.path) == (200, "/hub/login")
+
+
+async def test_a_number_such_as_the_hub_gives_keeps_nobody_from_the_login_and_is_not_that_of_the_login(
+    tmp_path: Path,
+) -> None:
+    async with served_hub(tmp_path) as served:
+        alice = await served.browser()
+        page = await alice.get("/hub/login", headers=with_number(alice, made_up()))
+        fields = {"username": "alice", "password": PASSWORD, "_xsrf": field_of(page.text)}
+        left = made_up()
+        answer = await alice.post("/hub/login", data=fields, headers=with_number(alice, left))
+        own = alice.cookies["jupyterhub-session-id"]
+
+    assert answer.status_code == 200
+    assert own != left
+
+
+async def test_in_a_browser_that_was_opened_anew_a_number_that_a_page_left_first_keeps_nobody_from_a_form(
+    tmp_path: Path,
+) -> None:
+    """It has kept the login, and neither number nor token."""
+    async with served_hub(tmp_path) as served:
+        before = await served.browser("alice")
+        alice = await served.browser()
+        (login,) = (one for one in before.cookies.jar if one.name.startswith("jupyterhub-hub-login"))
+        alice.cookies.set(login.name, str(login.value), domain=login.domain, path=login.path)
+        page = await alice.get("/hub/logout", headers=with_number(alice, made_up()))
+        with seconds_later():
+            data = {"_xsrf": field_of(page.text)}
+            answer = await alice.post("/hub/logout", data=data, headers=with_number(alice, made_up()))
+
+    assert (answer.status_code, answer.url.path) == (200, "/hub/login")
+
+
+async def test_a_colleagues_number_with_the_colleagues_token_keeps_nobody_from_a_form_and_opens_none(
+    tmp_path: Path,
+) -> None:
+    async with served_hub(tmp_path) as served:
+        bob = await served.browser("bob")
+        left = str(bob.cookies["_xsrf"])
+        alice = await served.browser("alice")
+
+        def sent() -> dict[str, str]:
+            numbers = with_number(alice, bob.cookies["jupyterhub-session-id"])["Cookie"]
+            return {"Cookie": f"_xsrf={left}; {numbers}"}
+
+        page = await alice.get("/hub/logout", headers=sent())
+        forged = await alice.post("/hub/logout", data={"_xsrf": left}, headers=sent())
+        with seconds_later():
+            answer = await alice.post("/hub/logout", data={"_xsrf": field_of(page.text)}, headers=sent())
+
+    assert forged.status_code == 403
+    assert (answer.status_code, answer.url.path) == (200, "/hub/login")
+
+
+async def test_a_page_outside_of_the_hubs_path_gives_no_other_number(tmp_path: Path) -> None:
+    """The token does not come along there, and with HTTPS the login does."""
+    async with served_hub(tmp_path) as served:
+        alice = await served.browser("alice")
+        own = [f"{one.name}={one.value}" for one in alice.cookies.jar if one.name != "_xsrf"]
+        answer = await alice.get("/", headers={"Cookie": "; ".join(own)}, follow_redirects=False)
+
+    assert answer.status_code == 302
+    assert "jupyterhub-session-id" not in answer.headers.get("set-cookie", "")
+
+
+async def test_each_token_of_a_request_is_looked_at_once_however_many_numbers_come_along(tmp_path: Path) -> None:
+    async with served_hub(tmp_path) as served:
+        bob = await served.browser("bob")
+        alice = await served.browser("alice")
+        left = "; _xsrf=".join([str(bob.cookies["_xsrf"]), *(f"made{number}" for number in range(MADE_UP))])
+        headers = {"Cookie": f"_xsrf={left}; {with_number(alice, *(made_up() for _ in range(50)))['Cookie']}"}
+        with mock.patch.object(
+            _xsrf_utils, "_get_signed_value_urlsafe", wraps=_xsrf_utils._get_signed_value_urlsafe
+        ) as looked:
+            answer = await alice.get("/hub/home", headers=headers)
+
+    assert answer.status_code == 200
+    assert looked.call_count == MADE_UP + 2

@@ -12,6 +12,7 @@ import pytest
 from portal.administration import again
 from tests.unit.served_hub import PASSWORD, ServedHub, served_hub
 from tests.unit.test_name_of_before import Own
+from tests.unit.test_own_form_token import field_of
 
 TOKENS = "/hub/api/users/alice/tokens"
 LATER_S = again.FOR_ADMINISTRATORS_S
@@ -39,6 +40,16 @@ async def make(browser: httpx.AsyncClient) -> httpx.Response:
     page = str(browser.base_url.copy_with(path="/hub/token"))
     headers = {"X-XSRFToken": browser.cookies["_xsrf"], "Referer": page, "Sec-Fetch-Site": "same-origin"}
     return await browser.post(TOKENS, headers=headers, json={})
+
+
+def cookies_of(browser: httpx.AsyncClient) -> str:
+    """All cookies of a browser."""
+    return "; ".join(f"{cookie.name}={cookie.value}" for cookie in browser.cookies.jar)
+
+
+def fields_of(page: str) -> dict[str, str]:
+    """The login form, filled in."""
+    return {"username": "alice", "password": PASSWORD, "_xsrf": field_of(page)}
 
 
 async def test_who_has_just_logged_in_makes_a_token(served: ServedHub, now: list[float]) -> None:
@@ -77,6 +88,30 @@ async def test_a_copied_login_cookie_alone_makes_no_token_at_once(served: Served
 
     assert page.url.path == "/hub/again"
     assert (await make(thief)).status_code == 403
+
+
+async def test_a_number_that_a_page_has_left_in_two_browsers_makes_no_login_of_one_young_for_the_other(
+    served: ServedHub, now: list[float]
+) -> None:
+    left = {"Cookie": f"jupyterhub-session-id={'1' * 32}"}
+    at_work = await served.browser("alice")
+    (cookie,) = (one for one in at_work.cookies.jar if one.name.startswith("jupyterhub-hub-login"))
+    now[0] = LATER_S
+    at_home = await served.browser()
+    page = await at_home.get("/hub/login", headers=left)
+    await at_home.post(
+        "/hub/login", data=fields_of(page.text), headers={"Cookie": f"{cookies_of(at_home)}; {left['Cookie']}"}
+    )
+
+    # at work the browser was opened anew since, and has the login alone
+    sent = {"Cookie": f"{cookie.name}={cookie.value}; {left['Cookie']}"}
+    stranger = await served.browser()
+    page = await stranger.get("/hub/token", headers=sent, follow_redirects=False)
+    kept = await at_work.get("/hub/token", headers={"Cookie": f"{cookies_of(at_work)}; {left['Cookie']}"})
+
+    assert (await at_home.get("/hub/token")).url.path == "/hub/token"
+    assert page.headers["location"].startswith("/hub/again")
+    assert kept.url.path == "/hub/again"
 
 
 async def test_a_program_with_a_token_is_asked_for_no_login(served: ServedHub, now: list[float]) -> None:
