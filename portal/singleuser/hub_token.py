@@ -45,6 +45,11 @@ class HubToken:
             def _kept_token(self) -> Any:
                 return ours.text
 
+            def _get_xsrf_token_id(self, handler: Any) -> bytes:
+                """Of the session's login alone: JupyterHub adds a number that other hosts of the domain may set."""
+                made_for: bytes = super()._get_xsrf_token_id(handler)
+                return made_for.rpartition(b":")[2]
+
         extension.HubOAuth = SessionAuth
 
 

@@ -4,18 +4,17 @@ const LOOK_MS = 2000;
 
 /**
  * Takes away what pages of other hosts have left for all of the domain in the place of two cookies. JupyterLab sends
- * the first `_xsrf` as the session's own, which is good for one number of the browser's session: with another one the
- * session would refuse whatever the person does, also to save. Its own token is for this host alone, and no script sees
- * the hub's number, so both stay.
+ * the first `_xsrf` as the session's own: with another one the session would refuse whatever the person does, also to
+ * save. The session's own is for this host alone, and no script sees the hub's number of the browser's session, so both
+ * stay: a number that is seen here is somebody else's, also where it lay here before this page.
  */
 export function keepOwnToken(): void {
-  const cameWith = names().includes(NUMBER); // then the token of this page is good for that one
   const look = (): void => {
     const found = names();
     if (found.filter(name => name === TOKEN).length > 1) {
       takeAway(TOKEN);
     }
-    if (found.includes(NUMBER) && !cameWith) {
+    if (found.includes(NUMBER)) {
       takeAway(NUMBER);
     }
   };
