@@ -22,9 +22,18 @@ WORD_CHARACTERS = 200
 REMOVED = "[removed]"
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_NAMES = r"(?:token|passw(?:or)?d|passphrase|secret|api[_ -]?key)"
+_CLOSES = r"(?:\\{0,4}[\"'])?"  # the quote after a name, in a text that may be quoted itself
+_IS = rf"{_CLOSES}\s*[:=]=?>?\s*"
+_QUOTE = r"""(?:"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?)"""
+_QUOTED = rf"""[a-z]{{0,2}}\\{{0,4}}{_QUOTE}(?:{_QUOTE}|\\.|[^\s,;:)}}\]"'\\])*"""
+# Whose value may have blanks and no end, whose has an end, what follows an option, and what stands in an address. Each
+# takes time by the length of a line alone, whatever is in it.
 _SECRETS = re.compile(
-    r"(?i)((?:token|passw(?:or)?d|secret|api[_-]?key|authorization|cookie)\w{0,40}[\"']?\s*[:=]\s*[\"']?"
-    r"(?:(?:token|bearer|basic)\s+)?)[^\s\"'&,;]+"
+    rf"(?i)((?:authorization|cookie)[\w-]{{0,40}}{_IS})[^\n]+"
+    rf"|({_NAMES}[\w-]{{0,40}}{_IS}(?:(?:token|bearer|basic)\s+)?)(?:{_QUOTED}|\S+)"
+    rf"|((?<![\w-])--?[\w-]{{0,40}}?{_NAMES}[\w-]{{0,40}}[\"']?,?[ \t]+(?!-))(?:{_QUOTED}|\S+)"
+    r"|(://[^\s/:@\"']{0,100}:)[^\s/@\"']+(?=@)"
 )
 
 
@@ -108,11 +117,15 @@ def _word(text: str) -> str:
 
 def last_lines(log: str) -> str:
     """The end of a log, short enough to be kept."""
-    lines = plain(log[-LOG_READ:].replace("\r\n", "\n").replace("\r", "\n")).strip("\n").split("\n")
-    return "\n".join(lines[-LOG_LINES:])[-LOG_CHARACTERS:]
+    return "\n".join(_read(log).strip("\n").split("\n")[-LOG_LINES:])[-LOG_CHARACTERS:]
 
 
 def without_secrets(log: str, token: str) -> str:
     """A log without the session's own token, and without what is said to be a token or a password."""
-    shown = _SECRETS.sub(rf"\1{REMOVED}", log[-LOG_READ:])
+    shown = _SECRETS.sub(lambda found: f"{found[found.lastindex or 0]}{REMOVED}", _read(log))
     return shown.replace(token, REMOVED) if token else shown
+
+
+def _read(log: str) -> str:
+    """As much of a log as is looked through, without what would part a name from what it is said to be."""
+    return plain(log[-LOG_READ:].replace("\r\n", "\n").replace("\r", "\n"))
