@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.handlers.pages import ProxyErrorHandler
+from sqlalchemy.exc import SQLAlchemyError
 from tornado import web
 
 from portal.addresses import path_of
@@ -114,6 +115,26 @@ class ToldProgress(ToldCall):
 
     find_user: Callable[[str], Any]
     path_args: list[str]
+    db: Any
+    _is_valid_still: Callable[[], bool]
+
+    def flush(self, *arguments: Any, **named: Any) -> Awaitable[None]:
+        """Send what there is, an event or the sign that more may come, while the login goes on with which this came.
+
+        Otherwise the connection is closed, as where a client goes: what JupyterHub (6.1) does for this ends by that.
+        """
+        if getattr(self, "_jupyterhub_user", None) is not None and self._has_ended():
+            self.request.connection.stream.close()
+        flushed: Awaitable[None] = super().flush(*arguments, **named)  # type: ignore[misc]
+        return flushed
+
+    def _has_ended(self) -> bool:
+        """Whether the login, or the token, has ended; while the database is away none has."""
+        try:
+            return not self._is_valid_still()
+        except SQLAlchemyError:
+            self.db.rollback()
+            return False
 
     async def send_event(self, event: dict[str, Any]) -> None:
         """Send one; JupyterHub (6.1) puts whatever was raised into its message."""

@@ -1,0 +1,111 @@
+"""What the hub tells of a start ends with the login, or the token, with which it was asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from unittest.mock import AsyncMock
+
+import httpx
+import pytest
+from jupyterhub import orm
+from jupyterhub.apihandlers.users import SpawnProgressAPIHandler
+from sqlalchemy.exc import OperationalError
+
+from portal.guard.intake import OwnTurn
+from portal.testing.behaviours import PendingForever
+from tests.unit.served_hub import ServedHub, eventually, served_hub
+
+PROGRESS = "/hub/api/users/alice/server/progress"
+FIELDS = {"partition": "sxm2", "gpus": "1", "hours": "2"}
+
+
+@pytest.fixture
+async def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ServedHub]:
+    """A hub that tells those who follow a start often that it is there."""
+    monkeypatch.setattr(SpawnProgressAPIHandler, "keepalive_interval", 0.05)
+    async with served_hub(tmp_path) as served:
+        served.hub.proxy.delete_user = AsyncMock()
+        served.slurm.next_job(PendingForever())
+        yield served
+        for user in served.hub.users.values():
+            await user.spawner.stop()
+
+
+async def starts(served: ServedHub) -> httpx.AsyncClient:
+    """Alice has a session started, which waits."""
+    alice = await served.browser("alice")
+    await alice.post("/hub/spawn", data=FIELDS | {"_xsrf": alice.cookies["_xsrf"]})
+    return alice
+
+
+def as_a_page(alice: httpx.AsyncClient) -> dict[str, str]:
+    """What a page that follows her start sends, from wherever her cookies were copied to."""
+    said = {"Accept": "text/event-stream", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": "same-origin"}
+    cookies = "; ".join(f"{cookie.name}={cookie.value}" for cookie in alice.cookies.jar)
+    return said | {"X-XSRFToken": alice.cookies["_xsrf"], "Cookie": cookies}
+
+
+class Follower:
+    """Who follows the start, and hears of it until it ends."""
+
+    def __init__(self) -> None:
+        self.heard = 0
+
+    async def listen(self, answer: httpx.Response) -> None:
+        """Count what comes."""
+        try:
+            async for _ in answer.aiter_raw():
+                self.heard += 1
+        except httpx.TransportError:  # the connection was closed
+            return
+
+
+@asynccontextmanager
+async def following(served: ServedHub, headers: dict[str, str]) -> AsyncIterator[tuple[Follower, asyncio.Task[None]]]:
+    """Somebody who has heard of the start, and hears on."""
+    follower = Follower()
+    async with (
+        httpx.AsyncClient(base_url=served.url, timeout=60) as client,
+        client.stream("GET", PROGRESS, headers=headers) as answer,
+    ):
+        assert answer.status_code == 200
+        task = asyncio.create_task(follower.listen(answer))
+        await eventually(lambda: follower.heard > 3)
+        yield follower, task
+        task.cancel()
+
+
+async def test_what_a_copied_cookie_follows_ends_with_the_logout(served: ServedHub) -> None:
+    alice = await starts(served)
+    async with following(served, as_a_page(alice)) as (_, task):
+        await alice.post("/hub/logout", data={"_xsrf": alice.cookies["_xsrf"]})
+        await eventually(task.done)
+
+
+async def test_what_a_token_follows_ends_with_the_token(served: ServedHub) -> None:
+    await starts(served)
+    token = served.token("alice")
+    async with following(served, {"Authorization": f"token {token}"}) as (_, task):
+        served.hub.db.delete(orm.APIToken.find(served.hub.db, token))
+        served.hub.db.commit()
+        await eventually(task.done)
+
+
+async def test_a_login_that_goes_on_hears_on_also_while_the_database_is_away(
+    served: ServedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice = await starts(served)
+    async with following(served, as_a_page(alice)) as (follower, task):
+        bob = await served.browser("bob")
+        await bob.post("/hub/logout", data={"_xsrf": bob.cookies["_xsrf"]})
+
+        def away(_self: object) -> bool:
+            raise OperationalError("SELECT", {}, Exception("away"))
+
+        monkeypatch.setattr(OwnTurn, "_is_valid_still", away)
+        before = follower.heard
+        await eventually(lambda: follower.heard > before + 3)
+        assert not task.done()
