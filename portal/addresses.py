@@ -72,8 +72,8 @@ def address_of(request: Any, believed: Iterable[Network] = ()) -> str:
     """The address that a request comes from.
 
     Our proxy runs on the hub's host, appends its client to X-Forwarded-For, and passes on what was there before only
-    from the proxies that the site names; that header from anywhere else, and X-Real-Ip from everywhere (which
-    ``remote_ip`` of tornado believes), are what the sender claims.
+    from the proxies that the site names; that header from anywhere else, and X-Real-Ip from everywhere (which Tornado
+    believes until :mod:`portal.guard.intake` notes this address), are what the sender claims.
 
     Raises:
         OSError: the connection has ended.
