@@ -117,9 +117,17 @@ class DirectoryError(PortalError):
 
 
 class LoginRefused(DirectoryError):
-    """Wrong user name or wrong password; the message does not say which."""
+    """Wrong user name or wrong password; the message does not say which.
+
+    Attributes:
+        is_somebody: whether the directory has this name, as far as it says so; for the log alone.
+    """
 
     reason = "login_refused"
+
+    def __init__(self, message: str, *, detail: str = "", is_somebody: bool = False) -> None:
+        super().__init__(message, detail=detail)
+        self.is_somebody = is_somebody
 
 
 class NotAllowed(DirectoryError):

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from jupyterhub import log as hub_log
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.handlers.pages import ProxyErrorHandler
 from sqlalchemy.exc import SQLAlchemyError
@@ -35,6 +36,8 @@ from portal.language.texts import N_
 LONGEST_PATH = 200  # characters of an address in the log
 STOPPED = N_("This session was stopped while it started.")
 log = logging.getLogger(__name__)
+# What JupyterHub (6.1, log.py) hides of an address that it logs has no password among it.
+hub_log.SCRUB_PARAM_KEYS = (*hub_log.SCRUB_PARAM_KEYS, "passw", "secret")
 
 
 class Told:
@@ -63,9 +66,11 @@ class Told:
         return self.failure_id
 
     def _log(self) -> None:
-        """Of a fault all headers are logged; a form's token is one that JupyterHub (6.1) does not hide."""
+        """Of a fault all headers are logged; JupyterHub (6.1) hides neither a form's token nor a query in them."""
         for name in ("X-Xsrftoken", "X-Csrftoken"):
             self.request.headers.pop(name, None)
+        if "Referer" in self.request.headers:
+            self.request.headers["Referer"] = self.request.headers["Referer"].partition("?")[0]
         super()._log()  # type: ignore[misc]
 
     async def spawn_single_user(self, *arguments: Any, **named: Any) -> None:

@@ -23,7 +23,8 @@ from portal.addresses import address_of, networks
 from portal.administration import again
 from portal.administration.enter import DeletingHandler, EnterHandler
 from portal.directory.conversation import UNAVAILABLE
-from portal.errors import DirectoryError, DirectoryUnavailable, LoginRefused, SiteError
+from portal.directory.names import LoginName
+from portal.errors import DirectoryError, DirectoryUnavailable, LoginRefused, NotAllowed, SiteError
 from portal.login.access import Access
 from portal.login.attempts import BUSY, Attempts, Refusal, TooManyAttempts, Tried
 from portal.login.directory import REFUSED, Directory, as_sent, check_password
@@ -173,12 +174,21 @@ class LDAPAuthenticator(OneAccount):
                 identity = await self._verify(tried, address, ask)
                 self.access.people.forget(identity.name)
         except DirectoryError as error:
-            # What is no name is not told: people type passwords into the wrong field, and attackers type novels.
-            length = len(str(fields.get("username") or ""))
-            shown = login.whole if login else f"a name not spelled like one ({length} characters)"
+            shown = login.whole if login and self._is_known(login, address, error, handler) else ""
+            if not shown:  # is not told: people type passwords into the wrong field, and attackers type novels
+                kind = "that nobody is known by" if login else "not spelled like one"
+                shown = f"a name {kind} ({len(str(fields.get('username') or ''))} characters)"
             self.log.warning("No login of %s from %s: %s (%s)", shown, address, error.reason, error.detail)
             raise Refusal(error) from None
         return {"name": identity.name, "admin": None, "groups": sorted(identity.groups)}  # a role makes administrators
+
+    def _is_known(self, login: LoginName, address: str, error: DirectoryError, handler: Any) -> bool:
+        """Whether a name is somebody's, by the directory's word or because she was here."""
+        if isinstance(error, NotAllowed) or getattr(error, "is_somebody", False):
+            return True
+        if self.attempts.knows(Tried(login.key, login.whole), address):
+            return True
+        return any(handler.find_user(name) for name in (login.name, login.key))
 
     async def _known(self, handler: Any, name: Tried, ask: Ask) -> Identity:
         found = await self._verify(name, self._address(handler.request), ask)

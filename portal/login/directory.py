@@ -159,7 +159,7 @@ class Directory:
             self._tell_server(server, connection)
             person = self._searched(connection, find)
             verdict = bind_as(connection, person.dn if person else f"{_NOBODY},{self._settings.user_base[0]}", password)
-            self._judge(server, verdict if person else Verdict(verdict.code, verdict.answer))
+            self._judge(server, verdict if person else Verdict(verdict.code, verdict.answer), person)
             if person is None:
                 raise LoginRefused(REFUSED, detail=f"{server}: nobody has this name")
             if person.fault or not groups:
@@ -222,7 +222,7 @@ class Directory:
     def _tell_server(self, server: str, connection: Any) -> None:
         self._tell("server", f"{server}, {connection.socket.version()}, its certificate is trusted")
 
-    def _judge(self, server: str, verdict: Verdict) -> None:
+    def _judge(self, server: str, verdict: Verdict, found: Person | None = None) -> None:
         """Go on after the right password alone."""
         if not verdict.is_right and not verdict.is_refusal and not verdict.trouble:
             # busy, broken, or a referral, which is never followed
@@ -234,7 +234,7 @@ class Directory:
             raise NotAllowed(message, detail=f"{server}: {verdict.detail}")
         if verdict.is_refusal:
             self._tell("password", f"refused: {verdict.answer}")
-            raise LoginRefused(REFUSED, detail=f"{server}: {verdict.answer}")
+            raise LoginRefused(REFUSED, detail=f"{server}: {verdict.answer}", is_somebody=found is not None)
         self._tell("password", "right")
 
 
