@@ -64,7 +64,7 @@ class Intake(HTTPServerConnectionDelegate):
         self.application.on_close(server_conn)
 
 
-class _Asked(NamedTuple):
+class _Sender(NamedTuple):
     """As much of a request as tells where it comes from."""
 
     connection: Any
@@ -106,7 +106,7 @@ class Reading(HTTPMessageDelegate):
         proxies = getattr(self._intake.application, "settings", {}).get(PROXIES, ())
         context = self._connection.context
         try:
-            context.remote_ip = address_of(_Asked(self._connection, headers), proxies)
+            context.remote_ip = address_of(_Sender(self._connection, headers), proxies)
         except (OSError, AttributeError):  # the connection has ended, and is closed in a moment
             context.remote_ip = str(context.address[0])
 
