@@ -177,4 +177,5 @@ def test_no_profile_is_captured_from_a_port(alice: tuple[Page, str]) -> None:
     )
 
     assert answer is not None
-    assert (answer.status, "anybody may listen" in answer.text(), list(logs.iterdir())) == (403, True, [])
+    words = answer.text()
+    assert (answer.status, "anybody may listen" in words, list(logs.iterdir())) == (403, True, []), words
