@@ -73,14 +73,15 @@ def address_of(request: Any, believed: Iterable[Network] = ()) -> str:
 
     Our proxy runs on the hub's host, appends its client to X-Forwarded-For, and passes on what was there before only
     from the proxies that the site names; that header from anywhere else, and X-Real-Ip from everywhere (which Tornado
-    believes until :mod:`portal.guard.intake` notes this address), are what the sender claims.
+    believes until :mod:`portal.guard.intake` notes this address), are what the sender claims. Where the hub's port
+    knows the proxy by its certificate, it notes on other connections who they are of (portal/hub/listener.py).
 
     Raises:
         OSError: the connection has ended.
     """
-    sock = request.connection.stream.socket
-    peer = str(sock.getpeername()[0])
-    if peer != sock.getsockname()[0]:
+    stream = request.connection.stream
+    peer = str(stream.socket.getpeername()[0])
+    if peer != stream.socket.getsockname()[0] or getattr(stream, "portal_client", ""):
         return peer
     trusted = networks(request.connection.context.trusted_downstream)
     return client_of(peer, request.headers.get("X-Forwarded-For", ""), [*believed, *trusted])

@@ -3,8 +3,9 @@
 Sessions that were started without it go on to ask the hub at the same address, until they end; so do services. What is
 started with it trusts nothing but TLS.
 
-The nodes reach it, and so does everybody on them: of one address it has so many connections at a time, and the oldest
-goes. Its own host's, which are the proxy's, are not counted.
+The nodes reach it, and so does everybody on them and on this host: of one address it has so many connections at a time,
+and the oldest goes. The proxy's, which show its certificate, are not counted, and they alone are believed when they say
+who asks. Without internal TLS nothing tells the proxy from others on this host: so it is with all of this host's.
 """
 
 from __future__ import annotations
@@ -17,18 +18,22 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import tornado.httpserver
+from tornado.iostream import SSLIOStream
 
 from portal.addresses import counted
 
 TLS_HELLO = b"\x16"  # RFC 8446, 5.1: a handshake; no method of HTTP begins with it
 SAYS_WITHIN_S = 10.0
 OF_ONE_ADDRESS = 512  # a node with hundreds of sessions has a few at a time
+OWN_UNPROVEN = 2048  # of this host, which may be the proxy's: so many do not come while one of them shows what it is
+PROXY = "proxy-client"  # the name in the certificate that JupyterHub (6.1, ``init_internal_ssl``) gives the proxy
+PROXY_AUTHORITY = "proxy-client-ca"  # and whose it is: no session's or service's certificate is of this one
 
 
 class Callers:
     """The open connections of each address, the oldest first: it is closed when there are too many."""
 
-    def __init__(self, most: int = OF_ONE_ADDRESS) -> None:
+    def __init__(self, most: int) -> None:
         self._most = most
         self._open: dict[str, OrderedDict[Hashable, Callable[[], None]]] = {}
 
@@ -52,11 +57,14 @@ class EitherServer(tornado.httpserver.HTTPServer):
     """Looks at the first byte of a connection, and leaves it there."""
 
     callers: Callers
+    unproven: Callers  # this host's, that may still turn out to be the proxy's
 
     def initialize(self, *arguments: Any, **named: Any) -> None:
         """Begin with no callers."""
         super().initialize(*arguments, **named)
-        self.callers = Callers()
+        self.callers = Callers(OF_ONE_ADDRESS)
+        self.unproven = Callers(OWN_UNPROVEN)
+        self.has_tls = self.ssl_options is not None
 
     def _handle_connection(self, connection: socket.socket, address: Any) -> None:
         if self.ssl_options is None:
@@ -64,24 +72,24 @@ class EitherServer(tornado.httpserver.HTTPServer):
             return
         loop = asyncio.get_running_loop()
         connection.setblocking(False)
-        client = client_of(connection, address)
+        client = counted(address[0])
+        callers = self.unproven if is_of_this_host(connection, address) else self.callers
 
         def give_up() -> None:
             too_late.cancel()
-            self.callers.leave(client, connection)
+            callers.leave(client, connection)
             loop.remove_reader(connection.fileno())
             connection.close()
 
         def hear() -> None:
             too_late.cancel()
-            self.callers.leave(client, connection)
+            callers.leave(client, connection)
             loop.remove_reader(connection.fileno())
             self._hear(connection, address)
 
         too_late = loop.call_later(SAYS_WITHIN_S, give_up)
         loop.add_reader(connection.fileno(), hear)
-        if client:
-            self.callers.enter(client, connection, give_up)
+        callers.enter(client, connection, give_up)
 
     def _hear(self, connection: socket.socket, address: Any) -> None:
         try:
@@ -105,35 +113,67 @@ class EitherServer(tornado.httpserver.HTTPServer):
 
     def handle_stream(self, stream: Any, address: Any) -> None:
         """A connection that has begun to speak."""
-        client = client_of(stream.socket, address)
-        if client:
-            stream.portal_client = client
-            self.callers.enter(client, stream, stream.close)
+        is_own = is_of_this_host(stream.socket, address)
+        if self.has_tls or not is_own:
+            stream.portal_client = counted(address[0])
+            may_be_proxy = is_own and isinstance(stream, SSLIOStream)
+            callers = self.unproven if may_be_proxy else self.callers
+            callers.enter(stream.portal_client, stream, stream.close)
+            if may_be_proxy:
+                stream.wait_for_handshake().add_done_callback(lambda shown: self._shown(stream, shown))
         super().handle_stream(stream, address)
+
+    def _shown(self, stream: Any, shown: asyncio.Future[Any]) -> None:
+        """A certificate of the hub's authorities, by a connection of this host; or it has ended before."""
+        self.unproven.leave(stream.portal_client, stream)
+        if shown.cancelled() or shown.exception() or stream.closed():
+            return
+        if is_of_proxy(stream.socket.getpeercert()):
+            stream.portal_client = ""
+        else:
+            self.callers.enter(stream.portal_client, stream, stream.close)
 
     def start_request(self, server_conn: Any, request_conn: Any) -> Any:
         """One request: what its headers say of who asks is believed of this host's own proxy alone."""
         usual = self.xheaders
-        self.xheaders = usual and not getattr(server_conn.stream, "portal_client", "")
+        self.xheaders = False
         try:
-            return super().start_request(server_conn, request_conn)
+            request = super().start_request(server_conn, request_conn)
         finally:
             self.xheaders = usual
+        return Believed(request, request_conn) if usual else request
 
     def on_close(self, server_conn: Any) -> None:
         """Such a connection has ended."""
         stream = server_conn.stream
-        self.callers.leave(getattr(stream, "portal_client", ""), stream)
+        client = getattr(stream, "portal_client", "")
+        self.callers.leave(client, stream)
+        self.unproven.leave(client, stream)
         super().on_close(server_conn)
 
 
-def client_of(connection: socket.socket, address: Any) -> str:
-    """The address that a connection counts for; ``""`` for this host's own."""
+class Believed(tornado.httpserver._ProxyAdapter):
+    """A request whose headers are believed if the proxy has sent them: at its beginning TLS may not have told yet."""
+
+    def headers_received(self, start_line: Any, headers: Any) -> Any:
+        """Here it has."""
+        if getattr(self.connection.stream, "portal_client", ""):  # type: ignore[attr-defined]
+            return self.delegate.headers_received(start_line, headers)
+        return super().headers_received(start_line, headers)
+
+
+def is_of_this_host(connection: socket.socket, address: Any) -> bool:
+    """Whether a connection comes from the address that it leads to."""
     try:
-        own = connection.getsockname()[0]
+        return bool(address[0] == connection.getsockname()[0])
     except OSError:  # it has ended already
-        own = ""
-    return "" if address[0] == own else counted(address[0])
+        return False
+
+
+def is_of_proxy(certificate: Any) -> bool:
+    """Whether a certificate that has been verified, as :meth:`ssl.SSLSocket.getpeercert` tells it, is the proxy's."""
+    names = [dict(part for parts in certificate.get(of, ()) for part in parts) for of in ("subject", "issuer")]
+    return [name.get("commonName") for name in names] == [PROXY, PROXY_AUTHORITY]
 
 
 @contextlib.contextmanager
