@@ -21,18 +21,17 @@ Standard library only: this runs before anything of the portal is installed.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from deploy import interpreter
+from deploy import interpreter, own_lock
 from deploy.environments import node_packages
 from deploy.environments.environment_folder import add_modules, make_empty, publish, see, settle
 from deploy.environments.recipes import BY_NAME, ENVIRONMENTS, EVERY, FOR_GPUS, HERE, Environment
@@ -71,17 +70,10 @@ def is_built(environment: Environment, options: argparse.Namespace) -> bool:
     return any(found == stamp(one, options.python, options.used_at) for one in locks)
 
 
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path) -> AbstractContextManager[None]:
     """Hold the folder's lock, so that two builds of one environment wait for each other."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(f"  another build holds {folder}; waiting for it")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    return own_lock.alone(folder / ".build.lock", lambda text: say(f"  {folder}: {text}"))
 
 
 def check_python(environment: Environment, python: str) -> None:

@@ -14,7 +14,6 @@ below the state folder, so a run after an interruption goes on from there. Stand
 from __future__ import annotations
 
 import argparse
-import fcntl
 import hashlib
 import os
 import platform
@@ -22,11 +21,11 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from deploy import interpreter
+from deploy import interpreter, own_lock
 from deploy.demo.console import DemoError
 from deploy.environments import own_pip
 from deploy.environments.wheels import BuildError, Pip, compile_folder, end_on_signals, folder_mib
@@ -176,19 +175,9 @@ def npm_ci(source: Path, target: Path) -> Callable[[], None]:
     return do
 
 
-@contextmanager
-def alone() -> Iterator[None]:
+def alone() -> AbstractContextManager[None]:
     """Two set-ups of one environment come one after the other."""
-    folder = os.open(CHECKOUT, os.O_RDONLY)  # the lock is on the folder itself: no file is left
-    try:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print("setup: another one is at work here; waiting for it", flush=True)
-            fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(folder)
+    return own_lock.alone(CHECKOUT / ".setup.lock", lambda text: print(f"setup: {text}", flush=True))
 
 
 def drivers(asked: str, dev: bool) -> list[str]:
