@@ -13,7 +13,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
 
@@ -137,10 +137,10 @@ class Upload:
         old = self._replaced(folder)
         if old and not replace:
             raise self._taken()
-        if old:
-            is_ours = old.st_uid == os.geteuid()
-            with suppress(OSError):  # who may write it, nobody else says
-                os.fchmod(descriptor, stat.S_IMODE(old.st_mode) & (0o777 if is_ours else 0o755))
+        with full_in_words(self.name):
+            mode = _kept_mode(old) if old else self._usual_mode(folder)
+        with suppress(OSError):
+            os.fchmod(descriptor, mode)
         with full_in_words(self.name):
             os.fsync(descriptor)
         there = _found(folder, self.partial)
@@ -203,10 +203,20 @@ class Upload:
                 HTTPStatus.CONFLICT, f"Nothing is there of {self.name}. Upload it from its beginning.", 0
             )
         remove_abandoned(folder)
-        old = _found(folder, self.name)  # what takes the place of a private file is private from its first byte
-        mode = stat.S_IMODE(old.st_mode) | 0o600 if old and stat.S_ISREG(old.st_mode) else 0o666
-        with full_in_words(self.name):
-            return os.open(self.partial, NEW, mode & 0o666, dir_fd=folder)
+        with full_in_words(self.name):  # who could open it could lock it, too; and it may replace a private file
+            return os.open(self.partial, NEW, 0o600, dir_fd=folder)
+
+    def _usual_mode(self, folder: int) -> int:
+        """What a new file is given there, by the umask or by the folder's own access list."""
+        name = replace(self, stamp=f"{self.stamp}/mode").partial
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+        descriptor = os.open(name, NEW, 0o666, dir_fd=folder)
+        try:
+            return stat.S_IMODE(os.fstat(descriptor).st_mode)
+        finally:
+            os.close(descriptor)
+            os.unlink(name, dir_fd=folder)
 
     def _replaced(self, folder: int) -> os.stat_result | None:
         there = _found(folder, self.name)
@@ -226,6 +236,11 @@ def _found(folder: int, name: str) -> os.stat_result | None:
     with suppress(FileNotFoundError):
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     return None
+
+
+def _kept_mode(old: os.stat_result) -> int:
+    """Of what is replaced; who may write it, nobody else says."""
+    return stat.S_IMODE(old.st_mode) & (0o777 if old.st_uid == os.geteuid() else 0o755)
 
 
 def _named(found: os.stat_result) -> Named:

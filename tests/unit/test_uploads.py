@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import os
+import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from http import HTTPStatus
@@ -182,6 +183,40 @@ def test_what_will_replace_a_private_file_is_private_while_it_comes(upload: Uplo
     write(upload, 0, DATA[:10])
 
     assert (upload.folder / upload.partial).stat().st_mode & 0o777 == 0o600
+
+
+# Owner rwx, user 4000000 rw-, group r--, mask rwx, others r-- (acl(5), linux/posix_acl_xattr.h).
+OF_FOLDER = ((1, 7, -1), (2, 6, SOMEBODY_ELSE), (4, 4, -1), (16, 7, -1), (32, 4, -1))
+
+
+def rights(file: Path) -> object:
+    """The mode of a file, and its access list."""
+    listed = "system.posix_acl_access" in os.listxattr(file)
+    return oct(file.stat().st_mode), os.getxattr(file, "system.posix_acl_access") if listed else b""
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o002, 0o077])
+@pytest.mark.parametrize("with_list", [False, True])
+def test_what_comes_is_nobody_elses_to_open_or_lock_and_the_file_has_the_rights_of_any_new_one(
+    upload: Upload, umask: int, with_list: bool
+) -> None:
+    if with_list:
+        parts = [struct.pack("<HHI", tag, may, who & 0xFFFFFFFF) for tag, may, who in OF_FOLDER]
+        try:
+            os.setxattr(upload.folder, "system.posix_acl_default", struct.pack("<I", 2) + b"".join(parts))
+        except OSError:
+            pytest.skip("a file system without access lists")
+    before = os.umask(umask)
+    try:
+        (upload.folder / "usual").touch()
+        write(upload, 0, DATA[:10])
+        assert (upload.folder / upload.partial).stat().st_mode & 0o777 == 0o600
+        write(upload, 10, DATA[10:])
+        upload.finish(replace=False)
+    finally:
+        os.umask(before)
+    assert rights(upload.folder / "big.bin") == rights(upload.folder / "usual")
+    assert names(upload.folder) == ["big.bin", "usual"]
 
 
 def test_a_file_of_others_that_is_replaced_lets_nobody_write_the_new_one(
