@@ -209,7 +209,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
 
     async def start(self) -> None:
         """Start the hub, look at the sessions that ran, then resume those that waited."""
-        with either_protocol():
+        with either_protocol(self.internal_proxy_certs):
             await super().start()
         print(self.said_when_ready, end="", flush=True)
         intake.limit(self.http_server)

@@ -14,20 +14,23 @@ import asyncio
 import contextlib
 import socket
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import tornado.httpserver
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import load_pem_x509_certificate
 from tornado.iostream import SSLIOStream
 
 from portal.addresses import counted
 
 TLS_HELLO = b"\x16"  # RFC 8446, 5.1: a handshake; no method of HTTP begins with it
 SAYS_WITHIN_S = 10.0
+LOOPBACK = "127.0.0.1"
 OF_ONE_ADDRESS = 512  # a node with hundreds of sessions has a few at a time
 OWN_UNPROVEN = 2048  # of this host, which may be the proxy's: so many do not come while one of them shows what it is
-PROXY = "proxy-client"  # the name in the certificate that JupyterHub (6.1, ``init_internal_ssl``) gives the proxy
-PROXY_AUTHORITY = "proxy-client-ca"  # and whose it is: no session's or service's certificate is of this one
+PROXY = "proxy-client"  # JupyterHub's word (6.1, ``init_internal_ssl``) for what the proxy shows where it connects
 
 
 class Callers:
@@ -56,6 +59,7 @@ class Callers:
 class EitherServer(tornado.httpserver.HTTPServer):
     """Looks at the first byte of a connection, and leaves it there."""
 
+    proxys = b""  # its certificate, in DER
     callers: Callers
     unproven: Callers  # this host's, that may still turn out to be the proxy's
 
@@ -72,7 +76,7 @@ class EitherServer(tornado.httpserver.HTTPServer):
             return
         loop = asyncio.get_running_loop()
         connection.setblocking(False)
-        client = counted(address[0])
+        client = counts_for(address[0])
         callers = self.unproven if is_of_this_host(connection, address) else self.callers
 
         def give_up() -> None:
@@ -115,7 +119,7 @@ class EitherServer(tornado.httpserver.HTTPServer):
         """A connection that has begun to speak."""
         is_own = is_of_this_host(stream.socket, address)
         if self.has_tls or not is_own:
-            stream.portal_client = counted(address[0])
+            stream.portal_client = counts_for(address[0])
             may_be_proxy = is_own and isinstance(stream, SSLIOStream)
             callers = self.unproven if may_be_proxy else self.callers
             callers.enter(stream.portal_client, stream, stream.close)
@@ -128,7 +132,7 @@ class EitherServer(tornado.httpserver.HTTPServer):
         self.unproven.leave(stream.portal_client, stream)
         if shown.cancelled() or shown.exception() or stream.closed():
             return
-        if is_of_proxy(stream.socket.getpeercert()):
+        if self.proxys and stream.socket.getpeercert(binary_form=True) == self.proxys:
             stream.portal_client = ""
         else:
             self.callers.enter(stream.portal_client, stream, stream.close)
@@ -162,6 +166,11 @@ class Believed(tornado.httpserver._ProxyAdapter):
         return super().headers_received(start_line, headers)
 
 
+def counts_for(address: str) -> str:
+    """What a connection is counted with: who is on this host has millions of addresses of it to choose from."""
+    return LOOPBACK if address.startswith("127.") else counted(address)
+
+
 def is_of_this_host(connection: socket.socket, address: Any) -> bool:
     """Whether a connection comes from the address that it leads to."""
     try:
@@ -170,16 +179,16 @@ def is_of_this_host(connection: socket.socket, address: Any) -> bool:
         return False
 
 
-def is_of_proxy(certificate: Any) -> bool:
-    """Whether a certificate that has been verified, as :meth:`ssl.SSLSocket.getpeercert` tells it, is the proxy's."""
-    names = [dict(part for parts in certificate.get(of, ()) for part in parts) for of in ("subject", "issuer")]
-    return [name.get("commonName") for name in names] == [PROXY, PROXY_AUTHORITY]
-
-
 @contextlib.contextmanager
-def either_protocol() -> Iterator[None]:
-    """Meanwhile a web server that is made takes both (JupyterHub 6.1 makes its own in ``start``)."""
+def either_protocol(certificates: Mapping[str, Mapping[str, str]]) -> Iterator[None]:
+    """Meanwhile a web server that is made takes both (JupyterHub 6.1 makes its own in ``start``).
+
+    Arguments:
+        certificates: JupyterHub's ``internal_proxy_certs``; nothing in it without internal TLS.
+    """
     usual = tornado.httpserver.HTTPServer
+    file = certificates.get(PROXY, {}).get("certfile")
+    EitherServer.proxys = load_pem_x509_certificate(Path(file).read_bytes()).public_bytes(Encoding.DER) if file else b""
     tornado.httpserver.HTTPServer = EitherServer  # type: ignore[misc]
     try:
         yield

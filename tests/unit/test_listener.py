@@ -84,7 +84,7 @@ def hub_context(files: dict[str, str], proxy: dict[str, str]) -> ssl.SSLContext:
 async def port(files: dict[str, str], proxy: dict[str, str]) -> AsyncIterator[int]:
     """The port of a server that asks for certificates, as the hub's does."""
     context = hub_context(files, proxy)
-    with either_protocol():
+    with either_protocol({"proxy-client": {"certfile": proxy["cert"]}}):
         server = tornado.httpserver.HTTPServer(Application([("/", Shown)]), ssl_options=context, xheaders=True)
     assert isinstance(server, EitherServer)
     sockets = tornado.netutil.bind_sockets(0, "127.0.0.1")
@@ -166,7 +166,7 @@ async def test_the_proxy_says_who_asks(port: int, proxy: dict[str, str]) -> None
 
 
 async def test_without_internal_tls_the_proxy_is_known_by_this_hosts_address(files: dict[str, str]) -> None:
-    with either_protocol():
+    with either_protocol({}):
         server = tornado.httpserver.HTTPServer(Application([("/", Shown)]), xheaders=True)
     sockets = tornado.netutil.bind_sockets(0, "127.0.0.1")
     server.add_sockets(sockets)
@@ -180,8 +180,9 @@ async def test_without_internal_tls_the_proxy_is_known_by_this_hosts_address(fil
 async def left_of(begun: int, port: int, context: ssl.SSLContext | None) -> int:
     """Begin so many requests from this host, and end none; answers how many the hub still holds, and closes them."""
     held = []
-    for _ in range(begun):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    for number in range(begun):
+        of = ("127.0.0.1" if context else f"127.0.1.{number + 1}", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, local_addr=of)
         writer.write(b"GET / HTTP/1.1\r\nX")
         held.append((reader, writer))
         await asyncio.sleep(0.01)
@@ -230,6 +231,6 @@ async def test_handshakes_of_this_host_that_nobody_ends_are_bounded(few: int, po
 
 def test_afterwards_servers_are_made_as_usual() -> None:
     usual = tornado.httpserver.HTTPServer
-    with either_protocol():
+    with either_protocol({}):
         assert tornado.httpserver.HTTPServer is EitherServer
     assert tornado.httpserver.HTTPServer is usual
