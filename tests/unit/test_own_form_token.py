@@ -207,3 +207,27 @@ async def test_each_token_of_a_request_is_looked_at_once_however_many_numbers_co
 
     assert answer.status_code == 200
     assert looked.call_count == MADE_UP + 2
+
+
+CROSS = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+
+
+@pytest.mark.parametrize(
+    ("place", "headers"), [("/hub", {}), ("/hub", CROSS), ("/hub/home", CROSS), ("/nowhere", CROSS)]
+)
+async def test_an_answer_to_what_a_page_of_elsewhere_sends_spoils_no_form_and_no_login(
+    tmp_path: Path, place: str, headers: dict[str, str]
+) -> None:
+    """At an address beside the hub's pages the browser sends no token; and what is refused at once is nobody's yet."""
+    async with served_hub(tmp_path) as served:
+        alice = await served.browser("alice")
+        page = await alice.get("/hub/logout")
+        before = {cookie.name: cookie.value for cookie in alice.cookies.jar}
+        refused = await alice.post(place, headers=headers, data={"name": "value"})
+        after = {cookie.name: cookie.value for cookie in alice.cookies.jar}
+        with seconds_later():
+            answer = await alice.post("/hub/logout", data={"_xsrf": field_of(page.text)})
+
+    assert refused.status_code in (403, 404, 405)
+    assert after == before
+    assert (answer.status_code, answer.url.path) == (200, "/hub/login")
