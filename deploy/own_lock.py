@@ -33,8 +33,8 @@ def alone(file: Path, say: Callable[[str], None]) -> Iterator[None]:
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        if error.errno not in CLOSED:
-            raise BuildError(f"{file}: {error.strerror}; remove it") from error
+        if error.errno not in CLOSED or os.access(file.parent, os.W_OK):
+            raise BuildError(f"{file}: {error.strerror}: no lock can be had; {_of(file)}") from error
         yield
         return
     try:
@@ -43,6 +43,15 @@ def alone(file: Path, say: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _of(file: Path) -> str:
+    """What to do about a file that cannot be opened."""
+    try:
+        owner = pwd.getpwuid(file.lstat().st_uid).pw_name
+    except (OSError, KeyError):
+        return "look at the folder that it lies in"
+    return f"it is of {owner}: let that account do this, or remove it while nobody does"
 
 
 def _check(file: Path, found: os.stat_result) -> None:

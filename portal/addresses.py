@@ -81,7 +81,8 @@ def address_of(request: Any, believed: Iterable[Network] = ()) -> str:
     """
     stream = request.connection.stream
     peer = str(stream.socket.getpeername()[0])
-    if peer != stream.socket.getsockname()[0] or getattr(stream, "portal_client", ""):
+    noted = getattr(stream, "portal_client", None)  # "" for the proxy
+    if noted or (noted is None and peer != stream.socket.getsockname()[0]):
         return peer
     trusted = networks(request.connection.context.trusted_downstream)
     return client_of(peer, request.headers.get("X-Forwarded-For", ""), [*believed, *trusted])

@@ -26,35 +26,19 @@ class OwnFormToken:
     request: Any
     hub: Any
     _session_id: str
-    _is_known_who = False  # until then JupyterHub takes whoever asks for nobody
     _signed: list[tuple[bytes, bytes]]
-
-    async def get_current_user(self) -> Any:
-        """Who asks, as JupyterHub finds it out."""
-        self._is_known_who = False
-        user = await super().get_current_user()  # type: ignore[misc]
-        self._is_known_who = True
-        return user
 
     @property
     def xsrf_token(self) -> bytes:
         """The person's own, out of the cookies; a new one where there is none."""
         if not hasattr(self, "_xsrf_token"):
-            wanted = self._xsrf_token_id
+            wanted = self._xsrf_token_id  # type: ignore[attr-defined]
             if own := next((token for token, made_for in self._tokens() if made_for == wanted), b""):
                 self._xsrf_token = own
-            elif not self._is_sent_a_token():  # a cookie that is set there takes the place of one that was not sent
+            elif not self._is_below_hub():  # a cookie that is set there takes the place of one that was not sent
                 self._xsrf_token = _xsrf_utils._create_signed_value_urlsafe(self, COOKIE, wanted)
         token: bytes = super().xsrf_token  # type: ignore[misc]
         return token
-
-    @property
-    def _xsrf_token_id(self) -> bytes:
-        """For whom a token is: where a request is refused before it is known who asks, the answer spoils no other."""
-        if not self._is_known_who and (login := _login_of(self)) and (own := self.get_session_cookie()):
-            return own.encode() + b":" + login
-        usual: bytes = super()._xsrf_token_id  # type: ignore[misc]
-        return usual
 
     def get_session_cookie(self) -> str | None:
         """The number of the browser's session, in the login with which it asks; ``None``: the hub gives a new one."""
@@ -63,12 +47,12 @@ class OwnFormToken:
         given = [one for one in _values(self.request, SESSION_COOKIE_NAME) if NUMBER.match(one)]
         if not given or not (login := _login_of(self)):
             return None
-        if not self._is_sent_a_token():  # nor is one looked at there
+        if not self._is_below_hub():  # nor is one looked at there
             return given[-1].decode()
         own = {number + b":" + login: number for number in given}
         return next((own[made_for].decode() for _, made_for in self._tokens() if made_for in own), None)
 
-    def _is_sent_a_token(self) -> bool:
+    def _is_below_hub(self) -> bool:
         """Whether the cookie comes along at this address: it is for all below the hub's own path."""
         return bool(self.request.path.startswith(self.hub.base_url))
 
@@ -83,9 +67,8 @@ class OwnFormToken:
 
 def _login_of(handler: Any) -> bytes:
     """What stands for the person in a token of a form, until all logins of the person end; ``b""`` before a login."""
-    user = getattr(handler, "_jupyterhub_user", None)
-    if handler._is_known_who or user is not None:
-        known: str = getattr(user, "cookie_id", "")
+    if hasattr(handler, "_jupyterhub_user"):
+        known: str = getattr(handler._jupyterhub_user, "cookie_id", "")
         return known.encode()
     shown: bytes | None = handler.get_secure_cookie(handler.hub.cookie_name, max_age_days=handler.cookie_max_age_days)
     return shown or b""

@@ -95,6 +95,7 @@ class Guarded(intake.OwnTurn, form_token.OwnFormToken, Told):
     path_args: list[str]
     _accept_token_auth: bool
     _is_database_away = False
+    _is_let_in = False
     set_header: Callable[[str, str], None]
     db: Any
 
@@ -106,12 +107,9 @@ class Guarded(intake.OwnTurn, form_token.OwnFormToken, Told):
         readers.keep_policy(self)
 
     def set_cookie(self, name: str, value: str | bytes, *arguments: Any, **attributes: Any) -> None:
-        """No script reads it, no other site sends it, and HTTPS alone carries it where there is HTTPS.
-
-        While the database is away everybody looks like nobody: nobody's token would take the place of a person's own.
-        """
-        if self._is_database_away:
-            return
+        """No script reads it, no other site sends it, and HTTPS alone carries it where there is HTTPS."""
+        if self._is_database_away or not self._is_let_in:
+            return  # all look like nobody then, and nobody's token would take the place of a person's own
         attributes["httponly"] = True
         attributes.setdefault("samesite", "Lax")
         if get_browser_protocol(self.request) == "https":
@@ -126,13 +124,13 @@ class Guarded(intake.OwnTurn, form_token.OwnFormToken, Told):
 
     async def prepare(self) -> None:
         """Refuse what must not come here, then do as JupyterHub does."""
-        prefix = self.settings["base_url"]
-        sessions = [url_path_join(prefix, place) + "/" for place in ("user", "services")]
+        sessions = [url_path_join(self.settings["base_url"], place) + "/" for place in ("user", "services")]
         is_page = isinstance(self, GuardedPage) and not (isinstance(self, FETCHED) or hasattr(self, "is_picture"))
         is_program = self._accept_token_auth and take_login(self.request)
         check(self.request, sessions, is_page, is_program, isinstance(self, GuardedCall))
         if isinstance(self, NUMBERED):
             check_digits(self.path_args[-1])
+        self._is_let_in = True
         await super().prepare()
 
     async def get_current_user(self) -> Any:

@@ -37,7 +37,7 @@ LONGEST_PATH = 200  # characters of an address in the log
 STOPPED = N_("This session was stopped while it started.")
 log = logging.getLogger(__name__)
 # What JupyterHub (6.1, log.py) hides of an address that it logs has no password among it.
-hub_log.SCRUB_PARAM_KEYS = (*hub_log.SCRUB_PARAM_KEYS, "passw", "secret")
+hub_log.SCRUB_PARAM_KEYS = (*hub_log.SCRUB_PARAM_KEYS, "pass", "Pass", "PASS", "pwd", "secret", "Secret", "SECRET")
 
 
 class Told:

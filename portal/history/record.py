@@ -22,15 +22,15 @@ WORD_CHARACTERS = 200
 REMOVED = "[removed]"
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_NAMES = r"(?:token|passw(?:or)?d|passphrase|secret|api[_ -]?key)"
+_NAMES = r"(?:token(?!iz)|passw(?:or)?d|passphrase|secret|api[_ -]?key)"
 _CLOSES = r"(?:\\{0,4}[\"'])?"  # the quote after a name, in a text that may be quoted itself
-_IS = rf"{_CLOSES}\s*[:=]=?>?\s*"
+_IS = rf"{_CLOSES}\s*[:=]=?>?[ \t]*"
 _QUOTE = r"""(?:"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?)"""
 _QUOTED = rf"""[a-z]{{0,2}}\\{{0,4}}{_QUOTE}(?:{_QUOTE}|\\.|[^\s,;:)}}\]"'\\])*"""
 # Whose value may have blanks and no end, whose has an end, what follows an option, and what stands in an address. Each
 # takes time by the length of a line alone, whatever is in it.
 _SECRETS = re.compile(
-    rf"(?i)((?:authorization|cookie)[\w-]{{0,40}}{_IS})[^\n]+"
+    rf"(?i)((?:authorization|cookie)(?!error)[\w-]{{0,40}}{_IS})[^\n]+"
     rf"|({_NAMES}[\w-]{{0,40}}{_IS}(?:(?:token|bearer|basic)\s+)?)(?:{_QUOTED}|\S+)"
     rf"|((?<![\w-])--?[\w-]{{0,40}}?{_NAMES}[\w-]{{0,40}}[\"']?,?[ \t]+(?!-))(?:{_QUOTED}|\S+)"
     r"|(://[^\s/:@\"']{0,100}:)[^\s/@\"']+(?=@)"

@@ -172,9 +172,9 @@ def counts_for(address: str) -> str:
 
 
 def is_of_this_host(connection: socket.socket, address: Any) -> bool:
-    """Whether a connection comes from the address that it leads to."""
+    """Whether a connection comes from the address that it leads to, or from that which Linux takes for 127.0.1.1."""
     try:
-        return bool(address[0] == connection.getsockname()[0])
+        return bool(address[0] in (LOOPBACK, connection.getsockname()[0]))
     except OSError:  # it has ended already
         return False
 

@@ -176,7 +176,7 @@ class LDAPAuthenticator(OneAccount):
         except DirectoryError as error:
             shown = login.whole if login and self._is_known(login, address, error, handler) else ""
             if not shown:  # is not told: people type passwords into the wrong field, and attackers type novels
-                kind = "that nobody is known by" if login else "not spelled like one"
+                kind = "that is not known here" if login else "not spelled like one"
                 shown = f"a name {kind} ({len(str(fields.get('username') or ''))} characters)"
             self.log.warning("No login of %s from %s: %s (%s)", shown, address, error.reason, error.detail)
             raise Refusal(error) from None

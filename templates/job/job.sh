@@ -6,9 +6,10 @@
 kind=$1
 shift
 # The folder where Polars puts down what memory does not hold is of one node: portal/homes/cache_folders.py.
-case ${POLARS_OOC_SPILL_DIR:-} in
+own='case ${POLARS_OOC_SPILL_DIR:-} in
 */dsportal-polars/*) POLARS_OOC_SPILL_DIR="${POLARS_OOC_SPILL_DIR%/*}/$(uname -n)" ;;
-esac
+esac'
+eval "$own"
 if [ "$kind" = notebook ]; then
     python=$1
     shift
@@ -17,4 +18,4 @@ fi
 [ "${SLURM_NTASKS:-1}" -gt 1 ] || exec python3 "$@"
 # Since 22.05 srun does not take the cores of a task from sbatch by itself: srun(1), --cpus-per-task.
 export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}"
-exec srun python3 "$@"
+exec srun sh -c "$own"'; exec python3 "$@"' python3 "$@"

@@ -49,7 +49,7 @@ class Workshop:
         self.builder.mkdir(parents=True)
         for name in MODULES:
             shutil.copy(BUILD.parent / name, self.builder / name)
-        for name in ("__init__.py", "interpreter.py", "run_module.py"):
+        for name in ("__init__.py", "interpreter.py", "own_lock.py", "run_module.py"):
             shutil.copy(ROOT / "deploy" / name, self.builder.parent / name)
         self.lock = self.builder / "python3.lock"
         self.package("1.0")
@@ -113,7 +113,7 @@ def test_a_second_run_does_nothing_and_a_new_lock_builds_again(workshop: Worksho
     workshop.package("2.0")
     assert "built in" in workshop.build()
     assert list(workshop.environment.glob("lib/*/site-packages/tiny-2.0.dist-info"))
-    assert workshop.names() == [".lock", "3.11"]
+    assert workshop.names() == [".build.lock", "3.11"]
 
 
 def test_what_an_interrupted_run_left_is_cleared_and_what_it_fetched_is_used(workshop: Workshop) -> None:
@@ -123,7 +123,7 @@ def test_what_an_interrupted_run_left_is_cleared_and_what_it_fetched_is_used(wor
     wheel.rename(store / wheel.name)  # fetched; the registry is gone
     (workshop.environment.parent / ".3.11.building" / "bin").mkdir(parents=True)
     assert "fetching" not in workshop.build()
-    assert workshop.names() == [".lock", "3.11"]
+    assert workshop.names() == [".build.lock", "3.11"]
 
 
 def test_a_wheel_that_was_cut_short_is_fetched_again(workshop: Workshop) -> None:

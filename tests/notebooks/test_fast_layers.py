@@ -14,7 +14,7 @@ from tests.inside import sh
 from tests.notebooks.jobs import PERSON, own_folder
 
 WORKER = Path(__file__).with_name("fast_layers_worker.py")
-PARTS = ("proof", "saved", *(("standard", "mirrored", "half") if LONG else ()))
+PARTS = ("proof", "saved", "mirrored", *(("standard", "half") if LONG else ()))
 LESSONS = Path(__file__).parents[2] / "notebooks" / "tensorflow"
 
 
@@ -50,6 +50,12 @@ def test_a_network_that_was_trained_with_fast_parts_opens_without_them_and_answe
     assert result["saved"]["apart"] < 1e-5
 
 
+def test_two_devices_keep_the_same_weights_and_learn_what_plain_keras_does(result: dict[str, Any]) -> None:
+    assert result["mirrored"]["copies"] == 2
+    assert result["mirrored"]["copies apart"] == 0
+    assert result["mirrored"]["apart from plain"] < 1e-3
+
+
 if LONG:
 
     def test_kerass_own_weights_load_and_give_its_scores_as_v1_alone(result: dict[str, Any]) -> None:
@@ -57,11 +63,6 @@ if LONG:
         assert result["standard"]["apart"]["v1.5, 7"] > 0.01
         assert result["standard"]["other classes"] == [8, 9]
         assert result["standard"]["weights"] == 25_557_032  # as torchvision counts them
-
-    def test_two_devices_keep_the_same_weights_and_learn_what_plain_keras_does(result: dict[str, Any]) -> None:
-        assert result["mirrored"]["copies"] == 2
-        assert result["mirrored"]["copies apart"] == 0
-        assert result["mirrored"]["apart from plain"] < 1e-3
 
     def test_gradients_of_sixteen_bits_are_scaled_so_that_small_ones_are_not_lost(result: dict[str, Any]) -> None:
         half = result["half"]

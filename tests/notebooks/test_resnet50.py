@@ -22,7 +22,7 @@ SMALL = {**SIZES, "blocks": BLOCKS, "iterations": 3, "seconds": 0, "warm_up": 1}
 FEW: dict[str, object] = {**SMALL, "precisions": PRECISIONS}
 LEAST = {**FEW, "images": 40, "epochs": 2, "inputs": ["jpeg"], "precisions": ["float32"], "iterations": 1}
 # Kernel, values, and what it says: in the long form only. A step takes JAX a second or two on a CPU; that two devices
-# take the same steps as one, test_fast_layers.py asks in its long form, too.
+# take the same steps as one, test_fast_layers.py asks in both forms.
 ELSEWHERE: dict[str, object] = {"inputs": ["synthetic", "jpeg"], "precisions": ["mixed"]}
 TWO: dict[str, object] = {
     "gpus": 2,

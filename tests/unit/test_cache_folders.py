@@ -82,6 +82,21 @@ def test_a_job_has_that_of_its_node_whatever_node_it_was_submitted_from(
     assert done.stdout.strip() == found
 
 
+def test_each_task_of_a_job_has_that_of_its_own_node(tmp_path: Path) -> None:
+    """srun starts it there with the variables of the first node."""
+    program = tmp_path / "program.py"
+    program.write_text("import os, sys; print(os.environ['POLARS_OOC_SPILL_DIR'], *sys.argv[1:])")
+    srun = tmp_path / "srun"
+    elsewhere = "/home/alice/.cache/dsportal-polars/elsewhere"
+    srun.write_text(f'#!/bin/sh\nPOLARS_OOC_SPILL_DIR={elsewhere} exec "$@"\n')
+    srun.chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_NTASKS": "2", "POLARS_OOC_SPILL_DIR": elsewhere}
+    command = ["sh", str(JOB), "python", str(program), "a b", "$(touch x)"]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.strip() == f"{SPILLED} a b $(touch x)"
+    assert not (tmp_path / "x").exists()
+
+
 @pytest.mark.parametrize("of_site", [{}, {"POLARS_OOC_SPILL_DIR": "/local/spilled"}])
 def test_web_tools_have_it_also_where_no_session_starts_them(tmp_path: Path, of_site: dict[str, str]) -> None:
     offered = OfferedTool("page", "Page", ("x", "{socket}"), environment=of_site)

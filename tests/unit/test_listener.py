@@ -18,7 +18,7 @@ from portal.hub import listener
 from portal.hub.certificates import signed
 from portal.hub.listener import EitherServer, either_protocol
 
-HERE = ["IP:127.0.0.1"]
+HERE = ["IP:127.0.0.1", "IP:127.0.1.1"]
 
 
 class Shown(RequestHandler):
@@ -81,13 +81,13 @@ def hub_context(files: dict[str, str], proxy: dict[str, str]) -> ssl.SSLContext:
 
 
 @pytest.fixture
-async def port(files: dict[str, str], proxy: dict[str, str]) -> AsyncIterator[int]:
-    """The port of a server that asks for certificates, as the hub's does."""
+async def port(files: dict[str, str], proxy: dict[str, str], request: pytest.FixtureRequest) -> AsyncIterator[int]:
+    """The port of a server that asks for certificates, as the hub's does; the parameter is its address."""
     context = hub_context(files, proxy)
     with either_protocol({"proxy-client": {"certfile": proxy["cert"]}}):
         server = tornado.httpserver.HTTPServer(Application([("/", Shown)]), ssl_options=context, xheaders=True)
     assert isinstance(server, EitherServer)
-    sockets = tornado.netutil.bind_sockets(0, "127.0.0.1")
+    sockets = tornado.netutil.bind_sockets(0, getattr(request, "param", "127.0.0.1"))
     server.add_sockets(sockets)
     yield sockets[0].getsockname()[1]
     server.stop()
@@ -163,6 +163,15 @@ async def test_who_shows_no_certificate_of_the_proxy_is_who_is_connected_whateve
 async def test_the_proxy_says_who_asks(port: int, proxy: dict[str, str]) -> None:
     assert await told(f"https://127.0.0.1:{port}/", proxy) == "192.0.2.2 192.0.2.1"
     assert await told(f"http://127.0.0.1:{port}/", proxy) == "127.0.0.1 127.0.0.1", "its own connections have TLS"
+
+
+@pytest.mark.parametrize("port", ["127.0.1.1"], indirect=True)
+async def test_the_proxy_is_known_where_the_hubs_name_is_another_address_of_its_host(
+    port: int, files: dict[str, str], proxy: dict[str, str]
+) -> None:
+    """As Debian has it: what leads to 127.0.1.1 comes from 127.0.0.1."""
+    assert await told(f"https://127.0.1.1:{port}/", proxy, "127.0.0.1") == "192.0.2.2 192.0.2.1"
+    assert await told(f"https://127.0.1.1:{port}/", files, "127.0.0.1") == "127.0.0.1 127.0.0.1"
 
 
 async def test_without_internal_tls_the_proxy_is_known_by_this_hosts_address(files: dict[str, str]) -> None:

@@ -138,6 +138,24 @@ with own_lock.alone(Path({str(seen)!r}) / "lock", print):
     assert done.stdout == "done\n", done.stderr
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes somebody else")
+def test_who_may_write_there_does_not_go_on_without_a_lock(seen: Path) -> None:
+    """In a folder of a group another member's lock cannot be opened."""
+    seen.chmod(0o777)
+    code = f"""
+import sys; sys.path.insert(0, {str(portal_venv.CHECKOUT)!r})
+from pathlib import Path
+from deploy import own_lock
+import os; os.setgid({NOBODY}); os.setuid({NOBODY})
+with own_lock.alone(Path({str(seen)!r}) / "lock", print):
+    print("done")
+"""
+    with own_lock.alone(seen / "lock", print):
+        done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == ""
+    assert "it is of root: let that account do this" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("locks", "words"),
     [

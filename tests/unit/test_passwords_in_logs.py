@@ -45,7 +45,7 @@ async def test_what_is_nobodys_name_here_is_not_logged(
             await no_login(authenticator, handler(), TYPED, password)
 
     assert TYPED not in caplog.text
-    assert "No login of a name that nobody is known by (13 characters) from 10.0.0.1" in caplog.text
+    assert "No login of a name that is not known here (13 characters) from 10.0.0.1" in caplog.text
 
 
 async def test_the_name_of_who_has_been_here_is_logged(
@@ -84,6 +84,7 @@ async def test_a_password_in_an_address_is_in_no_line(served: ServedHub, caplog:
     with caplog.at_level(logging.DEBUG):
         await browser.get("/hub/login?username=alice&password=hunter2")
         await browser.get("/hub/nowhere?passwd=hunter2")
+        await browser.get("/hub/nowhere?Password=hunter2&pwd=hunter2")
 
     lines = [line for line in caplog.text.splitlines() if "PortalHub" in line or "portal.guard" in line]
     assert any("username=alice&password=[secret]" in line for line in lines)

@@ -41,6 +41,9 @@ HARMLESS = (
     "epoch 3: 512 tokens of the text, loss 0.3",
     "--no-token --port 8888",
     "see https://docs.example.org:8443/a@b",
+    "Cookie:\nTraceback (most recent call last)",
+    "AuthorizationError: no such account",
+    "tokenizer: bert-base",
     "2026-11-28 14:03:04 GET /hub/login 200",
 )
 HOSTILE = (
