@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import quote, urlsplit
 
 import pytest
@@ -88,7 +89,8 @@ def test_each_way_to_say_a_big_length_counts_as_a_big_request(length: str) -> No
             return HTTPMessageDelegate()
 
     intake = Intake(Application())  # type: ignore[arg-type]
-    reading = intake.start_request(None, None)
+    connection = SimpleNamespace(context=SimpleNamespace(address=("127.0.0.1", 1)))
+    reading = intake.start_request(None, connection)
 
     reading.headers_received(
         RequestStartLine("POST", "/hub/login", "HTTP/1.1"), HTTPHeaders({"Content-Length": length})
