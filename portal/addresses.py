@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_plus, urlsplit
 
@@ -17,6 +18,11 @@ def networks(texts: Iterable[str]) -> tuple[Network, ...]:
     Raises:
         ValueError: a text that is neither.
     """
+    return _networks(tuple(texts))
+
+
+@lru_cache(maxsize=64)  # each login and each request asks for the same ones
+def _networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
     return tuple(ipaddress.ip_network(text) for text in texts)
 
 
@@ -96,6 +102,7 @@ def counted(address: str) -> str:
     return str(ipaddress.ip_network((found, IPV6_CLIENT), strict=False))
 
 
+@lru_cache(maxsize=4096)
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """An address; one of IPv4 that is written as one of IPv6 is that of IPv4."""
     try:

@@ -50,10 +50,7 @@ Ask = Callable[[], Identity]
 
 
 class ExactLoginHandler(login_page.LoginHandler):  # type: ignore[misc]
-    """JupyterHub's login page; name and password are taken as they were sent, to the last blank.
-
-    JupyterHub takes blanks off a name: ``" alice"`` would become a session of ``alice``.
-    """
+    """JupyterHub's login page; name and password are taken as they were sent: ``" alice"`` is not ``alice``."""
 
     async def post(self) -> None:
         """Log in, or show the login page again with the reason and the name."""
@@ -66,6 +63,12 @@ class ExactLoginHandler(login_page.LoginHandler):  # type: ignore[misc]
             self.db.commit()
         again.note(self, user.name)
         self.redirect(self.get_next_url(user))
+
+    def user_from_username(self, username: str) -> Any:
+        """Who logs in for the first time is noted with what is kept of that, without a change of its own."""
+        user = super().user_from_username(username)
+        self._record_activity(user)
+        return user
 
     def _render(self, login_error: str | None = None, username: str | None = None, **names: Any) -> Any:
         return super()._render(login_error, (username or "")[:SHOWN_NAME], **names)
