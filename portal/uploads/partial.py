@@ -13,9 +13,10 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
+from secrets import token_hex
 
 from portal.homes.held_place import NEW, TO_WRITE, FilePlace, held
 from portal.uploads.abandoned import TO_LIST, remove_abandoned
@@ -139,8 +140,9 @@ class Upload:
             raise self._taken()
         with full_in_words(self.name):
             mode = _kept_mode(old) if old else self._usual_mode(folder)
-        with suppress(OSError):
-            os.fchmod(descriptor, mode)
+        if mode != stat.S_IMODE(found.st_mode):
+            with suppress(OSError):
+                os.fchmod(descriptor, mode)
         with full_in_words(self.name):
             os.fsync(descriptor)
         there = _found(folder, self.partial)
@@ -208,9 +210,7 @@ class Upload:
 
     def _usual_mode(self, folder: int) -> int:
         """What a new file is given there, by the umask or by the folder's own access list."""
-        name = replace(self, stamp=f"{self.stamp}/mode").partial
-        with suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=folder)
+        name = f".upload-{token_hex(16)}.part"  # which goes with those of uploads, should this be killed
         descriptor = os.open(name, NEW, 0o666, dir_fd=folder)
         try:
             return stat.S_IMODE(os.fstat(descriptor).st_mode)
