@@ -13,7 +13,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 NOTEBOOK = ".ipynb"
-_LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")  # [words](file#heading); a web address has a colon
+# [words](file#heading); a web address has a colon. Each attempt ends where the next one may begin.
+_LINK = re.compile(r"(\]\()([^()\s#:]+)(#[^()\s]*)?(\))")
 
 
 def source(name: str, content: bytes) -> str:

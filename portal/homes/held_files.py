@@ -50,18 +50,22 @@ def put(place: FilePlace, content: bytes) -> None:
         with open(place.name, "wb", opener=lambda name, _: os.open(name, TO_WRITE, dir_fd=place.folder)) as device:
             device.write(content)
         return
-    mode = stat.S_IMODE(there.st_mode) & 0o777 if there and stat.S_ISREG(there.st_mode) else None
-    with written_beside(place.folder, place.name, content, mode) as beside:
+    old = there if there and stat.S_ISREG(there.st_mode) else None
+    mode = stat.S_IMODE(old.st_mode) & 0o777 if old else None
+    with written_beside(place.folder, place.name, content, mode, old) as beside:
         os.rename(beside, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
 
 
 @contextmanager
-def written_beside(folder: int, name: str, content: bytes, mode: int | None) -> Iterator[str]:
+def written_beside(
+    folder: int, name: str, content: bytes, mode: int | None, old: os.stat_result | None = None
+) -> Iterator[str]:
     """A whole new file beside what has that name, to be renamed; it is taken away where that fails.
 
     Arguments:
         folder: a descriptor.
         mode: ``None`` = as the person's umask has it.
+        old: the file of that mode whose place it takes.
     """
     beside = f".{name}.{secrets.token_hex(6)}"
     descriptor = os.open(beside, NEW, 0o666 if mode is None else 0o600, dir_fd=folder)
@@ -70,12 +74,26 @@ def written_beside(folder: int, name: str, content: bytes, mode: int | None) -> 
             file.write(content)
             if mode is not None:
                 with suppress(PermissionError):  # homes on CIFS have no modes
-                    os.fchmod(descriptor, mode)
+                    os.fchmod(descriptor, mode_of_group(descriptor, old, mode) if old else mode)
         yield beside
     except BaseException:
         with suppress(OSError):
             os.unlink(beside, dir_fd=folder)
         raise
+
+
+def mode_of_group(descriptor: int, old: os.stat_result, mode: int) -> int:
+    """The mode that a new file may have which takes the place of another one, and its group where that can be.
+
+    A folder can give new files a group of its own. What the old one's might do is none of that one's business.
+    """
+    if os.fstat(descriptor).st_gid == old.st_gid:
+        return mode
+    try:
+        os.fchown(descriptor, -1, old.st_gid)
+    except OSError:  # the person is not of that group
+        return mode & ~stat.S_IRWXG | (mode & stat.S_IRWXO) << 3
+    return mode
 
 
 def _own(place: FilePlace) -> os.stat_result | None:

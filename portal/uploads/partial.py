@@ -18,6 +18,7 @@ from http import HTTPStatus
 from pathlib import Path
 from secrets import token_hex
 
+from portal.homes.held_files import mode_of_group
 from portal.homes.held_place import NEW, TO_WRITE, FilePlace, held
 from portal.uploads.abandoned import TO_LIST, remove_abandoned
 from portal.uploads.open_partial import OpenPartial, full_in_words
@@ -139,7 +140,7 @@ class Upload:
         if old and not replace:
             raise self._taken()
         with full_in_words(self.name):
-            mode = _kept_mode(old) if old else self._usual_mode(folder)
+            mode = mode_of_group(descriptor, old, _kept_mode(old)) if old else self._usual_mode(folder)
         if mode != stat.S_IMODE(found.st_mode):
             with suppress(OSError):
                 os.fchmod(descriptor, mode)

@@ -6,10 +6,12 @@ import dataclasses
 import errno
 import json
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -21,6 +23,7 @@ from portal.gallery.stamp import STAMP, TemplateRefused
 from tests.lessons import lesson, ran, write
 
 ROOT = Path(__file__).parents[2]
+PATIENCE_S = 60
 
 
 @pytest.fixture
@@ -301,6 +304,18 @@ def test_links_to_other_lessons_lead_from_the_copy_to_the_catalogue(copied: Path
     assert "[the next](../../templates/tf/second.ipynb)" in sources.source(
         "first.ipynb", (copied / "first.ipynb").read_bytes()
     )
+
+
+@pytest.mark.parametrize("text", ["](", "](a#"])
+def test_a_text_of_many_links_that_do_not_end_keeps_nobody_waiting(text: str) -> None:
+    notebook = lesson("1", f"{text * 2**20} and [the next](second.ipynb#part)")
+    usual = signal.signal(signal.SIGALRM, Mock(side_effect=TimeoutError))
+    signal.alarm(PATIENCE_S)  # a regular expression may be at it for hours
+    try:
+        assert list(sources.links(json.dumps(notebook).encode())) == ["second.ipynb"]
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, usual)
 
 
 def test_a_full_disk_leaves_no_half_copy(shelf: Path, projects: Path, monkeypatch: pytest.MonkeyPatch) -> None:

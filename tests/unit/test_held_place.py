@@ -7,10 +7,11 @@ import os
 import stat
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from portal.homes import held_place, own_folder
+from portal.homes import held_files, held_place, own_folder
 from portal.homes.held_place import LinkOfOthers, held, is_own_all_the_way
 
 SOMEBODY_ELSE = 4_000_000  # no account of this machine
@@ -139,6 +140,27 @@ def test_a_file_keeps_its_mode_and_is_the_same_file(shared: Path) -> None:
         file.write(b"after")
     after = (shared / "file").stat()
     assert (after.st_ino, stat.S_IMODE(after.st_mode), after.st_size) == (before.st_ino, 0o664, 5)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder another group")
+@pytest.mark.parametrize(("is_member", "mode_after"), [(True, 0o640), (False, 0o600)])
+def test_a_file_in_the_place_of_another_one_gives_its_rights_to_no_group_of_the_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_member: bool, mode_after: int
+) -> None:
+    (tmp_path / "notes").write_bytes(b"before")
+    (tmp_path / "notes").chmod(0o640)
+    group = (tmp_path / "notes").stat().st_gid
+    os.chown(tmp_path, -1, SOMEBODY_ELSE)
+    tmp_path.chmod(0o2775)
+    if not is_member:
+        monkeypatch.setattr("os.fchown", Mock(side_effect=PermissionError))
+
+    with held(tmp_path / "notes") as place:
+        held_files.put(place, b"after")
+
+    after = (tmp_path / "notes").stat()
+    assert (tmp_path / "notes").read_bytes() == b"after"
+    assert (stat.S_IMODE(after.st_mode), after.st_gid) == (mode_after, group if is_member else SOMEBODY_ELSE)
 
 
 def test_a_pipe_is_refused_and_nobody_waits_for_it(shared: Path) -> None:

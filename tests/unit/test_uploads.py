@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from jupyter_server.base.handlers import AuthenticatedFileHandler
@@ -173,6 +174,28 @@ def test_a_file_is_replaced_only_where_that_is_wanted_and_keeps_its_rights(uploa
     upload.finish(replace=True)
 
     assert (old.read_bytes(), old.stat().st_mode & 0o777, names(upload.folder)) == (DATA, 0o640, ["big.bin"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder another group")
+@pytest.mark.parametrize(("is_member", "mode_after"), [(True, 0o640), (False, 0o600)])
+def test_what_replaces_a_file_gives_its_rights_to_no_group_of_the_folders(
+    upload: Upload, monkeypatch: pytest.MonkeyPatch, is_member: bool, mode_after: int
+) -> None:
+    old = upload.folder / "big.bin"
+    old.write_text("old")
+    old.chmod(0o640)
+    group = old.stat().st_gid
+    os.chown(upload.folder, -1, SOMEBODY_ELSE)
+    upload.folder.chmod(0o2775)
+    write(upload, 0, DATA)
+    if not is_member:
+        monkeypatch.setattr("os.fchown", Mock(side_effect=PermissionError))
+
+    upload.finish(replace=True)
+
+    assert old.read_bytes() == DATA
+    after = old.stat()
+    assert (after.st_mode & 0o777, after.st_gid) == (mode_after, group if is_member else SOMEBODY_ELSE)
 
 
 def test_what_will_replace_a_private_file_is_private_while_it_comes(upload: Upload) -> None:
