@@ -41,6 +41,9 @@ const OVER_ITS_PLACE = [
   "alt-svc", // another server for all of the host
   "nel", // reports on all requests to the host, to wherever the next one says
   "report-to",
+  "secure-session-registration", // requests to the host wait for an address that the next ones name (W3C's DBSC)
+  "sec-session-registration",
+  "use-as-dictionary", // for addresses of all of the host (RFC 9842)
 ];
 
 const WORDS = {

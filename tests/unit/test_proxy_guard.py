@@ -33,6 +33,9 @@ OVER_ITS_PLACE = {
     "NEL": '{"report_to": "a", "max_age": 60, "success_fraction": 1}',
     "Report-To": '{"group": "a", "max_age": 60, "endpoints": [{"url": "https://elsewhere.example"}]}',
     "Alt-Svc": 'h2=":8443"; ma=60',
+    "Secure-Session-Registration": '(ES256);path="refresh";challenge="c"',
+    "Sec-Session-Registration": '(ES256);path="refresh";challenge="c"',
+    "Use-As-Dictionary": 'match="/hub/*"',
 }
 COOKIES = ("_xsrf=1; Path=/user/alice/", "a=2; Domain=portal.example; Path=/; Secure; samesite=strict")
 
