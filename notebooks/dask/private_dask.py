@@ -65,7 +65,7 @@ class QuietWorker(Worker):
 
     def __init__(self, *args, security, local_directory, **options):
         lesson_folders.private(Path(security["tls_ca_file"]).parent, make=False)
-        lesson_folders.own(local_directory, make=False, advice=lesson_folders.OWN_TMPDIR)
+        lesson_folders.keep(lesson_folders.own(local_directory, make=False, advice=lesson_folders.OWN_TMPDIR))
         super().__init__(*args, security=security, local_directory=local_directory, **options)
 
     def start_http_server(self, routes, dashboard_address, default_port=0, ssl_options=None):

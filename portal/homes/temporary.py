@@ -2,11 +2,16 @@
 
 Standard library only. Python takes the folder that one works in where /tmp is full (``tempfile.gettempdir``), and a
 ``TMPDIR`` may lie in a folder of a project: what a kernel is started by would lie where others can exchange it.
+
+What cleans /tmp may take the folder of a program that runs away, and then anybody can make one of its name. So a folder
+is held: what follows tmpfiles.d(5) leaves it, and before it is used again :func:`check` tells it from another one.
 """
 
 from __future__ import annotations
 
 import atexit
+import errno
+import fcntl
 import os
 import shutil
 import tempfile
@@ -17,6 +22,8 @@ from pathlib import Path
 from portal.homes.held_place import is_own_all_the_way
 
 USUAL = ("/tmp", "/var/tmp")  # noqa: S108  both are looked at
+GONE = "its private folder was taken away, as by what cleans /tmp; a new session has a new one"
+_held: dict[Path, int] = {}  # each folder of this program, and what keeps it open
 
 
 def made(prefix: str, place: str = "") -> Path:
@@ -50,13 +57,55 @@ def prefix_in_home(prefix: str) -> str:
     return f".{prefix}{os.uname().nodename.partition('.')[0]}-"
 
 
+def hold(private: Path) -> None:
+    """Keep a folder of this program, and know it again."""
+    descriptor = os.open(private, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with suppress(OSError):  # a file system without locks
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    _held[private] = descriptor
+
+
+def held(private: Path) -> Path:
+    """A folder that is held, by its descriptor: this program, and no other, finds it there whatever has its name."""
+    return Path(f"/proc/self/fd/{_held[private]}")
+
+
+def release(private: Path) -> None:
+    """Let go of a folder that was held."""
+    os.close(_held.pop(private))
+
+
+def is_held(place: Path) -> bool:
+    """Whether the folder in which a place lies is the one that was held; so it is where none was."""
+    return all(_has_its_name(private) for private in [place, *place.parents] if private in _held)
+
+
+def check(place: Path) -> None:
+    """Look whether the folder in which a place lies is still the one that was held.
+
+    Raises:
+        OSError: something else has its name, or nothing (``ESTALE``).
+    """
+    if not is_held(place):
+        raise OSError(errno.ESTALE, GONE, str(place))
+
+
+def _has_its_name(private: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(_held[private]), private.lstat())
+    except FileNotFoundError:
+        return False
+
+
 @contextmanager
 def folder(prefix: str, place: str = "") -> Iterator[Path]:
     """One for a block, as :func:`made` makes it."""
     private = made(prefix, place)
+    hold(private)
     try:
         yield private
     finally:
+        release(private)
         shutil.rmtree(private, ignore_errors=True)
 
 
@@ -67,5 +116,6 @@ def made_until_exit(prefix: str) -> Path:
         OSError: it cannot be made.
     """
     private = made(prefix)
+    hold(private)
     atexit.register(shutil.rmtree, private, ignore_errors=True)
     return private

@@ -14,6 +14,7 @@ from jupyter_client.kernelspec import KernelSpec, KernelSpecManager, NoSuchKerne
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager, ServerKernelManager
 from traitlets import Bool, default
 
+from portal.homes import temporary
 from portal.homes.regular_file import without_waiting
 from portal.kernels.provisioner import KernelNotStarted, ModuleProvisioner
 
@@ -57,6 +58,14 @@ class PortalKernel(ServerKernelManager):
     @default("restarter_class")
     def _restarter_of_the_portal(self) -> type[PortalRestarter]:
         return PortalRestarter
+
+    def _create_connected_socket(self, channel: str, identity: bytes | None = None) -> Any:
+        """Lead to what the kernel has bound, and to no socket of its name in the place of the session's folder."""
+        try:
+            temporary.check(Path(self.connection_file))
+        except OSError as error:
+            raise KernelNotStarted(f"The kernel {self.kernel_name} cannot be asked: {error.strerror}") from error
+        return super()._create_connected_socket(channel, identity)
 
 
 class PortalKernelManager(AsyncMappingKernelManager):

@@ -17,7 +17,7 @@ from tornado.web import HTTPError
 from traitlets import Bool
 
 from portal.errors import KernelError
-from portal.homes import cache_folders
+from portal.homes import cache_folders, temporary
 from portal.homes.held_place import is_own_all_the_way
 from portal.homes.own_folder import of_others_in
 from portal.kernels import other_starts, python_start
@@ -50,6 +50,10 @@ class ModuleProvisioner(LocalProvisioner):
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Prepare the start: the kernel's own command, in the environment of its modules."""
+        try:
+            temporary.check(self._runtime())
+        except OSError as error:
+            raise self._not_started(str(error.strerror)) from error
         prepared: dict[str, Any] = await super().pre_launch(**kwargs)
         launch = Launch.from_argv(prepared["cmd"])
         if launch is None:

@@ -14,6 +14,7 @@ beside lessons are the same file, which ``portal notebooks check`` looks after.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import tempfile
@@ -78,7 +79,15 @@ def temporary(prefix: str, place: str = "", advice: str = OWN_TMPDIR) -> Path:
     except FolderOfOthers:
         Path(made).rmdir()
         raise
+    keep(made)
     return Path(made)
+
+
+def keep(folder: Any) -> None:
+    """Have what cleans /tmp leave a folder as long as this program runs (tmpfiles.d(5)): its name would be free."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    with suppress(OSError):  # it is kept already, or the file system has no locks
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _walked(folder: Any, make: bool, advice: str) -> Path:

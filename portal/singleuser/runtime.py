@@ -23,10 +23,14 @@ _held: list[IO[str]] = []
 
 
 def runtime_folder() -> Path:
-    """A new private folder for sockets, keys and Jupyter's own files of this session; it goes with the session."""
+    """A new private folder for sockets, keys and Jupyter's own files of this session; it goes with the session.
+
+    It is held (:func:`portal.homes.temporary.hold`).
+    """
     runtime = _locked_folder()
     while not (runtime / LOCK).exists():  # another session that starts took it for a leftover, just before the lock
         runtime = _locked_folder()
+    temporary.hold(runtime)
     atexit.register(shutil.rmtree, runtime, ignore_errors=True)
     os.environ["JUPYTER_RUNTIME_DIR"] = str(runtime)
     return runtime

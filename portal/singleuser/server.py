@@ -27,7 +27,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from portal import data
 from portal.forwarding import ports
-from portal.homes import cache_folders
+from portal.homes import cache_folders, temporary
 from portal.internal_tls.session_files import TLS_FILES, connect, use_tls
 from portal.session_settings import ANNOUNCE_EVERY, SessionSettings
 from portal.session_usage import told
@@ -58,7 +58,7 @@ def main() -> None:
     listener = handed_on or ports.listen(hostname or "127.0.0.1")
     os.environ["JUPYTERHUB_SERVICE_URL"] = with_port(os.environ["JUPYTERHUB_SERVICE_URL"], port_of(listener))
     runtime = runtime_folder()
-    use_tls(runtime)
+    use_tls(temporary.held(runtime))  # what is there is read with each call of the hub
     os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{data.folder('deploy') / 'bin'}"
     settings = place(SessionSettings.from_environment(os.environ), os.environ)
     spare_home.enter(files_of(settings))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from portal.errors import PortalError
 from portal.forwarding.socket_process import accepts, end
-from portal.homes import cache_folders
+from portal.homes import cache_folders, temporary
 
 IDLE_MIN = 30
 START_TIMEOUT_S = 60
@@ -56,7 +56,7 @@ class Board:
     @property
     def is_ready(self) -> bool:
         """Whether it listens."""
-        return self.running and self._start is None
+        return self.running and self._start is None and temporary.is_held(self.socket)
 
     @property
     def pid(self) -> int | None:
@@ -87,12 +87,16 @@ class Board:
             BoardFailed: it ended, or did not listen in time.
         """
         async with self._starting:
-            if not self.running:
+            if not (self.running and temporary.is_held(self.socket)):
                 await self._stop()  # what an earlier process left
                 self._launch()
                 await self._wait_until_it_listens()
 
     def _launch(self) -> None:
+        try:
+            temporary.check(self.socket)
+        except OSError as error:
+            raise BoardFailed(f"TensorBoard cannot be started: {error.strerror}.") from error
         self.started_at = time.time()
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -130,7 +134,8 @@ class Board:
         self._process = None
         if process is not None:
             await asyncio.to_thread(end, process)
-        self.socket.unlink(missing_ok=True)
+        if temporary.is_held(self.socket):
+            self.socket.unlink(missing_ok=True)
 
 
 class Boards:

@@ -8,6 +8,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 from portal.forwarding.socket_pages import SocketPages
+from portal.homes import temporary
 from portal.tensorboard.error_page import from_elsewhere, page
 
 NOT_THERE = "Nothing listens at this address."
@@ -30,7 +31,7 @@ class OwnSocketProxy(SocketPages):
         socket = self.folder / f"{name}.sock"
         self.unix_socket = str(socket)
         self.proxy_base = f"sockets/{name}"
-        return is_own_socket(socket)
+        return is_own_socket(socket) and temporary.is_held(socket)
 
     def led_here(self, name: str) -> str:
         """The page for a request that a page of elsewhere sends."""

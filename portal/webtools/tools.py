@@ -20,7 +20,7 @@ from typing import Literal
 
 from portal.errors import RequestError
 from portal.forwarding.socket_process import end
-from portal.homes import cache_folders
+from portal.homes import cache_folders, temporary
 from portal.homes.log_part import LogPart, read_part
 from portal.homes.private_folder import VARIABLE
 from portal.kernels.modules import ModuleSystem, clean
@@ -76,7 +76,9 @@ class WebTool:
         if self._start is not None and not self._start.done():
             return "starting"
         if self._process is not None and self._process.poll() is None:
-            return "ready"
+            if temporary.is_held(self.socket):
+                return "ready"
+            self.why = f"It cannot be reached: {temporary.GONE}."
         if self._process is not None and not self.why:
             self.why = f"It has ended (exit status {self._process.returncode})."
         return "failed" if self.why else "stopped"
@@ -103,6 +105,7 @@ class WebTool:
             self.why = ""
             self.started_at = time.time()
             try:
+                temporary.check(self.socket)
                 self.socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self.socket.parent.chmod(0o700)
                 self._temporary.mkdir(mode=0o700, exist_ok=True)
@@ -168,7 +171,8 @@ class WebTool:
         self._start = None
         if process is not None:
             await asyncio.to_thread(end, process)
-        self.socket.unlink(missing_ok=True)
+        if temporary.is_held(self.socket):
+            self.socket.unlink(missing_ok=True)
 
     def log(self, start: int = 0) -> LogPart:
         """What it has written since its start, from a byte on."""

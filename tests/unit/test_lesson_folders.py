@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import stat
@@ -175,6 +176,13 @@ def test_a_temporary_folder_is_private_or_refused(project: Path, tmp_path: Path)
     with pytest.raises(FolderOfOthers, match=f"change {project}, .* TMPDIR"):
         temporary("ray-", str(project))
     assert list(project.iterdir()) == []
+
+
+def test_what_cleans_tmp_leaves_a_temporary_folder(tmp_path: Path) -> None:
+    cleaner = os.open(temporary("ray-", str(tmp_path)), os.O_RDONLY | os.O_DIRECTORY)
+    with pytest.raises(BlockingIOError):  # tmpfiles.d(5): what is locked stays, whatever its age
+        fcntl.flock(cleaner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(cleaner)
 
 
 def test_a_temporary_folder_is_never_made_where_others_can_exchange_it(
