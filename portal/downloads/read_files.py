@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -28,12 +29,18 @@ from portal.downloads.own_notary import OwnNotary
 from portal.homes.held_place import is_own_all_the_way
 from portal.homes.own_folder import is_of_others, is_own_file
 from portal.homes.regular_file import without_waiting
+from portal.notebooks import validation
 
 IS_KEPT = "Somebody keeps {} from being opened just now. Try again, or ask who it belongs to."
 TOO_LONG = (
     "{} is longer than {} MB, and JupyterLab has all of a file in this session's memory, several times. "
     "Read it in a notebook, download it, or copy it in a terminal."
 )
+HOLDS_TOO_MUCH = (
+    "{} holds more than {} lists and objects of JSON, and JupyterLab has each of them in this session's memory. "
+    "Read it in a notebook, download it, or copy it in a terminal."
+)
+FAULTY = "Notebook validation failed: {}:\n{}"  # as Jupyter's own
 OPENED_MAX = 256 * 2**20  # bytes
 TRIED_AFTER_S = (0.0, 0.1, 0.3, 1.0)  # a file server that has a lease gives it back when it is asked
 OPEN = "/proc/self/fd/{}"
@@ -42,6 +49,10 @@ COPIED: ContextVar[Mapping[Path, int]] = ContextVar("COPIED", default=MappingPro
 
 class ReadFiles(AsyncLargeFileManager):
     """Jupyter's files, as far as they are read."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        validation.bound()
 
     @default("notary")
     def _own_notary(self) -> OwnNotary:
@@ -72,15 +83,25 @@ class ReadFiles(AsyncLargeFileManager):
         Elsewhere the way to it may lead to another notebook by then; and others may have left a file of that name.
         """
         place = Path(os_path)
+        answer = await self._read_file(os_path, "text", raw)
+        if await run_sync(validation.has_too_much, answer[0]):
+            raise HTTPError(413, HOLDS_TOO_MUCH.format(place.name, validation.LISTS_MAX))
         if is_own_all_the_way(place.parent) and is_own_file(place.with_name(f".~{place.name}")):
             return await super()._read_notebook(os_path, as_version, capture_validation_error, raw)
-        answer = await self._read_file(os_path, "text", raw)
         read = partial(nbformat.reads, as_version=as_version, capture_validation_error=capture_validation_error)
         try:
             notebook = await run_sync(read, answer[0])
         except Exception as error:
             raise HTTPError(400, f"Unreadable Notebook: {os_path} {error!r}") from error
         return (notebook, answer[2]) if raw else notebook
+
+    def validate_notebook_model(self, model: dict[str, Any], validation_error: Any = None) -> dict[str, Any]:
+        """What is wrong with a notebook, in Jupyter's words, and not with all that is in it."""
+        error = (validation_error or {}).get("ValidationError")
+        if isinstance(error, nbformat.ValidationError):
+            part = json.dumps(validation.shortened(error.instance), indent=1, default=str)
+            model["message"] = FAULTY.format(validation.in_short(str(error)), validation.in_short(part))
+        return model
 
     @contextmanager
     def open(self, os_path: str, *args: Any, **kwargs: Any) -> Iterator[Any]:

@@ -20,6 +20,7 @@ from portal.homes.own_folder import of_others_in
 from portal.notebooks.catalogue import NotebookFailed, path_of
 from portal.notebooks.output import HeldOutput
 from portal.notebooks.style import NO_NOTEBOOK, parameters
+from portal.notebooks.validation import bound, in_short
 from portal.site import load
 
 Log = Callable[[str], None]
@@ -114,7 +115,7 @@ def _check_parameters(path: Path, given: Mapping[str, object], kernel: str | Non
         notebook = _readable(path)
         known = sorted(papermill.inspect_notebook(_as_it_is(path))) or _assigned(notebook)
     except (*NO_NOTEBOOK, ValidationError) as error:
-        said = (str(error) or repr(error)).splitlines()[0]
+        said = in_short((str(error) or repr(error)).splitlines()[0])
         raise NotebookFailed(f"{path.name} cannot be read as a notebook: {said}") from error
     if not (kernel or notebook["metadata"].get("kernelspec", {}).get("name")):
         raise NotebookFailed(f"{path.name} names no kernel: choose one with --kernel.")
@@ -137,6 +138,7 @@ def _readable(path: Path) -> Mapping[str, Any]:
     import nbformat
     from nbformat.validator import iter_validate
 
+    bound()  # papermill's readings, too
     notebook: Mapping[str, Any] = nbformat.read(path, as_version=nbformat.current_nbformat)
     for fault in iter_validate(notebook):
         place = " / ".join(str(part) for part in fault.path if not isinstance(part, int))

@@ -16,6 +16,7 @@ from portal.language.texts import N_
 from portal.lessons import SHARED
 from portal.notebooks.files import NOTEBOOK_MAX, read_file
 from portal.notebooks.links import link_faults, text_of
+from portal.notebooks.validation import bound, in_short
 
 # What a template says of itself, in its notebook metadata under "dsportal": the key and its kind.
 CARD: dict[str, type] = {
@@ -44,6 +45,7 @@ def check(path: Path, kernels: Collection[str] | None = None) -> list[str]:
     """
     import nbformat
 
+    bound()
     try:
         notebook = json.loads(read_file(path, NOTEBOOK_MAX))
         # Ids first: nbformat invents the ones that are missing, and says nothing that a person could use.
@@ -51,7 +53,7 @@ def check(path: Path, kernels: Collection[str] | None = None) -> list[str]:
             return faults
         nbformat.validate(notebook)
     except (*NO_NOTEBOOK, nbformat.ValidationError) as error:
-        return [f"not a notebook: {str(error).splitlines()[0]}"]
+        return [f"not a notebook: {in_short(str(error).splitlines()[0])}"]
     rules = (_title_faults, _parameter_faults, _output_faults, _card_faults)
     found = [fault for rule in rules for fault in rule(notebook)]
     found += _file_faults(notebook, path)
@@ -156,14 +158,16 @@ def _id_faults(notebook: Mapping[str, Any]) -> Iterator[str]:
     if (notebook["nbformat"], notebook["nbformat_minor"]) < (4, 5):
         yield "the format is older than 4.5, which gives every cell an id: save it with a current Jupyter"
         return
-    ids = [cell.get("id", "") for cell in notebook["cells"]]
-    for number, name in enumerate(ids, start=1):
+    known: set[str] = set()
+    for number, name in enumerate((cell.get("id", "") for cell in notebook["cells"]), start=1):
         if not name:
             yield f"cell {number} has no id: save it with a current Jupyter"
         elif re.fullmatch(r"[0-9a-f]{8}|[0-9a-f-]{36}", name):
             yield f"cell {number} has the random id {name}: give it a word, so that a change reads well"
-        elif name in ids[: number - 1]:
+        elif name in known:
             yield f"cell {number} has the id {name} of an earlier cell"
+        else:
+            known.add(name)
 
 
 def _card_faults(notebook: Mapping[str, Any]) -> Iterator[str]:

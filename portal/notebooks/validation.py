@@ -1,0 +1,115 @@
+"""What nbformat says of a faulty notebook: at a cost that its size decides, and in words that have an end.
+
+nbformat (5.11) asks jsonschema (4.26) what is wrong, which keeps each error below a cell to tell one of them: those of
+some ten thousand faulty outputs take gigabytes. Here the words are the same, and no more errors are made than are told.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from importlib import import_module
+from itertools import islice
+from typing import Any
+
+WORDS_MAX = 2000  # characters of what is wrong with a notebook, which may hold the whole of it
+SHOWN_MAX = 200  # values of a faulty part that are shown with it
+DEPTH_MAX = 10
+ITEMS_MAX = 16  # of one list or dict, and characters of one text: both as in nbformat
+TEXT_MAX = 64
+LISTS_MAX = 2_000_000  # lists and dicts of a notebook: each takes half a KB at least, in a file two bytes
+_TEXT = re.compile(r'"[^"\\]*+(?:\\.?[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
+
+
+def bound() -> None:
+    """From now on nbformat makes no errors that nobody is told, in all of this process.
+
+    Nor does it warn of each name that two cells have, in words that Python keeps for ever.
+    """
+    from jsonschema import Draft4Validator, validators
+    from nbformat import validator
+    from nbformat.warnings import DuplicateCellId
+
+    json_compat: Any = import_module("nbformat.json_compat")
+    warnings.simplefilter("ignore", DuplicateCellId)
+    if json_compat._JsonSchemaValidator is Draft4Validator:
+        own = {"oneOf": _one_of, "anyOf": _any_of, "uniqueItems": _unique_items}
+        json_compat._JsonSchemaValidator = validators.extend(Draft4Validator, own)
+        validator.validators.clear()  # those that were made before
+        validator._truncate_obj = partial(shortened, counted=("cells", "outputs"))
+
+
+def has_too_much(text: str) -> bool:
+    """Whether a notebook file has more than :data:`LISTS_MAX` lists and dicts."""
+    most = _lists(text)
+    if most <= LISTS_MAX:
+        return False
+    return most - sum(_lists(found[0]) for found in _TEXT.finditer(text)) > LISTS_MAX
+
+
+def _lists(text: str) -> int:
+    return text.count("{") + text.count("[")
+
+
+def in_short(text: str) -> str:
+    """A text of so many characters, with a mark where it had more."""
+    return text if len(text) <= WORDS_MAX else f"{text[:WORDS_MAX]} …"
+
+
+def shortened(value: object, counted: Collection[str] = ()) -> object:
+    """A faulty part of a notebook, as much of it as is shown.
+
+    Arguments:
+        counted: the names of lists of which the length alone is shown.
+    """
+    return _shortened(value, counted, iter(range(SHOWN_MAX)), DEPTH_MAX)
+
+
+def _shortened(value: object, counted: Collection[str], left: Iterator[int], depth: int) -> object:
+    if isinstance(value, str):
+        return value if len(value) <= TEXT_MAX else f"{value[:TEXT_MAX]}..."
+    if not isinstance(value, (list, dict)):
+        return value
+    if not depth and value:
+        return "..."
+    if isinstance(value, list):
+        shown = [_shortened(one, counted, left, depth - 1) for one, _ in zip(value[:ITEMS_MAX], left, strict=False)]
+        return shown if len(shown) == len(value) else [*shown, f"...{len(value) - len(shown)} items truncated..."]
+    part: dict[str, object] = {}
+    for (name, one), _ in zip(islice(value.items(), ITEMS_MAX), left, strict=False):
+        is_counted = name in counted and isinstance(one, list)
+        short = [f"...{len(one)} {name}..."] if is_counted else _shortened(one, counted, left, depth - 1)
+        part[name[:TEXT_MAX]] = short
+    return part if len(part) == len(value) else {**part, "...": f"{len(value) - len(part)} keys truncated"}
+
+
+def _fits(validator: Any, instance: object, schema: object) -> bool:
+    return bool(validator.evolve(schema=schema).is_valid(instance))  # it stops at the first error
+
+
+def _one_of(validator: Any, one_of: Sequence[Any], instance: object, schema: object) -> Iterator[Exception]:
+    from jsonschema import ValidationError
+
+    fitting = [repr(one) for one in one_of if _fits(validator, instance, one)]
+    if len(fitting) > 1:
+        yield ValidationError(f"{instance!r} is valid under each of {', '.join(fitting)}")
+    elif not fitting:
+        yield from _any_of(validator, (), instance, schema)
+
+
+def _any_of(validator: Any, any_of: Sequence[Any], instance: object, _schema: object) -> Iterator[Exception]:
+    from jsonschema import ValidationError
+
+    if not any(_fits(validator, instance, one) for one in any_of):
+        yield ValidationError(f"{instance!r} is not valid under any of the given schemas")
+
+
+def _unique_items(_validator: Any, is_wanted: bool, instance: object, _schema: object) -> Iterator[Exception]:
+    """Of texts alone: anything else among them is an error of its own, and would be compared with each other one."""
+    from jsonschema import ValidationError
+
+    texts = [one for one in instance if isinstance(one, str)] if is_wanted and isinstance(instance, list) else []
+    if len(set(texts)) < len(texts):
+        yield ValidationError(f"{instance!r} has non-unique elements")

@@ -1,0 +1,188 @@
+"""A faulty notebook is told in nbformat's words, and takes no more memory, time or room in a log than a sound one."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import nbformat
+import pytest
+from tornado.web import HTTPError
+
+from portal.notebooks import style, validation
+from portal.singleuser.own_files import OwnFiles
+
+PATIENCE_S = 60
+MIB_MAX = 250  # some 15 are taken; without a bound 800 and more
+PEAK = """
+import asyncio, json, resource, sys
+from pathlib import Path
+from portal.notebooks import run, style
+from portal.singleuser.own_files import OwnFiles
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+place = Path(sys.argv[1])
+files = OwnFiles(root_dir=str(place.parent))
+before = peak()
+if sys.argv[2] == "opened":
+    said = asyncio.run(files.get(place.name))["message"]
+elif sys.argv[2] == "saved":
+    model = {"type": "notebook", "format": "json", "content": json.loads(place.read_bytes())}
+    said = asyncio.run(files.save(model, place.name))["message"]
+elif sys.argv[2] == "checked":
+    (said,) = style.check(place)
+else:
+    said = str(run._readable(place)["nbformat"])
+print(json.dumps([peak() - before, said]))
+"""
+WORDS = """
+import json, sys, nbformat
+if sys.argv[1] == "bound":
+    from portal.notebooks import validation
+    validation.bound()
+for notebook in json.load(sys.stdin):
+    try:
+        nbformat.validate(notebook)
+        print("sound")
+    except nbformat.ValidationError as error:
+        print(repr(str(error)))
+"""
+TEXT = {"cell_type": "markdown", "id": "t", "metadata": {}, "source": "# T"}
+STREAM = {"output_type": "stream", "name": "stdout", "text": "1"}
+
+
+def code(*outputs: object, **changes: object) -> dict[str, Any]:
+    kept: dict[str, Any] = {"cell_type": "code", "id": "a", "metadata": {}, "source": "", "execution_count": None}
+    return {**kept, "outputs": list(outputs), **changes}
+
+
+def shown(data: dict[str, Any]) -> dict[str, Any]:
+    return {"output_type": "display_data", "metadata": {}, "data": data}
+
+
+def notebook(*cells: object, **changes: object) -> dict[str, Any]:
+    return {"cells": list(cells), "metadata": {}, "nbformat": 4, "nbformat_minor": 5, **changes}
+
+
+def written(place: Path, *cells: object) -> Path:
+    place.write_text(json.dumps(notebook(*cells), separators=(",", ":")))
+    return place
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Any:
+    return OwnFiles(root_dir=str(tmp_path))
+
+
+@pytest.mark.parametrize("use", ["opened", "saved", "checked", "run"])
+@pytest.mark.parametrize("fault", ["outputs", "data"])
+def test_a_notebook_of_many_faults_takes_no_memory_for_each(tmp_path: Path, use: str, fault: str) -> None:
+    data = {f"text/{number}": 1 for number in range(20_000)}
+    faulty = code(*(20_000 * [{"output_type": "new"}])) if fault == "outputs" else code(shown(data))
+    place = written(tmp_path / "a.ipynb", TEXT, faulty)
+    done = subprocess.run([sys.executable, "-c", PEAK, place, use], capture_output=True, text=True, check=True)
+    mib, said = json.loads(done.stdout)
+    assert mib < MIB_MAX
+    assert said == "4" if use == "run" else "is not valid under any of the given schemas" in said
+    assert len(said) < 500
+
+
+def test_the_words_of_a_fault_are_nbformats_own() -> None:
+    found = [
+        notebook(TEXT, code(STREAM)),
+        notebook(code({})),
+        notebook(code(STREAM, {"output_type": "stream"})),
+        notebook(code({"output_type": "new"})),
+        notebook(code(shown({"text/plain": 1}))),
+        notebook(code(shown({"application/json": {"a": [1]}, "text/plain": ["1"]}))),
+        notebook(code(more=1)),
+        notebook(code(metadata={"tags": ["a", "a"]})),
+        notebook(code(metadata={"tags": ["a", 1]})),
+        notebook(code(metadata={"tags": "a"})),
+        notebook(code(source=[1])),
+        notebook({"cell_type": "new", "id": "a", "metadata": {}}),
+        notebook(code(id="a b")),
+        notebook(code(), metadata={"kernelspec": {"name": 1}}),
+        notebook(code(), metadata={"authors": 1}),
+        notebook(code(more={"a": {"b": [[], {}, 40 * [1], 100 * "x"]}})),
+        notebook(code({}), nbformat_minor=0),
+        notebook(code(5), nbformat_minor=99),
+        notebook({**TEXT, "attachments": {"a": {"b": 1}}}),
+    ]
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", WORDS, how], input=json.dumps(found), capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+        for how in ("bound", "as they are")
+    ]
+    assert said[0] == said[1]
+    assert [number for number, words in enumerate(said[0]) if words == "sound"] == [0, 5]
+
+
+@pytest.mark.parametrize("part", [20_000 * "x", 20_000 * ["x"], {"y": {f"{number}": "x" for number in range(20_000)}}])
+async def test_what_is_shown_of_a_fault_has_an_end(files: Any, part: object) -> None:
+    written(Path(files.root_dir) / "a.ipynb", {**TEXT, "more": part})
+    said = (await files.get("a.ipynb"))["message"]
+    assert said.startswith("Notebook validation failed: Additional properties are not allowed ('more' was unexpected)")
+    assert len(said) < 5000
+
+
+def test_a_deep_part_of_a_notebook_is_shown_to_some_depth() -> None:
+    deep: list[Any] = []
+    for _ in range(900):
+        deep = [deep, {"a": 1}]
+    assert len(json.dumps(validation.shortened(deep))) < 500
+
+
+async def test_a_notebook_of_more_lists_than_memory_bears_is_refused_in_words(
+    files: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validation, "LISTS_MAX", 50)
+    written(Path(files.root_dir) / "many.ipynb", code(metadata={"more": 50 * [{}]}))
+    with pytest.raises(HTTPError, match=r"many.ipynb holds more than 50 lists") as refused:
+        await files.get("many.ipynb")
+    assert refused.value.status_code == 413
+
+    written(Path(files.root_dir) / "text.ipynb", code(source='a["{[' * 50 + "\\"))
+    assert (await files.get("text.ipynb"))["content"]["cells"][0]["source"].endswith("\\")
+
+
+@pytest.mark.parametrize("text", ['"', '"\\', '"' + 2**20 * '\\"', '"' + 2**20 * '\\"' + "\\"])
+def test_a_text_that_does_not_end_keeps_nobody_counting(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validation, "LISTS_MAX", 1)
+    usual = signal.signal(signal.SIGALRM, Mock(side_effect=TimeoutError))
+    signal.alarm(PATIENCE_S)
+    try:
+        assert not validation.has_too_much(f"[{text}[[")
+        assert validation.has_too_much(f"[[{text}[[")
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, usual)
+
+
+def test_names_of_cells_are_compared_in_a_time_that_their_number_decides(tmp_path: Path) -> None:
+    place = written(tmp_path / "a.ipynb", *({"id": f"a{number}"} for number in range(200_000)), {"id": "a7"})
+    usual = signal.signal(signal.SIGALRM, Mock(side_effect=TimeoutError))
+    signal.alarm(PATIENCE_S)  # each with all before it: an hour
+    try:
+        assert style.check(place) == ["cell 200001 has the id a7 of an earlier cell"]
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, usual)
+
+
+async def test_a_name_that_cells_share_is_made_another_without_a_word(
+    recwarn: pytest.WarningsRecorder, files: Any
+) -> None:
+    written(Path(files.root_dir) / "a.ipynb", *(100 * [TEXT]))
+    cells = (await files.get("a.ipynb"))["content"]["cells"]
+    assert len({cell["id"] for cell in cells}) == 100
+    assert not [one for one in recwarn if "Non-unique" in str(one.message)]
+    assert vars(nbformat.validator).get("__warningregistry__", {}).keys() <= {"version"}
