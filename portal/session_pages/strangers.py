@@ -154,6 +154,14 @@ def bound_logs(logs: Iterable[logging.Logger]) -> None:
         handler.addFilter(of_logs)
 
 
+def bound_warnings(log: logging.Logger) -> None:
+    """From now on Python's warnings are lines of this log: a file that somebody opens may give rise to any number."""
+    warned = logging.getLogger("py.warnings")
+    warned.propagate = False
+    warned.handlers[:] = set(_handlers(log))
+    logging.captureWarnings(True)
+
+
 def _handlers(log: logging.Logger | None) -> Iterator[logging.Handler]:
     """All that write what this logger is told."""
     while log:

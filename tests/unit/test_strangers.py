@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import warnings
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -138,3 +140,32 @@ def test_each_handler_of_all_the_loggers_is_bounded_once(log: logging.Logger, mo
 
     assert [type(one) for one in of_server.filters] == [LogBound]
     assert of_lab.filters == of_server.filters, "they write the same file"
+
+
+@pytest.fixture
+def _warnings_as_before() -> Iterator[None]:
+    """Python tells them itself again."""
+    warned = logging.getLogger("py.warnings")
+    before = warned.handlers[:], warned.propagate
+    yield
+    logging.captureWarnings(False)
+    warned.handlers[:], warned.propagate = before
+
+
+@pytest.mark.usefixtures("_warnings_as_before")
+def test_warnings_of_what_somebody_opens_take_the_room_of_the_log(
+    log: logging.Logger, capfd: pytest.CaptureFixture[str]
+) -> None:
+    handler = Kept()
+    log.addHandler(handler)
+    strangers.bound_logs([log])
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        strangers.bound_warnings(log)
+        for number in range(2 * LOG_AT_ONCE // 1000):
+            warnings.warn(f"{number} {1000 * 'x'}", stacklevel=1)
+        logging.captureWarnings(False)
+
+    assert "UserWarning: 0 xxx" in handler.lines[0]
+    assert LOG_AT_ONCE // 2 < sum(map(len, handler.lines)) <= LOG_AT_ONCE + 10 * LOG_BYTES_S
+    assert capfd.readouterr().err == ""
