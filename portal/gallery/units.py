@@ -24,6 +24,10 @@ from portal.notebooks.template import FILES_MAX, Template
 
 FILE_MAX = 4 * 2**20
 UNIT_MAX = 16 * 2**20  # a session reads it at its start: more than that belongs to the storage
+KEPT_MAX = 128 * 2**20  # of all templates of a folder
+PLACES_MAX = 50_000  # files and folders that are looked at in one folder of templates
+SEARCHED_MAX = 4 * 2**30  # bytes of its texts, each for each name that is looked for in it: about two seconds
+READ_AS = 32  # names: what it takes to read a text
 UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError)  # or no notebook
 LEFT_OUT = {"__pycache__", "README.md"}
 PROGRAMS = {".py", ".r", ".R", ".sh"}
@@ -56,6 +60,11 @@ class Unit:
         return self.template.path.name
 
     @cached_property
+    def size(self) -> int:
+        """The bytes of its files, as they were first looked at."""
+        return sum(path.stat().st_size for path in self.files.values())
+
+    @cached_property
     def contents(self) -> dict[str, bytes]:
         """What is in the files, as it is now."""
         return {name: read_file(path, UNIT_MAX, self.roots) for name, path in self.files.items()}
@@ -75,33 +84,42 @@ class Unit:
 def find(folders: Sequence[Path]) -> dict[str, Unit]:
     """The templates of all folders, by name; where two have the same, the first folder's counts.
 
-    One that cannot be read is left out; ``portal notebooks check`` says why. So is what leads out of all folders: it
-    would be read with the rights of this person, and may be the person's own.
+    One that cannot be read is left out; ``portal notebooks check`` says why. So is one with which those of its folder
+    would take more than :data:`KEPT_MAX`, and what leads out of all folders: it would be read with the rights of this
+    person, and may be the person's own.
     """
     roots = real_roots(folders)
     found: dict[str, Unit] = {}
     for folder in folders:
         listing = Listing(folder, roots)
+        left = KEPT_MAX
         for template in Look(roots).templates(listing.notebooks):
             if template.name not in found:
                 with contextlib.suppress(*UNREADABLE):
                     unit = Unit(template, folder, roots, listing.files(template))
-                    if unit.contents:  # all of it can be read
+                    if unit.size <= left and unit.contents:  # all of it can be read
                         found[unit.name] = unit
+                        left -= unit.size
     return dict(sorted(found.items()))
 
 
 class Listing:
-    """What is in a folder of templates; each of its folders is read once, for it may be on a file server."""
+    """What is in a folder of templates; each of its folders is read once, for it may be on a file server.
+
+    What is over the bounds of one look belongs to no template.
+    """
 
     def __init__(self, root: Path, roots: Sequence[Path]) -> None:
         self._roots = roots
+        self._places_left = PLACES_MAX
+        self._search_left = SEARCHED_MAX
+        self._found: dict[Path, list[Path]] = {}
         self._beside: dict[Path, list[Path]] = {}
         self._modules: dict[str, Path] = {}
         self.notebooks: list[Path] = []
-        for folder in sorted(self._folders(root)):
+        for folder in self._folders(root):
             with contextlib.suppress(OSError):
-                shown = sorted(one for one in islice(folder.iterdir(), NAMES_MAX) if not one.name.startswith("."))
+                shown = self._inside(folder)
                 notebooks = (one for one in shown if one.suffix == sources.NOTEBOOK)
                 self.notebooks += [one for one in notebooks if self._is_file(one, NOTEBOOK_MAX)]
                 others = [one for one in shown if one.suffix != sources.NOTEBOOK and one.name not in LEFT_OUT]
@@ -133,38 +151,63 @@ class Listing:
         is_notebook = file.suffix == sources.NOTEBOOK
         if not is_notebook and file.suffix not in PROGRAMS:
             return
+        beside = self._beside[folder]
+        if not self._may_search(file.stat().st_size * READ_AS):
+            return
         content = read_file(file, UNIT_MAX, self._roots)
         text = sources.code(file.name, content)
-        beside = self._beside[folder]
+        if not self._may_search(len(text) * len(beside)):
+            return
         for other in beside:
             if _is_named(other, text):
                 yield from self._whole(other, folder)
         own = {other.stem for other in beside if other.suffix == ".py"}
         for module in set(_IMPORT.findall(text)) & self._modules.keys() - own:
             yield f"{module}.py", self._modules[module]
-        for link in sources.links(content) if is_notebook else ():
+        for link in dict.fromkeys(sources.links(content)) if is_notebook else ():
+            if not self._places_left:
+                return
             if not link.endswith(sources.NOTEBOOK) and not link.startswith(("/", "..")):
                 yield from self._whole(folder / link, folder)
 
+    def _may_search(self, size: int) -> bool:
+        """Whether so much may be searched; what is too long for that hides nothing that is short."""
+        if size > self._search_left:
+            return False
+        self._search_left -= size
+        return True
+
     def _folders(self, root: Path) -> Iterator[Path]:
         with contextlib.suppress(OSError):
-            shown = (folder for folder in root.iterdir() if not folder.name.startswith("."))
-            yield from (folder for folder in shown if _is_folder(folder) and is_below(folder, self._roots))
+            yield from (one for one in self._inside(root) if _is_folder(one) and is_below(one, self._roots))
+
+    def _inside(self, folder: Path) -> list[Path]:
+        """What is in a folder, by name, as far as this look goes; hidden files and folders are left out."""
+        found = list(islice(folder.iterdir(), min(NAMES_MAX, self._places_left)))
+        self._places_left -= len(found)
+        return sorted(one for one in found if not one.name.startswith("."))
 
     def _is_file(self, place: Path, most: int = FILE_MAX) -> bool:
         """Whether it is a regular file of the templates, of at most so many bytes."""
         return _is_small(place, most) and is_below(place, self._roots)
 
     def _whole(self, place: Path, folder: Path) -> Iterator[tuple[str, Path]]:
-        """A file, or all files of a folder, below ``folder``; hidden and long ones, links to folders are left out."""
+        """A file, or the files of a folder, below ``folder``; hidden and long ones, links to folders are left out."""
         if not place.is_relative_to(folder) or ".." in place.parts:
             return
+        if place not in self._found and self._places_left:
+            self._places_left -= 1
+            self._found[place] = list(islice(self._files(place), FILES_MAX))
+        for one in self._found.get(place, ()):
+            yield str(one.relative_to(folder)), one
+
+    def _files(self, place: Path) -> Iterator[Path]:
         if _is_folder(place) and not place.is_symlink():
-            shown = (one for one in sorted(place.iterdir()) if not one.name.startswith("."))
-            for one in (one for one in shown if one.name not in LEFT_OUT):
-                yield from self._whole(one, folder)
+            for one in self._inside(place):
+                if one.name not in LEFT_OUT:
+                    yield from self._files(one)
         elif self._is_file(place):
-            yield str(place.relative_to(folder)), place
+            yield place
 
 
 def _is_named(other: Path, text: str) -> bool:

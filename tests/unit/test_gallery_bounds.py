@@ -1,0 +1,93 @@
+"""Whoever writes into a folder of templates decides neither how long a look at it takes, nor what memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from portal.gallery import units
+from tests.lessons import lesson, write
+
+
+def bound(monkeypatch: pytest.MonkeyPatch, name: str, most: int) -> None:
+    monkeypatch.setattr(units, name, most, raising=False)
+
+
+def files(shelf: Path) -> dict[str, list[str]]:
+    """What each template has beside its notebook."""
+    return {name: sorted({*unit.files} - {unit.notebook}) for name, unit in units.find([shelf]).items()}
+
+
+@pytest.fixture
+def walked(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The folders whose names were read."""
+    found: list[Path] = []
+    usual = Path.iterdir
+
+    def iterdir(folder: Path) -> object:
+        found.append(folder)
+        return usual(folder)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    return found
+
+
+def test_a_long_text_beside_many_names_is_not_searched_for_each_and_hides_no_short_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_named = Mock(side_effect=units._is_named)
+    monkeypatch.setattr(units, "_is_named", is_named)
+    bound(monkeypatch, "SEARCHED_MAX", 2**20)
+    write(tmp_path / "tf/a-long.ipynb", lesson("#" * 10_000 + "\nimport m7"))
+    write(tmp_path / "tf/short.ipynb", lesson("import m7"))
+    for number in range(300):
+        write(tmp_path / f"tf/m{number}.py", "")
+
+    assert files(tmp_path) == {"tf/a-long": [], "tf/short": ["m7.py"]}
+    assert sum(len(call.args[1]) for call in is_named.call_args_list) <= 2**20
+
+
+def test_a_tree_of_folders_without_files_is_walked_up_to_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, walked: list[Path]
+) -> None:
+    bound(monkeypatch, "PLACES_MAX", 50)
+    write(tmp_path / "tf/first.ipynb", lesson("open('data/1.csv')\nimport helper"))
+    write(tmp_path / "tf/helper.py", "")
+    for number in range(200):
+        (tmp_path / f"tf/data/{number % 10}/{number}").mkdir(parents=True)
+
+    assert list(files(tmp_path)) == ["tf/first"]
+    assert len(walked) < 60
+
+
+def test_a_folder_that_many_templates_name_is_walked_once(tmp_path: Path, walked: list[Path]) -> None:
+    for number in range(20):
+        write(tmp_path / f"tf/{number}.ipynb", lesson("open('data/1.csv')"))
+    write(tmp_path / "tf/data/1.csv", "1")
+
+    assert set(map(tuple, files(tmp_path).values())) == {("data/1.csv",)}
+    assert walked.count(tmp_path / "tf/data") == 1
+
+
+def test_links_that_lead_nowhere_are_followed_up_to_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_folder = Mock(side_effect=units._is_folder)
+    monkeypatch.setattr(units, "_is_folder", is_folder)
+    bound(monkeypatch, "PLACES_MAX", 50)
+    write(tmp_path / "tf/first.ipynb", lesson("1", "".join(f"[a]({number}.png)" for number in range(1000))))
+
+    assert list(files(tmp_path)) == ["tf/first"]
+    assert is_folder.call_count < 60
+
+
+def test_templates_that_are_long_together_are_left_out_from_some_length_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound(monkeypatch, "KEPT_MAX", 200_000)
+    for number in range(5):
+        write(tmp_path / f"tf/{number}.ipynb", lesson("open('numbers.csv')"))
+    write(tmp_path / "tf/numbers.csv", 70_000 * "1")
+    write(tmp_path / "tf/short.ipynb", lesson("1"))
+
+    assert list(files(tmp_path)) == ["tf/0", "tf/1", "tf/short"]
