@@ -70,9 +70,10 @@ def held(private: Path) -> Path:
     return Path(f"/proc/self/fd/{_held[private]}")
 
 
-def release(private: Path) -> None:
-    """Let go of a folder that was held."""
-    os.close(_held.pop(private))
+def remove(private: Path) -> None:
+    """Remove a folder that is held, and nothing in another one of its name."""
+    if is_held(private):
+        shutil.rmtree(private, ignore_errors=True)
 
 
 def is_held(place: Path) -> bool:
@@ -93,7 +94,7 @@ def check(place: Path) -> None:
 def _has_its_name(private: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(_held[private]), private.lstat())
-    except FileNotFoundError:
+    except OSError:  # nothing has it, or the file system is away
         return False
 
 
@@ -105,8 +106,8 @@ def folder(prefix: str, place: str = "") -> Iterator[Path]:
     try:
         yield private
     finally:
-        release(private)
-        shutil.rmtree(private, ignore_errors=True)
+        remove(private)
+        os.close(_held.pop(private))
 
 
 def made_until_exit(prefix: str) -> Path:
@@ -117,5 +118,5 @@ def made_until_exit(prefix: str) -> Path:
     """
     private = made(prefix)
     hold(private)
-    atexit.register(shutil.rmtree, private, ignore_errors=True)
+    atexit.register(remove, private)
     return private

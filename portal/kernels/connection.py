@@ -6,6 +6,7 @@ A debugger listens on the node, and the first who comes may use it: a neighbour,
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from jupyter_server.services.kernels.connection.base import (
@@ -16,7 +17,10 @@ from jupyter_server.services.kernels.connection.base import (
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
 from traitlets import Bool
 
+from portal.homes import temporary
+
 ASKS = "debug_request"
+GOING_AWAY = 1001  # RFC 6455, 7.4.1
 WORDS = (
     "This site's kernels have no debugger: it would listen on the node for everybody there. Where nodes are for one "
     "person alone, the site may allow it (kernels.debugger)."
@@ -29,7 +33,13 @@ class PortalKernelConnection(ZMQChannelsWebsocketConnection):
     debugger = Bool(False, config=True, help="Whether requests for a debugger go to the kernel.")
 
     def handle_incoming_message(self, incoming_msg: Any) -> None:
-        """Hand a message of the browser on to the kernel, unless it is one that nobody may send."""
+        """Hand a message of the browser on to the kernel, unless it is one that nobody may send.
+
+        A kernel that has ended leaves its channels open, which look for its sockets by their names again and again.
+        """
+        if not temporary.is_held(Path(self.kernel_manager.connection_file)):
+            self.websocket_handler.close(GOING_AWAY, temporary.GONE)
+            return
         if not self.debugger and _may_ask(_bytes(incoming_msg)):  # rarely; only then it is read
             channel, request = self._read(incoming_msg)
             if (request.get("header") or {}).get("msg_type") == ASKS:

@@ -31,7 +31,7 @@ def runtime_folder() -> Path:
     while not (runtime / LOCK).exists():  # another session that starts took it for a leftover, just before the lock
         runtime = _locked_folder()
     temporary.hold(runtime)
-    atexit.register(shutil.rmtree, runtime, ignore_errors=True)
+    atexit.register(temporary.remove, runtime)
     os.environ["JUPYTER_RUNTIME_DIR"] = str(runtime)
     return runtime
 

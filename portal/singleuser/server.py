@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import signal
 import socket
 import sys
@@ -74,7 +73,7 @@ def main() -> None:
         if not quick or ending.has_served or not ending.let_go():
             raise
         wait([home], HOME_WAIT_S)
-        shutil.rmtree(runtime, ignore_errors=True)
+        temporary.remove(runtime)
         quick_start.start_again(listener, started_with, error)
     finally:
         ending.over()

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
 import signal
 import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any
+
+from portal.homes import temporary
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -145,9 +147,10 @@ class Ending:
     def _end_now(self, status: int) -> None:
         self._farewell_is_over.wait(FAREWELL_WITHIN_S)
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # one more shall not come between
-        with suppress(OSError):
-            os.execv("/bin/sh", ["sh", "-c", REMOVE, "sh", self._runtime, str(status)])  # noqa: S606  no shell text
-        shutil.rmtree(self._runtime, ignore_errors=True)
+        if temporary.is_held(Path(self._runtime)):
+            with suppress(OSError):
+                os.execv("/bin/sh", ["sh", "-c", REMOVE, "sh", self._runtime, str(status)])  # noqa: S606  no shell text
+        temporary.remove(Path(self._runtime))
         os._exit(status)
 
 

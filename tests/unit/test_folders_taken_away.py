@@ -8,11 +8,14 @@ import fcntl
 import os
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock, patch
 
 import pytest
 from jupyter_client.kernelspec import KernelSpec
+from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
 
 from portal.homes import temporary
+from portal.kernels.connection import PortalKernelConnection
 from portal.kernels.manager import PortalKernel
 from portal.kernels.provisioner import KernelNotStarted, ModuleProvisioner
 from portal.session_settings import OfferedTool, SessionSettings
@@ -103,6 +106,36 @@ def test_no_window_is_led_to_a_kernel_in_it(folder: Path) -> None:
         with pytest.raises(KernelNotStarted, match="cannot be asked: its private folder was taken away"):
             connect()
     asked.context.destroy()
+
+
+def test_an_open_window_sends_nothing_to_where_its_kernel_was(folder: Path) -> None:
+    asked = kernel(folder)
+    asked.context.destroy()
+    page = Mock()
+    window = PortalKernelConnection.__new__(PortalKernelConnection)
+    with (
+        patch.multiple(PortalKernelConnection, kernel_manager=asked, websocket_handler=page, debugger=True),
+        patch.object(ZMQChannelsWebsocketConnection, "handle_incoming_message") as hands_on,
+    ):
+        window.handle_incoming_message("{}")
+        assert hands_on.call_count == 1
+        somebody_else(folder)
+        window.handle_incoming_message("{}")
+        assert hands_on.call_count == 1
+    page.close.assert_called_once_with(1001, temporary.GONE)
+
+
+@pytest.mark.parametrize("take", [nobody, somebody_else])
+def test_at_the_end_nothing_is_removed_from_another_folder(tmp_path: Path, take: Callable[[Path], None]) -> None:
+    with temporary.folder("dsp-", str(tmp_path)) as private:
+        (private / "file").touch()
+    assert not private.exists()
+    with temporary.folder("dsp-", str(tmp_path)) as private:
+        take(private)
+        if private.exists():
+            (private / "theirs").touch()
+    assert private.exists() == (private / "theirs").exists()
+    temporary.remove(tmp_path / "none")
 
 
 async def test_no_web_tool_starts_or_is_reached_in_it(folder: Path, tmp_path: Path) -> None:
