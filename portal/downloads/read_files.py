@@ -37,8 +37,8 @@ TOO_LONG = (
     "Read it in a notebook, download it, or copy it in a terminal."
 )
 HOLDS_TOO_MUCH = (
-    "{} holds more than {} lists and objects of JSON, and JupyterLab has each of them in this session's memory. "
-    "Read it in a notebook, download it, or copy it in a terminal."
+    "{0} holds more than {1} objects of JSON, or {2} lists, and JupyterLab has each of them in this session's memory. "
+    "Take its outputs out in a terminal (jupyter nbconvert --clear-output --inplace {0}), or download it."
 )
 FAULTY = "Notebook validation failed: {}:\n{}"  # as Jupyter's own
 OPENED_MAX = 256 * 2**20  # bytes
@@ -85,7 +85,7 @@ class ReadFiles(AsyncLargeFileManager):
         place = Path(os_path)
         answer = await self._read_file(os_path, "text", raw)
         if await run_sync(validation.has_too_much, answer[0]):
-            raise HTTPError(413, HOLDS_TOO_MUCH.format(place.name, validation.LISTS_MAX))
+            raise HTTPError(413, HOLDS_TOO_MUCH.format(place.name, *validation.MOST))
         if is_own_all_the_way(place.parent) and is_own_file(place.with_name(f".~{place.name}")):
             return await super()._read_notebook(os_path, as_version, capture_validation_error, raw)
         read = partial(nbformat.reads, as_version=as_version, capture_validation_error=capture_validation_error)

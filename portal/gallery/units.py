@@ -69,6 +69,17 @@ class Unit:
         """What is in the files, as it is now."""
         return {name: read_file(path, UNIT_MAX, self.roots) for name, path in self.files.items()}
 
+    def fits(self, rooms: dict[Path, int], room: Path) -> bool:
+        """Whether all of it can be read, and has room, of which it takes its part: files may grow meanwhile."""
+        if self.size > rooms[room]:
+            return False
+        size = sum(map(len, self.contents.values()))
+        if size > rooms[room]:
+            del self.contents
+            return False
+        rooms[room] -= size
+        return bool(self.contents)
+
     def copied(self, links: str) -> dict[str, bytes]:
         """What is in the files of a copy from which the catalogue is at ``links`` (:func:`sources.relinked`)."""
         notebook = sources.relinked(self.contents[self.notebook], links, self.files)
@@ -86,38 +97,56 @@ def find(folders: Sequence[Path]) -> dict[str, Unit]:
 
     One that cannot be read is left out; ``portal notebooks check`` says why. So is one with which those of its folder
     would take more than :data:`KEPT_MAX`, and what leads out of all folders: it would be read with the rights of this
-    person, and may be the person's own.
+    person, and may be the person's own. Of that room each framework has a part, which no other one's templates take.
     """
     roots = real_roots(folders)
     found: dict[str, Unit] = {}
     for folder in folders:
         listing = Listing(folder, roots)
-        left = KEPT_MAX
+        rooms = {one: KEPT_MAX // len(listing.frameworks) for one in listing.frameworks}
+        too_big = []
         for template in Look(roots).templates(listing.notebooks):
             if template.name not in found:
                 with contextlib.suppress(*UNREADABLE):
                     unit = Unit(template, folder, roots, listing.files(template))
-                    if unit.size <= left and unit.contents:  # all of it can be read
+                    if unit.fits(rooms, template.path.parent):
                         found[unit.name] = unit
-                        left -= unit.size
+                    else:
+                        too_big.append(unit)
+        rest = {folder: sum(rooms.values())}  # what the others have left of theirs
+        for unit in too_big:
+            with contextlib.suppress(*UNREADABLE):
+                if unit.fits(rest, folder):
+                    found[unit.name] = unit
     return dict(sorted(found.items()))
+
+
+@dataclass
+class _Left:
+    """How many places may still be looked at, and how many bytes searched."""
+
+    places: int
+    search: int
 
 
 class Listing:
     """What is in a folder of templates; each of its folders is read once, for it may be on a file server.
 
-    What is over the bounds of one look belongs to no template.
+    What is over the bounds of one look belongs to no template. Each framework has a part of them.
     """
 
     def __init__(self, root: Path, roots: Sequence[Path]) -> None:
         self._roots = roots
-        self._places_left = PLACES_MAX
-        self._search_left = SEARCHED_MAX
+        self._left = _Left(PLACES_MAX, 0)
+        self.frameworks = list(self._folders(root))
+        parts = len(self.frameworks) or 1
+        self._lefts = {one: _Left(PLACES_MAX // parts, SEARCHED_MAX // parts) for one in self.frameworks}
         self._found: dict[Path, list[Path]] = {}
         self._beside: dict[Path, list[Path]] = {}
         self._modules: dict[str, Path] = {}
         self.notebooks: list[Path] = []
-        for folder in self._folders(root):
+        for folder in self.frameworks:
+            self._left = self._lefts[folder]
             with contextlib.suppress(OSError):
                 shown = self._inside(folder)
                 notebooks = (one for one in shown if one.suffix == sources.NOTEBOOK)
@@ -134,6 +163,7 @@ class Listing:
             OSError: something of it cannot be read.
         """
         folder = template.path.parent
+        self._left = self._lefts[folder]
         found = {template.path.name: template.path}
         for name in template.files[:FILES_MAX]:
             found.update(islice(self._whole(folder / name, folder), FILES_MAX))
@@ -165,16 +195,16 @@ class Listing:
         for module in set(_IMPORT.findall(text)) & self._modules.keys() - own:
             yield f"{module}.py", self._modules[module]
         for link in dict.fromkeys(sources.links(content)) if is_notebook else ():
-            if not self._places_left:
+            if not self._left.places:
                 return
             if not link.endswith(sources.NOTEBOOK) and not link.startswith(("/", "..")):
                 yield from self._whole(folder / link, folder)
 
     def _may_search(self, size: int) -> bool:
         """Whether so much may be searched; what is too long for that hides nothing that is short."""
-        if size > self._search_left:
+        if size > self._left.search:
             return False
-        self._search_left -= size
+        self._left.search -= size
         return True
 
     def _folders(self, root: Path) -> Iterator[Path]:
@@ -183,8 +213,8 @@ class Listing:
 
     def _inside(self, folder: Path) -> list[Path]:
         """What is in a folder, by name, as far as this look goes; hidden files and folders are left out."""
-        found = list(islice(folder.iterdir(), min(NAMES_MAX, self._places_left)))
-        self._places_left -= len(found)
+        found = list(islice(folder.iterdir(), min(NAMES_MAX, self._left.places)))
+        self._left.places -= len(found)
         return sorted(one for one in found if not one.name.startswith("."))
 
     def _is_file(self, place: Path, most: int = FILE_MAX) -> bool:
@@ -195,8 +225,8 @@ class Listing:
         """A file, or the files of a folder, below ``folder``; hidden and long ones, links to folders are left out."""
         if not place.is_relative_to(folder) or ".." in place.parts:
             return
-        if place not in self._found and self._places_left:
-            self._places_left -= 1
+        if place not in self._found and self._left.places:
+            self._left.places -= 1
             self._found[place] = list(islice(self._files(place), FILES_MAX))
         for one in self._found.get(place, ()):
             yield str(one.relative_to(folder)), one

@@ -22,7 +22,7 @@ from pathlib import Path
 from portal.homes.held_place import is_own_all_the_way
 
 USUAL = ("/tmp", "/var/tmp")  # noqa: S108  both are looked at
-GONE = "its private folder was taken away, as by what cleans /tmp; a new session has a new one"
+GONE = "the private folder of this session or command was taken away, as by what cleans /tmp; start a new one"
 _held: dict[Path, int] = {}  # each folder of this program, and what keeps it open
 
 
@@ -77,7 +77,7 @@ def remove(private: Path) -> None:
 
 
 def is_held(place: Path) -> bool:
-    """Whether the folder in which a place lies is the one that was held; so it is where none was."""
+    """Whether the folder in which a place lies is the one that was held, by that very path; so it is where none was."""
     return all(_has_its_name(private) for private in [place, *place.parents] if private in _held)
 
 
@@ -102,8 +102,8 @@ def _has_its_name(private: Path) -> bool:
 def folder(prefix: str, place: str = "") -> Iterator[Path]:
     """One for a block, as :func:`made` makes it."""
     private = made(prefix, place)
-    hold(private)
     try:
+        hold(private)
         yield private
     finally:
         remove(private)
@@ -117,6 +117,6 @@ def made_until_exit(prefix: str) -> Path:
         OSError: it cannot be made.
     """
     private = made(prefix)
-    hold(private)
     atexit.register(remove, private)
+    hold(private)
     return private

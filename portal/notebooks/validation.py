@@ -1,7 +1,7 @@
 """What nbformat says of a faulty notebook: at a cost that its size decides, and in words that have an end.
 
 nbformat (5.11) asks jsonschema (4.26) what is wrong, which keeps each error below a cell to tell one of them: those of
-some ten thousand faulty outputs take gigabytes. Here the words are the same, and no more errors are made than are told.
+some ten thousand faulty outputs take gigabytes. Here no more errors are made than are told, in nearly the same words.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ SHOWN_MAX = 200  # values of a faulty part that are shown with it
 DEPTH_MAX = 10
 ITEMS_MAX = 16  # of one list or dict, and characters of one text: both as in nbformat
 TEXT_MAX = 64
-LISTS_MAX = 2_000_000  # lists and dicts of a notebook: each takes half a KB at least, in a file two bytes
+OBJECTS_MAX = 2_000_000  # of JSON, in a notebook: each takes half a KB at least, in a file two bytes
+LISTS_OF_OBJECT = 4  # that take as much
+MOST = (f"{OBJECTS_MAX:,}", f"{LISTS_OF_OBJECT * OBJECTS_MAX:,}")
 _TEXT = re.compile(r'"[^"\\]*+(?:\\.?[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
 
 
@@ -32,9 +34,10 @@ def bound() -> None:
     from nbformat import validator
     from nbformat.warnings import DuplicateCellId
 
+    if not any(category is DuplicateCellId for _, _, category, *_ in warnings.filters):
+        warnings.simplefilter("ignore", DuplicateCellId)
     json_compat: Any = import_module("nbformat.json_compat")
-    warnings.simplefilter("ignore", DuplicateCellId)
-    if json_compat._JsonSchemaValidator is Draft4Validator:
+    if getattr(json_compat, "_JsonSchemaValidator", None) is Draft4Validator:
         own = {"oneOf": _one_of, "anyOf": _any_of, "uniqueItems": _unique_items}
         json_compat._JsonSchemaValidator = validators.extend(Draft4Validator, own)
         validator.validators.clear()  # those that were made before
@@ -42,15 +45,15 @@ def bound() -> None:
 
 
 def has_too_much(text: str) -> bool:
-    """Whether a notebook file has more than :data:`LISTS_MAX` lists and dicts."""
-    most = _lists(text)
-    if most <= LISTS_MAX:
+    """Whether a notebook file has more than :data:`OBJECTS_MAX` objects of JSON, or lists that take as much memory."""
+    most = _objects(text)
+    if most <= OBJECTS_MAX:
         return False
-    return most - sum(_lists(found[0]) for found in _TEXT.finditer(text)) > LISTS_MAX
+    return most - sum(_objects(found[0]) for found in _TEXT.finditer(text)) > OBJECTS_MAX
 
 
-def _lists(text: str) -> int:
-    return text.count("{") + text.count("[")
+def _objects(text: str) -> float:
+    return text.count("{") + text.count("[") / LISTS_OF_OBJECT
 
 
 def in_short(text: str) -> str:

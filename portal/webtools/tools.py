@@ -77,6 +77,7 @@ class WebTool:
             return "starting"
         if self._process is not None and self._process.poll() is None:
             if temporary.is_held(self.socket):
+                self.why = ""
                 return "ready"
             self.why = f"It cannot be reached: {temporary.GONE}."
         if self._process is not None and not self.why:

@@ -88,6 +88,12 @@ def test_what_lies_in_another_folder_of_its_name_is_told_from_what_was_there(
     temporary.check(folder.with_name("dsp-other") / "page.sock")
 
 
+def test_one_that_a_file_server_has_no_more_is_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert temporary.is_held(folder / "file")
+    monkeypatch.setattr(Path, "lstat", Mock(side_effect=OSError(errno.ESTALE, "Stale file handle")))
+    assert not temporary.is_held(folder / "file")
+
+
 @pytest.mark.parametrize("take", [nobody, somebody_else])
 async def test_no_kernel_starts_in_it(folder: Path, take: Callable[[Path], None]) -> None:
     spec = KernelSpec(argv=["python3", "-m", "ipykernel_launcher", "-f", "{connection_file}"], language="python")
@@ -103,7 +109,7 @@ def test_no_window_is_led_to_a_kernel_in_it(folder: Path) -> None:
     asked.connect_shell().close()
     somebody_else(folder)
     for connect in (asked.connect_shell, asked.connect_iopub, asked.connect_stdin, asked.connect_control):
-        with pytest.raises(KernelNotStarted, match="cannot be asked: its private folder was taken away"):
+        with pytest.raises(KernelNotStarted, match="cannot be asked: the private folder of this session"):
             connect()
     asked.context.destroy()
 
@@ -164,7 +170,7 @@ async def test_no_board_starts_or_is_reached_in_it(folder: Path, tmp_path: Path)
     assert board.is_ready
     somebody_else(folder)
     assert not board.is_ready
-    with pytest.raises(BoardFailed, match="cannot be started: its private folder was taken away"):
+    with pytest.raises(BoardFailed, match="cannot be started: the private folder of this session"):
         await board.ready()
 
 

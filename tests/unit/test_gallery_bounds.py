@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from portal.gallery import units
+from portal.notebooks.files import read_file
 from tests.lessons import lesson, write
 
 
@@ -91,3 +93,35 @@ def test_templates_that_are_long_together_are_left_out_from_some_length_on(
     write(tmp_path / "tf/short.ipynb", lesson("1"))
 
     assert list(files(tmp_path)) == ["tf/0", "tf/1", "tf/short"]
+
+
+def test_templates_of_one_framework_take_no_room_of_another_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound(monkeypatch, "SEARCHED_MAX", 800_000)
+    bound(monkeypatch, "PLACES_MAX", 60)
+    for number in range(20):
+        long = write(tmp_path / f"aaa/{number}.ipynb", lesson("#" * 4000))
+        (tmp_path / f"aaa/{number}-folder").mkdir()
+    write(tmp_path / "tf/first.ipynb", lesson("import helper\nopen('data/1.csv')"))
+    write(tmp_path / "tf/helper.py", "")
+    write(tmp_path / "tf/data/1.csv", "1")
+    bound(monkeypatch, "KEPT_MAX", 4 * long.stat().st_size + 100)
+
+    found = files(tmp_path)
+
+    assert found.pop("tf/first") == ["data/1.csv", "helper.py"]
+    assert 0 < len(found) < 5
+
+
+def test_a_file_that_grows_while_it_is_read_has_no_more_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bound(monkeypatch, "KEPT_MAX", 5000)
+    write(tmp_path / "tf/first.ipynb", lesson("import helper"))
+    write(tmp_path / "tf/helper.py", "")
+
+    def grown(path: Path, *more: Any) -> bytes:
+        return b"#" * 10_000 if path.suffix == ".py" else read_file(path, *more)
+
+    monkeypatch.setattr(units, "read_file", grown)
+
+    assert files(tmp_path) == {}

@@ -144,11 +144,17 @@ def test_a_deep_part_of_a_notebook_is_shown_to_some_depth() -> None:
 async def test_a_notebook_of_more_lists_than_memory_bears_is_refused_in_words(
     files: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(validation, "LISTS_MAX", 50)
+    monkeypatch.setattr(validation, "OBJECTS_MAX", 50)
     written(Path(files.root_dir) / "many.ipynb", code(metadata={"more": 50 * [{}]}))
-    with pytest.raises(HTTPError, match=r"many.ipynb holds more than 50 lists") as refused:
+    with pytest.raises(
+        HTTPError, match=r"many.ipynb holds more than 2,000,000 objects of JSON, or 8,000,000 lists"
+    ) as refused:
         await files.get("many.ipynb")
     assert refused.value.status_code == 413
+    assert "jupyter nbconvert --clear-output --inplace many.ipynb" in str(refused.value.log_message)
+
+    written(Path(files.root_dir) / "points.ipynb", code(metadata={"more": 100 * [[0, 1]]}))
+    assert (await files.get("points.ipynb"))["format"] == "json"
 
     written(Path(files.root_dir) / "text.ipynb", code(source='a["{[' * 50 + "\\"))
     assert (await files.get("text.ipynb"))["content"]["cells"][0]["source"].endswith("\\")
@@ -156,12 +162,12 @@ async def test_a_notebook_of_more_lists_than_memory_bears_is_refused_in_words(
 
 @pytest.mark.parametrize("text", ['"', '"\\', '"' + 2**20 * '\\"', '"' + 2**20 * '\\"' + "\\"])
 def test_a_text_that_does_not_end_keeps_nobody_counting(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validation, "LISTS_MAX", 1)
+    monkeypatch.setattr(validation, "OBJECTS_MAX", 1)
     usual = signal.signal(signal.SIGALRM, Mock(side_effect=TimeoutError))
     signal.alarm(PATIENCE_S)
     try:
-        assert not validation.has_too_much(f"[{text}[[")
-        assert validation.has_too_much(f"[[{text}[[")
+        assert not validation.has_too_much(f"{{{text}{{{{")
+        assert validation.has_too_much(f"{{[{text}{{[")
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, usual)

@@ -39,7 +39,7 @@ MAY_IMPORT = {
     "notebooks": {"pure", "lessons", "homes"},
     "gallery": {"pure", "notebooks", "homes", "session_pages"},
     "session_usage": {"pure", "assets", "lessons", "kernels", "homes", "session_pages"},
-    "downloads": {"homes", "session_pages"},
+    "downloads": {"homes", "notebooks", "session_pages"},
     "uploads": {"homes", "session_pages"},
     "session_hub": {"pure", "session_usage", "session_pages"},
     "modules": {"pure", "homes", "kernels", "session_pages"},
