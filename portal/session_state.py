@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 from datetime import datetime
@@ -9,6 +10,7 @@ from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken
 
+TOLD_AT_LEAST_S = 600  # whatever is started meanwhile
 TOLD_FOR_S = 30 * 86400  # who entered a session stays for its person to read
 
 
@@ -80,7 +82,7 @@ class SessionState:
         last_end: why the session before this one ended, for the server page.
         foretold: what was said of its start, until that is compared with the start itself.
         next_key: of a job that is just being submitted to take the place of this one; a hub that starts forgets it.
-        entries: who entered it, for the server page; they are kept when it has ended, until the next one.
+        entries: who entered it, for the server page; kept when it has ended, until the next one or for minutes.
     """
 
     key: str = ""
@@ -110,6 +112,12 @@ class SessionState:
     def untold(self, now: float) -> list[Visit]:
         """Who entered it not long ago, which its person may not have read; ``now`` is in seconds since 1970."""
         return [entry for entry in self.entries if entry.at > now - TOLD_FOR_S]
+
+    @property
+    def entered_lately(self) -> tuple[Visit, ...]:
+        """Who entered it in its last minutes: its person may have started the next one before she read it."""
+        since = time.time() - TOLD_AT_LEAST_S
+        return tuple(entry for entry in self.entries if entry.at > since)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, under the keys of versions before; :class:`TokenSeal` closes the token that is saved."""

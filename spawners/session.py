@@ -127,7 +127,7 @@ class Session:
         """
         self.address.port.expect()
         self.is_resumed = False
-        self.state = SessionState(key=submission.key, token=token, tls=tls)
+        self.state = SessionState(key=submission.key, token=token, tls=tls, entries=self.state.entered_lately)
         self._save(self.state)
         self._submission = asyncio.ensure_future(self.cluster.submit_or_find(self.person, submission))
         while not self._submission.done():  # asyncio.wait does not cancel what it waits for

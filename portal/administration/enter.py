@@ -16,9 +16,7 @@ from datetime import timedelta
 from typing import Any
 
 from jupyterhub import orm
-from jupyterhub.apihandlers.users import UserAPIHandler
 from jupyterhub.handlers import BaseHandler
-from jupyterhub.scopes import needs_scope
 from jupyterhub.utils import utcnow
 from sqlalchemy import or_
 from tornado import web
@@ -26,7 +24,7 @@ from tornado import web
 from portal.administration import again
 from portal.administration.role import has_role
 from portal.language.texts import N_, _
-from portal.session_state import TOLD_FOR_S, SessionState
+from portal.session_state import SessionState
 
 log = logging.getLogger(__name__)
 SETTING = "dsportal_admin_access"  # its key in JupyterHub's settings
@@ -37,10 +35,6 @@ LONGEST_REASON = 500
 BLANK_LETTERS = "\u115f\u1160\u2800\u3164\uffa0"  # to Unicode letters and signs, and nothing is drawn for them
 ENTRIES_MOST = 100  # into one session: each is kept, and shown to its person
 STATE_MOST = 50_000  # bytes of what a session knows, where one more entry still goes into the 64 KiB that MariaDB keeps
-UNTOLD = N_(
-    "{name} has to read first that {who} entered the session: it stands on the server page until the next session. "
-    "Who has not come back {days} days after that can be deleted."
-)
 TOO_OFTEN = N_("This session was entered {number} times already. It can be stopped; its person can start another one.")
 OFF = N_(
     "Entering other people's sessions is off here. The site's settings can allow it (portal.admin_access); "
@@ -139,24 +133,6 @@ class EnterHandler(BaseHandler):  # type: ignore[misc]
         self.finish(await self.render_template("enter.html", shares_origin=not self.subdomain_host, **shown))
 
 
-class DeletingHandler(UserAPIHandler):  # type: ignore[misc]
-    """Deleting somebody does not take along what they have to read: who entered their session."""
-
-    @needs_scope("delete:users")  # type: ignore[untyped-decorator]
-    async def delete(self, user_name: str) -> None:
-        """Delete somebody who has nothing of that kind to read.
-
-        Raises:
-            again.Refused: 409, with until when it stays.
-        """
-        user = self.find_user(user_name)
-        rows = user.orm_user._orm_spawners if user else ()
-        now = utcnow().timestamp()
-        if untold := [entry.who for row in rows for entry in SessionState.from_json(row.state or {}).untold(now)]:
-            raise again.Refused(409, _(UNTOLD).format(name=user_name, who=untold[-1], days=TOLD_FOR_S // 86400))
-        await super().delete(user_name)
-
-
 def grant(db: Any, spawner: Any, person: Any) -> None:
     """Give access to one session for an hour; what the owner's own sharing gave before stays as it was.
 
@@ -183,6 +159,17 @@ def take_back(db: Any, share: Any) -> None:
     db.commit()
     for one in touched:
         db.expire(one, ["shared_with_me", "shares"] if isinstance(one, orm.User) else ["shares"])
+
+
+def take_back_before_start(db: Any, spawner: Any) -> None:
+    """Take back what was given to the session before: who was let into that one has not entered the next.
+
+    Arguments:
+        db: JupyterHub's database session.
+        spawner: the row of the session, which is about to start.
+    """
+    for share in [one for one in spawner.shares if one.expires_at is not None]:
+        take_back(db, share)
 
 
 async def follow_groups(db: Any, users: Any, standings: Callable[[list[str]], Awaitable[Any]]) -> None:

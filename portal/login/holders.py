@@ -19,6 +19,7 @@ from jupyterhub.auth import Authenticator
 from jupyterhub.utils import maybe_future
 from traitlets import Unicode
 
+from portal.administration.enter import take_back_before_start
 from portal.errors import NotAllowed
 from portal.language.texts import N_, _
 from portal.login.attempts import Refusal
@@ -164,12 +165,15 @@ class OneAccount(Authenticator):  # type: ignore[misc]
     async def pre_spawn_start(self, user: Any, spawner: Any) -> None:
         """No session starts, and no request is changed, for whoever logged in when the name was another account's.
 
+        Who was let into the session before is not let into the next one.
+
         Raises:
             Refusal: it was.
         """
         if await self.is_of_before(user.name):
             raise Refusal(NotAllowed(_(OTHER_ACCOUNT).format(name=user.name)))
         await maybe_future(super().pre_spawn_start(user, spawner))
+        take_back_before_start(user.db, spawner.orm_spawner)
 
     async def is_of_before(self, name: str) -> bool:
         """Whether the last login of a name was that of an account with another number."""

@@ -4,23 +4,38 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jupyterhub import orm, roles
+from jupyterhub.authenticators.shared import SharedPasswordAuthenticator
 
-from portal.administration import role
-from portal.session_state import TOLD_FOR_S
-from tests.unit.served_hub import ServedHub
+from portal.administration import enter, role
+from portal.administration.deleting import DeletingHandler
+from portal.login.holders import OneAccount
+from portal.session_state import TOLD_AT_LEAST_S, TOLD_FOR_S
+from portal.testing.behaviours import PendingForever
+from tests.unit.served_hub import PASSWORD, ServedHub, eventually
 from tests.unit.test_several_sessions import hub_of_two, main_of, user_of
 
 REASON = "a stuck kernel"
 PLACE = "/hub/api/users/alice/servers/training"
+FIELDS = {"partition": "sxm2", "gpus": "1", "hours": "2"}
+
+
+class OurPeople(OneAccount, SharedPasswordAuthenticator):  # type: ignore[misc]
+    """One password for all, and the portal's own way to delete somebody."""
+
+    user_password = PASSWORD
+
+    def get_handlers(self, app: Any) -> list[Any]:
+        return [*super().get_handlers(app), (r"/api/users/([^/]+)", DeletingHandler)]
 
 
 @pytest.fixture
 async def served(tmp_path: Path) -> AsyncIterator[ServedHub]:
     """A hub whose people may have two sessions, and whose administrator carol has just entered one of Alice's."""
-    async with hub_of_two(tmp_path, load_roles=[role.role(())]) as hub:
+    async with hub_of_two(tmp_path, load_roles=[role.role(())], authenticator_class=OurPeople) as hub:
         for name in ("alice", "carol"):
             await hub.browser(name)
         roles.grant_role(hub.hub.db, orm.User.find(hub.hub.db, "carol"), role.NAME)
@@ -62,3 +77,59 @@ async def test_who_may_not_remove_it_is_not_told_who_entered(served: ServedHub) 
     status, words = await removed_by(served, "bob")
 
     assert (status, "carol" in words) == (404, False)
+
+
+async def start(hub: ServedHub, place: str) -> None:
+    """Alice presses Start, and her job waits."""
+    alice = hub.clients[0]
+    hub.slurm.next_job(PendingForever())
+    before = len(hub.slurm.known())
+    await alice.post(f"/hub/spawn/{place}", data=FIELDS | {"_xsrf": alice.cookies["_xsrf"]})
+    await eventually(lambda: len(hub.slurm.known()) > before)
+
+
+async def test_who_was_let_into_a_session_is_not_let_into_the_next_one(served: ServedHub) -> None:
+    row = user_of(served).spawners["training"].orm_spawner
+    enter.grant(served.hub.db, row, orm.User.find(served.hub.db, "carol"))
+    assert [share.user.name for share in row.shares] == ["carol"]
+
+    await start(served, "alice/training")
+
+    assert row.shares == []
+    entries = user_of(served).spawners["training"].session.state.entries
+    assert [(entry.who, entry.reason) for entry in entries] == [("carol", REASON)], "she may not have read it"
+
+
+async def test_an_entry_of_long_ago_is_not_told_of_the_next_session(
+    served: ServedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portal.session_state.TOLD_AT_LEAST_S", -TOLD_AT_LEAST_S)
+
+    await start(served, "alice/training")
+
+    assert user_of(served).spawners["training"].session.state.entries == ()
+
+
+async def test_who_has_sessions_and_starts_that_wait_is_deleted_with_all_of_them(
+    served: ServedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portal.session_state.TOLD_FOR_S", -TOLD_FOR_S)
+    await start(served, "alice")
+    await start(served, "alice/training")
+
+    assert await removed_by(served, "carol", "/hub/api/users/alice") == (204, "")
+
+    assert orm.User.find(served.hub.db, "alice") is None
+    await eventually(lambda: not [job for job, status in served.slurm.known() if status.state == "PENDING"])
+
+
+async def test_who_has_a_session_that_does_not_end_is_deleted_later(
+    served: ServedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portal.session_state.TOLD_FOR_S", -TOLD_FOR_S)
+    user_of(served).spawners["training"]._stop_pending = True
+
+    status, words = await removed_by(served, "carol", "/hub/api/users/alice")
+
+    assert (status, "A session of alice has not ended yet" in words) == (409, True)
+    assert orm.User.find(served.hub.db, "alice")
