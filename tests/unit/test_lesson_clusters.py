@@ -6,6 +6,8 @@ The lessons themselves run on a cluster (tests/notebooks/test_dask.py and test_r
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -141,6 +143,10 @@ def test_a_dask_worker_starts_where_keys_and_scratch_files_are_its_persons(dask:
     security = {"tls_ca_file": str(tmp_path / "cluster/ca")}
     worker = dask.QuietWorker("tls://head", security=security, local_directory=str(tmp_path / "tmp"), nthreads=1)
     assert worker.options == {"security": security, "local_directory": str(tmp_path / "tmp"), "nthreads": 1}
+    cleaner = os.open(tmp_path / "tmp", os.O_RDONLY | os.O_DIRECTORY)
+    with pytest.raises(BlockingIOError):  # what cleans /tmp leaves it: tmpfiles.d(5)
+        fcntl.flock(cleaner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(cleaner)
 
 
 @pytest.mark.parametrize("of_others", ["cluster", "tmp"])

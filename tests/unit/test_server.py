@@ -15,10 +15,12 @@ import pytest
 from certipy import Certipy
 
 from portal.forwarding import ports
+from portal.homes import temporary
 from portal.internal_tls import session_files
 from portal.session_settings import HUB_ANSWER, TLS, SessionSettings
 from portal.singleuser import server
 from portal.singleuser.hub_token import token
+from portal.singleuser.runtime import runtime_folder
 
 TOKEN = "token-of-the-session"
 
@@ -250,6 +252,23 @@ def test_a_session_shows_its_certificate_to_the_hub(
     server.farewell()
 
     assert [path for path, _, _ in known.heard] == ["/hub/api/dsportal/ready", "/hub/api/dsportal/ending"]
+
+
+def test_certificates_are_those_of_the_folder_that_was_made_whatever_has_its_name(
+    hub: Callable[..., Hub], authority: Authority, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    known = hub(204, tls=authority.hub_side())
+    monkeypatch.setenv(TLS, json.dumps(authority.given("alice")))
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", "")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    runtime = runtime_folder()
+    session_files.use_tls(temporary.held(runtime))
+    runtime.rename(tmp_path / "taken")
+    runtime.mkdir()
+
+    server.announce({"port": 41233, "restarts": 0})
+
+    assert [path for path, _, _ in known.heard] == ["/hub/api/dsportal/ready"]
 
 
 @pytest.mark.parametrize("wrong", ["no certificate", "another authority's"])
