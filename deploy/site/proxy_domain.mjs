@@ -8,6 +8,7 @@ import { pathToFileURL } from "node:url";
 const PORTAL = process.env.DSPORTAL_URL; // "http://portal.example.org:8000"; "" = everything is at one address
 const BASE = process.env.DSPORTAL_BASE_URL || "/"; // "/jupyter/": everything is below it
 const LOOPBACK = /^(localhost|.*\.localhost|127\.[0-9.]+|\[::1\])$/;
+const HOST = /^([\w.-]*|\[[0-9a-f:.]+\])(:\d+)?$/i; // the proxy finds a route by host and path as one text
 const TOKEN = /^(token|bearer)\s+\S/i;
 const SESSIONS = `${BASE}user/`;
 const MISDIRECTED = 421;
@@ -48,6 +49,7 @@ function reachesPortal(headers) {
 
 function ruling(method, url, headers) {
   // What becomes of a request: "pass", "token" (pass, without cookies), "redirect" to the portal's address, "refuse".
+  if (!HOST.test(headers.host ?? "")) return "refuse"; // with a path in it, it would lead elsewhere than the path says
   const path = pathOf(url);
   const place = placeOf(headers);
   const isSessions = place === "person" && path.startsWith(SESSIONS);

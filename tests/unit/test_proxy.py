@@ -487,6 +487,19 @@ async def test_what_a_browser_shows_has_one_address_and_each_session_its_persons
     assert found.strip().lower() == ANSWERS[host, path].replace("PORT", str(portal.ports["port"]))
 
 
+@pytest.mark.parametrize(
+    "more", ["/user/alice/x.localhost:PORT", "/user/alice?.localhost:PORT", "/.localhost:PORT", "\\"]
+)
+@pytest.mark.parametrize("path", ["/hub/health", "/user/alice/lab", "/user/bob/lab"])
+async def test_a_host_with_more_than_a_name_and_a_port_leads_nowhere(
+    echo: Callable[..., Awaitable[httpx.Response]], more: str, path: str
+) -> None:
+    """The proxy finds a route by host and path as one text, and counts by the path alone."""
+    answer = await echo(f"alice.localhost:PORT{more}", path)
+
+    assert (answer.status_code, answer.text.split(",")[0]) == (421, "This is not the portal's own address")
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1:PORT", "localhost:PORT", "gpubox", "bob.localhost:PORT"])
 async def test_a_program_with_a_token_reaches_hub_and_sessions_at_every_address_and_without_cookies(
     portal: Portal, echo: Callable[..., Awaitable[httpx.Response]], host: str
