@@ -37,8 +37,8 @@ TOO_LONG = (
     "Read it in a notebook, download it, or copy it in a terminal."
 )
 HOLDS_TOO_MUCH = (
-    "{0} holds more than {1} objects of JSON, or {2} lists, and JupyterLab has each of them in this session's memory. "
-    "Take its outputs out in a terminal (jupyter nbconvert --clear-output --inplace {0}), or download it."
+    "{} holds more than {} objects of JSON, or {} lists, and JupyterLab has each of them in this session's memory. "
+    "Ask who it is from to save it without its outputs, or download it."
 )
 FAULTY = "Notebook validation failed: {}:\n{}"  # as Jupyter's own
 OPENED_MAX = 256 * 2**20  # bytes

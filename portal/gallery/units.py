@@ -138,15 +138,11 @@ class Listing:
     def __init__(self, root: Path, roots: Sequence[Path]) -> None:
         self._roots = roots
         self._left = _Left(PLACES_MAX, 0)
-        self.frameworks = list(self._folders(root))
-        parts = len(self.frameworks) or 1
-        self._lefts = {one: _Left(PLACES_MAX // parts, SEARCHED_MAX // parts) for one in self.frameworks}
         self._found: dict[Path, list[Path]] = {}
         self._beside: dict[Path, list[Path]] = {}
         self._modules: dict[str, Path] = {}
         self.notebooks: list[Path] = []
-        for folder in self.frameworks:
-            self._left = self._lefts[folder]
+        for folder in self._folders(root):
             with contextlib.suppress(OSError):
                 shown = self._inside(folder)
                 notebooks = (one for one in shown if one.suffix == sources.NOTEBOOK)
@@ -155,6 +151,9 @@ class Listing:
                 self._beside[folder] = others
                 modules = (one for one in others if one.suffix == ".py")
                 self._modules = {one.stem: one for one in modules if self._is_file(one)} | self._modules
+        self.frameworks = {one.parent for one in self.notebooks}
+        parts = len(self.frameworks) or 1
+        self._lefts = {one: _Left(self._left.places // parts, SEARCHED_MAX // parts) for one in self.frameworks}
 
     def files(self, template: Template) -> dict[str, Path]:
         """What belongs to a template, by the names in a copy.

@@ -114,6 +114,18 @@ def test_templates_of_one_framework_take_no_room_of_another_ones(
     assert 0 < len(found) < 5
 
 
+def test_empty_folders_take_no_room_of_templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bound(monkeypatch, "SEARCHED_MAX", 100_000)
+    bound(monkeypatch, "PLACES_MAX", 300)
+    write(tmp_path / "tf/first.ipynb", lesson("import helper\nopen('data/1.csv')"))
+    write(tmp_path / "tf/helper.py", "")
+    write(tmp_path / "tf/data/1.csv", "1")
+    for number in range(200):
+        (tmp_path / f"{number}").mkdir()
+
+    assert files(tmp_path) == {"tf/first": ["data/1.csv", "helper.py"]}
+
+
 def test_a_file_that_grows_while_it_is_read_has_no_more_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bound(monkeypatch, "KEPT_MAX", 5000)
     write(tmp_path / "tf/first.ipynb", lesson("import helper"))
