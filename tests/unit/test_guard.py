@@ -168,16 +168,22 @@ class Echo(web.RequestHandler):
 
 
 @pytest.fixture
-async def port(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
+async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[HTTPServer]:
     """A server with the hub's limits, which are short."""
     monkeypatch.setattr(intake, "BODY_WITHIN_S", 0.3)
     monkeypatch.setattr(intake, "HEADERS_WITHIN_S", 0.3)
-    listener, number = bind_unused_port()
     server = HTTPServer(web.Application([("/", Echo)]))
-    server.add_socket(listener)
     intake.limit(server)
-    yield number
+    yield server
     server.stop()
+
+
+@pytest.fixture
+async def port(server: HTTPServer) -> int:
+    """Where it listens."""
+    listener, number = bind_unused_port()
+    server.add_socket(listener)
+    return number
 
 
 async def answer(port: int, *parts: bytes) -> str:
@@ -217,13 +223,17 @@ async def test_a_body_without_a_stated_length_is_cut_at_the_limit(port: int) -> 
     assert cut in ("HTTP/1.1 400 Bad Request", "")
 
 
-async def test_few_big_bodies_are_read_at_a_time_and_small_ones_go_on(port: int) -> None:
+async def test_few_big_bodies_are_read_at_a_time_and_small_ones_go_on(server: HTTPServer, port: int) -> None:
+    server.conn_params.body_timeout = 60  # none of them ends by itself
+    reading: Any = server.request_callback
     stalled = []
     for _ in range(intake.BIG_AT_ONCE):
         connection = socket.create_connection(("127.0.0.1", port))
         connection.sendall(LENGTH % intake.BODY_MAX)
         stalled.append(connection)
-    await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+        while reading.big < intake.BIG_AT_ONCE:
+            await asyncio.sleep(0.01)
 
     big = await answer(port, LENGTH % intake.BODY_MAX)
     small = await answer(port, LENGTH % 1000, b"x" * 1000)
