@@ -1,7 +1,8 @@
 """The levels of log lines, for systemd's journal: it reads them off the beginning of each line (sd-daemon(3)).
 
 And what others have sent stands in a log as text: nothing in it steers a terminal, or begins a line (Tornado's
-formatter indents what follows a line's end).
+formatter indents what follows a line's end). Of what one of them causes there is so much, and whose lines are too many
+takes nobody else's room.
 """
 
 from __future__ import annotations
@@ -10,6 +11,11 @@ import logging
 import os
 import re
 import sys
+import threading
+import time
+from collections.abc import Callable, Hashable
+from contextvars import ContextVar
+from typing import NamedTuple
 
 from portal.errors import printable
 
@@ -18,6 +24,15 @@ STDERR = 2
 LEVELS = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
 DEBUG = 7
 LONGEST = 4000  # letters of a record: a report of a browser's is a megabyte, if somebody wants that
+TRACEBACK = 4000  # bytes that one counts for
+LEAST = 200  # bytes that each line counts for: the journal bounds their number, too
+OF_ONE_AT_ONCE = 2**18  # bytes of one module's lines about one sender
+OF_ONE_BYTES_S = 256.0  # and so many for ever: 22 MB a day
+OF_STRANGERS_AT_ONCE = 2**19  # bytes of one module's lines about all who are not logged in
+OF_STRANGERS_BYTES_S = 2048.0
+ROOMS_MOST = 5000
+KEPT = {"is_kept": True}  # a record's ``extra``: it is always written
+BEFORE_REQUESTS = ("/tornado/", "/asyncio/", "/portal/guard/intake.py")  # modules that speak of who is not known yet
 _STEERS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")  # not tab, line's end
 
 
@@ -74,6 +89,130 @@ def be_plain(logger: logging.Logger) -> None:
     """Have what a logger writes be text."""
     for handler in logger.handlers:
         handler.addFilter(Plain())
+
+
+class Sender(NamedTuple):
+    """Who asks for what the hub works on.
+
+    Attributes:
+        name: of a person or a service, with its kind; or an address.
+        is_known: whether it is the former.
+    """
+
+    name: str
+    is_known: bool = False
+
+
+SENDER: ContextVar[Sender | None] = ContextVar("SENDER", default=None)  # None: the hub itself, or not known yet
+
+
+class Room:
+    """So many bytes of a log at once, and so many in a second for ever."""
+
+    def __init__(self, at_once: int, bytes_s: float, now: float) -> None:
+        self._at_once = at_once
+        self._bytes_s = bytes_s
+        self._left = float(at_once)
+        self._at = now
+
+    def take(self, size: int, now: float) -> bool:
+        """Whether there is room for so many bytes; then they are taken."""
+        self._left = min(self._at_once, self._left + (now - self._at) * self._bytes_s)
+        self._at = now
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
+
+
+def is_fault(record: logging.LogRecord) -> bool:
+    """Whether a line is of an error, or has a traceback."""
+    return record.levelno >= logging.ERROR or bool(record.exc_info)
+
+
+class LineBound(logging.Filter):
+    """Cuts long lines of a log, and leaves lines out while there are too many, which the next one says.
+
+    Arguments:
+        longest: letters of a line.
+        clock: seconds, never going back.
+        least: bytes that a line counts for, however short it is.
+    """
+
+    def __init__(self, longest: int, clock: Callable[[], float], least: int = 0) -> None:
+        super().__init__()
+        self._longest = longest
+        self._least = least
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._missing = 0
+
+    def rooms(self, record: logging.LogRecord) -> tuple[Room, ...]:
+        """The rooms that a line has to fit into; none for one that is always written."""
+        raise NotImplementedError
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a line is written."""
+        try:
+            text = record.getMessage()
+        except Exception:  # whatever it is made of: logging itself says what is wrong with it
+            return True
+        if len(text) > self._longest:
+            text = f"{text[: self._longest]} …"
+            record.msg = text
+            record.args = ()
+        size = max(self._least, len(text.encode(errors="replace"))) + (TRACEBACK if record.exc_info else 0)
+        with self._lock:
+            now = self._clock()
+            if not all(room.take(size, now) for room in self.rooms(record)):
+                self._missing += 1
+                return False
+            missing = self._missing
+            self._missing = 0
+        if missing:
+            record.msg = f"(left out before this line, as they were too many: {missing}) {text}"
+            record.args = ()
+        return True
+
+
+class HubBound(LineBound):
+    """Bounds what each sender leaves in the hub's log: the lines of each module apart, and its errors apart from them.
+
+    So a flood of requests hides no failed login of who sends it, and nothing of anybody else's. What the hub does by
+    itself is always written.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(LONGEST, clock, LEAST)
+        self._rooms: dict[Hashable, Room] = {}  # what was used last comes last
+
+    def rooms(self, record: logging.LogRecord) -> tuple[Room, ...]:
+        """That of the module about the sender; with one for all strangers."""
+        sender = SENDER.get()
+        if getattr(record, "is_kept", False):
+            return ()
+        if sender is None and not any(place in record.pathname for place in BEFORE_REQUESTS):
+            return ()
+        what = (record.pathname, is_fault(record))
+        own = self._room((*what, sender), OF_ONE_AT_ONCE, OF_ONE_BYTES_S)
+        if sender and sender.is_known:
+            return (own,)
+        return own, self._room(what, OF_STRANGERS_AT_ONCE, OF_STRANGERS_BYTES_S)
+
+    def _room(self, key: Hashable, at_once: int, bytes_s: float) -> Room:
+        room = self._rooms.pop(key, None) or Room(at_once, bytes_s, self._clock())
+        self._rooms[key] = room
+        if len(self._rooms) > ROOMS_MOST:
+            del self._rooms[next(iter(self._rooms))]
+        return room
+
+
+def bound(logger: logging.Logger) -> None:
+    """Have what a logger writes be bounded, and what asyncio says of connections go the same way."""
+    of_hub = HubBound()
+    for handler in logger.handlers:
+        handler.addFilter(of_hub)
+    logging.getLogger("asyncio").parent = logger
 
 
 def mark(logger: logging.Logger) -> None:

@@ -23,6 +23,7 @@ from tornado import web
 
 from portal.administration import again
 from portal.administration.role import has_role
+from portal.journal import KEPT
 from portal.language.texts import N_, _
 from portal.session_state import SessionState
 
@@ -104,7 +105,8 @@ class EnterHandler(BaseHandler):  # type: ignore[misc]
             return
         who = self.current_user
         where = self._address_of(self.request)
-        self.log.warning("%s, an administrator, enters the session of %s from %s: %s", who.name, name, where, reason)
+        said = "%s, an administrator, enters the session of %s from %s: %s"
+        self.log.warning(said, who.name, name, where, reason, extra=KEPT)
         spawner.note_entry(who.name, reason)
         grant(self.db, spawner.orm_spawner, who.orm_user)
         self.redirect(spawner.user.server_url(server))

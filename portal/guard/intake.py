@@ -24,6 +24,7 @@ from tornado.web import Finish, HTTPError, RequestHandler
 
 from portal.addresses import address_of, counted
 from portal.guard.failures import in_plain_text, new_id
+from portal.journal import SENDER, Sender
 
 BODY_MAX = 2**20
 BIG_BODY = 2**14
@@ -56,7 +57,8 @@ class Intake(HTTPServerConnectionDelegate):
         self.big = 0
 
     def start_request(self, server_conn: object, request_conn: Any) -> HTTPMessageDelegate:
-        """One request begins."""
+        """One request begins; of whom is not known yet."""
+        SENDER.set(None)
         return Reading(self, self.application.start_request(server_conn, request_conn), request_conn)
 
     def on_close(self, server_conn: object) -> None:
@@ -84,6 +86,7 @@ class Reading(HTTPMessageDelegate):
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
     ) -> Awaitable[None] | None:
         """Refuse a body that is too big, before any of it is read."""
+        self._note_address(headers)
         method = getattr(start_line, "method", "")
         if method not in RequestHandler.SUPPORTED_METHODS:  # JupyterHub (6.1) keeps a metric of each for ever
             return self._refuse(405, "Method Not Allowed", "")
@@ -97,7 +100,6 @@ class Reading(HTTPMessageDelegate):
                 return self._refuse(503, "Service Unavailable", "Retry-After: 5\r\n")
             self._intake.big += 1
             self._is_counted = True
-        self._note_address(headers)
         received: Awaitable[None] | None = self._message.headers_received(start_line, headers)
         return received
 
@@ -109,6 +111,7 @@ class Reading(HTTPMessageDelegate):
             context.remote_ip = address_of(_Sender(self._connection, headers), proxies)
         except (OSError, AttributeError):  # the connection has ended, and is closed in a moment
             context.remote_ip = str(context.address[0])
+        SENDER.set(Sender(counted(context.remote_ip)))
 
     async def _refuse(self, status: int, name: str, headers: str) -> None:
         stream = self._connection.detach()
@@ -163,6 +166,8 @@ class OwnTurn:
     async def get_current_user(self) -> Any:
         """Find out who asks, which is the first that is done for a request, and wait for a turn of theirs."""
         user = await super().get_current_user()  # type: ignore[misc]
+        if user:
+            SENDER.set(Sender(f"{type(user).__name__} {user.name}", is_known=True))
         if self._turn or self.request.connection.stream.closed():
             return user
         turn = self._turns.setdefault(self._whose(user), asyncio.Semaphore(OWN_AT_ONCE if user else ADDRESS_AT_ONCE))

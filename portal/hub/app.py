@@ -70,6 +70,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         super().init_logging()
         journal.mark(self.log)
         journal.be_plain(self.log)
+        journal.bound(self.log)
         logging.getLogger("portal").parent = self.log
 
     @cached_property

@@ -11,6 +11,7 @@ from sqlalchemy.orm import object_session
 
 from portal.errors import DirectoryUnavailable
 from portal.hub.logins import end_logins
+from portal.journal import KEPT
 from portal.login.accounts import ServiceAccount, check_standing
 from portal.login.kept import Kept
 from portal.login.passwords import PasswordTimes
@@ -129,6 +130,6 @@ class Access:
         def end(name: str) -> None:
             if user := find_user(name):
                 end_logins(object_session(user.orm_user), user.orm_user, own_tokens=True)
-            self._log.warning("%s has a new password: the logins and tokens of before were ended", name)
+            self._log.warning("%s has a new password: the logins and tokens of before were ended", name, extra=KEPT)
 
         return bool(self.passwords.new({name: standing}, end))

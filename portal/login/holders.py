@@ -21,6 +21,7 @@ from traitlets import Unicode
 
 from portal.administration.enter import take_back_before_start
 from portal.errors import NotAllowed
+from portal.journal import KEPT
 from portal.language.texts import N_, _
 from portal.login.attempts import Refusal
 from portal.login.kept import Kept
@@ -131,7 +132,7 @@ class OneAccount(Authenticator):  # type: ignore[misc]
         return self._is_other(name, number) if number else None
 
     def _tell(self, name: str) -> None:
-        self.log.warning("%s may not go on: the account has another number than at the last login", name)
+        self.log.warning("%s may not go on: the account has another number than at the last login", name, extra=KEPT)
 
     def _is_other(self, name: str, number: str) -> bool:
         return number != self._numbers.words().get(name, number)
@@ -192,4 +193,5 @@ class OneAccount(Authenticator):  # type: ignore[misc]
             raise NotAllowed(_(STILL_RUNS).format(name=name), detail=why)
         await user.delete_spawners()
         handler.users.delete(user)
-        self.log.warning("%s is account %s, before %s: what was kept of the one before was deleted", name, now, before)
+        said = "%s is account %s, before %s: what was kept of the one before was deleted"
+        self.log.warning(said, name, now, before, extra=KEPT)

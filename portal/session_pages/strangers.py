@@ -8,13 +8,14 @@ was found, for ever; a line of the log, which lies in the person's home, with al
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from jupyter_server.base.handlers import FileFindHandler
 from jupyterhub.services.auth import _ExpiringDict
+
+from portal.journal import LineBound, Room, is_fault
 
 LOGINS_MOST = 20_000  # that are under way
 NEXT_LONGEST = 1000  # letters of an address that a login leads to
@@ -24,10 +25,9 @@ ANSWERS_MOST = 2000  # of the hub, about tokens
 LINE_LONGEST = 2000
 LOG_AT_ONCE = 2**20  # bytes
 LOG_BYTES_S = 512.0  # and so many for ever: 44 MB a day
-FAULTS_AT_ONCE = 2**18  # of errors and tracebacks, which no stranger's line takes the room of
+FAULTS_AT_ONCE = 2**18
 FAULTS_BYTES_S = 128.0
 KEY_LONGEST = 500  # letters of what an answer of the hub is kept by: a session's number and a token
-TRACEBACK = 4000  # bytes that one counts for
 
 
 class Few(_ExpiringDict):  # type: ignore[misc]
@@ -70,69 +70,20 @@ class Places(dict[str, str]):
             del self[next(iter(self))]
 
 
-class _Room:
-    """So many bytes at once, and so many in a second for ever."""
+class LogBound(LineBound):
+    """Cuts long lines of a session's log, and leaves lines out while there are too many.
 
-    def __init__(self, at_once: int, bytes_s: float, now: float) -> None:
-        self._at_once = at_once
-        self._bytes_s = bytes_s
-        self._left = float(at_once)
-        self._at = now
-
-    def take(self, size: int, now: float) -> bool:
-        """Whether there is room for so many bytes; then they are taken."""
-        self._left = min(self._at_once, self._left + (now - self._at) * self._bytes_s)
-        self._at = now
-        if size > self._left:
-            return False
-        self._left -= size
-        return True
-
-
-class LogBound(logging.Filter):
-    """Cuts long lines of a log, and leaves lines out while there are too many, which the next one says.
-
-    Errors and tracebacks have room of their own.
-
-    Arguments:
-        clock: seconds, never going back.
+    Errors and tracebacks have room of their own, which no stranger's line takes.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__()
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._usual = _Room(LOG_AT_ONCE, LOG_BYTES_S, clock())
-        self._faults = _Room(FAULTS_AT_ONCE, FAULTS_BYTES_S, clock())
-        self._missing = 0
+        super().__init__(LINE_LONGEST, clock)
+        self._usual = (Room(LOG_AT_ONCE, LOG_BYTES_S, clock()),)
+        self._faults = (Room(FAULTS_AT_ONCE, FAULTS_BYTES_S, clock()),)
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a line is written."""
-        try:
-            text = record.getMessage()
-        except Exception:  # whatever it is made of: logging itself says what is wrong with it
-            return True
-        if len(text) > LINE_LONGEST:
-            text = f"{text[:LINE_LONGEST]} …"
-            record.msg = text
-            record.args = ()
-        is_fault = record.levelno >= logging.ERROR or bool(record.exc_info)
-        with self._lock:
-            size = len(text.encode(errors="replace")) + (TRACEBACK if record.exc_info else 0)
-            missing = self._taken(self._faults if is_fault else self._usual, size)
-        if missing:
-            record.msg = f"({missing} lines before this one were left out: they were too many) {text}"
-            record.args = ()
-        return missing is not None
-
-    def _taken(self, room: _Room, size: int) -> int | None:
-        """How many lines are missing before one that is written; ``None`` for one that is not."""
-        if not room.take(size, self._clock()):
-            self._missing += 1
-            return None
-        missing = self._missing
-        self._missing = 0
-        return missing
+    def rooms(self, record: logging.LogRecord) -> tuple[Room, ...]:
+        """Of errors, or of all others."""
+        return self._faults if is_fault(record) else self._usual
 
 
 def bound(hub_auth: Any) -> None:

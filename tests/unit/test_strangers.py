@@ -92,9 +92,7 @@ def test_a_log_grows_so_much_at_once_then_slowly_and_says_what_is_missing(log: l
     missing = 3000 - len(handler.lines)
     clock.now += 1000 / LOG_BYTES_S
     log.warning("Kernel started: %s", "k1")
-    assert (
-        handler.lines[-1] == f"({missing} lines before this one were left out: they were too many) Kernel started: k1"
-    )
+    assert handler.lines[-1] == f"(left out before this line, as they were too many: {missing}) Kernel started: k1"
     clock.now += 86_400
     before = len(handler.lines)
     log.warning("Kernel started: %s", "k2")
