@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from jupyterhub.apihandlers.users import UserAPIHandler
@@ -12,12 +14,17 @@ from jupyterhub.utils import utcnow
 from portal.administration import again
 from portal.language.texts import N_, _
 from portal.session_state import TOLD_FOR_S, SessionState
+from portal.sessions.requests import cancel_start
 
 UNTOLD = N_(
     "{name} has to read first that {who} entered the session: it stands on the server page until the next session. "
     "Who has not come back {days} days after that can be deleted."
 )
+DELETED_NOW = N_("An administrator is just deleting {name}. Nothing was done.")
 STILL_ENDS = N_("A session of {name} has not ended yet. Delete {name} again in a moment.")
+LOOKS = 25
+LOOKS_EVERY_S = 0.2
+_deleted_now: set[str] = set()
 
 
 class DeletingHandler(UserAPIHandler):  # type: ignore[misc]
@@ -32,23 +39,50 @@ class DeletingHandler(UserAPIHandler):  # type: ignore[misc]
         """
         user = self.find_user(user_name)
         check_told(user)
-        if user and user != self.current_user:
+        if user is None or user == self.current_user:
+            await super().delete(user_name)
+            return
+        with _without_starts(user):
             await self._end_sessions(user)
             check_told(user)  # an administrator may have come in meanwhile
-        await super().delete(user_name)
+            await super().delete(user_name)
 
     async def _end_sessions(self, user: Any) -> None:
         """End all: JupyterHub (6.1) ends the one without a name, and fails where there are others or a start."""
-        for spawner in list(user.spawners.values()):
-            if spawner.active and hasattr(spawner, "note_stop"):
-                spawner.note_stop(self.current_user.name)
-            if spawner.pending == "spawn" and spawner._spawn_future:
-                spawner._spawn_future.cancel()
-                await asyncio.sleep(1)  # as JupyterHub does (UserServerAPIHandler)
+        for spawner in [one for one in user.spawners.values() if one.active]:
+            await cancel_start(spawner, self.current_user.name)
             if spawner.active and not spawner.pending:
                 await self.stop_single_user(user, spawner.name)
-        if any(spawner.active for spawner in user.spawners.values()):
-            raise again.Refused(409, _(STILL_ENDS).format(name=user.name))
+        for _look in range(LOOKS):  # a start that is refused is none in a moment
+            if not any(spawner.active for spawner in user.spawners.values()):
+                return
+            await asyncio.sleep(LOOKS_EVERY_S)
+        raise again.Refused(409, _(STILL_ENDS).format(name=user.name))
+
+
+@contextmanager
+def _without_starts(user: Any) -> Iterator[None]:
+    """Meanwhile none of somebody's sessions starts.
+
+    Raises:
+        again.Refused: 409, somebody else deletes them already.
+    """
+    check_stays(user)
+    _deleted_now.add(user.name)
+    try:
+        yield
+    finally:
+        _deleted_now.discard(user.name)
+
+
+def check_stays(user: Any) -> None:
+    """Look whether somebody is not just being deleted.
+
+    Raises:
+        again.Refused: 409, they are.
+    """
+    if user.name in _deleted_now:
+        raise again.Refused(409, _(DELETED_NOW).format(name=user.name))
 
 
 def check_told(user: Any) -> None:

@@ -19,6 +19,7 @@ from jupyterhub.auth import Authenticator
 from jupyterhub.utils import maybe_future
 from traitlets import Unicode
 
+from portal.administration.deleting import check_stays
 from portal.administration.enter import take_back_before_start
 from portal.errors import NotAllowed
 from portal.journal import KEPT
@@ -170,7 +171,9 @@ class OneAccount(Authenticator):  # type: ignore[misc]
 
         Raises:
             Refusal: it was.
+            again.Refused: they are just being deleted.
         """
+        check_stays(user)
         if await self.is_of_before(user.name):
             raise Refusal(NotAllowed(_(OTHER_ACCOUNT).format(name=user.name)))
         await maybe_future(super().pre_spawn_start(user, spawner))

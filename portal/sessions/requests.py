@@ -38,6 +38,15 @@ def is_ending(spawner: Any) -> bool:
     return spawner.pending == "stop" or (spawner.pending == "spawn" and is_cancelled)
 
 
+async def cancel_start(spawner: Any, who: str) -> None:
+    """Note who stops a session that runs or is being started, and cancel its start, which has a second to end."""
+    if spawner.pending in (False, "spawn") and hasattr(spawner, "note_stop"):
+        spawner.note_stop(who)
+    if spawner.pending == "spawn" and spawner._spawn_future:
+        spawner._spawn_future.cancel()
+        await asyncio.sleep(1)  # as JupyterHub does (6.1, UserServerAPIHandler)
+
+
 def _is_title(given: object) -> bool:
     """JupyterHub (6.1) looks at the titles of new sessions alone."""
     return isinstance(given, str) and is_valid_display_name(normalise_unicode(given))
@@ -182,11 +191,7 @@ class StopPage(NamedRequests, BaseHandler):  # type: ignore[misc]
         spawner = user.spawners.get(server_name) if user else None
         if spawner is None:
             raise web.HTTPError(404)
-        if spawner.pending in (False, "spawn") and hasattr(spawner, "note_stop"):
-            spawner.note_stop(self.current_user.name)
-        if spawner.pending == "spawn" and spawner._spawn_future:
-            spawner._spawn_future.cancel()
-            await asyncio.sleep(1)  # as JupyterHub does (6.1, UserServerAPIHandler)
+        await cancel_start(spawner, self.current_user.name)
         if spawner.pending and not is_ending(spawner):
             raise web.HTTPError(409, _(BUSY))
         if spawner.active and not spawner.pending:

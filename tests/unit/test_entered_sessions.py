@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +123,50 @@ async def test_who_has_sessions_and_starts_that_wait_is_deleted_with_all_of_them
 
     assert orm.User.find(served.hub.db, "alice") is None
     await eventually(lambda: not [job for job, status in served.slurm.known() if status.state == "PENDING"])
+
+
+async def test_who_has_two_sessions_and_a_program_that_starts_them_again_is_deleted_all_the_same(
+    served: ServedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portal.session_state.TOLD_FOR_S", -TOLD_FOR_S)
+    places = ("/hub/api/users/alice/server", "/hub/api/users/alice/servers/training")
+    headers = {"Authorization": f"token {served.token('alice')}"}
+    clients = {place: await served.browser() for place in places}
+    for place in ("alice", "alice/training"):
+        await start(served, place)
+    refusals = set()
+
+    async def start_again(place: str) -> None:
+        while True:
+            served.slurm.next_job(PendingForever())
+            body = {"partition": "sxm2", "gpus": 1, "hours": 2}
+            answer = await clients[place].post(place, json=body, headers=headers)
+            if "is just deleting alice" in answer.text:
+                refusals.add(answer.status_code)
+            await asyncio.sleep(0.05)
+
+    program = asyncio.gather(*map(start_again, places))
+    answer = await removed_by(served, "carol", "/hub/api/users/alice")
+    program.cancel()
+    with suppress(asyncio.CancelledError):
+        await program
+
+    assert answer == (204, "")
+    assert refusals == {409}
+    assert orm.User.find(served.hub.db, "alice") is None
+    await eventually(lambda: not [job for job, status in served.slurm.known() if status.state == "PENDING"])
+
+
+async def test_who_is_being_deleted_is_not_deleted_by_a_second_one_meanwhile(
+    served: ServedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portal.session_state.TOLD_FOR_S", -TOLD_FOR_S)
+    await start(served, "alice")
+
+    both = [removed_by(served, "carol", "/hub/api/users/alice") for _ in range(2)]
+    answers = await asyncio.gather(*both)
+
+    assert sorted(status for status, _ in answers) == [204, 409]
 
 
 async def test_who_has_a_session_that_does_not_end_is_deleted_later(

@@ -53,7 +53,7 @@ MAY_IMPORT = {
         *("environments", "modules", "session_hub", "trials", "downloads", "uploads", "webtools", "forwarding"),
         *("session_pages", "internal_tls"),
     },
-    "administration": {"pure", "databases", "forecasts"},
+    "administration": {"pure", "databases", "forecasts", "sessions"},
     "catalogue": {"pure", "homes", "kernels", "trials"},
     "trials": {"pure", "homes", "session_pages"},
     "guard": {"pure", "homes"},
