@@ -37,8 +37,8 @@ TOO_LONG = (
     "Read it in a notebook, download it, or copy it in a terminal."
 )
 HOLDS_TOO_MUCH = (
-    "{} holds more than {} objects of JSON, or {} lists, and JupyterLab has each of them in this session's memory. "
-    "Ask who it is from to save it without its outputs, or download it."
+    "{} holds more than {} objects of JSON, {} lists, {} names or {} values, and JupyterLab has each of them in this "
+    "session's memory. Download it, or have it saved without its outputs where it was made."
 )
 FAULTY = "Notebook validation failed: {}:\n{}"  # as Jupyter's own
 OPENED_MAX = 256 * 2**20  # bytes

@@ -9,19 +9,23 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
 WORDS_MAX = 2000  # characters of what is wrong with a notebook, which may hold the whole of it
 SHOWN_MAX = 200  # values of a faulty part that are shown with it
 DEPTH_MAX = 10
 ITEMS_MAX = 16  # of one list or dict, and characters of one text: both as in nbformat
 TEXT_MAX = 64
-OBJECTS_MAX = 2_000_000  # of JSON, in a notebook: each takes half a KB at least, in a file two bytes
+OBJECTS_MAX = 2_000_000  # of JSON, in a notebook: each takes half a KB, in a file two bytes
+NAMES_FREE = 5  # of an object, which take no more than it takes without them
 LISTS_OF_OBJECT = 4  # that take as much
-MOST = (f"{OBJECTS_MAX:,}", f"{LISTS_OF_OBJECT * OBJECTS_MAX:,}")
+NAMES_OF_OBJECT = 2
+VALUES_OF_OBJECT = 8
+MOST = tuple(f"{count * OBJECTS_MAX:,}" for count in (1, LISTS_OF_OBJECT, NAMES_OF_OBJECT, VALUES_OF_OBJECT))
 _TEXT = re.compile(r'"[^"\\]*+(?:\\.?[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
 
 
@@ -45,15 +49,45 @@ def bound() -> None:
 
 
 def has_too_much(text: str) -> bool:
-    """Whether a notebook file has more than :data:`OBJECTS_MAX` objects of JSON, or lists that take as much memory."""
-    most = _objects(text)
-    if most <= OBJECTS_MAX:
+    """Whether a notebook file has more than :data:`OBJECTS_MAX` objects of JSON, or what takes as much memory."""
+    held = _Held.of(text)
+    if held.objects(names_free=0) <= OBJECTS_MAX:
         return False
-    return most - sum(_objects(found[0]) for found in _TEXT.finditer(text)) > OBJECTS_MAX
+    texts = (text.count('"') - text.count(r"\"")) // 2  # at least; to look at each takes long
+    if texts / VALUES_OF_OBJECT > OBJECTS_MAX + 1:
+        return True
+    for found in _TEXT.finditer(text):
+        held -= _Held.of(found[0])
+    return held.objects() > OBJECTS_MAX
 
 
-def _objects(text: str) -> float:
-    return text.count("{") + text.count("[") / LISTS_OF_OBJECT
+@dataclass(slots=True)
+class _Held:
+    """What a part of a notebook file holds."""
+
+    braces: int
+    lists: int
+    names: int
+    values: int
+
+    @classmethod
+    def of(cls, text: str) -> _Held:
+        """Of all of the text, as though no part of it stood in quotes."""
+        return cls(*map(text.count, "{[:,"))
+
+    def __isub__(self, part: _Held) -> Self:
+        self.braces -= part.braces
+        self.lists -= part.lists
+        self.names -= part.names
+        self.values -= part.values
+        return self
+
+    def objects(self, names_free: int = NAMES_FREE) -> float:
+        """As many objects take as much memory."""
+        names = max(0, self.names - names_free * self.braces)
+        values = max(0, self.values - names)  # a name that counts has a comma, too
+        lists = self.lists / LISTS_OF_OBJECT
+        return self.braces + lists + names / NAMES_OF_OBJECT + values / VALUES_OF_OBJECT
 
 
 def in_short(text: str) -> str:

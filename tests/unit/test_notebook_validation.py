@@ -147,17 +147,46 @@ async def test_a_notebook_of_more_lists_than_memory_bears_is_refused_in_words(
     monkeypatch.setattr(validation, "OBJECTS_MAX", 50)
     written(Path(files.root_dir) / "many.ipynb", code(metadata={"more": 50 * [{}]}))
     with pytest.raises(
-        HTTPError, match=r"many.ipynb holds more than 2,000,000 objects of JSON, or 8,000,000 lists"
+        HTTPError, match=r"2,000,000 objects of JSON, 8,000,000 lists, 4,000,000 names or 16,000,000 values"
     ) as refused:
         await files.get("many.ipynb")
     assert refused.value.status_code == 413
-    assert str(refused.value.log_message).endswith("to save it without its outputs, or download it.")
+    assert "many.ipynb holds more than" in str(refused.value.log_message)
 
-    written(Path(files.root_dir) / "points.ipynb", code(metadata={"more": 100 * [[0, 1]]}))
+    written(Path(files.root_dir) / "points.ipynb", code(metadata={"more": 80 * [[0, 1]]}))
     assert (await files.get("points.ipynb"))["format"] == "json"
 
     written(Path(files.root_dir) / "text.ipynb", code(source='a["{[' * 50 + "\\"))
     assert (await files.get("text.ipynb"))["content"]["cells"][0]["source"].endswith("\\")
+
+
+@pytest.mark.parametrize(
+    ("kind", "part", "fits"),
+    [
+        ("names of one object", '"a%05d":1', 100),
+        ("objects of few names", '{"a%05d":1,"b":2}', 30),
+        ("numbers", "0.%05d", 350),
+        ("texts", '"a%05d"', 350),
+        ("texts with much in them", '"{{{:::[[[,,,%05d"', 350),
+    ],
+)
+def test_what_takes_more_memory_than_a_file_has_is_counted(
+    kind: str, part: str, fits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validation, "OBJECTS_MAX", 50)
+    start, end = "{}" if kind.startswith("names") else "[]"
+
+    def file(count: int) -> str:
+        return start + ",".join(part % number for number in range(count)) + end
+
+    assert json.loads(file(fits))
+    assert not validation.has_too_much(file(fits))
+    assert validation.has_too_much(file(2 * fits)), kind
+
+
+def test_very_many_texts_are_counted_in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validation, "_TEXT", Mock(finditer=Mock(side_effect=AssertionError)))
+    assert validation.has_too_much("[" + ",".join(["''"] * validation.OBJECTS_MAX * 9).replace("'", '"') + "]")
 
 
 @pytest.mark.parametrize("text", ['"', '"\\', '"' + 2**20 * '\\"', '"' + 2**20 * '\\"' + "\\"])
