@@ -20,6 +20,7 @@ import { keepBodiesApart, statesBody } from "./proxy_bodies.mjs";
 import { explainBigHeaders } from "./proxy_headers.mjs";
 import { gather } from "./proxy_pieces.mjs";
 import { Begun } from "./proxy_routes.mjs";
+import { canBeSaid, keepHeadersInTheirPlace, untilItTurns } from "./proxy_said.mjs";
 import { keepPace } from "./proxy_sockets.mjs";
 import { Turns, once, turnOnConnection, whenOver } from "./proxy_turns.mjs";
 
@@ -33,18 +34,6 @@ const BIG_BODY = 2 ** 14;
 const BIG_PER_ADDRESS = 8; // requests of the hub with more than BIG_BODY, of one browser, at a time
 const FORWARDED = /^(forwarded|x-forwarded-.*|x-real-ip|x-scheme|x-client-ip|true-client-ip)$/;
 const GAINSAYING = /^(forwarded|x-scheme)$/; // which JupyterHub believes before X-Forwarded-Proto
-const OVER_ITS_PLACE = [
-  "service-worker-allowed",
-  "cross-origin-opener-policy",
-  "clear-site-data",
-  "strict-transport-security",
-  "alt-svc", // another server for all of the host
-  "nel", // reports on all requests to the host, to wherever the next one says
-  "report-to",
-  "secure-session-registration", // requests to the host wait for an address that the next ones name (W3C's DBSC)
-  "sec-session-registration",
-  "use-as-dictionary", // for addresses of all of the host (RFC 9842)
-];
 
 const WORDS = {
   400: "This address is no text (UTF-8). Type it again.",
@@ -52,6 +41,7 @@ const WORDS = {
   413: `The portal takes at most ${HUB_BODY_MAX} bytes here.`,
   424: "This session does not run, so that nothing was saved in it.",
   429: "Too much at once; try again in some seconds.",
+  502: "What was to answer here gave an answer that is none (HTTP).",
 };
 
 const settings = JSON.parse(process.env.DSPORTAL_PROXY_GUARD ?? "{}");
@@ -283,6 +273,11 @@ function breakOff(proxyRes, res) {
 }
 
 function keepInItsPlace(proxyRes, req, res) {
+  if (!canBeSaid(proxyRes) && res instanceof http.ServerResponse) {
+    refuse(req, res, 502);
+    proxyRes.destroy();
+    return;
+  }
   gather(proxyRes, personOf(req));
   if (res) breakOff(proxyRes, res);
   if (req.dsportalOfHub) {
@@ -290,11 +285,7 @@ function keepInItsPlace(proxyRes, req, res) {
     if (res) slow.watch(browserOf(req), proxyRes, req, res);
     return;
   }
-  for (const name of OVER_ITS_PLACE) delete proxyRes.headers[name];
-  // No page of another origin leads a window on that it has opened here; where all share one origin, that is no bar.
-  if (settings.origins_apart) proxyRes.headers["cross-origin-opener-policy"] = "same-origin-allow-popups";
-  const cookies = proxyRes.headers["set-cookie"];
-  if (cookies) proxyRes.headers["set-cookie"] = cookies.map((cookie) => closed(cookie, isEncrypted(req)));
+  keepHeadersInTheirPlace(proxyRes.headers, settings.origins_apart, isEncrypted(req));
 }
 
 // An answer to a web socket's request does not come through proxyRes, and a browser takes its headers all the same.
@@ -308,15 +299,6 @@ function keepSocketInItsPlace(proxyReq, req, socket) {
 function isEncrypted(req) {
   const first = (req.headers["x-forwarded-proto"] ?? "").split(",")[0].trim();
   return req.socket.encrypted === true || first === "https"; // what nobody may claim was dropped before
-}
-
-// For the session's own host alone, not sent by other sites' pages, and by HTTPS where there is HTTPS.
-function closed(cookie, encrypted) {
-  const parts = cookie.split(";").filter((part) => !/^\s*domain\s*(=|$)/i.test(part));
-  const has = (name) => parts.slice(1).some((part) => part.trim().split("=")[0].trim().toLowerCase() === name);
-  if (!has("samesite")) parts.push(" SameSite=Lax");
-  if (encrypted && !has("secure")) parts.push(" Secure");
-  return parts.join(";");
 }
 
 function redirect(port, to) {
@@ -370,6 +352,7 @@ whenMade("proxyServer", (server) => {
 whenMade("apiServer", listenSoon);
 whenMade("proxy", (made) => {
   keepBodiesApart(made);
+  made.on("proxyReq", (proxyReq, req, res) => untilItTurns(proxyReq, () => refuse(req, res, 502)));
   made.on("proxyRes", keepInItsPlace).on("proxyReqWs", keepSocketInItsPlace);
 });
 

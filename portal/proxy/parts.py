@@ -19,6 +19,7 @@ CHECKS = (
     "proxy_heads.mjs",
     "proxy_pieces.mjs",
     "proxy_routes.mjs",
+    "proxy_said.mjs",
     "proxy_sockets.mjs",
     "proxy_turns.mjs",
     "proxy_guard.mjs",

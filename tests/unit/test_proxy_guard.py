@@ -36,6 +36,8 @@ OVER_ITS_PLACE = {
     "Secure-Session-Registration": '(ES256);path="refresh";challenge="c"',
     "Sec-Session-Registration": '(ES256);path="refresh";challenge="c"',
     "Use-As-Dictionary": 'match="/hub/*"',
+    "X-Accel-Redirect": "/internal/file",
+    "X-Sendfile": "/srv/file",
 }
 COOKIES = ("_xsrf=1; Path=/user/alice/", "a=2; Domain=portal.example; Path=/; Secure; samesite=strict")
 

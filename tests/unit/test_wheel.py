@@ -43,6 +43,7 @@ def test_two_packages_are_imported_and_no_other(names: set[str]) -> None:
         "share/dsportal/deploy/proxy_guard.mjs",
         "share/dsportal/deploy/proxy_answers.mjs",
         "share/dsportal/deploy/proxy_routes.mjs",
+        "share/dsportal/deploy/proxy_said.mjs",
         "share/dsportal/deploy/proxy_sockets.mjs",
         "share/dsportal/deploy/proxy_bodies.mjs",
         "share/dsportal/deploy/proxy_headers.mjs",
