@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from portal.gallery import sources
+from portal.notebooks import shares
 from portal.notebooks.files import NOTEBOOK_MAX, is_below, read_file, real_roots
 from portal.notebooks.look import NAMES_MAX, Look
 from portal.notebooks.template import FILES_MAX, Template
@@ -103,7 +104,7 @@ def find(folders: Sequence[Path]) -> dict[str, Unit]:
     found: dict[str, Unit] = {}
     for folder in folders:
         listing = Listing(folder, roots)
-        rooms = {one: KEPT_MAX // len(listing.frameworks) for one in listing.frameworks}
+        rooms = shares.parts(listing.frameworks, KEPT_MAX)
         too_big = []
         for template in Look(roots).templates(listing.notebooks):
             if template.name not in found:
@@ -142,9 +143,11 @@ class Listing:
         self._beside: dict[Path, list[Path]] = {}
         self._modules: dict[str, Path] = {}
         self.notebooks: list[Path] = []
-        for folder in self._folders(root):
+        listed = shares.listed(list(self._folders(root)), self._left.places // 2, self._first)
+        self._left.places -= sum(map(len, listed.values()))
+        for folder, names in listed.items():
             with contextlib.suppress(OSError):
-                shown = self._inside(folder)
+                shown = _shown(names)
                 notebooks = (one for one in shown if one.suffix == sources.NOTEBOOK)
                 self.notebooks += [one for one in notebooks if self._is_file(one, NOTEBOOK_MAX)]
                 others = [one for one in shown if one.suffix != sources.NOTEBOOK and one.name not in LEFT_OUT]
@@ -152,8 +155,9 @@ class Listing:
                 modules = (one for one in others if one.suffix == ".py")
                 self._modules = {one.stem: one for one in modules if self._is_file(one)} | self._modules
         self.frameworks = {one.parent for one in self.notebooks}
-        parts = len(self.frameworks) or 1
-        self._lefts = {one: _Left(self._left.places // parts, SEARCHED_MAX // parts) for one in self.frameworks}
+        searched = shares.parts(self.frameworks, SEARCHED_MAX)
+        places = shares.parts(self.frameworks, self._left.places)
+        self._lefts = {one: _Left(places[one], searched[one]) for one in self.frameworks}
 
     def files(self, template: Template) -> dict[str, Path]:
         """What belongs to a template, by the names in a copy.
@@ -214,7 +218,12 @@ class Listing:
         """What is in a folder, by name, as far as this look goes; hidden files and folders are left out."""
         found = list(islice(folder.iterdir(), min(NAMES_MAX, self._left.places)))
         self._left.places -= len(found)
-        return sorted(one for one in found if not one.name.startswith("."))
+        return _shown(found)
+
+    def _first(self, folder: Path, most: int) -> list[Path]:
+        with contextlib.suppress(OSError):
+            return list(islice(folder.iterdir(), min(NAMES_MAX, most)))
+        return []
 
     def _is_file(self, place: Path, most: int = FILE_MAX) -> bool:
         """Whether it is a regular file of the templates, of at most so many bytes."""
@@ -237,6 +246,10 @@ class Listing:
                     yield from self._files(one)
         elif self._is_file(place):
             yield place
+
+
+def _shown(names: Iterable[Path]) -> list[Path]:
+    return sorted(one for one in names if not one.name.startswith("."))
 
 
 def _is_named(other: Path, text: str) -> bool:

@@ -150,19 +150,21 @@ class StoppedByHandler(NamedRequests, UserServerAPIHandler):  # type: ignore[mis
         body = self.get_json_body() or {}
         if not isinstance(body, dict):
             raise web.HTTPError(400, NOT_AN_OBJECT)
-        is_own = (self.current_user.kind, self.current_user.name) == ("user", user_name)
-        if body.get("remove") and not is_own:
-            self._check_told(user_name, server_name)
+        self._check_removed(user_name, server_name)
         await super().delete(user_name, server_name)
 
-    def _check_told(self, user_name: str, server_name: str) -> None:
-        """Keep the words of who entered a session, which nobody else takes away.
+    def _removes(self) -> bool:
+        return bool((self.get_json_body() or {}).get("remove"))
+
+    def _check_removed(self, user_name: str, server_name: str) -> None:
+        """Keep the words of who entered a session, which nobody but the person removes with it.
 
         Raises:
             web.HTTPError: 409, with until when they stay.
         """
+        is_own = (self.current_user.kind, self.current_user.name) == ("user", user_name)
         user = self.find_user(user_name)
-        row = user.orm_spawners.get(server_name) if user else None
+        row = user.orm_spawners.get(server_name) if user and not is_own and self._removes() else None
         if row and (untold := SessionState.from_json(row.state or {}).untold(time.time())):
             told = {"name": user_name, "who": untold[-1].who, "days": TOLD_FOR_S // 86400}
             raise web.HTTPError(409, _(UNTOLD).format(**told))
@@ -174,12 +176,12 @@ class StoppedByHandler(NamedRequests, UserServerAPIHandler):  # type: ignore[mis
             web.HTTPError: 409 where it is started again or looked at just now; and for its second removal.
         """
         spawner = user.spawners.get(server_name)
-        removes = bool((self.get_json_body() or {}).get("remove"))
         is_over = spawner is None or requests.is_ending(spawner)  # by this page, or by another one
-        if (is_over and removes) or (spawner and spawner.pending and not is_over):
+        if (is_over and self._removes()) or (spawner and spawner.pending and not is_over):
             raise web.HTTPError(409, _(requests.BUSY))
         if spawner is None or spawner.pending == "stop":
             return spawner and spawner._stop_future
+        self._check_removed(user.name, server_name)  # Slurm may have been asked meanwhile
         if hasattr(spawner, "note_stop"):
             spawner.note_stop(self.current_user.name)
         return None if is_over else await super().stop_single_user(user, server_name)

@@ -20,7 +20,7 @@ from traitlets import Bool, Integer, List, Unicode
 from traitlets.config import Config
 
 from portal.addresses import address_of, networks
-from portal.administration import again, deleting
+from portal.administration import again
 from portal.administration.enter import EnterHandler
 from portal.directory.conversation import UNAVAILABLE
 from portal.directory.names import LoginName
@@ -151,8 +151,7 @@ class LDAPAuthenticator(OneAccount):
     def get_handlers(self, app: Any) -> list[Any]:
         """The login page, what asks for the password again, and how an administrator enters a session."""
         enters = (r"/dsportal/enter/([^/]+)(?:/([^/]+))?", EnterHandler, {"address_of": self._address})
-        deletes = (r"/api/users/([^/]+)", deleting.DeletingHandler)
-        return [("/login", ExactLoginHandler), *again.HANDLERS, enters, deletes]
+        return [("/login", ExactLoginHandler), *again.HANDLERS, enters]
 
     def _address(self, request: Any) -> str:
         return address_of(request, networks(self.trusted_proxies))

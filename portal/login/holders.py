@@ -19,8 +19,8 @@ from jupyterhub.auth import Authenticator
 from jupyterhub.utils import maybe_future
 from traitlets import Unicode
 
-from portal.administration.deleting import check_stays
 from portal.administration.enter import take_back_before_start
+from portal.administration.person import check_stays
 from portal.errors import NotAllowed
 from portal.journal import KEPT
 from portal.language.texts import N_, _

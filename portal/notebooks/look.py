@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
+from portal.notebooks import shares
 from portal.notebooks.files import NOTEBOOK_MAX, content_of, opened
 from portal.notebooks.style import is_shown
 from portal.notebooks.template import Template, parsed
@@ -21,7 +22,7 @@ NOTEBOOKS_MAX = 500  # of one folder
 BYTES_MAX = 32 * 2**20  # of the notebooks of one folder: parsing holds the interpreter, some MiB at a time
 NAMES_MAX = 10_000  # names of any kind that are looked at for them
 SILENT = {errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG}  # it has none
-TOO_MANY = f"it is not shown: the folder has more than {NOTEBOOKS_MAX} notebooks, and the first ones by name count"
+TOO_MANY = f"it is not shown: the folder has more than {NOTEBOOKS_MAX} notebooks; of each framework the first ones are"
 TOO_MUCH = f"it is not shown: with those before it the notebooks of the folder have over {BYTES_MAX // 2**20} MiB"
 
 
@@ -40,9 +41,10 @@ class Look:
 
     def templates(self, paths: Sequence[Path]) -> Iterator[Template]:
         """The templates in these files; one that cannot be read, or has no card, is left out."""
-        self.over.update(dict.fromkeys(paths[NOTEBOOKS_MAX:], TOO_MANY))
-        found = (self._template(path) for path in paths[:NOTEBOOKS_MAX])
-        return (template for template in found if template)
+        turns = shares.in_turns(paths)
+        self.over.update(dict.fromkeys(turns[NOTEBOOKS_MAX:], TOO_MANY))
+        found = {path: self._template(path) for path in turns[:NOTEBOOKS_MAX]}
+        return filter(None, map(found.get, paths))
 
     def _template(self, path: Path) -> Template | None:
         try:
@@ -74,9 +76,10 @@ def notebooks(folder: Path) -> list[Path]:
     Raises:
         OSError: the folder is there and does not answer.
     """
-    frameworks = sorted(islice(_inside(folder), NAMES_MAX))
-    places = (place for framework in frameworks if _is_listed(framework) for place in _inside(framework))
-    return sorted(place for place in islice(places, NAMES_MAX) if place.suffix == ".ipynb" and _is_listed(place))
+    frameworks = [one for one in sorted(islice(_inside(folder), NAMES_MAX)) if _is_listed(one)]
+    found = shares.listed(frameworks, NAMES_MAX, lambda one, most: list(islice(_inside(one), most)))
+    places = (place for places in found.values() for place in places)
+    return sorted(place for place in places if place.suffix == ".ipynb" and _is_listed(place))
 
 
 def _is_listed(place: Path) -> bool:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from jupyterhub import orm, roles
 from jupyterhub.authenticators.shared import SharedPasswordAuthenticator
+from jupyterhub.objects import Server
 
 from portal.administration import enter, role
-from portal.administration.deleting import DeletingHandler
 from portal.login.holders import OneAccount
 from portal.session_state import TOLD_AT_LEAST_S, TOLD_FOR_S
 from portal.testing.behaviours import PendingForever
-from tests.unit.served_hub import PASSWORD, ServedHub, eventually
+from tests.unit.served_hub import PASSWORD, PATIENCE_S, ServedHub, eventually
 from tests.unit.test_several_sessions import hub_of_two, main_of, user_of
 
 REASON = "a stuck kernel"
@@ -26,12 +27,9 @@ FIELDS = {"partition": "sxm2", "gpus": "1", "hours": "2"}
 
 
 class OurPeople(OneAccount, SharedPasswordAuthenticator):  # type: ignore[misc]
-    """One password for all, and the portal's own way to delete somebody."""
+    """One password for all."""
 
     user_password = PASSWORD
-
-    def get_handlers(self, app: Any) -> list[Any]:
-        return [*super().get_handlers(app), (r"/api/users/([^/]+)", DeletingHandler)]
 
 
 @pytest.fixture
@@ -167,6 +165,51 @@ async def test_who_is_being_deleted_is_not_deleted_by_a_second_one_meanwhile(
     answers = await asyncio.gather(*both)
 
     assert sorted(status for status, _ in answers) == [204, 409]
+
+
+async def test_a_removal_that_has_begun_takes_no_entry_along(
+    served: ServedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawner = user_of(served).spawners["training"]
+    spawner.session.state = replace(spawner.session.state, entries=())
+    spawner.orm_spawner.state = {}
+    spawner.server = Server(
+        orm_server=orm.Server(proto="http", ip="127.0.0.1", port=1, base_url="/user/alice/training/", cookie_name="c")
+    )
+    served.hub.db.commit()
+    asked = asyncio.Event()
+    answered = asyncio.Event()
+
+    async def poll() -> None:  # Slurm takes its time
+        asked.set()
+        await answered.wait()
+
+    monkeypatch.setattr(spawner, "poll", poll)
+    removal = asyncio.ensure_future(removed_by(served, "carol"))
+    async with asyncio.timeout(PATIENCE_S):
+        await asked.wait()
+    spawner.note_entry("carol", REASON)
+    answered.set()
+    status, words = await removal
+
+    assert (status, "alice has to read first that carol entered" in words) == (409, True)
+
+
+@pytest.mark.parametrize("authenticator", [OurPeople, SharedPasswordAuthenticator])
+async def test_nobody_is_renamed_whatever_the_login(tmp_path: Path, authenticator: type) -> None:
+    async with hub_of_two(tmp_path, authenticator_class=authenticator) as hub:
+        for name in ("alice", "dave"):
+            await hub.browser(name)
+        roles.grant_role(hub.hub.db, orm.User.find(hub.hub.db, "dave"), "admin")
+        headers = {"Authorization": f"token {hub.token('dave')}"}
+        change = partial(hub.clients[1].patch, "/hub/api/users/alice", headers=headers)
+        renamed = await change(json={"name": "erin"})
+        changed = await change(json={"name": "alice", "admin": False})
+
+        assert renamed.status_code == 400
+        assert "alice is the name of an account of this cluster" in renamed.text
+        assert changed.status_code == 200
+        assert orm.User.find(hub.hub.db, "alice")
 
 
 async def test_who_has_a_session_that_does_not_end_is_deleted_later(

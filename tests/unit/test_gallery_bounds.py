@@ -9,7 +9,9 @@ from unittest.mock import Mock
 import pytest
 
 from portal.gallery import units
+from portal.notebooks import look, shares
 from portal.notebooks.files import read_file
+from portal.showcase import cards
 from tests.lessons import lesson, write
 
 
@@ -99,7 +101,7 @@ def test_templates_of_one_framework_take_no_room_of_another_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound(monkeypatch, "SEARCHED_MAX", 800_000)
-    bound(monkeypatch, "PLACES_MAX", 60)
+    bound(monkeypatch, "PLACES_MAX", 200)
     for number in range(20):
         long = write(tmp_path / f"aaa/{number}.ipynb", lesson("#" * 4000))
         (tmp_path / f"aaa/{number}-folder").mkdir()
@@ -116,7 +118,7 @@ def test_templates_of_one_framework_take_no_room_of_another_ones(
 
 def test_empty_folders_take_no_room_of_templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bound(monkeypatch, "SEARCHED_MAX", 100_000)
-    bound(monkeypatch, "PLACES_MAX", 300)
+    bound(monkeypatch, "PLACES_MAX", 700)
     write(tmp_path / "tf/first.ipynb", lesson("import helper\nopen('data/1.csv')"))
     write(tmp_path / "tf/helper.py", "")
     write(tmp_path / "tf/data/1.csv", "1")
@@ -124,6 +126,63 @@ def test_empty_folders_take_no_room_of_templates(tmp_path: Path, monkeypatch: py
         (tmp_path / f"{number}").mkdir()
 
     assert files(tmp_path) == {"tf/first": ["data/1.csv", "helper.py"]}
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Path:
+    """A template with what belongs to it."""
+    write(tmp_path / "tf/first.ipynb", lesson("import helper\nopen('data/1.csv')"))
+    write(tmp_path / "tf/helper.py", "")
+    write(tmp_path / "tf/data/1.csv", "1")
+    return tmp_path
+
+
+FIRST = {"tf/first": ["data/1.csv", "helper.py"]}
+
+
+@pytest.mark.parametrize("frameworks", ["aaa", "a{}"])
+def test_notebooks_that_are_none_take_no_turn_of_a_template(
+    shelf: Path, monkeypatch: pytest.MonkeyPatch, frameworks: str
+) -> None:
+    monkeypatch.setattr(look, "NOTEBOOKS_MAX", 50)
+    for number in range(60):
+        write(shelf / frameworks.format(number) / f"{number}.ipynb", "")
+        (shelf / frameworks.format(number)).chmod(0o775)  # others may write there
+
+    assert files(shelf) == FIRST
+    assert [card.name for card in cards.read([shelf], ())] == list(FIRST)
+
+
+def test_long_notebooks_of_one_framework_take_no_room_of_a_template(
+    shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(look, "BYTES_MAX", 100_000)
+    for number in range(9):
+        write(shelf / f"aaa/{number}.ipynb", " " * 20_000)
+
+    assert files(shelf) == FIRST
+
+
+def test_names_of_one_framework_take_no_room_of_a_template(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(look, "NAMES_MAX", 50)
+    bound(monkeypatch, "PLACES_MAX", 100)
+    for number in range(100):
+        write(shelf / f"aaa/{number}", "")
+        write(shelf / f"bbb/{number}", "")
+
+    assert files(shelf) == FIRST
+    assert [card.name for card in cards.read([shelf], ())] == list(FIRST)
+
+
+def test_what_one_framework_leaves_is_listed_of_the_others(tmp_path: Path) -> None:
+    for number in range(40):
+        write(tmp_path / f"many/{number}", "")
+    write(tmp_path / "few/1", "")
+    frameworks = [tmp_path / "few", tmp_path / "many"]
+    first = Mock(side_effect=lambda one, most: list(one.iterdir())[:most])
+
+    assert [len(names) for names in shares.listed(frameworks, 41, first).values()] == [1, 40]
+    assert [len(names) for names in shares.listed(frameworks, 21, first).values()] == [1, 20]
 
 
 def test_a_file_that_grows_while_it_is_read_has_no_more_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

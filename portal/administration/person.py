@@ -1,8 +1,12 @@
-"""How an administrator deletes somebody: whose sessions are ended first, and not what has to be read."""
+"""How an administrator deletes somebody, whose sessions are ended first, and not what has to be read; or changes them.
+
+A person's name is that of an account of the cluster: what runs, and who is logged in, has it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +24,7 @@ UNTOLD = N_(
     "{name} has to read first that {who} entered the session: it stands on the server page until the next session. "
     "Who has not come back {days} days after that can be deleted."
 )
+NO_OTHER_NAME = N_("{name} is the name of an account of this cluster. Who has another one logs in with that.")
 DELETED_NOW = N_("An administrator is just deleting {name}. Nothing was done.")
 STILL_ENDS = N_("A session of {name} has not ended yet. Delete {name} again in a moment.")
 LOOKS = 25
@@ -27,8 +32,21 @@ LOOKS_EVERY_S = 0.2
 _deleted_now: set[str] = set()
 
 
-class DeletingHandler(UserAPIHandler):  # type: ignore[misc]
-    """Deleting somebody does not take along what they have to read: who entered their session."""
+class PersonHandler(UserAPIHandler):  # type: ignore[misc]
+    """Deleting somebody does not take along what they have to read: who entered their session. Nobody is renamed."""
+
+    async def patch(self, user_name: str) -> None:
+        """JupyterHub's own (6.1), but for the name, which it gives to the row and to nothing that is under way.
+
+        Raises:
+            again.Refused: 400, for another name.
+        """
+        body = self.get_json_body()
+        if isinstance(body, dict) and "name" in body:
+            if body.pop("name") != user_name:
+                raise again.Refused(400, _(NO_OTHER_NAME).format(name=user_name))
+            self.request.body = json.dumps(body).encode()  # JupyterHub takes the same name for none
+        await super().patch(user_name)
 
     @needs_scope("delete:users")  # type: ignore[untyped-decorator]
     async def delete(self, user_name: str) -> None:
@@ -95,3 +113,6 @@ def check_told(user: Any) -> None:
     now = utcnow().timestamp()
     if untold := [entry.who for row in rows for entry in SessionState.from_json(row.state or {}).untold(now)]:
         raise again.Refused(409, _(UNTOLD).format(name=user.name, who=untold[-1], days=TOLD_FOR_S // 86400))
+
+
+HANDLERS = ((r"/api/users/([^/]+)", PersonHandler),)
