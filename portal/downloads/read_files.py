@@ -58,13 +58,6 @@ class ReadFiles(AsyncLargeFileManager):
     def _own_notary(self) -> OwnNotary:
         return OwnNotary(parent=self)  # type: ignore[no-untyped-call]
 
-    async def get(self, path: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """What a file or a folder holds; a notebook without the class that it wants to be exported by."""
-        model: dict[str, Any] = await super().get(path, *args, **kwargs)  # type: ignore[no-untyped-call]
-        if model["type"] == "notebook" and isinstance(model["content"], dict):
-            _without_class(model["content"].get("metadata"))
-        return model
-
     async def _read_file(self, os_path: str, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         """What is copied is read from what was held."""
         held_file = COPIED.get().get(Path(os_path))
@@ -149,10 +142,3 @@ class Bounded:
     def _check(self, size: int) -> None:
         if size > OPENED_MAX:
             raise HTTPError(413, TOO_LONG.format(self._name, OPENED_MAX >> 20))
-
-
-def _without_class(metadata: object) -> None:
-    """Exporters have plain names; nbconvert would import a dotted one, whatever it leads to."""
-    language = metadata.get("language_info") if isinstance(metadata, dict) else None
-    if isinstance(language, dict) and "." in str(language.get("nbconvert_exporter", "")):
-        del language["nbconvert_exporter"]

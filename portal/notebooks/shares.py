@@ -1,6 +1,6 @@
 """How the bounds of one look at a folder of templates are shared: what somebody puts there takes no room of others'.
 
-Each owner of frameworks has an equal part, and each framework a part of that. Those that others may write into, too, are
+Each owner of frameworks has an equal part, and each framework a part of that. Those that others may write into are
 apart from those of the same owner that nobody else changes. Of what one leaves, the others have more.
 """
 

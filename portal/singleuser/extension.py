@@ -20,6 +20,7 @@ from tornado.web import authenticated
 from portal.downloads.kernel_files import ADDRESS, KernelFileHandler
 from portal.downloads.pages import ArchiveHandler, Downloads
 from portal.environments import routes as environment_routes
+from portal.exports import pages as export_routes
 from portal.gallery.pages import CatalogueHandler, CopyHandler, Gallery
 from portal.gallery.stamp import TEMPLATES
 from portal.homes import temporary
@@ -197,6 +198,7 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
             *job_routes.routes(web_app, base, folders.home),
             *environment_routes.routes(web_app, base, settings.environments),
             *module_routes.routes(web_app, base),
+            *export_routes.routes(base),
             *upload_routes.routes(web_app, base, browsed.shown),
         ],
     )

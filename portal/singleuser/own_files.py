@@ -170,7 +170,7 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
             raise HTTPError(400, COPY_IS_THERE.format(to_path, *_without(error))) from error
         except OSError as error:
             raise HTTPError(400, f"Can't copy '{from_path}' to '{to_path}': {error.strerror}") from error
-        model: dict[str, Any] = await self.get(to_path, content=False)
+        model: dict[str, Any] = await self.get(to_path, content=False)  # type: ignore[no-untyped-call]
         return model
 
     def _place_of(self, path: str) -> Path:

@@ -157,19 +157,6 @@ async def test_checkpoints_of_ones_own_folder_lie_where_jupyter_has_them(lab: La
     assert (lab.home / ".ipynb_checkpoints/mine-checkpoint.txt").read_text() == "before"
 
 
-@pytest.mark.parametrize("exporter", ["python", "module.Class"])
-async def test_a_notebook_names_no_class_that_an_export_imports(lab: Lab, exporter: str) -> None:
-    language = {"name": "python", "nbconvert_exporter": exporter}
-    await lab.files.save(
-        {"type": "notebook", "format": "json", "content": {**NOTEBOOK, "metadata": {"language_info": language}}},
-        "shared/lesson.ipynb",
-    )
-
-    found = (await lab.files.get("shared/lesson.ipynb"))["content"]["metadata"]["language_info"]
-
-    assert found == {"name": "python"} | ({} if "." in exporter else {"nbconvert_exporter": exporter})
-
-
 @pytest.mark.parametrize("metadata", [{}, {"language_info": []}, {"language_info": {"nbconvert_exporter": 1}}])
 async def test_metadata_of_any_shape_is_opened(lab: Lab, metadata: dict[str, Any]) -> None:
     (lab.shared / "odd.ipynb").write_text(json.dumps({**NOTEBOOK, "metadata": metadata}))

@@ -41,6 +41,7 @@ MAY_IMPORT = {
     "session_usage": {"pure", "assets", "lessons", "kernels", "homes", "session_pages"},
     "downloads": {"homes", "notebooks", "session_pages"},
     "uploads": {"homes", "session_pages"},
+    "exports": {"homes", "kernels"},  # kernels: what is secret in an environment
     "session_hub": {"pure", "session_usage", "session_pages"},
     "modules": {"pure", "homes", "kernels", "session_pages"},
     # launcher: what sbatch means
@@ -50,7 +51,17 @@ MAY_IMPORT = {
     # launcher: its files' names
     "singleuser": {
         *("pure", "launcher", "tensorboard", "homes", "gallery", "lessons", "assets", "session_usage", "jobs"),
-        *("environments", "modules", "session_hub", "trials", "downloads", "uploads", "webtools", "forwarding"),
+        *(
+            "environments",
+            "modules",
+            "session_hub",
+            "trials",
+            "downloads",
+            "exports",
+            "uploads",
+            "webtools",
+            "forwarding",
+        ),
         *("session_pages", "internal_tls"),
     },
     "administration": {"pure", "databases", "forecasts", "sessions"},
@@ -143,6 +154,7 @@ STARTS_PROCESSES = {  # and why it does so itself
     "portal/kernels/module_output.py": "the module command, in a kernel's start: no event loop, standard library alone",
     "portal/kernels/run_kernel.py": "becomes the kernel",
     "portal/kernels/watched/stderr.py": "passes on what a kernel says, and waits for nothing of the server's",
+    "portal/exports/apart.py": "nbconvert, which ends with who asked for it",
     "portal/session_usage/before_end.py": "a person's own script, before the session ends",
     "portal/environments/desk.py": "what makes an environment, which neither a server nor a terminal waits for",
     "portal/environments/maker.py": "venv, uv, conda and pip, one after the other",

@@ -1,0 +1,131 @@
+"""Converts a notebook in a process of its own, which ends with whoever asked for it.
+
+In the session's own process one expression of a library may keep everybody else in the session waiting, and nbconvert
+changes the folder in which all of it works (:mod:`portal.exports.converter`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tornado.web import HTTPError
+
+from portal.exports.converter import ANSWER_MAX
+from portal.homes import temporary
+from portal.kernels.modules import clean
+
+AT_ONCE = 2  # of one session; the others wait
+WITHIN_S = 300.0
+HEAD_MAX = 2**20
+ENDED = (
+    "It was ended: it took longer than {within_s:.0f} s, or more memory than there was. Save the notebook without its "
+    "long outputs, and try again."
+)
+SETTINGS = ("Exporter", "Preprocessor", "NbConvertBase")  # how the names of nbconvert's classes end
+_CONVERTER = Path(__file__).with_name("converter.py")
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What was made of a notebook.
+
+    Attributes:
+        extension: with its dot.
+        files: what lies beside it, by its name: pictures of a text in Markdown.
+    """
+
+    data: bytes
+    media_type: str
+    extension: str
+    files: Mapping[str, bytes]
+
+
+@dataclass
+class Exports:
+    """What one session converts at a time."""
+
+    within_s: float = WITHIN_S
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+
+    async def convert(self, asked: Mapping[str, Any], notebook: object) -> Converted:
+        """Convert a notebook; when this is cancelled, it ends, and all that it has started.
+
+        Arguments:
+            asked: ``format``, ``config``, ``resources`` and ``sanitize``, as JSON has them.
+
+        Raises:
+            HTTPError: 404, there is no such format; 500, it failed; 503, it was ended.
+        """
+        async with self.turns:
+            sent = await asyncio.to_thread(lambda: f"{json.dumps(asked)}\n{json.dumps(notebook)}".encode())
+            with ExitStack() as stack:
+                private = await asyncio.to_thread(stack.enter_context, temporary.folder("dsportal-export-"))
+                try:
+                    return await self._converted(sent, private)
+                finally:
+                    await asyncio.shield(asyncio.to_thread(stack.pop_all().close))
+
+    async def _converted(self, sent: bytes, private: Path) -> Converted:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", str(_CONVERTER)),
+            cwd=private,
+            env={**clean(os.environ), "TMPDIR": str(private)},
+            start_new_session=True,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            limit=HEAD_MAX,
+        )
+        try:
+            async with asyncio.timeout(self.within_s):
+                _, read = await asyncio.gather(_send(process.stdin, sent), _read(process.stdout))
+                return read
+        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as error:
+            raise HTTPError(503, ENDED.format(within_s=self.within_s)) from error
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+
+
+async def _send(stdin: Any, sent: bytes) -> None:
+    with suppress(ConnectionError):  # it has ended: what it said tells
+        stdin.write(sent)
+        await stdin.drain()
+        stdin.close()
+
+
+async def _read(stdout: Any) -> Converted:
+    head = json.loads(await stdout.readuntil(b"\n"))
+    if head["status"] != 200:
+        raise HTTPError(head["status"], "%s", head["words"])
+    if sum(head["sizes"]) > ANSWER_MAX:
+        raise ValueError(head["sizes"])
+    data, *files = [await stdout.readexactly(size) for size in head["sizes"]]
+    return Converted(data, head["media_type"], head["extension"], dict(zip(head["names"], files, strict=True)))
+
+
+def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What a site has set for nbconvert, as far as JSON has it."""
+    found: dict[str, Any] = {}
+    for name, section in config.items():
+        if name.endswith(SETTINGS):
+            found[name] = {key: value for key, value in section.items() if _is_json(value)}
+    return found
+
+
+def _is_json(value: object) -> bool:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return False
+    return True

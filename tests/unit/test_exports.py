@@ -1,0 +1,213 @@
+"""A notebook of somebody else's is exported in a process of its own, and names neither programs nor files there."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tornado.web import HTTPError
+
+from portal.exports import apart
+from portal.exports.apart import Converted, Exports, settings_of
+from portal.exports.converter import make_plain
+from tests.notebook_parts import PICTURE, PIXEL, code, markdown, notebook
+
+
+async def convert(form: str, content: object, exports: Exports | None = None, **config: Any) -> Converted:
+    resources = {"metadata": {"name": "a"}, "config_dir": "/nowhere"}
+    asked = {"format": form, "config": config, "resources": resources, "sanitize": None}
+    return await (exports or Exports()).convert(asked, content)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the session's own files are, and where it works."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+async def test_a_notebook_is_a_page_a_text_with_its_pictures_or_a_script() -> None:
+    content = notebook(markdown("# Title\n![p](attachment:p.png)", **{"p.png": PICTURE}), code("1 + 1"))
+
+    page = await convert("html", content)
+    text = await convert("markdown", content)
+    script = await convert("script", notebook(code("1 + 1"), nbconvert_exporter="python", file_extension=".py"))
+
+    assert (page.media_type, page.extension, page.files) == ("text/html", ".html", {})
+    assert b"Title" in page.data
+    assert base64.b64encode(PIXEL)[:40] in page.data
+    assert list(text.files.values()) == [PIXEL]
+    assert next(iter(text.files)).encode() in text.data
+    assert script.extension == ".py"
+    assert b"# In[1]:" in script.data
+
+
+async def test_what_a_site_has_set_for_exports_counts() -> None:
+    content = notebook(code("secret = 1"), markdown("shown"))
+
+    page = await convert("html", content, TemplateExporter={"exclude_input": True})
+
+    assert b"shown" in page.data
+    assert b"secret" not in page.data
+    assert settings_of({"HTMLExporter": {"theme": "dark", "filters": {"a": len}}, "ServerApp": {"port": 1}}) == {
+        "HTMLExporter": {"theme": "dark"}
+    }
+
+
+async def test_an_unknown_format_and_a_notebook_that_cannot_be_are_told() -> None:
+    with pytest.raises(HTTPError) as unknown:
+        await convert("nothing", notebook())
+    with pytest.raises(HTTPError) as broken:
+        await convert("html", {"cells": 1})
+
+    assert unknown.value.status_code == 404
+    assert unknown.value.args == ("No exporter for format: nothing",)
+    assert broken.value.status_code == 500
+    assert "nbconvert failed" in str(broken.value)
+
+
+async def test_an_export_that_does_not_end_is_ended_and_the_session_goes_on_meanwhile() -> None:
+    tabs = notebook(code(30_000 * "\t"), pygments_lexer="easytrieve")  # hours of one expression
+    stalls = []
+
+    async def look() -> None:
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(0.01)
+            stalls.append(time.monotonic() - before)
+
+    looking = asyncio.ensure_future(look())
+    with pytest.raises(HTTPError) as ended:
+        await convert("html", tabs, Exports(within_s=5))
+    looking.cancel()
+
+    assert ended.value.status_code == 503
+    assert "longer than 5 s" in str(ended.value)
+    assert max(stalls) < 3
+
+
+async def test_who_goes_takes_along_what_was_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    program = tmp_path / "converter.py"
+    program.write_text(
+        "import os, subprocess, sys, time\n"
+        "child = subprocess.Popen(['sleep', '600'])\n"
+        f"open({str(started)!r}, 'w').write(f'{{os.getpid()}} {{child.pid}}')\n"
+        "time.sleep(600)\n"
+    )
+    monkeypatch.setattr(apart, "_CONVERTER", program)
+    asked = asyncio.ensure_future(convert("html", notebook()))
+    async with asyncio.timeout(30):
+        while not (started.exists() and started.read_text()):  # noqa: ASYNC110  another process does
+            await asyncio.sleep(0.05)
+    processes = [Path(f"/proc/{number}") for number in started.read_text().split()]
+    works_in = (processes[0] / "cwd").readlink()
+    assert works_in.name.startswith("dsportal-export-")
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+
+    assert not works_in.exists()
+    assert not [one for one in processes if one.exists() and "Z" not in (one / "stat").read_text().split()[2]]
+
+
+async def test_no_template_of_the_folder_that_the_session_works_in_is_a_program_of_an_export(home: Path) -> None:
+    folder = home / "lab"
+    folder.mkdir()
+    (folder / "index.html.j2").write_text("{{ ''.__class__ }} TAKEN")
+    (folder / "conf.json").write_text("{}")
+
+    page = await convert("html", notebook(markdown("shown")))
+
+    assert b"TAKEN" not in page.data
+
+
+async def test_the_session_works_where_it_did_whatever_is_exported(home: Path) -> None:
+    many = notebook(*(markdown("x", **{f".bashrc{number}": PICTURE}) for number in range(50)))
+
+    await asyncio.gather(*(convert("markdown", many) for _ in range(3)))
+
+    assert Path.cwd() == home
+    assert list(home.iterdir()) == []
+
+
+NAMES = [
+    "x' --option '.eps",
+    ".eps",
+    "xelatex.fmt",
+    "../up.png",
+    "a b.png",
+    "dvipdfmx.cfg",
+    "é.png",
+    "-n.png ",
+    "p.png\n",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_beside_a_notebook_has_the_plain_name_of_a_picture(name: str) -> None:
+    cell = markdown(["![a](attachment:", f"{name})", " attachment:plain.png"], **{name: PICTURE, "plain.png": PICTURE})
+
+    make_plain({"cells": [cell]})
+
+    new, plain = cell["attachments"]
+    assert (new, plain) == ("0-0.png", "plain.png")
+    assert cell["source"] == "![a](attachment:0-0.png) attachment:plain.png"
+
+
+@pytest.mark.parametrize(
+    ("exporter", "stays"),
+    [("python", True), ("pdf", False), ("a.Class", False), ("script", False), (1, False), (None, False)],
+)
+def test_a_notebook_names_no_other_exporter_than_that_of_its_language(exporter: object, stays: bool) -> None:
+    content = notebook(nbconvert_exporter=exporter)
+
+    make_plain(content)
+
+    assert content["metadata"]["language_info"] == {"name": "python"} | (
+        {"nbconvert_exporter": "python"} if stays else {}
+    )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"cells": 1, "metadata": []},
+        {"cells": [1, {"attachments": 1, "outputs": [1, {"metadata": 1}]}], "metadata": {"language_info": 1}},
+    ],
+)
+def test_a_notebook_of_any_shape_is_made_plain(content: dict[str, Any]) -> None:
+    make_plain(content)
+
+
+def test_an_output_names_no_file() -> None:
+    output = {"output_type": "display_data", "metadata": {"filenames": {"image/png": "a.eps"}, "isolated": True}}
+
+    make_plain(notebook(code("1", output)))
+
+    assert output["metadata"] == {"isolated": True}
+
+
+async def test_it_has_none_of_the_sessions_secrets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "converter.py"
+    program.write_text(
+        "import json, os, sys\nsys.stdin.read()\nwords = json.dumps(dict(os.environ)).encode()\n"
+        "head = {'status': 200, 'media_type': 'a/b', 'extension': '.c', 'names': [], 'sizes': [len(words)]}\n"
+        "sys.stdout.buffer.write(json.dumps(head).encode() + b'\\n' + words)\n"
+    )
+    monkeypatch.setattr(apart, "_CONVERTER", program)
+    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "secret")
+
+    environment = json.loads((await convert("html", notebook())).data)
+
+    assert "JUPYTERHUB_API_TOKEN" not in environment
+    assert environment["HOME"] == os.environ["HOME"]
+    assert Path(environment["TMPDIR"]).name.startswith("dsportal-export-")
