@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
@@ -10,6 +11,7 @@ from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken
 
+WORD_OF = "dsportal session"
 TOLD_AT_LEAST_S = 600  # whatever is started meanwhile
 TOLD_FOR_S = 30 * 86400  # who entered a session stays for its person to read
 
@@ -79,6 +81,7 @@ class SessionState:
         submitted: when the job was submitted, in seconds since 1970 on slurmctld's clock; 0 = not confirmed. A job
             with this number and another time is asked for its name before it is taken for ours.
         tls: whether its server speaks TLS with the hub and the proxy; ``None`` where a version before 0.2.0 started it.
+        is_named: whether its certificate says which session it is (:attr:`word`); not where an earlier version made it.
         last_end: why the session before this one ended, for the server page.
         foretold: what was said of its start, until that is compared with the start itself.
         next_key: of a job that is just being submitted to take the place of this one; a hub that starts forgets it.
@@ -94,6 +97,7 @@ class SessionState:
     restarts: int = 0
     submitted: int = 0
     tls: bool | None = None
+    is_named: bool = False
     last_end: str = ""
     next_key: str = ""
     entries: tuple[Visit, ...] = ()
@@ -103,6 +107,11 @@ class SessionState:
     def is_waiting(self) -> bool:
         """True for a session whose job was asked for, and whose server has not answered."""
         return bool(self.key) and not self.port
+
+    @property
+    def word(self) -> str:
+        """What its certificate says, and the proxy's route to it; ``""`` where nothing does."""
+        return word_of(self.token) if self.is_named else ""
 
     @property
     def keys(self) -> set[str]:
@@ -134,6 +143,8 @@ class SessionState:
             state["run"] = [self.place.node, self.place.started]
         if self.tls is not None:
             state["tls"] = self.tls
+        if self.is_named:
+            state["is_named"] = True
         if self.foretold:
             state["foretold"] = list(astuple(self.foretold))
         if self.next_key:
@@ -154,11 +165,17 @@ class SessionState:
             restarts=state.get("restarts", 0),
             submitted=state.get("submitted", 0),
             tls=state.get("tls"),
+            is_named=state.get("is_named", False),
             last_end=state.get("last_end", ""),
             next_key=state.get("next_key", ""),
             entries=tuple(Visit(*entry) for entry in state.get("entered", ())),
             foretold=Foretold(*state["foretold"]) if state.get("foretold") else None,
         )
+
+
+def word_of(token: str) -> str:
+    """A word of a session that nobody else has: not its token, which that does not tell."""
+    return hashlib.sha256(f"{WORD_OF} {token}".encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)

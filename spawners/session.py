@@ -127,7 +127,7 @@ class Session:
         """
         self.address.port.expect()
         self.is_resumed = False
-        self.state = SessionState(key=submission.key, token=token, tls=tls, entries=self.state.entered_lately)
+        self.state = SessionState(submission.key, token=token, tls=tls, is_named=tls, entries=self.state.entered_lately)
         self._save(self.state)
         self._submission = asyncio.ensure_future(self.cluster.submit_or_find(self.person, submission))
         while not self._submission.done():  # asyncio.wait does not cancel what it waits for
@@ -150,8 +150,8 @@ class Session:
             return False
         self.address.port.expect(before.restarts)
         self.is_resumed = True
-        tls = self.site.portal.had_internal_ssl if before.tls is None else before.tls
-        self.state = replace(before, last_end="", tls=tls)
+        had_tls = self.site.portal.had_internal_ssl
+        self.state = replace(before, last_end="", tls=had_tls if before.tls is None else before.tls)
         self.watched = WatchedJob(self.cluster, before.submitted)
         deadline = self.cluster.now() + LOST_ANSWER_S
         while not await self._knows_job(deadline):

@@ -1,6 +1,7 @@
 // Loaded into configurable-http-proxy (node --import): what is for a person goes to that person's session, to no other.
 // All sessions have certificates of one authority, and a node has sessions of several people, so the name of the node
-// does not tell them apart. The hub writes the person into the certificate (CN=user-NAME) and into the route.
+// does not tell them apart. The hub writes the person into the certificate (CN=user-NAME) and into the route, and a word of
+// this very start (OU): what somebody has kept of an ended session is worth nothing, whoever has the name by now.
 // Without this the proxy does not start.
 
 import fs from "node:fs";
@@ -9,6 +10,7 @@ import tls from "node:tls";
 import { pathToFileURL } from "node:url";
 
 const OF_PERSON = "user-";
+const OF_HUB = JSON.stringify(["", ""]);
 
 const program = pathToFileURL(fs.realpathSync(process.argv[1]));
 const { ConfigurableProxy } = await import(new URL("../lib/configproxy.js", program));
@@ -17,39 +19,49 @@ const { targetForReq, proxyOptsForTarget } = ours;
 if (!targetForReq || !proxyOptsForTarget) {
   throw new Error("This configurable-http-proxy is another one than the portal knows.");
 }
-const agents = new Map(); // by person; a connection that was made for one is used for nobody else
+const AGENTS_MOST = 4096; // sessions; of what goes, connections end when nobody uses them
+const agents = new Map(); // by session; a connection that was made for one is used for no other; the newest comes last
 
-function fault(person, host, certificate) {
+function fault(person, word, host, certificate) {
   const name = String(certificate.subject?.CN ?? "");
+  if (person && name === OF_PERSON + person && String(certificate.subject.OU ?? "") !== word) {
+    return refusal(`${host} is not the session of ${person}: its certificate is that of another start`);
+  }
   if (person ? name === OF_PERSON + person : !name.startsWith(OF_PERSON)) {
     return tls.checkServerIdentity(host, certificate);
   }
   const asked = person ? `the session of ${person}` : "the hub";
-  return Object.assign(new Error(`${host} is not ${asked}: its certificate is that of ${name}`), { code: "ECONNREFUSED" });
+  return refusal(`${host} is not ${asked}: its certificate is that of ${name}`);
 }
 
-function agentOf(person) {
-  if (!agents.has(person)) {
-    const checkServerIdentity = (host, certificate) => fault(person, host, certificate);
-    // No servername: Node would take the browser's Host for it, and check that instead of the node.
-    agents.set(person, new https.Agent({ keepAlive: true, servername: "", checkServerIdentity }));
-  }
-  return agents.get(person);
+function refusal(words) {
+  return Object.assign(new Error(words), { code: "ECONNREFUSED" });
 }
 
-// The route's person travels from one of the proxy's functions to the next in the fragment of the target's address.
+function agentOf(session) {
+  const [person, word] = JSON.parse(session);
+  const checkServerIdentity = (host, certificate) => fault(person, word, host, certificate);
+  // No servername: Node would take the browser's Host for it, and check that instead of the node.
+  const agent = agents.get(session) ?? new https.Agent({ keepAlive: true, servername: "", checkServerIdentity });
+  agents.delete(session);
+  agents.set(session, agent);
+  if (agents.size > AGENTS_MOST) agents.delete(agents.keys().next().value);
+  return agent;
+}
+
+// The route's session travels from one of the proxy's functions to the next in the fragment of the target's address.
 ours.targetForReq = async function (req) {
   const match = await targetForReq.call(this, req);
   if (!match) return match;
   const route = await this._routes.get(match.prefix);
   const target = new URL(match.target);
-  target.hash = encodeURIComponent(route?.user ?? "");
+  target.hash = encodeURIComponent(JSON.stringify([route?.user ?? "", route?.session_word ?? ""]));
   return { ...match, target: target.href };
 };
 
 ours.proxyOptsForTarget = function (target) {
-  const person = decodeURIComponent(target.hash.slice(1));
+  const session = decodeURIComponent(target.hash.slice(1)) || OF_HUB;
   target.hash = "";
   const options = proxyOptsForTarget.call(this, target);
-  return options.secure ? { ...options, agent: agentOf(person) } : options;
+  return options.secure ? { ...options, agent: agentOf(session) } : options;
 };

@@ -14,6 +14,7 @@ import errno
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +25,7 @@ from portal.homes.held_place import is_own_all_the_way
 USUAL = ("/tmp", "/var/tmp")  # noqa: S108  both are looked at
 GONE = "the private folder of this session or command was taken away, as by what cleans /tmp; start a new one"
 _held: dict[Path, int] = {}  # each folder of this program, and what keeps it open
+_exchanged: set[Path] = set()  # of them, those that lie where others make folders, too
 
 
 def made(prefix: str, place: str = "") -> Path:
@@ -63,6 +65,8 @@ def hold(private: Path) -> None:
     with suppress(OSError):  # a file system without locks
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     _held[private] = descriptor
+    if private.parent.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        _exchanged.add(private)
 
 
 def held(private: Path) -> Path:
@@ -72,13 +76,22 @@ def held(private: Path) -> Path:
 
 def remove(private: Path) -> None:
     """Remove a folder that is held, and nothing in another one of its name."""
-    if is_held(private):
+    if all(map(_has_its_name, _above(private))):
         shutil.rmtree(private, ignore_errors=True)
 
 
 def is_held(place: Path) -> bool:
-    """Whether the folder in which a place lies is the one that was held, by that very path; so it is where none was."""
-    return all(_has_its_name(private) for private in [place, *place.parents] if private in _held)
+    """Whether the folder in which a place lies is the one that was held, by that very path; so it is where none was.
+
+    It is asked with each message. Of a folder that nobody else can exchange, as one in the home, that is not looked at:
+    a file server may be away.
+    """
+    return all(_has_its_name(private) for private in _above(place) if private in _exchanged)
+
+
+def _above(place: Path) -> list[Path]:
+    """The folders of this program in which a place lies."""
+    return [private for private in [place, *place.parents] if private in _held]
 
 
 def check(place: Path) -> None:
@@ -87,7 +100,7 @@ def check(place: Path) -> None:
     Raises:
         OSError: something else has its name, or nothing (``ESTALE``).
     """
-    if not is_held(place):
+    if not all(map(_has_its_name, _above(place))):
         raise OSError(errno.ESTALE, GONE, str(place))
 
 
@@ -104,9 +117,14 @@ def folder(prefix: str, place: str = "") -> Iterator[Path]:
     private = made(prefix, place)
     try:
         hold(private)
+    except OSError:  # this program has no file left to open
+        private.rmdir()
+        raise
+    try:
         yield private
     finally:
         remove(private)
+        _exchanged.discard(private)
         os.close(_held.pop(private))
 
 

@@ -34,6 +34,7 @@ from portal.hub import state_place
 from portal.internal_tls import contexts
 from portal.language.texts import N_
 from portal.session_settings import TLS_PARTS
+from portal.session_state import word_of
 from portal.slurm.snapshot import NodesSnapshot
 
 AUTHORITY = "notebooks-ca"  # JupyterHub's name for that of the sessions
@@ -67,6 +68,8 @@ class SessionCertificates(HasTraits):
     internal_trust_bundles: dict[str, str]
     ssl_alt_names: Any
     user: Any
+    api_token: str
+    session: Any
 
     async def node_names(self) -> list[str]:
         """Every name that the session may have, as ``DNS:gpu01``."""
@@ -98,11 +101,17 @@ class SessionCertificates(HasTraits):
         location = self.internal_certs_location
         trusted = self.internal_trust_bundles[AUTHORITY]
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(_THREAD, _texts, location, trusted, self.user.name, tuple(names))
+        word = word_of(self.api_token)
+        return await loop.run_in_executor(_THREAD, _texts, location, trusted, self.user.name, tuple(names), word)
+
+    @property
+    def session_word(self) -> str:
+        """What the proxy's route says of the session (:mod:`portal.proxy.session_word`)."""
+        return str(self.session.state.word)
 
 
-def _texts(location: str, trusted: str, person: str, names: Sequence[str]) -> str:
-    key, certificate = signed(Path(location), AUTHORITY, f"{OF_PERSON}{person}", names)
+def _texts(location: str, trusted: str, person: str, names: Sequence[str], word: str) -> str:
+    key, certificate = signed(Path(location), AUTHORITY, f"{OF_PERSON}{person}", names, word)
     return json.dumps({"keyfile": key, "certfile": certificate, "cafile": Path(trusted).read_text()})
 
 
@@ -118,7 +127,7 @@ def names_of(known: NodesSnapshot, partition: str) -> list[str]:
     return [f"DNS:{name}" for name in names or known.nodes]
 
 
-def signed(location: Path, authority: str, name: str, alt_names: Sequence[str]) -> tuple[str, str]:
+def signed(location: Path, authority: str, name: str, alt_names: Sequence[str], word: str = "") -> tuple[str, str]:
     """A new key, and a certificate for it; neither is written anywhere.
 
     The key is one of the curve P-256: it takes a millisecond, where one of RSA takes a tenth of a second.
@@ -127,12 +136,14 @@ def signed(location: Path, authority: str, name: str, alt_names: Sequence[str]) 
         location: the folder of the authorities.
         name: whom the certificate names (CN).
         alt_names: where that one is found, as ``DNS:gpu01`` or ``IP:10.0.0.1``.
+        word: which session it is (OU).
     """
     files = Certipy(store_dir=str(location)).store.get_record(authority)["files"]
     signer, ours = _authority(files["cert"], files["key"], Path(files["key"]).stat().st_mtime_ns)
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.now(UTC)
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    unit = [x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, word)] if word else []
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name), *unit])
     builder = x509.CertificateBuilder(ours.subject, subject, key.public_key(), x509.random_serial_number())
     builder = builder.not_valid_before(max(now - BEFORE_NOW, ours.not_valid_before_utc))
     builder = builder.not_valid_after(min(now + LASTS, ours.not_valid_after_utc))

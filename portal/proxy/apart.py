@@ -26,6 +26,7 @@ from portal.errors import PortalError
 from portal.proxy import proxy_process
 from portal.proxy.parts import CHECKS, changes, digest, digest_of, program
 from portal.proxy.proxy_process import ProxyPlan, RunningProxy, StartedProxy
+from portal.proxy.session_word import WithWord
 
 ERROR_PAGE = "restarting.html"
 ADDRESS_PAGE = "other_address.html"
@@ -50,7 +51,7 @@ class Routed:
         return [user for user in self._users.values() if user.name not in self._without_route]
 
 
-class ApartProxy(ConfigurableHTTPProxy):  # type: ignore[misc]
+class ApartProxy(WithWord, ConfigurableHTTPProxy):  # type: ignore[misc]
     """configurable-http-proxy as a process of its own life: used as it is, or replaced with the reason in the log."""
 
     state_folder = Unicode(help="The portal's state folder.").tag(config=True)

@@ -151,6 +151,7 @@ class RequestChange:
             raise NotChanged(NOT_WAITING)
         session.watched = WatchedJob(session.cluster)
         session.keep(key=new.key, job_id=new.id, next_key="", submitted=0, announcement=None, restarts=0, foretold=None)
+        session.keep(is_named=bool(session.state.tls))  # this job's certificate is a new one
         session.address.port.expect()
         session.watched.accepted()
         session.log.info("Job %s of %s takes the place of job %s", new.id, session.log_name, before.id)

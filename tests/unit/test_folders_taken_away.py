@@ -31,6 +31,7 @@ LONG = "x" * 120
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """That of a session."""
+    tmp_path.chmod(0o1777)  # as /tmp is
     private = tmp_path / "dsp-abc"
     private.mkdir(mode=0o700)
     temporary.hold(private)
@@ -92,6 +93,23 @@ def test_one_that_a_file_server_has_no_more_is_not_there(folder: Path, monkeypat
     assert temporary.is_held(folder / "file")
     monkeypatch.setattr(Path, "lstat", Mock(side_effect=OSError(errno.ESTALE, "Stale file handle")))
     assert not temporary.is_held(folder / "file")
+
+
+def test_one_in_the_home_is_not_looked_at_with_each_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with temporary.folder("dsp-", str(tmp_path)) as private:
+        with monkeypatch.context() as away:
+            away.setattr(Path, "lstat", Mock(side_effect=TimeoutError))  # as a file server that does not answer
+            assert temporary.is_held(private / "kernel.json")
+        nobody(private)
+        with pytest.raises(OSError, match="taken away"):
+            temporary.check(private / "kernel.json")
+
+
+def test_where_no_file_can_be_opened_no_folder_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(temporary, "hold", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
+    with pytest.raises(OSError, match="Too many open files"), temporary.folder("dsp-", str(tmp_path)):
+        pytest.fail("it is not held")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("take", [nobody, somebody_else])

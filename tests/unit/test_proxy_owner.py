@@ -15,6 +15,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from certipy import Certipy
+from jupyterhub.proxy import ConfigurableHTTPProxy
 from traitlets.config import Config
 
 from portal.hub import config
@@ -54,9 +55,9 @@ class Cluster:
         self.folder = folder
         self.listeners: list[Answering] = []
 
-    async def listen(self, name: str, authority: str = "notebooks-ca", port: int = 0) -> Answering:
-        """Answer to everybody, with the certificate that names ``name``."""
-        key, certificate = signed(self.folder / "certificates", authority, name, HERE)
+    async def listen(self, name: str, authority: str = "notebooks-ca", port: int = 0, word: str = "") -> Answering:
+        """Answer to everybody, with the certificate that names ``name``, and a start."""
+        key, certificate = signed(self.folder / "certificates", authority, name, HERE, word)
         file = self.folder / f"{name}-{len(self.listeners)}.pem"
         file.write_text(key + certificate)
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -200,6 +201,61 @@ async def test_a_place_that_was_alices_and_is_bobs_now_hears_nothing_for_alice(c
     assert await proxy.get("/user/bob/api") == 200
     assert await proxy.get("/user/alice/api") == 503
     assert len(bob.heard) == 1
+
+
+@pytest.mark.parametrize("before", ["", "word-of-before"])
+@pytest.mark.parametrize("headers", [{}, UPGRADE], ids=["web", "socket"])
+async def test_a_key_of_an_ended_session_is_worth_nothing_whoever_has_the_name_by_now(
+    cluster: Cluster, proxy: Proxy, before: str, headers: dict[str, str]
+) -> None:
+    alice = await cluster.listen("user-alice", word="word-of-now")
+    route = {"user": "alice", "server_name": "", "session_word": "word-of-now"}
+    await proxy.route("/user/alice", f"https://127.0.0.1:{alice.port}", **route)
+    assert await proxy.get("/user/alice/api") == 200
+    alice.server.close()
+    await alice.server.wait_closed()
+    other = await cluster.listen("user-alice", port=alice.port, word=before)
+
+    assert await proxy.get("/user/alice/api", **headers) == 503
+    assert b"".join(other.heard) == b""
+
+
+async def test_a_session_of_before_an_upgrade_has_no_word_and_nobody_elses_is_taken_for_it(
+    cluster: Cluster, proxy: Proxy
+) -> None:
+    alice = await cluster.listen("user-alice", word="")
+    await proxy.route("/user/alice", f"https://127.0.0.1:{alice.port}", user="alice", server_name="")
+    assert await proxy.get("/user/alice/api") == 200
+
+    newer = await cluster.listen("user-alice", word="word-of-now")
+    await proxy.route("/user/alice", f"https://127.0.0.1:{newer.port}", user="alice", server_name="")
+    assert await proxy.get("/user/alice/api") == 503
+
+
+async def test_the_routes_of_sessions_say_their_word_and_those_of_others_none(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: dict[str, dict[str, object]] = {}
+
+    async def add_route(_self: object, routespec: str, _target: str, data: dict[str, object]) -> None:
+        made[routespec] = data
+
+    monkeypatch.setattr(ConfigurableHTTPProxy, "add_route", add_route)
+    session = SimpleNamespace(proxy_spec="/user/alice/", server=SimpleNamespace(host="https://n:1"), pending=None)
+    of_alice = SimpleNamespace(name="alice", spawners={"": session})
+
+    await proxy.parts.add_user(of_alice)
+    session.session_word = "word-of-now"
+    session.proxy_spec = "/user/alice/two/"
+    await asyncio.gather(
+        proxy.parts.add_user(of_alice), proxy.parts.add_route("/services/x/", "http://n:2", {"service": "x"})
+    )
+
+    assert made == {
+        "/user/alice/": {"user": "alice", "server_name": ""},
+        "/user/alice/two/": {"user": "alice", "server_name": "", "session_word": "word-of-now"},
+        "/services/x/": {"service": "x"},
+    }
 
 
 async def test_a_certificate_that_nobody_signed_is_not_enough_whatever_it_names(cluster: Cluster, proxy: Proxy) -> None:
