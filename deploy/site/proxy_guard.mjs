@@ -234,11 +234,12 @@ function isOneOfFew(req, answer) {
   return isFew;
 }
 
-// Whose sessions an address is of, also of one that does not run, for which the hub answers.
+// Whose sessions an address is of, also of one that does not run, for which the hub answers; with what comes before the name:
+// a service may have the name of a person.
 function personOf(req) {
   const path = pathOf(req) ?? "";
   const prefix = (settings.sessions ?? []).find((one) => `${path}/`.startsWith(one));
-  return prefix && path.slice(prefix.length).split("/")[0];
+  return prefix && prefix + path.slice(prefix.length).split("/")[0];
 }
 
 // A service worker may see all that lies in the folder of its script (Service Workers, §4.4.1): one at /user/NAME itself, of

@@ -316,6 +316,7 @@ async def test_a_session_that_never_answers_holds_a_part_of_the_connections_only
         assert sixth.recv(100).startswith(b"HTTP/1.1 429 ")
     assert (await ask("GET", f"{portal.url}/hub/")).status_code == 200
     assert (await ask("GET", f"{portal.url}/user/bob/lab")).status_code == 200
+    assert (await ask("GET", f"{portal.url}/services/alice/")).status_code == 200, "a service has the same name"
 
     for one in held:
         one.close()
