@@ -150,7 +150,8 @@ class StoppedByHandler(NamedRequests, UserServerAPIHandler):  # type: ignore[mis
         body = self.get_json_body() or {}
         if not isinstance(body, dict):
             raise web.HTTPError(400, NOT_AN_OBJECT)
-        self._check_removed(user_name, server_name)
+        if self._removes():
+            self._check_removed(user_name, server_name)
         await super().delete(user_name, server_name)
 
     def _removes(self) -> bool:
@@ -164,7 +165,7 @@ class StoppedByHandler(NamedRequests, UserServerAPIHandler):  # type: ignore[mis
         """
         is_own = (self.current_user.kind, self.current_user.name) == ("user", user_name)
         user = self.find_user(user_name)
-        row = user.orm_spawners.get(server_name) if user and not is_own and self._removes() else None
+        row = user.orm_spawners.get(server_name) if user and not is_own else None
         if row and (untold := SessionState.from_json(row.state or {}).untold(time.time())):
             told = {"name": user_name, "who": untold[-1].who, "days": TOLD_FOR_S // 86400}
             raise web.HTTPError(409, _(UNTOLD).format(**told))
@@ -181,7 +182,8 @@ class StoppedByHandler(NamedRequests, UserServerAPIHandler):  # type: ignore[mis
             raise web.HTTPError(409, _(requests.BUSY))
         if spawner is None or spawner.pending == "stop":
             return spawner and spawner._stop_future
-        self._check_removed(user.name, server_name)  # Slurm may have been asked meanwhile
+        if self._removes():
+            self._check_removed(user.name, server_name)  # Slurm may have been asked meanwhile
         if hasattr(spawner, "note_stop"):
             spawner.note_stop(self.current_user.name)
         return None if is_over else await super().stop_single_user(user, server_name)
