@@ -19,6 +19,7 @@ from typing import Any
 
 from tornado.web import HTTPError
 
+from portal.exports import beside
 from portal.exports.converter import ANSWER_MAX
 from portal.homes import temporary
 from portal.kernels.modules import clean
@@ -31,6 +32,8 @@ ENDED = (
     "long outputs, and try again."
 )
 SETTINGS = ("Exporter", "Preprocessor", "NbConvertBase")  # how the names of nbconvert's classes end
+WITHOUT_FILES = {"html", "latex", "markdown", "script", "python", "notebook", "rst", "asciidoc"}  # names them at most
+BESIDE = "beside"
 _CONVERTER = Path(__file__).with_name("converter.py")
 
 
@@ -66,11 +69,10 @@ class Exports:
             HTTPError: 404, there is no such format; 500, it failed; 503, it was ended.
         """
         async with self.turns:
-            sent = await asyncio.to_thread(lambda: f"{json.dumps(asked)}\n{json.dumps(notebook)}".encode())
             with ExitStack() as stack:
                 private = await asyncio.to_thread(stack.enter_context, temporary.folder("dsportal-export-"))
                 try:
-                    return await self._converted(sent, private)
+                    return await self._converted(await asyncio.to_thread(_sent, asked, notebook, private), private)
                 finally:
                     await asyncio.shield(asyncio.to_thread(stack.pop_all().close))
 
@@ -95,6 +97,16 @@ class Exports:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
+
+
+def _sent(asked: Mapping[str, Any], notebook: object, private: Path) -> bytes:
+    """What the process gets to read; of the notebook's folder it is told where it reads files as text alone."""
+    metadata = dict(asked["resources"]["metadata"])
+    if asked["format"] not in WITHOUT_FILES and "path" in metadata:
+        beside.copy(Path(metadata["path"]), notebook, private / BESIDE)
+        metadata["path"] = str(private / BESIDE)
+    told = {**asked, "resources": {**asked["resources"], "metadata": metadata}}
+    return f"{json.dumps(told)}\n{json.dumps(notebook)}".encode()
 
 
 async def _send(stdin: Any, sent: bytes) -> None:

@@ -25,8 +25,10 @@ PICTURE = re.compile(r"[\w-][\w.-]*\.(png|jpe?g|gif|svg|webp|bmp|pdf)", re.ASCII
 PICTURE_TYPES = {"image/jpeg": ".jpg", "image/gif": ".gif", "image/svg+xml": ".svg", "application/pdf": ".pdf"}
 MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
 EXTENSION = re.compile(r"\.[\w.+-]{1,20}", re.ASCII)
-# XeLaTeX starts no program: neither by \write18, nor the converter of its driver, which PostScript could steer.
+# XeLaTeX starts no program: neither by \write18, nor the converter of its driver, which PostScript could steer. And it
+# opens nothing but what lies where it works, and what belongs to TeX (kpathsea, "paranoid").
 PDF = ("xelatex", "-no-shell-escape", "-output-driver=xdvipdfmx -q -E -D false", "{filename}", "-quiet")
+OF_TEX = {"openin_any": "p", "openout_any": "p", "shell_escape": "f"}
 
 
 class _NoFormat(Exception):
@@ -39,6 +41,7 @@ def main() -> int:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whatever a library prints is no answer
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")  # the first to go where memory ends
+    os.environ.update(OF_TEX)
     asked = json.loads(sys.stdin.buffer.readline())
     parts: list[bytes] = []
     try:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tornado.web import HTTPError
 
-from portal.exports import apart
+from portal.exports import apart, beside
 from portal.exports.apart import Converted, Exports, settings_of
 from portal.exports.converter import make_plain
 from tests.notebook_parts import PICTURE, PIXEL, code, markdown, notebook
@@ -211,3 +211,84 @@ async def test_it_has_none_of_the_sessions_secrets(monkeypatch: pytest.MonkeyPat
     assert "JUPYTERHUB_API_TOKEN" not in environment
     assert environment["HOME"] == os.environ["HOME"]
     assert Path(environment["TMPDIR"]).name.startswith("dsportal-export-")
+
+
+@pytest.fixture
+def beside_it(home: Path) -> Path:
+    """A notebook's folder."""
+    folder = home / "shared"
+    (folder / "figures").mkdir(parents=True)
+    for name in ("figures/a b.png", "plain.jpg", "macros.tex", "refs.bib", "data.csv", ".hidden.png", "unnamed.png"):
+        (folder / name).write_text(name)
+    return folder
+
+
+def copied(folder: Path, *sources: str | list[str]) -> list[str]:
+    """The names of what an export has beside it."""
+    to = folder.parent / "copies"
+    beside.copy(folder, notebook(*map(markdown, sources)), to)
+    return sorted(str(one.relative_to(to)) for one in to.rglob("*") if one.is_file())
+
+
+def test_an_export_has_the_pictures_that_are_named_and_files_of_tex(beside_it: Path) -> None:
+    found = copied(
+        beside_it,
+        ["![a](figures/a%20b.png)\n", '<img alt="x" src="plain.jpg">'],
+        "![](data.csv) ![](.hidden.png) ![](gone.png) ![](https://elsewhere.example/x.png)",
+    )
+
+    assert found == ["figures/a b.png", "macros.tex", "plain.jpg", "refs.bib"]
+
+
+def test_an_export_has_nothing_that_a_link_or_a_second_name_leads_to(beside_it: Path) -> None:
+    secret = beside_it.parent / "private/key.png"
+    secret.parent.mkdir(mode=0o700)
+    secret.write_text("key")
+    (beside_it / "link.png").symlink_to(secret)
+    (beside_it / "link.tex").symlink_to(secret)
+    (beside_it / "folder").symlink_to(secret.parent)
+    os.link(secret, beside_it / "second.png")
+    os.mkfifo(beside_it / "pipe.tex")
+    names = ("link.png", "folder/key.png", "second.png", "../private/key.png", str(secret))
+
+    assert copied(beside_it, *(f"![x]({name})" for name in names)) == ["macros.tex", "refs.bib"]
+
+
+def test_an_export_has_nothing_of_a_folder_that_was_exchanged(beside_it: Path) -> None:
+    hers = beside_it.parent / "hers"
+    beside_it.rename(hers)
+    beside_it.symlink_to(hers)
+    os.lchown(beside_it, 4_000_000, 4_000_000)
+
+    assert copied(beside_it, "![](plain.jpg)") == []
+
+
+def test_what_is_copied_has_an_end(beside_it: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beside, "BYTES_MAX", 20)
+    (beside_it / "long.png").write_bytes(21 * b"x")
+
+    assert copied(beside_it, "![](long.png) ![](plain.jpg)") == ["macros.tex", "plain.jpg"]
+
+
+async def test_what_makes_a_pdf_is_told_of_the_copies_alone(
+    beside_it: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "converter.py"
+    program.write_text(
+        "import json, os, sys\nasked = json.loads(sys.stdin.readline())\nsys.stdin.read()\n"
+        "path = asked['resources']['metadata']['path']\nwords = json.dumps([path, os.listdir(path)]).encode()\n"
+        "head = {'status': 200, 'media_type': 'a/b', 'extension': '.c', 'names': [], 'sizes': [len(words)]}\n"
+        "sys.stdout.buffer.write(json.dumps(head).encode() + b'\\n' + words)\n"
+    )
+    monkeypatch.setattr(apart, "_CONVERTER", program)
+    asked: dict[str, Any] = {
+        "format": "pdf",
+        "config": {},
+        "resources": {"metadata": {"name": "a", "path": str(beside_it)}},
+        "sanitize": None,
+    }
+
+    place, names = json.loads((await Exports().convert(asked, notebook(markdown("![](plain.jpg)")))).data)
+
+    assert Path(place).parent.name.startswith("dsportal-export-")
+    assert sorted(names) == ["macros.tex", "plain.jpg", "refs.bib"]
