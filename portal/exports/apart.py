@@ -54,9 +54,14 @@ class Converted:
 
 @dataclass
 class Exports:
-    """What one session converts at a time."""
+    """What one session converts at a time.
+
+    Attributes:
+        folder: the session's own for temporary files, which goes with it; "" = where such files are.
+    """
 
     within_s: float = WITHIN_S
+    folder: str = ""
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
     async def convert(self, asked: Mapping[str, Any], notebook: object) -> Converted:
@@ -70,7 +75,9 @@ class Exports:
         """
         async with self.turns:
             with ExitStack() as stack:
-                private = await asyncio.to_thread(stack.enter_context, temporary.folder("dsportal-export-"))
+                private = await asyncio.to_thread(
+                    stack.enter_context, temporary.folder("dsportal-export-", self.folder)
+                )
                 try:
                     return await self._converted(await asyncio.to_thread(_sent, asked, notebook, private), private)
                 finally:

@@ -9,9 +9,12 @@ It reads a line of JSON, the notebook after it, and answers with a line of JSON,
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
+import resource
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -20,6 +23,8 @@ from typing import Any
 
 ANSWER_MAX = 2**29  # bytes
 WORDS_MAX = 4000
+ALIVE_S = 320  # a little longer than it is waited for; of each program that it starts, so much of a processor
+PR_SET_PDEATHSIG = 1  # prctl(2)
 OF_LANGUAGE = "python"  # the one exporter that a notebook of a language may name, as those of IPython do
 PICTURE = re.compile(r"[\w-][\w.-]*\.(png|jpe?g|gif|svg|webp|bmp|pdf)", re.ASCII | re.IGNORECASE)
 PICTURE_TYPES = {"image/jpeg": ".jpg", "image/gif": ".gif", "image/svg+xml": ".svg", "application/pdf": ".pdf"}
@@ -39,8 +44,7 @@ def main() -> int:
     """Convert what standard input has."""
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whatever a library prints is no answer
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")  # the first to go where memory ends
+    end_by_itself()
     os.environ.update(OF_TEX)
     asked = json.loads(sys.stdin.buffer.readline())
     parts: list[bytes] = []
@@ -55,6 +59,18 @@ def main() -> int:
         answer.write(part)
     answer.close()
     return 0
+
+
+def end_by_itself() -> None:
+    """Whatever a notebook makes of it, and whatever became of who started it: nothing here goes on for long."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")  # the first to go where memory ends
+    signal.alarm(ALIVE_S)
+    for what, most in ((resource.RLIMIT_CPU, ALIVE_S), (resource.RLIMIT_FSIZE, ANSWER_MAX), (resource.RLIMIT_CORE, 0)):
+        with suppress(OSError, ValueError):  # a site's own limit is lower
+            resource.setrlimit(what, (most, most))
 
 
 def _exporter(asked: Mapping[str, Any]) -> Any:

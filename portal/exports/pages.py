@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import zipfile
 from pathlib import PurePath
 from typing import Any
@@ -104,7 +105,7 @@ class ExportCall(_Converting, NbconvertPostHandler):
 
 def routes(base: str) -> list[tuple[str, type, dict[str, Exports]]]:
     """What stands before Jupyter's own."""
-    shared = {"exports": Exports()}
+    shared = {"exports": Exports(folder=os.environ.get("JUPYTER_RUNTIME_DIR", ""))}
     return [(f"{base}{FORMAT}", ExportCall, shared), (f"{base}{FORMAT}{path_regex}", ExportHandler, shared)]
 
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from portal.forecasts.picture import NOTHING, Picture, picture
 from portal.forecasts.turns import LookTurns
+from portal.journal import SENDER
 from portal.slurm.cluster import Cluster
 from portal.slurm.snapshot import NEVER, NodesSnapshot, PartitionsSnapshot, QueueSnapshot, in_thread
 
@@ -76,6 +77,7 @@ class SharedLook:
         return await asyncio.get_running_loop().run_in_executor(_THREAD, copy_context().run, on, await self.picture())
 
     async def _make(self) -> None:
+        SENDER.set(None)  # it is for many
         asking: asyncio.Future[Snapshots] = asyncio.gather(
             self._cluster.queue(QUEUE_MAX_AGE_S), self._cluster.nodes(NODES_MAX_AGE_S), self._cluster.partitions()
         )

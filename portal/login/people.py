@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 
 from portal.errors import PortalError
+from portal.journal import SENDER
 from portal.site import Standing
 
 FRESH_S = 30.0  # nobody is asked about more often
@@ -78,6 +79,7 @@ class People:
 
     async def _ask_about_arrivals(self) -> dict[str, Standing]:
         """At once, not after the question about all others; when many log in, about many of them together."""
+        SENDER.set(None)  # it is for many
         async with self._few_at_once:
             await asyncio.sleep(max(self._arrivals_after - self._clock(), 0))
             self._arrivals_after = self._clock() + ARRIVALS_APART_S
@@ -105,6 +107,7 @@ class People:
 
     async def _ask_source(self) -> None:
         """One question at a time; who wants to know meanwhile is in the next one."""
+        SENDER.set(None)  # it is for many
         async with self._one_at_a_time:
             await asyncio.sleep(GATHER_S)
             names = self._wanted

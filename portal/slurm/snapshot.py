@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from portal.errors import SlurmUnavailable
+from portal.journal import SENDER
 from portal.language.texts import N_
 from portal.slurm.jobs import Job
 from portal.slurm.nodes import Node, Partition, Reservation
@@ -127,6 +128,7 @@ class SnapshotCache(Generic[S]):
         return self._last
 
     async def _refresh(self) -> None:
+        SENDER.set(None)  # it is for many
         started = self._clock()
         try:
             taken = replace(await self._query(), taken_at=started, error=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ import pytest
 from portal import journal
 from portal.guard import intake
 from portal.journal import KEPT, OF_ONE_AT_ONCE, OF_ONE_BYTES_S, OF_STRANGERS_AT_ONCE, SENDER, HubBound, Sender
+from portal.slurm.snapshot import NodesSnapshot, SnapshotCache
 from tests.unit.served_hub import ServedHub, served_hub
 
 BOB = Sender("User bob", is_known=True)
@@ -153,6 +155,20 @@ async def test_what_is_no_request_is_bounded_too(tmp_path: Path, monkeypatch: py
 
     assert 0 < written.count("before it was read") <= 10
     assert 0 < written.count("Malformed HTTP") <= 10
+
+
+async def test_what_is_looked_at_for_many_is_nobodys() -> None:
+    senders = []
+
+    async def query() -> NodesSnapshot:
+        senders.append(SENDER.get())
+        return NodesSnapshot()
+
+    SENDER.set(BOB)
+    await SnapshotCache(query, NodesSnapshot(), time.monotonic, "sinfo").get(0)
+
+    assert senders == [None]
+    assert SENDER.get() == BOB
 
 
 def test_what_asyncio_says_of_connections_goes_the_same_way(written: Written) -> None:
