@@ -22,7 +22,7 @@ import { gather } from "./proxy_pieces.mjs";
 import { Begun } from "./proxy_routes.mjs";
 import { canBeSaid, keepHeadersInTheirPlace, untilItTurns } from "./proxy_said.mjs";
 import { keepPace } from "./proxy_sockets.mjs";
-import { Turns, once, turnOnConnection, whenOver } from "./proxy_turns.mjs";
+import { Turns, once, readNoMore, turnOnConnection, whenOver } from "./proxy_turns.mjs";
 
 const DISCARDED_FOR_MS = 5_000;
 const LISTENS_WITHIN_MS = 10_000; // less than a hub waits for its proxy (portal/proxy/apart.py)
@@ -304,13 +304,15 @@ function isEncrypted(req) {
 
 function redirect(port, to) {
   const server = http.createServer((req, res) => {
+    readNoMore(req.socket); // one request of a connection
     const host = (req.headers.host ?? "").replace(/:\d+$/, "");
     if (!/^([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])$/.test(host)) {
       res.writeHead(400, { Connection: "close" });
       res.end();
       return;
     }
-    res.writeHead(308, { Location: `https://${host}${to === 443 ? "" : `:${to}`}${req.url}`, "Cache-Control": "no-store" });
+    const Location = `https://${host}${to === 443 ? "" : `:${to}`}${req.url}`;
+    res.writeHead(308, { Connection: "close", Location, "Cache-Control": "no-store" });
     res.end();
   });
   listenSoon(server);

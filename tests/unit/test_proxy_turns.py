@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import select
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.unit.test_proxy import Portal, portal
+from tests.unit.test_proxy import Portal, free_port, portal, started
 from tests.unit.test_proxy_guard import Told, answering, ask, is_open, routed
 
 __all__ = ["portal"]
 WITHIN_S = 20
 OTHER = {"X-Forwarded-For": "192.0.2.2"}
 PIPELINED = 32
+CHECKOUT = Path(__file__).parents[2]
 
 
 class Held(Told):
@@ -231,3 +236,61 @@ async def test_one_client_has_a_part_of_the_connections(portal: Portal, upstream
                 assert (await browser.get(f"{portal.url}/user/alice/lab")).status_code == 200
                 break
             await asyncio.sleep(0.1)
+
+
+async def key_and_certificate(folder: Path) -> list[str]:
+    """The two files."""
+    pair = [str(folder / name) for name in ("key.pem", "certificate.pem")]
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    argv = [*made, "-keyout", pair[0], "-out", pair[1]]
+    await asyncio.to_thread(subprocess.run, argv, check=True, capture_output=True)
+    return pair
+
+
+SENT_AHEAD = """
+import http from "node:http";
+import https from "node:https";
+import net from "node:net";
+import tls from "node:tls";
+import { turnOnConnection } from "PROXY_TURNS";
+let seen = 0;
+const listen = (req, res) => { seen += 1; turnOnConnection(req, res, "one"); };
+const pem = process.env.PEM;
+const server = pem ? https.createServer({ key: pem, cert: pem }, listen) : http.createServer(listen);
+server.listen(0, "127.0.0.1", () => {
+  const { port } = server.address();
+  const client = pem ? tls.connect({ port, rejectUnauthorized: false }) : net.connect(port, "127.0.0.1");
+  client.on("error", () => {});
+  client.on("close", () => { console.log(seen); process.exit(0); });
+  client.write("GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n".repeat(500));
+});
+"""
+
+
+@pytest.mark.parametrize("has_tls", [False, True])
+async def test_node_reads_no_more_of_a_connection_that_sends_too_many_ahead(tmp_path: Path, has_tls: bool) -> None:
+    environment = dict(os.environ)
+    if has_tls:
+        pair = await key_and_certificate(tmp_path)
+        environment["PEM"] = "".join(Path(one).read_text() for one in pair)
+    program = SENT_AHEAD.replace("PROXY_TURNS", str(CHECKOUT / "deploy/site/proxy_turns.mjs"))
+    argv = [str(Path(sys.executable).with_name("node")), "--input-type=module", "-e", program]
+
+    ran = await asyncio.to_thread(subprocess.run, argv, env=environment, capture_output=True, text=True, timeout=60)
+
+    assert ran.stdout.split() == [str(PIPELINED + 1)], ran.stderr
+
+
+async def test_the_way_to_https_answers_one_request_of_a_connection(portal: Portal, tmp_path: Path) -> None:
+    pair = await key_and_certificate(tmp_path)
+    hub = portal.hub(ssl_key=pair[0], ssl_cert=pair[1], redirect_port=free_port())
+    hub.public_url = portal.url.replace("http:", "https:")
+    await started(hub)
+
+    reader, writer = await asyncio.open_connection("127.0.0.1", hub.redirect_port)
+    writer.write(b"GET /hub/login HTTP/1.1\r\nHost: localhost\r\n\r\n" * 500)
+    async with asyncio.timeout(WITHIN_S):
+        told = await reader.read()
+    writer.close()
+
+    assert told.count(b"HTTP/1.1 308 ") == 1
