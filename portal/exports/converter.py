@@ -33,7 +33,8 @@ EXTENSION = re.compile(r"\.[\w.+-]{1,20}", re.ASCII)
 # XeLaTeX starts no program: neither by \write18, nor the converter of its driver, which PostScript could steer. And it
 # opens nothing but what lies where it works, and what belongs to TeX (kpathsea, "paranoid").
 PDF = ("xelatex", "-no-shell-escape", "-output-driver=xdvipdfmx -q -E -D false", "{filename}", "-quiet")
-OF_TEX = {"openin_any": "p", "openout_any": "p", "shell_escape": "f"}
+OF_TEX = {"openin_any": "p", "openout_any": "p", "shell_escape": "f", "MKTEXTFM": "0", "MKTEXMF": "0", "MKTEXPK": "0"}
+FORMAT = "xelatex.fmt"  # what TeX is a memory image of; it looks for that where it works first, and runs three times
 
 
 class _NoFormat(Exception):
@@ -82,6 +83,7 @@ def _exporter(asked: Mapping[str, Any]) -> Any:
     from nbconvert.exporters import base
     from traitlets.config import Config
 
+    _without_own_format()
     config = Config({"PDFExporter": {"latex_command": list(PDF)}})
     config.merge(Config(asked["config"]))
     find: Any = base.get_exporter
@@ -92,6 +94,20 @@ def _exporter(asked: Mapping[str, Any]) -> Any:
     if asked["format"] == "html" and asked["sanitize"] is not None:
         exporter.sanitize_html = asked["sanitize"]
     return exporter
+
+
+def _without_own_format() -> None:
+    """Have nothing that TeX wrote be read as its format by the next run: a folder has that name."""
+    from nbconvert.exporters import pdf
+
+    exporter: Any = pdf.PDFExporter
+    usual = exporter.run_latex
+
+    def run_latex(self: Any, *args: Any, **kwargs: Any) -> Any:
+        Path(FORMAT).mkdir(exist_ok=True)
+        return usual(self, *args, **kwargs)
+
+    exporter.run_latex = run_latex
 
 
 def _converted(asked: Mapping[str, Any], content: Any, parts: list[bytes]) -> dict[str, object]:

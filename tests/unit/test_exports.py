@@ -292,3 +292,32 @@ async def test_what_makes_a_pdf_is_told_of_the_copies_alone(
 
     assert Path(place).parent.name.startswith("dsportal-export-")
     assert sorted(names) == ["macros.tex", "plain.jpg", "refs.bib"]
+
+
+XELATEX = """#!/bin/sh
+test -d xelatex.fmt || exit 3
+{ env | grep -E "^(openin_any|openout_any|shell_escape|MKTEX)" | sort; echo "$1 $2"; } > notebook.pdf
+"""
+
+
+async def test_tex_opens_no_files_of_the_person_and_reads_no_format_that_it_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (("xelatex", XELATEX), ("bibtex", "#!/bin/sh\nexit 0\n")):
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+
+    made = await convert("pdf", notebook(code("1 + 1")))
+
+    assert (made.media_type, made.extension) == ("application/pdf", ".pdf")
+    assert made.data.decode().splitlines() == [
+        "MKTEXMF=0",
+        "MKTEXPK=0",
+        "MKTEXTFM=0",
+        "openin_any=p",
+        "openout_any=p",
+        "shell_escape=f",
+        "-no-shell-escape -output-driver=xdvipdfmx -q -E -D false",
+    ]
