@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -66,9 +65,8 @@ def started(name: str, specs: KernelSpecManager, environ: Mapping[str, str]) -> 
 
 def _folder() -> AbstractContextManager[Path]:
     """A private folder whose path is short enough for sockets."""
-    with suppress(FileNotFoundError):  # Python finds none that can be written
-        if len(tempfile.gettempdir()) >= LONGEST_FOLDER:
-            return temporary.folder("dsp-", "/tmp")  # noqa: S108
+    if max(map(len, temporary.places()), default=0) >= LONGEST_FOLDER:
+        return temporary.folder("dsp-", "/tmp")  # noqa: S108
     return temporary.folder("dsp-")
 
 

@@ -7,7 +7,6 @@ import fcntl
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from portal.homes.held_place import is_own_all_the_way
 PREFIX = "dsp-"  # short: socket paths begin here
 PRIVATE = 0o700
 LOCK = "lock"  # held as long as the session's process lives
+MARK = b"of a session of the Data Scientist Portal\n"  # in it: people have folders with a file of that name
 _held: list[IO[str]] = []
 
 
@@ -40,6 +40,8 @@ def _locked_folder() -> Path:
     folder = temporary.made(PREFIX)
     lock = (folder / LOCK).open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
+    lock.write(MARK.decode())
+    lock.flush()
     _held.append(lock)
     return folder
 
@@ -56,17 +58,22 @@ def remove_leftovers() -> None:
 
 
 def _left() -> Iterator[Path]:
-    yield from Path(tempfile.gettempdir()).glob(f"{PREFIX}*")
-    yield from Path.home().glob(f"{temporary.prefix_in_home(PREFIX)}*")
+    for place in dict.fromkeys((*temporary.places(), str(Path.home()))):
+        yield from temporary.made_in(place, PREFIX)
 
 
 def _remove_left(folder: Path, descriptor: int) -> None:
     """Remove one that is as it was made: one that others may write in, or exchange, may be here from elsewhere.
 
+    And the person may have made one: its name alone does for those in the home, which have the node's in it.
     Jupyter makes it sticky with the first kernel (jupyter_client 8.10, ``connect.py``).
     """
     found = os.fstat(descriptor)
     if is_own_all_the_way(folder) and stat.S_IMODE(found.st_mode) in (PRIVATE, PRIVATE | stat.S_ISVTX):
-        with open(LOCK, "r+", opener=lambda name, flags: os.open(name, flags, dir_fd=descriptor)) as lock:
+        lock = os.open(LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
+        try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
+            if os.read(lock, len(MARK) + 1) in ((MARK, b"") if folder.name.startswith(".") else (MARK,)):
+                shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(lock)

@@ -67,7 +67,7 @@ def kernel(folder: Path) -> PortalKernel:
 def test_a_sessions_folders_are_locked_as_what_cleans_tmp_asks_for(
     make: Callable[[], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", "")
     cleaner = os.open(make(), os.O_RDONLY | os.O_DIRECTORY)  # tmpfiles.d(5): what is locked stays, whatever its age
     with pytest.raises(BlockingIOError):

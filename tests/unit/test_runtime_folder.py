@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 from jupyter_client.connect import write_connection_file
 
+from portal.homes import temporary
 from portal.singleuser import runtime
 
 HOLDS_ONE = """
@@ -22,9 +22,9 @@ time.sleep(600)
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Temporary folders are made below a folder of the test."""
+    """Temporary folders are made below a folder of the test, and looked for nowhere else."""
+    monkeypatch.setattr(temporary, "USUAL", ())
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", None)
     return tmp_path
 
 
@@ -45,24 +45,28 @@ def test_the_folder_of_a_session_that_lives_stays_and_that_of_a_killed_one_goes(
 
 
 def test_what_is_not_a_sessions_folder_is_left_alone(elsewhere: Path) -> None:
-    (elsewhere / "dsp-no-lock").mkdir()
-    (elsewhere / "dsp-file").write_text("x")
+    (elsewhere / "dsp-no__lock").mkdir(mode=0o700)
+    (elsewhere / "dsp-file0000").write_text("x")
     other = elsewhere / "other"
     other.mkdir()
-    (other / runtime.LOCK).touch()
-    (elsewhere / "dsp-link").symlink_to(other)
+    (other / runtime.LOCK).write_bytes(runtime.MARK)
+    (elsewhere / "dsp-link0000").symlink_to(other)
+    for name in ("dsp-labs", "dsp-homework"):
+        (elsewhere / name).mkdir(mode=0o700)
+    (elsewhere / "dsp-labs" / runtime.LOCK).touch()
+    (elsewhere / "dsp-homework" / runtime.LOCK).touch()  # as many a program has one
+    before = sorted(elsewhere.rglob("*"))
 
     runtime.remove_leftovers()
 
-    assert sorted(path.name for path in elsewhere.iterdir()) == ["dsp-file", "dsp-link", "dsp-no-lock", "other"]
-    assert (other / runtime.LOCK).exists()
+    assert sorted(elsewhere.rglob("*")) == before
 
 
 def test_a_folder_that_others_can_write_in_is_none_of_a_session(elsewhere: Path) -> None:
-    moved = elsewhere / "dsp-moved"
+    moved = elsewhere / "dsp-moved000"
     moved.mkdir()
     moved.chmod(0o770)
-    (moved / runtime.LOCK).touch()
+    (moved / runtime.LOCK).write_bytes(runtime.MARK)
     (moved / "work.txt").write_text("hers")
 
     runtime.remove_leftovers()

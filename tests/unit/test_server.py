@@ -260,7 +260,7 @@ def test_certificates_are_those_of_the_folder_that_was_made_whatever_has_its_nam
     known = hub(204, tls=authority.hub_side())
     monkeypatch.setenv(TLS, json.dumps(authority.given("alice")))
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", "")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     runtime = runtime_folder()
     session_files.use_tls(temporary.held(runtime))
     runtime.rename(tmp_path / "taken")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -54,7 +56,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "home").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", "")
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(temporary, "USUAL", ())
     monkeypatch.setattr(start, "LONGEST_FOLDER", 4096)  # folders of tests are deep
     return folder
@@ -82,7 +84,7 @@ def test_before_that_it_is_looked_at_where_temporary_files_usually_are(
 def test_where_python_finds_no_place_at_all_there_is_the_home(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tempfile, "gettempdir", Mock(side_effect=FileNotFoundError("no usable temporary directory")))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
     assert temporary.made("own-").parent == tmp_path / "home"
 
 
@@ -108,6 +110,66 @@ def test_a_killed_sessions_folder_in_the_home_goes_with_the_next_one(shared: Pat
     assert not left.exists()
 
 
+@pytest.fixture
+def home(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Who filled /tmp: Python's folder for temporary files is then the one it works in, a session's home."""
+    monkeypatch.delenv("TMPDIR")
+    monkeypatch.chdir(tmp_path / "home")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "home"))  # what gettempdir() found
+    return tmp_path / "home"
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("named", ["", ".", "{home}", "{home}/tmp", "{linked}"])
+def test_in_the_home_it_is_hidden_and_of_this_node(
+    make: Callable[[], Path], named: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "tmp").mkdir()
+    (tmp_path / "linked").symlink_to("home")
+    monkeypatch.setenv("TMPDIR", named.format(home=home, linked=tmp_path / "linked"))
+    assert re.fullmatch(rf"\.[a-z-]*-{os.uname().nodename.partition('.')[0]}-[a-z0-9_]{{8}}", make().name)
+
+
+@pytest.mark.parametrize("named", ["", "{home}"])
+@pytest.mark.parametrize("name", ["dsp-labs", "dsp-homework", ".dsp-{node}-labs", ".dsp-{node}-a-homework"])
+def test_what_a_person_calls_so_in_the_home_stays(
+    named: str, name: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", named.format(home=home))
+    labs = home / name.format(node=os.uname().nodename.partition(".")[0])
+    labs.mkdir(mode=0o700)
+    (labs / runtime.LOCK).touch()
+    (labs / "thesis.txt").write_text("hers")
+    runtime.remove_leftovers()
+    assert (labs / "thesis.txt").exists()
+
+
+@pytest.mark.parametrize("named", ["", "{home}"])
+def test_what_a_killed_one_left_there_goes_when_there_is_room_elsewhere(
+    named: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", named.format(home=home))
+    left = temporary.made(runtime.PREFIX)
+    (left / runtime.LOCK).write_bytes(runtime.MARK)
+    roomy = tmp_path / "roomy"
+    roomy.mkdir()
+    monkeypatch.setenv("TMPDIR", str(roomy))
+    monkeypatch.setattr(tempfile, "tempdir", str(roomy))
+    runtime.remove_leftovers()
+    assert not left.exists()
+
+
+def test_a_disk_without_room_for_what_it_holds_is_left_and_nothing_stays_there(
+    home: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a tmpfs that is full of bytes new folders can be made, and nothing can be written into them."""
+    shared.chmod(0o755)
+    monkeypatch.setenv("TMPDIR", str(shared))
+    monkeypatch.setattr(tempfile, "TemporaryFile", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    assert temporary.made("own-").parent == home
+    assert list(shared.iterdir()) == []
+
+
 def test_a_nodes_domain_makes_no_path_of_a_socket_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.uname", lambda: Mock(nodename="gpu01.cluster.example.org"))
     assert temporary.prefix_in_home("dsp-") == ".dsp-gpu01-"
@@ -122,8 +184,8 @@ def test_that_of_another_node_stays_whatever_its_lock_says_here(shared: Path, tm
 
 
 def test_what_others_may_have_moved_here_is_none_of_a_session(shared: Path) -> None:
-    moved = shared / "dsp-moved"
+    moved = shared / "dsp-moved000"
     moved.mkdir(mode=0o700)
-    (moved / runtime.LOCK).touch()
+    (moved / runtime.LOCK).write_bytes(runtime.MARK)
     runtime.remove_leftovers()
     assert (moved / runtime.LOCK).exists()
