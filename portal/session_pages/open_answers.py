@@ -87,7 +87,7 @@ class OpenAnswers:
         """End those of one login, if it has ended."""
         try:
             goes_on = await self.is_login(self._handler(self._asked[next(iter(connections))]))
-        except (HTTPError, HTTPClientError, OSError):
+        except (HTTPError, HTTPClientError, OSError, RuntimeError):
             return
         for connection in connections:
             if not goes_on and is_open(connection):

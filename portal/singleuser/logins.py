@@ -7,6 +7,7 @@ link, frame or picture of somebody else's would have it read or started by whoev
 is read in a tab: who has no login is led through that, who has one opens it by a click.
 
 The hub is asked as for any other request, and through the same cache. A hub that does not answer ends no web socket.
+Nor does a node on which no thread starts to look its name up (RuntimeError): it is asked again at the next look.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class OpenSockets:
         for handler in [one for one in self._sockets if one.ws_connection is not None]:
             try:
                 goes_on = await self._is_login(handler)
-            except (HTTPError, HTTPClientError, OSError):
+            except (HTTPError, HTTPClientError, OSError, RuntimeError):
                 continue
             if not goes_on and handler.ws_connection is not None:
                 handler.close(GONE, WHY)
@@ -229,7 +230,7 @@ class Body(HTTPMessageDelegate):
         handler = RequestHandler(self._bodies.application, self._request(start_line, headers))
         try:
             return await self._bodies.answers.is_login(handler)
-        except (HTTPError, HTTPClientError, OSError):
+        except (HTTPError, HTTPClientError, OSError, RuntimeError):
             return None
 
     def _request(self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders) -> HTTPServerRequest:

@@ -2,7 +2,8 @@
 
 The signal handlers do nothing but put an event into a queue. jupyter_server's own handler writes to the log, and when
 the signal comes inside another write to the log, that fails and the signal is lost (seen with 2.21.1). A thread of
-its own waits for the event, tells the hub, stops the server, and ends the process when the server does not stop.
+its own waits for the event, has another one tell the hub, stops the server, and ends the process when the server does
+not stop. Both are there from the beginning: on a node full of processes none is started at the end.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ OVER = "it is over"
 TERMINATED = 128 + signal.SIGTERM
 FAILED = 1
 # Takes the place of the process: a thread that is in the middle of the start would make its folder again.
-REMOVE = '/bin/rm -rf -- "$1"; exit "$2"'
+REMOVE = 'status=$2; trap "exit $status" EXIT; /bin/rm -rf -- "$1"'  # also where no process can be made for rm
 
 
 class Ending:
@@ -53,6 +54,7 @@ class Ending:
         self._events: SimpleQueue[str | signal.Signals] = SimpleQueue()  # its put() may run inside a signal handler
         self._stop: Callable[[], None] | None = None
         self._loop: AbstractEventLoop | None = None
+        self._has_begun = threading.Event()
         self._farewell_is_over = threading.Event()
         self._is_ending = False
 
@@ -61,6 +63,7 @@ class Ending:
         for number in STOP_SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._signalled)
+        threading.Thread(target=self._call_farewell, name="farewell", daemon=True).start()
         threading.Thread(target=self._run, name="ending", daemon=True).start()
 
     def let_go(self) -> bool:
@@ -113,7 +116,7 @@ class Ending:
             say(f"This session ends: {event.name}")
         elif event != OVER:
             say(f"This session ends: {event}")
-        threading.Thread(target=self._call_farewell, name="farewell", daemon=True).start()
+        self._has_begun.set()
         if self._stop and event != OVER:
             self._stop()
         if self._stop or event == OVER:
@@ -129,6 +132,7 @@ class Ending:
             return None
 
     def _call_farewell(self) -> None:
+        self._has_begun.wait()
         try:
             self._farewell()
         finally:
@@ -148,6 +152,7 @@ class Ending:
         self._farewell_is_over.wait(FAREWELL_WITHIN_S)
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # one more shall not come between
         if temporary.is_held(Path(self._runtime)):
+            temporary.remove(Path(self._runtime))  # it is all, where the shell can start nothing
             with suppress(OSError):
                 os.execv("/bin/sh", ["sh", "-c", REMOVE, "sh", self._runtime, str(status)])  # noqa: S606  no shell text
         temporary.remove(Path(self._runtime))
@@ -157,7 +162,8 @@ class Ending:
 def say(text: str) -> None:
     """Write a line into the session's log, unless that cannot be written at this moment."""
     if select.select([], [1], [], 0)[1]:
-        os.write(1, f"[portal] {text}\n".encode())
+        with suppress(OSError):  # its disk is full
+            os.write(1, f"[portal] {text}\n".encode())
 
 
 def wake_on_signals(loop: AbstractEventLoop) -> None:

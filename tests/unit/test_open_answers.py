@@ -30,6 +30,7 @@ class Hub(HubOAuth):  # type: ignore[misc]
     """JupyterHub's own, but for the call of the hub."""
 
     is_silent = False
+    has_no_thread = False  # as on a node full of processes
     tokens: set[str]
     asked: list[str]
     both = asyncio.Event()  # have sent so much that they were asked for
@@ -40,6 +41,8 @@ class Hub(HubOAuth):  # type: ignore[misc]
             self.both.set()
         if self.is_silent:
             raise HTTPError(500, "Failed to connect to Hub API")
+        if self.has_no_thread:
+            raise RuntimeError("can't start new thread")
         return {"name": "alice", "scopes": ["access:servers"]} if api_token in self.tokens else None
 
 
@@ -269,6 +272,18 @@ async def test_a_hub_that_is_silent_ends_nothing(world: World) -> None:
     await world.answers.look()
 
     await whole(mine, LARGE)
+
+
+async def test_where_no_thread_starts_what_is_under_way_is_looked_at_the_next_time(world: World) -> None:
+    mine = await begun(await world.send("streams", HERS))
+    world.end("hers")
+    world.hub.has_no_thread = True
+    await world.answers.look()
+    world.hub.has_no_thread = False
+
+    await world.answers.look()
+
+    assert await is_cut(mine)
 
 
 async def test_a_connection_whose_answer_is_over_serves_the_next_login(world: World) -> None:

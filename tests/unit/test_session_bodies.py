@@ -30,10 +30,13 @@ class HubAuth(HubOAuth):  # type: ignore[misc]
     """JupyterHub's own, but for the call of the hub."""
 
     is_silent = False
+    has_no_thread = False
 
     async def _check_hub_authorization(self, url: str, api_token: str, **_: Any) -> dict[str, Any] | None:
         if self.is_silent:
             raise HTTPError(500, "Failed to connect to Hub API")
+        if self.has_no_thread:
+            raise RuntimeError("can't start new thread")
         return {"name": "alice", "scopes": ["access:servers"]} if api_token == TOKEN else None
 
 
@@ -136,8 +139,9 @@ async def test_who_is_logged_in_sends_much(port: int) -> None:
     assert await post(port, chunked(BIG), "Transfer-Encoding: chunked", hers) == (200, str(len(BIG)))
 
 
-async def test_a_hub_that_is_silent_is_said(port: int, hub_auth: HubAuth, kept: list[int]) -> None:
-    hub_auth.is_silent = True
+@pytest.mark.parametrize("why", ["is_silent", "has_no_thread"])
+async def test_a_hub_that_cannot_be_asked_is_said(port: int, hub_auth: HubAuth, kept: list[int], why: str) -> None:
+    setattr(hub_auth, why, True)
 
     status, text = await post(port, BIG, f"Authorization: token {TOKEN}")
 

@@ -42,12 +42,15 @@ class World:
     def __init__(self) -> None:
         self.ended: set[str] = set()
         self.is_silent = False
+        self.without_thread: set[str] = set()
         self.port = 0
         self.opened: list[WebSocketClientConnection] = []
 
     async def is_login(self, handler: Any) -> bool:
         if self.is_silent:
             raise web.HTTPError(500, "Failed to connect to Hub API")
+        if handler.get_query_argument("login") in self.without_thread:
+            raise RuntimeError("can't start new thread")  # as of a look-up of a name, on a node full of processes
         return handler.get_query_argument("login") not in self.ended
 
     async def open(self, login: str, path: str = "") -> WebSocketClientConnection:
@@ -143,3 +146,20 @@ async def test_a_hub_that_is_silent_closes_nothing(world: World, sockets: OpenSo
     await sockets.look()
 
     assert await lives(mine)
+
+
+async def test_where_no_thread_starts_the_others_are_looked_at_and_that_one_the_next_time(
+    world: World, sockets: OpenSockets
+) -> None:
+    opened = {login: await world.open(login) for login in ("first", "second", "third")}
+    world.ended = set(opened)
+    for login in ("first", "third"):
+        world.without_thread = {"first", "second", "third"} - {login}
+        await sockets.look()
+        assert await opened[login].read_message() is None
+    assert await lives(opened["second"])
+    world.without_thread = set()
+
+    await sockets.look()
+
+    assert await opened["second"].read_message() is None

@@ -172,6 +172,64 @@ def test_a_farewell_that_hangs_keeps_nobody(start: Start, tmp_path: Path) -> Non
     assert process.wait(DEADLINE_S) == 0
 
 
+FULL_NODE = """
+def full(thread):  # as CPython, where no process may be made any more
+    raise RuntimeError("can't start new thread")
+end.watch()
+threading.Thread.start = full
+"""
+
+
+def test_on_a_node_where_no_thread_starts_a_session_hears_its_end(start: Start, tmp_path: Path) -> None:
+    process = start(FULL_NODE + GOOD_SERVER.removeprefix("end.watch(); "))
+    process.send_signal(signal.SIGTERM)
+    assert ended(process, tmp_path) == (0, "x", ["[portal] This session ends: SIGTERM"])
+
+
+def test_there_a_session_that_the_hub_refuses_ends_and_says_why(start: Start, tmp_path: Path) -> None:
+    server = "end.serving(done.set); end.ask('no'); done.wait(); end.over()"
+    process = start(FULL_NODE + server, until="farewells")
+    assert ended(process, tmp_path) == (0, "x", ["[portal] This session ends: no"])
+
+
+def test_there_a_server_that_does_not_follow_is_ended_and_a_farewell_that_hangs_keeps_nobody(
+    start: Start, tmp_path: Path
+) -> None:
+    server = DEAF_SERVER.removeprefix("end.watch(); ")
+    process = start("end._farewell = lambda: time.sleep(60)" + FULL_NODE + server, ends_s=0.3)
+    process.send_signal(signal.SIGTERM)
+    assert ended(process, tmp_path)[0] == 143
+    assert not (tmp_path / "runtime").exists()
+
+
+NO_PROCESS = """
+import resource
+if os.geteuid() == 0:
+    os.chown(folder, 65534, 65534)
+    os.chown(runtime, 65534, 65534)
+    os.chmod(folder, 0o711)
+    os.setresuid(65534, 65534, 65534)
+end.watch()
+resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+"""
+
+
+def test_where_no_process_can_be_made_its_folder_goes_and_its_status_is_kept(start: Start, tmp_path: Path) -> None:
+    for above in tmp_path.parents[:3]:
+        above.chmod(above.stat().st_mode | 0o011)
+    process = start(NO_PROCESS + DEAF_SERVER.removeprefix("end.watch(); "), ends_s=0.3)
+    process.send_signal(signal.SIGTERM)
+    assert ended(process, tmp_path)[:2] == (143, "x")
+    assert not (tmp_path / "runtime").exists()
+
+
+def test_a_log_that_is_full_keeps_no_session(start: Start, tmp_path: Path) -> None:
+    """As where the home's quota is used up."""
+    process = start("os.dup2(os.open('/dev/full', os.O_WRONLY), 1); " + GOOD_SERVER)
+    process.send_signal(signal.SIGTERM)
+    assert ended(process, tmp_path)[:2] == (0, "x")
+
+
 def test_an_ignored_interrupt_stays_ignored(start: Start, tmp_path: Path) -> None:
     """As in a shell's background."""
     process = start("signal.signal(signal.SIGINT, signal.SIG_IGN); " + GOOD_SERVER)
