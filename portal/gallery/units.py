@@ -1,8 +1,8 @@
 """The catalogue: every template that there is, with the modules and the small data that belong to it.
 
 What belongs to a notebook is read from what it says: files beside it that its code names, the modules that those
-import, also from the folder of another framework, and files that its text leads to. Whatever it does not name stands in
-its card, as ``files``. In a copy all of that lies beside the notebook.
+import, also from the folder of another framework (:mod:`portal.gallery.modules`), and files that its text leads to.
+Whatever it does not name stands in its card, as ``files``. In a copy all of that lies beside the notebook.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from portal.gallery import sources
+from portal.gallery.modules import Modules
 from portal.notebooks import shares
 from portal.notebooks.files import NOTEBOOK_MAX, is_below, read_file, real_roots
 from portal.notebooks.look import NAMES_MAX, Look
@@ -141,7 +142,7 @@ class Listing:
         self._left = _Left(PLACES_MAX, 0)
         self._found: dict[Path, list[Path]] = {}
         self._beside: dict[Path, list[Path]] = {}
-        self._modules: dict[str, Path] = {}
+        modules = Modules(root)
         self.notebooks: list[Path] = []
         listed = shares.listed(list(self._folders(root)), self._left.places // 2, self._first)
         self._left.places -= sum(map(len, listed.values()))
@@ -152,9 +153,9 @@ class Listing:
                 self.notebooks += [one for one in notebooks if self._is_file(one, NOTEBOOK_MAX)]
                 others = [one for one in shown if one.suffix != sources.NOTEBOOK and one.name not in LEFT_OUT]
                 self._beside[folder] = others
-                modules = (one for one in others if one.suffix == ".py")
-                self._modules = {one.stem: one for one in modules if self._is_file(one)} | self._modules
+                modules.add(folder, (one for one in others if one.suffix == ".py" and self._is_file(one)))
         self.frameworks = {one.parent for one in self.notebooks}
+        self._modules = {one: modules.of(one) for one in self.frameworks}
         searched = shares.parts(self.frameworks, SEARCHED_MAX)
         places = shares.parts(self.frameworks, self._left.places)
         self._lefts = {one: _Left(places[one], searched[one]) for one in self.frameworks}
@@ -195,8 +196,10 @@ class Listing:
             if _is_named(other, text):
                 yield from self._whole(other, folder)
         own = {other.stem for other in beside if other.suffix == ".py"}
-        for module in set(_IMPORT.findall(text)) & self._modules.keys() - own:
-            yield f"{module}.py", self._modules[module]
+        modules = self._modules[folder]
+        for module in sorted(set(_IMPORT.findall(text)) - own):
+            if module in modules:
+                yield f"{module}.py", modules[module]
         for link in dict.fromkeys(sources.links(content)) if is_notebook else ():
             if not self._left.places:
                 return

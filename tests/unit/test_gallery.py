@@ -37,7 +37,8 @@ def shelf(tmp_path: Path) -> Path:
     write(folder / "tf/helper.py", "from common import x\n")
     write(folder / "tf/other.py", "y = 1\n")
     write(folder / "tf/numbers.csv", "1,2\n")
-    write(folder / "base/common.py", "x = 1\n")
+    write(folder / "base/common.py", "x = 1\n").chmod(0o644)
+    (folder / "base").chmod(0o755)  # else it belongs to no other framework's lesson
     return folder
 
 
