@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -21,7 +21,7 @@ from portal.gallery import sources
 from portal.gallery.modules import Modules
 from portal.notebooks import shares
 from portal.notebooks.files import NOTEBOOK_MAX, is_below, read_file, real_roots
-from portal.notebooks.look import NAMES_MAX, Look
+from portal.notebooks.look import NAMES_MAX, Look, frameworks
 from portal.notebooks.template import FILES_MAX, Template
 
 FILE_MAX = 4 * 2**20
@@ -71,16 +71,15 @@ class Unit:
         """What is in the files, as it is now."""
         return {name: read_file(path, UNIT_MAX, self.roots) for name, path in self.files.items()}
 
-    def fits(self, rooms: dict[Path, int], room: Path) -> bool:
-        """Whether all of it can be read, and has room, of which it takes its part: files may grow meanwhile."""
-        if self.size > rooms[room]:
-            return False
+    def read(self, room: int) -> int | None:
+        """Read all of it, and answer its bytes; None where it has more than ``room``: files may grow meanwhile."""
+        if self.size > room:
+            return None
         size = sum(map(len, self.contents.values()))
-        if size > rooms[room]:
+        if size > room:
             del self.contents
-            return False
-        rooms[room] -= size
-        return bool(self.contents)
+            return None
+        return size
 
     def copied(self, links: str) -> dict[str, bytes]:
         """What is in the files of a copy from which the catalogue is at ``links`` (:func:`sources.relinked`)."""
@@ -104,23 +103,31 @@ def find(folders: Sequence[Path]) -> dict[str, Unit]:
     roots = real_roots(folders)
     found: dict[str, Unit] = {}
     for folder in folders:
-        listing = Listing(folder, roots)
-        rooms = shares.parts(listing.frameworks, KEPT_MAX)
-        too_big = []
-        for template in Look(roots).templates(listing.notebooks):
-            if template.name not in found:
-                with contextlib.suppress(*UNREADABLE):
-                    unit = Unit(template, folder, roots, listing.files(template))
-                    if unit.fits(rooms, template.path.parent):
-                        found[unit.name] = unit
-                    else:
-                        too_big.append(unit)
-        rest = {folder: sum(rooms.values())}  # what the others have left of theirs
-        for unit in too_big:
-            with contextlib.suppress(*UNREADABLE):
-                if unit.fits(rest, folder):
-                    found[unit.name] = unit
+        found |= _found_in(folder, roots, found)
     return dict(sorted(found.items()))
+
+
+def _found_in(folder: Path, roots: Sequence[Path], known: Collection[str]) -> dict[str, Unit]:
+    """The templates of one folder, but those whose names are ``known``."""
+    listing = Listing(folder, roots)
+    units: dict[Path, Unit] = {}
+    for template in Look(roots).templates(listing.notebooks):
+        if template.name not in known:
+            with contextlib.suppress(*UNREADABLE):
+                units[template.path] = Unit(template, folder, roots, listing.files(template))
+    found: dict[str, Unit] = {}
+
+    def take(path: Path, room: int) -> int | None:
+        try:
+            size = units[path].read(room)
+        except UNREADABLE:
+            return 0
+        if size is not None:
+            found[units[path].name] = units[path]
+        return size
+
+    shares.dealt(units, KEPT_MAX, take)
+    return found
 
 
 @dataclass
@@ -154,11 +161,11 @@ class Listing:
                 others = [one for one in shown if one.suffix != sources.NOTEBOOK and one.name not in LEFT_OUT]
                 self._beside[folder] = others
                 modules.add(folder, (one for one in others if one.suffix == ".py" and self._is_file(one)))
-        self.frameworks = {one.parent for one in self.notebooks}
-        self._modules = {one: modules.of(one) for one in self.frameworks}
-        searched = shares.parts(self.frameworks, SEARCHED_MAX)
-        places = shares.parts(self.frameworks, self._left.places)
-        self._lefts = {one: _Left(places[one], searched[one]) for one in self.frameworks}
+        with_notebooks = {one.parent for one in self.notebooks}
+        self._modules = {one: modules.of(one) for one in with_notebooks}
+        searched = shares.parts(with_notebooks, SEARCHED_MAX)
+        places = shares.parts(with_notebooks, self._left.places)
+        self._lefts = {one: _Left(places[one], searched[one]) for one in with_notebooks}
 
     def files(self, template: Template) -> dict[str, Path]:
         """What belongs to a template, by the names in a copy.
@@ -215,7 +222,9 @@ class Listing:
 
     def _folders(self, root: Path) -> Iterator[Path]:
         with contextlib.suppress(OSError):
-            yield from (one for one in self._inside(root) if _is_folder(one) and is_below(one, self._roots))
+            found = frameworks(root, min(NAMES_MAX, self._left.places))
+            self._left.places -= len(found)
+            yield from (one for one in found if _is_folder(one) and is_below(one, self._roots))
 
     def _inside(self, folder: Path) -> list[Path]:
         """What is in a folder, by name, as far as this look goes; hidden files and folders are left out."""

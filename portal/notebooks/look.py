@@ -20,7 +20,8 @@ from portal.notebooks.template import Template, parsed
 
 NOTEBOOKS_MAX = 500  # of one folder
 BYTES_MAX = 32 * 2**20  # of the notebooks of one folder: parsing holds the interpreter, some MiB at a time
-NAMES_MAX = 10_000  # names of any kind that are looked at for them
+NAMES_MAX = 10_000  # folders that are looked at for them, and names of any kind in these
+ENTRIES_MAX = 100_000  # names of any kind that are read for those folders
 SILENT = {errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG}  # it has none
 TOO_MANY = f"it is not shown: the folder has more than {NOTEBOOKS_MAX} notebooks; of each framework the first ones are"
 TOO_MUCH = f"it is not shown: with those before it the notebooks of the folder have over {BYTES_MAX // 2**20} MiB"
@@ -36,32 +37,35 @@ class Look:
     def __init__(self, roots: Sequence[Path]) -> None:
         self._roots = roots
         self._found: dict[tuple[int, int], Template | None] = {}
-        self._left = BYTES_MAX
         self.over: dict[Path, str] = {}  # what is not shown because of the bounds, and why
 
     def templates(self, paths: Sequence[Path]) -> Iterator[Template]:
         """The templates in these files; one that cannot be read, or has no card, is left out."""
         turns = shares.in_turns(paths)
         self.over.update(dict.fromkeys(turns[NOTEBOOKS_MAX:], TOO_MANY))
-        found = {path: self._template(path) for path in turns[:NOTEBOOKS_MAX]}
+        found: dict[Path, Template | None] = {}
+        over = shares.dealt(turns[:NOTEBOOKS_MAX], BYTES_MAX, lambda path, room: self._take(path, room, found))
+        self.over.update(dict.fromkeys(over, TOO_MUCH))
         return filter(None, map(found.get, paths))
 
-    def _template(self, path: Path) -> Template | None:
+    def _take(self, path: Path, room: int, found: dict[Path, Template | None]) -> int | None:
+        """Read the template at ``path``, and answer the bytes that took; None where it has more than ``room``."""
+        taken = 0
         try:
             with opened(path, self._roots) as descriptor:
                 status = os.fstat(descriptor)
                 file = (status.st_dev, status.st_ino)
-                if file not in self._found and self._left < status.st_size <= NOTEBOOK_MAX:
-                    self.over[path] = TOO_MUCH
+                if file not in self._found and room < status.st_size <= NOTEBOOK_MAX:
                     return None
                 if file not in self._found:
                     content = content_of(descriptor, NOTEBOOK_MAX, str(path))
-                    self._left -= len(content)
+                    taken = len(content)
                     self._found[file] = parsed(content, path)
         except OSError:
-            return None
+            return 0
         known = self._found[file]
-        return _under(known, path) if known else None
+        found[path] = _under(known, path) if known else None
+        return taken
 
 
 def _under(template: Template, path: Path) -> Template | None:
@@ -76,21 +80,40 @@ def notebooks(folder: Path) -> list[Path]:
     Raises:
         OSError: the folder is there and does not answer.
     """
-    frameworks = [one for one in sorted(islice(_inside(folder), NAMES_MAX)) if _is_listed(one)]
-    found = shares.listed(frameworks, NAMES_MAX, lambda one, most: list(islice(_inside(one), most)))
+    found = shares.listed(frameworks(folder, NAMES_MAX), NAMES_MAX, _first)
     places = (place for places in found.values() for place in places)
-    return sorted(place for place in places if place.suffix == ".ipynb" and _is_listed(place))
+    return sorted(place for place in places if place.suffix == ".ipynb" and not place.name.startswith("."))
 
 
-def _is_listed(place: Path) -> bool:
-    return not place.name.startswith(".")
+def frameworks(folder: Path, most: int) -> list[Path]:
+    """The folders in a folder of templates, and what may lead to some, by name; hidden ones are left out.
+
+    Of more than ``most`` each owner has a part, and what is no folder takes none.
+
+    Raises:
+        OSError: as above.
+    """
+    names = (one.name for one in islice(_inside(folder), ENTRIES_MAX) if _may_be_shown(one))
+    return sorted(shares.of_each_owner([folder / name for name in sorted(names)], most))
 
 
-def _inside(folder: Path) -> Iterator[Path]:
+def _may_be_shown(entry: os.DirEntry[str]) -> bool:
+    if entry.name.startswith("."):
+        return False
+    try:
+        return entry.is_symlink() or entry.is_dir(follow_symlinks=False)
+    except OSError:  # it is gone by now
+        return False
+
+
+def _first(folder: Path, most: int) -> list[Path]:
+    return [folder / entry.name for entry in islice(_inside(folder), most)]
+
+
+def _inside(folder: Path) -> Iterator[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
-            for entry in entries:
-                yield folder / entry.name
+            yield from entries
     except OSError as error:
         if error.errno not in SILENT:
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -134,6 +135,7 @@ def shelf(tmp_path: Path) -> Path:
     write(tmp_path / "tf/first.ipynb", lesson("import helper\nopen('data/1.csv')"))
     write(tmp_path / "tf/helper.py", "")
     write(tmp_path / "tf/data/1.csv", "1")
+    (tmp_path / "tf").chmod(0o755)
     return tmp_path
 
 
@@ -196,3 +198,137 @@ def test_a_file_that_grows_while_it_is_read_has_no_more_room(tmp_path: Path, mon
     monkeypatch.setattr(units, "read_file", grown)
 
     assert files(tmp_path) == {}
+
+
+BOB = 20002
+gives = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to somebody else")
+
+
+@gives
+def test_long_files_of_one_owner_in_two_frameworks_take_no_room_of_others(
+    shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(look, "BYTES_MAX", 100_000)
+    for number in range(8):
+        write(shelf / f"root{number % 2}/{number}.ipynb", lesson("1"))
+    for framework, mode in (("bob", 0o755), ("bobs", 0o775)):
+        for number in range(9):
+            write(shelf / f"{framework}/{number}.ipynb", (25_000 >> number) * " ")
+        os.chown(shelf / framework, BOB, -1)
+        (shelf / framework).chmod(mode)
+
+    assert len(files(shelf)) == 9
+    assert len(cards.read([shelf], ())) == 9
+
+
+def test_a_notebook_longer_than_its_frameworks_part_has_room_in_what_others_leave(
+    shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for framework in ("aaa", "bbb", "ccc"):
+        write(shelf / f"{framework}/short.ipynb", lesson("1"))
+    long = write(shelf / "tf/long.ipynb", lesson("#" * 20_000))
+    monkeypatch.setattr(look, "BYTES_MAX", long.stat().st_size + 5000)
+
+    assert "tf/long" in files(shelf)
+
+
+@gives
+def test_one_owners_templates_take_no_room_that_anothers_frameworks_leave_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound(monkeypatch, "KEPT_MAX", 160_000)
+    for number in range(8):
+        write(tmp_path / f"root{number}/lesson.ipynb", lesson("#" * (15_000 if number == 7 else 10)))
+    for number in range(9):
+        write(tmp_path / f"aaa/{number}.ipynb", lesson("#" * 17_000))
+    os.chown(tmp_path / "aaa", BOB, -1)
+
+    found = files(tmp_path)
+
+    assert {f"root{number}/lesson" for number in range(8)} <= found.keys()
+    assert "aaa/3" in found, "there is more for Bob than his own part, where others leave some"
+
+
+@gives
+def test_what_owners_leave_is_handed_on_by_turns(tmp_path: Path) -> None:
+    """Of 90 bytes each of three has 30; the third leaves 29 of them."""
+    first, second = ([tmp_path / framework / str(number) for number in range(9)] for framework in ("a", "b"))
+    sizes = dict.fromkeys([*first, *second], 10) | {tmp_path / "c/1": 1}
+    for owner, framework in enumerate(("a", "b", "c"), BOB):
+        (tmp_path / framework).mkdir()
+        os.chown(tmp_path / framework, owner, -1)
+
+    def take(one: Path, room: int) -> int | None:
+        return sizes[one] if sizes[one] <= room else None
+
+    over = shares.dealt(list(sizes), 90, take)
+
+    assert sorted(over) == [*first[4:], *second[4:]]
+
+
+@pytest.mark.parametrize("name", [".{}", "a{}"])
+def test_what_is_no_framework_takes_no_room_of_frameworks(
+    shelf: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(look, "NAMES_MAX", 20)
+    bound(monkeypatch, "NAMES_MAX", 20)
+    listed = [shelf / name.format(number) for number in range(100)]
+    names_first(monkeypatch, listed)
+    for one in listed:
+        write(one, "")
+
+    assert files(shelf) == FIRST
+    assert [card.name for card in cards.read([shelf], ())] == list(FIRST)
+
+
+def names_first(monkeypatch: pytest.MonkeyPatch, first: list[Path]) -> None:
+    """A disk whose order has these names first."""
+    scandir, iterdir = os.scandir, Path.iterdir
+    names = {one.name for one in first}
+
+    class Ordered:
+        def __init__(self, folder: Any) -> None:
+            self._folder = folder
+
+        def __enter__(self) -> Any:
+            return iter(sorted(scandir(self._folder), key=lambda one: one.name not in names))
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(os, "scandir", Ordered)
+    monkeypatch.setattr(Path, "iterdir", lambda one: iter(sorted(iterdir(one), key=lambda two: two.name not in names)))
+
+
+@gives
+@pytest.mark.parametrize("are_links", [False, True])
+def test_many_frameworks_of_one_owner_take_no_room_of_anothers(
+    shelf: Path, monkeypatch: pytest.MonkeyPatch, are_links: bool
+) -> None:
+    for name in ("NAMES_MAX", "NOTEBOOKS_MAX"):
+        monkeypatch.setattr(look, name, 20)
+    bound(monkeypatch, "NAMES_MAX", 20)
+    write(shelf / "zzz/own.ipynb", lesson("1"))
+    os.chown(shelf / "zzz", BOB, -1)
+    for number in range(100):
+        one = shelf / f"a{number}"
+        if are_links:
+            one.symlink_to("zzz" if number % 2 else "tf")
+        else:
+            write(one / "1.ipynb", lesson("1"))
+        os.chown(one, BOB, -1, follow_symlinks=False)
+
+    assert "tf/first" in files(shelf)
+    assert "tf/first" in [card.name for card in cards.read([shelf], ())]
+
+
+def test_the_names_of_a_folder_are_read_up_to_a_bound(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(look, "ENTRIES_MAX", 20)
+    asked = Mock(side_effect=look._may_be_shown)
+    monkeypatch.setattr(look, "_may_be_shown", asked)
+    for number in range(100):
+        write(shelf / f".{number}", "")
+
+    look.notebooks(shelf)
+
+    assert asked.call_count == 20
