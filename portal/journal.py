@@ -7,6 +7,8 @@ takes nobody else's room.
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import logging
 import os
 import re
@@ -15,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from contextvars import ContextVar
+from pathlib import Path
 from typing import NamedTuple
 
 from portal.errors import printable
@@ -32,7 +35,9 @@ OF_STRANGERS_AT_ONCE = 2**19  # bytes of one module's lines about all who are no
 OF_STRANGERS_BYTES_S = 2048.0
 ROOMS_MOST = 5000
 KEPT = {"is_kept": True}  # a record's ``extra``: it is always written
-BEFORE_REQUESTS = ("/tornado/", "/asyncio/", "/portal/guard/intake.py")  # modules that speak of who is not known yet
+DECIDED = "is_written"  # of a record that was looked at
+INTAKE = "portal.guard.intake"  # the logger of a module that speaks of who is not known yet; so do these libraries
+OF_CONNECTIONS = ("asyncio", "tornado")
 _STEERS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")  # not tab, line's end
 
 
@@ -152,7 +157,12 @@ class LineBound(logging.Filter):
         raise NotImplementedError
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a line is written."""
+        """Whether a line is written; it counts once, however many handlers write it."""
+        if DECIDED not in vars(record):
+            vars(record)[DECIDED] = self._fits(record)
+        return bool(vars(record)[DECIDED])
+
+    def _fits(self, record: logging.LogRecord) -> bool:
         try:
             text = record.getMessage()
         except Exception:  # whatever it is made of: logging itself says what is wrong with it
@@ -191,7 +201,7 @@ class HubBound(LineBound):
         sender = SENDER.get()
         if getattr(record, "is_kept", False):
             return ()
-        if sender is None and not any(place in record.pathname for place in BEFORE_REQUESTS):
+        if sender is None and not record.pathname.startswith(_folders()) and record.name != INTAKE:
             return ()
         what = (record.pathname, is_fault(record))
         own = self._room((*what, sender), OF_ONE_AT_ONCE, OF_ONE_BYTES_S)
@@ -205,6 +215,12 @@ class HubBound(LineBound):
         if len(self._rooms) > ROOMS_MOST:
             del self._rooms[next(iter(self._rooms))]
         return room
+
+
+@functools.cache
+def _folders() -> tuple[str, ...]:
+    found = (importlib.util.find_spec(name) for name in OF_CONNECTIONS)
+    return tuple(f"{Path(one.origin).parent}{os.sep}" for one in found if one and one.origin)
 
 
 def bound(logger: logging.Logger) -> None:

@@ -81,7 +81,7 @@ class SessionState:
         submitted: when the job was submitted, in seconds since 1970 on slurmctld's clock; 0 = not confirmed. A job
             with this number and another time is asked for its name before it is taken for ours.
         tls: whether its server speaks TLS with the hub and the proxy; ``None`` where a version before 0.2.0 started it.
-        is_named: whether its certificate says which session it is (:attr:`word`); not where an earlier version made it.
+        word: which session it is, as its certificate and the proxy's route say; "" where an earlier version started it.
         last_end: why the session before this one ended, for the server page.
         foretold: what was said of its start, until that is compared with the start itself.
         next_key: of a job that is just being submitted to take the place of this one; a hub that starts forgets it.
@@ -97,7 +97,7 @@ class SessionState:
     restarts: int = 0
     submitted: int = 0
     tls: bool | None = None
-    is_named: bool = False
+    word: str = ""
     last_end: str = ""
     next_key: str = ""
     entries: tuple[Visit, ...] = ()
@@ -107,11 +107,6 @@ class SessionState:
     def is_waiting(self) -> bool:
         """True for a session whose job was asked for, and whose server has not answered."""
         return bool(self.key) and not self.port
-
-    @property
-    def word(self) -> str:
-        """What its certificate says, and the proxy's route to it; ``""`` where nothing does."""
-        return word_of(self.token) if self.is_named else ""
 
     @property
     def keys(self) -> set[str]:
@@ -143,8 +138,8 @@ class SessionState:
             state["run"] = [self.place.node, self.place.started]
         if self.tls is not None:
             state["tls"] = self.tls
-        if self.is_named:
-            state["is_named"] = True
+        if self.word:
+            state["word"] = self.word
         if self.foretold:
             state["foretold"] = list(astuple(self.foretold))
         if self.next_key:
@@ -165,7 +160,7 @@ class SessionState:
             restarts=state.get("restarts", 0),
             submitted=state.get("submitted", 0),
             tls=state.get("tls"),
-            is_named=state.get("is_named", False),
+            word=state.get("word", ""),
             last_end=state.get("last_end", ""),
             next_key=state.get("next_key", ""),
             entries=tuple(Visit(*entry) for entry in state.get("entered", ())),
@@ -174,7 +169,7 @@ class SessionState:
 
 
 def word_of(token: str) -> str:
-    """A word of a session that nobody else has: not its token, which that does not tell."""
+    """Which session it is that has a token: nobody else has that word, and it does not tell the token."""
     return hashlib.sha256(f"{WORD_OF} {token}".encode()).hexdigest()[:32]
 
 

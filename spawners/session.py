@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from portal.errors import PortalError, SlurmUnavailable
-from portal.session_state import SessionState
+from portal.session_state import SessionState, word_of
 from portal.site import Site
 from portal.slurm.accounting import FORGOTTEN, JobEnd
 from portal.slurm.cluster import LOST_ANSWER_S, Cluster
@@ -127,8 +127,8 @@ class Session:
         """
         self.address.port.expect()
         self.is_resumed = False
-        self.state = SessionState(submission.key, token=token, tls=tls, is_named=tls, entries=self.state.entered_lately)
-        self._save(self.state)
+        self.state = SessionState(submission.key, token=token, tls=tls, entries=self.state.entered_lately)
+        self.keep(word=word_of(token) if tls else "")
         self._submission = asyncio.ensure_future(self.cluster.submit_or_find(self.person, submission))
         while not self._submission.done():  # asyncio.wait does not cancel what it waits for
             await asyncio.wait([self._submission], timeout=timings.LIVELY_EVERY_S)

@@ -1,7 +1,8 @@
 // Loaded into configurable-http-proxy (node --import): what is for a person goes to that person's session, to no other.
 // All sessions have certificates of one authority, and a node has sessions of several people, so the name of the node
 // does not tell them apart. The hub writes the person into the certificate (CN=user-NAME) and into the route, and a word of
-// this very start (OU): what somebody has kept of an ended session is worth nothing, whoever has the name by now.
+// this very start (OU): what somebody has kept of an ended session is worth nothing, whoever has the name by now. Of a session that an earlier version
+// of the portal has started, or has saved since, the hub knows no word.
 // Without this the proxy does not start.
 
 import fs from "node:fs";
@@ -24,7 +25,7 @@ const agents = new Map(); // by session; a connection that was made for one is u
 
 function fault(person, word, host, certificate) {
   const name = String(certificate.subject?.CN ?? "");
-  if (person && name === OF_PERSON + person && String(certificate.subject.OU ?? "") !== word) {
+  if (word && name === OF_PERSON + person && String(certificate.subject.OU ?? "") !== word) {
     return refusal(`${host} is not the session of ${person}: its certificate is that of another start`);
   }
   if (person ? name === OF_PERSON + person : !name.startsWith(OF_PERSON)) {

@@ -7,15 +7,18 @@ changes the folder in which all of it works (:mod:`portal.exports.converter`).
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import logging
 import os
+import pickle
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tornado.web import HTTPError
 
@@ -26,6 +29,7 @@ from portal.kernels.modules import clean
 
 AT_ONCE = 2  # of one session; the others wait
 WITHIN_S = 300.0
+ENDS_WITHIN_S = 5.0
 HEAD_MAX = 2**20
 ENDED = (
     "It was ended: it took longer than {within_s:.0f} s, or more memory than there was. Save the notebook without its "
@@ -34,6 +38,8 @@ ENDED = (
 SETTINGS = ("Exporter", "Preprocessor", "NbConvertBase")  # how the names of nbconvert's classes end
 WITHOUT_FILES = {"html", "latex", "markdown", "script", "python", "notebook", "rst", "asciidoc"}  # names them at most
 BESIDE = "beside"
+_T = TypeVar("_T")
+log = logging.getLogger(__name__)
 _CONVERTER = Path(__file__).with_name("converter.py")
 
 
@@ -68,20 +74,18 @@ class Exports:
         """Convert a notebook; when this is cancelled, it ends, and all that it has started.
 
         Arguments:
-            asked: ``format``, ``config``, ``resources`` and ``sanitize``, as JSON has them.
+            asked: ``format``, ``config`` (:func:`settings_of`), ``resources`` and ``sanitize``, as JSON has them.
 
         Raises:
             HTTPError: 404, there is no such format; 500, it failed; 503, it was ended.
         """
         async with self.turns:
             with ExitStack() as stack:
-                private = await asyncio.to_thread(
-                    stack.enter_context, temporary.folder("dsportal-export-", self.folder)
-                )
+                private = await _to_its_end(stack.enter_context, temporary.folder("dsportal-export-", self.folder))
                 try:
-                    return await self._converted(await asyncio.to_thread(_sent, asked, notebook, private), private)
+                    return await self._converted(await _to_its_end(_sent, asked, notebook, private), private)
                 finally:
-                    await asyncio.shield(asyncio.to_thread(stack.pop_all().close))
+                    await _to_its_end(stack.pop_all().close)
 
     async def _converted(self, sent: bytes, private: Path) -> Converted:
         process = await asyncio.create_subprocess_exec(
@@ -103,7 +107,18 @@ class Exports:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+            with suppress(TimeoutError):  # something that it started has left its group
+                await asyncio.wait_for(process.communicate(), ENDS_WITHIN_S)  # what nobody read keeps it
+
+
+async def _to_its_end(work: Callable[..., _T], *arguments: Any) -> _T:
+    """Work in a thread; who is cancelled meanwhile waits for it, for what comes next undoes it."""
+    going = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    try:
+        return await asyncio.shield(going)
+    except asyncio.CancelledError:
+        await asyncio.wait([going])
+        raise
 
 
 def _sent(asked: Mapping[str, Any], notebook: object, private: Path) -> bytes:
@@ -126,6 +141,7 @@ async def _send(stdin: Any, sent: bytes) -> None:
 async def _read(stdout: Any) -> Converted:
     head = json.loads(await stdout.readuntil(b"\n"))
     if head["status"] != 200:
+        log.warning("No export: %s\n%s", head["words"], head.get("trace", ""))
         raise HTTPError(head["status"], "%s", head["words"])
     if sum(head["sizes"]) > ANSWER_MAX:
         raise ValueError(head["sizes"])
@@ -133,18 +149,16 @@ async def _read(stdout: Any) -> Converted:
     return Converted(data, head["media_type"], head["extension"], dict(zip(head["names"], files, strict=True)))
 
 
-def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What a site has set for nbconvert, as far as JSON has it."""
-    found: dict[str, Any] = {}
+def settings_of(config: Mapping[str, Any]) -> str:
+    """What a site has set for nbconvert, for the process that converts; what cannot be handed on is logged."""
+    found: dict[str, dict[str, object]] = {}
     for name, section in config.items():
         if name.endswith(SETTINGS):
-            found[name] = {key: value for key, value in section.items() if _is_json(value)}
-    return found
-
-
-def _is_json(value: object) -> bool:
-    try:
-        json.dumps(value)
-    except (TypeError, ValueError):
-        return False
-    return True
+            found[name] = {}
+            for key, value in section.items():
+                try:
+                    pickle.dumps(value)
+                    found[name][key] = value
+                except Exception as error:  # a function without a name, an open file
+                    log.warning("The setting %s.%s does not count for exports: %s", name, key, error)
+    return base64.b64encode(pickle.dumps(found)).decode()

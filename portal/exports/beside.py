@@ -7,29 +7,28 @@ nothing but what is in the folder that it works in, and no link has led there.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote
 
 from portal.homes.held_place import held
 from portal.homes.regular_file import without_waiting
 
-PICTURES = (".png", ".jpg", ".jpeg", ".pdf", ".svg", ".gif", ".webp", ".bmp")
-OF_TEX = (".tex", ".sty", ".cls", ".bib", ".bst")
-DEEPEST = 10  # folders
-NAMES_MAX = 1000
+PICTURES = {".png", ".jpg", ".jpeg", ".pdf", ".svg", ".gif", ".webp", ".bmp"}
+OF_TEX = {".tex", ".sty", ".cls", ".bib", ".bst"}
+DEEPEST = 5  # folders
+NAMES_MAX = 5000  # that are looked at
 FILES_MAX = 500
 BYTES_MAX = 128 * 2**20
+TEXT_MAX = 2**20  # characters of the notebook's text that are searched for them
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PICTURE = re.compile(r"!\[[^\]]*\]\(\s*<?([^)>\s]+)|<img[^>]+src\s*=\s*[\"']([^\"']+)")
 
 
 def copy(folder: Path, notebook: Any, to: Path) -> None:
-    """Copy the pictures that a notebook's text names, and the files of TeX beside it, into a folder of one's own.
+    """Copy the pictures whose names are in a notebook's text, and files of TeX, into a folder of one's own.
 
     What is no regular file, is hidden, is longer than there is room, or lies behind a link, is left out.
 
@@ -39,36 +38,52 @@ def copy(folder: Path, notebook: Any, to: Path) -> None:
     """
     to.mkdir()
     left = BYTES_MAX
+    text = _text(notebook)
     with ExitStack() as stack, suppress(OSError):
         place = stack.enter_context(held(folder, moved=False))
         here = os.open(place.name, _FOLDER, dir_fd=place.folder)
         stack.callback(os.close, here)
-        for name in islice(dict.fromkeys([*_named(notebook), *_of_tex(here)]), FILES_MAX):
+        names = (
+            name for name in islice(_files(here, DEEPEST, PurePosixPath()), NAMES_MAX) if name and _is_meant(name, text)
+        )
+        for name in islice(names, FILES_MAX):
             with suppress(OSError):
                 left -= _copy(here, name, to, left)
 
 
-def _named(notebook: Any) -> Iterator[str]:
+def _text(notebook: Any) -> str:
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
-    for cell in cells if isinstance(cells, list) else ():
-        lines = cell.get("source") if isinstance(cell, dict) else ""
-        text = "".join(map(str, lines)) if isinstance(lines, list) else str(lines)
-        for found in _PICTURE.finditer(text):
-            name = unquote(found[1] or found[2])
-            if name.lower().endswith(PICTURES):
-                yield name
+    found = [cell for cell in (cells if isinstance(cells, list) else ()) if isinstance(cell, dict)]
+    lines = (cell.get("source") for cell in found if cell.get("cell_type") != "code")
+    return "\n".join("".join(map(str, one)) if isinstance(one, list) else str(one) for one in lines)[:TEXT_MAX]
 
 
-def _of_tex(folder: int) -> list[str]:
+def _is_meant(name: PurePosixPath, text: str) -> bool:
+    """Whether the text has its name, without the ending, as it is or as an address has it."""
+    if name.suffix.lower() in OF_TEX:
+        return True
+    return name.suffix.lower() in PICTURES and (name.stem in text or quote(os.fsencode(name.stem)) in text)
+
+
+def _files(folder: int, depth: int, above: PurePosixPath) -> Iterator[PurePosixPath | None]:
+    """The files below a folder, those of the folder itself first; None for what is none."""
+    folders = []
     with os.scandir(folder) as entries:
-        return sorted(one.name for one in islice(entries, NAMES_MAX) if one.name.endswith(OF_TEX))
+        for entry in islice(entries, NAMES_MAX):
+            is_shown = not entry.name.startswith(".")
+            is_file = is_shown and entry.is_file(follow_symlinks=False)
+            if is_shown and depth and entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            yield above / entry.name if is_file else None
+    for name in sorted(folders):
+        with suppress(OSError), ExitStack() as stack:
+            inner = os.open(name, _FOLDER, dir_fd=folder)
+            stack.callback(os.close, inner)
+            yield from _files(inner, depth - 1, above / name)
 
 
-def _copy(folder: int, name: str, to: Path, most: int) -> int:
+def _copy(folder: int, path: PurePosixPath, to: Path, most: int) -> int:
     """Copy one file, of at most so many bytes; answers how many."""
-    path = PurePosixPath(name)
-    if path.is_absolute() or len(path.parts) > DEEPEST or any(part.startswith(".") for part in path.parts):
-        return 0
     with ExitStack() as stack:
         for part in path.parts[:-1]:
             folder = os.open(part, _FOLDER, dir_fd=folder)

@@ -26,6 +26,7 @@ class _Converting:
     """Before a handler: what it asks for ends with who has asked."""
 
     _asked: asyncio.Future[Converted] | None = None
+    _is_gone = False
 
     def initialize(self, exports: Exports) -> None:
         """Get what the session shares."""
@@ -33,11 +34,14 @@ class _Converting:
 
     def on_connection_close(self) -> None:
         """Nobody waits any more."""
+        self._is_gone = True
         if self._asked:
             self._asked.cancel()
 
     async def convert(self: Any, form: str, notebook: object, metadata: dict[str, str]) -> Converted:
         """Have a notebook converted."""
+        if self._is_gone:  # while it was read
+            raise HTTPError(GONE)
         sanitize = self.get_argument("sanitize_html", None)
         asked = {
             "format": form,

@@ -20,7 +20,7 @@ from portal.forecasts.turns import AGAIN_AFTER_S, Pace
 from portal.hub.context import HubContext
 from portal.language.texts import N_, _
 from portal.request import SessionRequest
-from portal.session_state import SessionState
+from portal.session_state import SessionState, word_of
 from portal.site import Site
 from portal.slurm.cluster import Cluster
 from portal.slurm.jobs import Phase, SessionJob
@@ -151,7 +151,7 @@ class RequestChange:
             raise NotChanged(NOT_WAITING)
         session.watched = WatchedJob(session.cluster)
         session.keep(key=new.key, job_id=new.id, next_key="", submitted=0, announcement=None, restarts=0, foretold=None)
-        session.keep(is_named=bool(session.state.tls))  # this job's certificate is a new one
+        session.keep(word=word_of(session.state.token) if session.state.tls else "")  # its certificate is a new one
         session.address.port.expect()
         session.watched.accepted()
         session.log.info("Job %s of %s takes the place of job %s", new.id, session.log_name, before.id)

@@ -6,12 +6,16 @@ import asyncio
 import base64
 import json
 import os
+import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tornado.web import HTTPError
+from traitlets.config import Config
 
 from portal.exports import apart, beside
 from portal.exports.apart import Converted, Exports, settings_of
@@ -21,7 +25,7 @@ from tests.notebook_parts import PICTURE, PIXEL, code, markdown, notebook
 
 async def convert(form: str, content: object, exports: Exports | None = None, **config: Any) -> Converted:
     resources = {"metadata": {"name": "a"}, "config_dir": "/nowhere"}
-    asked = {"format": form, "config": config, "resources": resources, "sanitize": None}
+    asked = {"format": form, "config": settings_of(config), "resources": resources, "sanitize": None}
     return await (exports or Exports()).convert(asked, content)
 
 
@@ -49,19 +53,27 @@ async def test_a_notebook_is_a_page_a_text_with_its_pictures_or_a_script() -> No
     assert b"# In[1]:" in script.data
 
 
-async def test_what_a_site_has_set_for_exports_counts() -> None:
-    content = notebook(code("secret = 1"), markdown("shown"))
+async def test_what_a_site_has_set_for_exports_counts(caplog: pytest.LogCaptureFixture) -> None:
+    content = notebook(code("secret = 1"), markdown("shown"), code("zebra = 2"))
+    content["cells"][2]["metadata"]["tags"] = ["hidden"]
+    config = Config()
+    config.HTMLExporter.theme = "dark"
+    config.HTMLExporter.filters = {"a": lambda text: text}
+    config.HTMLExporter.preprocessors.append("nbconvert.preprocessors.TagRemovePreprocessor")
+    config.TagRemovePreprocessor.remove_cell_tags = {"hidden"}
+    config.ServerApp.port = 1
 
-    page = await convert("html", content, TemplateExporter={"exclude_input": True})
+    page = await convert("html", content, **config)
+    plain = await convert("html", content, TemplateExporter={"exclude_input": True})
 
-    assert b"shown" in page.data
-    assert b"secret" not in page.data
-    assert settings_of({"HTMLExporter": {"theme": "dark", "filters": {"a": len}}, "ServerApp": {"port": 1}}) == {
-        "HTMLExporter": {"theme": "dark"}
-    }
+    assert b"secret" in page.data
+    assert b"zebra" not in page.data
+    assert b"shown" in plain.data
+    assert b"secret" not in plain.data
+    assert "The setting HTMLExporter.filters does not count for exports" in caplog.text
 
 
-async def test_an_unknown_format_and_a_notebook_that_cannot_be_are_told() -> None:
+async def test_an_unknown_format_and_a_notebook_that_cannot_be_are_told(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(HTTPError) as unknown:
         await convert("nothing", notebook())
     with pytest.raises(HTTPError) as broken:
@@ -70,6 +82,7 @@ async def test_an_unknown_format_and_a_notebook_that_cannot_be_are_told() -> Non
     assert unknown.value.status_code == 404
     assert unknown.value.args == ("No exporter for format: nothing",)
     assert broken.value.status_code == 500
+    assert "Traceback" in caplog.text
     assert "nbconvert failed" in str(broken.value)
 
 
@@ -116,6 +129,63 @@ async def test_who_goes_takes_along_what_was_asked_for(monkeypatch: pytest.Monke
 
     assert not works_in.exists()
     assert not [one for one in processes if one.exists() and "Z" not in (one / "stat").read_text().split()[2]]
+
+
+ENDLESS = """
+import json, sys
+sys.stdin.read()
+head = {"status": 200, "media_type": "a/b", "extension": ".c", "names": [], "sizes": [SIZE]}
+sys.stdout.buffer.write(json.dumps(head).encode() + b"\\n")
+while True:
+    sys.stdout.buffer.write(bytes(65536))
+"""
+
+
+@pytest.mark.parametrize("size", [400_000_000, 2**40])
+async def test_an_export_that_nobody_reads_gives_its_turn_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    program = tmp_path / "converter.py"
+    program.write_text(ENDLESS.replace("SIZE", str(size)))
+    monkeypatch.setattr(apart, "_CONVERTER", program)
+    exports = Exports()
+    asked = asyncio.ensure_future(convert("html", notebook(), exports))
+    await asyncio.wait([asked], timeout=1)
+    asked.cancel()
+    await asyncio.wait([asked], timeout=20)
+
+    assert asked.done()
+    assert exports.turns._value == apart.AT_ONCE
+
+
+async def test_who_goes_while_files_are_copied_leaves_no_folder(
+    beside_it: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    private = tmp_path / "dsp-abc"
+    private.mkdir(mode=0o700)
+    usual = beside.copy
+    going = threading.Event()
+
+    def copy(folder: Path, content: object, to: Path) -> None:
+        going.set()
+        time.sleep(1)
+        usual(folder, content, to)
+
+    monkeypatch.setattr(beside, "copy", copy)
+    asked: dict[str, Any] = {
+        "format": "pdf",
+        "config": settings_of({}),
+        "resources": {"metadata": {"path": str(beside_it)}},
+        "sanitize": None,
+    }
+    converting = asyncio.ensure_future(Exports(folder=str(private)).convert(asked, notebook()))
+    await asyncio.to_thread(going.wait, 20)
+    converting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await converting
+    await asyncio.sleep(1.5)
+
+    assert list(private.iterdir()) == []
 
 
 async def test_no_template_of_the_folder_that_the_session_works_in_is_a_program_of_an_export(home: Path) -> None:
@@ -230,14 +300,34 @@ def copied(folder: Path, *sources: str | list[str]) -> list[str]:
     return sorted(str(one.relative_to(to)) for one in to.rglob("*") if one.is_file())
 
 
-def test_an_export_has_the_pictures_that_are_named_and_files_of_tex(beside_it: Path) -> None:
+NAMED = (
+    "![a](figures/a%20b.png)",
+    "![a](<figures/a b.png>)",
+    '<IMG alt="x" SRC=figures/a%20b.png>',
+    "![a][1]\n\n[1]: figures/a%20b.png",
+    "\\includegraphics{figures/a b}",
+)
+
+
+@pytest.mark.parametrize("source", NAMED)
+def test_an_export_has_the_pictures_that_are_named_and_files_of_tex(beside_it: Path, source: str) -> None:
     found = copied(
-        beside_it,
-        ["![a](figures/a%20b.png)\n", '<img alt="x" src="plain.jpg">'],
-        "![](data.csv) ![](.hidden.png) ![](gone.png) ![](https://elsewhere.example/x.png)",
+        beside_it, [*source.splitlines(keepends=True)], "data.csv hidden.png https://elsewhere.example/x.png"
     )
 
-    assert found == ["figures/a b.png", "macros.tex", "plain.jpg", "refs.bib"]
+    assert found == ["figures/a b.png", "macros.tex", "refs.bib"]
+
+
+def test_a_text_of_any_kind_is_searched_in_a_moment(beside_it: Path) -> None:
+    (beside_it / "\udcff.png").write_text("odd")
+    usual = signal.signal(signal.SIGALRM, Mock(side_effect=TimeoutError))
+    signal.alarm(20)  # where it is square, hours
+    try:
+        for number, part in enumerate(("<img ", "![", "![x](", "\0", "%ff")):
+            beside.copy(beside_it, notebook(markdown(part * 200_000)), beside_it.parent / f"copies-{number}")
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, usual)
 
 
 def test_an_export_has_nothing_that_a_link_or_a_second_name_leads_to(beside_it: Path) -> None:
@@ -267,7 +357,10 @@ def test_what_is_copied_has_an_end(beside_it: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(beside, "BYTES_MAX", 20)
     (beside_it / "long.png").write_bytes(21 * b"x")
 
-    assert copied(beside_it, "![](long.png) ![](plain.jpg)") == ["macros.tex", "plain.jpg"]
+    found = copied(beside_it, "![](long.png) ![](plain.jpg)")
+
+    assert len(found) == 2
+    assert "long.png" not in found
 
 
 async def test_what_makes_a_pdf_is_told_of_the_copies_alone(
@@ -283,7 +376,7 @@ async def test_what_makes_a_pdf_is_told_of_the_copies_alone(
     monkeypatch.setattr(apart, "_CONVERTER", program)
     asked: dict[str, Any] = {
         "format": "pdf",
-        "config": {},
+        "config": settings_of({}),
         "resources": {"metadata": {"name": "a", "path": str(beside_it)}},
         "sanitize": None,
     }

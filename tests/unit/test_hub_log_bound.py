@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import ssl
 import time
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
+import tornado.iostream
 
 from portal import journal
 from portal.guard import intake
@@ -21,7 +23,7 @@ from tests.unit.served_hub import ServedHub, served_hub
 
 BOB = Sender("User bob", is_known=True)
 ALICE = Sender("User alice", is_known=True)
-TORNADO = "/lib/tornado/web.py"
+TORNADO = inspect.getfile(tornado.iostream)
 
 
 class Written(logging.Handler):
@@ -107,7 +109,7 @@ def test_strangers_of_many_addresses_share_one_room(written: Written) -> None:
 def test_what_the_hub_does_by_itself_and_what_is_kept_is_always_written(written: Written) -> None:
     tell(written, "The session still runs", None, 10_000, place="/lib/portal/hub/restart.py")
     tell(written, "root enters", BOB, 10_000, place="/lib/portal/administration/enter.py", **KEPT)
-    tell(written, "SSL Error on 7", None, 10_000, place="/lib/tornado/iostream.py")
+    tell(written, "SSL Error on 7", None, 10_000, place=TORNADO)
 
     assert written.count("still runs") == written.count("root enters") == 10_000
     assert written.count("SSL Error") == OF_ONE_AT_ONCE // journal.LEAST
@@ -155,6 +157,25 @@ async def test_what_is_no_request_is_bounded_too(tmp_path: Path, monkeypatch: py
 
     assert 0 < written.count("before it was read") <= 10
     assert 0 < written.count("Malformed HTTP") <= 10
+
+
+def test_a_line_that_two_handlers_write_counts_once() -> None:
+    first, second = Written(), Written()
+    second.filters[:] = first.filters
+    for number in range(2 * OF_ONE_AT_ONCE // journal.LEAST):
+        SENDER.set(BOB)
+        record = logging.LogRecord("hub", logging.INFO, "/lib/log.py", 1, "%d", (number,), None)
+        first.handle(record)
+        second.handle(record)
+
+    assert first.lines == second.lines
+    assert len(first.lines) == OF_ONE_AT_ONCE // journal.LEAST
+
+
+def test_a_hub_that_lies_below_a_folder_of_that_name_says_all(written: Written) -> None:
+    tell(written, "The session still runs", None, 10_000, place="/opt/tornado/lib/portal/hub/restart.py")
+
+    assert written.count("still runs") == 10_000
 
 
 async def test_what_is_looked_at_for_many_is_nobodys() -> None:
