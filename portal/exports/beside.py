@@ -1,4 +1,4 @@
-"""What an export as PDF may read of a notebook's folder: copies of the pictures and TeX files that lie there.
+"""What an export as PDF may read of a notebook's folder: copies of the pictures that lie there.
 
 TeX reads whatever a notebook names, and whoever wrote that would learn it by what TeX looks for next. So it reads
 nothing but what is in the folder that it works in, and no link has led there.
@@ -18,7 +18,6 @@ from portal.homes.held_place import held
 from portal.homes.regular_file import without_waiting
 
 PICTURES = {".png", ".jpg", ".jpeg", ".pdf", ".svg", ".gif", ".webp", ".bmp"}
-OF_TEX = {".tex", ".sty", ".cls", ".bib", ".bst"}
 DEEPEST = 5  # folders
 NAMES_MAX = 5000  # that are looked at
 FILES_MAX = 500
@@ -28,7 +27,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def copy(folder: Path, notebook: Any, to: Path) -> None:
-    """Copy the pictures whose names are in a notebook's text, and files of TeX, into a folder of one's own.
+    """Copy the pictures whose names are in a notebook's text into a folder of one's own.
 
     What is no regular file, is hidden, is longer than there is room, or lies behind a link, is left out.
 
@@ -60,8 +59,6 @@ def _text(notebook: Any) -> str:
 
 def _is_meant(name: PurePosixPath, text: str) -> bool:
     """Whether the text has its name, without the ending, as it is or as an address has it."""
-    if name.suffix.lower() in OF_TEX:
-        return True
     return name.suffix.lower() in PICTURES and (name.stem in text or quote(os.fsencode(name.stem)) in text)
 
 

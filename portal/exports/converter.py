@@ -33,6 +33,12 @@ PICTURE = re.compile(r"[\w-][\w.-]*\.(png|jpe?g|gif|svg|webp|bmp|pdf)", re.ASCII
 PICTURE_TYPES = {"image/jpeg": ".jpg", "image/gif": ".gif", "image/svg+xml": ".svg", "application/pdf": ".pdf"}
 MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
 EXTENSION = re.compile(r"\.[\w.+-]{1,20}", re.ASCII)
+# TeX, and a browser that draws a page of its own files, do what a notebook says, with all files of the person.
+RUN_WHAT_A_NOTEBOOK_SAYS = ("PDFExporter", "WebPDFExporter", "QtPDFExporter", "QtPNGExporter")
+OFF = (
+    "There are no exports as {} here: the notebook would decide what is read of your files. Export it as HTML, and "
+    "print that page into a PDF with the browser; or as LaTeX, look at it, and run xelatex in a terminal."
+)
 # XeLaTeX starts no program: neither by \write18, nor the converter of its driver, which PostScript could steer. And it
 # opens nothing but what lies where it works, and what belongs to TeX (kpathsea, "paranoid").
 PDF = ("xelatex", "-no-shell-escape", "-output-driver=xdvipdfmx -q -E -D false", "{filename}", "-quiet")
@@ -42,6 +48,10 @@ FORMAT = "xelatex.fmt"  # what TeX is a memory image of; it looks for that where
 
 class _NoFormat(Exception):
     """Nothing converts into it."""
+
+
+class _Off(Exception):
+    """What converts into it would run what a notebook says, and the site has not turned it on."""
 
 
 def main() -> int:
@@ -56,6 +66,8 @@ def main() -> int:
         head = _converted(asked, json.load(sys.stdin.buffer), parts)
     except _NoFormat:
         head = {"status": 404, "words": f"No exporter for format: {asked['format']}"}
+    except _Off:
+        head = {"status": 403, "words": OFF.format(asked["format"])}
     except Exception as error:  # whatever the notebook made of it
         words = f"nbconvert failed: {error}"[:WORDS_MAX]
         head = {"status": 500, "words": words, "trace": traceback.format_exc()[-WORDS_MAX:]}
@@ -83,18 +95,22 @@ def _exporter(asked: Mapping[str, Any]) -> Any:
 
     Raises:
         _NoFormat: there is none of that name.
+        _Off: the site has not turned it on.
     """
     from nbconvert.exporters import base
     from traitlets.config import Config
 
     _without_own_format()
-    config = Config({"PDFExporter": {"latex_command": list(PDF)}})
+    off = {name: {"enabled": False} for name in RUN_WHAT_A_NOTEBOOK_SAYS}
+    config = Config({**off, "PDFExporter": {"enabled": False, "latex_command": list(PDF)}})
     config.merge(Config(pickle.loads(base64.b64decode(asked["config"]))))  # noqa: S301  the server's own, who started this
     find: Any = base.get_exporter
     try:
         exporter = find(asked["format"], config)(config=config)
     except base.ExporterNameError as error:
         raise _NoFormat from error
+    except base.ExporterDisabledError as error:
+        raise _Off from error
     if asked["format"] == "html" and asked["sanitize"] is not None:
         exporter.sanitize_html = asked["sanitize"]
     return exporter

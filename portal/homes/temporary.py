@@ -100,7 +100,7 @@ def hold(private: Path) -> None:
     with suppress(OSError):  # a file system without locks
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     _held[private] = descriptor
-    if private.parent.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if any(one.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH) for one in private.parents):  # a job's own in /tmp, too
         _exchanged.add(private)
 
 

@@ -310,12 +310,12 @@ NAMED = (
 
 
 @pytest.mark.parametrize("source", NAMED)
-def test_an_export_has_the_pictures_that_are_named_and_files_of_tex(beside_it: Path, source: str) -> None:
+def test_an_export_has_the_pictures_that_are_named(beside_it: Path, source: str) -> None:
     found = copied(
         beside_it, [*source.splitlines(keepends=True)], "data.csv hidden.png https://elsewhere.example/x.png"
     )
 
-    assert found == ["figures/a b.png", "macros.tex", "refs.bib"]
+    assert found == ["figures/a b.png"]
 
 
 def test_a_text_of_any_kind_is_searched_in_a_moment(beside_it: Path) -> None:
@@ -341,7 +341,7 @@ def test_an_export_has_nothing_that_a_link_or_a_second_name_leads_to(beside_it: 
     os.mkfifo(beside_it / "pipe.tex")
     names = ("link.png", "folder/key.png", "second.png", "../private/key.png", str(secret))
 
-    assert copied(beside_it, *(f"![x]({name})" for name in names)) == ["macros.tex", "refs.bib"]
+    assert copied(beside_it, *(f"![x]({name})" for name in names)) == []
 
 
 def test_an_export_has_nothing_of_a_folder_that_was_exchanged(beside_it: Path) -> None:
@@ -359,8 +359,7 @@ def test_what_is_copied_has_an_end(beside_it: Path, monkeypatch: pytest.MonkeyPa
 
     found = copied(beside_it, "![](long.png) ![](plain.jpg)")
 
-    assert len(found) == 2
-    assert "long.png" not in found
+    assert found == ["plain.jpg"]
 
 
 async def test_what_makes_a_pdf_is_told_of_the_copies_alone(
@@ -384,7 +383,7 @@ async def test_what_makes_a_pdf_is_told_of_the_copies_alone(
     place, names = json.loads((await Exports().convert(asked, notebook(markdown("![](plain.jpg)")))).data)
 
     assert Path(place).parent.name.startswith("dsportal-export-")
-    assert sorted(names) == ["macros.tex", "plain.jpg", "refs.bib"]
+    assert names == ["plain.jpg"]
 
 
 XELATEX = """#!/bin/sh
@@ -402,7 +401,12 @@ async def test_tex_opens_no_files_of_the_person_and_reads_no_format_that_it_wrot
         (tmp_path / "bin" / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
 
-    made = await convert("pdf", notebook(code("1 + 1")))
+    with pytest.raises(HTTPError) as off:
+        await convert("pdf", notebook(code("1 + 1")))
+    made = await convert("pdf", notebook(code("1 + 1")), PDFExporter={"enabled": True})
+
+    assert off.value.status_code == 403
+    assert "print that page" in str(off.value)
 
     assert (made.media_type, made.extension) == ("application/pdf", ".pdf")
     assert made.data.decode().splitlines() == [

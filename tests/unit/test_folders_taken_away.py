@@ -95,7 +95,19 @@ def test_one_that_a_file_server_has_no_more_is_not_there(folder: Path, monkeypat
     assert not temporary.is_held(folder / "file")
 
 
+def test_one_in_a_jobs_own_folder_of_tmp_is_looked_at(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    (tmp_path / "job").mkdir(mode=0o700)
+    with temporary.folder("dsp-", str(tmp_path / "job")) as private:
+        (tmp_path / "job").rename(tmp_path / "taken")
+        private.mkdir(parents=True)
+        assert not temporary.is_held(private / "kernel.json")
+
+
 def test_one_in_the_home_is_not_looked_at_with_each_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = [one for one in tmp_path.parents if one.stat().st_mode & 0o022]
+    usual = Path.stat
+    monkeypatch.setattr(Path, "stat", lambda one, **more: usual(Path("/") if one in closed else one, **more))
     with temporary.folder("dsp-", str(tmp_path)) as private:
         with monkeypatch.context() as away:
             away.setattr(Path, "lstat", Mock(side_effect=TimeoutError))  # as a file server that does not answer
