@@ -35,6 +35,7 @@ ENDED = (
     "It was ended: it took longer than {within_s:.0f} s, or more memory than there was. Save the notebook without its "
     "long outputs, and try again."
 )
+DIED = "What converts has ended by itself, with exit status {status}. Tell who runs this portal, if it does so again."
 SETTINGS = ("Exporter", "Preprocessor", "NbConvertBase")  # how the names of nbconvert's classes end
 WITHOUT_FILES = {"html", "latex", "markdown", "script", "python", "notebook", "rst", "asciidoc"}  # names them at most
 BESIDE = "beside"
@@ -77,7 +78,8 @@ class Exports:
             asked: ``format``, ``config`` (:func:`settings_of`), ``resources`` and ``sanitize``, as JSON has them.
 
         Raises:
-            HTTPError: 404, there is no such format; 500, it failed; 503, it was ended.
+            HTTPError: 403, the site has not turned that format on; 404, there is no such format; 500, it failed; 503,
+                it was ended.
         """
         async with self.turns:
             with ExitStack() as stack:
@@ -103,6 +105,9 @@ class Exports:
                 _, read = await asyncio.gather(_send(process.stdin, sent), _read(process.stdout))
                 return read
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as error:
+            if isinstance(error, asyncio.IncompleteReadError) and (status := await _ended_with(process)) >= 0:
+                log.warning(DIED.format(status=status))
+                raise HTTPError(500, DIED.format(status=status)) from error
             raise HTTPError(503, ENDED.format(within_s=self.within_s)) from error
         finally:
             with suppress(ProcessLookupError):
@@ -129,6 +134,13 @@ def _sent(asked: Mapping[str, Any], notebook: object, private: Path) -> bytes:
         metadata["path"] = str(private / BESIDE)
     told = {**asked, "resources": {**asked["resources"], "metadata": metadata}}
     return f"{json.dumps(told)}\n{json.dumps(notebook)}".encode()
+
+
+async def _ended_with(process: asyncio.subprocess.Process) -> int:
+    """The exit status of what has closed its output; below 0: a signal has ended it, or it has not ended."""
+    with suppress(TimeoutError):
+        return await asyncio.wait_for(process.wait(), ENDS_WITHIN_S)
+    return -1
 
 
 async def _send(stdin: Any, sent: bytes) -> None:

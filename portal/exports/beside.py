@@ -1,7 +1,8 @@
 """What an export as PDF may read of a notebook's folder: copies of the pictures that lie there.
 
-TeX reads whatever a notebook names, and whoever wrote that would learn it by what TeX looks for next. So it reads
-nothing but what is in the folder that it works in, and no link has led there.
+What reads files as a notebook names them works in a folder of its own; what lies beside the notebook is not there. The
+pictures that it names are copied to it, and no link has led to one. TeX reads more than that, as
+:mod:`portal.exports.converter` says.
 """
 
 from __future__ import annotations

@@ -39,8 +39,9 @@ OFF = (
     "There are no exports as {} here: the notebook would decide what is read of your files. Export it as HTML, and "
     "print that page into a PDF with the browser; or as LaTeX, look at it, and run xelatex in a terminal."
 )
-# XeLaTeX starts no program: neither by \write18, nor the converter of its driver, which PostScript could steer. And it
-# opens nothing but what lies where it works, and what belongs to TeX (kpathsea, "paranoid").
+# XeLaTeX starts no program: neither by \write18, nor the converter of its driver, which PostScript could steer. What it
+# reads as TeX lies where it works, or belongs to it (kpathsea, "paranoid"); its pictures, its fonts and its driver may
+# be any file of the person, whence it is off.
 PDF = ("xelatex", "-no-shell-escape", "-output-driver=xdvipdfmx -q -E -D false", "{filename}", "-quiet")
 OF_TEX = {"openin_any": "p", "openout_any": "p", "shell_escape": "f", "MKTEXTFM": "0", "MKTEXMF": "0", "MKTEXPK": "0"}
 FORMAT = "xelatex.fmt"  # what TeX is a memory image of; it looks for that where it works first, and runs three times
@@ -90,6 +91,16 @@ def end_by_itself() -> None:
             resource.setrlimit(what, (most, most))
 
 
+def with_settings(of_site: Mapping[str, Any]) -> Any:
+    """What counts for nbconvert's exporters: a site's own settings, and what it has not set."""
+    from traitlets.config import Config
+
+    config = Config({name: {"enabled": False} for name in RUN_WHAT_A_NOTEBOOK_SAYS})
+    config.PDFExporter.latex_command = list(PDF)
+    config.merge(Config(of_site))
+    return config
+
+
 def _exporter(asked: Mapping[str, Any]) -> Any:
     """What converts.
 
@@ -98,12 +109,9 @@ def _exporter(asked: Mapping[str, Any]) -> Any:
         _Off: the site has not turned it on.
     """
     from nbconvert.exporters import base
-    from traitlets.config import Config
 
     _without_own_format()
-    off = {name: {"enabled": False} for name in RUN_WHAT_A_NOTEBOOK_SAYS}
-    config = Config({**off, "PDFExporter": {"enabled": False, "latex_command": list(PDF)}})
-    config.merge(Config(pickle.loads(base64.b64decode(asked["config"]))))  # noqa: S301  the server's own, who started this
+    config = with_settings(pickle.loads(base64.b64decode(asked["config"])))  # noqa: S301  the server's own, who started this
     find: Any = base.get_exporter
     try:
         exporter = find(asked["format"], config)(config=config)

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import os
 import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.metadata import entry_points
 from pathlib import PurePath
-from typing import Any
+from typing import Any, ClassVar
 
 from jupyter_core.utils import ensure_async
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import FilesRedirectHandler, path_regex
 from jupyter_server.nbconvert.handlers import NbconvertFileHandler, NbconvertPostHandler, date_format
+from jupyter_server.services.nbconvert.handlers import NbconvertRootHandler
 from tornado.web import HTTPError, authenticated
 
 from portal.exports.apart import Converted, Exports, settings_of
+from portal.exports.converter import with_settings
 
 FORMAT = r"nbconvert/(?P<format>\w+)"
 GONE = 499  # nobody reads it
@@ -107,10 +113,41 @@ class ExportCall(_Converting, NbconvertPostHandler):
         await self.send(name, made, download=False)
 
 
-def routes(base: str) -> list[tuple[str, type, dict[str, Exports]]]:
+class FormatsHandler(NbconvertRootHandler):
+    """What a notebook can be exported as here: JupyterLab's menu has no other."""
+
+    _turn: ClassVar[asyncio.Lock] = asyncio.Lock()  # some exporters change what is the whole process's
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        """An object, with the media type of each."""
+        async with self._turn:
+            found = await asyncio.to_thread(formats, self.config or {})
+        await self.finish(json.dumps(found))
+
+
+def formats(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """The media types of the formats that are turned on, by their names."""
+    from nbconvert.exporters import base
+
+    find: Any = base.get_exporter
+    found = {}
+    settings = with_settings(config)
+    for name in sorted(one.name for one in entry_points(group="nbconvert.exporters")):
+        with suppress(base.ExporterDisabledError, base.ExporterNameError):
+            found[name] = {"output_mimetype": find(name, settings).output_mimetype}
+    return found
+
+
+def routes(base: str) -> list[tuple[str, type, dict[str, Any]]]:
     """What stands before Jupyter's own."""
     shared = {"exports": Exports(folder=os.environ.get("JUPYTER_RUNTIME_DIR", ""))}
-    return [(f"{base}{FORMAT}", ExportCall, shared), (f"{base}{FORMAT}{path_regex}", ExportHandler, shared)]
+    return [
+        (f"{base}{FORMAT}", ExportCall, shared),
+        (f"{base}{FORMAT}{path_regex}", ExportHandler, shared),
+        (f"{base}api/nbconvert", FormatsHandler, {}),
+    ]
 
 
 def _archive(name: str, made: Converted) -> bytes:

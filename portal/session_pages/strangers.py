@@ -105,11 +105,15 @@ def bound_logs(logs: Iterable[logging.Logger]) -> None:
         handler.addFilter(of_logs)
 
 
-def bound_warnings(log: logging.Logger) -> None:
-    """From now on Python's warnings are lines of this log: a file that somebody opens may give rise to any number."""
-    warned = logging.getLogger("py.warnings")
-    warned.propagate = False
-    warned.handlers[:] = set(_handlers(log))
+def bound_others(log: logging.Logger) -> None:
+    """From now on Python's warnings and the portal's own words are lines of this log, and bounded as these.
+
+    A file that somebody opens may give rise to any number.
+    """
+    for name in ("py.warnings", "portal"):
+        other = logging.getLogger(name)
+        other.propagate = False
+        other.handlers[:] = set(_handlers(log))
     logging.captureWarnings(True)
 
 

@@ -225,7 +225,7 @@ def complete(app: Any, settings: SessionSettings) -> None:
 
     apps = (one for those in app.extension_manager.extension_apps.values() for one in those)
     strangers.bound_logs([app.log, *(one.log for one in apps)])  # each of those has a logger of its own
-    strangers.bound_warnings(app.log)
+    strangers.bound_others(app.log)
     lab_page.install(app.web_app, os.environ, debugger=settings.debugger)
     app.web_app.add_transform(NotKept)
     Handshakes().watch(app.http_server)

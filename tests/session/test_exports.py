@@ -55,6 +55,15 @@ def test_a_notebook_of_the_file_browser_is_exported(server: Server, lesson: Path
         assert [inside.read(one) for one in inside.namelist() if one.endswith("0-0.png")] == [PIXEL]
 
 
+def test_what_a_site_has_not_turned_on_is_not_offered(server: Server, lesson: Path) -> None:
+    offered = json.loads(got(server, "api/nbconvert")[1])
+
+    assert offered["html"] == {"output_mimetype": "text/html"}
+    assert {"markdown", "script", "latex", "slides"} < offered.keys()
+    assert not {"pdf", "webpdf", "qtpdf", "qtpng"} & offered.keys()
+    assert server.ask("nbconvert/pdf/of%20exports/%C3%A9t%C3%A9.ipynb")[0] == 403
+
+
 def test_a_notebook_that_is_sent_is_exported(server: Server) -> None:
     content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# Sent")])
 

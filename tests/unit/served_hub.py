@@ -122,7 +122,8 @@ async def served_hub(
             server.stop()
             await server.close_all_connections()
             hub.db.close()
-            logging.getLogger("portal").parent = logging.getLogger()
+            for name in ("portal", "asyncio"):
+                logging.getLogger(name).parent = logging.getLogger()
 
 
 async def _pause(slurm: FakeSlurm, _seconds: float) -> None:

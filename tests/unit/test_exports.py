@@ -13,13 +13,16 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import nbformat
 import pytest
+from nbconvert import HTMLExporter
 from tornado.web import HTTPError
 from traitlets.config import Config
 
 from portal.exports import apart, beside
 from portal.exports.apart import Converted, Exports, settings_of
 from portal.exports.converter import make_plain
+from portal.exports.pages import formats
 from tests.notebook_parts import PICTURE, PIXEL, code, markdown, notebook
 
 
@@ -73,6 +76,13 @@ async def test_what_a_site_has_set_for_exports_counts(caplog: pytest.LogCaptureF
     assert "The setting HTMLExporter.filters does not count for exports" in caplog.text
 
 
+def test_what_a_site_has_turned_on_is_offered() -> None:
+    offered = formats({"PDFExporter": {"enabled": True}, "HTMLExporter": {"enabled": False}})
+
+    assert offered["pdf"] == {"output_mimetype": "application/pdf"}
+    assert not {"html", "webpdf"} & offered.keys()
+
+
 async def test_an_unknown_format_and_a_notebook_that_cannot_be_are_told(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(HTTPError) as unknown:
         await convert("nothing", notebook())
@@ -84,6 +94,23 @@ async def test_an_unknown_format_and_a_notebook_that_cannot_be_are_told(caplog: 
     assert broken.value.status_code == 500
     assert "Traceback" in caplog.text
     assert "nbconvert failed" in str(broken.value)
+
+
+@pytest.mark.parametrize(
+    ("program", "status", "words"),
+    [("raise SystemExit(3)", 500, "exit status 3"), ("import os; os.kill(os.getpid(), 9)", 503, "more memory")],
+)
+async def test_what_ends_before_it_has_said_anything_is_told_as_what_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, status: int, words: str
+) -> None:
+    (tmp_path / "converter.py").write_text(program)
+    monkeypatch.setattr(apart, "_CONVERTER", tmp_path / "converter.py")
+
+    with pytest.raises(HTTPError) as ended:
+        await convert("html", notebook())
+
+    assert ended.value.status_code == status
+    assert words in str(ended.value)
 
 
 async def test_an_export_that_does_not_end_is_ended_and_the_session_goes_on_meanwhile() -> None:
@@ -194,18 +221,34 @@ async def test_no_template_of_the_folder_that_the_session_works_in_is_a_program_
     (folder / "index.html.j2").write_text("{{ ''.__class__ }} TAKEN")
     (folder / "conf.json").write_text("{}")
 
-    page = await convert("html", notebook(markdown("shown")))
+    content = notebook(markdown("shown"))
 
+    page = await convert("html", content)
+    in_the_session, _ = HTMLExporter().from_notebook_node(nbformat.from_dict(content))
+
+    assert b"shown" in page.data
     assert b"TAKEN" not in page.data
+    assert "TAKEN" in in_the_session, "what nbconvert does by itself: without that this test says nothing"
 
 
+@pytest.mark.usefixtures("xelatex")
 async def test_the_session_works_where_it_did_whatever_is_exported(home: Path) -> None:
     many = notebook(*(markdown("x", **{f".bashrc{number}": PICTURE}) for number in range(50)))
+    before = sorted(home.iterdir())
+    seen = set()
 
-    await asyncio.gather(*(convert("markdown", many) for _ in range(3)))
+    async def look() -> None:
+        while True:
+            seen.add(Path.cwd())
+            await asyncio.sleep(0.001)
 
-    assert Path.cwd() == home
-    assert list(home.iterdir()) == []
+    looking = asyncio.ensure_future(look())
+    for_pdf = {"PDFExporter": {"enabled": True}}  # which works in a folder of its own
+    await asyncio.gather(*(convert("pdf", notebook(code("1")), **for_pdf) for _ in range(3)), convert("markdown", many))
+    looking.cancel()
+
+    assert seen == {home}
+    assert sorted(home.iterdir()) == before
 
 
 NAMES = [
@@ -392,15 +435,18 @@ test -d xelatex.fmt || exit 3
 """
 
 
-async def test_tex_opens_no_files_of_the_person_and_reads_no_format_that_it_wrote(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def xelatex(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs with the names of TeX's, which write what they were given: TeX comes with no set-up of these tests."""
+    programs = tmp_path_factory.mktemp("programs")
     for name, text in (("xelatex", XELATEX), ("bibtex", "#!/bin/sh\nexit 0\n")):
-        (tmp_path / "bin").mkdir(exist_ok=True)
-        (tmp_path / "bin" / name).write_text(text)
-        (tmp_path / "bin" / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
 
+
+@pytest.mark.usefixtures("xelatex")
+async def test_tex_opens_no_files_of_the_person_and_reads_no_format_that_it_wrote() -> None:
     with pytest.raises(HTTPError) as off:
         await convert("pdf", notebook(code("1 + 1")))
     made = await convert("pdf", notebook(code("1 + 1")), PDFExporter={"enabled": True})

@@ -124,6 +124,7 @@ def bounded(served: ServedHub) -> Written:
 
 async def test_the_hub_knows_whose_each_request_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "OF_ONE_AT_ONCE", 60 * journal.LEAST)
+    monkeypatch.setattr(journal, "OF_ONE_BYTES_S", 0)
     async with served_hub(tmp_path) as served:
         written = bounded(served)
         bobs = await served.browser("bob")
@@ -145,6 +146,7 @@ async def test_the_hub_knows_whose_each_request_is(tmp_path: Path, monkeypatch: 
 
 async def test_what_is_no_request_is_bounded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "OF_ONE_AT_ONCE", 10 * journal.LEAST)
+    monkeypatch.setattr(journal, "OF_ONE_BYTES_S", 0)
     async with served_hub(tmp_path) as served:
         written = bounded(served)
         place = urlsplit(served.url)

@@ -141,16 +141,18 @@ def test_each_handler_of_all_the_loggers_is_bounded_once(log: logging.Logger, mo
 
 
 @pytest.fixture
-def _warnings_as_before() -> Iterator[None]:
-    """Python tells them itself again."""
-    warned = logging.getLogger("py.warnings")
-    before = warned.handlers[:], warned.propagate
+def _others_as_before() -> Iterator[None]:
+    """Python tells its warnings itself again, and the portal's words go where they did."""
+    others = [logging.getLogger(name) for name in ("py.warnings", "portal")]
+    before = [(one.handlers[:], one.propagate) for one in others]
     yield
     logging.captureWarnings(False)
-    warned.handlers[:], warned.propagate = before
+    for one, (handlers, propagates) in zip(others, before, strict=True):
+        one.handlers[:] = handlers
+        one.propagate = propagates
 
 
-@pytest.mark.usefixtures("_warnings_as_before")
+@pytest.mark.usefixtures("_others_as_before")
 def test_warnings_of_what_somebody_opens_take_the_room_of_the_log(
     log: logging.Logger, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,11 +161,27 @@ def test_warnings_of_what_somebody_opens_take_the_room_of_the_log(
     strangers.bound_logs([log])
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        strangers.bound_warnings(log)
+        strangers.bound_others(log)
         for number in range(2 * LOG_AT_ONCE // 1000):
             warnings.warn(f"{number} {1000 * 'x'}", stacklevel=1)
         logging.captureWarnings(False)
 
     assert "UserWarning: 0 xxx" in handler.lines[0]
+    assert LOG_AT_ONCE // 2 < sum(map(len, handler.lines)) <= LOG_AT_ONCE + 10 * LOG_BYTES_S
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("_others_as_before")
+def test_what_the_portal_says_in_a_session_takes_the_room_of_its_log(
+    log: logging.Logger, capfd: pytest.CaptureFixture[str]
+) -> None:
+    handler = Kept()
+    log.addHandler(handler)
+    strangers.bound_logs([log])
+    strangers.bound_others(log)
+    for number in range(2 * LOG_AT_ONCE // 1000):
+        logging.getLogger("portal.exports.apart").warning("%s %s", number, 1000 * "x")
+
+    assert "0 xxx" in handler.lines[0]
     assert LOG_AT_ONCE // 2 < sum(map(len, handler.lines)) <= LOG_AT_ONCE + 10 * LOG_BYTES_S
     assert capfd.readouterr().err == ""
