@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from portal import data
-from portal.errors import PortalError
+from portal.errors import PortalError, printable
 from portal.session_settings import SETTINGS, SessionSettings
 from portal.site import Site, load
 
@@ -61,10 +61,14 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    from portal.gallery import missing
     from portal.notebooks import catalogue
 
-    kernels = catalogue.kernels_of(_site(arguments))
-    return catalogue.main_check(_folders(arguments), arguments.names, kernels)
+    folders = _folders(arguments)
+    status = catalogue.main_check(folders, arguments.names, catalogue.kernels_of(_site(arguments)))
+    for note in missing.modules(folders, arguments.names):
+        print(printable(note))
+    return status
 
 
 def _new(arguments: argparse.Namespace) -> int:

@@ -17,6 +17,14 @@ NOTEBOOK = ".ipynb"
 _LINK = re.compile(r"(\]\()([^()\s#:]+)(#[^()\s]*)?(\))")
 
 
+_IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
+
+
+def imported(program: str) -> set[str]:
+    """The modules that the text of a Python program names."""
+    return set(_IMPORT.findall(program))
+
+
 def source(name: str, content: bytes) -> str:
     """The source of a file as text, for people and for comparisons."""
     if name.endswith(NOTEBOOK) and (cells := _cells(content)) is not None:

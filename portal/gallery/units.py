@@ -33,7 +33,6 @@ READ_AS = 32  # names: what it takes to read a text
 UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError)  # or no notebook
 LEFT_OUT = {"__pycache__", "README.md"}
 PROGRAMS = {".py", ".r", ".R", ".sh"}
-_IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -204,7 +203,7 @@ class Listing:
                 yield from self._whole(other, folder)
         own = {other.stem for other in beside if other.suffix == ".py"}
         modules = self._modules[folder]
-        for module in sorted(set(_IMPORT.findall(text)) - own):
+        for module in sorted(sources.imported(text) - own):
             if module in modules:
                 yield f"{module}.py", modules[module]
         for link in dict.fromkeys(sources.links(content)) if is_notebook else ():

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from portal import data
+from portal.cli import main
 from portal.gallery import units
 from tests.lessons import lesson, write
 
@@ -59,6 +60,18 @@ def test_a_module_is_taken_of_the_same_owner_and_of_root_alone(
     give(shelf / "tensorflow", of_modules)
 
     assert files(shelf) == (MEASURING if comes else {})
+
+
+@gives
+def test_a_check_says_which_module_no_copy_has(shelf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def said() -> str:
+        main(["notebooks", "check", "--folder", str(shelf)])
+        return capsys.readouterr().out
+
+    assert "note:" not in said()
+    give(shelf / "tensorflow", BOB)
+
+    assert "pytorch/lesson: note: it imports measuring, and no copy has tensorflow/measuring.py" in said()
 
 
 @gives
