@@ -239,3 +239,29 @@ def test_the_index_leads_to_every_page() -> None:
     for page in (ROOT / "docs").rglob("*.md"):
         relative = str(page.relative_to(ROOT / "docs"))
         assert relative == "README.md" or f"({relative})" in index, relative
+
+
+# -- what can be read -----------------------------------------------------------------------------------
+
+SECURITY = ROOT / "docs" / "explanation" / "security.md"
+SHELVES = [page for page in PAGES if (ROOT / "docs") in page.parents]
+
+
+def shown(page: Path) -> list[str]:
+    """The lines of a page, without its blocks."""
+    return re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL).splitlines()
+
+
+@pytest.mark.parametrize("page", SHELVES, ids=name)
+def test_no_row_of_a_table_is_too_long_to_be_read(page: Path) -> None:
+    longest = 600 if page == SECURITY else 1200
+
+    assert [line[:90] for line in shown(page) if line.startswith("|") and len(line) > longest] == []
+
+
+@pytest.mark.parametrize("page", SHELVES, ids=name)
+def test_no_row_or_point_stands_on_a_page_twice(page: Path) -> None:
+    """As a merge leaves them: each half once as it was, and once as it is. What is short may be alike."""
+    starts = [line[:75] for line in shown(page) if line.startswith(("|", "- ")) and len(line) > 90]
+
+    assert [start for start in starts if starts.count(start) > 1] == []
