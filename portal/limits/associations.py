@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,10 @@ from portal.errors import SlurmUnavailable
 from portal.language.texts import N_
 from portal.slurm.snapshot import Snapshot
 
-_LINE = re.compile(r"([^|]+)\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\Z")
+log = logging.getLogger(__name__)
+_ACCOUNT = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"  # those that a session may be counted against (the launcher's rule)
+_LINE = re.compile(rf"([^|]+)\|({_ACCOUNT})\|([^|]*)\|([^|]*)\|([^|]*)\Z")
+_told: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -57,17 +61,27 @@ def associations_command(cluster: str) -> tuple[str, ...]:
 def parse_associations(stdout: str) -> Mapping[str, tuple[Association, ...]]:
     """The associations by person; lines of accounts, which have no person, are passed over.
 
+    So is what is no association of an account that a session can have: the coordinator of an account names those below
+    it, and Slurm takes any text. The log has the first such line.
+
     Raises:
-        SlurmUnavailable: a line that is not as asked for.
+        SlurmUnavailable: nothing of it is as asked for.
     """
+    odd = []
     found: dict[str, list[Association]] = {}
     for line in filter(None, stdout.split("\n")):
         if line.startswith("|"):
             continue
         read = _LINE.match(line)
         if not read:
-            raise SlurmUnavailable(N_("Slurm's answer cannot be read."), detail=f"sacctmgr printed {line[:200]!r}")
+            odd.append(f"sacctmgr printed {line[:200]!r}")
+            continue
         person, account, partition, qos, _ = read.groups()
         names = tuple(name for name in qos.split(",") if name)
         found.setdefault(person, []).append(Association(account, partition, names))
+    if odd and not found:
+        raise SlurmUnavailable(N_("Slurm's answer cannot be read."), detail=odd[0])
+    if odd and not _told:
+        log.warning("Slurm lists accounts that no session can have, and they are passed over: %s", odd[0])
+        _told.add(odd[0])
     return {person: tuple(theirs) for person, theirs in found.items()}

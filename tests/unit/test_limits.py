@@ -122,6 +122,15 @@ def test_what_is_no_association_is_refused_with_the_text(text: str) -> None:
         parse_associations(text)
 
 
+def test_an_odd_name_of_an_account_hides_no_other_account(caplog: pytest.LogCaptureFixture) -> None:
+    odd = "|a|b||normal|demo\nbob|a|b||normal|demo\nbob|c d||normal|demo\ncarol|e\n"
+
+    for _ in range(2):
+        assert parse_associations(odd + ASSOCIATIONS) == parse_associations(ASSOCIATIONS)
+
+    assert caplog.text.count("sacctmgr printed 'bob|a|b||normal|demo'") == 1
+
+
 def test_the_cluster_is_called_as_slurm_calls_it() -> None:
     assert parse_cluster("AccountingStorageHost   = x\nClusterName             = demo\n") == "demo"
     with pytest.raises(SlurmUnavailable):
