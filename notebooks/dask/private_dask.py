@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import lesson_folders
+import lesson_jobs
 from dask_jobqueue.slurm import SLURMCluster, SLURMJob
 from distributed import Scheduler, Security, Worker
 from distributed.http.routing import RoutingApplication
@@ -25,6 +26,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_unix_socket
 
 HERE = Path(__file__).resolve().parent
+MODULES = lesson_jobs.read(__file__)  # now: what workers run is what this kernel does
 OF_THIS_JOB = ("SLURM_", "SBATCH_", "SRUN_")
 WAITS = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 LOOK_S = 2  # Slurm is asked so often where a job is that waits, and often in its first second
@@ -149,10 +151,12 @@ class Cluster(SLURMCluster):
 
     def __init__(self, folder, cores, memory, own_nodes=False, interface="", modules=(), **options):
         folder = Path(folder).expanduser()
-        for word in (folder.resolve(), HERE):
+        for word in (folder.resolve(), HERE, sys.executable):
             assert shlex.quote(str(word)) == str(word), f"{word}: use a folder without blanks and special characters."
         folder = lesson_folders.private(folder)
         self.page = f"dask-{secrets.token_hex(4)}"
+        code = lesson_jobs.lay(MODULES, folder / self.page)
+        self.remove_code = weakref.finalize(self, shutil.rmtree, code, ignore_errors=True)
         sockets = lesson_folders.own(Path(jupyter_runtime_dir()) / "sockets")
         sockets.chmod(0o700)
         self.socket = sockets / f"{self.page}.sock"
@@ -168,12 +172,14 @@ class Cluster(SLURMCluster):
             log_directory=str(folder),
             local_directory='"$own"',
             shebang="#!/bin/bash -l",
+            python=" ".join([*lesson_jobs.start(code, options.pop("python", sys.executable)), '"$work"', str(HERE)]),
             job_script_prologue=[
+                'work="$PWD"',
+                f"cd {code} || exit  # whoever can change the folder of the notebook chooses no library here",
                 *([f"module load {shlex.join(modules)}"] if modules else []),
                 "umask 077  # what a worker spills is nobody else's",
                 "own=$(mktemp -d) || exit",
                 "trap 'rm -rf \"$own\"' EXIT",
-                f"export PYTHONPATH={HERE}${{PYTHONPATH:+:$PYTHONPATH}}",
             ],
             worker_extra_args=["--worker-class", "private_dask.QuietWorker", "--no-dashboard"],
             scheduler_cls=SocketScheduler,
@@ -192,6 +198,7 @@ class Cluster(SLURMCluster):
         if self.nodes:
             self.nodes["closes"] = True
         done = super().close(timeout)
+        self.remove_code()
         self.socket.unlink(missing_ok=True)
         return done
 

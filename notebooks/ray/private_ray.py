@@ -17,15 +17,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import lesson_folders
+import lesson_jobs
+import private_dashboard
 import private_keys
 from jupyter_core.paths import jupyter_runtime_dir
-from private_dashboard import Forwarder
 
 HERE = Path(__file__).resolve().parent
+MODULES = lesson_jobs.read(__file__, private_dashboard.__file__, private_keys.__file__)  # as this kernel has them
 OF_THIS_JOB = ("SLURM_", "SBATCH_", "SRUN_")
 HEAD_WITHIN_S = 120
 HEADLESS_S = 60
@@ -91,10 +93,10 @@ def run(own, keys, address, words, is_wanted=lambda: True):
 
 
 def _node(own, keys, address, words, is_wanted):
-    path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
-    more = {"RAY_START_HOOK": "private_ray.without_doors", "PYTHONPATH": path, "TMPDIR": str(own)}
-    # Not the program "ray": an environment on top of this one has none.
-    argv = [*ENDS_WITH_ITS_PARENT, sys.executable, "-m", "ray.scripts.scripts", "start", *words, "--block"]
+    more = {"RAY_START_HOOK": "private_ray.without_doors", "TMPDIR": str(own)}
+    # Not the program "ray": an environment on top of this one has none. And not "-m" alone: lesson_jobs tells why.
+    module = [sys.executable, lesson_jobs.__file__, "-m", "ray.scripts.scripts"]
+    argv = [*ENDS_WITH_ITS_PARENT, *module, "start", *words, "--block"]
     argv += [f"--node-ip-address={address}", f"--temp-dir={own}/ray", "--dashboard-agent-listen-port=0"]
     node = subprocess.Popen(argv, env=os.environ | environment(keys, own) | more, stdin=subprocess.DEVNULL)
     try:
@@ -169,9 +171,13 @@ class Cluster:
         self.forwarder = None
         address = address or _own_address()
         private_keys.for_cluster(self.keys)
+        self.code = lesson_jobs.lay(MODULES, self.keys / "code")
         self.log = self.folder / f"{self.name}-head.log"
-        argv = [*ENDS_WITH_ITS_PARENT, sys.executable, __file__, "be_head", self.keys, self.own, address]
-        streams = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
+        # Ray's dashboard starts others by "python -c", which look for modules first where they begin.
+        work = str(Path.cwd() if lesson_jobs.is_alone(str(Path.cwd())) else self.code)
+        program = [*lesson_jobs.start(self.code), work, str(HERE), "-m", "private_ray"]
+        argv = [*ENDS_WITH_ITS_PARENT, *program, "be_head", str(self.keys), str(self.own), address]
+        streams = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT, "cwd": self.code}
         with self.log.open("wb") as log:  # to interrupt this kernel is not to end the cluster: a session of its own
             self.head = subprocess.Popen(argv, stdout=log, start_new_session=True, **streams)
         try:
@@ -195,10 +201,13 @@ class Cluster:
         import ray  # not before: it reads its environment when it is imported
 
         self.ray = ray
-        context = ray.init(address=self.address, log_to_driver=False, logging_level=logging.WARNING)
+        with _working_in(self.code):  # Ray has all workers look for modules first where its driver works now
+            context = ray.init(address=self.address, log_to_driver=False, logging_level=logging.WARNING)
         sockets = lesson_folders.own(Path(jupyter_runtime_dir()) / "sockets")
         sockets.chmod(0o700)
-        self.forwarder = Forwarder(sockets / f"{self.name}.sock", context.dashboard_url, self.keys / "token")
+        self.forwarder = private_dashboard.Forwarder(
+            sockets / f"{self.name}.sock", context.dashboard_url, self.keys / "token"
+        )
 
     @property
     def dashboard_link(self):
@@ -208,10 +217,12 @@ class Cluster:
     def job_script(self):
         """What a job of workers runs, on each of its nodes."""
         own = [str(self.keys), self.address, str(self.cores), str(self.memory_mib * 3 // 10)]
-        lines = ["#!/bin/bash -l", *([f"module load {shlex.join(self.modules)}"] if self.modules else [])]
-        program = [sys.executable, str(HERE / "private_ray.py"), "be_worker", *own]
+        lines = ["#!/bin/bash -l", 'work="$PWD"', f"cd {self.code} || exit"]
+        lines += [f"module load {shlex.join(self.modules)}"] if self.modules else []
         srun = f"exec srun --export=ALL --cpus-per-task={self.cores} --kill-on-bad-exit=0"
-        return "\n".join([*lines, "umask 077", f"{srun} {shlex.join(program)}", ""])
+        program = [str(HERE), "-m", "private_ray", "be_worker", *own]
+        begin = shlex.join(lesson_jobs.start(self.code))
+        return "\n".join([*lines, "umask 077", f'{srun} {begin} "$work" {shlex.join(program)}', ""])
 
     def add(self, nodes, options=()):
         """Submit a job with a worker on each of so many nodes; its number.
@@ -245,6 +256,17 @@ class Cluster:
         self.head.terminate()
         self.head.wait()
         self.jobs, self.forwarder = [], None
+
+
+@contextmanager
+def _working_in(folder):
+    before = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.chdir(folder)
+        yield
+    finally:
+        os.fchdir(before)
+        os.close(before)
 
 
 def _own_address():

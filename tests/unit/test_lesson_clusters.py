@@ -75,15 +75,14 @@ def dask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
     monkeypatch.setattr(sys, "path", list(sys.path))
-    yield from loaded("dask/lesson_folders.py", "dask/private_dask.py")
+    yield from loaded("dask/lesson_folders.py", "dask/lesson_jobs.py", "dask/private_dask.py")
 
 
 @pytest.fixture
 def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The module of the lesson on Ray, which asks for Ray itself late."""
-    yield from loaded(
-        *(f"ray/{name}.py" for name in ("lesson_folders", "private_keys", "private_dashboard", "private_ray"))
-    )
+    names = ("lesson_folders", "lesson_jobs", "private_keys", "private_dashboard", "private_ray")
+    yield from loaded(*(f"ray/{name}.py" for name in names))
 
 
 def loaded(*places: str) -> Iterator[ModuleType]:
