@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from portal.lessons import lesson_jobs
+from tests.lessons import NOTEBOOKS
 from tests.unit.test_lesson_clusters import dask, ray
 from tests.unit.test_lesson_folders import mode, project
 
@@ -179,3 +181,14 @@ def test_an_environment_leads_nowhere_from_where_one_works() -> None:
     found = lesson_jobs.environment(given, ["/code", "/own"])
     assert found == {"PATH": "/bin", "PYTHONPATH": "/code:/own", "HOME": "/home/alice"}
     assert lesson_jobs.environment({"PYTHONPATH": "/code:/lib"}, ["/code"]) == {"PYTHONPATH": "/code:/lib"}
+
+
+def test_no_lesson_runs_a_module_where_the_notebook_is() -> None:
+    """``python -m`` looks for it there first; ``-I`` does not, nor does a program in a work folder of one's own."""
+    found = []
+    for lesson in NOTEBOOKS.glob("*/*.ipynb"):
+        cells = json.loads(lesson.read_bytes())["cells"]
+        code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+        found += [(lesson.name, line) for line in code.splitlines() if re.search(r"(python|executable)\W+-m\b", line)]
+    torchrun = [line for _, line in found if "torch.distributed.run" in line]
+    assert len(torchrun) == len(found) == 3, "these begin in a work folder"
