@@ -164,6 +164,7 @@ STARTS_PROCESSES = {  # and why it does so itself
     "portal/tensorboard/boards.py": "TensorBoard, which lives as long as the session's server",
     "portal/singleuser/quick_start.py": "becomes the stock start after a surprise",
     "portal/singleuser/shutdown.py": "becomes what removes the session's folder, when its threads are gone",
+    "portal/lessons/lesson_jobs.py": "becomes a program of a lesson in its job, with an environment made anew",
     "portal/cli.py": "becomes the driver of a bench, in a checkout",
 }
 PURE_NEEDS_NO = {"asyncio", "subprocess", "socket", "jupyterhub", "tornado", "traitlets", "ldap3"}
