@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -141,5 +141,11 @@ def has_no_job(user: str) -> bool:
 
 
 def home(user: str) -> Path:
-    """A person's home."""
-    return Path(pwd.getpwnam(user).pw_dir)
+    """A person's home; the name service asks slapd for it, and gives up where that is slow."""
+
+    def places() -> list[str]:
+        with suppress(KeyError):
+            return [pwd.getpwnam(user).pw_dir]
+        return []
+
+    return Path(eventually(places, f"the account {user} is known")[0])

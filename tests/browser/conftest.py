@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
 
 from portal.session_settings import ANNOUNCE_EVERY
-from tests.browser.portal_page import picture
+from tests.browser.portal_page import picture_of_failure
 from tests.hub.conftest import FOLDER, PORT, Hub
 from tests.inside import CHROMIUM, CHROMIUM_ARGUMENTS, NOTHING_AHEAD
 
@@ -86,7 +86,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
     """Keep a picture of what the browser showed when a test failed."""
     report = yield
     if report.failed and isinstance(page := getattr(item, "funcargs", {}).get("page"), Page):
-        picture(page, f"failed-{item.name.split('[')[0]}")
+        picture_of_failure(page, item.name.split("[")[0])
     story = module_of(item)
     if report.failed and getattr(story, "broken_step", None) == "":
         story.broken_step = item.name

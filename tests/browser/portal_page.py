@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Error, Page, expect
 
 from tests import pictures
 from tests.covered import LONG_MS
@@ -24,6 +25,12 @@ expect.set_options(timeout=30_000)  # as what a test does may take: five seconds
 def picture(page: Page, name: str) -> None:
     """Keep a picture of the page as the artefact ``name``.png."""
     pictures.keep(page, PICTURES / f"{name}.png")
+
+
+def picture_of_failure(page: Page, name: str) -> None:
+    """The same of a test that failed; where the browser is what failed there is none, and the other tests go on."""
+    with suppress(Error, AssertionError):
+        picture(page, f"failed-{name}")
 
 
 def log_in(page: Page, name: str, password: str) -> None:

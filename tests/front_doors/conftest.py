@@ -21,7 +21,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from tests.browser.portal_page import picture
+from tests.browser.portal_page import picture_of_failure
 from tests.front_doors.recipes import CA, CERTIFICATE, CHECKOUT, DOORS, NAME, PATH, portal_table
 from tests.hub.conftest import Hub
 from tests.inside import CHROMIUM, CHROMIUM_ARGUMENTS, SITE_FILE, VENV_BIN, eventually, has_no_job, home, sh
@@ -154,7 +154,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
     if report.failed:
         BROKEN.setdefault(story_of(item), item.name)
         if isinstance(page := getattr(item, "funcargs", {}).get("page"), Page):
-            picture(page, f"failed-{item.name}")
+            picture_of_failure(page, item.name)
     return report
 
 
