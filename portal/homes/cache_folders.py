@@ -15,11 +15,14 @@ _FOLDERS = {  # each variable, and its folder among the person's caches
     "CUTE_DSL_CACHE_DIR": "cutlass_python_cache",  # nvidia-cutlass-dsl 4: $TMPDIR/NAME/cutlass_python_cache
     "QUACK_CACHE_DIR": "quack",  # PyTorch 2.13 with cutlass: $TMPDIR/NAME/torch_vendor_quack_cache
     "TFHUB_CACHE_DIR": "tfhub_modules",  # tensorflow_hub 0.16: $TMPDIR/tfhub_modules
+    "OMPI_MCA_orte_tmpdir_base": "dsportal-openmpi",  # mpirun of Open MPI 4: $TMPDIR/ompi.NODE.UID, there as here
+    "PRTE_MCA_prte_tmpdir_base": "dsportal-openmpi",  # that of Open MPI 5 (PRRTE 3): $TMPDIR/prte.NODE.UID
 }
 _SPILLED = "POLARS_OOC_SPILL_DIR"  # Polars (1.44): /var/tmp/polars-NAME/spill, whatever TMPDIR says
 _OF_NODES = "dsportal-polars"  # a node's own each, as in templates/job/job.sh: it removes there what is of no process
 _SWITCHES = {  # of what is kept under a known name whatever folder is set, and of what would be kept for each program
     "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",  # torch.compile (2.13): $TMPDIR/torchinductor_NAME
+    "PRTE_MCA_prte_silence_shared_fs": "1",  # Open MPI 5 warns at each mpirun where that is of a file server
     "NODE_DISABLE_COMPILE_CACHE": "1",  # npm (10.9), tsc (5.7): $TMPDIR/node-compile-cache
 }
 

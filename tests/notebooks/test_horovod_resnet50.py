@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.forms import LONG
-from tests.notebooks.jobs import NO_GPU, Run, finished_run, in_a_job, no_job_is_left, own_folder
+from tests.inside import home
+from tests.notebooks.jobs import NO_GPU, PERSON, Run, finished_run, in_a_job, no_job_is_left, own_folder
 
 LESSON = "horovod/resnet50"
 LAUNCHERS = ["srun", "mpirun"] if LONG else ["mpirun"]  # of the job; test_horovod.py has more of them in both forms
@@ -21,9 +23,15 @@ HERE = [f"{count} horovodrun, here" for count in PROCESSES]
 LABELS = [*HERE, *(f"2 {launcher}, 2 nodes" for launcher in LAUNCHERS)]
 
 
+def of_open_mpi() -> Path:
+    """Where Open MPI makes the folders of its sessions, which it removes."""
+    return home(PERSON) / ".cache/dsportal-openmpi"
+
+
 @pytest.fixture(scope="module")
 def trained() -> Iterator[Run]:
     """One small run of the lesson, looked at by all tests."""
+    shutil.rmtree(of_open_mpi(), ignore_errors=True)
     with finished_run(LESSON, "horovod-resnet50-lesson", FEW, resources=NO_GPU, minutes=20) as run:
         yield run
 
@@ -77,6 +85,13 @@ def test_it_draws_and_checks_itself_and_says_that_there_is_no_gpu(trained: Run) 
 
 def test_a_bar_shows_how_many_epochs_are_done(trained: Run) -> None:
     assert trained.bars("train-here") == [1.0]
+
+
+def test_mpirun_has_kept_its_files_below_the_home_and_none_under_a_known_name_in_tmp(trained: Run) -> None:
+    assert trained.status == 0
+    assert of_open_mpi().is_dir()
+    assert not list(of_open_mpi().iterdir())
+    assert not list(Path("/tmp").glob(f"ompi.*.{of_open_mpi().stat().st_uid}"))
 
 
 def test_nothing_puzzling_is_printed_to_stderr(trained: Run) -> None:

@@ -22,7 +22,11 @@ from portal.webtools.tools import ToolPlace, WebTool
 
 JOB = Path(__file__).parents[2] / "templates" / "job" / "job.sh"
 SPILLED = f"/home/alice/.cache/dsportal-polars/{os.uname().nodename}"
-NAMES = ("TORCHINDUCTOR_CACHE_DIR", "CUTE_DSL_CACHE_DIR", "QUACK_CACHE_DIR", "TFHUB_CACHE_DIR", "POLARS_OOC_SPILL_DIR")
+NAMES = (
+    *("TORCHINDUCTOR_CACHE_DIR", "CUTE_DSL_CACHE_DIR", "QUACK_CACHE_DIR", "TFHUB_CACHE_DIR", "POLARS_OOC_SPILL_DIR"),
+    *("OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"),
+)
+WITH_OPEN_MPI = sorted((Path(__file__).parents[2] / "deploy/modulefiles/shared/shared").glob("horovod*/[0-9]*"))
 
 
 @pytest.mark.parametrize("caches", ["", "relative"])
@@ -37,6 +41,7 @@ def test_compiled_code_is_kept_below_the_home(caches: str) -> None:
     [
         ("TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS", "0", "1"),  # PyTorch 2.13, _inductor/codecache.py
         ("NODE_DISABLE_COMPILE_CACHE", "1", ""),  # Node's module.enableCompileCache()
+        ("PRTE_MCA_prte_silence_shared_fs", "1", "0"),  # else each mpirun warns of where it does not lie in /tmp
     ],
 )
 def test_what_would_be_kept_in_tmp_whatever_folder_is_set_is_not_kept(name: str, off: str, on: str) -> None:
@@ -61,6 +66,16 @@ def test_polars_removes_what_is_left_in_a_folder_of_the_person_and_of_the_node()
     on other nodes.
     """
     assert cache_folders.with_own({"HOME": "/home/alice"})["POLARS_OOC_SPILL_DIR"] == SPILLED
+
+
+@pytest.mark.parametrize("file", WITH_OPEN_MPI, ids=lambda file: file.parent.name)
+def test_modules_with_an_open_mpi_keep_its_files_where_sessions_do_also_in_jobs_that_get_nothing_of_one(
+    file: Path,
+) -> None:
+    """At its end mpirun removes /tmp/ompi.NODE.UID, behind links, too, where no other folder is named (4.1.4)."""
+    place = cache_folders.with_own({"HOME": "$env(HOME)"})["OMPI_MCA_orte_tmpdir_base"]
+    assert f"    setenv OMPI_MCA_orte_tmpdir_base {place}\n" in file.read_text()
+    assert "![info exists env(OMPI_MCA_orte_tmpdir_base)]" in file.read_text(), "what a person has set counts"
 
 
 @pytest.mark.parametrize(
