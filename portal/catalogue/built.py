@@ -7,6 +7,8 @@ image that would be fetched for that is not tried.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from portal.catalogue import icons, rights
 from portal.catalogue.loaded import loaded, system_of
 from portal.catalogue.tried import TrialFault, tried
 from portal.errors import KernelError, printable
+from portal.homes import temporary
 from portal.kernels.containers import Container, is_address, without_outside
 from portal.kernels.delta import Environment
 from portal.kernels.run_kernel import Launch, program
@@ -175,15 +178,10 @@ def _probe(start: Launch, kernel: KernelTable, env: Environment, *, is_own: bool
     """The version of the kernel package that an interpreter has."""
     words = [start.command[0], *_PROBE[kernel.language]]
     path = words[0] if kernel.container else program(words[0], env)
-    if kernel.container:
-        quiet = without_outside({name: text for name, text in env.items() if name != "HOME"})  # root's is in no image
-        command = start.container.command(words, quiet, "/", "")
-    else:
-        command = [path, *words[1:]]
-        quiet = dict(env)
     others = rights.of_trial(*_run_in_trial(kernel, path, env)) if not is_own else rights.Rights()
     try:
-        done = tried(command, quiet, PROBE_TIMEOUT_S, others)
+        with _line(start.container, [path, *words[1:]], env) as (command, quiet):
+            done = tried(command, quiet, PROBE_TIMEOUT_S, others)
     except TrialFault as fault:
         raise KernelError(f"{path} {fault}") from fault
     if done.returncode:
@@ -193,6 +191,18 @@ def _probe(start: Launch, kernel: KernelTable, env: Environment, *, is_own: bool
             missing = f"the container {kernel.container} does not start, or in it {missing}"
         raise KernelError(f"{missing} (it said: {printable(last[0])})")
     return done.stdout.strip()
+
+
+@contextmanager
+def _line(container: Container, words: list[str], env: Environment) -> Iterator[tuple[list[str], Environment]]:
+    """The command line of a trial, and its environment; an image has a place where nobody else can put another."""
+    if not container.image:
+        yield words, dict(env)
+        return
+    quiet = without_outside({name: text for name, text in env.items() if name != "HOME"})  # root's is in no image
+    with temporary.folder("dsp-mnt-", "/tmp") as place:  # noqa: S108  whoever it is tried as comes there
+        place.chmod(0o755)  # it is mounted on by others, and root's all the same
+        yield container.command(words, quiet, "/", "", str(place)), quiet
 
 
 def _has_debugger(kernel: KernelTable, version: str) -> bool:

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from portal.errors import KernelError
+from portal.homes.own_folder import make_own
 
 RUNTIMES = ("apptainer", "singularity", "ch-run")
 CHARLIECLOUD = "ch-run"
 NVIDIA = "/dev/nvidiactl"  # there is a driver of NVIDIA's on this node
+MOUNTED = "mnt"  # beside the sockets
 OF_OUTSIDE = ("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH")  # set by modules for the programs of the node
 
 
@@ -78,16 +82,20 @@ class Container(NamedTuple):
             raise KernelError(f"The image {self.image} is not there, or closed to you.")
         return runtime
 
-    def command(self, inside: list[str], env: Mapping[str, str], folder: str, sockets: str) -> list[str]:
+    def command(
+        self, inside: list[str], env: Mapping[str, str], folder: str, sockets: str, mounted: str = ""
+    ) -> list[str]:
         """The command line that runs the words ``inside`` the image.
 
         Arguments:
             env: the environment of the kernel, modules loaded.
             folder: the folder that the kernel is started in, whole.
             sockets: the folder of the session's sockets; "" where none is needed.
+            mounted: where Charliecloud mounts an image that is a file; "" = see :func:`mount_point`.
 
         Raises:
             KernelError: as :meth:`check` says.
+            OSError: that place cannot be made.
         """
         runtime = self.check(env.get("PATH", os.defpath))
         seen = [*([sockets] if sockets else []), *self.binds]
@@ -95,6 +103,7 @@ class Container(NamedTuple):
             return [
                 runtime,
                 *_home(env),
+                *([] if os.path.isdir(self.image) else [f"--mount={mounted or mount_point(sockets)}"]),
                 *(f"--bind={one}" for one in seen),
                 f"--cd={folder}",
                 self.image,
@@ -104,6 +113,24 @@ class Container(NamedTuple):
         driver = ["--nv"] if os.path.exists(NVIDIA) else []
         binds = [word for one in seen for word in ("--bind", one)]
         return [runtime, "exec", *driver, *binds, "--pwd", folder, self.image, *inside]
+
+
+def mount_point(sockets: str) -> str:
+    """An empty folder of the person's alone, beside the sockets; else a private one that goes with this program.
+
+    Charliecloud's own is below ``/var/tmp/NAME.ch``, which others can make first: it enters the image by that path
+    (0.31). Each start mounts in a name space of its own, so that one folder does for all of a session, and goes with
+    it: whoever removed it after one kernel would take it from another that starts.
+    """
+    from portal.homes import held_place, temporary  # few starts need them
+
+    place = Path(sockets, MOUNTED)
+    if sockets:
+        with suppress(OSError):
+            make_own(place)
+        if held_place.is_own_all_the_way(place):
+            return str(place)
+    return str(temporary.made_until_exit("dsp-mnt-"))
 
 
 def without_outside(env: Mapping[str, str]) -> dict[str, str]:

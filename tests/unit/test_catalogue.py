@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import errno
 import os
+import stat
 import struct
 import subprocess
 import threading
@@ -21,6 +22,7 @@ from portal.catalogue import built, explained, icons, rights, specs, tried, vers
 from portal.doctor import kernel_checks, site_checks
 from portal.errors import KernelError, SiteError
 from portal.homes import on_the_way
+from portal.homes.held_place import is_own_all_the_way
 from portal.kernels import containers
 from portal.kernels.containers import Container
 from portal.kernels.modules import ModuleSystem
@@ -220,6 +222,64 @@ def test_charliecloud_brings_the_home_wherever_it_is(tmp_path: Path, home: str, 
 
     binds = ["--bind=/tmp/s", "--bind=/data", "--cd=/w"]
     assert started == [f"{path}/ch-run", *words, *binds, str(tmp_path), "--", "python3"]
+
+
+@pytest.mark.parametrize("seen", ["session", ""])
+def test_charliecloud_mounts_an_image_that_is_a_file_where_nobody_else_can_put_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: str
+) -> None:
+    """By itself it does so below /var/tmp/NAME.ch, which others can make first (ch-run(1), --mount)."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    (image := tmp_path / "image.sqfs").touch()
+    path = runtime(tmp_path, "ch-run")
+    sockets = str(tmp_path / seen) if seen else ""
+
+    lines = [Container(str(image)).command(["python3"], {"PATH": path}, "/w", sockets) for _ in range(2)]
+
+    for line in lines:
+        (word,) = (one for one in line if one.startswith("--mount="))
+        assert line.index(word) < line.index(str(image))
+        place = Path(word.removeprefix("--mount="))
+        assert place.is_relative_to(sockets or tmp_path)
+        assert stat.S_IMODE(place.stat().st_mode) == 0o700
+        assert not list(place.iterdir())
+
+
+def test_where_others_can_write_beside_the_sockets_an_image_is_mounted_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    (image := tmp_path / "image.sqfs").touch()
+    (sockets := tmp_path / "open").mkdir()
+    sockets.chmod(0o777)
+    env = {"PATH": runtime(tmp_path, "ch-run")}
+
+    (word,) = (
+        one for one in Container(str(image)).command(["x"], env, "/w", str(sockets)) if one.startswith("--mount=")
+    )
+
+    assert not word.startswith(f"--mount={sockets}")
+    assert is_own_all_the_way(word.removeprefix("--mount="))
+
+
+def test_a_kernel_from_an_image_that_is_a_file_is_tried_with_a_place_that_its_trial_can_reach(
+    site: Site, tmp_path: Path
+) -> None:
+    path = runtime(tmp_path, "ch-run")
+    for name in ("place", "found"):
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(0o666)
+    look = f"p=${{word#*=}}; echo $p > {tmp_path}/place; [ -x $p ] && stat -c %a,%u $p > {tmp_path}/found"
+    words = f"for word; do case $word in --mount=*) {look} ;; esac; done"
+    Path(path, "ch-run").write_text(f"#!/bin/sh\n{words}\necho 7.4.0\n")
+    (image := tmp_path / "image.sqfs").touch()
+    tables = site.kernels.model_dump() | {"container_command": f"{path}/ch-run"}
+    some = parse({"kernels": tables, "kernel": ({"name": "box", "title": "Box", "container": str(image)},)})
+    assert lines(some) == ["box: written"]
+    assert (tmp_path / "found").read_text() == f"755,{os.getuid()}\n"
+    place = Path((tmp_path / "place").read_text().strip())
+    assert place.is_absolute()
+    assert not place.exists(), "it goes with the trial"
 
 
 def test_a_container_that_cannot_start_says_why_before_anything_is_started(tmp_path: Path) -> None:

@@ -28,6 +28,11 @@ exec "$@"
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The words that start the kernel, as the lesson's own cell writes them."""
+    return written(tmp_path, monkeypatch, tmp_path / "image")
+
+
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image: Path) -> list[str]:
+    """Those for an image."""
     runtime = tmp_path / "bin" / "ch-run"
     runtime.parent.mkdir()
     runtime.write_text(RUNTIME)
@@ -38,7 +43,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names = {
         "Path": Path, "getpass": getpass, "json": json, "shlex": shlex, "shutil": shutil,
         "home": tmp_path, "image": "image", "inside": sys.executable, "kernel_folder": folder, "program": "ch-run",
-        "seen": [], "title": "My container", "used": "image",
+        "seen": [], "title": "My container", "used": image,
     }  # fmt: skip
     exec(cells["install-kernel"], names)  # noqa: S102  the lesson's own code
     argv = json.loads((folder / "kernel.json").read_text())["argv"]
@@ -61,3 +66,21 @@ def test_its_kernel_takes_nothing_out_of_the_folder_of_a_notebook(tmp_path: Path
 
     assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()
     assert json.loads(file.read_text())["kernel_name"] == ""  # the kernel itself has written it
+
+
+def test_an_image_that_is_a_file_is_mounted_beside_the_sockets_in_a_folder_of_the_persons_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (image := tmp_path / "image.sqfs").touch()
+    start = written(tmp_path, monkeypatch, image)
+    looks = 'for word; do case $word in --mount=*) stat -c "%a %n" "${word#*=}" ;; esac; done'
+    (tmp_path / "bin/ch-run").write_text(f"#!/bin/sh\n{looks}\n")
+    (sockets := tmp_path / "run").mkdir(0o700)
+    words = [*start[:-1], str(sockets / "kernel.json")]
+    for _ in range(2):
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert done.stdout == f"700 {sockets}/mnt\n"
+
+
+def test_an_image_that_is_a_folder_is_mounted_nowhere(command: list[str]) -> None:
+    assert "--mount" not in Path(command[1]).read_text()
