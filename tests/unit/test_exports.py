@@ -220,11 +220,11 @@ async def test_no_template_of_the_folder_that_the_session_works_in_is_a_program_
     folder.mkdir()
     (folder / "index.html.j2").write_text("{{ ''.__class__ }} TAKEN")
     (folder / "conf.json").write_text("{}")
-
     content = notebook(markdown("shown"))
+    stock: Any = HTMLExporter
 
     page = await convert("html", content)
-    in_the_session, _ = HTMLExporter().from_notebook_node(nbformat.from_dict(content))
+    in_the_session, _ = stock().from_notebook_node(nbformat.from_dict(content))
 
     assert b"shown" in page.data
     assert b"TAKEN" not in page.data
@@ -243,8 +243,8 @@ async def test_the_session_works_where_it_did_whatever_is_exported(home: Path) -
             await asyncio.sleep(0.001)
 
     looking = asyncio.ensure_future(look())
-    for_pdf = {"PDFExporter": {"enabled": True}}  # which works in a folder of its own
-    await asyncio.gather(*(convert("pdf", notebook(code("1")), **for_pdf) for _ in range(3)), convert("markdown", many))
+    pages = [convert("pdf", notebook(code("1")), PDFExporter={"enabled": True}) for _ in range(3)]
+    await asyncio.gather(*pages, convert("markdown", many))
     looking.cancel()
 
     assert seen == {home}
