@@ -2,7 +2,7 @@
 
 A request is noted when all of it is there, and one with much to send when its login was asked for. When the login ends
 the connection is closed, as where a client goes: a handler hears that, and the proxy breaks off what it hands on. What
-is read without a login is public, and ends with none.
+is read without a login is public, and ends with none, but after a while (:mod:`portal.session_pages.askers`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from weakref import WeakKeyDictionary
 from tornado.httpclient import HTTPClientError
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 from tornado.web import Application, HTTPError, RequestHandler
+
+from portal.session_pages.askers import Askers, is_open
 
 Login = tuple[str, ...]
 
@@ -42,6 +44,8 @@ class OpenAnswers:
         application: whose requests they are.
         tokens: those that a request brings, whatever they are worth, and what else their worth hangs on; none: ().
         is_login: whether the login with which a request came goes on; raises when the hub does not answer.
+        is_known: whether the hub has lately said that it does.
+        askers: those of whom no login is known.
     """
 
     def __init__(
@@ -49,24 +53,39 @@ class OpenAnswers:
         application: Application,
         tokens: Callable[[Any], Login],
         is_login: Callable[[Any], Awaitable[bool]],
+        is_known: Callable[[Any], bool],
+        askers: Askers,
     ) -> None:
         self._application = application
         self._tokens = tokens
         self.is_login = is_login
+        self._is_known = is_known
+        self.askers = askers
         self._asked: WeakKeyDictionary[Any, _Head] = WeakKeyDictionary()  # by Tornado's connection, one a request
 
     def begin(self, connection: Any, start_line: RequestStartLine, headers: HTTPHeaders) -> None:
         """A request is under way, until the last byte of its answer is sent."""
         self._asked[connection] = _Head(start_line, headers)
 
+    def is_known(self, start_line: RequestStartLine, headers: HTTPHeaders) -> bool:
+        """Whether the login of a request is one that the hub has lately known."""
+        try:
+            return self._is_known(self._handler(_Head(start_line, headers)))
+        except HTTPError:  # no text
+            return False
+
     async def look(self) -> None:
-        """Close the connections of those whose login has ended; each login is asked for once."""
+        """Close the connections of those whose login has ended, or who had none and take long.
+
+        Each login is asked for once.
+        """
         by_login: dict[Login, list[Any]] = {}
         for connection, asked in list(self._asked.items()):
             if is_open(connection) and not self._gives_a_login(asked):
                 by_login.setdefault(self._login(self._handler(asked)), []).append(connection)
         by_login.pop((), None)
         await asyncio.gather(*map(self._end, by_login.values()))
+        self.askers.look()
 
     def _handler(self, asked: _Head) -> RequestHandler:
         request = HTTPServerRequest(connection=_Nobody(), start_line=asked.start_line, headers=asked.headers)  # type: ignore[arg-type]
@@ -101,8 +120,3 @@ def is_login_in_body(headers: HTTPHeaders) -> bool:
     """
     has_body = headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in headers
     return has_body and headers.get("Sec-Fetch-Mode") == "websocket"
-
-
-def is_open(connection: Any) -> bool:
-    """Whether a request of Tornado (6.5) is under way; its stream serves the next one afterwards, or a web socket."""
-    return not connection._finish_future.done() and connection.stream is not None and not connection.stream.closed()

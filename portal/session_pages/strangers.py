@@ -99,18 +99,22 @@ def bound(hub_auth: Any) -> None:
 
 
 def bound_logs(logs: Iterable[logging.Logger]) -> None:
-    """From now on these loggers, all of one file, write no more than there is room for."""
+    """From now on these loggers, all of one file, write no more than there is room for; nor do those with no handler.
+
+    What has none is written to standard error, which is that file, too.
+    """
     of_logs = LogBound()
-    for handler in {handler for log in logs for handler in _handlers(log)}:
+    last = filter(None, (logging.lastResort,))
+    for handler in {*last, *(handler for log in logs for handler in _handlers(log))}:
         handler.addFilter(of_logs)
 
 
 def bound_others(log: logging.Logger) -> None:
-    """From now on Python's warnings and the portal's own words are lines of this log, and bounded as these.
+    """From now on Python's warnings, asyncio's and the portal's own words are lines of this log, and bounded as these.
 
-    A file that somebody opens may give rise to any number.
+    A file that somebody opens may give rise to any number, and so may connections that cannot be taken.
     """
-    for name in ("py.warnings", "portal"):
+    for name in ("py.warnings", "portal", "asyncio"):
         other = logging.getLogger(name)
         other.propagate = False
         other.handlers[:] = set(_handlers(log))

@@ -6,6 +6,7 @@ the files that its server may have open.
 
 from __future__ import annotations
 
+import resource
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:  # a session imports these while its home is prepared
     from tornado.iostream import IOStream, SSLIOStream
 
 WITHIN_S = 10.0
-AT_ONCE = 1024  # a quarter of the files; who shakes hands is done before so many others have come
+AT_ONCE = 512  # an eighth of the files; who shakes hands is done before so many others have come
 
 
 class Handshakes:
@@ -23,12 +24,13 @@ class Handshakes:
 
     Args:
         within_s: how long one may take.
-        at_once: how many there may be.
+        at_once: how many there may be; never more than an eighth of the files that the server may open.
     """
 
     def __init__(self, within_s: float = WITHIN_S, at_once: int = AT_ONCE) -> None:
         self._within_s = within_s
-        self._at_once = at_once
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._at_once = at_once if files == resource.RLIM_INFINITY else min(at_once, files // 8)
         self._waiting: OrderedDict[IOStream, asyncio.TimerHandle] = OrderedDict()
 
     def watch(self, server: Any) -> None:

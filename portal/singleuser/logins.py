@@ -12,6 +12,7 @@ Nor does a node on which no thread starts to look its name up (RuntimeError): it
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
@@ -31,6 +32,7 @@ from tornado.web import Application, HTTPError, RequestHandler
 from tornado.websocket import WebSocketHandler
 
 from portal.forwarding.session_paths import SessionPaths
+from portal.session_pages.askers import Asker, Askers
 from portal.session_pages.guard_refusal import GuardRefusal
 from portal.session_pages.open_answers import OpenAnswers, is_login_in_body
 from portal.tensorboard.error_page import from_elsewhere
@@ -103,6 +105,17 @@ def login_of_hub(hub_auth: Any) -> Login:
     return is_login
 
 
+def known_to(hub_auth: Any, handler: Any) -> bool:
+    """Whether one of the tokens that :func:`login_of_hub` asks about is kept as a login; nobody is asked (6.1)."""
+    session = hub_auth.get_session_id(handler)
+    for token in filter(None, (hub_auth.get_token(handler), hub_auth._get_token_cookie(handler))):
+        key = f"token:{session}:{hashlib.sha256(token.encode('utf8', 'replace')).hexdigest()}"
+        found = hub_auth.cache.get(key)
+        if found and hub_auth.check_scopes(hub_auth.access_scopes, found):
+            return True
+    return False
+
+
 def tokens_of(hub_auth: Any, handler: Any) -> tuple[str, ...]:
     """What :func:`login_of_hub` asks about; () where a request brings no token."""
     token = hub_auth.get_token(handler)
@@ -117,7 +130,8 @@ def guard_bodies(server: Any, application: Application, hub_auth: Any) -> OpenAn
     """
     if hub_auth is None:
         return None
-    answers = OpenAnswers(application, partial(tokens_of, hub_auth), login_of_hub(hub_auth))
+    tokens, is_known = partial(tokens_of, hub_auth), partial(known_to, hub_auth)
+    answers = OpenAnswers(application, tokens, login_of_hub(hub_auth), is_known, Askers())
     server.request_callback = Bodies(application, answers)
     return answers
 
@@ -135,7 +149,8 @@ class Bodies(HTTPServerConnectionDelegate):
 
     def start_request(self, server_conn: object, request_conn: Any) -> HTTPMessageDelegate:
         """One request begins."""
-        return Body(self, self.application.start_request(server_conn, request_conn), request_conn)
+        asker = self.answers.askers.begin(server_conn, request_conn)
+        return Body(self, self.application.start_request(server_conn, request_conn), request_conn, asker)
 
     @property
     def paths(self) -> SessionPaths:
@@ -144,17 +159,19 @@ class Bodies(HTTPServerConnectionDelegate):
 
     def on_close(self, server_conn: object) -> None:
         """A connection has ended."""
+        self.answers.askers.over(server_conn)
         self.application.on_close(server_conn)
 
 
 class Body(HTTPMessageDelegate):
     """One request while it is read; one that is refused is read to its end, for so long, and kept nowhere."""
 
-    def __init__(self, bodies: Bodies, message: HTTPMessageDelegate, connection: Any) -> None:
+    def __init__(self, bodies: Bodies, message: HTTPMessageDelegate, connection: Any, asker: Asker) -> None:
         self._bodies = bodies
         self._message = message
         self._connection = connection
         self._refusal: GuardRefusal | None = None
+        self._asker = asker
         self._has_answer = True
         self._begin: Callable[[], None] = lambda: None
 
@@ -164,7 +181,9 @@ class Body(HTTPMessageDelegate):
         """Ask about the login of a body that is not small."""
         if isinstance(start_line, RequestStartLine):
             self._has_answer = start_line.method != "HEAD"
-            self._begin = partial(self._bodies.answers.begin, self._connection, start_line, headers)
+            answers = self._bodies.answers
+            self._begin = partial(answers.begin, self._connection, start_line, headers)
+            answers.askers.asks(self._asker, partial(answers.is_known, start_line, headers))
             if start_line.method not in RequestHandler.SUPPORTED_METHODS:  # each is a metric for ever
                 self._refuse(GuardRefusal(HTTPStatus.METHOD_NOT_ALLOWED, NO_METHOD))
                 return None

@@ -35,7 +35,9 @@ class Hub(HubOAuth):  # type: ignore[misc]
     asked: list[str]
     both = asyncio.Event()  # have sent so much that they were asked for
 
-    async def _check_hub_authorization(self, url: str, api_token: str, **_: Any) -> dict[str, Any] | None:
+    async def _check_hub_authorization(
+        self, url: str, api_token: str, *, cache_key: str, **_: Any
+    ) -> dict[str, Any] | None:
         self.asked.append(api_token)
         if len(self.asked) == 2:
             self.both.set()
@@ -43,7 +45,9 @@ class Hub(HubOAuth):  # type: ignore[misc]
             raise HTTPError(500, "Failed to connect to Hub API")
         if self.has_no_thread:
             raise RuntimeError("can't start new thread")
-        return {"name": "alice", "scopes": ["access:servers"]} if api_token in self.tokens else None
+        said = {"name": "alice", "scopes": ["access:servers"]} if api_token in self.tokens else None
+        self.cache[cache_key] = said
+        return said
 
 
 class Streams(RequestHandler):

@@ -16,6 +16,16 @@ from portal.session_pages import strangers
 from portal.session_pages.strangers import LINE_LONGEST, LOG_AT_ONCE, LOG_BYTES_S, LogBound
 
 
+@pytest.fixture(autouse=True)
+def _last_resort_as_before() -> Iterator[None]:
+    """What nothing else writes is written as before."""
+    last = logging.lastResort
+    assert last
+    before = last.filters[:]
+    yield
+    last.filters[:] = before
+
+
 @pytest.fixture
 def log() -> logging.Logger:
     """A server's logger."""
@@ -143,7 +153,7 @@ def test_each_handler_of_all_the_loggers_is_bounded_once(log: logging.Logger, mo
 @pytest.fixture
 def _others_as_before() -> Iterator[None]:
     """Python tells its warnings itself again, and the portal's words go where they did."""
-    others = [logging.getLogger(name) for name in ("py.warnings", "portal")]
+    others = [logging.getLogger(name) for name in ("py.warnings", "portal", "asyncio")]
     before = [(one.handlers[:], one.propagate) for one in others]
     yield
     logging.captureWarnings(False)
@@ -172,16 +182,29 @@ def test_warnings_of_what_somebody_opens_take_the_room_of_the_log(
 
 
 @pytest.mark.usefixtures("_others_as_before")
-def test_what_the_portal_says_in_a_session_takes_the_room_of_its_log(
-    log: logging.Logger, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", ["portal.exports.apart", "asyncio"])
+def test_what_is_said_beside_the_server_takes_the_room_of_its_log(
+    log: logging.Logger, capfd: pytest.CaptureFixture[str], name: str
 ) -> None:
     handler = Kept()
     log.addHandler(handler)
     strangers.bound_logs([log])
     strangers.bound_others(log)
     for number in range(2 * LOG_AT_ONCE // 1000):
-        logging.getLogger("portal.exports.apart").warning("%s %s", number, 1000 * "x")
+        logging.getLogger(name).warning("%s %s", number, 1000 * "x")
 
     assert "0 xxx" in handler.lines[0]
     assert LOG_AT_ONCE // 2 < sum(map(len, handler.lines)) <= LOG_AT_ONCE + 10 * LOG_BYTES_S
     assert capfd.readouterr().err == ""
+
+
+def test_lines_that_nothing_writes_but_standard_error_are_as_few(
+    log: logging.Logger, capfd: pytest.CaptureFixture[str]
+) -> None:
+    alone = logging.Logger("alone")
+    log.addHandler(Kept())
+    strangers.bound_logs([log])
+    for number in range(2 * LOG_AT_ONCE // 1000):
+        alone.warning("%s %s", number, 1000 * "x")
+
+    assert LOG_AT_ONCE // 2 < len(capfd.readouterr().err) <= LOG_AT_ONCE + 10 * LOG_BYTES_S

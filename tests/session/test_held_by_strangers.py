@@ -1,0 +1,68 @@
+"""Who has no login to a session holds few of its files, and leaves little in its log: its person is answered."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.session.stub_hub import PREFIX, StubHub
+from tests.session.test_start import COMMAND, Session
+
+FILES = 400
+SOON_S = 10.0
+LOG_MOST = 2**19
+LIMITED = (
+    "import os, resource, sys;"
+    f"resource.setrlimit(resource.RLIMIT_NOFILE, ({FILES}, {FILES}));"
+    f"os.execv(sys.executable, [sys.executable, *{COMMAND!r}, *sys.argv[1:]])"
+)
+HEADS = {
+    "nothing": "",
+    "a part of a head": f"GET {PREFIX}lab HTTP/1.1\r\n",
+    "no body": f"POST {PREFIX}lab HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n",
+    "answers that nobody reads": f"GET {PREFIX}static/lab/SCRIPT HTTP/1.1\r\nHost: x\r\n\r\n",
+}
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """A session whose server may open few files."""
+    session = Session(tmp_path_factory.mktemp("session"), StubHub(), ["-c", LIMITED])
+    assert session.ask("api")[0] == 200
+    yield session
+    session.away()
+    session.hub.shutdown()
+    session.hub.server_close()
+
+
+def large_script() -> str:
+    """The name of the largest file that every page of JupyterLab may load."""
+    from jupyterlab.commands import get_app_dir
+
+    folder = Path(get_app_dir()) / "static"
+    return max(folder.glob("*.js"), key=lambda file: file.stat().st_size).name
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_session_answers_its_person_whatever_strangers_hold(session: Session, head: str) -> None:
+    before = session.log.stat().st_size
+    sent = HEADS[head].replace("SCRIPT", large_script()).encode()
+    with contextlib.ExitStack() as held:
+        for _ in range(FILES + 100):
+            one = held.enter_context(socket.socket())
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            one.connect(("127.0.0.1", session.port))
+            with contextlib.suppress(ConnectionError):
+                one.sendall(sent)
+        time.sleep(1)
+        begun = time.monotonic()
+
+        assert session.ask("api/contents")[0] == 200
+
+        assert time.monotonic() - begun < SOON_S
+    assert session.log.stat().st_size - before < LOG_MOST
