@@ -31,7 +31,7 @@ from portal.modules import routes as module_routes
 from portal.session_hub.calls import HubCalls
 from portal.session_hub.news import News
 from portal.session_hub.pages import SessionExtendHandler, SessionNewsHandler
-from portal.session_pages import strangers
+from portal.session_pages import jupyter_faults, strangers
 from portal.session_pages.calls import SessionCall
 from portal.session_settings import KERNELS_PATH, SessionSettings
 from portal.session_usage import before_end
@@ -153,6 +153,7 @@ def _load_jupyter_server_extension(serverapp: Any) -> None:
     serverapp.dsportal_before_end.start()
     hub_auth = getattr(serverapp.identity_provider, "hub_auth", None)
     strangers.bound(hub_auth)
+    jupyter_faults.mend()
     _close_sockets_of_ended_logins(serverapp, hub_auth)
 
 
@@ -199,6 +200,7 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
             *environment_routes.routes(web_app, base, settings.environments),
             *module_routes.routes(web_app, base),
             *export_routes.routes(base),
+            *jupyter_faults.routes(base),
             *upload_routes.routes(web_app, base, browsed.shown),
         ],
     )
