@@ -16,6 +16,7 @@ from jupyter_server.base.handlers import FileFindHandler
 from jupyterhub.services.auth import _ExpiringDict
 
 from portal.journal import LineBound, Room, is_fault
+from portal.session_pages.askers import ASKER
 
 LOGINS_MOST = 20_000  # that are under way
 NEXT_LONGEST = 1000  # letters of an address that a login leads to
@@ -73,17 +74,23 @@ class Places(dict[str, str]):
 class LogBound(LineBound):
     """Cuts long lines of a session's log, and leaves lines out while there are too many.
 
-    Errors and tracebacks have room of their own, which no stranger's line takes.
+    Errors and tracebacks have room of their own, which no stranger's line takes; those of requests without a login, of
+    which Jupyter has some for whoever asks, and of connections, have another one.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(LINE_LONGEST, clock)
         self._usual = (Room(LOG_AT_ONCE, LOG_BYTES_S, clock()),)
         self._faults = (Room(FAULTS_AT_ONCE, FAULTS_BYTES_S, clock()),)
+        self._of_strangers = (Room(FAULTS_AT_ONCE, FAULTS_BYTES_S, clock()),)
 
     def rooms(self, record: logging.LogRecord) -> tuple[Room, ...]:
-        """Of errors, or of all others."""
-        return self._faults if is_fault(record) else self._usual
+        """Of errors, of those that strangers have caused, or of all others."""
+        if not is_fault(record):
+            return self._usual
+        asker = ASKER.get()
+        is_of_stranger = record.name == "asyncio" or (asker is not None and not asker.is_known())
+        return self._of_strangers if is_of_stranger else self._faults
 
 
 def bound(hub_auth: Any) -> None:

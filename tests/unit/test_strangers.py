@@ -13,6 +13,7 @@ from jupyter_server.base.handlers import FileFindHandler
 from jupyterhub.services.auth import HubOAuth
 
 from portal.session_pages import strangers
+from portal.session_pages.askers import ASKER, Asker
 from portal.session_pages.strangers import LINE_LONGEST, LOG_AT_ONCE, LOG_BYTES_S, LogBound
 
 
@@ -129,6 +130,28 @@ def test_lines_of_strangers_take_no_room_of_a_fault(log: logging.Logger) -> None
     except RuntimeError:
         log.exception("It fails")
     assert handler.lines[before].endswith("It fails")
+
+
+def test_faults_of_requests_without_a_login_take_no_room_of_the_session_s_own(log: logging.Logger) -> None:
+    handler = Kept()
+    log.addHandler(handler)
+    handler.addFilter(LogBound(lambda: 0.0))
+    asker, her = Asker(), Asker()
+    her.asks(lambda: True, 0.0)
+
+    def fails(words: str, sender: Asker | None) -> None:
+        token = ASKER.set(sender)
+        log.error(words, exc_info=ValueError("no"))
+        ASKER.reset(token)
+
+    for _ in range(strangers.FAULTS_AT_ONCE // 4000 + 2):
+        fails("of a stranger", asker)
+    count = len(handler.lines)
+    fails("one more", asker)
+    assert len(handler.lines) == count, "there is no room left"
+    for sender in (None, her):
+        fails("It fails", sender)
+        assert handler.lines[-1].endswith("It fails")
 
 
 def test_what_is_too_long_to_be_a_token_is_not_kept(hub_auth: Any) -> None:
