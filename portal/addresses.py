@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_plus, urlsplit
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+_WITH_PORT = re.compile(r"([0-9.]+):[0-9]{1,5}|\[([0-9A-Fa-f:.]+)\](?::[0-9]{1,5})?")
 IPV6_CLIENT = 64  # bits: what one household or office is given, and may choose any address of
 
 
@@ -65,7 +67,8 @@ def client_of(peer: str, forwarded_for: str, trusted: Iterable[Network]) -> str:
     believed = tuple(trusted)
     client = peer
     for text in reversed([part.strip() for part in forwarded_for.split(",")]):
-        found = _address(text)
+        with_port = _WITH_PORT.fullmatch(text)
+        found = _address(with_port[1] or with_port[2] if with_port else text)
         if found is None:
             break
         client = str(found)

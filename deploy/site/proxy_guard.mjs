@@ -216,12 +216,25 @@ async function mayAskHub(req) {
   return false;
 }
 
-// The browser's address: what a named proxy says of it comes last.
+// An address as a proxy writes it, some with the port; "" for what is none.
+function told(text) {
+  const found = /^(\d+\.\d+\.\d+\.\d+):\d{1,5}$/.exec(text) ?? /^\[([0-9A-Fa-f:.]+)\](?::\d{1,5})?$/.exec(text);
+  const address = plain(found ? found[1] : text);
+  return net.isIP(address) ? address : "";
+}
+
+// The browser's address: what a named proxy says of it comes last, and what stands farther to the left than something
+// that is no address anybody may have written (portal/addresses.py reads it in the same way).
 function browserOf(req) {
-  const address = plain(req.socket.remoteAddress);
-  if (!isTrusted(address)) return clientOf(address);
-  const told = (req.headers["x-forwarded-for"] ?? "").split(",").map((one) => plain(one.trim()));
-  return clientOf(told.reverse().find((one) => net.isIP(one) && !isTrusted(one)) ?? address);
+  let client = plain(req.socket.remoteAddress);
+  if (!isTrusted(client)) return clientOf(client);
+  for (const text of (req.headers["x-forwarded-for"] ?? "").split(",").reverse()) {
+    const address = told(text.trim());
+    if (address === "") break;
+    client = address;
+    if (!isTrusted(address)) break;
+  }
+  return clientOf(client);
 }
 
 // True when a request of a session may go on; `answer` is what ends with it: the response, or a web socket's connection.
