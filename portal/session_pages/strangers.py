@@ -41,15 +41,25 @@ class Few(_ExpiringDict):  # type: ignore[misc]
     def __setitem__(self, key: str, value: Any) -> None:
         super().__setitem__(key, value)
         while len(self.values) > self._most:
-            del self[next(iter(self.values))]
+            del self[self._next_to_go()]
+
+    def _next_to_go(self) -> str:
+        oldest: str = next(iter(self.values))
+        return oldest
 
 
 class Answers(Few):
-    """What the hub has said of tokens; what is too long to be one is not kept."""
+    """What the hub has said of tokens; what is too long to be one is not kept.
+
+    What is nobody's goes first: so made-up tokens take no place of the answers about the person's own.
+    """
 
     def __setitem__(self, key: str, value: Any) -> None:
         if len(key) <= KEY_LONGEST:
             super().__setitem__(key, value)
+
+    def _next_to_go(self) -> str:
+        return next((key for key, found in self.values.items() if not found), super()._next_to_go())
 
 
 class Logins(Few):

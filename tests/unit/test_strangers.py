@@ -69,6 +69,18 @@ def test_answers_about_made_up_tokens_are_few(hub_auth: Any) -> None:
     assert hub_auth.cache.max_age == hub_auth.cache_max_age
 
 
+def test_made_up_tokens_take_no_place_of_answers_about_logins(hub_auth: Any) -> None:
+    hub_auth.cache["token::hers"] = {"name": "alice"}
+    for number in range(strangers.ANSWERS_MOST + 50):
+        hub_auth.cache[f"token::{number}"] = None
+    assert hub_auth.cache.get("token::hers") == {"name": "alice"}
+    assert "token::0" not in hub_auth.cache
+    for number in range(strangers.ANSWERS_MOST + 50):
+        hub_auth.cache[f"token::good{number}"] = {"name": "alice"}
+    assert len(hub_auth.cache) == strangers.ANSWERS_MOST
+    assert "token::hers" not in hub_auth.cache
+
+
 def test_ways_to_a_file_that_mean_the_same_are_not_kept_for_ever(hub_auth: Any) -> None:
     places = FileFindHandler._static_paths
     for number in range(strangers.PLACES_MOST + 50):
