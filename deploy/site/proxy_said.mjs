@@ -23,7 +23,11 @@ const OVER_ITS_PLACE = [
   "x-accel-limit-rate",
   "x-accel-charset",
   "x-sendfile",
+  "x-sendfile2",
+  "x-sendfile-temporary",
   "x-lighttpd-send-file",
+  "x-lighttpd-send-tempfile",
+  "x-litespeed-location",
   "x-reproxy-url",
 ];
 

@@ -38,6 +38,10 @@ OVER_ITS_PLACE = {
     "Use-As-Dictionary": 'match="/hub/*"',
     "X-Accel-Redirect": "/internal/file",
     "X-Sendfile": "/srv/file",
+    "X-Sendfile2": "/srv/file 0-",
+    "X-Sendfile-Temporary": "/srv/file",
+    "X-LIGHTTPD-send-tempfile": "/srv/file",
+    "X-LiteSpeed-Location": "/srv/file",
 }
 COOKIES = ("_xsrf=1; Path=/user/alice/", "a=2; Domain=portal.example; Path=/; Secure; samesite=strict")
 
