@@ -28,7 +28,12 @@ def tokens_of(page: Page, name: str) -> list[str]:
 
 def kernels_of(page: Page, session: str) -> int:
     """How many kernels run in the session whose page this is."""
-    return len(page.evaluate("session => fetch(`${session}/api/kernels`).then(answer => answer.json())", session))
+    page.wait_for_function("document.cookie.includes('_xsrf=')")
+    ask = """session => fetch(`${session}/api/kernels`,
+        {headers: {"X-XSRFToken": /_xsrf=([^;]+)/.exec(document.cookie)[1]}}).then(answer => answer.json())"""
+    found = page.evaluate(ask, session)
+    assert isinstance(found, list), found
+    return len(found)
 
 
 def made_by_lab(page: Page, session: str, name: str) -> int:

@@ -1,4 +1,12 @@
-"use strict";(self.rspackChunkdsportal_lab=self.rspackChunkdsportal_lab||[]).push([[266],{"./node_modules/css-loader/dist/cjs.js!./style/index.css"(o,e,t){var r=t("./node_modules/css-loader/dist/runtime/noSourceMaps.js"),a=t.n(r),n=t("./node_modules/css-loader/dist/runtime/api.js"),l=(t.n(n))()(a());l.push([o.id,`/* JupyterLab's toolbar above the files wraps: a button that comes and goes there would move the files under the
+"use strict";(self.rspackChunkdsportal_lab=self.rspackChunkdsportal_lab||[]).push([[266],{"./node_modules/css-loader/dist/cjs.js!./style/index.css"(o,e,t){var r=t("./node_modules/css-loader/dist/runtime/noSourceMaps.js"),a=t.n(r),n=t("./node_modules/css-loader/dist/runtime/api.js"),l=(t.n(n))()(a());l.push([o.id,`/* What somebody else wrote is drawn in its own place: with a class of JupyterLab's own it could lie over controls and
+   code (JupyterLab 4.6). What one has run oneself may draw beyond it, as before. */
+.jp-OutputArea-output:not(.jp-mod-trusted),
+.jp-RenderedHTMLCommon:not(.jp-mod-trusted),
+.jp-RenderedLatex:not(.jp-mod-trusted) {
+  contain: layout paint;
+}
+
+/* JupyterLab's toolbar above the files wraps: a button that comes and goes there would move the files under the
    pointer, between the two clicks of a double click. So its place is kept, and made in the first row. */
 body:not([data-notebook]) .jp-FileBrowser-toolbar .dsportal-TensorBoardButton.lm-mod-hidden,
 body:not([data-notebook]) .jp-FileBrowser-toolbar .dsportal-TensorBoardButton .lm-mod-hidden {
