@@ -130,7 +130,8 @@ def guard_bodies(server: Any, application: Application, hub_auth: Any) -> OpenAn
     """
     if hub_auth is None:
         return None
-    tokens, is_known = partial(tokens_of, hub_auth), partial(known_to, hub_auth)
+    tokens = partial(tokens_of, hub_auth)
+    is_known = partial(known_to, hub_auth)
     answers = OpenAnswers(application, tokens, login_of_hub(hub_auth), is_known, Askers())
     server.request_callback = Bodies(application, answers)
     return answers
