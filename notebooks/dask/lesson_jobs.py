@@ -18,6 +18,7 @@ from __future__ import annotations
 import importlib
 import os
 import runpy
+import stat
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -54,12 +55,14 @@ def environment(given: Mapping[str, str], first: Sequence[str]) -> dict[str, str
 
 
 def is_alone(folder: str) -> bool:
-    """Whether nobody but the person can change a folder, and nothing in it is of others."""
+    """Whether nobody but the person can change a folder and what is in it, as a kernel that starts there looks."""
     try:
-        importlib.import_module("lesson_folders").unshared(folder, make=False)
+        place = importlib.import_module("lesson_folders").unshared(folder, make=False)
+        found = [entry.lstat().st_mode for entry in place.iterdir()]
     except (ValueError, OSError):  # FolderOfOthers is a ValueError
         return False
-    return ":" not in folder
+    may_change = stat.S_IWGRP | stat.S_IWOTH
+    return ":" not in folder and not any(mode & may_change for mode in found if not stat.S_ISLNK(mode))
 
 
 def _go_on(words: list[str]) -> None:

@@ -134,6 +134,14 @@ def guard_bodies(server: Any, application: Application, hub_auth: Any) -> OpenAn
     is_known = partial(known_to, hub_auth)
     answers = OpenAnswers(application, tokens, login_of_hub(hub_auth), is_known, Askers())
     server.request_callback = Bodies(application, answers)
+    usual = server.on_close
+
+    def on_close(server_conn: object) -> None:
+        """A connection has ended, which Tornado (6.5) tells nobody else."""
+        answers.askers.over(server_conn)
+        usual(server_conn)
+
+    server.on_close = on_close
     return answers
 
 
@@ -157,11 +165,6 @@ class Bodies(HTTPServerConnectionDelegate):
     def paths(self) -> SessionPaths:
         """Those of this session."""
         return SessionPaths(str(self.application.settings.get("base_url", "/")))
-
-    def on_close(self, server_conn: object) -> None:
-        """A connection has ended."""
-        self.answers.askers.over(server_conn)
-        self.application.on_close(server_conn)
 
 
 class Body(HTTPMessageDelegate):

@@ -25,6 +25,7 @@ HEADS = {
     "nothing": "",
     "a part of a head": f"GET {PREFIX}lab HTTP/1.1\r\n",
     "no body": f"POST {PREFIX}lab HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n",
+    "no request that can be read": f"GET {PREFIX}api?{'&'.join('a' * 1200)} HTTP/1.1\r\nHost: x\r\n\r\n",
     "answers that nobody reads": f"GET {PREFIX}static/lab/SCRIPT HTTP/1.1\r\nHost: x\r\n\r\n",
 }
 

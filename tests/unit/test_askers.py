@@ -114,6 +114,32 @@ async def test_requests_that_are_over_count_no_more(few: World) -> None:
     assert await is_open(first)
 
 
+async def test_who_has_gone_counts_no_more(few: World) -> None:
+    first = await few.send("waits")
+    for _ in range(3 * MOST):
+        _, writer = await asyncio.open_connection("127.0.0.1", few.port)
+        writer.close()
+        await writer.wait_closed()
+    assert await is_open(first)
+
+
+@pytest.mark.parametrize("unreadable", ["nothing?" + "&".join("a" * 1200), "nothing?a=%ff"])
+async def test_a_request_that_cannot_be_read_fails_no_other_one(few: World, clock: Clock, unreadable: str) -> None:
+    for _ in range(2 * MOST):
+        await (await few.send(unreadable)).read(2000)
+    stranger = await few.send("waits")
+    await Waits.asked.wait()
+    clock.now += WITHIN_S + 1
+    await few.answers.look()
+
+    assert not await is_open(stranger)
+    Waits.asked.clear()
+    hers = await few.send("waits", HERS)
+    await Waits.asked.wait()
+    Waits.goes.set()
+    assert b"at last" in await hers.read(2000)
+
+
 async def test_who_was_known_at_the_end_of_a_request_stays_so(few: World, monkeypatch: pytest.MonkeyPatch) -> None:
     askers: list[Asker] = []
     begin = Askers.begin
