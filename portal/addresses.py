@@ -89,12 +89,21 @@ def address_of(request: Any, believed: Iterable[Network] = ()) -> str:
         OSError: the connection has ended.
     """
     stream = request.connection.stream
-    peer = str(stream.socket.getpeername()[0])
+    peer, own = _ends(stream)
     noted = getattr(stream, "portal_client", None)  # "" for the proxy
-    if noted or (noted is None and peer != stream.socket.getsockname()[0]):
+    if noted or (noted is None and peer != own):
         return peer
     trusted = networks(request.connection.context.trusted_downstream)
     return client_of(peer, request.headers.get("X-Forwarded-For", ""), [*believed, *trusted])
+
+
+def _ends(stream: Any) -> tuple[str, str]:
+    """The addresses of a connection's other end and of its own; asked for once, for they stay: so do connections."""
+    found: tuple[str, str] | None = vars(stream).get("portal_ends")
+    if found is None:
+        found = (str(stream.socket.getpeername()[0]), str(stream.socket.getsockname()[0]))
+        stream.portal_ends = found
+    return found
 
 
 def counted(address: str) -> str:

@@ -17,11 +17,11 @@ from jupyter_core.utils import ensure_async
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import FilesRedirectHandler, path_regex
 from jupyter_server.nbconvert.handlers import NbconvertFileHandler, NbconvertPostHandler, date_format
-from jupyter_server.services.nbconvert.handlers import NbconvertRootHandler
 from tornado.web import HTTPError, authenticated
 
 from portal.exports.apart import Converted, Exports, settings_of
 from portal.exports.converter import with_settings
+from portal.session_pages.calls import SessionCall
 
 FORMAT = r"nbconvert/(?P<format>\w+)"
 GONE = 499  # nobody reads it
@@ -113,9 +113,10 @@ class ExportCall(_Converting, NbconvertPostHandler):
         await self.send(name, made, download=False)
 
 
-class FormatsHandler(NbconvertRootHandler):
+class FormatsHandler(SessionCall):
     """What a notebook can be exported as here: JupyterLab's menu has no other."""
 
+    auth_resource = "nbconvert"
     _turn: ClassVar[asyncio.Lock] = asyncio.Lock()  # some exporters change what is the whole process's
 
     @authenticated

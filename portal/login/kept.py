@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+import weakref
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import RLock
@@ -23,6 +25,8 @@ class Kept:
         self._words: dict[str, str] | None = None
         self._lines = LINES_MAX
         self._one_at_a_time = RLock()
+        self._end: int | None = None  # of the file, for what is added: when many log in, an opening waits for threads
+        self._close: Callable[[], object] = lambda: None
 
     def words(self) -> Mapping[str, str]:
         """What is kept; ``""`` is nothing."""
@@ -49,14 +53,22 @@ class Kept:
         lines = self._lines
         self._lines = LINES_MAX  # the whole, should it fail
         if lines < LINES_MAX:
-            with self._file.open("a") as file:
-                file.write(json.dumps(changed) + "\n")
+            self._add(f"{json.dumps(changed)}\n".encode())
             self._lines = lines + 1
             return
+        self._close()
+        self._end = None
         unfinished = self._file.with_suffix(".new")
         unfinished.write_text(json.dumps(self._words) + "\n")
         unfinished.replace(self._file)
         self._lines = 1
+
+    def _add(self, line: bytes) -> None:
+        if self._end is None:
+            self._end = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._close = weakref.finalize(self, os.close, self._end)
+        while line:
+            line = line[os.write(self._end, line) :]
 
 
 def _added(line: str) -> dict[str, object]:
