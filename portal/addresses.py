@@ -99,7 +99,7 @@ def address_of(request: Any, believed: Iterable[Network] = ()) -> str:
 
 def _ends(stream: Any) -> tuple[str, str]:
     """The addresses of a connection's other end and of its own; asked for once, for they stay: so do connections."""
-    found: tuple[str, str] | None = vars(stream).get("portal_ends")
+    found: tuple[str, str] | None = getattr(stream, "portal_ends", None)
     if found is None:
         found = (str(stream.socket.getpeername()[0]), str(stream.socket.getsockname()[0]))
         stream.portal_ends = found
