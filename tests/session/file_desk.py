@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote
@@ -89,7 +89,9 @@ class Desk:
 
         def holds() -> bool:
             self.page.wait_for_timeout(20)
-            return condition()
+            with suppress(FileNotFoundError):  # it looks at files, which the page moves meanwhile
+                return condition()
+            return False
 
         wait_for(what, holds)
 
