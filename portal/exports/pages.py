@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import logging
 import os
 import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import PurePath
 from typing import Any, ClassVar
@@ -23,6 +23,7 @@ from portal.exports.apart import Converted, Exports, settings_of
 from portal.exports.converter import with_settings
 from portal.session_pages.calls import SessionCall
 
+log = logging.getLogger(__name__)
 FORMAT = r"nbconvert/(?P<format>\w+)"
 GONE = 499  # nobody reads it
 NO_NOTEBOOK = "What is converted is an object with a notebook as its content."
@@ -136,8 +137,12 @@ def formats(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     found = {}
     settings = with_settings(config)
     for name in sorted(one.name for one in entry_points(group="nbconvert.exporters")):
-        with suppress(base.ExporterDisabledError, base.ExporterNameError):
+        try:
             found[name] = {"output_mimetype": find(name, settings).output_mimetype}
+        except base.ExporterDisabledError:
+            continue
+        except Exception as error:  # one of another package that does not work leaves the others in the menu
+            log.warning("There are no exports as %s: %s", name, error)
     return found
 
 

@@ -9,6 +9,8 @@ import os
 import signal
 import threading
 import time
+from importlib import metadata
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -81,6 +83,22 @@ def test_what_a_site_has_turned_on_is_offered() -> None:
 
     assert offered["pdf"] == {"output_mimetype": "application/pdf"}
     assert not {"html", "webpdf"} & offered.keys()
+
+
+def test_a_format_that_does_not_work_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = EntryPoint("broken", "no_such_package:Exporter", "nbconvert.exporters")
+    usual = metadata.entry_points
+
+    def with_broken(**of: str) -> list[EntryPoint]:
+        return [*usual(**of), broken]
+
+    for place in ("portal.exports.pages", "nbconvert.exporters.base"):
+        monkeypatch.setattr(f"{place}.entry_points", with_broken)
+
+    assert formats({})["html"] == {"output_mimetype": "text/html"}
+    assert "There are no exports as broken: No module named 'no_such_package'" in caplog.text
 
 
 async def test_an_unknown_format_and_a_notebook_that_cannot_be_are_told(caplog: pytest.LogCaptureFixture) -> None:

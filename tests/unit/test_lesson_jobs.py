@@ -145,6 +145,17 @@ def test_a_program_imports_what_lies_beside_a_notebook_of_ones_own(own: Place, b
     assert own.said()["work"] == str(own.folder)
 
 
+@pytest.mark.parametrize(("rights", "is_found"), [(0o644, True), (0o664, False), (0o646, False)])
+def test_a_module_that_others_can_change_is_not_found_in_a_folder_of_ones_own(
+    own: Place, dask: ModuleType, rights: int, is_found: bool
+) -> None:
+    own.plant("helper")
+    (own.folder / "helper.py").chmod(rights)
+    (own.folder / "link").symlink_to("helper.py")
+
+    assert dask.lesson_jobs.is_alone(str(own.folder)) == is_found
+
+
 def test_a_dask_cluster_takes_its_modules_away(dask: ModuleType, tmp_path: Path) -> None:
     cluster = dask.Cluster(tmp_path / "cluster", 1, "1GiB")
     (code,) = (tmp_path / "cluster").iterdir()
