@@ -120,7 +120,8 @@ def test_a_kernel_in_a_container_sees_its_image_the_home_and_no_paths_of_outside
     with kernel(session, "boxed") as (identifier, client):
         mark, here, many, is_outside, has_home, secrets = json.loads(output(client, code))
         sockets = [file for file in session.runtime.glob(f"kernel-{identifier}-ipc-*") if file.is_socket()]
-        client.execute("import time; print('asleep', flush=True); time.sleep(60)")
+        asleep = "import time; print('asleep', flush=True); time.sleep(60)"
+        client.execute(asleep, stop_on_error=False)  # else ipykernel drops what it is sent just after an error
         while client.get_iopub_msg(timeout=DEADLINE_S)["msg_type"] != "stream":
             pass
         assert session.ask(f"api/kernels/{identifier}/interrupt", "POST")[0] == 204
