@@ -69,6 +69,19 @@ def test_a_change_that_the_database_refuses_when_it_is_kept_is_given_up(hubs: Se
     assert [user.name for user in hubs.query(orm.User)] == ["alice"]
 
 
+def test_a_file_is_not_asked_whether_it_is_still_there_before_each_question(hubs: Session) -> None:
+    """A login alone has four transactions."""
+    asked: list[str] = []
+    event.listen(hubs.get_bind(), "before_cursor_execute", lambda *told: asked.append(told[2]))
+
+    hubs.query(orm.User).all()
+    hubs.commit()
+    hubs.query(orm.Group).all()
+
+    assert asked
+    assert "SELECT 1" not in asked
+
+
 async def becomes(found: Callable[[], bool]) -> None:
     """Wait for a condition."""
     deadline = time.monotonic() + WITHIN_S
