@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from jupyterhub.apihandlers.users import UserAPIHandler
+from jupyterhub.apihandlers.users import ActivityAPIHandler, UserAPIHandler
 from jupyterhub.scopes import needs_scope
 from jupyterhub.utils import utcnow
 
@@ -27,6 +27,7 @@ UNTOLD = N_(
 NO_OTHER_NAME = N_("{name} is the name of an account of this cluster. Who has another one logs in with that.")
 DELETED_NOW = N_("An administrator is just deleting {name}. Nothing was done.")
 STILL_ENDS = N_("A session of {name} has not ended yet. Delete {name} again in a moment.")
+NO_TIME = N_("A time of activity is one that has been, in the years from 1 to now.")
 LOOKS = 25
 LOOKS_EVERY_S = 0.2
 _deleted_now: set[str] = set()
@@ -115,4 +116,19 @@ def check_told(user: Any) -> None:
         raise again.Refused(409, _(UNTOLD).format(name=user.name, who=untold[-1], days=TOLD_FOR_S // 86400))
 
 
-HANDLERS = ((r"/api/users/([^/]+)", PersonHandler),)
+class PersonActivityHandler(ActivityAPIHandler):  # type: ignore[misc]
+    """When somebody was last active."""
+
+    def post(self, user_name: str) -> None:
+        """JupyterHub's own (6.1), which fails at times that no calendar has.
+
+        Raises:
+            again.Refused: 400, for such a time; nothing was changed.
+        """
+        try:
+            super().post(user_name)
+        except OverflowError:
+            raise again.Refused(400, _(NO_TIME)) from None
+
+
+HANDLERS = ((r"/api/users/([^/]+)", PersonHandler), (r"/api/users/([^/]+)/activity", PersonActivityHandler))

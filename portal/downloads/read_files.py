@@ -21,10 +21,10 @@ from typing import Any, BinaryIO
 
 import nbformat
 from anyio.to_thread import run_sync
-from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 from tornado.web import HTTPError
 from traitlets import default
 
+from portal.downloads.listed_folders import ListedFolders
 from portal.downloads.own_notary import OwnNotary
 from portal.homes.held_place import is_own_all_the_way
 from portal.homes.own_folder import is_of_others, is_own_file
@@ -47,7 +47,7 @@ OPEN = "/proc/self/fd/{}"
 COPIED: ContextVar[Mapping[Path, int]] = ContextVar("COPIED", default=MappingProxyType({}))  # what is read instead
 
 
-class ReadFiles(AsyncLargeFileManager):
+class ReadFiles(ListedFolders):
     """Jupyter's files, as far as they are read."""
 
     def __init__(self, **kwargs: Any) -> None:

@@ -112,6 +112,7 @@ class SpawnPage(LayoutKept, NamedRequests, SpawnHandler):  # type: ignore[misc]
         whose = [one for one in self.path_args if one] or [getattr(asks, "name", "nobody")]
         return logging.LoggerAdapter(super().log, {"who": ":".join(whose)})
 
+    @needs_scope("servers")  # type: ignore[untyped-decorator]
     async def _get(self, user_name: str, server_name: str, display_name: str) -> None:
         """The form; from a place in a session with a name, that of this session."""
         if not server_name and (named := self._named_in_next(user_name)):

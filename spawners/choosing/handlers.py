@@ -149,15 +149,15 @@ class ChangeHandler(NamedRequests, BaseHandler):  # type: ignore[misc]
             raise web.HTTPError(503, _(error.message)) from error
         opt = {key: values[-1].decode()[:LONGEST] for key, values in self.request.query_arguments.items() if values}
         chosen = {key.removeprefix("opt-"): value for key, value in opt.items() if key.startswith("opt-")}
+        if not waits:  # what is chosen fills in no form that is shown later
+            self.redirect(self._where(spawner))
+            return
         words = ""
         if CHOICE in chosen:
             words = await spawner.offer.fill_in_named(chosen[CHOICE])
         elif chosen:
             spawner.offer.fill_in(chosen)
-        if waits:
-            self.finish(await self._form(spawner, words))
-        else:
-            self.redirect(self._where(spawner))
+        self.finish(await self._form(spawner, words))
 
     @web.authenticated
     def post(self, user_name: str, server_name: str = "") -> Any:

@@ -462,6 +462,22 @@ async def test_nobody_changes_another_persons_request_and_where_nothing_waits_th
     assert states(served) == {"1": "PENDING"}
 
 
+async def test_a_link_that_shows_no_form_fills_in_none_that_is_shown_later(served: ServedHub) -> None:
+    """A page of somebody else's may open it, unseen."""
+    bob = await served.browser("bob")
+    before = await bob.get("/hub/spawn")
+
+    await bob.get("/hub/dsportal/change/bob", params={"opt-gpus": "4", "opt-hours": "24"})
+
+    assert chosen(await bob.get("/hub/spawn")) == chosen(before) == ("1", "8")
+
+
+def chosen(page: httpx.Response) -> tuple[str, str]:
+    """The GPUs and hours of a form."""
+    gpus = next(part for part in page.text.split('id="gpus-')[1:] if "checked" in part.partition(">")[0])
+    return gpus.partition('"')[0], page.text.partition('name="hours" value="')[2].partition('"')[0]
+
+
 def test_a_hub_that_is_killed_meanwhile_comes_back_with_the_job_that_waited() -> None:
     state = SessionState("a" * 16, "1", next_key="b" * 16)
 

@@ -236,6 +236,19 @@ async def test_a_place_in_a_named_session_leads_to_the_form_of_that_session(serv
     assert (await browser.get("/hub/spawn/alice", params={"next": "/user/alice/lab"})).url.path == "/hub/spawn/alice"
 
 
+async def test_nobody_hears_which_names_another_persons_sessions_have(served: ServedHub) -> None:
+    await (await served.browser("alice")).get("/hub/spawn/alice/training")
+    bob = await served.browser("bob")
+    bob.follow_redirects = False
+
+    answers = [
+        await bob.get("/hub/spawn/alice", params={"next": f"/user/alice/{name}/lab"}) for name in ("training", "none")
+    ]
+
+    assert "training" in user_of(served).orm_spawners
+    assert [answer.status_code for answer in answers] == [404, 404]
+
+
 async def test_who_starts_again_before_the_hub_has_seen_the_end_gets_the_form(
     served: ServedHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:

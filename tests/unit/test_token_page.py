@@ -11,6 +11,7 @@ import pytest
 from jupyterhub import orm
 from jupyterhub.utils import utcnow
 
+from portal.administration import again
 from tests.unit.served_hub import CHECKOUT, ServedHub, served_hub
 
 STOCK = re.compile(r"{% block (token_row|client_row|expiration_options)( scoped)? %}")
@@ -62,6 +63,22 @@ async def test_what_a_token_makes_ends_with_it(served: ServedHub) -> None:
         assert (status, 3500 < seconds <= 3600) == (201, True)
     assert (await made(expires_in=60))[1] <= 60
     assert await made(expires_in=86400) == (400, 0)
+
+
+async def test_only_who_may_make_one_hears_that_there_are_enough(served: ServedHub) -> None:
+    browser = await served.browser("alice")
+    make_tokens(served, ["one of many"] * again.TOKENS_MAX)
+    bob = await served.browser("bob")
+    stranger = await served.browser()
+    await stranger.get("/hub/login")
+    headers = {"X-XSRFToken": browser.cookies["_xsrf"]}
+    assert (await browser.post("/hub/api/users/alice/tokens", json={}, headers=headers)).status_code == 409
+
+    for other in (bob, stranger):
+        headers = {"X-XSRFToken": other.cookies["_xsrf"]}
+        for name in ("alice", "nobody"):
+            answer = await other.post(f"/hub/api/users/{name}/tokens", json={}, headers=headers)
+            assert (answer.status_code, "100" in answer.text) == (403, False)
 
 
 async def test_very_many_tokens_are_a_list_with_an_end(served: ServedHub) -> None:

@@ -1,0 +1,72 @@
+"""Folders that JupyterLab lists: all of their names are in this session's memory at once, and others may make more."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from anyio.to_thread import run_sync
+from jupyter_core.paths import is_file_hidden
+from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
+from tornado.web import HTTPError
+
+LISTED_MAX = 100_000  # names: some 200 MB while they are listed
+TOO_MANY = (
+    "The folder {} holds more than {} names, and JupyterLab has all of them in this session's memory. "
+    "Look into it in a terminal or a notebook, or move what you need into a folder of its own."
+)
+
+
+class ListedFolders(AsyncLargeFileManager):
+    """Jupyter's files, as far as folders are listed."""
+
+    async def _dir_model(self, path: str, content: bool = True) -> dict[str, Any]:
+        """A folder, and what is in it where that is asked for; what goes meanwhile is left out.
+
+        Raises:
+            HTTPError: 404, it is none, or hidden; 413, it holds too much.
+        """
+        model: dict[str, Any] = await super()._dir_model(path, content=False)  # type: ignore[no-untyped-call]
+        if content:
+            place = self._get_os_path(path)  # type: ignore[no-untyped-call]
+            found = await run_sync(self._listed, place)
+            shown = [await self._child(f"{path}/{name}") for name in found]
+            model |= {"content": [child for child in shown if child], "format": "json"}
+        return model
+
+    def _listed(self, os_path: str) -> list[str]:
+        try:
+            with os.scandir(os_path) as entries:
+                found = list(islice(entries, LISTED_MAX + 1))
+        except (FileNotFoundError, NotADirectoryError):
+            raise HTTPError(404, f"directory does not exist: {os_path!r}") from None
+        if len(found) > LISTED_MAX:
+            raise HTTPError(413, TOO_MANY.format(Path(os_path).name, f"{LISTED_MAX:,}"))
+        return [entry.name for entry in found if self._is_listed(entry)]
+
+    def _is_listed(self, entry: os.DirEntry[str]) -> bool:
+        """Whether it is a file, a folder, or a link to one, which may be looked at and is not hidden."""
+        with suppress(OSError):
+            status = entry.stat(follow_symlinks=False)
+            kind = stat.S_IFMT(status.st_mode)
+            if kind in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK) and self.should_list(entry.name):  # type: ignore[no-untyped-call]
+                return self.allow_hidden or not is_file_hidden(entry.path, stat_res=status)
+        return False
+
+    async def _child(self, path: str) -> dict[str, Any] | None:
+        """What is said of one; None, it is gone, or a link that leads nowhere or may not be followed."""
+        await asyncio.sleep(0)  # each is short, and all of them are not: others are answered meanwhile
+        try:
+            child: dict[str, Any] = await self.get(path=path, content=False)  # type: ignore[no-untyped-call]
+        except OSError:
+            return None
+        except HTTPError as error:
+            if error.status_code == 404:
+                return None
+            raise
+        return child
