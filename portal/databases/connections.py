@@ -11,6 +11,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from jupyterhub import orm
 from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
@@ -46,6 +47,12 @@ class HubSession(Session):
             raise
         finally:
             self._is_committing = False
+
+
+@event.listens_for(orm.User, "init")
+def _without_state(_: orm.User, __: tuple[object, ...], named: dict[str, object]) -> None:
+    """Who is new has no state of a login; JupyterHub (6.1) would write that once more, as a change of its own."""
+    named.setdefault("encrypted_auth_state", None)
 
 
 def opened(made: sessionmaker[Session]) -> Session:

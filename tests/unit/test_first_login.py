@@ -39,6 +39,8 @@ async def test_a_first_login_is_noted_without_a_change_of_its_own(
     monkeypatch.setattr(OnOurPage, "page", Noted)
     async with served_hub(tmp_path, prepare, authenticator_class=OnOurPage) as served:
         event.listen(served.hub.db, "after_commit", lambda _: done.append("kept"))
+        asked: list[str] = []
+        event.listen(served.hub.db.get_bind(), "before_cursor_execute", lambda *told: asked.append(told[2]))
         browser = await served.browser()
         await browser.get("/hub/login")
         fields = {"username": "alice", "password": PASSWORD, "_xsrf": browser.cookies["_xsrf"]}
@@ -46,5 +48,7 @@ async def test_a_first_login_is_noted_without_a_change_of_its_own(
         assert (await browser.post("/hub/login", data=fields, follow_redirects=False)).status_code == 302
 
         assert "kept" in done[: done.index("cookie")] and done[-1] == "cookie"
+        assert [words for words in asked if words.startswith("INSERT INTO users")]
+        assert [words for words in asked if words.startswith("UPDATE users SET encrypted_auth_state")] == []
         served.hub.db.rollback()
         assert orm.User.find(served.hub.db, "alice").last_activity
