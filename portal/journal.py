@@ -120,14 +120,15 @@ class Room:
         self._left = float(at_once)
         self._at = now
 
-    def take(self, size: int, now: float) -> bool:
-        """Whether there is room for so many bytes; then they are taken."""
+    def fits(self, size: int, now: float) -> bool:
+        """Whether there is room for so many bytes."""
         self._left = min(self._at_once, self._left + (now - self._at) * self._bytes_s)
         self._at = now
-        if size > self._left:
-            return False
+        return size <= self._left
+
+    def take(self, size: int) -> None:
+        """Take so many bytes, for which there is room."""
         self._left -= size
-        return True
 
 
 def is_fault(record: logging.LogRecord) -> bool:
@@ -174,9 +175,12 @@ class LineBound(logging.Filter):
         size = max(self._least, len(text.encode(errors="replace"))) + (TRACEBACK if record.exc_info else 0)
         with self._lock:
             now = self._clock()
-            if not all(room.take(size, now) for room in self.rooms(record)):
+            rooms = self.rooms(record)
+            if not all(room.fits(size, now) for room in rooms):
                 self._missing += 1
                 return False
+            for room in rooms:  # of all or of none: what is left out takes nothing of what its sender may leave
+                room.take(size)
             missing = self._missing
             self._missing = 0
         if missing:

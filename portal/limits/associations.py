@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -14,7 +15,7 @@ from portal.slurm.snapshot import Snapshot
 log = logging.getLogger(__name__)
 _ACCOUNT = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"  # those that a session may be counted against (the launcher's rule)
 _LINE = re.compile(rf"([^|]+)\|({_ACCOUNT})\|([^|]*)\|([^|]*)\|([^|]*)\Z")
-_told: set[str] = set()
+_IS_TOLD = threading.Event()
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def parse_associations(stdout: str) -> Mapping[str, tuple[Association, ...]]:
         found.setdefault(person, []).append(Association(account, partition, names))
     if odd and not found:
         raise SlurmUnavailable(N_("Slurm's answer cannot be read."), detail=odd[0])
-    if odd and not _told:
+    if odd and not _IS_TOLD.is_set():
         log.warning("Slurm lists accounts that no session can have, and they are passed over: %s", odd[0])
-        _told.add(odd[0])
+        _IS_TOLD.set()
     return {person: tuple(theirs) for person, theirs in found.items()}

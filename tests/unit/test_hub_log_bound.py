@@ -106,6 +106,19 @@ def test_strangers_of_many_addresses_share_one_room(written: Written) -> None:
     assert "alice" in written.lines[-1]
 
 
+def test_what_is_left_out_takes_nothing_of_what_its_sender_may_leave(written: Written) -> None:
+    for number in range(20):
+        tell(written, "404 GET /flood", Sender(f"::{number}"), OF_STRANGERS_AT_ONCE // journal.LEAST)
+    first = Sender("2001:db8::1")
+    tell(written, "404 GET /first", first, OF_ONE_AT_ONCE // journal.LEAST)
+    assert written.count("first") == 0
+
+    written.clock.now = OF_STRANGERS_AT_ONCE / journal.OF_STRANGERS_BYTES_S
+    tell(written, "404 GET /later", first, OF_ONE_AT_ONCE // journal.LEAST)
+
+    assert written.count("later") == OF_ONE_AT_ONCE // journal.LEAST
+
+
 def test_what_the_hub_does_by_itself_and_what_is_kept_is_always_written(written: Written) -> None:
     tell(written, "The session still runs", None, 10_000, place="/lib/portal/hub/restart.py")
     tell(written, "root enters", BOB, 10_000, place="/lib/portal/administration/enter.py", **KEPT)
