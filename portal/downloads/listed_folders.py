@@ -1,11 +1,13 @@
-"""Folders that JupyterLab lists: all of their names are in this session's memory at once, and others may make more."""
+"""Folders that JupyterLab lists: all of their names are in this session's memory at once, and others make them."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import stat
-from contextlib import suppress
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,22 @@ from jupyter_core.paths import is_file_hidden
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 from tornado.web import HTTPError
 
-LISTED_MAX = 100_000  # names: some 200 MB while they are listed
+LISTED_MAX = 100_000  # names
+LISTED_BYTES = 2**25  # of the ways to them, as a session has them: up to seven times that in the end, in what is sent
 TOO_MANY = (
-    "The folder {} holds more than {} names, and JupyterLab has all of them in this session's memory. "
-    "Look into it in a terminal or a notebook, or move what you need into a folder of its own."
+    "The folder {} holds more than {} names, or {} MB of them with the way to each, and JupyterLab has all of them in "
+    "this session's memory. Look into it in a terminal or a notebook, or move what you need into a folder of its own."
 )
+
+
+@contextmanager
+def _held_folder(os_path: str) -> Iterator[int]:
+    """A folder that is open: what is found in it has its name alone, and not the way to it."""
+    folder = os.open(os_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
 
 
 class ListedFolders(AsyncLargeFileManager):
@@ -34,28 +47,30 @@ class ListedFolders(AsyncLargeFileManager):
         model: dict[str, Any] = await super()._dir_model(path, content=False)  # type: ignore[no-untyped-call]
         if content:
             place = self._get_os_path(path)  # type: ignore[no-untyped-call]
-            found = await run_sync(self._listed, place)
+            found = await run_sync(self._listed, place, path)
             shown = [await self._child(f"{path}/{name}") for name in found]
             model |= {"content": [child for child in shown if child], "format": "json"}
         return model
 
-    def _listed(self, os_path: str) -> list[str]:
+    def _listed(self, os_path: str, path: str) -> list[str]:
         try:
-            with os.scandir(os_path) as entries:
+            with _held_folder(os_path) as folder, os.scandir(folder) as entries:
                 found = list(islice(entries, LISTED_MAX + 1))
+                size = sum(sys.getsizeof(f"{path}/{entry.name}") for entry in found)
+                if len(found) > LISTED_MAX or size > LISTED_BYTES:
+                    told = (Path(os_path).name, f"{LISTED_MAX:,}", LISTED_BYTES >> 20)
+                    raise HTTPError(413, TOO_MANY.format(*told))
+                return [entry.name for entry in found if self._is_listed(os_path, entry)]
         except (FileNotFoundError, NotADirectoryError):
             raise HTTPError(404, f"directory does not exist: {os_path!r}") from None
-        if len(found) > LISTED_MAX:
-            raise HTTPError(413, TOO_MANY.format(Path(os_path).name, f"{LISTED_MAX:,}"))
-        return [entry.name for entry in found if self._is_listed(entry)]
 
-    def _is_listed(self, entry: os.DirEntry[str]) -> bool:
+    def _is_listed(self, os_path: str, entry: os.DirEntry[str]) -> bool:
         """Whether it is a file, a folder, or a link to one, which may be looked at and is not hidden."""
         with suppress(OSError):
             status = entry.stat(follow_symlinks=False)
             kind = stat.S_IFMT(status.st_mode)
             if kind in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK) and self.should_list(entry.name):  # type: ignore[no-untyped-call]
-                return self.allow_hidden or not is_file_hidden(entry.path, stat_res=status)
+                return self.allow_hidden or not is_file_hidden(f"{os_path}/{entry.name}", stat_res=status)
         return False
 
     async def _child(self, path: str) -> dict[str, Any] | None:

@@ -202,9 +202,14 @@ class Offer:
             raise self._refusal(error, entered) from error
 
     async def _options_of(self, given: Mapping[str, object], entered: SessionRequest) -> dict[str, object]:
-        self._refused = (None, entered)
-        self._spawner.several.check_room(self._spawner.name)
-        return (await self.checked(given, entered))[0].as_options()
+        try:
+            self._spawner.several.check_room(self._spawner.name)
+            request, _site = await self.checked(given, entered)
+        except Exception:
+            self._refused = (self._refused[0], entered)
+            raise
+        self._refused = (None, entered)  # not before: another form that is made meanwhile would have it
+        return request.as_options()
 
     def _refusal(self, error: RequestError, entered: SessionRequest | None) -> StartRefused:
         if entered:  # the form is shown next
@@ -224,12 +229,13 @@ class Offer:
         except SQLAlchemyError as error:
             LOG.error("%s %s", NO_DATABASE, error)
             return _(NO_DATABASE)
-        self._refused = (None, options.remembered(found.options))
         try:
             await self.as_options(found.options)
         except RequestError as error:
             words = _("“{name}” is not possible any more as you kept it; the form has what comes nearest.")
             return f"{words.format(name=name)} {error.message}"
+        finally:
+            self._refused = (None, options.remembered(found.options))
         return _("These are your choices “{name}”: check them, then press Start.").format(name=name)
 
     async def of_query(self, query_data: Mapping[str, list[str]]) -> dict[str, object]:

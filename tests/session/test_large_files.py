@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import urllib.request
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from portal.downloads.listed_folders import LISTED_MAX
 from tests.session.conftest import window
 from tests.session.file_desk import Desk, fill, opened, small_disk
 from tests.session.session_server import TOKEN, Server
@@ -243,3 +245,19 @@ def test_a_download_goes_on_with_the_same_file_only(server: Server, big: Path) -
     os.utime(file, (1, 1))
     status, whole, _ = get(Range=f"bytes={CUT}-", If_Range=stamp)
     assert (status, len(whole)) == (200, SIZE)
+
+
+def test_a_folder_of_very_many_names_is_refused_in_words_and_the_others_are_shown(lab: Desk, picture: Picture) -> None:
+    folder = lab.folder / "very-many"
+    folder.mkdir()
+    for number in range(LISTED_MAX + 1):
+        os.mknod(folder / str(number))
+    lab.open()
+
+    lab.page.locator(".jp-DirListing-item", has_text=folder.name).dblclick()
+
+    told = lab.page.get_by_role("alert").filter(has_text=f"The folder very-many holds more than {LISTED_MAX:,} names")
+    expect(told).to_be_visible()
+    picture(lab.page, "very-many")
+    expect(lab.page.locator(".jp-DirListing-item", has_text=folder.name)).to_be_visible()
+    shutil.rmtree(folder)

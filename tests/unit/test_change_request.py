@@ -20,6 +20,7 @@ from portal.session_state import SessionState
 from portal.testing.behaviours import PendingForever, Runs
 from portal.testing.outages import SbatchRefuses, SlurmSilent
 from spawners.choosing import change
+from spawners.choosing.offer import Offer
 from tests.unit.served_hub import ServedHub, served_hub
 from tests.unit.test_several_sessions import main_of, start, user_of
 
@@ -470,6 +471,34 @@ async def test_a_link_that_shows_no_form_fills_in_none_that_is_shown_later(serve
     await bob.get("/hub/dsportal/change/bob", params={"opt-gpus": "4", "opt-hours": "24"})
 
     assert chosen(await bob.get("/hub/spawn")) == chosen(before) == ("1", "8")
+
+
+@pytest.mark.parametrize("link", ["opt-gpus=4&opt-hours=24", "choice=long"])
+async def test_a_link_fills_in_its_own_form_while_another_one_is_made(
+    served: ServedHub, monkeypatch: pytest.MonkeyPatch, link: str
+) -> None:
+    bob = await served.browser("bob")
+    before = chosen(await bob.get("/hub/spawn"))
+    kept = {"opt-gpus": "4", "opt-hours": "24", "opt-partition": "sxm2"}
+    data = {"name": "long", **kept, "_xsrf": bob.cookies["_xsrf"]}
+    assert (await bob.post("/hub/dsportal/choices/bob/keep", data=data)).status_code == 200
+    site = Offer._site
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    async def slow(offer: Offer) -> Any:
+        if not asked.is_set():
+            asked.set()
+            await answered.wait()
+        return await site(offer)
+
+    monkeypatch.setattr(Offer, "_site", slow)
+    followed = asyncio.create_task(bob.get(f"/hub/spawn?{link}"))
+    await asyncio.wait_for(asked.wait(), PATIENCE_S)
+    other = await bob.get("/hub/spawn")
+    answered.set()
+
+    assert chosen(other) == before
+    assert chosen(await followed) == ("4", "24")
 
 
 def chosen(page: httpx.Response) -> tuple[str, str]:

@@ -87,13 +87,31 @@ async def test_a_folder_of_very_many_names_is_refused_in_words(folder: Path, mon
     assert [child["name"] for child in (await files(folder).get(""))["content"]] == ["shared"]
 
 
+async def test_names_count_with_the_way_to_each(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A letter that is no part of Unicode's first plane makes each of a text's letters four bytes long."""
+    monkeypatch.setattr(listed_folders, "LISTED_BYTES", 100_000)
+    deep = folder.joinpath(*["d" * 250] * 3)
+    deep.mkdir(parents=True)
+    for number in range(100):
+        (deep / str(number)).touch()
+    assert len((await files(folder).get(f"shared/{deep.relative_to(folder)}"))["content"]) == 100
+
+    wide = folder / "\N{GRINNING FACE}"
+    (folder / ("d" * 250)).rename(wide)
+    with pytest.raises(HTTPError) as refused:
+        await files(folder).get(f"shared/{wide.name}/{'d' * 250}/{'d' * 250}")
+
+    assert refused.value.status_code == 413
+    assert "with the way to each" in str(refused.value.log_message)
+
+
 async def test_what_goes_while_a_folder_is_listed_is_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("goes", "stays"):
         (folder / name).touch()
     listed = OwnFiles._listed
 
-    def looked(self: OwnFiles, os_path: str) -> list[str]:
-        found = listed(self, os_path)
+    def looked(self: OwnFiles, os_path: str, path: str) -> list[str]:
+        found = listed(self, os_path, path)
         (folder / "goes").unlink()
         return found
 

@@ -26,6 +26,7 @@ import { plainPastes } from './pastes';
 import { addTemplates, TemplateIDs } from './templates';
 import { boardAddress, runningBoards, tensorBoards } from './tensorboards';
 import { timeLeft } from './timeleft';
+import { tellUnlisted } from './unlisted';
 import { takeUploads } from './uploads';
 import { jobUsage } from './usage';
 import { webTools } from './webtools';
@@ -107,9 +108,10 @@ function addToolbarButton(app: JupyterFrontEnd, toolbars: IToolbarWidgetRegistry
   });
 }
 
-/** The toolbar asks for a command's visibility when it changes: with each selection, in each file browser. */
-function followSelection(app: JupyterFrontEnd, browsers: IFileBrowserFactory): void {
+/** In each file browser: the toolbar asks for a command's visibility with each selection, and failures are told. */
+function followBrowsers(app: JupyterFrontEnd, browsers: IFileBrowserFactory): void {
   const follow = (browser: FileBrowser): void => {
+    tellUnlisted(browser);
     browser.selectionChanged.connect(() => app.commands.notifyCommandChanged(CommandIDs.tensorBoardSelected));
   };
   browsers.tracker.forEach(follow);
@@ -148,7 +150,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     addArchive(app, browser);
     addTemplates(app, browser, restorer);
     if (browsers) {
-      followSelection(app, browsers);
+      followBrowsers(app, browsers);
       takeUploads(browsers);
     }
     if (toolbars) {
