@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import stat
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from jupyter_server.services.contents.largefilemanager import AsyncLargeFileMana
 from tornado.web import HTTPError
 
 LISTED_MAX = 100_000  # names
-LISTED_BYTES = 2**25  # of the ways to them, as a session has them: up to seven times that in the end, in what is sent
+LISTED_BYTES = 2**24  # of JSON, with the way to each: a session has it four times before it is sent
 TOO_MANY = (
     "The folder {} holds more than {} names, or {} MB of them with the way to each, and JupyterLab has all of them in "
     "this session's memory. Look into it in a terminal or a notebook, or move what you need into a folder of its own."
@@ -53,13 +52,16 @@ class ListedFolders(AsyncLargeFileManager):
         return model
 
     def _listed(self, os_path: str, path: str) -> list[str]:
+        found: list[os.DirEntry[str]] = []
+        size = 0
         try:
             with _held_folder(os_path) as folder, os.scandir(folder) as entries:
-                found = list(islice(entries, LISTED_MAX + 1))
-                size = sum(sys.getsizeof(f"{path}/{entry.name}") for entry in found)
-                if len(found) > LISTED_MAX or size > LISTED_BYTES:
-                    told = (Path(os_path).name, f"{LISTED_MAX:,}", LISTED_BYTES >> 20)
-                    raise HTTPError(413, TOO_MANY.format(*told))
+                for entry in entries:
+                    size += len(json.dumps(f"{path}/{entry.name}")) + len(json.dumps(entry.name))
+                    if len(found) == LISTED_MAX or size > LISTED_BYTES:
+                        told = (Path(os_path).name, f"{LISTED_MAX:,}", LISTED_BYTES >> 20)
+                        raise HTTPError(413, TOO_MANY.format(*told))
+                    found.append(entry)
                 return [entry.name for entry in found if self._is_listed(os_path, entry)]
         except (FileNotFoundError, NotADirectoryError):
             raise HTTPError(404, f"directory does not exist: {os_path!r}") from None

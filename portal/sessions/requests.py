@@ -17,6 +17,7 @@ from tornado.httputil import url_concat
 from portal.addresses import path_of, without_names
 from portal.language.texts import N_, _
 
+KEEPS_ITS_NAME = "A session that runs, waits or is being started keeps its name. Stop it first."
 NOT_A_NAME = "The name of a session is a text."
 BUSY = N_(
     "Another page has just started, stopped or removed this session, or the portal looks whether it still runs. "
@@ -81,14 +82,21 @@ class NamedRequests:
             raise web.HTTPError(400, NOT_A_NAME)
         if display_name != server_name and not _is_title(display_name):
             raise web.HTTPError(400, NOT_A_TITLE)
+        present = next(iter(self.path_args[1:]), "") or ""
+        if self.request.method == "PATCH" and server_name != present and is_held(user.orm_spawners.get(present)):
+            raise web.HTTPError(409, KEEPS_ITS_NAME)
         several = getattr(user.spawner, "several", None)
-        if several is not None and several.is_offered and not is_held(user.orm_spawners.get(server_name)):
-            if fault := several.fault_of(server_name):
-                raise web.HTTPError(400, fault)
+        if several is not None and not is_held(user.orm_spawners.get(server_name)):
+            await self._check_new(several, server_name, check_limit)
+        await super()._check_named_server_request(user, server_name, display_name, check_limit)  # type: ignore[misc]
+
+    async def _check_new(self, several: Any, server_name: str, check_limit: bool) -> None:
+        if (server_name or several.is_offered) and (fault := several.fault_of(server_name)):
+            raise web.HTTPError(400, fault)
+        if several.is_offered:
             if check_limit and (words := several.no_room(server_name)):
                 raise web.HTTPError(409, words)
             await several.forget_unused(server_name, is_look=self.request.method == "GET")
-        await super()._check_named_server_request(user, server_name, display_name, check_limit)  # type: ignore[misc]
 
 
 class LayoutKept:

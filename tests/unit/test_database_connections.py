@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from jupyterhub import orm
-from sqlalchemy import event, text
+from sqlalchemy import Engine, event, text
 from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
@@ -80,6 +80,29 @@ def test_a_file_is_not_asked_whether_it_is_still_there_before_each_question(hubs
 
     assert asked
     assert "SELECT 1" not in asked
+
+
+def test_what_a_site_listens_for_stays(tmp_path: Path) -> None:
+    made = orm.new_session_factory(f"sqlite:///{tmp_path}/database")
+    heard: list[str] = []
+
+    def of_engine(_: Any) -> None:
+        heard.append("this engine")
+
+    def of_class(_: Any) -> None:
+        heard.append("all engines")
+
+    event.listen(made.kw["bind"], "engine_connect", of_engine)
+    event.listen(Engine, "engine_connect", of_class)
+    try:
+        with connections.opened(made) as session:
+            heard.clear()
+            session.execute(text("SELECT 2"))
+    finally:
+        event.remove(Engine, "engine_connect", of_class)
+        made.kw["bind"].dispose()
+
+    assert sorted(heard) == ["all engines", "this engine"]
 
 
 async def becomes(found: Callable[[], bool]) -> None:

@@ -87,19 +87,20 @@ async def test_a_folder_of_very_many_names_is_refused_in_words(folder: Path, mon
     assert [child["name"] for child in (await files(folder).get(""))["content"]] == ["shared"]
 
 
-async def test_names_count_with_the_way_to_each(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A letter that is no part of Unicode's first plane makes each of a text's letters four bytes long."""
-    monkeypatch.setattr(listed_folders, "LISTED_BYTES", 100_000)
-    deep = folder.joinpath(*["d" * 250] * 3)
-    deep.mkdir(parents=True)
-    for number in range(100):
-        (deep / str(number)).touch()
-    assert len((await files(folder).get(f"shared/{deep.relative_to(folder)}"))["content"]) == 100
+@pytest.mark.parametrize("letter", ["\N{GRINNING FACE}", "\x01", "\N{EURO SIGN}"])
+async def test_names_count_as_they_are_written_in_json_with_the_way_to_each(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, letter: str
+) -> None:
+    """JSON has twelve bytes for some letters of four, and six for some of one."""
+    monkeypatch.setattr(listed_folders, "LISTED_BYTES", 2**16)
+    for way in ("a" * 60, letter * 60):
+        (folder / way).mkdir()
+        for number in range(200):
+            (folder / way / f"{way[:20]}{number}").touch()
+    assert len((await files(folder).get(f"shared/{'a' * 60}"))["content"]) == 200
 
-    wide = folder / "\N{GRINNING FACE}"
-    (folder / ("d" * 250)).rename(wide)
     with pytest.raises(HTTPError) as refused:
-        await files(folder).get(f"shared/{wide.name}/{'d' * 250}/{'d' * 250}")
+        await files(folder).get(f"shared/{letter * 60}")
 
     assert refused.value.status_code == 413
     assert "with the way to each" in str(refused.value.log_message)

@@ -406,6 +406,33 @@ async def test_a_session_of_before_can_be_stopped_when_names_are_not_offered_any
     assert answer.status_code in (202, 204)
 
 
+@pytest.mark.parametrize("is_offered", [True, False])
+async def test_a_session_that_waits_keeps_its_name_and_none_has_a_name_that_is_not_safe(
+    tmp_path: Path, is_offered: bool
+) -> None:
+    async with served_hub(tmp_path, allow_named_servers=is_offered) as hub:
+        await hub.browser("alice")
+        alice = orm.User.find(hub.hub.db, "alice")
+        rows = [
+            orm.Spawner(name=name, user=alice, state=state) for name, state in (("a", {"key": "a" * 16}), ("b", {}))
+        ]
+        hub.hub.db.add_all(rows)
+        hub.hub.db.commit()
+        program = await hub.browser()
+        program.headers["Authorization"] = f"token {hub.token('alice')}"
+
+        answers = [
+            await program.patch(f"/hub/api/users/alice/servers/{name}", json={"name": new})
+            for name, new in (("a", "training"), ("a", "lab"), ("b", "lab"))
+        ]
+        titled = await program.patch("/hub/api/users/alice/servers/a", json={"display_name": "Training"})
+
+        assert [answer.status_code for answer in answers] == [409, 409, 400]
+        assert "keeps its name" in answers[0].json()["message"]
+        assert titled.status_code == 200
+        assert sorted(row.name for row in alice._orm_spawners if row.name) == ["a", "b"]
+
+
 async def test_where_one_is_allowed_the_page_is_as_before(tmp_path: Path) -> None:
     async with served_hub(tmp_path) as hub:
         browser = await hub.browser("alice")
