@@ -28,6 +28,7 @@ NO_OTHER_NAME = N_("{name} is the name of an account of this cluster. Who has an
 DELETED_NOW = N_("An administrator is just deleting {name}. Nothing was done.")
 STILL_ENDS = N_("A session of {name} has not ended yet. Delete {name} again in a moment.")
 NO_TIME = N_("A time of activity is one that has been, in the years from 1 to now.")
+LONGEST_TIME = 64  # characters; with more, reading it takes the square of their number
 LOOKS = 25
 LOOKS_EVERY_S = 0.2
 _deleted_now: set[str] = set()
@@ -120,15 +121,25 @@ class PersonActivityHandler(ActivityAPIHandler):  # type: ignore[misc]
     """When somebody was last active."""
 
     def post(self, user_name: str) -> None:
-        """JupyterHub's own (6.1), which fails at times that no calendar has.
+        """JupyterHub's own (6.1), which fails at times that no calendar has, and reads long ones while all wait.
 
         Raises:
             again.Refused: 400, for such a time; nothing was changed.
         """
+        if not all(isinstance(time, str) and len(time) <= LONGEST_TIME for time in _times(self.get_json_body())):
+            raise again.Refused(400, _(NO_TIME))
         try:
             super().post(user_name)
         except OverflowError:
             raise again.Refused(400, _(NO_TIME)) from None
+
+
+def _times(body: object) -> Iterator[object]:
+    """All times of activity that a body tells; JupyterHub says what else is wrong with it."""
+    if isinstance(body, dict):
+        servers = body.get("servers")
+        told = [body, *(servers.values() if isinstance(servers, dict) else ())]
+        yield from filter(None, (one.get("last_activity") for one in told if isinstance(one, dict)))
 
 
 HANDLERS = ((r"/api/users/([^/]+)", PersonHandler), (r"/api/users/([^/]+)/activity", PersonActivityHandler))

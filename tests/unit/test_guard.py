@@ -281,10 +281,12 @@ async def test_a_policy_of_a_site_without_a_word_on_frames_leaves_the_portals_fr
     assert beside == "script-src 'self' 'unsafe-inline'"
 
 
-@pytest.mark.parametrize("time", ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00"])
+@pytest.mark.parametrize(
+    "time", ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "1." * 32 + "1", "2" * 65, 5, ["2026"], {"a": 1}]
+)
 @pytest.mark.parametrize("is_of_a_session", [False, True])
 async def test_a_time_that_no_calendar_has_is_refused_without_a_fault(
-    tmp_path: Path, time: str, is_of_a_session: bool
+    tmp_path: Path, time: object, is_of_a_session: bool
 ) -> None:
     async with served_hub(tmp_path) as hub:
         await (await hub.browser("alice")).get("/hub/spawn/alice")
@@ -293,5 +295,7 @@ async def test_a_time_that_no_calendar_has_is_refused_without_a_fault(
         told = {"servers": {"": {"last_activity": time}}} if is_of_a_session else {"last_activity": time}
 
         answer = await program.post("/hub/api/users/alice/activity", json=told)
+        good = await program.post("/hub/api/users/alice/activity", json={"last_activity": "2026-01-01T00:00:00.000Z"})
 
+    assert good.status_code == 200
     assert (answer.status_code, "years" in answer.json()["message"]) == (400, True)
