@@ -27,7 +27,7 @@ UNTOLD = N_(
 NO_OTHER_NAME = N_("{name} is the name of an account of this cluster. Who has another one logs in with that.")
 DELETED_NOW = N_("An administrator is just deleting {name}. Nothing was done.")
 STILL_ENDS = N_("A session of {name} has not ended yet. Delete {name} again in a moment.")
-NO_TIME = N_("A time of activity is one that has been, in the years from 1 to now.")
+NO_TIME = N_("A time of activity is one that has been, in the years from 1 to now, in {most} characters at most.")
 LONGEST_TIME = 64  # characters; with more, reading it takes the square of their number
 LOOKS = 25
 LOOKS_EVERY_S = 0.2
@@ -120,6 +120,7 @@ def check_told(user: Any) -> None:
 class PersonActivityHandler(ActivityAPIHandler):  # type: ignore[misc]
     """When somebody was last active."""
 
+    @needs_scope("users:activity")  # type: ignore[untyped-decorator]
     def post(self, user_name: str) -> None:
         """JupyterHub's own (6.1), which fails at times that no calendar has, and reads long ones while all wait.
 
@@ -127,11 +128,15 @@ class PersonActivityHandler(ActivityAPIHandler):  # type: ignore[misc]
             again.Refused: 400, for such a time; nothing was changed.
         """
         if not all(isinstance(time, str) and len(time) <= LONGEST_TIME for time in _times(self.get_json_body())):
-            raise again.Refused(400, _(NO_TIME))
+            raise _no_time()
         try:
             super().post(user_name)
         except OverflowError:
-            raise again.Refused(400, _(NO_TIME)) from None
+            raise _no_time() from None
+
+
+def _no_time() -> again.Refused:
+    return again.Refused(400, _(NO_TIME).format(most=LONGEST_TIME))
 
 
 def _times(body: object) -> Iterator[object]:

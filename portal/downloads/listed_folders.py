@@ -23,6 +23,8 @@ TOO_MANY = (
     "this session's memory. Look into it in a terminal or a notebook, or move what you need into a folder of its own."
 )
 
+UNREADABLE = "The folder {} may not be read: its storage refuses it, whatever its permissions say."
+
 
 @contextmanager
 def _held_folder(os_path: str) -> Iterator[int]:
@@ -41,7 +43,8 @@ class ListedFolders(AsyncLargeFileManager):
         """A folder, and what is in it where that is asked for; what goes meanwhile is left out.
 
         Raises:
-            HTTPError: 404, it is none, or hidden; 413, it holds too much.
+            HTTPError: 404, it is none, or hidden; 403, the storage lets nobody in whom its mode would let in; 413, it
+                holds too much.
         """
         model: dict[str, Any] = await super()._dir_model(path, content=False)  # type: ignore[no-untyped-call]
         if content:
@@ -65,6 +68,8 @@ class ListedFolders(AsyncLargeFileManager):
                 return [entry.name for entry in found if self._is_listed(os_path, entry)]
         except (FileNotFoundError, NotADirectoryError):
             raise HTTPError(404, f"directory does not exist: {os_path!r}") from None
+        except PermissionError:
+            raise HTTPError(403, UNREADABLE.format(Path(os_path).name)) from None
 
     def _is_listed(self, os_path: str, entry: os.DirEntry[str]) -> bool:
         """Whether it is a file, a folder, or a link to one, which may be looked at and is not hidden."""

@@ -66,9 +66,15 @@ class NamedRequests:
         return bool(super().allow_named_servers) or self._is_of_before()  # type: ignore[misc]
 
     def _is_of_before(self) -> bool:
-        name, server = (*self.path_args, "", "")[:2]
+        name, server = self._addressed
         user = self.find_user(name) if name and server else None
         return user is not None and is_held(user.orm_spawners.get(server))
+
+    @property
+    def _addressed(self) -> tuple[str, str]:
+        """The person and the session of the address, as far as it names them."""
+        name, server = (*self.path_args, "", "")[:2]
+        return name or "", server or ""
 
     async def _check_named_server_request(
         self, user: Any, server_name: str, display_name: str, check_limit: bool = True
@@ -82,7 +88,7 @@ class NamedRequests:
             raise web.HTTPError(400, NOT_A_NAME)
         if display_name != server_name and not _is_title(display_name):
             raise web.HTTPError(400, NOT_A_TITLE)
-        present = next(iter(self.path_args[1:]), "") or ""
+        present = self._addressed[1]
         if self.request.method == "PATCH" and server_name != present and is_held(user.orm_spawners.get(present)):
             raise web.HTTPError(409, KEEPS_ITS_NAME)
         several = getattr(user.spawner, "several", None)

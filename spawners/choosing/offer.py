@@ -99,12 +99,12 @@ class Offer:
         """
         error, entered = self._refused
         self._refused = (None, None)
+        opens = self._opens()  # before other requests of this person come
         identity, whole = await self._site()
         profile, site, request = _in_profile(entered or self._last(), whole, identity)
         is_free = entered is None and "hours" not in fixed_by(profile)
         outlook = await self.outlook_in_time(site, identity, request, profile, is_typed=not is_free)
         self.told.note(outlook, site)
-        opens = self._opens()
         cards = profile_cards.cards(whole, identity, request.profile, opens)
         cards += links(self.named, whole, identity.name, opens)
         cards += advised(self._spawner.ended_records, outlook.request, site, identity, opens)
@@ -205,8 +205,9 @@ class Offer:
         try:
             self._spawner.several.check_room(self._spawner.name)
             request, _site = await self.checked(given, entered)
-        except Exception:
-            self._refused = (self._refused[0], entered)
+        except Exception as error:
+            why = error.__cause__  # an earlier form's refusal, which was never shown, is not this one's
+            self._refused = (why if isinstance(why, RequestError) else None, entered)
             raise
         self._refused = (None, entered)  # not before: another form that is made meanwhile would have it
         return request.as_options()

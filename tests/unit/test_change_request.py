@@ -13,6 +13,7 @@ import httpx
 import pytest
 from tornado import web
 
+from portal.errors import PortalError
 from portal.forecasts import turns
 from portal.forecasts.shared_look import STILL_SHOWN_S
 from portal.request import SessionRequest
@@ -21,6 +22,7 @@ from portal.testing.behaviours import PendingForever, Runs
 from portal.testing.outages import SbatchRefuses, SlurmSilent
 from spawners.choosing import change
 from spawners.choosing.offer import Offer
+from spawners.errors import StartRefused
 from tests.unit.served_hub import ServedHub, served_hub
 from tests.unit.test_several_sessions import main_of, start, user_of
 
@@ -499,6 +501,31 @@ async def test_a_link_fills_in_its_own_form_while_another_one_is_made(
 
     assert chosen(other) == before
     assert chosen(await followed) == ("4", "24")
+
+
+async def test_what_a_form_was_refused_that_nobody_saw_does_not_stand_in_a_later_one(
+    served: ServedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bob = await served.browser("bob")
+    await bob.get("/hub/spawn")
+    offer = user_of(served, "bob").spawners[""].offer
+    with pytest.raises(StartRefused):
+        await offer.of_form({"gpus": ["99"], "hours": ["3"], "partition": ["sxm2"]})
+    site, calls = Offer._site, []
+
+    async def silent_once(offer: Offer) -> Any:
+        calls.append(offer)
+        if len(calls) == 1:
+            raise StartRefused(PortalError("Slurm is silent"), status_code=503)
+        return await site(offer)
+
+    monkeypatch.setattr(Offer, "_site", silent_once)
+    data = {"gpus": "4", "hours": "2", "partition": "sxm2", "_xsrf": bob.cookies["_xsrf"]}
+    page = await bob.post("/hub/spawn", data=data)
+
+    assert "Slurm is silent" in main_of(page)
+    assert "99" not in main_of(page)
+    assert chosen(page) == ("4", "2")
 
 
 def chosen(page: httpx.Response) -> tuple[str, str]:

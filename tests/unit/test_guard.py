@@ -23,6 +23,7 @@ from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 from tornado.testing import bind_unused_port
 
+from portal.administration import person
 from portal.guard import intake, pages
 from tests.unit.served_hub import served_hub
 
@@ -298,4 +299,20 @@ async def test_a_time_that_no_calendar_has_is_refused_without_a_fault(
         good = await program.post("/hub/api/users/alice/activity", json={"last_activity": "2026-01-01T00:00:00.000Z"})
 
     assert good.status_code == 200
-    assert (answer.status_code, "years" in answer.json()["message"]) == (400, True)
+    assert (answer.status_code, answer.json()["message"]) == (400, person.NO_TIME.format(most=64))
+
+
+async def test_who_may_not_say_when_somebody_was_active_is_not_told_what_a_time_is(tmp_path: Path) -> None:
+    async with served_hub(tmp_path) as hub:
+        await hub.browser("alice")
+        await hub.browser("bob")
+        program = await hub.browser()
+        program.headers["Authorization"] = f"token {hub.token('bob')}"
+
+        answers = [
+            await program.post("/hub/api/users/alice/activity", json={"last_activity": time})
+            for time in ("2" * 65, "2026-01-01T00:00:00.000Z")
+        ]
+
+    assert [answer.status_code for answer in answers] == [404, 404]
+    assert answers[0].json()["message"] == answers[1].json()["message"]

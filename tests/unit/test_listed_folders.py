@@ -127,3 +127,20 @@ async def test_a_folder_that_is_none_is_not_found(folder: Path) -> None:
         with pytest.raises(HTTPError) as refused:
             await files(folder).get(place)
         assert refused.value.status_code == 404
+
+
+async def test_a_folder_that_its_storage_keeps_from_whom_its_mode_lets_in_is_refused_in_words(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NFS with root_squash or lists of its own does; a mode that lets nobody in makes it hidden (404)."""
+
+    def refuses(_folder: int) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "scandir", refuses)
+
+    with pytest.raises(HTTPError) as refused:
+        await names(folder)
+
+    assert refused.value.status_code == 403
+    assert "The folder shared may not be read" in str(refused.value.log_message)
