@@ -18,9 +18,9 @@ import pytest
 
 from portal.doctor import site_checks
 from tests.directories.logins import FOLDER, block, prepared, secret
-from tests.directory.slapd import free_port
 from tests.hub.conftest import Hub
 from tests.inside import VENV_BIN, eventually
+from tests.ports import held_port
 
 SHARE = VENV_BIN.parent / "share" / "dsportal" / "oidc"
 PORT = 18300
@@ -37,7 +37,7 @@ class Provider:
     """The provider; what it says of people is in a file."""
 
     def __init__(self, folder: Path) -> None:
-        self.port, self.accounts = free_port(), folder / "accounts.json"
+        self.port, self.accounts = held_port(), folder / "accounts.json"
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = folder / "provider.log"
         self._process: subprocess.Popen[bytes] | None = None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 from pathlib import Path
 
 from tests.inside import eventually, sh
+from tests.ports import held_port
 
 BASE = "dc=cluster,dc=example"
 PEOPLE, GROUPS = f"ou=people,{BASE}", f"ou=groups,{BASE}"
@@ -66,13 +66,6 @@ class Authority:
         files = ["-in", f"{name}.csr", "-out", f"{name}.crt", "-extfile", f"{name}.ext"]
         openssl(self.folder, "x509", "-req", *files, *signed_by)
         return self.folder / f"{name}.crt", self.folder / f"{name}.key"
-
-
-def free_port() -> int:
-    """A port of this host that nobody uses."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def is_listening(port: int) -> bool:
@@ -188,7 +181,7 @@ class Slapd:
         self.folder = folder
         self._suffix = tree.partition("dn: ")[2].partition("\n")[0] or BASE
         self._schema = schema
-        self.port, self.tls_port = free_port(), free_port()
+        self.port, self.tls_port = held_port(), held_port()
         self.url, self.tls_url = f"ldap://127.0.0.1:{self.port}", f"ldaps://127.0.0.1:{self.tls_port}"
         self._addresses = f"{self.url}/ {self.tls_url}/" if certificate else f"{self.url}/"
         self._process: subprocess.Popen[bytes] | None = None
@@ -243,8 +236,10 @@ class Slapd:
         return self
 
     def stop(self) -> None:
-        """Stop it; a second stop is no fault."""
+        """Stop it; a second stop is no fault. One that has ended by itself says so, where its test failed."""
         if self._process:
+            if self._process.poll() is not None:
+                print(f"slapd ended by itself with status {self._process.returncode}:\n{self.log}")
             self._process.terminate()
             self._process.wait(timeout=10)
             self._process = None

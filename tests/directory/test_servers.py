@@ -17,8 +17,9 @@ from portal.login.directory import Directory
 from portal.settings.ldap_table import LdapTable
 from tests.directory.conftest import IMPATIENT
 from tests.directory.listeners import LISTENERS, answers_logins, listener
-from tests.directory.slapd import PASSWORDS, Slapd, free_port
+from tests.directory.slapd import PASSWORDS, Slapd
 from tests.inside import eventually
+from tests.ports import held_port
 
 Directories = Callable[..., Directory]
 Slapds = Callable[[tuple[Path, Path] | None], Slapd]
@@ -75,7 +76,7 @@ def test_a_server_that_is_gone_after_the_bind_leads_to_the_second(
 
 
 def test_a_server_that_refuses_connections_leads_to_the_second(directory: Directories, slapd: Slapd) -> None:
-    ours = directory(f"ldap://127.0.0.1:{free_port()}", slapd.url)
+    ours = directory(f"ldap://127.0.0.1:{held_port()}", slapd.url)
 
     assert ours.verify("alice", PASSWORDS["alice"]).name == "alice"
 

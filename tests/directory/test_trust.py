@@ -13,8 +13,9 @@ from portal.errors import DirectoryUnavailable, LoginRefused
 from portal.login.directory import Directory
 from tests.directory.conftest import GOOD_NAMES
 from tests.directory.listeners import Listener, answers_logins, listener, refers_starttls
-from tests.directory.slapd import GROUPS, PASSWORDS, Authority, Slapd, free_port
+from tests.directory.slapd import GROUPS, PASSWORDS, Authority, Slapd
 from tests.inside import eventually
+from tests.ports import held_port
 
 Directories = Callable[..., Directory]
 Slapds = Callable[[tuple[Path, Path] | None], Slapd]
@@ -126,6 +127,6 @@ def test_the_end_of_a_certificate_is_told_without_a_login(directory: Directories
         assert directory(url).certificate_end(url).year >= 2024
     assert slapd.logins == before
 
-    gone = f"ldap://127.0.0.1:{free_port()}"
+    gone = f"ldap://127.0.0.1:{held_port()}"
     with pytest.raises(ServerFault, match="refused"):
         directory(gone).certificate_end(gone)

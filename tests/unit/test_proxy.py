@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,22 +35,11 @@ from portal.proxy import parts, proxy_process
 from portal.proxy.apart import ApartProxy
 from portal.proxy.proxy_process import ProxyPlan
 from portal.site import Site
+from tests.ports import held_port
 
 ROOT = Path(__file__).parents[2]
 BROWSER = {"Accept": "text/html,*/*"}
 PAGE_WORDS = "Running sessions go on."
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses now, all different."""
-    with ExitStack() as stack:
-        found = [stack.enter_context(closing(socket.create_server(("127.0.0.1", 0)))) for _ in range(count)]
-        return [int(one.getsockname()[1]) for one in found]
-
-
-def free_port() -> int:
-    """A port that nobody uses now."""
-    return free_ports(1)[0]
 
 
 class Portal:
@@ -58,7 +47,7 @@ class Portal:
 
     def __init__(self, state: Path) -> None:
         self.state = state
-        self.ports = dict(zip(("port", "proxy_port", "hub_port"), free_ports(3), strict=True))
+        self.ports = {name: held_port() for name in ("port", "proxy_port", "hub_port")}
         self.options: dict[str, Any] = {}
         self.public_url = ""  # with a domain
         self.base_url = "/"
@@ -151,8 +140,8 @@ async def test_a_hub_that_starts_again_uses_the_proxy_that_runs_and_its_connecti
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda portal: portal.ports.update(port=free_port()), r"changed: portal.bind or portal.port \(http://"),
-        (lambda portal: portal.ports.update(hub_port=free_port()), "changed: the hub's address "),
+        (lambda portal: portal.ports.update(port=held_port()), r"changed: portal.bind or portal.port \(http://"),
+        (lambda portal: portal.ports.update(hub_port=held_port()), "changed: the hub's address "),
         (lambda portal: portal.options.update(log_level="warn"), "changed: options of the proxy"),
         (lambda portal: portal.options.update(auth_token="another"), "it does not take our token at "),
         (lambda portal: (portal.state / "proxy" / "running.json").unlink(), "another version of the portal started it"),
@@ -346,7 +335,7 @@ async def test_a_proxy_that_is_stopped_is_no_failed_unit(portal: Portal) -> None
 async def test_while_the_hub_is_there_the_words_on_a_session_that_is_away_are_the_hubs(portal: Portal) -> None:
     hub = portal.hub()
     await started(hub)
-    await hub.add_route("/user/alice/", f"http://127.0.0.1:{free_port()}", {"user": "alice"})
+    await hub.add_route("/user/alice/", f"http://127.0.0.1:{held_port()}", {"user": "alice"})
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked = await reader.readline()

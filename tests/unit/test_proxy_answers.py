@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.test_proxy import Portal, free_port, portal, started
+from tests.ports import held_port
+from tests.unit.test_proxy import Portal, portal, started
 from tests.unit.test_proxy_guard import Told, answering, ask, raw_get, routed
 
 __all__ = ["portal"]
@@ -114,7 +115,7 @@ async def test_a_page_about_a_session_that_is_away_is_asked_for_no_longer_than_i
 
     hub = portal.hub()
     await started(hub)
-    await hub.add_route("/user/alice/", f"http://127.0.0.1:{free_port()}", {"user": "alice"})
+    await hub.add_route("/user/alice/", f"http://127.0.0.1:{held_port()}", {"user": "alice"})
     server = await asyncio.start_server(hub_answers, "127.0.0.1", portal.ports["hub_port"])
     async with server:
         reader, writer = await asyncio.open_connection("127.0.0.1", portal.ports["port"])

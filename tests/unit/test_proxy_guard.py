@@ -20,7 +20,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.unit.test_proxy import Portal, free_port, portal, started
+from tests.ports import held_port
+from tests.unit.test_proxy import Portal, portal, started
 
 __all__ = ["portal"]
 HUB_BODY_MAX = 2**20
@@ -334,7 +335,7 @@ async def test_plain_http_is_led_to_https(portal: Portal, upstream: str, tmp_pat
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
     made = [*command, "-keyout", str(key), "-out", str(certificate)]
     await asyncio.to_thread(subprocess.run, made, check=True, capture_output=True)
-    hub = portal.hub(ssl_key=str(key), ssl_cert=str(certificate), redirect_port=free_port())
+    hub = portal.hub(ssl_key=str(key), ssl_cert=str(certificate), redirect_port=held_port())
     hub.public_url = portal.url.replace("http:", "https:")
     await started(hub)
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,6 +21,7 @@ from portal.hub.certificates import signed
 from portal.proxy import proxy_process
 from portal.proxy.apart import ApartProxy
 from portal.site import parse
+from tests.ports import held_port
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 ROOT = Path(__file__).parents[2]
@@ -79,18 +78,13 @@ class Cluster:
         return {"keyfile": files["key"], "certfile": files["cert"]}
 
 
-def free_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as found:
-        return int(found.getsockname()[1])
-
-
 class Proxy:
     """The proxy of a hub with internal TLS, as that hub starts it; the hub itself is away."""
 
     def __init__(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
         folders = {"deploy": ROOT / "deploy" / "site", "templates": ROOT / "templates"}
         monkeypatch.setattr("portal.data.folder", folders.__getitem__)
-        ports = {"port": free_port(), "proxy_port": free_port(), "hub_port": free_port()}
+        ports = {"port": held_port(), "proxy_port": held_port(), "hub_port": held_port()}
         texts = {"bind": "127.0.0.1", "hub_address": "127.0.0.1", "state_folder": str(cluster.folder / "state")}
         site = parse({"portal": {**ports, **texts}})
         c = Config()

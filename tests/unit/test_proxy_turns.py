@@ -17,7 +17,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.unit.test_proxy import Portal, free_port, portal, started
+from tests.ports import held_port
+from tests.unit.test_proxy import Portal, portal, started
 from tests.unit.test_proxy_guard import Told, answering, ask, is_open, routed
 
 __all__ = ["portal"]
@@ -202,8 +203,7 @@ async def test_the_page_about_a_session_that_does_not_answer_has_its_turn_at_the
 ) -> None:
     await routed(portal, upstream, of_hub=2, of_hub_waiting=1)
     hub = portal.hubs[-1]
-    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as gone:
-        dead = f"http://127.0.0.1:{gone.getsockname()[1]}"
+    dead = f"http://127.0.0.1:{held_port()}"
     await hub.api_request("/user/bob/", method="POST", body={"target": dead, "user": "bob"})
     for _ in range(2):
         asking(portal, stack, "/hub/held")
@@ -283,7 +283,7 @@ async def test_node_reads_no_more_of_a_connection_that_sends_too_many_ahead(tmp_
 
 async def test_the_way_to_https_answers_one_request_of_a_connection(portal: Portal, tmp_path: Path) -> None:
     pair = await key_and_certificate(tmp_path)
-    hub = portal.hub(ssl_key=pair[0], ssl_cert=pair[1], redirect_port=free_port())
+    hub = portal.hub(ssl_key=pair[0], ssl_cert=pair[1], redirect_port=held_port())
     hub.public_url = portal.url.replace("http:", "https:")
     await started(hub)
 
