@@ -1,6 +1,7 @@
-// Loaded into configurable-http-proxy (node --import): a request whose headers are too big is answered with a page that
-// takes away the cookies which scripts have left in the browser, so that nobody's page keeps its visitors out for good.
-// The cookies of logins are out of scripts' reach, and stay. proxy_guard.mjs puts it before the proxy's server.
+// Loaded into configurable-http-proxy (node --import): a request whose headers are too big, or whose cookies are very many,
+// is answered with a page that takes away the cookies which scripts have left in the browser, so that nobody's page keeps
+// its visitors out for good. The cookies of logins are out of scripts' reach, and stay. What is behind the proxy reads each
+// cookie several times, whoever sends it. proxy_guard.mjs puts it before the proxy's server.
 
 import crypto from "node:crypto";
 import fs from "node:fs";
@@ -9,6 +10,7 @@ const STATUS = {
   HPE_HEADER_OVERFLOW: "431 Request Header Fields Too Large",
   ERR_HTTP_REQUEST_TIMEOUT: "408 Request Timeout",
 };
+const COOKIES_MOST = 400; // of a request, as the hub has it (portal/guard/intake.py): browsers keep 180 for a domain
 const DISCARDED_FOR_MS = 5_000;
 const SCRIPT = /<script>([^]*?)<\/script>/;
 
@@ -20,20 +22,33 @@ function page() {
   }
 }
 
-function answer(status, body) {
+function headersOf(body) {
   const script = SCRIPT.exec(body)?.[1] ?? "";
   const digest = crypto.createHash("sha256").update(script).digest("base64");
   const policy = `default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-${digest}'; frame-ancestors 'none'`;
-  const headers = [
-    `HTTP/1.1 ${status}`,
-    "Connection: close",
-    "Cache-Control: no-store",
-    `Content-Type: text/${script ? "html" : "plain"}; charset=utf-8`,
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    `Content-Security-Policy: ${policy}`,
-    "X-Content-Type-Options: nosniff",
-  ];
-  return `${headers.join("\r\n")}\r\n\r\n${body}`;
+  return {
+    Connection: "close",
+    "Cache-Control": "no-store",
+    "Content-Type": `text/${script ? "html" : "plain"}; charset=utf-8`,
+    "Content-Length": Buffer.byteLength(body),
+    "Content-Security-Policy": policy,
+    "X-Content-Type-Options": "nosniff",
+  };
+}
+
+function answer(status, body) {
+  const headers = Object.entries(headersOf(body)).map(([name, value]) => `${name}: ${value}`);
+  return `${[`HTTP/1.1 ${status}`, ...headers].join("\r\n")}\r\n\r\n${body}`;
+}
+
+export function hasVeryManyCookies(req) {
+  return (req.headers.cookie ?? "").split(";", COOKIES_MOST + 1).length > COOKIES_MOST;
+}
+
+export function explainCookies(res) {
+  const body = page();
+  res.writeHead(431, headersOf(body));
+  res.end(body);
 }
 
 export function explainBigHeaders(server) {

@@ -97,6 +97,12 @@ FAILURES = {
         NOBODYS,
         N_("Wait a minute, then try again."),
     ),
+    431: Failure(
+        N_("Too many cookies"),
+        N_("Your browser, or a program, sends more cookies to this address than the portal reads."),
+        YOURS,
+        N_("Delete the cookies of this address in your browser, then sign in again."),
+    ),
     500: Failure(
         N_("Something went wrong in the portal"),
         N_("It is a fault of the portal, not of yours. Running sessions go on."),

@@ -33,6 +33,7 @@ BIG_AT_ONCE = 32  # requests with more than BIG_BODY that are read, and as many 
 BODY_WITHIN_S = 20.0
 OF_THE_HUB = "jupyterhub"  # the client of tokens that no OAuth login made
 PROXIES = "portal_proxies"  # of the hub's settings: the networks of proxies in front that the site names
+COOKIES_MOST = 400  # of a request: browsers keep 180 for a domain, and each is read several times, by whoever asks
 OWN_AT_ONCE = 16  # requests of one person or service
 ADDRESS_AT_ONCE = 128  # of those who have not logged in, of one address: as many as the proxy lets through
 HEADERS_WITHIN_S = 60.0  # and how long a connection may be idle
@@ -90,6 +91,8 @@ class Reading(HTTPMessageDelegate):
         method = getattr(start_line, "method", "")
         if method not in RequestHandler.SUPPORTED_METHODS:  # JupyterHub (6.1) keeps a metric of each for ever
             return self._refuse(405, "Method Not Allowed", "")
+        if headers.get("Cookie", "").count(";") >= COOKIES_MOST:
+            return self._refuse(431, "Request Header Fields Too Large", "")
         stated = headers.get("Content-Length", "0")
         is_number = stated.isdecimal() and len(stated) <= DIGITS_MOST
         length = int(stated) if is_number else BIG_BODY + 1  # Tornado reads what is none in its own way, or refuses it

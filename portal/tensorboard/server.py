@@ -10,12 +10,16 @@ import logging
 import os
 import sys
 import threading
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from tensorboard import default, program
 from werkzeug import serving
 
-from portal.tensorboard import assets, profiles, regular_files
+from portal.tensorboard import assets, profiles, regular_files, steady_reading
+
+OOM_SCORE_ADJ = Path("/proc/self/oom_score_adj")  # proc(5): with 1000 a process goes first where the memory ends
 
 
 class UnixSocketServer(serving.ThreadedWSGIServer, program.TensorBoardServer):  # type: ignore[misc]
@@ -38,10 +42,15 @@ class UnixSocketServer(serving.ThreadedWSGIServer, program.TensorBoardServer):  
 def main(socket_path: str, folder: str, title: str) -> int:
     """Serve ``folder`` until the process that started this one is gone."""
     os.umask(0o077)
+    with suppress(OSError):
+        OOM_SCORE_ADJ.write_text(
+            "1000"
+        )  # what others write into a folder of logs ends this, and not a person's kernels
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     UnixSocketServer.socket_path = socket_path
     regular_files.read_no_others()
+    steady_reading.read_on()
     profiles.show_own_alone(folder)
     assets.take_as_packed()
     board = program.TensorBoard(plugins=default.get_plugins(), server_class=UnixSocketServer)

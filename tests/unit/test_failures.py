@@ -254,6 +254,22 @@ async def test_a_body_that_is_refused_before_it_is_read_is_refused_in_words(
     assert f"Failure {failure_id}: 413" in caplog.text
 
 
+@pytest.mark.parametrize("path", ["/hub/login", "/hub/api/", "/hub/none"])
+async def test_more_cookies_than_a_browser_keeps_are_not_read(served: ServedHub, path: str) -> None:
+    """Reading thousands takes as long as ten pages, and whoever reaches the portal can send them."""
+    program = await served.browser()
+
+    def cookies(count: int) -> dict[str, str]:
+        return {"Cookie": ";".join(f"{number}=" for number in range(count))}
+
+    at_most = await program.get(path, headers=cookies(intake.COOKIES_MOST))
+    more = await program.get(path, headers=cookies(intake.COOKIES_MOST + 1))
+
+    assert at_most.status_code == (404 if path == "/hub/none" else 200)
+    assert (more.status_code, FAILURES[431].advice in more.text) == (431, True)
+    assert (await program.get("/hub/login")).status_code == 200
+
+
 STARTS = [
     (SlurmUnavailable("Slurm does not answer.", detail="squeue: timed out"), 503, NOBODYS, "squeue: timed out"),
     (SubmitRefused("Slurm did not accept the session:\nno <b>such</b> account"), 503, YOURS, "no <b>such</b> account"),

@@ -25,6 +25,7 @@ from tests.unit.test_proxy import Portal, portal, started
 
 __all__ = ["portal"]
 HUB_BODY_MAX = 2**20
+COOKIES_MOST = 400
 SILENT_PER_ADDRESS = 50
 HEADERS_WITHIN_S = 6.0  # a busy machine may need one of them to open all connections
 OVER_ITS_PLACE = {
@@ -179,6 +180,26 @@ async def test_a_request_with_too_many_cookies_is_answered_with_a_page_that_take
         in (answer.headers["content-security-policy"])
     )
     assert (await ask("GET", f"{portal.url}/hub/home")).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/hub/home", "/user/alice/lab"])
+@pytest.mark.parametrize("is_socket", [False, True])
+async def test_very_many_cookies_are_read_by_nobody_behind_the_proxy(
+    portal: Portal, upstream: str, path: str, is_socket: bool
+) -> None:
+    """Thousands of them take as long as ten pages, and whoever reaches the portal can send them."""
+    await routed(portal, upstream)
+    socket = {"Connection": "Upgrade", "Upgrade": "websocket"} if is_socket else {}
+
+    def cookies(count: int) -> dict[str, str]:
+        return {"Cookie": ";".join(f"{number}=" for number in range(count))} | socket
+
+    at_most = await ask("GET", f"{portal.url}{path}", headers=cookies(COOKIES_MOST))
+    more = await ask("GET", f"{portal.url}{path}", headers=cookies(COOKIES_MOST + 1))
+
+    assert at_most.status_code == 200
+    assert more.status_code == 431
+    assert is_socket or "This request was too big" in more.text
 
 
 async def test_what_is_no_request_is_answered_as_that(portal: Portal, upstream: str) -> None:
