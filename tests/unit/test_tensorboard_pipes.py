@@ -200,13 +200,9 @@ def test_runs_are_found_past_folders_that_may_not_be_read_and_links_that_go_roun
 
     found = dict(steady_reading.folders(str(tmp_path / "logs")))
 
-    assert {
-        os.path.relpath(folder, tmp_path / "logs"): [Path(file).name for file in files]
-        for folder, files in found.items()
-    } == {
-        **dict.fromkeys((".", "a", "other", "a/closed", "a/deep", "a/deep/er"), []),
-        **dict.fromkeys(("b", "alias"), ["events"]),
-    }
+    shown = {os.path.relpath(folder, tmp_path / "logs"): len(files) for folder, files in found.items()}
+    assert shown.keys() == {".", "a", "other", "a/closed", "a/deep", "a/deep/er", "b", "alias"}
+    assert {folder for folder, files in shown.items() if files} == {"b", "alias"}
 
 
 def test_so_many_folders_are_looked_through_and_those_near_the_top_first(
