@@ -1,14 +1,16 @@
-"""Addresses of JupyterHub (6.1) that answer with a traceback where they are asked wrongly; two are of JupyterHub 1."""
+"""Addresses of JupyterHub (6.1) that fail, or work for long, where they are asked wrongly; two are of JupyterHub 1."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from jupyterhub.apihandlers import APIHandler
-from jupyterhub.apihandlers.auth import OAuthTokenHandler
+from jupyterhub.apihandlers.auth import OAuthAuthorizeHandler, OAuthTokenHandler
 from tornado import web
 
 WORDS = "This address is gone. Who somebody is says /hub/api/user; tokens are made at /hub/api/users/NAME/tokens."
+SCOPES_MOST = 100
+MANY_SCOPES = f"A login asks for {SCOPES_MOST} scopes at most."
 NO_QUERY = "What is asked for stands in the body here."
 
 
@@ -21,6 +23,24 @@ class GoneHandler(APIHandler):  # type: ignore[misc]
 
     def get(self, *_: Any) -> None:
         """Not reached; it has JupyterHub take this for a page of its own."""
+
+
+class AuthorizeHandler(OAuthAuthorizeHandler):  # type: ignore[misc]
+    """Where a session or a service sends who logs in."""
+
+    async def get(self) -> None:
+        """Ask who logs in, or send them back (RFC 6749, 4.1.1)."""
+        self._check()
+        await super().get()
+
+    def post(self) -> None:
+        """What was allowed."""
+        self._check()
+        super().post()
+
+    def _check(self) -> None:
+        if sum(len(asked.split()) for asked in self.get_query_arguments("scope")) > SCOPES_MOST:
+            raise web.HTTPError(400, MANY_SCOPES)
 
 
 class LoginTokenHandler(OAuthTokenHandler):  # type: ignore[misc]
@@ -36,5 +56,6 @@ class LoginTokenHandler(OAuthTokenHandler):  # type: ignore[misc]
 HANDLERS = (
     (r"/api/authorizations/token", GoneHandler),
     (r"/api/authorizations/token/([^/]+)", GoneHandler),
+    (r"/api/oauth2/authorize", AuthorizeHandler),
     (r"/api/oauth2/token", LoginTokenHandler),
 )

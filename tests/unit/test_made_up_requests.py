@@ -15,6 +15,7 @@ from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine
 
 from portal import journal
 from portal.administration import again
+from portal.guard.gone import MANY_SCOPES, SCOPES_MOST
 from portal.guard.intake import Intake
 from portal.hub.app import PortalHub
 from tests.unit.served_hub import ServedHub, served_hub
@@ -78,6 +79,24 @@ async def test_a_question_for_a_token_that_stands_in_the_address_is_refused_with
         stranger = await served.browser()
         assert (await stranger.post("/hub/api/oauth2/token?code=x")).status_code == 400
     assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_login_that_asks_for_very_many_scopes_is_refused(tmp_path: Path, method: str) -> None:
+    """Each is looked at, and at what it contains, while everybody else waits."""
+    async with served_hub(tmp_path) as served:
+        alice = await served.browser("alice")
+
+        async def asks(count: int) -> str:
+            scopes = " ".join(f"users!user={number}" for number in range(count))
+            data = {"data": {"_xsrf": alice.cookies["_xsrf"]}} if method == "POST" else {}
+            params = {"client_id": "jupyterhub-user-alice", "response_type": "code", "scope": scopes}
+            answer = await alice.request(method, "/hub/api/oauth2/authorize", params=params, **data)
+            assert answer.status_code == 400
+            return answer.text
+
+        assert MANY_SCOPES in await asks(SCOPES_MOST + 1)
+        assert MANY_SCOPES not in await asks(SCOPES_MOST)
 
 
 @pytest.mark.parametrize("length", ["1000000", "0" * 18 + "1000000", "1000000,1000000"])
