@@ -89,9 +89,9 @@ async def test_a_login_that_asks_for_very_many_scopes_is_refused(tmp_path: Path,
 
         async def asks(count: int) -> str:
             scopes = " ".join(f"users!user={number}" for number in range(count))
-            data = {"data": {"_xsrf": alice.cookies["_xsrf"]}} if method == "POST" else {}
+            data = {"_xsrf": alice.cookies["_xsrf"]} if method == "POST" else None
             params = {"client_id": "jupyterhub-user-alice", "response_type": "code", "scope": scopes}
-            answer = await alice.request(method, "/hub/api/oauth2/authorize", params=params, **data)
+            answer = await alice.request(method, "/hub/api/oauth2/authorize", params=params, data=data)
             assert answer.status_code == 400
             return answer.text
 
