@@ -8,6 +8,7 @@ from PIL import Image
 from training_data import Part
 
 POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+FORMATS = ("JPEG", "PNG")  # whatever a file is called: to read some others Pillow starts a program
 
 
 def gpu_count() -> int:
@@ -95,7 +96,7 @@ def _noise(count: int, size: int, classes: int) -> tuple[np.ndarray, np.ndarray]
 
 def square(file: str, size: int, smallest: float, random: np.random.Generator | None) -> np.ndarray:
     """A part of an image (size, size, 3): a random one, mirrored half of the time; without ``random`` the middle."""
-    with Image.open(file) as image:
+    with Image.open(file, formats=FORMATS) as image:
         width, height = image.size
         if random is None:
             side = 0.875 * min(width, height)

@@ -24,7 +24,8 @@ BY_NAME = ["-m", LAUNCHER.stem]
 PYTHONS = ("python", "pypy")
 WITH_VALUE = ("-X", "-W")
 DEBUGGER = "DSPORTAL_KERNEL_DEBUGGER"  # its name in that file
-LISTS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "R_LIBS", "R_LIBS_USER")  # of folders
+OF_COMPILERS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH")
+LISTS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "R_LIBS", "R_LIBS_USER", *OF_COMPILERS)  # of folders
 
 
 def prepared(env: Environment, runtime: Path, *, debugger: bool) -> Environment:

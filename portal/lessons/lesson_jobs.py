@@ -24,7 +24,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 AS_MODULE = "-m"
-LISTS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")  # of folders; an empty or relative word leads to where one works
+# Of folders; an empty or relative word leads to where one works, for compilers, too (GCC, "Environment Variables").
+OF_COMPILERS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH")
+LISTS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", *OF_COMPILERS)
 
 
 def read(*files: str) -> dict[str, bytes]:

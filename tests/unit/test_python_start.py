@@ -139,8 +139,23 @@ def test_a_kernel_without_ipython_imports_from_a_folder_that_is_named_or_its_per
 
 @pytest.mark.parametrize("given", [":/opt/a", "/opt/a:", "/opt/a::", ".:/opt/a", "${PYTHONPATH}:/opt/a:src"])
 def test_elsewhere_no_list_of_folders_names_the_one_that_a_kernel_is_started_in(given: str) -> None:
-    env = {"PYTHONPATH": given, "LD_LIBRARY_PATH": ":", "HOME": "a:", "PS1": ""}
-    assert without_folder(env) == {"PYTHONPATH": "/opt/a", "HOME": "a:", "PS1": ""}
+    env = {"PYTHONPATH": given, "CPATH": given, "LD_LIBRARY_PATH": ":", "LIBRARY_PATH": ":", "HOME": "a:", "PS1": ""}
+    assert without_folder(env) == {"PYTHONPATH": "/opt/a", "CPATH": "/opt/a", "HOME": "a:", "PS1": ""}
+
+
+@pytest.mark.parametrize("name", ["CPATH", "C_INCLUDE_PATH"])
+def test_elsewhere_a_compiler_takes_nothing_out_of_the_folder_that_a_kernel_is_started_in(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "theirs.h").touch()
+    command = ["gcc", "-E", "-x", "c", "-"]
+    env = {"PATH": os.environ["PATH"], name: "/opt/a:"}
+    how: Any = {"cwd": tmp_path, "input": b"#include <theirs.h>\n", "capture_output": True, "check": False}
+
+    before = subprocess.run(command, env=env, **how)
+    now = subprocess.run(command, env=without_folder(env), **how)
+
+    assert (before.returncode, now.returncode) == (0, 1), now.stderr
 
 
 def test_r_reads_the_files_of_the_home_in_a_folder_that_others_can_change(tmp_path: Path) -> None:
