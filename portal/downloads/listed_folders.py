@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from jupyter_server.services.contents.largefilemanager import AsyncLargeFileMana
 from tornado.web import HTTPError
 
 LISTED_MAX = 100_000  # names
+LISTED: ContextVar[bool] = ContextVar("LISTED", default=False)  # what is asked of a file is asked of very many
 LISTED_BYTES = 2**24  # of JSON, with the way to each: a session has it four times before it is sent
 TOO_MANY = (
     "The folder {} holds more than {} names, or {} MB of them with the way to each, and JupyterLab has all of them in "
@@ -50,7 +52,11 @@ class ListedFolders(AsyncLargeFileManager):
         if content:
             place = self._get_os_path(path)  # type: ignore[no-untyped-call]
             found = await run_sync(self._listed, place, path)
-            shown = [await self._child(f"{path}/{name}") for name in found]
+            before = LISTED.set(True)
+            try:
+                shown = [await self._child(f"{path}/{name}") for name in found]
+            finally:
+                LISTED.reset(before)
             model |= {"content": [child for child in shown if child], "format": "json"}
         return model
 

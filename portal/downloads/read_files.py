@@ -24,11 +24,11 @@ from anyio.to_thread import run_sync
 from tornado.web import HTTPError
 from traitlets import default
 
-from portal.downloads.listed_folders import ListedFolders
+from portal.downloads.listed_folders import LISTED, ListedFolders
 from portal.downloads.own_notary import OwnNotary
+from portal.downloads.read_back import LOOKS, ReadPlaces, look_at, open_looking
 from portal.homes.held_place import is_own_all_the_way
 from portal.homes.own_folder import is_of_others, is_own_file
-from portal.homes.regular_file import without_waiting
 from portal.notebooks import validation
 
 IS_KEPT = "Somebody keeps {} from being opened just now. Try again, or ask who it belongs to."
@@ -53,10 +53,42 @@ class ReadFiles(ListedFolders):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         validation.bound()
+        self.read_places = ReadPlaces()
 
     @default("notary")
     def _own_notary(self) -> OwnNotary:
         return OwnNotary(parent=self)  # type: ignore[no-untyped-call]
+
+    async def _file_model(self, path: str, content: bool = True, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        with self._looking(path, content) as model:
+            model |= await super()._file_model(path, content, *args, **kwargs)  # type: ignore[no-untyped-call]
+        return model
+
+    async def _notebook_model(self, path: str, content: bool = True, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        with self._looking(path, content) as model:
+            model |= await super()._notebook_model(path, content, *args, **kwargs)  # type: ignore[no-untyped-call]
+        return model
+
+    @contextmanager
+    def _looking(self, path: str, is_read: bool) -> Iterator[dict[str, Any]]:
+        """What is said of one file, and is writable only where it may be saved later: by the look that has read it.
+
+        Of a folder's list nobody saves anything, and what is copied is saved elsewhere.
+        """
+        model: dict[str, Any] = {}
+        if LISTED.get() or COPIED.get():
+            yield model
+            return
+        before = LOOKS.set([])
+        try:
+            yield model
+            place = Path(self._get_os_path(path.strip("/")))  # type: ignore[no-untyped-call]
+            look = min(LOOKS.get() or [look_at(place)], key=lambda one: one.is_writable)
+        finally:
+            LOOKS.reset(before)
+        if is_read:
+            self.read_places.note(place, look)
+        model["writable"] = model["writable"] and look.is_writable and self.read_places.is_writable(place)
 
     async def _read_file(self, os_path: str, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         """What is copied is read from what was held."""
@@ -100,7 +132,7 @@ class ReadFiles(ListedFolders):
     def open(self, os_path: str, *args: Any, **kwargs: Any) -> Iterator[Any]:
         """A file that Jupyter reads as a whole; but for a copy of one's own, no more than memory bears."""
         try:
-            with super().open(os_path, *args, **kwargs, opener=without_waiting) as file:
+            with super().open(os_path, *args, **kwargs, opener=open_looking) as file:
                 is_copied = os_path in map(OPEN.format, COPIED.get().values())  # then that is what it is called
                 shown = os.path.realpath(os_path) if is_copied else os_path
                 is_whole = is_copied and not is_of_others(os.fstat(file.fileno()))

@@ -44,12 +44,14 @@ class FilePlace:
         name: its name there. It was no link, if links were followed; who opens it says ``O_NOFOLLOW``.
         is_private: nobody but the person and root can change that folder, or exchange one on the way.
         through: the person's own link that the last part was, in a folder where others may have put it in that place.
+        is_loose: a link led here that others can take away, and not just a group of the folder's, which is one's own.
     """
 
     folder: int
     name: str
     is_private: bool
     through: str = ""
+    is_loose: bool = False
 
     @contextmanager
     def read(self) -> Iterator[int]:
@@ -189,6 +191,8 @@ class _Walk:
         self._here = os.open("/", LOOK | os.O_DIRECTORY)
         self._is_sure = True  # nobody else can have put there what the way led through
         self._through = ""
+        self._stays = True  # nobody else can take away what the way led through
+        self._is_loose = False
 
     def to(self, path: Path, follow: bool, moved: bool) -> FilePlace:
         todo = _parts(path)
@@ -212,8 +216,10 @@ class _Walk:
                 raise LinkOfOthers(errno.EACCES, MAY_BE_THEIRS, name)
             if not todo and not self._is_sure:
                 self._through = name
+            self._is_loose = self._is_loose or not self._stays
             todo = _parts(target) + todo
-        return FilePlace(self._here, name, self._is_sure and is_closed(os.fstat(self._here)), self._through)
+        is_private = self._is_sure and is_closed(os.fstat(self._here))
+        return FilePlace(self._here, name, is_private, self._through, self._is_loose)
 
     def _entered(self, name: str) -> bool:
         """Go into a folder; False where it is none, or a link."""
@@ -234,8 +240,10 @@ class _Walk:
         """
         here = os.fstat(self._here)
         is_moved = stat.S_ISLNK(found.st_mode) and found.st_uid != ROOT
-        stays = here.st_mode & stat.S_ISVTX and not is_of_others(here) and not is_of_others(found) and not is_moved
-        self._is_sure = self._is_sure and bool(stays or is_closed(here))
+        is_sticky = bool(here.st_mode & stat.S_ISVTX and not is_of_others(here) and not is_of_others(found))
+        self._is_sure = self._is_sure and ((is_sticky and not is_moved) or is_closed(here))
+        is_groups = here.st_uid == os.geteuid() and not here.st_mode & stat.S_IWOTH  # as with umask 002
+        self._stays = self._stays and (is_sticky or is_groups or is_closed(here))
 
     def _target(self, name: str, links: int) -> Path | None:
         """Where a link leads, from here on; None where there is no link."""

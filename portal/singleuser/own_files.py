@@ -42,6 +42,10 @@ LINK_STAYS = (
 LINKS_STAY = (
     ". If nobody else is in the group that may write there, as with umask 002, first take that right away: chmod -R g-w"
 )
+EXCHANGED = (
+    "{} is not saved where it was opened: the way there led through a link that is gone, or leads into somebody else's "
+    "folder now. Save it in a folder of your own (Save Notebook As), or look what is there, and open that anew."
+)
 FAR_AWAY = (
     "{} and {} are on different file systems, and others can change one of the two folders. "
     "Copy it, then delete it where it was."
@@ -67,8 +71,12 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
     @contextmanager
     def atomic_writing(self, os_path: str, text: bool = True, encoding: str = "utf-8") -> Iterator[IO[Any]]:
         """A file that is as before where writing it fails."""
-        with self.placed(os_path) as place, self.written_at(place, text, encoding) as file:
-            yield file
+        with self.placed(os_path) as place:
+            if not self.read_places.may_save(Path(os_path), place):
+                raise HTTPError(403, EXCHANGED.format(place.name))
+            with self.written_at(place, text, encoding) as file:
+                yield file
+            self.read_places.saved(Path(os_path), place)
 
     @contextmanager
     def written_at(self, place: FilePlace, text: bool = True, encoding: str = "utf-8") -> Iterator[IO[Any]]:
@@ -114,6 +122,7 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
             self._refuse_hidden("rename", str(old), str(new))
             try:
                 await run_sync(move_anywhere, source, target)
+                self.read_places.renamed(old, new)
             except FileExistsError as error:
                 raise HTTPError(409, f"File already exists: {new_path}") from error
             except LinkOfOthers as error:
@@ -132,6 +141,7 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
         os_path = self._place_of(path)
         with self._answering(path), held(os_path, follow=False) as place:
             note_done({os_path: place})
+            self.read_places.deleted(os_path)
             is_trashed = self.delete_to_trash and has_home_trash(place)
             if place.is_private and is_trashed == self.delete_to_trash:
                 await super().delete_file(path)  # type: ignore[no-untyped-call]

@@ -1,0 +1,112 @@
+"""Which files are saved where they were read: not what a link of others led to, which they may take away before that.
+
+JupyterLab saves by itself what it has opened as writable, at the address where it was, and makes a file there where
+none is any more. Who could take a link or a folder away by then would get, in a folder of their own, what was private.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+from portal.homes.held_place import FilePlace, LinkOfOthers, held
+from portal.homes.own_folder import is_of_others
+from portal.homes.regular_file import without_waiting
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a file was found when it was read.
+
+    Attributes:
+        is_writable: it is saved there by itself: no link led there that others can take away.
+        owner: the UID that its folder belongs to; None where it is not saved there as long as such a link is there.
+    """
+
+    is_writable: bool
+    owner: int | None = None
+
+
+THROUGH_LINK = Look(is_writable=False)
+LOOKS: ContextVar[list[Look] | None] = ContextVar("LOOKS", default=None)  # of what is read for one answer
+
+
+def look_at(path: Path) -> Look:
+    """How a file would be found now."""
+    try:
+        with held(path) as place:
+            return _look(place)
+    except OSError:
+        return THROUGH_LINK
+
+
+def open_looking(path: str, flags: int) -> int:
+    """Open a file, as :func:`open` has it done (``opener``), and note how it was found: by the same look.
+
+    Raises:
+        BlockingIOError: somebody has a lease on it.
+        OSError: there is none, or it is no regular file.
+    """
+    looks = LOOKS.get()
+    if looks is None:
+        return without_waiting(path, flags)
+    try:
+        with held(Path(path)) as place:
+            look = _look(place)
+            descriptor = without_waiting(place.name, flags | os.O_NOFOLLOW, folder=place.folder)
+    except OSError as error:
+        if not isinstance(error, LinkOfOthers) and error.errno != errno.ELOOP:  # or it was put there a moment ago
+            raise
+        look = THROUGH_LINK
+        descriptor = without_waiting(path, flags)
+    looks.append(look)
+    return descriptor
+
+
+def _look(place: FilePlace) -> Look:
+    return THROUGH_LINK if place.through else Look(not place.is_loose, os.fstat(place.folder).st_uid)
+
+
+class ReadPlaces:
+    """How what is open in JupyterLab was found: as long as this session's server runs."""
+
+    def __init__(self) -> None:
+        self._looks: dict[Path, Look] = {}
+
+    def note(self, path: Path, look: Look) -> None:
+        """Remember how it was found this time."""
+        self._looks[path] = look
+
+    def is_writable(self, path: Path) -> bool:
+        """Whether what was read at a path last, where anything was, is saved there by itself."""
+        look = self._looks.get(path)
+        return look is None or look.is_writable
+
+    def may_save(self, path: Path, place: FilePlace) -> bool:
+        """Whether what was read at a path may be saved at its place of now: not in a folder that took another's."""
+        look = self._looks.get(path)
+        if look is None or place.is_private:
+            return True
+        is_link_gone = not look.is_writable and not place.is_loose
+        if look.owner is None or is_link_gone:
+            return False
+        folder = os.fstat(place.folder)
+        return look.owner == folder.st_uid or not is_of_others(folder)
+
+    def saved(self, path: Path, place: FilePlace) -> None:
+        """Remember where it was saved: it is what is open from then on."""
+        self._looks[path] = _look(place)
+
+    def renamed(self, old: Path, new: Path) -> None:
+        """Have what is open go with its file, or its folder."""
+        self.deleted(new)
+        for path in [path for path in self._looks if path.is_relative_to(old)]:
+            self._looks[new / path.relative_to(old)] = self._looks.pop(path)
+
+    def deleted(self, path: Path) -> None:
+        """Forget what was deleted: something new may get that name."""
+        for gone in [one for one in self._looks if one.is_relative_to(path)]:
+            del self._looks[gone]
