@@ -17,7 +17,7 @@ import { pathToFileURL } from "node:url";
 
 import { SlowAnswers } from "./proxy_answers.mjs";
 import { keepBodiesApart, statesBody } from "./proxy_bodies.mjs";
-import { explainBigHeaders, explainCookies, hasVeryManyCookies } from "./proxy_headers.mjs";
+import { explainBigHeaders, explainMany, sendsVeryMany } from "./proxy_headers.mjs";
 import { gather } from "./proxy_pieces.mjs";
 import { Begun } from "./proxy_routes.mjs";
 import { canBeSaid, keepHeadersInTheirPlace, untilItTurns } from "./proxy_said.mjs";
@@ -378,7 +378,7 @@ ours.handleProxyWeb = async function (req, res) {
   dropClaims(req);
   gather(req, browserOf(req), () => endUnread(req, res));
   const turn = turnOnConnection(req, res, browserOf(req));
-  if (hasVeryManyCookies(req)) return explainCookies(res);
+  if (sendsVeryMany(req)) return explainMany(res);
   if (pathOf(req) === undefined) return refuse(req, res, 400);
   if (isWorkerOverItsPlace(req)) return refuse(req, res, 403);
   await turn;
@@ -392,7 +392,7 @@ ours.handleProxyWs = async function (req, socket, head) {
   heard(req);
   dropClaims(req);
   gather(socket, browserOf(req));
-  if (hasVeryManyCookies(req)) return cut(socket, "431 Request Header Fields Too Large");
+  if (sendsVeryMany(req)) return cut(socket, "431 Request Header Fields Too Large");
   if (pathOf(req) === undefined || statesBody(req)) return cut(socket, "400 Bad Request");
   socket.on("error", () => {}); // nobody else listens while it waits; "close" follows
   await turnOnConnection(req, socket, browserOf(req));

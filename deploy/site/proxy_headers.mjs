@@ -1,7 +1,7 @@
-// Loaded into configurable-http-proxy (node --import): a request whose headers are too big, or whose cookies are very many,
+// Loaded into configurable-http-proxy (node --import): a request whose headers are too big or very many, or its cookies,
 // is answered with a page that takes away the cookies which scripts have left in the browser, so that nobody's page keeps
 // its visitors out for good. The cookies of logins are out of scripts' reach, and stay. What is behind the proxy reads each
-// cookie several times, whoever sends it. proxy_guard.mjs puts it before the proxy's server.
+// of them several times, whoever sends it. proxy_guard.mjs puts it before the proxy's server.
 
 import crypto from "node:crypto";
 import fs from "node:fs";
@@ -10,7 +10,9 @@ const STATUS = {
   HPE_HEADER_OVERFLOW: "431 Request Header Fields Too Large",
   ERR_HTTP_REQUEST_TIMEOUT: "408 Request Timeout",
 };
-const COOKIES_MOST = 400; // of a request, as the hub has it (portal/guard/intake.py): browsers keep 180 for a domain
+// Of a request, as the hub has it (portal/guard/intake.py): browsers keep 180 cookies for a domain, and send some 30 lines.
+const COOKIES_MOST = 400;
+const LINES_MOST = 200;
 const DISCARDED_FOR_MS = 5_000;
 const SCRIPT = /<script>([^]*?)<\/script>/;
 
@@ -41,11 +43,12 @@ function answer(status, body) {
   return `${[`HTTP/1.1 ${status}`, ...headers].join("\r\n")}\r\n\r\n${body}`;
 }
 
-export function hasVeryManyCookies(req) {
+export function sendsVeryMany(req) {
+  if (req.rawHeaders.length > 2 * LINES_MOST) return true;
   return (req.headers.cookie ?? "").split(";", COOKIES_MOST + 1).length > COOKIES_MOST;
 }
 
-export function explainCookies(res) {
+export function explainMany(res) {
   const body = page();
   res.writeHead(431, headersOf(body));
   res.end(body);

@@ -18,7 +18,7 @@ from portal.homes.regular_file import without_waiting
 
 
 @dataclass(frozen=True)
-class Look:
+class FoundPlace:
     """How a file was found when it was read.
 
     Attributes:
@@ -30,11 +30,11 @@ class Look:
     owner: int | None = None
 
 
-THROUGH_LINK = Look(is_writable=False)
-LOOKS: ContextVar[list[Look] | None] = ContextVar("LOOKS", default=None)  # of what is read for one answer
+THROUGH_LINK = FoundPlace(is_writable=False)
+LOOKS: ContextVar[list[FoundPlace] | None] = ContextVar("LOOKS", default=None)  # of what is read for one answer
 
 
-def look_at(path: Path) -> Look:
+def look_at(path: Path) -> FoundPlace:
     """How a file would be found now."""
     try:
         with held(path) as place:
@@ -66,17 +66,17 @@ def open_looking(path: str, flags: int) -> int:
     return descriptor
 
 
-def _look(place: FilePlace) -> Look:
-    return THROUGH_LINK if place.through else Look(not place.is_loose, os.fstat(place.folder).st_uid)
+def _look(place: FilePlace) -> FoundPlace:
+    return THROUGH_LINK if place.through else FoundPlace(not place.is_loose, os.fstat(place.folder).st_uid)
 
 
 class ReadPlaces:
     """How what is open in JupyterLab was found: as long as this session's server runs."""
 
     def __init__(self) -> None:
-        self._looks: dict[Path, Look] = {}
+        self._looks: dict[Path, FoundPlace] = {}
 
-    def note(self, path: Path, look: Look) -> None:
+    def note(self, path: Path, look: FoundPlace) -> None:
         """Remember how it was found this time."""
         self._looks[path] = look
 

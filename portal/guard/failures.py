@@ -99,7 +99,7 @@ FAILURES = {
     ),
     431: Failure(
         N_("Too many cookies"),
-        N_("Your browser, or a program, sends more cookies to this address than the portal reads."),
+        N_("Your browser, or a program, sends more cookies or headers to this address than the portal reads."),
         YOURS,
         N_("Delete the cookies of this address in your browser, then sign in again."),
     ),

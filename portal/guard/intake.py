@@ -33,6 +33,8 @@ BIG_AT_ONCE = 32  # requests with more than BIG_BODY that are read, and as many 
 BODY_WITHIN_S = 20.0
 OF_THE_HUB = "jupyterhub"  # the client of tokens that no OAuth login made
 PROXIES = "portal_proxies"  # of the hub's settings: the networks of proxies in front that the site names
+HEADERS_MAX = 2**14 + 2**12  # bytes: what the proxy lets through, and what it adds
+LINES_MOST = 200  # of headers; browsers and proxies in front send some forty
 COOKIES_MOST = 400  # of a request: browsers keep 180 for a domain, and each is read several times, by whoever asks
 OWN_AT_ONCE = 16  # requests of one person or service
 ADDRESS_AT_ONCE = 128  # of those who have not logged in, of one address: as many as the proxy lets through
@@ -45,6 +47,7 @@ def limit(server: Any) -> None:
     """Limit what the hub's HTTP server reads, and for how long; a request of before is not touched."""
     server.conn_params.max_body_size = BODY_MAX
     server.conn_params.body_timeout = BODY_WITHIN_S
+    server.conn_params.max_header_size = HEADERS_MAX
     server.conn_params.header_timeout = HEADERS_WITHIN_S
     server.max_buffer_size = 4 * BODY_MAX
     server.request_callback = Intake(server.request_callback)
@@ -91,7 +94,7 @@ class Reading(HTTPMessageDelegate):
         method = getattr(start_line, "method", "")
         if method not in RequestHandler.SUPPORTED_METHODS:  # JupyterHub (6.1) keeps a metric of each for ever
             return self._refuse(405, "Method Not Allowed", "")
-        if headers.get("Cookie", "").count(";") >= COOKIES_MOST:
+        if headers.get("Cookie", "").count(";") >= COOKIES_MOST or sum(1 for _ in headers.get_all()) > LINES_MOST:
             return self._refuse(431, "Request Header Fields Too Large", "")
         stated = headers.get("Content-Length", "0")
         is_number = stated.isdecimal() and len(stated) <= DIGITS_MOST

@@ -270,6 +270,24 @@ async def test_more_cookies_than_a_browser_keeps_are_not_read(served: ServedHub,
     assert (await program.get("/hub/login")).status_code == 200
 
 
+async def test_more_lines_of_headers_than_anybody_sends_are_not_read(served: ServedHub) -> None:
+    """At the hub's own port, which the nodes reach: before it they meet the proxy's bounds."""
+    program = await served.browser()
+
+    async def status(count: int, size: int = 1) -> int:
+        lines = {f"X-{number}": size * "1" for number in range(count)}
+        try:
+            return (await program.get("/hub/login", headers=lines)).status_code
+        except httpx.HTTPError:
+            return 0
+
+    own = len(program.headers) + 1  # and Host
+    assert await status(intake.LINES_MOST - own) == 200
+    assert await status(intake.LINES_MOST - own + 1) == 431
+    assert await status(100, 190) == 200
+    assert await status(100, 220) == 0, "the connection ends"
+
+
 STARTS = [
     (SlurmUnavailable("Slurm does not answer.", detail="squeue: timed out"), 503, NOBODYS, "squeue: timed out"),
     (SubmitRefused("Slurm did not accept the session:\nno <b>such</b> account"), 503, YOURS, "no <b>such</b> account"),

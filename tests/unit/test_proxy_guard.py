@@ -202,6 +202,20 @@ async def test_very_many_cookies_are_read_by_nobody_behind_the_proxy(
     assert is_socket or "This request was too big" in more.text
 
 
+@pytest.mark.parametrize("path", ["/hub/home", "/user/alice/lab"])
+async def test_very_many_lines_of_headers_are_read_by_nobody_behind_the_proxy(
+    portal: Portal, upstream: str, path: str
+) -> None:
+    await routed(portal, upstream)
+
+    answers = [
+        await ask("GET", f"{portal.url}{path}", headers={f"X-{number}": "1" for number in range(count)})
+        for count in (80, 220)
+    ]
+
+    assert [answer.status_code for answer in answers] == [200, 431]
+
+
 async def test_what_is_no_request_is_answered_as_that(portal: Portal, upstream: str) -> None:
     await routed(portal, upstream)
     reader, writer = await asyncio.open_connection("127.0.0.1", portal.ports["port"])
