@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
+from urllib.parse import parse_qsl
 
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.apihandlers.auth import OAuthAuthorizeHandler, OAuthTokenHandler
@@ -11,6 +13,8 @@ from tornado import web
 WORDS = "This address is gone. Who somebody is says /hub/api/user; tokens are made at /hub/api/users/NAME/tokens."
 SCOPES_MOST = 100
 MANY_SCOPES = f"A login asks for {SCOPES_MOST} scopes at most."
+BODY_MAX = 2**14  # bytes of what was allowed
+NO_BODY = "What is asked for stands in the address here."
 NO_QUERY = "What is asked for stands in the body here."
 
 
@@ -39,7 +43,13 @@ class AuthorizeHandler(OAuthAuthorizeHandler):  # type: ignore[misc]
         super().post()
 
     def _check(self) -> None:
-        if sum(len(asked.split()) for asked in self.get_query_arguments("scope")) > SCOPES_MOST:
+        if self.request.method == "GET" and self.request.body:
+            raise web.HTTPError(400, NO_BODY)
+        if len(self.request.body) > BODY_MAX:
+            raise web.HTTPError(413)
+        parts = (self.request.query, self.request.body.decode("latin-1"))  # oauthlib reads both, whatever type they say
+        asked = [value for name, value in chain.from_iterable(map(parse_qsl, parts)) if name in ("scope", "scopes")]
+        if sum(len(one.split()) for one in asked) > SCOPES_MOST:
             raise web.HTTPError(400, MANY_SCOPES)
 
 

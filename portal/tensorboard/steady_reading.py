@@ -61,10 +61,17 @@ def _entries(folder: str) -> tuple[list[str], list[str]]:
         with os.scandir(folder) as entries:
             for entry, _ in zip(entries, range(NAMES_MOST), strict=False):
                 if is_text(entry.name):
-                    found[0 if entry.is_dir() else 1].append(entry.path)
+                    found[0 if _is_folder(entry) else 1].append(entry.path)
     except OSError:
         return [], []
     return found
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads to itself, or into what may not be entered
+        return False
 
 
 def _tell(words: str) -> None:

@@ -15,7 +15,7 @@ from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine
 
 from portal import journal
 from portal.administration import again
-from portal.guard.gone import MANY_SCOPES, SCOPES_MOST
+from portal.guard.gone import MANY_SCOPES, NO_BODY, SCOPES_MOST
 from portal.guard.intake import Intake
 from portal.hub.app import PortalHub
 from tests.unit.served_hub import ServedHub, served_hub
@@ -97,6 +97,30 @@ async def test_a_login_that_asks_for_very_many_scopes_is_refused(tmp_path: Path,
 
         assert MANY_SCOPES in await asks(SCOPES_MOST + 1)
         assert MANY_SCOPES not in await asks(SCOPES_MOST)
+
+
+@pytest.mark.parametrize(("method", "name"), [("GET", "scope"), ("POST", "scope"), ("POST", "scopes")])
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain"])
+async def test_scopes_that_stand_in_the_body_of_a_login_count_as_well(
+    tmp_path: Path, method: str, name: str, kind: str
+) -> None:
+    async with served_hub(tmp_path) as served:
+        alice = await served.browser("alice")
+        scopes = "+".join(f"users!user={number}" for number in range(SCOPES_MOST + 1))
+        answer = await alice.request(
+            method,
+            "/hub/api/oauth2/authorize",
+            params={"client_id": "jupyterhub-user-alice", "response_type": "code", "_xsrf": alice.cookies["_xsrf"]},
+            content=f"{name}={scopes}",
+            headers={"Content-Type": kind},
+        )
+
+        longer = await alice.post(
+            "/hub/api/oauth2/authorize", params={"_xsrf": alice.cookies["_xsrf"]}, content=b"a=&" * 6000
+        )
+
+    assert (answer.status_code, longer.status_code) == (400, 413)
+    assert (NO_BODY if method == "GET" else MANY_SCOPES) in answer.text
 
 
 @pytest.mark.parametrize("length", ["1000000", "0" * 18 + "1000000", "1000000,1000000"])
