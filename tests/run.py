@@ -510,7 +510,7 @@ def judged(name: str, status: int, options: Sequence[str]) -> Count:
     """What a pytest run counted; a run that ends without a report counts as one failure."""
     count = read(report_of(name))
     again = read(again_of(report_of(name)))
-    if again.passed and not again.failed:
+    if again.passed == len(faulty(report_of(name))) > 0 == again.failed + again.skipped:
         count = Count(count.passed + count.failed, 0, count.skipped, again.passed)
     if status < 0 or status > 128:  # a signal: pytest could say nothing itself
         print(f"{name}: ended by signal {abs(status) % 128}", flush=True)
@@ -558,6 +558,13 @@ def read(report: Path) -> Count:
     failed = int(suite["failures"]) + int(suite["errors"])
     skipped = int(suite["skipped"])
     return Count(int(suite["tests"]) - failed - skipped, failed, skipped)
+
+
+def faulty(report: Path) -> set[tuple[str | None, str | None]]:
+    """The tests that failed there, or could not be set up or taken down."""
+    cases = [case for suite in suites_of(report) for case in suite.iter("testcase")]
+    wrong = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
+    return {(case.get("classname"), case.get("name")) for case in wrong}
 
 
 def suites_of(report: Path) -> list[ET.Element]:

@@ -286,6 +286,12 @@ function breakOff(proxyRes, res) {
   });
 }
 
+// Whether a browser's connection ends is said of that one, and not of the one behind the proxy, which serves everybody: told
+// so, a server may end it without a word (Node keeps it for the next request all the same, and that one fails).
+function keepConnection(proxyReq) {
+  proxyReq.setHeader("Connection", "keep-alive");
+}
+
 function keepInItsPlace(proxyRes, req, res) {
   if (!canBeSaid(proxyRes) && res instanceof http.ServerResponse) {
     refuse(req, res, 502);
@@ -368,6 +374,7 @@ whenMade("proxyServer", (server) => {
 whenMade("apiServer", listenSoon);
 whenMade("proxy", (made) => {
   keepBodiesApart(made);
+  made.on("proxyReq", keepConnection);
   made.on("proxyReq", (proxyReq, req, res) => untilItTurns(proxyReq, () => refuse(req, res, 502)));
   made.on("proxyRes", keepInItsPlace).on("proxyReqWs", keepSocketInItsPlace);
 });

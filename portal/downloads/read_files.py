@@ -10,7 +10,7 @@ import asyncio
 import errno
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
@@ -35,6 +35,10 @@ IS_KEPT = "Somebody keeps {} from being opened just now. Try again, or ask who i
 TOO_LONG = (
     "{} is longer than {} MB, and JupyterLab has all of a file in this session's memory, several times. "
     "Read it in a notebook, download it, or copy it in a terminal."
+)
+TOO_LONG_IN_JSON = (
+    "{} is longer than {} MB as JupyterLab gets it: each of its control characters, and of those beyond ASCII, takes "
+    "six letters there, or twelve. Read it in a notebook, download it, or copy it in a terminal."
 )
 HOLDS_TOO_MUCH = (
     "{} holds more than {} objects of JSON, {} lists, {} names or {} values, and JupyterLab has each of them in this "
@@ -97,7 +101,10 @@ class ReadFiles(ListedFolders):
         for wait_s in TRIED_AFTER_S:
             await asyncio.sleep(wait_s)
             with suppress(BlockingIOError):
-                return await super()._read_file(place, *args, **kwargs)
+                answer = await super()._read_file(place, *args, **kwargs)
+                if held_file is None and answer[1] == "text" and await run_sync(in_json, answer[0]) > OPENED_MAX:
+                    raise HTTPError(413, TOO_LONG_IN_JSON.format(Path(os_path).name, OPENED_MAX >> 20))
+                return answer
         raise HTTPError(HTTPStatus.LOCKED, IS_KEPT.format(Path(os_path).name))
 
     async def _read_notebook(
@@ -141,6 +148,21 @@ class ReadFiles(ListedFolders):
             if error.errno == errno.EINVAL:
                 raise HTTPError(400, f"{Path(os_path).name} {error.strerror}") from error
             raise
+
+
+def in_json(text: str) -> int:
+    """The letters of a text in JSON, at most: a file of nothing but NUL has six times as many as bytes."""
+    data = text.encode(errors="surrogatepass")
+    if 6 * len(data) <= OPENED_MAX:  # whatever it holds
+        return 6 * len(data)
+
+    def count(which: Iterable[int]) -> int:
+        return len(data) - len(data.translate(None, bytes(which)))
+
+    as_two = count(b'"\\\b\t\n\f\r')
+    as_six = count(range(32)) - count(b"\b\t\n\f\r") + count([127])
+    beyond = 2 * count(range(128, 256)) - 3 * count(range(0xE0, 0xF0))  # of 2 or 3 bytes six letters, of 4 twelve
+    return len(data) + as_two + 5 * as_six + beyond
 
 
 class Bounded:

@@ -58,11 +58,12 @@ def check_address(request: Any) -> None:
         for value in values:
             check_bytes(value)
     check_bytes(unquote_to_bytes(request.path))
-    for name in COUNTED:
-        for value in request.query_arguments.get(name, ()):
-            check_digits(value.decode())
-    if any(len(value) > CHALLENGE_MOST for value in request.query_arguments.get("code_challenge", ())):
-        raise refused(400, LONG_CHALLENGE)
+    for given in (request.query_arguments, request.body_arguments):  # JupyterHub looks into both, of a GET, too
+        for name in COUNTED:
+            for value in given.get(name, ()):
+                check_digits(value.decode())
+        if any(len(value) > CHALLENGE_MOST for value in given.get("code_challenge", ())):
+            raise refused(400, LONG_CHALLENGE)
     drop_no_addresses(request)
 
 

@@ -21,7 +21,7 @@ from portal.homes.regular_file import without_waiting
 
 LONGEST_PART = 64 << 20  # bytes; TensorBoard has a record of a file of events four times in memory
 LONGEST_WHOLE = 512 << 20  # bytes of a file that is read in one piece, such as the vectors of the page Projector
-TOO_LONG = "%s is left out: no more than %s MB of it are read in one piece"
+TOO_LONG = "%s is read no further: no more than %s MB of it are read in one piece"
 LOG = logging.getLogger(__name__)
 LOCAL = ""  # the prefix of a path without one
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote, urlsplit
 
+import httpx
 import pytest
+from jupyterhub import orm
 from jupyterhub.handlers import BaseHandler
 from jupyterhub.metrics import REQUEST_DURATION_SECONDS
 from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine
@@ -99,28 +101,35 @@ async def test_a_login_that_asks_for_very_many_scopes_is_refused(tmp_path: Path,
         assert MANY_SCOPES not in await asks(SCOPES_MOST)
 
 
-@pytest.mark.parametrize(("method", "name"), [("GET", "scope"), ("POST", "scope"), ("POST", "scopes")])
-@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain"])
-async def test_scopes_that_stand_in_the_body_of_a_login_count_as_well(
-    tmp_path: Path, method: str, name: str, kind: str
-) -> None:
+async def test_what_a_login_asks_for_stands_in_its_address_and_not_in_a_body(tmp_path: Path) -> None:
+    """The library reads a body of any type, and keeps what it says."""
+    own = "/user/alice/oauth_callback"
     async with served_hub(tmp_path) as served:
         alice = await served.browser("alice")
+        await alice.get("/hub/spawn/alice")
+        client = served.hub.oauth_provider.add_client("jupyterhub-user-alice", "s" * 32, own, allowed_scopes=[])
+        orm.User.find(served.hub.db, "alice").orm_spawners[""].oauth_client = client
+        served.hub.db.commit()
+        alice.follow_redirects = False
+        params = {"client_id": "jupyterhub-user-alice", "response_type": "code", "redirect_uri": own, "state": "x"}
+
+        async def asks(method: str, body: str, kind: str) -> httpx.Response:
+            where = {"_xsrf": alice.cookies["_xsrf"], **params}
+            types = {"Content-Type": kind}
+            return await alice.request(method, "/hub/api/oauth2/authorize", params=where, content=body, headers=types)
+
         scopes = "+".join(f"users!user={number}" for number in range(SCOPES_MOST + 1))
-        answer = await alice.request(
-            method,
-            "/hub/api/oauth2/authorize",
-            params={"client_id": "jupyterhub-user-alice", "response_type": "code", "_xsrf": alice.cookies["_xsrf"]},
-            content=f"{name}={scopes}",
-            headers={"Content-Type": kind},
-        )
+        for kind in ("application/x-www-form-urlencoded", "text/plain"):
+            for body in (f"scope={scopes}", f"code_challenge={200 * 'a'}&code_challenge_method=S256", "state=another"):
+                refused, allowed = await asks("GET", body, kind), await asks("POST", body, kind)
+                is_looked_at = "form" in kind and "challenge" in body  # of the hub's own bounds, before
+                assert (refused.status_code, NO_BODY in refused.text) == (400, not is_looked_at)
+                assert allowed.status_code == (400 if is_looked_at else 302)
+                assert "another" not in allowed.headers.get("Location", "")
+        assert (await asks("POST", f"scopes={scopes}", "application/x-www-form-urlencoded")).status_code == 400
+        assert {code.code_challenge for code in served.hub.db.query(orm.OAuthCode)} <= {None, ""}
 
-        longer = await alice.post(
-            "/hub/api/oauth2/authorize", params={"_xsrf": alice.cookies["_xsrf"]}, content=b"a=&" * 6000
-        )
-
-    assert (answer.status_code, longer.status_code) == (400, 413)
-    assert (NO_BODY if method == "GET" else MANY_SCOPES) in answer.text
+        assert (await asks("POST", "a=&" * 6000, "text/plain")).status_code == 413
 
 
 @pytest.mark.parametrize("length", ["1000000", "0" * 18 + "1000000", "1000000,1000000"])

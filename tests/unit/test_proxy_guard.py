@@ -275,6 +275,19 @@ async def test_a_sessions_answer_does_not_reach_over_its_own_place_however_it_is
     assert [name for name in OVER_ITS_PLACE if name.lower() in hubs.lower()] == list(OVER_ITS_PLACE), hubs
 
 
+@pytest.mark.parametrize("path", ["/hub/home", "/user/alice/lab"])
+async def test_the_end_of_a_browsers_connection_is_none_of_that_behind_the_proxy(
+    portal: Portal, upstream: str, path: str
+) -> None:
+    """A server that is told to end it may do so without a word, and another person's request is on its way by then."""
+    await routed(portal, upstream)
+
+    last = await ask("GET", f"{portal.url}{path}", headers={"Connection": "close"})
+
+    assert last.json()["headers"]["connection"] == "keep-alive"
+    assert last.headers["connection"] == "close"
+
+
 async def test_with_a_domain_no_page_of_another_origin_has_hold_of_a_window_of_a_session(
     portal: Portal, upstream: str
 ) -> None:

@@ -42,6 +42,16 @@ def test_bad():
 """
 
 
+SKIPS = """
+from pathlib import Path
+import pytest
+
+@pytest.mark.skipif(Path(__file__).with_name("seen-0").exists(), reason="it is not here any more")
+def test_bad():
+    assert False
+"""
+
+
 @pytest.fixture
 def books(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(run, "ARTEFACTS", tmp_path)
@@ -90,6 +100,15 @@ def test_where_many_fail_there_is_no_second_try(books: Path) -> None:
 
     assert (count.failed, count.unsteady) == (second_try.MOST + 1, 0)
     assert "once more" not in printed
+
+
+def test_what_skips_at_the_second_try_has_failed(books: Path) -> None:
+    (books / "test_skips.py").write_text(SKIPS)
+
+    count, printed = tried(books, 1)
+
+    assert "1 passed, 1 skipped in" in printed
+    assert (count.failed, count.unsteady) == (2, 0)
 
 
 def test_what_cannot_be_taken_down_is_tried_again_too(books: Path) -> None:

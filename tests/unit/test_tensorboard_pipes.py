@@ -134,7 +134,7 @@ def test_what_an_event_says_of_its_length_takes_no_memory(
     assert events == []
     assert most < 2**26
     assert len(caplog.messages) == 1
-    assert f"{PIPE} is left out: no more than 64 MB of it are read in one piece" in caplog.messages[0]
+    assert f"{PIPE} is read no further: no more than 64 MB of it are read in one piece" in caplog.messages[0]
 
 
 def test_a_whole_file_is_read_up_to_so_many_bytes_and_each_part_of_a_longer_one(tmp_path: Path) -> None:

@@ -55,7 +55,14 @@ def test_what_a_link_of_somebody_else_led_to_is_not_saved_where_the_link_was(
 
 def put_private(file: Path) -> None:
     """Alice's notebook, which JupyterLab takes for changed as soon as its kernel tells its version."""
-    cell = {"cell_type": "code", "id": "a", "metadata": {}, "execution_count": None, "outputs": [], "source": [SECRET]}
+    cell: dict[str, object] = {
+        "cell_type": "code",
+        "id": "a",
+        "metadata": {},
+        "execution_count": None,
+        "outputs": [],
+        "source": [SECRET],
+    }
     spec = {"name": "python3", "display_name": "python3", "language": "python"}
     metadata = {"kernelspec": spec, "language_info": {"name": "python", "version": "3.0"}}
     text = json.dumps({"cells": [cell], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5})
