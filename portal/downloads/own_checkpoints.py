@@ -47,7 +47,7 @@ class OwnCheckpoints(AsyncFileCheckpoints):
         """Put a file back, by the way in which it is saved: the very file that the checkpoint is of."""
         os_path: str = contents_mgr._get_os_path(path.strip("/"))
         with (
-            contents_mgr.placed(os_path) as place,
+            contents_mgr.saved_at(os_path) as place,
             open_regular(self._place_of(_named(place), checkpoint_id)) as kept,
         ):
             if is_of_others(os.fstat(kept.fileno())):

@@ -2,12 +2,14 @@
 
 JupyterLab saves by itself what it has opened as writable, at the address where it was, and makes a file there where
 none is any more. Who could take a link or a folder away by then would get, in a folder of their own, what was private.
+Several tabs may have what was read at one address, at different times, and nobody says here when they are closed.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +26,18 @@ class FoundPlace:
     Attributes:
         is_writable: it is saved there by itself: no link led there that others can take away.
         owner: the UID that its folder belongs to; None where it is not saved there as long as such a link is there.
+        is_private: nobody else can exchange it, or what is on the way.
     """
 
     is_writable: bool
     owner: int | None = None
+    is_private: bool = False
+
+    def with_(self, other: FoundPlace) -> FoundPlace:
+        """What holds for both: what two people's folders have had is saved in one's own alone."""
+        is_known = self.owner is not None and other.owner is not None
+        owner = self.owner if self.owner == other.owner else os.geteuid()
+        return FoundPlace(self.is_writable and other.is_writable, owner if is_known else None)
 
 
 THROUGH_LINK = FoundPlace(is_writable=False)
@@ -67,42 +77,64 @@ def open_looking(path: str, flags: int) -> int:
 
 
 def _look(place: FilePlace) -> FoundPlace:
-    return THROUGH_LINK if place.through else FoundPlace(not place.is_loose, os.fstat(place.folder).st_uid)
+    if place.through:
+        return THROUGH_LINK
+    return FoundPlace(not place.is_loose, os.fstat(place.folder).st_uid, place.is_private)
+
+
+def _is_as_found(look: FoundPlace, place: FilePlace) -> bool:
+    """Whether a place is in a folder of the same owner as when it was looked at, or one's own, and by a way as safe."""
+    is_link_gone = not look.is_writable and not place.is_loose
+    if look.owner is None or is_link_gone:
+        return False
+    folder = os.fstat(place.folder)
+    return look.owner == folder.st_uid or not is_of_others(folder)
+
+
+def _is_link(place: FilePlace) -> bool:
+    try:
+        found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return stat.S_ISLNK(found.st_mode)
 
 
 class ReadPlaces:
-    """How what is open in JupyterLab was found: as long as this session's server runs."""
+    """How what may be open in JupyterLab was found, each time: as long as this session's server runs.
+
+    It ends by what the person does with the file: where it was saved counts from then on, and a name that was deleted,
+    or given to another file, is a new one.
+    """
 
     def __init__(self) -> None:
         self._looks: dict[Path, FoundPlace] = {}
 
     def note(self, path: Path, look: FoundPlace) -> None:
-        """Remember how it was found this time."""
-        self._looks[path] = look
+        """Remember how it was found this time, too: what was read there before may be open still."""
+        self._looks[path] = look.with_(self._looks.get(path, look))
 
-    def is_writable(self, path: Path) -> bool:
-        """Whether what was read at a path last, where anything was, is saved there by itself."""
-        look = self._looks.get(path)
-        return look is None or look.is_writable
+    def is_writable(self, path: Path, look: FoundPlace) -> bool:
+        """Whether all that was read at a path is saved there by itself, where it was found like this now."""
+        return look.is_writable and (look.is_private or self._looks.get(path, look).is_writable)
 
     def may_save(self, path: Path, place: FilePlace) -> bool:
-        """Whether what was read at a path may be saved at its place of now: not in a folder that took another's."""
+        """Whether all that was read at a path may be saved at its place of now: not in a folder that took another's."""
         look = self._looks.get(path)
-        if look is None or place.is_private:
-            return True
-        is_link_gone = not look.is_writable and not place.is_loose
-        if look.owner is None or is_link_gone:
-            return False
-        folder = os.fstat(place.folder)
-        return look.owner == folder.st_uid or not is_of_others(folder)
+        return look is None or place.is_private or _is_as_found(look, place)
 
     def saved(self, path: Path, place: FilePlace) -> None:
-        """Remember where it was saved: it is what is open from then on."""
+        """Remember where it was saved, where all that was read could be: no other folder of others gets it now."""
         self._looks[path] = _look(place)
 
-    def renamed(self, old: Path, new: Path) -> None:
-        """Have what is open go with its file, or its folder."""
+    def renamed(self, old: Path, new: Path, source: FilePlace, target: FilePlace) -> None:
+        """Have what is open go with its file, or its folder: whom a file is moved to, the person has chosen.
+
+        What lay there by then, somebody else may have put there; a link leads where it led.
+        """
         self.deleted(new)
+        look = self._looks.get(old)
+        if look and _is_as_found(look, source) and not _is_link(target):
+            self._looks[old] = _look(target)
         for path in [path for path in self._looks if path.is_relative_to(old)]:
             self._looks[new / path.relative_to(old)] = self._looks.pop(path)
 

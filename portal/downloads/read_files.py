@@ -92,7 +92,7 @@ class ReadFiles(ListedFolders):
             LOOKS.reset(before)
         if is_read:
             self.read_places.note(place, look)
-        model["writable"] = model["writable"] and look.is_writable and self.read_places.is_writable(place)
+        model["writable"] = model["writable"] and self.read_places.is_writable(place, look)
 
     async def _read_file(self, os_path: str, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         """What is copied is read from what was held."""

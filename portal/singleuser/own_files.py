@@ -44,7 +44,8 @@ LINKS_STAY = (
 )
 EXCHANGED = (
     "{} is not saved where it was opened: the way there led through a link that is gone, or leads into somebody else's "
-    "folder now. Save it in a folder of your own (Save Notebook As), or look what is there, and open that anew."
+    "folder now. Save it in a folder of your own (Save Notebook As). To work on what is there now, duplicate that, and "
+    "open the copy: a tab may still have what was opened before."
 )
 FAR_AWAY = (
     "{} and {} are on different file systems, and others can change one of the two folders. "
@@ -69,14 +70,19 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
             yield place
 
     @contextmanager
-    def atomic_writing(self, os_path: str, text: bool = True, encoding: str = "utf-8") -> Iterator[IO[Any]]:
-        """A file that is as before where writing it fails."""
+    def saved_at(self, os_path: str) -> Iterator[FilePlace]:
+        """The same for what is saved, which goes into no folder that took the place where it was read."""
         with self.placed(os_path) as place:
             if not self.read_places.may_save(Path(os_path), place):
                 raise HTTPError(403, EXCHANGED.format(place.name))
-            with self.written_at(place, text, encoding) as file:
-                yield file
+            yield place
             self.read_places.saved(Path(os_path), place)
+
+    @contextmanager
+    def atomic_writing(self, os_path: str, text: bool = True, encoding: str = "utf-8") -> Iterator[IO[Any]]:
+        """A file that is as before where writing it fails."""
+        with self.saved_at(os_path) as place, self.written_at(place, text, encoding) as file:
+            yield file
 
     @contextmanager
     def written_at(self, place: FilePlace, text: bool = True, encoding: str = "utf-8") -> Iterator[IO[Any]]:
@@ -97,7 +103,7 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
             data = content.encode() if format == "text" else base64.b64decode(content)
         except ValueError as error:
             raise HTTPError(400, f"Encoding error saving {os_path}: {error}") from error
-        with self.placed(os_path) as place, place.written(append=True) as file:
+        with self.saved_at(os_path) as place, place.written(append=True) as file:
             await run_sync(file.write, data)
 
     async def _save_directory(self, os_path: str, model: Any, path: str = "") -> None:
@@ -122,7 +128,7 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
             self._refuse_hidden("rename", str(old), str(new))
             try:
                 await run_sync(move_anywhere, source, target)
-                self.read_places.renamed(old, new)
+                self.read_places.renamed(old, new, source, target)
             except FileExistsError as error:
                 raise HTTPError(409, f"File already exists: {new_path}") from error
             except LinkOfOthers as error:
@@ -141,24 +147,28 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
         os_path = self._place_of(path)
         with self._answering(path), held(os_path, follow=False) as place:
             note_done({os_path: place})
+            await self._delete(place, path)
             self.read_places.deleted(os_path)
-            is_trashed = self.delete_to_trash and has_home_trash(place)
-            if place.is_private and is_trashed == self.delete_to_trash:
-                await super().delete_file(path)  # type: ignore[no-untyped-call]
+
+    async def _delete(self, place: FilePlace, path: str) -> None:
+        os_path = self._place_of(path)
+        is_trashed = self.delete_to_trash and has_home_trash(place)
+        if place.is_private and is_trashed == self.delete_to_trash:
+            await super().delete_file(path)  # type: ignore[no-untyped-call]
+            return
+        self._refuse_hidden("delete", str(os_path))
+        if is_trashed:
+            try:
+                await run_sync(trash, place, os_path)
                 return
-            self._refuse_hidden("delete", str(os_path))
-            if is_trashed:
-                try:
-                    await run_sync(trash, place, os_path)
-                    return
-                except OSError as error:
-                    if error.errno != errno.EXDEV:  # one file system, mounted twice
-                        raise
-            if not (self.delete_to_trash or self.always_delete_dir) and stat.S_ISDIR(look(place).st_mode):
-                checkpoints = getattr(self.checkpoints, "checkpoint_dir", "")
-                if any(entry.name != checkpoints for entry in os_path.iterdir()):
-                    raise HTTPError(400, f"Directory {path} not empty")
-            await run_sync(delete, place)
+            except OSError as error:
+                if error.errno != errno.EXDEV:  # one file system, mounted twice
+                    raise
+        if not (self.delete_to_trash or self.always_delete_dir) and stat.S_ISDIR(look(place).st_mode):
+            checkpoints = getattr(self.checkpoints, "checkpoint_dir", "")
+            if any(entry.name != checkpoints for entry in os_path.iterdir()):
+                raise HTTPError(400, f"Directory {path} not empty")
+        await run_sync(delete, place)
 
     async def copy(self, from_path: str, to_path: str | None = None) -> dict[str, Any]:
         """Copy a file or a folder; not what a link leads to that somebody else made, or may have put there."""

@@ -16,6 +16,7 @@ from typing import Any
 from tornado.web import HTTPError, authenticated, stream_request_body
 
 from portal.session_pages.calls import SessionCall
+from portal.uploads.beginnings import Beginnings
 from portal.uploads.open_partial import OpenPartial
 from portal.uploads.partial import Named, Upload
 from portal.uploads.refused import UploadRefused
@@ -37,6 +38,7 @@ class Uploads:
 
     def __init__(self, folder: Callable[[str], Path]) -> None:
         self.folder = folder
+        self.beginnings = Beginnings()
         self.going: dict[Upload, UploadHandler] = {}
         self.named: dict[Upload, Named] = {}  # whose answer may have been lost, or which another window sends as well
 
@@ -80,7 +82,8 @@ class UploadHandler(SessionCall):
         path = PurePosixPath(self.get_query_argument("path", strip=False))
         size = self._number("size", self.get_query_argument("size"))
         folder = await asyncio.to_thread(self.uploads.folder, "" if str(path.parent) == "." else str(path.parent))
-        self.upload = Upload(folder, path.name, size, self.get_query_argument("stamp", "")[:100])
+        stamp = self.get_query_argument("stamp", "")[:100]
+        self.upload = Upload(folder, path.name, size, stamp, self.uploads.beginnings)
         if self.request.method == "PATCH":
             try:
                 await self._begin()

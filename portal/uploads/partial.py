@@ -1,7 +1,7 @@
 """A file that is uploaded in parts: what has come lies beside its place, under a name of its own, until all is there.
 
-Nothing about an upload is kept elsewhere: how far it is, is how long that file is. So it goes on after a new login, or
-in a new session. It is written through no link, and only into a file of the person's own.
+How far an upload is, is how long that file is, and is kept nowhere else. So it goes on after a new login, or in a new
+session. It is written through no link, and only into a file of the person's own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from secrets import token_hex
@@ -21,6 +21,7 @@ from secrets import token_hex
 from portal.homes.held_files import mode_of_group
 from portal.homes.held_place import NEW, TO_WRITE, FilePlace, held
 from portal.uploads.abandoned import TO_LIST, remove_abandoned
+from portal.uploads.beginnings import Beginnings
 from portal.uploads.open_partial import OpenPartial, full_in_words
 from portal.uploads.refused import UploadRefused, in_words
 
@@ -38,12 +39,14 @@ class Upload:
         name: of the file, when all of it is there.
         size: in bytes.
         stamp: tells this file from another of the same name and size: its time on the person's disk.
+        beginnings: whose folders uploads were begun in.
     """
 
     folder: Path
     name: str
     size: int
     stamp: str
+    beginnings: Beginnings = field(default_factory=Beginnings, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Look at the name.
@@ -179,13 +182,20 @@ class Upload:
 
     def remove(self) -> None:
         """Forget what is there of it."""
-        with self._held() as place:
+        self.beginnings.forget(self)
+        with self._place() as place:
             there = _found(place.folder, self.partial)
             if there and there.st_uid == os.geteuid():
                 os.unlink(self.partial, dir_fd=place.folder)
 
     @contextmanager
     def _held(self) -> Iterator[FilePlace]:
+        with self._place() as place:
+            self.beginnings.check(self, place.folder, self.folder.name)
+            yield place
+
+    @contextmanager
+    def _place(self) -> Iterator[FilePlace]:
         try:
             with held(self.folder / self.name, follow=False) as place:
                 yield place

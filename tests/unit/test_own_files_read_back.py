@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +52,28 @@ class Lab:
         found: bool = (await self.files.get(path, **asked))["writable"]
         return found
 
-    async def save(self, path: str) -> int:
+    async def save(self, path: str, **more: Any) -> int:
         """Save a text: with which status that is answered."""
-        try:
-            await self.files.save({"type": "file", "format": "text", "content": "private"}, path)
-        except HTTPError as error:
-            return error.status_code
-        return 200
+        text = {"type": "file", "format": "text", "content": "private"}
+        return await status(self.files.save(text | more, path))
+
+    def exchange(self) -> Path:
+        """Somebody puts a folder with a file that everybody may write in the place of a private one of a project."""
+        (self.team / "res").rename(self.team / "gone")
+        plan = self.theirs / "plan.txt"
+        plan.write_text("theirs")
+        plan.chmod(0o666)
+        os.chown(plan, SOMEBODY_ELSE, SOMEBODY_ELSE)
+        return self.theirs.rename(self.team / "res") / "plan.txt"
+
+
+async def status(act: Awaitable[Any]) -> int:
+    """With which status something is answered."""
+    try:
+        await act
+    except HTTPError as error:
+        return error.status_code
+    return 200
 
 
 @pytest.fixture
@@ -132,8 +147,11 @@ async def test_what_a_link_of_others_led_to_is_not_saved_when_the_link_is_gone(l
     assert await lab.save("theirs/new.txt") == 403
     assert (lab.theirs / "new.txt").read_text() == "theirs"
 
-    assert await lab.writable("theirs/new.txt")  # it is opened anew
-    assert await lab.save("theirs/new.txt") == 200
+    assert not await lab.writable("theirs/new.txt")  # another tab may have it still
+    assert await lab.save("theirs/new.txt") == 403
+    copy = (await lab.files.copy("theirs/new.txt"))["path"]
+    assert await lab.writable(copy)
+    assert await lab.save(copy) == 200
 
 
 async def test_a_name_that_was_deleted_or_given_to_another_file_is_a_new_one(lab: Lab) -> None:
@@ -183,6 +201,107 @@ async def test_a_file_that_was_saved_in_a_folder_of_ones_own_stays_out_of_that_o
     (lab.team / "res").rename(lab.team / "gone")
     lab.theirs.rename(lab.team / "res")
     assert await lab.save("team/res/new.txt") == 403
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_another_look_opens_no_way_for_what_was_read_before(lab: Lab, name: str) -> None:
+    """A second view, an export: the first tab has what was private, and its next save finds no file there."""
+    lab.private.rename(lab.team / "res")
+    await lab.files.get(f"team/res/{name}")
+    theirs = lab.exchange().with_name(name)
+    theirs.write_text(NOTEBOOK)
+
+    await lab.files.get(f"team/res/{name}")
+    theirs.unlink()
+    assert await lab.save(f"team/res/{name}") == 403
+    assert not theirs.exists()
+
+
+async def test_what_two_people_had_in_a_place_one_after_the_other_is_saved_in_ones_own_alone(lab: Lab) -> None:
+    await lab.files.get("team/plan.txt")
+    os.chown(lab.team, SOMEBODY_ELSE + 1, SOMEBODY_ELSE)
+    await lab.files.get("team/plan.txt")
+    assert await lab.save("team/plan.txt") == 403
+    os.chown(lab.team, os.getuid(), os.getgid())
+    assert await lab.save("team/plan.txt") == 200
+
+
+async def test_it_is_writable_again_where_nobody_else_can_exchange_it(lab: Lab) -> None:
+    """What a link led to was read there before; the folder is a private one since."""
+    link = lab.link("theirs/plan.txt", lab.private / "plan.txt")
+    await lab.files.get("theirs/plan.txt")
+    link.unlink()
+    link.write_text("mine")
+    os.chown(lab.theirs, os.getuid(), os.getgid())
+    lab.theirs.chmod(0o700)
+    lab.home.chmod(0o700)
+    assert await lab.writable("theirs/plan.txt")
+    assert await lab.save("theirs/plan.txt") == 200
+
+
+async def test_what_is_moved_into_a_folder_of_a_colleague_is_saved_there(lab: Lab) -> None:
+    """From a folder of one's own, or of another colleague: the person has chosen it."""
+    for path in ("private/plan.txt", "team/plan.txt"):
+        await lab.files.get(path)
+        os.chown(lab.theirs, SOMEBODY_ELSE + 1, SOMEBODY_ELSE)
+        await lab.files.rename_file(path, "theirs/moved.txt")
+        assert await lab.writable("theirs/moved.txt")
+        assert await lab.save("theirs/moved.txt") == 200
+        await lab.files.delete_file("theirs/moved.txt")
+
+
+async def test_what_was_exchanged_before_it_is_moved_is_saved_in_no_folder_of_others(lab: Lab) -> None:
+    lab.private.rename(lab.team / "res")
+    await lab.files.get("team/res/plan.txt")
+    lab.exchange()
+    await lab.files.rename_file("team/res/plan.txt", "team/moved.txt")
+    assert await lab.save("team/moved.txt") == 403
+
+
+async def test_what_a_link_led_to_is_saved_there_when_the_link_is_renamed(lab: Lab) -> None:
+    """And in no folder that took the place of that, as the link is not where the file is."""
+    lab.private.rename(lab.team / "res")
+    own = lab.folder("own", 0o700)
+    lab.link("own/team.txt", lab.team / "plan.txt", os.getuid())
+    lab.link("own/plan.txt", lab.team / "res/plan.txt", os.getuid())
+    for name in ("team", "plan"):
+        await lab.files.get(f"own/{name}.txt")
+        await lab.files.rename_file(f"own/{name}.txt", f"own/{name}-new.txt")
+        assert (own / f"{name}-new.txt").is_symlink()
+        assert await lab.save(f"own/{name}-new.txt") == 200
+    theirs = lab.exchange()
+    assert await lab.save("own/plan-new.txt") == 403
+    assert theirs.read_text() == "theirs"
+
+
+async def test_what_could_not_be_deleted_is_remembered(lab: Lab) -> None:
+    """Its tab is open still, and the file may have been gone already."""
+    lab.private.rename(lab.team / "res")
+    await lab.files.get("team/res/plan.txt")
+    theirs = lab.exchange()
+    theirs.unlink()
+    assert await status(lab.files.delete_file("team/res/plan.txt")) == 404
+    assert await lab.save("team/res/plan.txt") == 403
+
+
+async def test_a_checkpoint_goes_into_no_folder_that_took_the_place(lab: Lab) -> None:
+    lab.private.rename(lab.team / "res")
+    await lab.files.get("team/res/plan.txt")
+    kept = await lab.files.create_checkpoint("team/res/plan.txt")
+    theirs = lab.exchange()
+    await lab.files.get("team/res/plan.txt")
+    assert await status(lab.files.restore_checkpoint(kept["id"], "team/res/plan.txt")) == 403
+    assert theirs.read_text() == "theirs"
+
+
+async def test_the_further_parts_of_a_file_go_into_no_folder_that_took_the_place(lab: Lab) -> None:
+    lab.private.rename(lab.team / "res")
+    assert await lab.save("team/res/plan.txt", chunk=1) == 200
+    assert await lab.save("team/res/plan.txt", chunk=2) == 200
+    assert (lab.team / "res/plan.txt").read_text() == "privateprivate"
+    theirs = lab.exchange()
+    assert await lab.save("team/res/plan.txt", chunk=-1) == 403
+    assert theirs.read_text() == "theirs"
 
 
 async def test_a_list_of_a_folder_looks_at_no_way(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

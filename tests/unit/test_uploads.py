@@ -522,6 +522,26 @@ async def test_it_goes_through_no_link_of_others_on_the_way(
     assert names(tmp_path / "private") == []
 
 
+async def test_what_began_in_a_folder_of_ones_own_is_refused_in_one_of_others_until_it_is_cancelled(
+    client: Client, tmp_path: Path
+) -> None:
+    """Somebody has put theirs in its place: nothing tells the Lab to begin anew."""
+    (tmp_path / "res").mkdir()
+    query = f"path=res/big.bin&size={len(DATA)}&stamp=1"
+    assert (await client.ask("PATCH", query, DATA[:10]))[0] == 200
+    (tmp_path / "res").rename(tmp_path / "gone")
+    (tmp_path / "res").mkdir()
+    os.chown(tmp_path / "res", SOMEBODY_ELSE, SOMEBODY_ELSE)
+    for method, data, offset in (("PATCH", DATA[10:], 10), ("GET", b"", 0), ("PATCH", DATA, 0), ("POST", b"", 0)):
+        status, said = await client.ask(method, query, data, offset)
+        assert (status, said["offset"], "cancel, and choose the file again" in said["message"]) == (403, None, True)
+    assert names(tmp_path / "res") == []
+
+    assert (await client.ask("DELETE", query))[0] == 204
+    assert (await client.ask("PATCH", query, DATA))[0] == 200
+    assert (await client.ask("POST", query))[0] == 204
+
+
 async def test_a_stranger_is_refused_and_leaves_nothing(client: Client, tmp_path: Path) -> None:
     assert (await client.ask("PATCH", QUERY, who=""))[0] == 403
     assert names(tmp_path) == []

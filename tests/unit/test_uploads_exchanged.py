@@ -1,0 +1,140 @@
+"""An upload that was begun in a folder of one's own begins anew in none of others that took its place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from portal.uploads import beginnings
+from portal.uploads.beginnings import Beginnings
+from portal.uploads.partial import Upload
+from portal.uploads.refused import UploadRefused
+
+DATA = b"hers alone"
+SOMEBODY_ELSE = 4_000_000  # no account of this machine
+
+
+class Project:
+    """A folder of a project's, one in it where files are uploaded, and somebody who puts others in its place."""
+
+    def __init__(self, team: Path) -> None:
+        self.team = team
+        self.known = Beginnings()
+        self.folder = self.exchange(os.geteuid())
+
+    def exchange(self, uid: int) -> Path:
+        """Somebody puts a folder that belongs to a UID where the other one is."""
+        folder = self.team / "folder"
+        if folder.exists():
+            folder.rename(self.team / f"old-{len(list(self.team.iterdir()))}")
+        folder.mkdir()
+        os.chown(folder, uid, uid)
+        return folder
+
+    def upload(self, name: str = "big.bin") -> Upload:
+        """The next step of an upload, as each of its requests makes one."""
+        return Upload(self.folder, name, len(DATA), "1", self.known)
+
+    def write(self, offset: int, end: int = len(DATA)) -> None:
+        """Send a part."""
+        there = self.upload().opened(offset)
+        there.write(DATA[offset:end])
+        there.close()
+
+    def state(self) -> object:
+        """What the Lab is told: how far it is, or why it does not go on, which has nothing to begin anew from."""
+        try:
+            return self.upload().state()["offset"]
+        except UploadRefused as refused:
+            return refused.status, refused.offset, "belongs to somebody else than when" in refused.message
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+REFUSED = (403, None, True)
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_what_began_in_a_folder_of_ones_own_does_not_begin_anew_in_one_of_others(
+    project: Project, is_whole: bool
+) -> None:
+    project.write(0, len(DATA) if is_whole else 4)
+    project.exchange(SOMEBODY_ELSE)
+
+    assert project.state() == REFUSED
+    for act in (lambda: project.write(4), lambda: project.write(0), lambda: project.upload().finish(replace=False)):
+        with pytest.raises(UploadRefused, match="Look what that folder is, then cancel") as refused:
+            act()
+        assert (refused.value.status, refused.value.offset) == (403, None)
+    assert list(project.folder.iterdir()) == []
+
+
+def test_nor_where_it_has_just_been_looked_for(project: Project) -> None:
+    assert project.state() == 0
+    project.exchange(SOMEBODY_ELSE)
+    with pytest.raises(UploadRefused):
+        project.write(0)
+
+
+def test_nor_when_the_answer_is_lost_that_it_has_its_name(project: Project) -> None:
+    project.write(0)
+    named = project.upload().finish(replace=False)
+    assert project.upload().has_its_name(named)
+    project.exchange(SOMEBODY_ELSE)
+    with pytest.raises(UploadRefused):
+        project.upload().has_its_name(named)
+    assert project.state() == REFUSED
+
+
+def test_what_was_cancelled_begins_where_the_person_wants_it(project: Project) -> None:
+    project.write(0, 4)
+    project.exchange(SOMEBODY_ELSE)
+    assert project.state() == REFUSED
+    project.upload().remove()
+    project.write(0)
+    project.upload().finish(replace=False)
+    assert (project.folder / "big.bin").read_bytes() == DATA
+
+
+def test_another_upload_into_that_folder_is_one_of_its_own(project: Project) -> None:
+    project.write(0, 4)
+    project.exchange(SOMEBODY_ELSE)
+    assert project.upload("other.bin").state()["offset"] == 0
+
+
+@pytest.mark.parametrize("uid", [SOMEBODY_ELSE, os.geteuid()])
+def test_an_upload_into_a_folder_of_a_colleagues_begins_anew_where_that_is_made_anew(
+    project: Project, uid: int
+) -> None:
+    """Or where one's own took its place."""
+    project.exchange(SOMEBODY_ELSE)
+    project.write(0, 4)
+    project.exchange(uid)
+    assert project.state() == 0
+    project.write(0)
+    project.upload().finish(replace=False)
+
+
+def test_nor_does_it_go_from_one_colleague_to_another(project: Project) -> None:
+    project.exchange(SOMEBODY_ELSE)
+    project.write(0, 4)
+    project.exchange(SOMEBODY_ELSE + 1)
+    assert project.state() == REFUSED
+
+
+def test_of_very_many_those_are_known_that_were_asked_for_last(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beginnings, "KNOWN_MOST", 2)
+    for name in ("first", "second", "first", "third"):
+        project.upload(name).state()
+    project.exchange(SOMEBODY_ELSE)
+    for name in ("first", "third"):
+        with pytest.raises(UploadRefused):
+            project.upload(name).state()
+    assert project.upload("second").state()["offset"] == 0
