@@ -1,7 +1,8 @@
 """The checkpoints that JupyterLab keeps of files: in no place that others can change, and of the file that is meant.
 
 A checkpoint has the name of its file. Who may put a link into the way of that file would choose otherwise which of the
-person's checkpoints is replaced, removed, or put into a file that others read.
+person's checkpoints is replaced, removed, or put into a file that others read. So would who may put a folder of theirs
+in the place of a private one: the files there have checkpoints of their own.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO
@@ -31,8 +33,23 @@ from portal.homes.sparse import copy_content
 
 FOLDER = ".local/share/dsportal/checkpoints"
 CHECKPOINT = "checkpoint"  # Jupyter keeps one of each file
-# By which path, without links, this request has renamed or deleted what had a path.
-DONE: ContextVar[Mapping[Path, Path]] = ContextVar("DONE", default=MappingProxyType({}))
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    """A file that has a checkpoint, or may get one.
+
+    Attributes:
+        path: without links.
+        owner: the UID of somebody else, where its folder belongs to one.
+    """
+
+    path: Path
+    owner: int | None = None
+
+
+# What this request has renamed or deleted, by the path that it had.
+DONE: ContextVar[Mapping[Path, FoundFile]] = ContextVar("DONE", default=MappingProxyType({}))
 
 
 def note_done(places: Mapping[Path, FilePlace]) -> None:
@@ -87,7 +104,7 @@ class OwnCheckpoints(AsyncFileCheckpoints):
         place = self._path_of(path)
         return str(self._place_of(_found_at(place, follow=True) or self._file_at(place), checkpoint_id))
 
-    def _done_at(self, path: str) -> Path:
+    def _done_at(self, path: str) -> FoundFile:
         """What was renamed or deleted, or what has its new name: a link itself, where it was one."""
         place = self._path_of(path)
         return DONE.get().get(place) or self._file_at(place)
@@ -96,16 +113,18 @@ class OwnCheckpoints(AsyncFileCheckpoints):
         os_path: Callable[..., str] = self._get_os_path
         return Path(os_path(path=path.strip("/")))
 
-    def _file_at(self, place: Path) -> Path:
+    def _file_at(self, place: Path) -> FoundFile:
         """Through no link that may have been put there since; with one on the way the path as it stands."""
-        return _found_at(place, follow=False) or place
+        return _found_at(place, follow=False) or FoundFile(place)
 
-    def _place_of(self, file: Path, checkpoint_id: str) -> Path:
-        name = f"{file.stem}-{checkpoint_id}{file.suffix}"
-        beside = file.parent / self.checkpoint_dir
-        apart = Path.home() / FOLDER / hashlib.sha256(os.fsencode(file.parent)).hexdigest()[:32]
+    def _place_of(self, file: FoundFile, checkpoint_id: str) -> Path:
+        name = f"{file.path.stem}-{checkpoint_id}{file.path.suffix}"
+        folder = file.path.parent
+        beside = folder / self.checkpoint_dir
+        theirs = b"" if file.owner is None else b"\0%d" % file.owner
+        apart = Path.home() / FOLDER / hashlib.sha256(os.fsencode(folder) + theirs).hexdigest()[:32]
         with self.perm_to_403():
-            if is_own_all_the_way(file.parent) and os.access(file.parent, os.W_OK) and _is_safe(beside, name):
+            if is_own_all_the_way(folder) and os.access(folder, os.W_OK) and _is_safe(beside, name):
                 return beside / name
             make_own(apart)
         return apart / name
@@ -164,7 +183,7 @@ def _moved(old: Path, new: Path) -> None:
         old.unlink()
 
 
-def _found_at(path: Path, *, follow: bool) -> Path | None:
+def _found_at(path: Path, *, follow: bool) -> FoundFile | None:
     """Which file is meant, by the path that no link is in; None where others' links are on the way.
 
     Arguments:
@@ -194,6 +213,8 @@ def _opened(place: FilePlace, os_path: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def _named(place: FilePlace) -> Path:
-    """The path of what is held (proc(5), /proc/pid/fd)."""
-    return Path(OPEN.format(place.folder)).readlink() / place.name
+def _named(place: FilePlace) -> FoundFile:
+    """What is held, by its path (proc(5), /proc/pid/fd)."""
+    folder = os.fstat(place.folder)
+    path = Path(OPEN.format(place.folder)).readlink() / place.name
+    return FoundFile(path, folder.st_uid if is_of_others(folder) else None)

@@ -38,7 +38,7 @@ class Lab:
         path.symlink_to(target)
         os.lchown(path, uid, uid)
 
-    def behind(self, act: str, then: Callable[[], None]) -> None:
+    def behind(self, act: str, then: Callable[[], object]) -> None:
         """Somebody waits until JupyterLab has done one thing, and does another one at once."""
         usual = getattr(self.files, act)
 
@@ -56,6 +56,54 @@ async def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     await lab.files.create_checkpoint("thesis.txt")
     lab.thesis.write_text("written since")
     return lab
+
+
+def private_one_exchanged(lab: Lab) -> Callable[[], Path]:
+    """A private folder among those of a project, with a file, and what somebody does to have theirs in its place."""
+    mine = lab.shared / "res"
+    mine.mkdir(0o700)
+    (mine / "plan.txt").write_text("private")
+
+    def exchange() -> Path:
+        mine.rename(lab.shared / "gone")
+        mine.mkdir()
+        (mine / "plan.txt").write_text("theirs")
+        for path in (mine, mine / "plan.txt"):
+            os.chown(path, SOMEBODY_ELSE, SOMEBODY_ELSE)
+        return mine / "plan.txt"
+
+    return exchange
+
+
+async def test_a_folder_of_others_in_the_place_of_a_private_one_has_checkpoints_of_its_own(lab: Lab) -> None:
+    """Also in the next session, which has read nothing there before; and it replaces none of the private one."""
+    exchange = private_one_exchanged(lab)
+    kept = await lab.files.create_checkpoint("shared/res/plan.txt")
+    theirs = exchange()
+    next_one: Any = OwnFiles(root_dir=str(lab.home), checkpoints_class=OwnCheckpoints)
+    await next_one.get("shared/res/plan.txt")
+    assert await next_one.list_checkpoints("shared/res/plan.txt") == []
+    with pytest.raises(FileNotFoundError):
+        await next_one.restore_checkpoint(kept["id"], "shared/res/plan.txt")
+    assert theirs.read_text() == "theirs"
+
+    await next_one.create_checkpoint("shared/res/plan.txt")
+    theirs.write_text("theirs, written since")
+    await next_one.restore_checkpoint(kept["id"], "shared/res/plan.txt")
+    assert theirs.read_text() == "theirs"
+    theirs.parent.rename(lab.shared / "theirs")
+    (lab.shared / "gone").rename(lab.shared / "res")
+    (lab.shared / "res/plan.txt").write_text("private, written since")
+    await next_one.restore_checkpoint(kept["id"], "shared/res/plan.txt")
+    assert (lab.shared / "res/plan.txt").read_text() == "private"
+
+
+async def test_what_takes_the_place_while_a_file_is_renamed_gets_no_checkpoint_of_it(lab: Lab) -> None:
+    exchange = private_one_exchanged(lab)
+    await lab.files.create_checkpoint("shared/res/plan.txt")
+    lab.behind("rename_file", exchange)
+    await lab.files.rename("shared/res/plan.txt", "shared/res/new.txt")
+    assert await lab.files.list_checkpoints("shared/res/new.txt") == []
 
 
 @BOTH
