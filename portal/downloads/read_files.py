@@ -150,9 +150,9 @@ class ReadFiles(ListedFolders):
             raise
 
 
-def in_json(text: str) -> int:
+def in_json(text: Any) -> int:
     """The letters of a text in JSON, at most: a file of nothing but NUL has six times as many as bytes."""
-    data = text.encode(errors="surrogatepass")
+    data: bytes = text.encode(errors="surrogatepass")
     if 6 * len(data) <= OPENED_MAX:  # whatever it holds
         return 6 * len(data)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tornado.web import HTTPError
@@ -30,7 +31,7 @@ def test_a_text_has_so_many_letters_in_json(text: str) -> None:
 async def test_a_text_that_json_makes_many_times_as_long_is_not_opened(tmp_path: Path, name: str, letter: str) -> None:
     """A file without content, which takes no disk, is nothing but NUL."""
     (tmp_path / name).write_text(1000 // len(letter.encode()) * letter)
-    files = OwnFiles(root_dir=str(tmp_path))
+    files: Any = OwnFiles(root_dir=str(tmp_path))
 
     with pytest.raises(HTTPError) as refused:
         await files.get(name, type="file", format="text")
@@ -44,6 +45,8 @@ async def test_a_text_that_json_makes_many_times_as_long_is_not_opened(tmp_path:
 async def test_what_is_no_text_counts_by_its_bytes(tmp_path: Path) -> None:
     (tmp_path / "data.bin").write_bytes(b"\0\xff" * 500)
 
-    model = await OwnFiles(root_dir=str(tmp_path)).get("data.bin", type="file")
+    files: Any = OwnFiles(root_dir=str(tmp_path))
+
+    model = await files.get("data.bin", type="file")
 
     assert model["format"] == "base64"
