@@ -24,7 +24,7 @@ from portal.jobs.notes import Note
 from portal.jobs.order import JobOrder, Kind
 from portal.jobs.queue import Listed, OwnJobEnd
 from portal.jobs.refusals import refused
-from portal.jobs.submit import files_of, parse_submit, submit_command
+from portal.jobs.submit import Seen, files_of, look, parse_submit, submit_command
 from portal.jobs.words import JobView, ended, remembered, view_of
 from portal.kernels.delta import Environment
 from portal.kernels.python_start import without_folder
@@ -91,11 +91,10 @@ class JobDesk:
             SubmitRefused: Slurm does not take it, in words.
             SlurmUnavailable: Slurm does not answer.
         """
-        if not await asyncio.to_thread(os.path.isfile, order.file):
-            raise RequestError("file", str(order.file), "a notebook, program or script that is there")
+        seen = await asyncio.to_thread(_looked_at, order)
         environ = await asyncio.to_thread(self._environ_for, order)
         order = await asyncio.to_thread(self._placed, order)
-        argv = submit_command(order, sys.executable, data.folder("templates") / "job" / "job.sh")
+        argv = submit_command(order, sys.executable, data.folder("templates") / "job" / "job.sh", seen)
         done = await self._done(argv, environ, SUBMIT_TIMEOUT_S)
         if done.returncode:
             said = done.stderr.strip() or done.stdout.strip()
@@ -259,6 +258,13 @@ class JobDesk:
             return await self._run(argv, env=environ, timeout_s=timeout_s)
         except RunError as error:
             raise SlurmUnavailable("Slurm does not answer; your jobs go on.", detail=str(error)) from error
+
+
+def _looked_at(order: JobOrder) -> Seen:
+    with contextlib.suppress(OSError):
+        if order.file.is_file():
+            return look(order)
+    raise RequestError("file", str(order.file), "a notebook, program or script that is there")
 
 
 def _newest_first(view: JobView) -> tuple[int, int]:

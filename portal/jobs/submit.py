@@ -1,20 +1,26 @@
 """From an order to ``sbatch``: everything that somebody chose is argv, never the text of a script.
 
 A script is given to Slurm as it is, with its ``#SBATCH`` lines. A notebook and a Python program are arguments of a
-constant script (``templates/job/job.sh``).
+constant script (``templates/job/job.sh``), with what they were when they were submitted (:func:`look`).
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from portal.errors import SlurmUnavailable
+from portal.homes.held_place import held, is_closed
 from portal.jobs.order import JobOrder, Kind
 from portal.slurm.jobs import unreadable
 
+OPEN_TO_OTHERS = 0o022
+CLOSED = "c"
+NOTHING = "-"  # to look at; an empty argument may not come through everything that a job does
 _ODD = re.compile(r"[^\w.@+-]")  # % begins a pattern in the name of a log, and \ ends all patterns: sbatch(1)
 _ANSWER = re.compile(r"(\d{1,12})(?:;\S+)?\Z", re.ASCII)
 
@@ -28,6 +34,64 @@ class Files:
 
     log: str = ""
     output: str = ""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Whose what others can exchange while a job waits was when it was submitted; "" = nobody else can.
+
+    The UID, with :data:`CLOSED` where nobody else could change what is in it. Not the inode: Git and editors make
+    others, and file systems on the network may number anew on each node.
+
+    Attributes:
+        work: the folder that the job works in.
+        place: the folder of the file.
+        content: the file, in a folder where others can.
+        file: where it is without links, where others can exchange one on the way.
+    """
+
+    work: str = ""
+    place: str = ""
+    content: str = ""
+    file: str = ""
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """As the batch script has them."""
+        return self.work or NOTHING, self.place or NOTHING, self.content or NOTHING
+
+
+def _whose(folder: os.stat_result) -> str:
+    return f"{folder.st_uid}{'' if folder.st_mode & OPEN_TO_OTHERS else CLOSED}"
+
+
+def look(order: JobOrder) -> Seen:
+    """What is to be found again when the job starts.
+
+    Raises:
+        OSError: it is not there.
+    """
+    if order.kind is Kind.SCRIPT:  # Slurm keeps a copy of it
+        return Seen()
+    real = Path(os.path.realpath(order.file, strict=True))
+    folder = real.parent.stat()
+    return Seen(
+        "" if _stays(Path(os.path.realpath(order.folder))) else _whose(order.folder.stat()),
+        "" if _stays(real.parent) else _whose(folder),
+        "" if is_closed(folder) else str(real.stat().st_uid),
+        "" if _is_sure(order.file) else str(real),
+    )
+
+
+def _stays(folder: Path) -> bool:
+    """Whether nobody else can put another folder in the place of one; whoever may change what is in it."""
+    return _is_sure(folder) or _is_sure(folder / "file", follow=False)
+
+
+def _is_sure(path: Path, *, follow: bool = True) -> bool:
+    with suppress(OSError), held(path.absolute(), follow=follow) as place:
+        return place.is_private
+    return False
 
 
 def files_of(order: JobOrder) -> Files:
@@ -46,12 +110,13 @@ def filled_in(path: str, job_id: str) -> str:
     return folder + slash + name.replace("%j", array).replace("%A", array).replace("%a", task)
 
 
-def submit_command(order: JobOrder, python: str, script: Path) -> tuple[str, ...]:
+def submit_command(order: JobOrder, python: str, script: Path, seen: Seen = Seen()) -> tuple[str, ...]:
     """The command line that submits the job.
 
     Arguments:
         python: the portal's own interpreter, which runs notebooks.
         script: the constant batch script.
+        seen: what :func:`look` saw of the order.
 
     Source: sbatch(1) of Slurm 22.05. ``--export=ALL`` exports the environment that sbatch is started with, which is
     :func:`portal.jobs.environment.of_job`; ``NONE`` would evaluate the person's login shell on the node.
@@ -63,7 +128,7 @@ def submit_command(order: JobOrder, python: str, script: Path) -> tuple[str, ...
         "--parsable",
         "--export=ALL",
         *_options(order),
-        *_what(order, python, script),
+        *_what(order, python, script, seen),
     )
 
 
@@ -84,12 +149,13 @@ def _options(order: JobOrder) -> Iterator[str]:
         yield f"--gres=gpu:{order.gpus}"
 
 
-def _what(order: JobOrder, python: str, script: Path) -> tuple[str, ...]:
+def _what(order: JobOrder, python: str, script: Path, seen: Seen) -> tuple[str, ...]:
     if order.kind is Kind.SCRIPT:
         return (str(order.file), *order.arguments)
+    file = seen.file or str(order.file)
     if order.kind is Kind.PYTHON:
-        return (str(script), "python", str(order.file), *order.arguments)
-    return (str(script), "notebook", python, str(order.file), files_of(order).output, *order.arguments)
+        return (str(script), "python", *seen.words, file, *order.arguments)
+    return (str(script), "notebook", *seen.words, python, file, files_of(order).output, *order.arguments)
 
 
 def parse_submit(stdout: str) -> str:

@@ -1,10 +1,29 @@
 #!/bin/sh
 # The batch script of jobs that are a notebook or a Python program: constant, whoever asks and whatever they ask for.
-#   job.sh notebook PYTHON FILE OUTPUT [NAME=VALUE…]
-#   job.sh python FILE [ARGUMENT…]
+#   job.sh notebook WORK PLACE CONTENT PYTHON FILE OUTPUT [NAME=VALUE…]
+#   job.sh python WORK PLACE CONTENT FILE [ARGUMENT…]
+# WORK, PLACE, CONTENT: whose the folder to work in, that of FILE, and FILE were when the job was submitted, by UID, and a
+# "c" where nobody else could change what is in it; "-" where nobody else can exchange it (portal/jobs/submit.py).
 # PYTHON is the portal's own interpreter. Modules are loaded already: they are in the environment of the job.
-kind=$1
-shift
+kind=$1 work=$2 place=$3 content=$4
+shift 4
+file=$1
+[ "$kind" = python ] || file=$2
+look() {
+    [ "$2" != - ] || return 0
+    found=$(stat -Lc '%u %a' -- "$1") || { echo 'Nothing was run.' >&2; exit 1; }
+    case $2:$found in
+    "${found% *}":* | "${found% *}c":*[0145][0145]) ;;
+    *)
+        echo "$1 belongs to somebody else, or is open to others, and was not when this job was submitted. Nothing was" \
+            'run. Look at what is there now, and submit the job again.' >&2
+        exit 1
+        ;;
+    esac
+}
+look . "$work"
+look "${file%/*}/." "$place"
+look "$file" "$content"
 # The folder where Polars puts down what memory does not hold is of one node: portal/homes/cache_folders.py.
 own='case ${POLARS_OOC_SPILL_DIR:-} in
 */dsportal-polars/*) POLARS_OOC_SPILL_DIR="${POLARS_OOC_SPILL_DIR%/*}/$(uname -n)" ;;

@@ -92,7 +92,7 @@ def test_a_job_has_that_of_its_node_whatever_node_it_was_submitted_from(
     program = tmp_path / "program.py"
     program.write_text("import os; print(os.environ.get('POLARS_OOC_SPILL_DIR'))")
     environ = {"PATH": os.environ["PATH"]} | ({"POLARS_OOC_SPILL_DIR": given} if given else {})
-    command = ["sh", str(JOB), "python", str(program)]
+    command = ["sh", str(JOB), "python", "-", "-", "-", str(program)]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == found
 
@@ -106,7 +106,7 @@ def test_each_task_of_a_job_has_that_of_its_own_node(tmp_path: Path) -> None:
     srun.write_text(f'#!/bin/sh\nPOLARS_OOC_SPILL_DIR={elsewhere} exec "$@"\n')
     srun.chmod(0o755)
     environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_NTASKS": "2", "POLARS_OOC_SPILL_DIR": elsewhere}
-    command = ["sh", str(JOB), "python", str(program), "a b", "$(touch x)"]
+    command = ["sh", str(JOB), "python", "-", "-", "-", str(program), "a b", "$(touch x)"]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.strip() == f"{SPILLED} a b $(touch x)"
     assert not (tmp_path / "x").exists()

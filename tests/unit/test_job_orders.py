@@ -50,12 +50,12 @@ def test_what_was_chosen_is_argv_and_nothing_else() -> None:
 
 def test_a_notebook_and_a_program_are_arguments_of_a_constant_script() -> None:
     assert command("100 %j\\.ipynb", arguments=["epochs=3"])[5:] == [
-        *("--output=100__j_-%j.log", "--job-name=100 %j\\.ipynb", str(SCRIPT), "notebook", PYTHON),
+        *("--output=100__j_-%j.log", "--job-name=100 %j\\.ipynb", str(SCRIPT), "notebook", "-", "-", "-", PYTHON),
         *(f"{HERE}/100 %j\\.ipynb", "100__j_-%j.ipynb", "epochs=3"),
     ]
     assert command("train.py", array="1-3", arguments=["-v"])[5:] == [
         *("--output=train-%A_%a.log", "--job-name=train.py", "--array=1-3"),
-        *(str(SCRIPT), "python", f"{HERE}/train.py", "-v"),
+        *(str(SCRIPT), "python", "-", "-", "-", f"{HERE}/train.py", "-v"),
     ]
 
 

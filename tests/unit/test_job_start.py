@@ -1,0 +1,229 @@
+"""What a job begins is the person's own where it was that when it was submitted, whatever others have exchanged.
+
+The batch script runs in a real shell, in the folder that has the path then, as Slurm begins a job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from portal.jobs.desk import JobDesk
+from portal.jobs.order import order_of
+from portal.slurm.runner import Result
+
+JOB = Path(__file__).parents[2] / "templates" / "job" / "job.sh"
+TASKS = {"SLURM_NTASKS": "2"}
+SAYS = "import os, sys\nprint('{}', *sys.argv[1:], os.path.basename(sys.argv[0]))\n"
+STRANGER = 54321
+
+
+class Cluster:
+    """A project's folder that others can change, with one of the person's and one of theirs; and Slurm's part."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.project = home, home / "project"
+        self.mine, self.theirs = self.project / "mine", self.project / "theirs"
+        self.project.mkdir()
+        for folder in (self.mine, self.theirs):
+            folder.mkdir(mode=0o700)
+            who = folder.name
+            (folder / "train.py").write_text(SAYS.format(who))
+            (folder / "helper.py").write_text(f"WHO = {who!r}\n")
+            (folder / "learn.ipynb").write_text(json.dumps({"who": who}))
+        for path in (self.theirs, *self.theirs.iterdir()):
+            os.chown(path, STRANGER, STRANGER)
+        self.project.chmod(0o777)
+        self.script: list[str] = []
+        self.log = ""
+        (home / "bin").mkdir()
+        self._program("srun", 'exec "$@"')
+        self._program("words", "printf '%s\\n' \"$@\"")
+
+    def _program(self, name: str, text: str) -> None:
+        (self.home / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (self.home / "bin" / name).chmod(0o755)
+
+    def submit(self, file: Path, folder: Path | None = None, *arguments: str) -> None:
+        async def slurm(argv: Sequence[str], *_: Any, **_more: Any) -> Result:
+            if "sbatch" in argv:
+                at = next(number for number, word in enumerate(argv) if word.endswith("/job.sh"))
+                self.script = [str(JOB), *argv[at + 1 :]]
+                self.log = next(word for word in argv if word.startswith("--output="))
+            return Result(0, "7\n" if "sbatch" in argv else "", "")
+
+        self.work = folder or file.parent
+        desk = JobDesk({"HOME": str(self.home), "PATH": "/usr/bin:/bin"}, run=slurm)
+        asyncio.run(desk.submit(order_of(file, self.work, {"arguments": arguments})))
+
+    def start(self, environ: Mapping[str, str] = {}) -> SimpleNamespace:
+        env = {"PATH": f"{self.home}/bin:{Path(sys.executable).parent}:/usr/bin:/bin", "SLURM_JOB_ID": "7", **environ}
+        words = [f"{self.home}/bin/words" if word == sys.executable else word for word in self.script]
+        argv = ["sh", *words]
+        done = subprocess.run(argv, cwd=self.work, env=env, capture_output=True, text=True, check=False, timeout=60)
+        return SimpleNamespace(status=done.returncode, out=done.stdout, err=done.stderr)
+
+    def exchange(self) -> None:
+        self.mine.rename(self.project / "aside")
+        self.theirs.rename(self.mine)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    tmp_path.chmod(0o700)
+    return Cluster(tmp_path)
+
+
+@pytest.mark.parametrize("environ", [{}, TASKS], ids=["alone", "in tasks"])
+def test_a_program_of_a_folder_that_took_the_place_of_its_own_does_not_run(
+    cluster: Cluster, environ: dict[str, str]
+) -> None:
+    cluster.submit(cluster.mine / "train.py")
+    cluster.exchange()
+
+    done = cluster.start(environ)
+
+    assert "theirs" not in done.out
+    assert done.status == 1
+    assert ". belongs to somebody else, or is open to others, and was not" in done.err
+    assert cluster.log.startswith(f"--output={cluster.home}/jobs/"), "not where they can put a link"
+
+
+@pytest.mark.parametrize("environ", [{}, TASKS], ids=["alone", "in tasks"])
+def test_a_program_runs_where_nothing_was_exchanged(cluster: Cluster, environ: dict[str, str]) -> None:
+    cluster.submit(cluster.mine / "train.py", None, "a b", "$(touch x)")
+    done = cluster.start(environ)
+    assert (done.status, done.out, done.err) == (0, "mine a b $(touch x) train.py\n", "")
+
+
+def test_what_a_person_changes_in_her_own_folder_meanwhile_runs(cluster: Cluster) -> None:
+    cluster.submit(cluster.mine / "train.py")
+    (cluster.mine / "new").write_text("print(__name__, __file__.endswith('/train.py'))\n")
+    (cluster.mine / "new").rename(cluster.mine / "train.py")
+    assert cluster.start().out == "__main__ True\n"
+
+
+def test_a_folder_that_a_program_only_works_in_is_looked_at_too(cluster: Cluster) -> None:
+    program = cluster.home / "train.py"
+    program.write_text(SAYS.format("home"))
+    cluster.submit(program, cluster.mine)
+    assert cluster.start().out == "home train.py\n"
+    cluster.exchange()
+    assert cluster.start().status == 1
+
+
+def test_a_program_of_another_folder_than_the_jobs_is_looked_at_too(cluster: Cluster) -> None:
+    cluster.submit(cluster.mine / "train.py", cluster.home)
+    assert cluster.start().out == "mine train.py\n"
+    cluster.exchange()
+    done = cluster.start()
+    assert (done.status, done.out) == (1, "")
+
+
+def test_a_file_of_somebody_else_in_a_folder_that_others_can_change_does_not_run_in_the_place_of_her_own(
+    cluster: Cluster,
+) -> None:
+    file = cluster.project / "train.py"
+    file.write_text(SAYS.format("before"))
+    cluster.submit(file)
+    assert cluster.script[2:5] == ["-", "-", f"{os.getuid()}"], "the folder itself stays"
+    file.rename(cluster.project / "aside.py")
+    file.write_text(SAYS.format("as Git and editors save"))
+    assert cluster.start().out == "as Git and editors save train.py\n"
+    os.chown(file, STRANGER, STRANGER)
+
+    done = cluster.start()
+
+    assert (done.status, done.out) == (1, "")
+    assert f"{file} belongs to somebody else" in done.err
+
+
+def test_a_folder_of_her_own_that_is_made_anew_is_as_good(cluster: Cluster) -> None:
+    cluster.submit(cluster.mine / "train.py")
+    cluster.mine.rename(cluster.project / "aside")
+    cluster.mine.mkdir(mode=0o755)
+    (cluster.mine / "train.py").write_text(SAYS.format("another branch"))
+    assert cluster.start().out == "another branch train.py\n"
+
+
+def test_a_folder_of_her_own_that_others_can_write_does_not_take_the_place_of_a_closed_one(cluster: Cluster) -> None:
+    cluster.submit(cluster.mine / "train.py")
+    cluster.mine.rename(cluster.project / "aside")
+    cluster.mine.mkdir()
+    cluster.mine.chmod(0o777)
+    (cluster.mine / "train.py").write_text(SAYS.format("theirs"))
+    os.chown(cluster.mine / "train.py", STRANGER, STRANGER)
+
+    done = cluster.start()
+
+    assert (done.status, done.out) == (1, "")
+
+
+def test_a_program_that_is_gone_is_said_in_a_sentence(cluster: Cluster) -> None:
+    cluster.submit(cluster.mine / "train.py")
+    (cluster.mine / "train.py").unlink()
+    done = cluster.start()
+    assert done.status
+    assert "train.py" in done.err
+    assert "No such file" in done.err
+
+
+def test_a_link_that_others_can_exchange_is_followed_when_it_is_submitted(cluster: Cluster) -> None:
+    (cluster.mine / "train.py").rename(cluster.mine / "train")
+    (cluster.project / "link.py").symlink_to(cluster.mine / "train")
+    cluster.submit(cluster.project / "link.py", cluster.home)
+    (cluster.project / "link.py").unlink()
+    (cluster.project / "link.py").symlink_to(cluster.theirs / "train.py")
+    assert cluster.start().out == "mine train\n"
+
+
+def test_where_nobody_else_can_exchange_anything_all_is_as_it_was(cluster: Cluster) -> None:
+    own = cluster.home / "own"
+    own.mkdir(mode=0o700)
+    (own / "train.py").write_text("print(__file__)\n")
+    (cluster.home / "link").symlink_to(own)
+    cluster.submit(cluster.home / "link/train.py")
+    assert cluster.script[1:] == ["python", "-", "-", "-", f"{cluster.home}/link/train.py"]
+    own.rename(cluster.home / "before")
+    own.mkdir(mode=0o700)
+    (own / "train.py").write_text("print('anew')\n")
+    assert cluster.start().out == "anew\n"
+
+
+def test_the_persons_own_folder_in_a_sticky_one_stays(cluster: Cluster) -> None:
+    cluster.project.chmod(0o1777)
+    cluster.submit(cluster.mine / "train.py")
+    assert cluster.script[2:5] == ["-", "-", "-"]
+
+
+def test_a_batch_script_is_slurms_from_the_beginning(cluster: Cluster) -> None:
+    (cluster.mine / "job.sh").write_text("#!/bin/sh\n")
+    asked: list[Sequence[str]] = []
+
+    async def slurm(argv: Sequence[str], *_: Any, **_more: Any) -> Result:
+        asked.append(argv)
+        return Result(0, "7\n", "")
+
+    order = order_of(cluster.mine / "job.sh", cluster.mine, {})
+    asyncio.run(JobDesk({"HOME": str(cluster.home), "PATH": "/usr/bin:/bin"}, run=slurm).submit(order))
+    assert asked[0][-1] == str(cluster.mine / "job.sh")
+
+
+def test_a_notebook_of_a_folder_that_took_the_place_of_its_own_does_not_run(cluster: Cluster) -> None:
+    cluster.submit(cluster.mine / "learn.ipynb")
+    assert cluster.start().out.splitlines()[:4] == ["-I", "-m", "portal.jobs.inside", f"{cluster.mine}/learn.ipynb"]
+    cluster.exchange()
+
+    done = cluster.start()
+
+    assert (done.status, done.out) == (1, "")
+    assert "Look at what is there now, and submit the job again." in done.err
