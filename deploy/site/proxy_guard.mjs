@@ -299,6 +299,7 @@ function keepInItsPlace(proxyRes, req, res) {
     return;
   }
   gather(proxyRes, personOf(req));
+  if (res instanceof http.ServerResponse) delete proxyRes.headers.connection; // of the one behind; the browser's own says what is said there
   if (res) breakOff(proxyRes, res);
   if (req.dsportalOfHub) {
     req.dsportalAnswered?.();
@@ -383,6 +384,7 @@ const web = ours.handleProxyWeb;
 ours.handleProxyWeb = async function (req, res) {
   heard(req);
   dropClaims(req);
+  delete req.headers.expect; // Node has answered it; http-proxy-3 (1.23) says nothing of a request that has one
   gather(req, browserOf(req), () => endUnread(req, res));
   const turn = turnOnConnection(req, res, browserOf(req));
   if (sendsVeryMany(req)) return explainMany(res);

@@ -18,6 +18,8 @@ from portal.homes.held_place import FilePlace, LinkOfOthers, held
 from portal.homes.own_folder import is_of_others
 from portal.homes.regular_file import without_waiting
 
+OTHERS = 0o077  # their part of a mode
+
 
 @dataclass(frozen=True)
 class FoundPlace:
@@ -27,17 +29,24 @@ class FoundPlace:
         is_writable: it is saved there by itself: no link led there that others can take away.
         owner: the UID that its folder belongs to; None where it is not saved there as long as such a link is there.
         is_private: nobody else can exchange it, or what is on the way.
+        folder: device and inode of that folder, where all looks found the same one.
+        open_to: which rights others had there: another folder that has it has no more.
     """
 
     is_writable: bool
     owner: int | None = None
     is_private: bool = False
+    folder: tuple[int, int] | None = None
+    open_to: int = OTHERS
 
     def with_(self, other: FoundPlace) -> FoundPlace:
         """What holds for both: what two people's folders have had is saved in one's own alone."""
         is_known = self.owner is not None and other.owner is not None
         owner = self.owner if self.owner == other.owner else os.geteuid()
-        return FoundPlace(self.is_writable and other.is_writable, owner if is_known else None)
+        same = self.folder if self.folder == other.folder else None
+        open_to = self.open_to & other.open_to
+        is_writable = self.is_writable and other.is_writable
+        return FoundPlace(is_writable, owner if is_known else None, folder=same, open_to=open_to)
 
 
 THROUGH_LINK = FoundPlace(is_writable=False)
@@ -79,7 +88,9 @@ def open_looking(path: str, flags: int) -> int:
 def _look(place: FilePlace) -> FoundPlace:
     if place.through:
         return THROUGH_LINK
-    return FoundPlace(not place.is_loose, os.fstat(place.folder).st_uid, place.is_private)
+    found = os.fstat(place.folder)
+    here = (found.st_dev, found.st_ino)
+    return FoundPlace(not place.is_loose, found.st_uid, place.is_private, here, found.st_mode & OTHERS)
 
 
 def _is_as_found(look: FoundPlace, place: FilePlace) -> bool:
@@ -88,6 +99,8 @@ def _is_as_found(look: FoundPlace, place: FilePlace) -> bool:
     if look.owner is None or is_link_gone:
         return False
     folder = os.fstat(place.folder)
+    if look.folder != (folder.st_dev, folder.st_ino) and folder.st_mode & OTHERS & ~look.open_to:
+        return False  # one of one's own, which others can read, in the place of one that they could not
     return look.owner == folder.st_uid or not is_of_others(folder)
 
 

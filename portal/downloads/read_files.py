@@ -151,7 +151,10 @@ class ReadFiles(ListedFolders):
 
 
 def in_json(text: Any) -> int:
-    """The letters of a text in JSON, at most: a file of nothing but NUL has six times as many as bytes."""
+    """The letters of a text in JSON, about: a file of nothing but NUL has six times as many as bytes.
+
+    Those that take two count as one: a notebook is JSON itself, and nothing without content is made of them.
+    """
     data: bytes = text.encode(errors="surrogatepass")
     if 6 * len(data) <= OPENED_MAX:  # whatever it holds
         return 6 * len(data)
@@ -159,10 +162,9 @@ def in_json(text: Any) -> int:
     def count(which: Iterable[int]) -> int:
         return len(data) - len(data.translate(None, bytes(which)))
 
-    as_two = count(b'"\\\b\t\n\f\r')
     as_six = count(range(32)) - count(b"\b\t\n\f\r") + count([127])
     beyond = 2 * count(range(128, 256)) - 3 * count(range(0xE0, 0xF0))  # of 2 or 3 bytes six letters, of 4 twelve
-    return len(data) + as_two + 5 * as_six + beyond
+    return len(data) + 5 * as_six + beyond
 
 
 class Bounded:

@@ -50,9 +50,9 @@ class AuthorizeHandler(OAuthAuthorizeHandler):  # type: ignore[misc]
             raise web.HTTPError(400, NO_BODY)
         if len(self.request.body) > BODY_MAX:
             raise web.HTTPError(413)
-        asked = [*self.get_query_arguments("scope"), *self.get_arguments("scopes")]
-        if sum(len(one.split()) for one in asked) > SCOPES_MOST:
-            raise web.HTTPError(400, MANY_SCOPES)
+        for asked in (self.get_query_arguments("scope"), self.get_arguments("scopes")):  # what was, and what is allowed
+            if sum(len(one.split()) for one in asked) > SCOPES_MOST:
+                raise web.HTTPError(400, MANY_SCOPES)
 
 
 class LoginTokenHandler(OAuthTokenHandler):  # type: ignore[misc]

@@ -75,10 +75,11 @@ def look(order: JobOrder) -> Seen:
         return Seen()
     real = Path(os.path.realpath(order.file, strict=True))
     folder = real.parent.stat()
+    is_there = _stays(real.parent)
     return Seen(
         "" if _stays(Path(os.path.realpath(order.folder))) else _whose(order.folder.stat()),
-        "" if _stays(real.parent) else _whose(folder),
-        "" if is_closed(folder) else str(real.stat().st_uid),
+        "" if is_there else _whose(folder),
+        "" if is_there and is_closed(folder) else str(real.stat().st_uid),
         "" if _is_sure(order.file) else str(real),
     )
 

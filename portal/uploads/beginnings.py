@@ -13,9 +13,10 @@ from threading import Lock
 from portal.homes.own_folder import is_of_others
 from portal.uploads.refused import UploadRefused
 
+OTHERS = 0o077  # their part of a mode
 KNOWN_MOST = 10_000  # those that were asked for last
 EXCHANGED = (
-    "The folder {} belongs to somebody else than when this upload began. Nothing more goes there. "
+    "The folder {} is another one than when this upload began, of somebody else or more open. Nothing more goes there. "
     "Look what that folder is, then cancel, and choose the file again."
 )
 
@@ -27,24 +28,25 @@ class Beginnings:
     """
 
     def __init__(self) -> None:
-        self._owners: dict[object, int] = {}
+        self._begun: dict[object, os.stat_result] = {}
         self._lock = Lock()  # parts are written in threads
 
     def check(self, upload: object, folder: int, name: str) -> None:
         """Note whose a folder is, by its descriptor, in which an upload begins or goes on.
 
         Raises:
-            UploadRefused: it belongs to somebody else, and not to whom it did at the beginning.
+            UploadRefused: it is another one than at the beginning, of somebody else, or more open to others.
         """
         found = os.fstat(folder)
         with self._lock:
-            owner = self._owners[upload] = self._owners.pop(upload, found.st_uid)
-            while len(self._owners) > KNOWN_MOST:
-                del self._owners[next(iter(self._owners))]
-        if owner != found.st_uid and is_of_others(found):
+            begun = self._begun[upload] = self._begun.pop(upload, found)
+            while len(self._begun) > KNOWN_MOST:
+                del self._begun[next(iter(self._begun))]
+        is_more_open = found.st_mode & OTHERS & ~begun.st_mode and not os.path.samestat(begun, found)
+        if is_more_open or (begun.st_uid != found.st_uid and is_of_others(found)):
             raise UploadRefused(HTTPStatus.FORBIDDEN, EXCHANGED.format(name))
 
     def forget(self, upload: object) -> None:
         """It was cancelled: chosen again, it begins wherever the person wants it."""
         with self._lock:
-            self._owners.pop(upload, None)
+            self._begun.pop(upload, None)

@@ -13,6 +13,7 @@ look() {
     [ "$2" != - ] || return 0
     found=$(stat -Lc '%u %a' -- "$1") || { echo 'Nothing was run.' >&2; exit 1; }
     case $2:$found in
+    *[0-9]:"$(id -u) "*) ;;
     "${found% *}":* | "${found% *}c":*[0145][0145]) ;;
     *)
         echo "$1 belongs to somebody else, or is open to others, and was not when this job was submitted. Nothing was" \

@@ -12,7 +12,8 @@ from tornado.web import HTTPError
 from portal.downloads import read_files
 from portal.singleuser.own_files import OwnFiles
 
-LETTERS = ("a", "\n", '"', "\\", "\b", "\0", "\x1f", "\x7f", "é", "漢", "\N{GRINNING FACE}")
+LETTERS = ("a", "\0", "\x1f", "\x7f", "é", "漢", "\N{GRINNING FACE}")
+AS_TWO = ("\n", '"', "\\", "\b", "\t")
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +25,11 @@ def short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", [300 * letter for letter in LETTERS] + [50 * "".join(LETTERS)], ids=repr)
 def test_a_text_has_so_many_letters_in_json(text: str) -> None:
     assert read_files.in_json(text) == len(json.dumps(text)) - 2
+
+
+@pytest.mark.parametrize("letter", AS_TWO)
+def test_letters_of_a_notebooks_own_json_count_once(letter: str) -> None:
+    assert read_files.in_json(1000 * letter) == 1000
 
 
 @pytest.mark.parametrize("letter", ["\0", "\N{GRINNING FACE}"])

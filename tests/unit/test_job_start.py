@@ -168,6 +168,30 @@ def test_a_folder_of_her_own_that_others_can_write_does_not_take_the_place_of_a_
     assert (done.status, done.out) == (1, "")
 
 
+def test_a_file_of_somebody_else_in_another_closed_folder_of_her_own_does_not_run(cluster: Cluster) -> None:
+    left = cluster.project / "left"
+    left.mkdir(mode=0o700)
+    (left / "train.py").write_text(SAYS.format("theirs"))
+    os.chown(left / "train.py", STRANGER, STRANGER)
+    cluster.submit(cluster.mine / "train.py")
+    cluster.mine.rename(cluster.project / "aside")
+    left.rename(cluster.mine)
+
+    done = cluster.start()
+
+    assert (done.status, done.out) == (1, "")
+
+
+def test_a_file_of_her_own_in_the_place_of_somebody_elses_runs(cluster: Cluster) -> None:
+    file = cluster.project / "theirs.py"
+    file.write_text(SAYS.format("theirs"))
+    os.chown(file, STRANGER, STRANGER)
+    cluster.submit(file)
+    file.unlink()
+    file.write_text(SAYS.format("her copy"))
+    assert cluster.start().out == "her copy theirs.py\n"
+
+
 def test_a_program_that_is_gone_is_said_in_a_sentence(cluster: Cluster) -> None:
     cluster.submit(cluster.mine / "train.py")
     (cluster.mine / "train.py").unlink()

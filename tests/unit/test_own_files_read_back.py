@@ -308,3 +308,25 @@ async def test_a_list_of_a_folder_looks_at_no_way(lab: Lab, monkeypatch: pytest.
     monkeypatch.setattr("portal.downloads.read_files.look_at", None)
     assert len((await lab.files.get("team"))["content"]) == 2
     assert not listed_folders.LISTED.get()
+
+
+@pytest.mark.parametrize(("mode", "answered"), [(0o700, 200), (0o755, 403), (0o2775, 403)])
+async def test_a_folder_of_ones_own_that_others_can_read_takes_no_place_of_a_private_one(
+    lab: Lab, mode: int, answered: int
+) -> None:
+    (lab.folder("team/res", 0o700) / "plan.txt").write_text("private")
+    lab.folder("team/shared", mode)
+    await lab.files.get("team/res/plan.txt")
+    assert await lab.save("team/res/plan.txt") == 200
+    (lab.team / "res").rename(lab.team / "gone")
+    (lab.team / "shared").rename(lab.team / "res")
+
+    assert await lab.save("team/res/plan.txt") == answered
+
+
+async def test_a_folder_that_the_person_opens_to_others_is_the_same(lab: Lab) -> None:
+    (lab.folder("team/res", 0o700) / "plan.txt").write_text("private")
+    await lab.files.get("team/res/plan.txt")
+    (lab.team / "res").chmod(0o2775)
+
+    assert await lab.save("team/res/plan.txt") == 200

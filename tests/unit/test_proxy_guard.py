@@ -288,6 +288,30 @@ async def test_the_end_of_a_browsers_connection_is_none_of_that_behind_the_proxy
     assert last.headers["connection"] == "close"
 
 
+class KeepsOpen(Told):
+    """Says of its own connection that it goes on, as Node's servers do."""
+
+    def end_headers(self) -> None:
+        self.send_header("Connection", "keep-alive")
+        super().end_headers()
+
+
+@pytest.mark.parametrize("more", ["", "Expect: 100-continue\r\n"])
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+async def test_a_browsers_connection_ends_when_it_wants_that_whatever_the_server_says(
+    portal: Portal, more: str, version: str
+) -> None:
+    with answering(KeepsOpen) as url:
+        await routed(portal, url)
+        with socket.create_connection(("127.0.0.1", portal.ports["port"]), timeout=20) as browser:
+            head = f"GET /user/alice/lab HTTP/{version}\r\nHost: x\r\n{more}Connection: close\r\n\r\n"
+            await asyncio.to_thread(browser.sendall, head.encode())
+            answer = b"".join(await asyncio.to_thread(lambda: list(iter(lambda: browser.recv(65536), b"")))).decode()
+
+    assert "connection: close" in answer.lower()
+    assert '"connection": "keep-alive"' in answer, "that is said behind the proxy"
+
+
 async def test_with_a_domain_no_page_of_another_origin_has_hold_of_a_window_of_a_session(
     portal: Portal, upstream: str
 ) -> None:

@@ -48,7 +48,7 @@ class Project:
         try:
             return self.upload().state()["offset"]
         except UploadRefused as refused:
-            return refused.status, refused.offset, "belongs to somebody else than when" in refused.message
+            return refused.status, refused.offset, "is another one than when" in refused.message
 
 
 @pytest.fixture
@@ -138,3 +138,22 @@ def test_of_very_many_those_are_known_that_were_asked_for_last(
         with pytest.raises(UploadRefused):
             project.upload(name).state()
     assert project.upload("second").state()["offset"] == 0
+
+
+@pytest.mark.parametrize(("mode", "is_taken"), [(0o700, True), (0o750, False), (0o777, False)])
+def test_nor_in_one_of_ones_own_that_others_can_read_where_they_could_not(
+    project: Project, mode: int, is_taken: bool
+) -> None:
+    project.folder.chmod(0o700)
+    project.write(0, 4)
+    project.exchange(os.geteuid()).chmod(mode)
+
+    assert project.state() == (0 if is_taken else REFUSED)
+
+
+def test_a_folder_that_is_opened_to_others_meanwhile_is_the_same(project: Project) -> None:
+    project.folder.chmod(0o700)
+    project.write(0, 4)
+    project.folder.chmod(0o775)
+
+    assert project.state() == 4
