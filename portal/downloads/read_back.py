@@ -128,7 +128,9 @@ class ReadPlaces:
 
     def is_writable(self, path: Path, look: FoundPlace) -> bool:
         """Whether all that was read at a path is saved there by itself, where it was found like this now."""
-        return look.is_writable and (look.is_private or self._looks.get(path, look).is_writable)
+        known = self._looks.get(path, look)
+        is_saved_there = known.is_writable and look.owner in (known.owner, os.geteuid())
+        return look.is_writable and (look.is_private or is_saved_there)
 
     def may_save(self, path: Path, place: FilePlace) -> bool:
         """Whether all that was read at a path may be saved at its place of now: not in a folder that took another's."""

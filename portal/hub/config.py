@@ -20,7 +20,7 @@ from jupyterhub.handlers import default_handlers
 
 from portal import data
 from portal.addresses import networks
-from portal.administration import again, enter, person, role
+from portal.administration import again, enter, person, role, shares
 from portal.assets.files import LabAssets
 from portal.assets.handler import LabAssetHandler
 from portal.assets.offered import ADDRESS
@@ -163,8 +163,8 @@ def _pages(c: Any, site: Site, *, local: bool) -> None:
     own = {"python3"} if local else set()  # the portal's own Python, as a kernel
     showcase = Showcase(lambda: cards.read(folders, own | kernels_of(site).keys()))
     _route(ROUTE, TemplatesHandler, showcase=showcase, has_options=not local)
-    instead = (*ended.HANDLERS, *requests.HANDLERS, *gone.HANDLERS, *person.HANDLERS, *again.OF_EVERY_LOGIN)
-    for address, handler in instead:  # of JupyterHub's own
+    instead = (*ended.HANDLERS, *requests.HANDLERS, *gone.HANDLERS, *person.HANDLERS, *shares.HANDLERS)
+    for address, handler in (*instead, *again.OF_EVERY_LOGIN):  # of JupyterHub's own
         _route(address, handler)
 
 

@@ -159,3 +159,30 @@ async def test_who_has_a_role_for_one_session_gives_the_password_before_stopping
     assert asked.status_code == 403
     assert NEEDED in asked.json()["message"]
     assert not await stopped(served)
+
+
+@pytest.mark.parametrize("address", ["shares/alice/", "share-codes/alice/"])
+async def test_a_share_of_ones_own_session_is_made_as_a_token_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    """Where a site has turned sharing on: it has no end, and whoever has a browser for a minute would keep it."""
+
+    def prepare(hub: Any) -> None:
+        hub.config.Own.user_password = PASSWORD
+
+    monkeypatch.setattr(Own, "checks", again.Checks())
+    rights = {"name": "user", "scopes": ["self", "shares!user", "read:users:name", "read:groups:name"]}
+    async with served_hub(tmp_path, prepare, authenticator_class=Own, load_roles=[role.role([]), rights]) as hub:
+        alice = await hub.browser("alice")
+        await hub.browser("bob")
+        await alice.get("/hub/spawn/alice")
+        asked = {"json": {"user": "bob"} if address.startswith("shares") else {}}
+        own = {"X-XSRFToken": alice.cookies["_xsrf"], "Sec-Fetch-Site": "same-origin"}
+        Own.checks = again.Checks()  # it was long ago
+
+        refused = await alice.post(f"/hub/api/{address}", headers=own, **asked)
+        Own.checks.note(alice.cookies["jupyterhub-session-id"], "alice")
+        made = await alice.post(f"/hub/api/{address}", headers=own, **asked)
+
+    assert (refused.status_code, "needs your password" in refused.json()["message"]) == (403, True)
+    assert made.status_code == 200, made.text

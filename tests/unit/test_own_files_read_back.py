@@ -330,3 +330,12 @@ async def test_a_folder_that_the_person_opens_to_others_is_the_same(lab: Lab) ->
     (lab.team / "res").chmod(0o2775)
 
     assert await lab.save("team/res/plan.txt") == 200
+
+
+async def test_what_is_opened_anew_after_its_folder_got_another_owner_is_not_told_as_writable(lab: Lab) -> None:
+    """An administrator has given it to somebody else; a save is refused, and JupyterLab says so before."""
+    await lab.files.get("team/plan.txt")
+    os.chown(lab.team, SOMEBODY_ELSE - 1, SOMEBODY_ELSE - 1)
+
+    assert not await lab.writable("team/plan.txt")
+    assert await lab.save("team/plan.txt") == 403
