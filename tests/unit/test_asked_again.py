@@ -176,13 +176,13 @@ async def test_a_share_of_ones_own_session_is_made_as_a_token_is(
         alice = await hub.browser("alice")
         await hub.browser("bob")
         await alice.get("/hub/spawn/alice")
-        asked = {"json": {"user": "bob"} if address.startswith("shares") else {}}
+        asked = {"user": "bob"} if address.startswith("shares") else {}
         own = {"X-XSRFToken": alice.cookies["_xsrf"], "Sec-Fetch-Site": "same-origin"}
         Own.checks = again.Checks()  # it was long ago
 
-        refused = await alice.post(f"/hub/api/{address}", headers=own, **asked)
+        refused = await alice.post(f"/hub/api/{address}", headers=own, json=asked)
         Own.checks.note(alice.cookies["jupyterhub-session-id"], "alice")
-        made = await alice.post(f"/hub/api/{address}", headers=own, **asked)
+        made = await alice.post(f"/hub/api/{address}", headers=own, json=asked)
 
     assert (refused.status_code, "needs your password" in refused.json()["message"]) == (403, True)
     assert made.status_code == 200, made.text
