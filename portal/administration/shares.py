@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from jupyterhub import orm
 from jupyterhub.apihandlers.shares import ServerShareAPIHandler, ServerShareCodeAPIHandler
 
 from portal.administration import again
-from portal.language.texts import N_
+from portal.language.texts import N_, _
 
+CODES_MOST = 100
+MANY = N_("There are {number} codes for sessions of {name}: delete some first.")
 NEEDED = N_("Sharing a session needs your password or login once more: load the page Token, and share then.")
 
 
@@ -35,7 +38,16 @@ class FreshSharesHandler(_FreshShares, ServerShareAPIHandler):  # type: ignore[m
 
 
 class FreshShareCodesHandler(_FreshShares, ServerShareCodeAPIHandler):  # type: ignore[misc]
-    """Shares with whoever has the code."""
+    """Shares with whoever has the code; of one person there are so many, which go one by one with the session."""
+
+    def _lookup_spawner(self, user_name: str, *place: Any, **named: Any) -> Any:
+        """JupyterHub's own (6.1), which it asks when it knows that who asks may share; then whether there is room."""
+        found = super()._lookup_spawner(user_name, *place, **named)
+        if self.request.method == "POST":
+            theirs = self.db.query(orm.ShareCode).filter(orm.ShareCode.owner.has(orm.User.name == user_name))
+            if theirs.count() >= CODES_MOST:
+                raise again.Refused(409, _(MANY).format(number=CODES_MOST, name=user_name))
+        return found
 
 
 HANDLERS = tuple(

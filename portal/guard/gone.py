@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jupyterhub import orm
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.apihandlers.auth import OAuthAuthorizeHandler, OAuthTokenHandler
 from tornado import web
@@ -11,6 +12,7 @@ from tornado import web
 WORDS = "This address is gone. Who somebody is says /hub/api/user; tokens are made at /hub/api/users/NAME/tokens."
 SCOPES_MOST = 100
 MANY_SCOPES = f"A login asks for {SCOPES_MOST} scopes at most."
+BEGUN_MOST = 100  # logins of one person into one session, as of those that have ended (portal/databases/old_logins.py)
 BODY_MAX = 2**14  # bytes of what was allowed
 NO_BODY = "What is asked for stands in the address here."
 NO_QUERY = "What is asked for stands in the body here."
@@ -34,11 +36,13 @@ class AuthorizeHandler(OAuthAuthorizeHandler):  # type: ignore[misc]
         """Ask who logs in, or send them back (RFC 6749, 4.1.1)."""
         self._check()
         await super().get()
+        self._keep_few()
 
     def post(self) -> None:
         """What was allowed."""
         self._check()
         super().post()
+        self._keep_few()
 
     def extract_oauth_params(self) -> tuple[str, str, str, Any]:
         """All of it stands in the address: oauthlib (3.3) would take it out of any body as well, whatever its type."""
@@ -53,6 +57,21 @@ class AuthorizeHandler(OAuthAuthorizeHandler):  # type: ignore[misc]
         for asked in (self.get_query_arguments("scope"), self.get_arguments("scopes")):  # what was, and what is allowed
             if sum(len(one.split()) for one in asked) > SCOPES_MOST:
                 raise web.HTTPError(400, MANY_SCOPES)
+
+    def _keep_few(self) -> None:
+        """Of one person's logins into one session that are begun and not ended the newest count.
+
+        JupyterHub (6.1) takes them away one by one when the session stops.
+        """
+        if self.current_user is None:
+            return
+        client = self.get_query_argument("client_id", "")
+        theirs = self.db.query(orm.OAuthCode).filter_by(user_id=self.current_user.id, client_id=client)
+        number = orm.OAuthCode.id
+        old = theirs.order_by(number.desc()).with_entities(number).offset(BEGUN_MOST).limit(1).scalar()
+        if old is not None:
+            theirs.filter(number <= old).delete(synchronize_session=False)
+            self.db.commit()
 
 
 class LoginTokenHandler(OAuthTokenHandler):  # type: ignore[misc]

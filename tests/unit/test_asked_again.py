@@ -14,7 +14,7 @@ from jupyterhub.authenticators.shared import SharedPasswordAuthenticator
 from jupyterhub.handlers import default_handlers
 from jupyterhub.handlers.base import BaseHandler
 
-from portal.administration import again, others, role
+from portal.administration import again, others, role, shares
 from portal.testing.behaviours import PendingForever
 from spawners.slurm import SlurmSessionSpawner
 from tests.unit.served_hub import PASSWORD, ServedHub, served_hub
@@ -183,6 +183,9 @@ async def test_a_share_of_ones_own_session_is_made_as_a_token_is(
         refused = await alice.post(f"/hub/api/{address}", headers=own, json=asked)
         Own.checks.note(alice.cookies["jupyterhub-session-id"], "alice")
         made = await alice.post(f"/hub/api/{address}", headers=own, json=asked)
+        monkeypatch.setattr(shares, "CODES_MOST", 1)
+        more = await alice.post(f"/hub/api/{address}", headers=own, json=asked)
 
     assert (refused.status_code, "needs your password" in refused.json()["message"]) == (403, True)
     assert made.status_code == 200, made.text
+    assert more.status_code == (200 if address.startswith("shares") else 409), "there are so many codes"

@@ -17,7 +17,7 @@ from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine
 
 from portal import journal
 from portal.administration import again
-from portal.guard.gone import MANY_SCOPES, NO_BODY, SCOPES_MOST
+from portal.guard.gone import BEGUN_MOST, MANY_SCOPES, NO_BODY, SCOPES_MOST
 from portal.guard.intake import Intake
 from portal.hub.app import PortalHub
 from tests.unit.served_hub import ServedHub, served_hub
@@ -127,6 +127,12 @@ async def test_what_a_login_asks_for_stands_in_its_address_and_not_in_a_body(tmp
                 assert allowed.status_code == (400 if is_looked_at else 302)
                 assert "another" not in allowed.headers.get("Location", "")
         assert (await asks("POST", f"scopes={scopes}", "application/x-www-form-urlencoded")).status_code == 400
+        for _ in range(BEGUN_MOST + 5):
+            assert (await alice.get("/hub/api/oauth2/authorize", params=params)).status_code == 302
+        newest = (await alice.get("/hub/api/oauth2/authorize", params=params)).headers["Location"]
+        kept = served.hub.db.query(orm.OAuthCode).all()
+        assert len(kept) == BEGUN_MOST
+        assert any(code.code in newest for code in kept)
         assert {code.code_challenge for code in served.hub.db.query(orm.OAuthCode)} <= {None, ""}
 
         assert (await asks("POST", "a=&" * 6000, "text/plain")).status_code == 413
