@@ -509,9 +509,10 @@ def pytest_command(ring: Ring, options: Sequence[str], part: str = "", state: Pa
 def judged(name: str, status: int, options: Sequence[str]) -> Count:
     """What a pytest run counted; a run that ends without a report counts as one failure."""
     count = read(report_of(name))
-    again = read(again_of(report_of(name)))
-    if again.passed == len(faulty(report_of(name))) > 0 == again.failed + again.skipped:
-        count = Count(count.passed + count.failed, 0, count.skipped, again.passed)
+    again = again_of(report_of(name))
+    wrong = tests_with(report_of(name), "failure", "error")
+    if wrong and wrong <= tests_with(again) - tests_with(again, "skipped") and not read(again).failed:
+        count = Count(count.passed + count.failed, 0, count.skipped, len(wrong))
     if status < 0 or status > 128:  # a signal: pytest could say nothing itself
         print(f"{name}: ended by signal {abs(status) % 128}", flush=True)
     nothing_chosen = status == NO_TESTS and bool(options)  # -k names tests of other rings
@@ -560,11 +561,14 @@ def read(report: Path) -> Count:
     return Count(int(suite["tests"]) - failed - skipped, failed, skipped)
 
 
-def faulty(report: Path) -> set[tuple[str | None, str | None]]:
-    """The tests that failed there, or could not be set up or taken down."""
+def tests_with(report: Path, *kinds: str) -> set[tuple[str | None, str | None]]:
+    """The tests of a report, or those of which it says one of these: "failure", "error" (of fixtures), "skipped"."""
     cases = [case for suite in suites_of(report) for case in suite.iter("testcase")]
-    wrong = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
-    return {(case.get("classname"), case.get("name")) for case in wrong}
+    return {
+        (case.get("classname"), case.get("name"))
+        for case in cases
+        if not kinds or any(case.find(kind) is not None for kind in kinds)
+    }
 
 
 def suites_of(report: Path) -> list[ET.Element]:

@@ -1,8 +1,9 @@
-"""A ring's pytest run, and then those few of its tests that failed once more, by themselves.
+"""A ring's pytest run, and then the modules of those few of its tests that failed once more, by themselves.
 
 Of ten thousand tests with real clusters and browsers one fails when the machine stands still for some seconds, and none
-when it does not. `make test` names each that only passed at the second try, with what was wrong at the first, and fails
-where there are more of them than :data:`MOST`.
+when it does not. Their whole modules run again: what fails by what ran before it is no chance, and fails again.
+`make test` names each that only passed at the second try, with what was wrong at the first, and fails where there are
+more of them than :data:`MOST`.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ def main(argv: Sequence[str]) -> int:
     folder, *options = argv
     status = pytest.main([folder, *options], plugins=[failures])
     if status == pytest.ExitCode.TESTS_FAILED and 0 < len(failures.names) <= MOST:
-        print(f"\n=== {folder}: {len(failures.names)} failed; once more, by themselves", flush=True)
-        _run_again(options, sorted(failures.names))
+        print(f"\n=== {folder}: {len(failures.names)} failed; once more, their modules by themselves", flush=True)
+        _run_again(options, sorted({name.partition("::")[0] for name in failures.names}))
     return int(status)
 
 
-def _run_again(options: Sequence[str], names: Sequence[str]) -> NoReturn:
+def _run_again(options: Sequence[str], modules: Sequence[str]) -> NoReturn:
     """In a process that has nothing of the first one, and ends at its signals."""
     again = [f"{one.removesuffix('.xml')}-again.xml" if one.startswith(REPORT) else one for one in options]
-    command = [sys.executable, "-m", "pytest", *again, *names]
+    command = [sys.executable, "-m", "pytest", *again, *modules]
     os.execv(command[0], command)  # noqa: S606  our own command
 
 

@@ -17,7 +17,7 @@ import { pathToFileURL } from "node:url";
 
 import { SlowAnswers } from "./proxy_answers.mjs";
 import { keepBodiesApart, statesBody } from "./proxy_bodies.mjs";
-import { explainBigHeaders, explainMany, sendsVeryMany } from "./proxy_headers.mjs";
+import { explainBigHeaders, explanation, sendsVeryMany } from "./proxy_headers.mjs";
 import { gather } from "./proxy_pieces.mjs";
 import { Begun } from "./proxy_routes.mjs";
 import { canBeSaid, keepHeadersInTheirPlace, untilItTurns } from "./proxy_said.mjs";
@@ -149,13 +149,18 @@ function dropClaims(req) {
 
 // What is still sent is thrown away for a moment: closed at once, the connection would take the answer with it.
 function refuse(req, res, code, retryAfterS) {
-  if (res.headersSent) return; // another refusal was faster
-  res.writeHead(code, {
+  const headers = {
     "Content-Type": "text/plain; charset=utf-8",
     "Cache-Control": "no-store",
     ...(retryAfterS ? { "Retry-After": retryAfterS } : {}),
-  });
-  res.end(`${WORDS[code]}\n`);
+  };
+  refuseWith(req, res, code, headers, `${WORDS[code]}\n`);
+}
+
+function refuseWith(req, res, code, headers, body) {
+  if (res.headersSent) return; // another refusal was faster
+  res.writeHead(code, headers);
+  res.end(body);
   req.resume();
   const patience = setTimeout(() => req.socket.destroy(), DISCARDED_FOR_MS);
   req.once("end", () => clearTimeout(patience));
@@ -299,7 +304,7 @@ function keepInItsPlace(proxyRes, req, res) {
     return;
   }
   gather(proxyRes, personOf(req));
-  if (res instanceof http.ServerResponse) delete proxyRes.headers.connection; // of the one behind; the browser's own says what is said there
+  if (res instanceof http.ServerResponse) delete proxyRes.headers.connection; // a browser hears of its own
   if (res) breakOff(proxyRes, res);
   if (req.dsportalOfHub) {
     req.dsportalAnswered?.();
@@ -387,7 +392,7 @@ ours.handleProxyWeb = async function (req, res) {
   delete req.headers.expect; // Node has answered it; http-proxy-3 (1.23) says nothing of a request that has one
   gather(req, browserOf(req), () => endUnread(req, res));
   const turn = turnOnConnection(req, res, browserOf(req));
-  if (sendsVeryMany(req)) return explainMany(res);
+  if (sendsVeryMany(req)) return refuseWith(req, res, 431, ...explanation());
   if (pathOf(req) === undefined) return refuse(req, res, 400);
   if (isWorkerOverItsPlace(req)) return refuse(req, res, 403);
   await turn;

@@ -29,7 +29,6 @@ function headersOf(body) {
   const digest = crypto.createHash("sha256").update(script).digest("base64");
   const policy = `default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-${digest}'; frame-ancestors 'none'`;
   return {
-    Connection: "close",
     "Cache-Control": "no-store",
     "Content-Type": `text/${script ? "html" : "plain"}; charset=utf-8`,
     "Content-Length": Buffer.byteLength(body),
@@ -39,7 +38,7 @@ function headersOf(body) {
 }
 
 function answer(status, body) {
-  const headers = Object.entries(headersOf(body)).map(([name, value]) => `${name}: ${value}`);
+  const headers = Object.entries({ Connection: "close", ...headersOf(body) }).map(([name, value]) => `${name}: ${value}`);
   return `${[`HTTP/1.1 ${status}`, ...headers].join("\r\n")}\r\n\r\n${body}`;
 }
 
@@ -48,10 +47,9 @@ export function sendsVeryMany(req) {
   return (req.headers.cookie ?? "").split(";", COOKIES_MOST + 1).length > COOKIES_MOST;
 }
 
-export function explainMany(res) {
+export function explanation() {
   const body = page();
-  res.writeHead(431, headersOf(body));
-  res.end(body);
+  return [headersOf(body), body];
 }
 
 export function explainBigHeaders(server) {

@@ -99,7 +99,8 @@ def _is_as_found(look: FoundPlace, place: FilePlace) -> bool:
     if look.owner is None or is_link_gone:
         return False
     folder = os.fstat(place.folder)
-    if look.folder != (folder.st_dev, folder.st_ino) and folder.st_mode & OTHERS & ~look.open_to:
+    is_another = look.folder != (folder.st_dev, folder.st_ino)
+    if is_another and look.owner == os.geteuid() and folder.st_mode & OTHERS & ~look.open_to:
         return False  # one of one's own, which others can read, in the place of one that they could not
     return look.owner == folder.st_uid or not is_of_others(folder)
 

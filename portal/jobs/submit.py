@@ -46,7 +46,7 @@ class Seen:
     Attributes:
         work: the folder that the job works in.
         place: the folder of the file.
-        content: the file, in a folder where others can.
+        content: the file, where others can exchange it or its folder.
         file: where it is without links, where others can exchange one on the way.
     """
 

@@ -22,7 +22,9 @@ from portal.homes.regular_file import without_waiting
 LONGEST_PART = 64 << 20  # bytes; TensorBoard has a record of a file of events four times in memory
 LONGEST_WHOLE = 512 << 20  # bytes of a file that is read in one piece, such as the vectors of the page Projector
 TOO_LONG = "%s is read no further: no more than %s MB of it are read in one piece"
+TOLD_MOST = 1000  # lines of the board's log about what cannot be read
 LOG = logging.getLogger(__name__)
+_told: set[str] = set()
 LOCAL = ""  # the prefix of a path without one
 
 
@@ -33,10 +35,6 @@ def read_no_others() -> None:
 
 class RegularFiles(gfile.LocalFileSystem):  # type: ignore[misc]
     """The local file system without pipes, sockets and devices: they are not there."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._told: set[str] = set()
 
     def exists(self, filename: Any) -> bool:
         """Whether a file or a folder is there; a reader of events passes by what is not."""
@@ -79,12 +77,18 @@ class RegularFiles(gfile.LocalFileSystem):  # type: ignore[misc]
             file.seek(begin)
             return file.read(most if size is None else min(most, size)), {"opaque_offset": file.tell()}
 
-    def _leave_out(self, path: str, most: int) -> NoReturn:
+    @staticmethod
+    def _leave_out(path: str, most: int) -> NoReturn:
         words = TOO_LONG % (path, most >> 20)
-        if path not in self._told:  # TensorBoard asks again every few seconds
-            self._told.add(path)
-            LOG.warning(words)
+        tell(words)
         raise errors.DataLossError(None, None, words)
+
+
+def tell(words: str) -> None:
+    """Say in the board's log what cannot be read: once, as TensorBoard tries again every few seconds."""
+    if words not in _told and len(_told) < TOLD_MOST:
+        _told.add(words)
+        LOG.warning(words)
 
 
 def is_text(name: str) -> bool:

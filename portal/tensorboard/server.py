@@ -42,10 +42,8 @@ class UnixSocketServer(serving.ThreadedWSGIServer, program.TensorBoardServer):  
 def main(socket_path: str, folder: str, title: str) -> int:
     """Serve ``folder`` until the process that started this one is gone."""
     os.umask(0o077)
-    with suppress(OSError):
-        OOM_SCORE_ADJ.write_text(
-            "1000"
-        )  # what others write into a folder of logs ends this, and not a person's kernels
+    with suppress(OSError):  # what others write into a folder of logs ends this, and not a person's kernels
+        OOM_SCORE_ADJ.write_text("1000")
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     UnixSocketServer.socket_path = socket_path

@@ -6,7 +6,6 @@ in links for ever. In a folder that others can write one such thing would leave 
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -18,13 +17,10 @@ from tensorboard.backend.event_processing.plugin_event_accumulator import EventA
 from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
 from tensorboard.compat.tensorflow_stub import compat
 
-from portal.tensorboard.regular_files import is_text
+from portal.tensorboard.regular_files import is_text, tell
 
 FOLDERS_MOST = 20_000  # that are looked through for runs, those near the top first
 NAMES_MOST = 200_000  # of one folder
-FAULTS_MOST = 1000  # that the board's log tells
-LOG = logging.getLogger(__name__)
-_told: set[str] = set()
 
 
 def read_on() -> None:
@@ -51,7 +47,7 @@ def folders(top: Any) -> Iterator[tuple[str, list[str]]]:
         waiting.extend((path, above | {real}) for path in below)
         yield folder, files
     if waiting:
-        _tell(f"{top}: more than {FOLDERS_MOST} folders; the deepest are left out")
+        tell(f"{top}: more than {FOLDERS_MOST} folders; the deepest are left out")
 
 
 def _entries(folder: str) -> tuple[list[str], list[str]]:
@@ -74,12 +70,6 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _tell(words: str) -> None:
-    if words not in _told and len(_told) < FAULTS_MOST:  # all is tried again every few seconds
-        _told.add(words)
-        LOG.warning(words)
-
-
 def _going_on(read: Callable[..., Any], *passed: type[Exception]) -> Callable[..., Any]:
     def reads(self: Any, *given: Any, **named: Any) -> Any:
         try:
@@ -88,7 +78,7 @@ def _going_on(read: Callable[..., Any], *passed: type[Exception]) -> Callable[..
             raise
         except Exception as error:  # whatever it makes of what is there
             what = getattr(self, "path", "a folder of logs")
-            _tell(f"{what} cannot be read further now: {type(error).__name__}: {error}")
+            tell(f"{what} cannot be read further now: {type(error).__name__}: {error}")
             return self
 
     return reads

@@ -43,7 +43,7 @@ class Beginnings:
             while len(self._begun) > KNOWN_MOST:
                 del self._begun[next(iter(self._begun))]
         is_more_open = found.st_mode & OTHERS & ~begun.st_mode and not os.path.samestat(begun, found)
-        if is_more_open or (begun.st_uid != found.st_uid and is_of_others(found)):
+        if (is_more_open and begun.st_uid == os.geteuid()) or (begun.st_uid != found.st_uid and is_of_others(found)):
             raise UploadRefused(HTTPStatus.FORBIDDEN, EXCHANGED.format(name))
 
     def forget(self, upload: object) -> None:

@@ -339,3 +339,12 @@ async def test_what_is_opened_anew_after_its_folder_got_another_owner_is_not_tol
 
     assert not await lab.writable("team/plan.txt")
     assert await lab.save("team/plan.txt") == 403
+
+
+async def test_a_colleagues_folder_that_is_made_anew_more_open_is_taken_as_before(lab: Lab) -> None:
+    lab.team.chmod(0o755)
+    await lab.files.get("team/plan.txt")
+    lab.team.rename(lab.home / "before")
+    lab.theirs.rename(lab.team)
+
+    assert await lab.save("team/plan.txt") == 200

@@ -74,17 +74,19 @@ def tried(folder: Path, unsteady: int, *, is_good: bool = True, is_ready: bool =
 def test_what_passes_by_itself_is_named_with_what_was_wrong_and_the_run_is_good(
     books: Path, capsys: pytest.CaptureFixture[str], unsteady: int
 ) -> None:
+    (books / "test_other.py").write_text("def test_other():\n    pass\n")
+
     count, printed = tried(books, unsteady)
 
-    assert count == run.Count(passed=unsteady + 3, unsteady=unsteady)
-    assert f"{unsteady} failed; once more, by themselves" in printed
-    assert f"{unsteady} passed in" in printed.splitlines()[-1], "nothing else runs again"
+    assert count == run.Count(passed=unsteady + 4, unsteady=unsteady)
+    assert f"{unsteady} failed; once more, their modules by themselves" in printed
+    assert f"{unsteady + 3} passed in" in printed.splitlines()[-1], "no other module runs again"
     assert run.tell({"hub": (count, 1.0)}) == 0
     told = capsys.readouterr().out
     assert "UNSTEADY hub test_book::test_unsteady[0]: AssertionError: the machine stood still" in told
     assert f"{unsteady} UNSTEADY, passed at the second try alone" in told
     assert "FAILED" not in told
-    assert told.splitlines()[-1] == f"{unsteady + 3} passed, 0 failed, 0 skipped"
+    assert told.splitlines()[-1] == f"{unsteady + 4} passed, 0 failed, 0 skipped"
 
 
 def test_what_fails_again_has_failed(books: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,8 +109,20 @@ def test_what_skips_at_the_second_try_has_failed(books: Path) -> None:
 
     count, printed = tried(books, 1)
 
-    assert "1 passed, 1 skipped in" in printed
+    assert "4 passed, 1 skipped in" in printed
     assert (count.failed, count.unsteady) == (2, 0)
+
+
+def test_what_fails_by_what_ran_before_it_has_failed(books: Path) -> None:
+    """By itself it would pass, whatever is wrong."""
+    (books / "test_order.py").write_text(
+        "seen = []\ndef test_a():\n    seen.append(1)\ndef test_b():\n    assert not seen\n"
+    )
+
+    count, printed = tried(books, 0)
+
+    assert "once more" in printed
+    assert (count.failed, count.unsteady) == (1, 0)
 
 
 def test_what_cannot_be_taken_down_is_tried_again_too(books: Path) -> None:
