@@ -10,6 +10,8 @@ from typing import Any
 
 from jupyterhub import orm
 from jupyterhub.apihandlers.shares import ServerShareAPIHandler, ServerShareCodeAPIHandler
+from jupyterhub.scopes import ScopeNotFound, _check_scopes_exist
+from tornado import web
 
 from portal.administration import again
 from portal.language.texts import N_, _
@@ -31,6 +33,22 @@ class _FreshShares:
         if not again.is_fresh_for_tokens(self):
             raise again.Refused(403, NEEDED)
         return await super().post(*names)  # type: ignore[misc]
+
+    def get_json_body(self) -> dict[str, Any]:
+        """What is asked for: JupyterHub (6.1) takes it for an object, and its scopes for such as there are."""
+        body = super().get_json_body()  # type: ignore[misc]
+        if not isinstance(body, dict | None):
+            raise web.HTTPError(400, "The body has to be a JSON object.")
+        asked = {name: value for name, value in (body or {}).items() if value != ""}
+        try:
+            _check_scopes_exist(_texts(asked.get("scopes")), who_for="share")
+        except ScopeNotFound as error:
+            raise web.HTTPError(400, str(error.args[0])) from error
+        return asked
+
+
+def _texts(given: Any) -> list[str]:
+    return [one for one in given if isinstance(one, str)] if isinstance(given, list) else []
 
 
 class FreshSharesHandler(_FreshShares, ServerShareAPIHandler):  # type: ignore[misc]

@@ -15,7 +15,7 @@ from typing import Any
 from jupyter_server.base.handlers import FileFindHandler
 from jupyterhub.services.auth import _ExpiringDict
 
-from portal.journal import LineBound, Room, is_fault
+from portal.journal import LineBound, Plain, Room, is_fault
 from portal.session_pages.askers import ASKER
 
 LOGINS_MOST = 20_000  # that are under way
@@ -118,12 +118,14 @@ def bound(hub_auth: Any) -> None:
 def bound_logs(logs: Iterable[logging.Logger]) -> None:
     """From now on these loggers, all of one file, write no more than there is room for; nor do those with no handler.
 
-    What has none is written to standard error, which is that file, too.
+    What has none is written to standard error, which is that file, too. What strangers have sent is text there.
     """
     of_logs = LogBound()
+    plain = Plain()
     last = filter(None, (logging.lastResort,))
     for handler in {*last, *(handler for log in logs for handler in _handlers(log))}:
         handler.addFilter(of_logs)
+        handler.addFilter(plain)
 
 
 def bound_others(log: logging.Logger) -> None:

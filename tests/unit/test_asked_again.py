@@ -189,3 +189,24 @@ async def test_a_share_of_ones_own_session_is_made_as_a_token_is(
     assert (refused.status_code, "needs your password" in refused.json()["message"]) == (403, True)
     assert made.status_code == 200, made.text
     assert more.status_code == (200 if address.startswith("shares") else 409), "there are so many codes"
+
+
+@pytest.mark.parametrize("address", ["shares/alice/", "share-codes/alice/"])
+async def test_bodies_of_shares_that_are_odd_are_refused_without_a_traceback(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, address: str
+) -> None:
+    rights = {"name": "user", "scopes": ["self", "shares!user", "read:users:name", "read:groups:name"]}
+    odd: list[Any] = [[1], "x", 1, True, {"scopes": "x"}, {"scopes": [1]}, {"scopes": ["x"]}, {"user": []}]
+    odd.append({"scopes": ["access:servers!x"]})
+    own = {"Sec-Fetch-Site": "same-origin"}
+    async with served_hub(tmp_path, load_roles=[rights]) as hub:
+        alice = await hub.browser("alice")
+        await alice.get("/hub/spawn/alice")
+        own["X-XSRFToken"] = alice.cookies["_xsrf"]
+        for method in ("POST", "PATCH") if address.startswith("shares") else ("POST",):
+            for body in odd:
+                answer = await alice.request(method, f"/hub/api/{address}", headers=own, json=body)
+                assert answer.status_code == 400, (body, answer.text)
+        if address.startswith("shares"):
+            assert (await alice.post(f"/hub/api/{address}", headers=own, json={"user": ""})).status_code == 400
+    assert "Traceback" not in caplog.text

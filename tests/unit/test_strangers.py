@@ -12,6 +12,7 @@ import pytest
 from jupyter_server.base.handlers import FileFindHandler
 from jupyterhub.services.auth import HubOAuth
 
+from portal.journal import Plain
 from portal.session_pages import strangers
 from portal.session_pages.askers import ASKER, Asker
 from portal.session_pages.strangers import LINE_LONGEST, LOG_AT_ONCE, LOG_BYTES_S, LogBound
@@ -181,8 +182,22 @@ def test_each_handler_of_all_the_loggers_is_bounded_once(log: logging.Logger, mo
     strangers.bound(None)
     strangers.bound_logs([log, lab])
 
-    assert [type(one) for one in of_server.filters] == [LogBound]
+    assert [type(one) for one in of_server.filters] == [LogBound, Plain]
     assert of_lab.filters == of_server.filters, "they write the same file"
+
+
+def test_what_strangers_send_steers_no_terminal_that_shows_the_log(log: logging.Logger) -> None:
+    handler = Kept()
+    log.addHandler(handler)
+    strangers.bound_logs([log])
+
+    log.warning("404 GET %s", "/x\r\x9b2J\u202e\x1b[31m")
+    log.info("Jupyter Server is running at:\n    http://localhost")
+
+    assert handler.lines == [
+        r"404 GET /x\r\x9b2J\u202e\x1b[31m",
+        "Jupyter Server is running at:\n    http://localhost",
+    ]
 
 
 @pytest.fixture
