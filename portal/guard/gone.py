@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from jupyterhub import orm
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.apihandlers.auth import OAuthAuthorizeHandler, OAuthTokenHandler
-from oauthlib.common import urldecode
 from tornado import web
 
 WORDS = "This address is gone. Who somebody is says /hub/api/user; tokens are made at /hub/api/users/NAME/tokens."
@@ -18,7 +17,6 @@ BEGUN_MOST = 100  # logins of one person into one session, as of those that have
 BODY_MAX = 2**14  # bytes of what was allowed
 # RFC 6749, 4.1.1, and RFC 7636, 4.3; of any other the library makes an attribute of its request, such as its user
 ASKED = ("response_type", "client_id", "redirect_uri", "scope", "state", "code_challenge", "code_challenge_method")
-NO_FORM = "What is asked for has to be encoded as a form is."
 NO_BODY = "What is asked for stands in the address here."
 NO_QUERY = "What is asked for stands in the body here."
 
@@ -50,17 +48,10 @@ class AuthorizeHandler(OAuthAuthorizeHandler):  # type: ignore[misc]
         self._keep_few()
 
     def extract_oauth_params(self) -> tuple[str, str, str, Any]:
-        """All of it stands in the address: oauthlib (3.3) would take it out of any body as well, whatever its type.
-
-        Raises:
-            HTTPError: 400, it is encoded in no way that oauthlib reads.
-        """
+        """All of it stands in the address: oauthlib (3.3) would take it out of any body as well, whatever its type."""
         uri, method, _body, headers = super().extract_oauth_params()
-        try:
-            place = urlsplit(uri)
-            asked = [one for one in urldecode(place.query) if one[0] in ASKED] if place.query else []
-        except ValueError as error:
-            raise web.HTTPError(400, NO_FORM) from error
+        place = urlsplit(uri)
+        asked = [one for one in parse_qsl(place.query, keep_blank_values=True) if one[0] in ASKED]
         return place._replace(query=urlencode(asked)).geturl(), method, "", headers
 
     def _check(self) -> None:

@@ -105,6 +105,26 @@ def test_an_upload_is_paused_goes_on_by_itself_and_is_cancelled(notebook: Desk, 
     assert list(notebook.folder.iterdir()) == []
 
 
+def test_an_upload_does_not_begin_anew_by_itself_in_a_folder_that_has_nothing_of_it(
+    lab: Desk, big: Path, picture: Picture
+) -> None:
+    """Another folder may have its name, and a session that was moved in the meantime does not know of the first one."""
+    lab.cut(CUT)
+    lab.choose(big)
+    lab.says("It goes on by itself")
+    lab.folder.rename(lab.folder.parent / f"{lab.folder.name} as it was")
+    lab.folder.mkdir()
+
+    lab.mend()
+
+    lab.says("What was sent is gone.")
+    picture(lab.page, "not-there-any-more")
+    assert lab.partial() == []
+    lab.press("Resume")
+    lab.says("is uploaded")
+    assert digest(lab.folder / big.name) == digest(big)
+
+
 def test_a_full_disk_keeps_what_fits_and_it_goes_on_when_there_is_room(lab: Desk, big: Path, picture: Picture) -> None:
     with small_disk(lab.folder, SIZE + 20_000_000):
         lab.open()

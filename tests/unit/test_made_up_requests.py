@@ -136,12 +136,10 @@ async def test_what_a_login_asks_for_stands_in_its_address_and_not_in_a_body(tmp
         assert {code.code_challenge for code in served.hub.db.query(orm.OAuthCode)} <= {None, ""}
 
         assert (await asks("POST", "a=&" * 6000, "text/plain")).status_code == 413
-        for odd in ("user=bob", "client=bob&redirect_uri_provided=1", "grant_type=implicit&user=", "scopes=x"):
+        for odd in ("user=bob", "client=bob&redirect_uri_provided=1", "grant_type=implicit&user=", "x=[", "x=%zz"):
             answer = await alice.get(f"/hub/api/oauth2/authorize?{urlencode(params)}&{odd}")
             assert answer.status_code == 302, "what the standard does not name is passed by"
             assert answer.headers["Location"].startswith(own)
-        for odd in ("x=[", "x=%zz"):
-            assert (await alice.get(f"/hub/api/oauth2/authorize?{odd}")).status_code == 400
 
 
 @pytest.mark.parametrize("length", ["1000000", "0" * 18 + "1000000", "1000000,1000000"])

@@ -143,8 +143,13 @@ class Upload {
       if (!this.replace) {
         this.wanted = 'cancel';
       }
+    } else if (found.offset < this.sentTo) {
+      this.sentTo = 0;
+      this.wanted = 'pause';
+      this.fault = 'What was sent is gone. Look at that folder, then resume from the beginning, or cancel.';
+      return false;
     }
-    let offset = found.offset;
+    let offset = (this.sentTo = found.offset);
     while (offset < this.file.size && !this.wanted) {
       this.tell(offset);
       const began = performance.now();
@@ -155,7 +160,7 @@ class Upload {
       const rate = (1000 * (next - offset)) / took;
       this.rate = this.rate ? this.rate + RATE_OVER * (rate - this.rate) : rate;
       this.part = Math.round(Math.min(this.partMax, Math.max(PART_FIRST, (rate * PART_MS) / 1000)));
-      offset = next;
+      offset = this.sentTo = next;
     }
     return !this.wanted;
   }
@@ -231,6 +236,7 @@ class Upload {
   private partMax = PART_MAX;
   private rate = 0;
   private replace = false;
+  private sentTo = 0; // a folder that was exchanged gets nothing by itself
   private shown = '';
   private stop = new AbortController();
   private wake: () => void = () => undefined;
