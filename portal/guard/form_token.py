@@ -5,6 +5,9 @@ one for all of the domain: that of whoever made the page, which the hub has sign
 browsers send first (RFC 6265, 5.4). No form of the person would be taken until that cookie ends. The token is of a
 browser's session as well, whose number is a cookie for all of the domain, that such a page may set, too: a number is
 that of who is logged in where a token comes along that the hub has signed for both, and nobody's otherwise.
+
+What an authenticator of a site's keeps in a browser until somebody comes back from elsewhere (a state of OAuth) would
+have its visitor end a login that another person has begun: such a cookie carries the prefix, too, as that of a login.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from jupyterhub import _xsrf_utils
 from jupyterhub.handlers.base import SESSION_COOKIE_NAME
 
 COOKIE = "_xsrf"
+PREFIX = "__Host-"  # of a cookie that no other host of the site can set (RFC 6265bis, 4.1.3)
+FOR_ALL = (COOKIE, SESSION_COOKIE_NAME)  # the sessions' own pages read them: see OwnFormToken
 COOKIES_MOST = 200  # that are looked at: each is a signature to check, and browsers keep fewer of a domain
 NUMBER = re.compile(rb"[0-9a-f]{32}\Z")  # of a browser's session; a database keeps 255 letters
 
@@ -25,6 +30,7 @@ class OwnFormToken:
 
     request: Any
     hub: Any
+    settings: dict[str, Any]
     _session_id: str
     _signed: list[tuple[bytes, bytes]]
 
@@ -51,6 +57,22 @@ class OwnFormToken:
             return given[-1].decode()
         own = {number + b":" + login: number for number in given}
         return next((own[made_for].decode() for _, made_for in self._tokens() if made_for in own), None)
+
+    def get_cookie(self, name: str, default: str | None = None) -> str | None:
+        """What a cookie says, which nobody but the hub has set."""
+        found: str | None = super().get_cookie(self._kept_as(name), default)  # type: ignore[misc]
+        return found
+
+    def set_cookie(self, name: str, value: str | bytes, *arguments: Any, **attributes: Any) -> None:
+        """Set one that no other host can."""
+        kept_as = self._kept_as(name)
+        if kept_as != name:
+            attributes |= {"path": "/", "domain": None, "secure": True}
+        super().set_cookie(kept_as, value, *arguments, **attributes)  # type: ignore[misc]
+
+    def _kept_as(self, name: str) -> str:
+        has_prefix = self.settings.get("cookie_host_prefix_enabled")
+        return f"{PREFIX}{name}" if has_prefix and name not in FOR_ALL and not name.startswith(PREFIX) else name
 
     def _is_below_hub(self) -> bool:
         """Whether the cookie comes along at this address: it is for all below the hub's own path."""

@@ -39,13 +39,16 @@ def end_logins(db: Any, person: Any, *, own_tokens: bool) -> None:
     Arguments:
         db: JupyterHub's database session.
         person: the row of ``orm.User``.
-        own_tokens: also the tokens that the person has made.
+        own_tokens: also what the person has made that outlives a login: tokens, and shares of sessions with their codes.
     """
     kept = set() if own_tokens else {OF_THE_HUB}
     servers = tokens_of_sessions(db, person)
     for token in list(person.api_tokens):
         if token.client_id not in kept and token not in servers:
             db.delete(token)
+    for kind in (orm.Share, orm.ShareCode) if own_tokens else ():
+        for share in db.query(kind).filter(kind.owner_id == person.id):
+            db.delete(share)  # as JupyterHub does it: who has it forgets it, too
     db.query(orm.OAuthCode).filter(orm.OAuthCode.user_id == person.id).delete()  # in one step, however many
     db.expire(person, ["oauth_codes"])
     person.cookie_id = orm.new_token()

@@ -10,11 +10,13 @@ from unittest.mock import AsyncMock
 
 import httpx
 import pytest
+from jupyterhub import orm
 from jupyterhub.authenticators.shared import SharedPasswordAuthenticator
 from jupyterhub.handlers import default_handlers
 from jupyterhub.handlers.base import BaseHandler
 
 from portal.administration import again, others, role, shares
+from portal.hub.logins import end_logins
 from portal.testing.behaviours import PendingForever
 from spawners.slurm import SlurmSessionSpawner
 from tests.unit.served_hub import PASSWORD, ServedHub, served_hub
@@ -25,6 +27,8 @@ STOP = "/hub/dsportal/stop/alice"
 SCOPES = ["servers!group=course", "shares!group=course", "groups!group=course", "users:activity!group=course"]
 TUTOR = {"name": "tutor", "scopes": SCOPES, "users": ["tess"]}
 HELPER = {"name": "helper", "scopes": ["servers!server=alice/"], "users": ["hal"]}
+SHARING = {"name": "user", "scopes": ["self", "shares!user", "read:users:name", "read:groups:name"]}
+SHARES: dict[str, dict[str, Any]] = {"shares": {"user": "bob"}, "share-codes": {}}
 NEEDED = "needs your password"
 CHOICES = {"name": "mine", "options": FIELDS | {"gpus": 1, "hours": 2}}
 # What a role for a group, or for one session, lets somebody change at these addresses of the REST API.
@@ -171,8 +175,7 @@ async def test_a_share_of_ones_own_session_is_made_as_a_token_is(
         hub.config.Own.user_password = PASSWORD
 
     monkeypatch.setattr(Own, "checks", again.Checks())
-    rights = {"name": "user", "scopes": ["self", "shares!user", "read:users:name", "read:groups:name"]}
-    async with served_hub(tmp_path, prepare, authenticator_class=Own, load_roles=[role.role([]), rights]) as hub:
+    async with served_hub(tmp_path, prepare, authenticator_class=Own, load_roles=[role.role([]), SHARING]) as hub:
         alice = await hub.browser("alice")
         await hub.browser("bob")
         await alice.get("/hub/spawn/alice")
@@ -195,11 +198,10 @@ async def test_a_share_of_ones_own_session_is_made_as_a_token_is(
 async def test_bodies_of_shares_that_are_odd_are_refused_without_a_traceback(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, address: str
 ) -> None:
-    rights = {"name": "user", "scopes": ["self", "shares!user", "read:users:name", "read:groups:name"]}
     odd: list[Any] = [[1], "x", 1, True, {"scopes": "x"}, {"scopes": [1]}, {"scopes": ["x"]}, {"user": []}]
     odd.append({"scopes": ["access:servers!x"]})
     own = {"Sec-Fetch-Site": "same-origin"}
-    async with served_hub(tmp_path, load_roles=[rights]) as hub:
+    async with served_hub(tmp_path, load_roles=[SHARING]) as hub:
         alice = await hub.browser("alice")
         await alice.get("/hub/spawn/alice")
         own["X-XSRFToken"] = alice.cookies["_xsrf"]
@@ -210,3 +212,25 @@ async def test_bodies_of_shares_that_are_odd_are_refused_without_a_traceback(
         if address.startswith("shares"):
             assert (await alice.post(f"/hub/api/{address}", headers=own, json={"user": ""})).status_code == 400
     assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["new password", "logout"])
+async def test_a_new_password_ends_the_shares_that_were_made_before(tmp_path: Path, own: bool) -> None:
+    async with served_hub(tmp_path, load_roles=[SHARING]) as hub:
+        alice, _bob, dave = [await hub.browser(name) for name in ("alice", "bob", "dave")]
+        await alice.get("/hub/spawn/alice")
+        made = [await called(alice, "POST", f"{kind}/alice/", body) for kind, body in SHARES.items()]
+        assert [answer.status_code for answer in made] == [200, 200]
+        token = {"Authorization": f"token {hub.token('bob')}"}
+
+        async def may() -> bool:
+            asked = await (await hub.browser()).get("/hub/api/user", headers=token)
+            return any("alice" in scope for scope in asked.json()["scopes"])
+
+        assert await may()
+        end_logins(hub.hub.db, orm.User.find(hub.hub.db, "alice"), own_tokens=own)
+        form = {"code": made[1].json()["code"], "_xsrf": dave.cookies["_xsrf"]}
+        taken = await dave.post("/hub/accept-share", data=form, follow_redirects=False)
+
+        assert await may() is not own
+        assert taken.status_code == (400 if own else 302), taken.text
