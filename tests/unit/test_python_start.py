@@ -396,6 +396,43 @@ def printed(client: BlockingKernelClient, code: str) -> str:
     return "".join(texts).strip()
 
 
+SPAWN = """
+from multiprocessing import get_context
+process = get_context("{}").Process(target=print)
+process.start()
+process.join()
+print("done" if process.exitcode == 0 else process.exitcode)
+"""
+HELPERS = {
+    "that track what is shared": """
+from multiprocessing import resource_tracker
+resource_tracker.ensure_running()
+resource_tracker._resource_tracker._stop()
+print("done")
+""",
+    "that are spawned": SPAWN.format("spawn"),
+    "of a server that forks": SPAWN.format("forkserver"),
+    "of joblib": "import joblib; print(*joblib.Parallel(2)(joblib.delayed(str)(word) for word in ('done', '')))",
+    "of %pip": "%pip --version",
+}
+
+
+@pytest.mark.parametrize("what", HELPERS)
+@pytest.mark.parametrize("mode", [0o777, 0o755])
+def test_pythons_that_libraries_start_in_a_kernel_take_nothing_beside_the_notebook(
+    tmp_path: Path, what: str, mode: int
+) -> None:
+    beside, ran = tmp_path / "beside", tmp_path / "ran"
+    beside.mkdir()
+    for name in ("multiprocessing", "pip", "joblib", "runpy"):
+        (beside / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write('{name} ')\n")
+    beside.chmod(mode)
+    with kernel(beside, tmp_path, "") as client:
+        said = printed(client, HELPERS[what])
+    assert mode == 0o755 or "done" in said or "pip" in said, said
+    assert ran.exists() is (mode == 0o755), "in a folder of one's own all is as with any Python"
+
+
 WANTED = {"jedi", "named_by_a_cell", *NOT_INSTALLED}
 PACKAGES = {module.name for module in pkgutil.iter_modules()} | WANTED
 
