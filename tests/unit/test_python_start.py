@@ -414,23 +414,51 @@ print("done")
     "of a server that forks": SPAWN.format("forkserver"),
     "of joblib": "import joblib; print(*joblib.Parallel(2)(joblib.delayed(str)(word) for word in ('done', '')))",
     "of %pip": "%pip --version",
+    "of a shell": f"!{sys.executable} -m pip --version",
+    "that are kernels": """
+from jupyter_client.manager import start_new_kernel
+manager, client = start_new_kernel()
+client.execute_interactive("import runpy; print('done')")
+manager.shutdown_kernel(now=True)
+""",
 }
 
 
 @pytest.mark.parametrize("what", HELPERS)
 @pytest.mark.parametrize("mode", [0o777, 0o755])
-def test_pythons_that_libraries_start_in_a_kernel_take_nothing_beside_the_notebook(
+def test_pythons_that_libraries_start_in_a_kernel_take_nothing_of_others_before_the_environment(
     tmp_path: Path, what: str, mode: int
 ) -> None:
     beside, ran = tmp_path / "beside", tmp_path / "ran"
     beside.mkdir()
-    for name in ("multiprocessing", "pip", "joblib", "runpy"):
+    for name in ("multiprocessing", "pip", "joblib", "runpy", "ipykernel_launcher"):
         (beside / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write('{name} ')\n")
     beside.chmod(mode)
     with kernel(beside, tmp_path, "") as client:
         said = printed(client, HELPERS[what])
     assert mode == 0o755 or "done" in said or "pip" in said, said
     assert ran.exists() is (mode == 0o755), "in a folder of one's own all is as with any Python"
+
+
+def test_what_a_kernel_starts_finds_what_lies_beside_the_notebook_as_well(tmp_path: Path) -> None:
+    """And a program, which is somebody's own word, finds that first, as ever."""
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    (beside / "mine.py").write_text("def more(number): return number + 1")
+    (beside / "colorsys.py").write_text("print('beside')")
+    (beside / "program.py").write_text("import mine, colorsys; print(mine.more(1))")
+    beside.chmod(0o777)
+    spawn = """
+import mine, multiprocessing
+with multiprocessing.get_context("spawn").Pool(1) as pool:
+    print(pool.map(mine.more, [1]))
+"""
+    with kernel(beside, tmp_path, "") as client:
+        assert printed(client, spawn) == "[2]"
+        assert printed(client, f"!{sys.executable} program.py").split() == ["beside", "2"]
+        assert printed(client, f"!{sys.executable} -c 'import mine, colorsys; print(mine.more(1))'") == "2"
+        assert printed(client, f"!{sys.executable} -m program") == "2"
+        assert printed(client, f"!cd / && {sys.executable} -c 'import sys; print(sys.path[0])'") == ""
 
 
 WANTED = {"jedi", "named_by_a_cell", *NOT_INSTALLED}

@@ -4,8 +4,9 @@ Python imports the first ``sitecustomize`` that it finds, and this one is first 
 the environment's own follows. Of ipykernel (4 to 7), ``iostream`` takes what forked processes print at a socket beside
 the kernel's other ones, where those are files, not at a TCP port; and ``debugger``, which listens on the node, does not
 start, unless the site wants it. Nothing is imported out of a notebook's folder where others may have left files before
-the kernel has begun, nor for a completion, nor by the Pythons that ``multiprocessing``, joblib and ``%pip`` start; no
-debugger runs what lies there, no temporary file lies there. Cells import from there, behind what the environment has. The kernel's own Python (3.6 or later) starts in any case.
+the kernel has begun, nor for a completion; no debugger runs what lies there, no temporary file lies there. Cells, and
+the Pythons that libraries start in it, import from there, behind what the environment has. The kernel's own Python (3.6
+or later) starts in any case.
 """
 
 import _thread
@@ -14,10 +15,10 @@ import os
 import sys
 from typing import Any
 
+STARTED = "PORTAL_STARTED_BY_KERNEL"  # set for what a kernel starts in a folder where others may have left files
 FOLDER = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  loaded already: every start waits for this
 DEBUGGER = "DSPORTAL_KERNEL_DEBUGGER"  # set where the site wants debuggers
-BY_FILE = os.path.join(FOLDER, "named_module.py")  # noqa: PTH118  as above; instead of -m
-WITHOUT_FOLDER = "import sys; del sys.path[:sys.path[:1] == ['']]; "  # before the words of -c
+NEVER = ("sitecustomize", "usercustomize", "pip")  # which an environment may not have, and nobody means those of others
 PIPE_LINGER_MS = 3000  # as ipykernel's own
 
 
@@ -29,6 +30,40 @@ class Nothing:
 
     def invalidate_caches(self) -> None:
         """Nothing is kept."""
+
+
+class Last:
+    """Finds modules in such a folder, in what a kernel starts there: by ``-m`` and ``-c`` what no other folder has.
+
+    Python looks there first then: what a library starts, as multiprocessing does, would begin with others' files. A
+    program finds what lies beside it as ever.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._finder: Any = None
+        self._is_program: Any = None
+
+    def find_spec(self, name: str, target: Any = None) -> Any:
+        """The module; None where the environment has one of that name."""
+        if self._is_program is None:
+            self._is_program = getattr(sys, "argv", [""])[:1] not in ([], [""], ["-c"], ["-m"])
+        if not self._is_program and (name in NEVER or _is_elsewhere(name)):
+            return None
+        self._finder = self._finder or _beside(self._folder)
+        return self._finder.find_spec(name, target)
+
+    def invalidate_caches(self) -> None:
+        """Look anew."""
+        self._finder = None
+
+
+def _is_elsewhere(name: str) -> bool:
+    """Whether another folder of the path has a module."""
+    from importlib.machinery import PathFinder
+
+    others = [folder for folder in sys.path if os.path.abspath(folder) not in BESIDE]  # noqa: PTH100  as above
+    return PathFinder.find_spec(name, others) is not None
 
 
 def _folders_beside() -> Any:
@@ -243,55 +278,15 @@ def with_home_last(module: Any) -> None:
     module._candidate_tempdir_list = candidates
 
 
-def helpers_elsewhere(module: Any) -> None:
-    """Let ``multiprocessing.util`` start its Pythons without a look into a folder in which others may have left files."""
-    spawn = module.spawnv_passfds
-    module.spawnv_passfds = lambda path, args, passfds: spawn(path, _elsewhere(args), passfds)
-
-
-def workers_elsewhere(module: Any) -> None:
-    """Let ``loky`` start its workers so, too, which joblib brings along for scikit-learn."""
-    fork_exec = module.fork_exec
-    module.fork_exec = lambda cmd, *more, **named: fork_exec(_elsewhere(cmd), *more, **named)
-
-
-def pip_elsewhere(module: Any) -> None:
-    """Let ``%pip`` of ``IPython.core.magics.packaging`` run the pip of the environment."""
-    import shlex
-
-    pip = module.PackagingMagics.pip
-
-    def elsewhere(self: Any, line: str) -> Any:
-        if not OWN.is_alone(os.curdir):
-            system = self.shell.system
-            self.shell.system = lambda command: system(command.replace(" -m pip ", f" {shlex.quote(BY_FILE)} pip ", 1))
-        try:
-            return pip(self, line)
-        finally:
-            vars(self.shell).pop("system", None)
-
-    module.PackagingMagics.pip = elsewhere
-
-
-def _elsewhere(command: Any) -> Any:
-    """A Python's command with which it takes nothing out of the folder that it starts in; it has options of Python's."""
-    words = list(command)
-    at = next((number for number, word in enumerate(words) if word in ("-c", "-m")), None)
-    if at is None or OWN.is_alone(os.curdir):
-        return command
-    if words[at] == "-m":
-        words[at] = BY_FILE
-    else:
-        words[at + 1] = WITHOUT_FOLDER + words[at + 1]
-    return words
-
-
 def _leave_environment() -> None:
+    os.environ.pop(DEBUGGER, None)
+    if BESIDE:
+        os.environ[STARTED] = "1"
+        return
     others = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder != FOLDER]
     os.environ["PYTHONPATH"] = os.pathsep.join(others)
     if not any(others):
         del os.environ["PYTHONPATH"]
-    os.environ.pop(DEBUGGER, None)
 
 
 def _own_place() -> Any:
@@ -321,11 +316,7 @@ CHANGES = {
     "ipykernel.iostream": without_port,
     "ipykernel.debugger": without_debugger,
     "ipykernel.ipkernel": asked_quietly,
-    "IPython.core.magics.packaging": pip_elsewhere,
     "IPython.core.shellapp": with_folder_last,
-    "joblib.externals.loky.backend.fork_exec": workers_elsewhere,
-    "loky.backend.fork_exec": workers_elsewhere,
-    "multiprocessing.util": helpers_elsewhere,
     "pdb": without_rc_beside,
     "tempfile": with_home_last,
 }
@@ -338,5 +329,5 @@ if __name__ == "sitecustomize":
     sys.meta_path.insert(0, Changer())
     OWN = _own_place()
     BESIDE = _folders_beside()
-    sys.path_importer_cache.update((folder, Nothing()) for folder in BESIDE)
+    sys.path_importer_cache.update((folder, Last(folder) if STARTED in os.environ else Nothing()) for folder in BESIDE)
     _follow_own()
