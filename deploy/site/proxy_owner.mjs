@@ -20,8 +20,19 @@ const { targetForReq, proxyOptsForTarget } = ours;
 if (!targetForReq || !proxyOptsForTarget) {
   throw new Error("This configurable-http-proxy is another one than the portal knows.");
 }
+// Whoever says hello would else choose a group of which each takes long (ffdhe8192 of OpenSSL 3.0 to 3.4: 0.1 s).
+const USUAL = ["X25519MLKEM768:X25519:P-256:P-384", "X25519:P-256:P-384", "P-256:P-384"];
+tls.DEFAULT_ECDH_CURVE = USUAL.find(areKnown);
 const AGENTS_MOST = 4096; // sessions; of what goes, connections end when nobody uses them
 const agents = new Map(); // by session; a connection that was made for one is used for no other; the newest comes last
+
+function areKnown(ecdhCurve) {
+  try {
+    return tls.createSecureContext({ ecdhCurve });
+  } catch {
+    return false; // an older library, or one that may use what FIPS names alone
+  }
+}
 
 function fault(person, word, host, certificate) {
   const name = String(certificate.subject?.CN ?? "");

@@ -114,7 +114,7 @@ class Guarded(intake.OwnTurn, form_token.OwnFormToken, Told):
         attributes.setdefault("samesite", "Lax")
         if get_browser_protocol(self.request) == "https":
             attributes["secure"] = True
-        super().set_cookie(name, value, *arguments, **attributes)  # type: ignore[misc]
+        super().set_cookie(name, value, *arguments, **attributes)
 
     def _log(self) -> None:
         """What the proxy could not lead to a session is logged without that address, which may hold a token."""

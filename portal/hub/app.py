@@ -120,8 +120,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             self.spawner_class.add_handlers()
         if hasattr(self.authenticator_class, "check_settings"):
             self.authenticator_class.check_settings(self.config)
-        logins.install()
         super().init_handlers()
+        logins.install(self)
         pages.stand_before(self)
         before = others.asking if self._gives_own_role else again.noting
         self.handlers: list[Any] = before(self.handlers)

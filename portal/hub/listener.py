@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from pathlib import Path
@@ -24,6 +25,7 @@ from cryptography.x509 import load_pem_x509_certificate
 from tornado.iostream import SSLIOStream
 
 from portal.addresses import counted
+from portal.internal_tls.contexts import with_usual_group
 
 TLS_HELLO = b"\x16"  # RFC 8446, 5.1: a handshake; no method of HTTP begins with it
 SAYS_WITHIN_S = 10.0
@@ -69,6 +71,8 @@ class EitherServer(tornado.httpserver.HTTPServer):
         self.callers = Callers(OF_ONE_ADDRESS)
         self.unproven = Callers(OWN_UNPROVEN)
         self.has_tls = self.ssl_options is not None
+        if isinstance(self.ssl_options, ssl.SSLContext):
+            with_usual_group(self.ssl_options)
 
     def _handle_connection(self, connection: socket.socket, address: Any) -> None:
         if self.ssl_options is None:

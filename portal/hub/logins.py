@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 
 from jupyterhub import orm
-from jupyterhub.handlers import default_handlers
 from jupyterhub.handlers.login import LogoutHandler
 from jupyterhub.utils import url_path_join, utcnow
 from sqlalchemy import DateTime, bindparam, text
@@ -39,7 +38,7 @@ def end_logins(db: Any, person: Any, *, own_tokens: bool) -> None:
     Arguments:
         db: JupyterHub's database session.
         person: the row of ``orm.User``.
-        own_tokens: also what the person has made that outlives a login: tokens, and shares of sessions with their codes.
+        own_tokens: also what the person has made: tokens, and shares of sessions with their codes.
     """
     kept = set() if own_tokens else {OF_THE_HUB}
     servers = tokens_of_sessions(db, person)
@@ -67,7 +66,18 @@ def tokens_of_sessions(db: Any, person: Any) -> list[Any]:
     return [found for state in states if state.token and (found := orm.APIToken.find(db, state.token))]
 
 
-class EndingLogoutHandler(LogoutHandler):  # type: ignore[misc]
+class AfterLogout(LogoutHandler):  # type: ignore[misc]
+    """What is shown when a login has ended, where the authenticator says nothing else."""
+
+    async def render_logout_page(self) -> None:
+        """The login; a page of its own where that would log in again by itself."""
+        if self.authenticator.auto_login:
+            self.finish(await self.render_template("logout.html"))
+        else:
+            self.redirect(self.settings["login_url"])
+
+
+class EndingLogout(LogoutHandler):  # type: ignore[misc]
     """``/hub/logout``: a link shows a button, the button ends all logins of the person. The session goes on."""
 
     def check_xsrf_cookie(self) -> None:
@@ -93,7 +103,7 @@ class EndingLogoutHandler(LogoutHandler):  # type: ignore[misc]
             self._jupyterhub_user = None
             if is_trustworthy(self.request):  # never for a form of another site, which comes without cookies
                 self.set_header("Clear-Site-Data", CLEAR_SITE_DATA)
-        self.redirect(self.settings["login_url"])
+        await self.render_logout_page()
 
     def _clear_session_cookies(self, user: Any) -> None:
         """The cookies of the person's sessions, which the browser holds for their paths."""
@@ -121,11 +131,15 @@ def limit_tokens(db: Any, max_s: int, of_sessions: Collection[str]) -> None:
     db.commit()
 
 
-def install() -> None:
-    """Put our logout where JupyterHub finds it before its own."""
-    route = (r"/logout", EndingLogoutHandler)
-    if route not in default_handlers:
-        default_handlers.insert(0, route)
+def install(hub: Any) -> None:
+    """Have our logout come before JupyterHub's, and an authenticator's, which ends nothing here and follows a link.
+
+    What the latter does besides, such as leading to a provider's page, it does afterwards.
+    """
+    place = url_path_join(hub.hub_prefix, "logout")
+    theirs = next(rule[1] for rule in hub.handlers if rule[0] == place)
+    others = (theirs,) if issubclass(theirs, LogoutHandler) and theirs is not LogoutHandler else ()
+    hub.handlers.insert(0, (place, type("Logout", (EndingLogout, *others, AfterLogout), {"__module__": __name__})))
 
 
 @dataclass(frozen=True)

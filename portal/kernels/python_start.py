@@ -4,8 +4,9 @@ And the kernel is started by a file of ours instead of ``-m``, for which Python 
 Kernels of other languages are often Python programs, too (``python -m bash_kernel``).
 
 It works in any environment, a person's own included, because nothing in the environment is changed: Python is told by
-PYTHONPATH to look into one folder more, and the kernel takes that back out of its environment at once. The folder lies
-with the kernel's sockets, where a kernel in a container finds it, too.
+PYTHONPATH to look into one folder more, and the kernel takes that back out of its environment at once; where others may
+have left files beside the notebook, it stays for the Pythons that are started there. The folder lies with the kernel's
+sockets, where a kernel in a container finds it, too.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ OWN = FIRST.with_name("own_place.py")
 BY_NAME = ["-m", LAUNCHER.stem]
 PYTHONS = ("python", "pypy")
 WITH_VALUE = ("-X", "-W")
-DEBUGGER = "DSPORTAL_KERNEL_DEBUGGER"  # its name in that file
+DEBUGGER = "DSPORTAL_KERNEL_DEBUGGER"  # their names in that file
+STARTED = "PORTAL_STARTED_BY_KERNEL"
 OF_COMPILERS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH")
 LISTS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "R_LIBS", "R_LIBS_USER", *OF_COMPILERS)  # of folders
 
@@ -42,6 +44,9 @@ def prepared(env: Environment, runtime: Path, *, debugger: bool) -> Environment:
         if not (folder / file.name).exists():
             shutil.copyfile(file, folder / file.name)
     path = ":".join(filter(None, [str(folder), env.get("PYTHONPATH", "")]))
+    env = {
+        name: value for name, value in env.items() if name != STARTED
+    }  # of a kernel of whose cell this one is started
     return env | {"PYTHONPATH": path} | ({DEBUGGER: "1"} if debugger else {})
 
 

@@ -38,8 +38,12 @@ class Handshakes:
         from tornado.iostream import SSLIOStream
         from tornado.netutil import ssl_options_to_context
 
+        from portal.internal_tls.contexts import with_usual_group
+
         if isinstance(server.ssl_options, dict):  # once, not with each connection: that reads files, and takes its time
             server.ssl_options = ssl_options_to_context(server.ssl_options, server_side=True)
+        if server.ssl_options is not None:
+            with_usual_group(server.ssl_options)
         serve = server.handle_stream
 
         def handle_stream(stream: IOStream, address: Any) -> Any:

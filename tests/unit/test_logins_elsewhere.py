@@ -1,4 +1,4 @@
-"""What an authenticator of a site's keeps in a browser: no other host of the site can put its own there."""
+"""Logins at a provider: what is begun and ended there is the browser's own, as with the portal's login."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from jupyterhub.authenticators.shared import SharedPasswordAuthenticator
+from jupyterhub.handlers import LogoutHandler
 from jupyterhub.handlers.base import BaseHandler
+from traitlets import Unicode
 
 from tests.unit.served_hub import PASSWORD, served_hub
 
@@ -30,11 +32,26 @@ class Ends(BaseHandler):  # type: ignore[misc]
         self.finish(found)
 
 
+class Leaves(LogoutHandler):  # type: ignore[misc]
+    """And its logout, which leads to the provider's where the site has named that."""
+
+    async def handle_logout(self) -> None:
+        self.clear_cookie(NAME)
+
+    async def render_logout_page(self) -> None:
+        if self.authenticator.logout_redirect_url:
+            self.redirect(self.authenticator.logout_redirect_url)
+            return
+        await super().render_logout_page()
+
+
 class Elsewhere(SharedPasswordAuthenticator):  # type: ignore[misc]
     """A login at a provider."""
 
+    logout_redirect_url = Unicode().tag(config=True)
+
     def get_handlers(self, app: Any) -> list[Any]:
-        return [*super().get_handlers(app), ("/begin", Begins), ("/end", Ends)]
+        return [*super().get_handlers(app), ("/begin", Begins), ("/end", Ends), ("/logout", Leaves)]
 
 
 @pytest.mark.parametrize("has_domain", [False, True])
@@ -69,3 +86,36 @@ async def test_a_login_that_is_begun_is_that_of_the_browser_where_it_was_begun(
             assert {"Path=/", "Secure", "HttpOnly"} <= set(one.split("; "))
             assert "Domain" not in one
         assert taken_away
+
+
+@pytest.mark.parametrize(
+    ("settings", "led_to", "words"),
+    [
+        ({}, "/hub/login", ""),
+        ({"logout_redirect_url": "https://id.example.org/out"}, "https://id.example.org/out", ""),
+        ({"auto_login": True}, None, "You are logged out"),
+    ],
+)
+async def test_a_logout_of_an_authenticators_own_is_the_portals_first(
+    tmp_path: Path, settings: dict[str, Any], led_to: str | None, words: str
+) -> None:
+    def prepare(hub: Any) -> None:
+        hub.config.Elsewhere.update({"user_password": PASSWORD, **settings})
+
+    async with served_hub(tmp_path, prepare, authenticator_class=Elsewhere) as hub:
+        alice = await hub.browser("alice")
+        alice.follow_redirects = False
+        copied = {"Cookie": "; ".join(f"{name}={value}" for name, value in alice.cookies.items())}
+
+        async def status() -> int:
+            return (await (await hub.browser()).get("/hub/token", headers=copied, follow_redirects=False)).status_code
+
+        asked = await alice.get("/hub/logout", headers={"Sec-Fetch-Site": "cross-site"})
+        assert (asked.status_code, "Log out?" in asked.text, asked.headers.get_list("Set-Cookie")) == (200, True, [])
+        assert await status() == 200, "a link ends nothing"
+
+        ended = await alice.post("/hub/logout", data={"_xsrf": alice.cookies["_xsrf"]})
+
+        assert (ended.headers.get("Location"), words in ended.text) == (led_to, True)
+        assert any(NAME in one for one in ended.headers.get_list("Set-Cookie")), "what its own does is done, too"
+        assert await status() == 302, "what was copied of the login is worth nothing"
