@@ -137,7 +137,7 @@ def install(hub: Any) -> None:
     What the latter does besides, such as leading to a provider's page, it does afterwards.
     """
     place = url_path_join(hub.hub_prefix, "logout")
-    theirs = next(rule[1] for rule in hub.handlers if rule[0] == place)
+    theirs = next((rule[1] for rule in hub.handlers if rule[0] == place), LogoutHandler)
     others = (theirs,) if issubclass(theirs, LogoutHandler) and theirs is not LogoutHandler else ()
     hub.handlers.insert(0, (place, type("Logout", (EndingLogout, *others, AfterLogout), {"__module__": __name__})))
 

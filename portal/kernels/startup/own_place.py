@@ -1,13 +1,17 @@
 """Says to ``sitecustomize``, beside which it lies, whose a folder is, and whose is what lies in it.
 
+And what finds modules in one where others may have left some.
+
 Written in what Python 3.6 knows.
 """
 
 import os
 import stat
+import sys
 from itertools import islice
 from typing import Any
 
+NEVER = ("sitecustomize", "usercustomize", "pip")  # which an environment may not have, and nobody means those of others
 LOOKED_AT_MOST = 2000  # the kernel's start waits for each, also on a file server that is slow
 
 
@@ -74,3 +78,38 @@ def _stays(path: str) -> bool:
         if stat.S_ISLNK(found.st_mode):
             places.append(os.path.join(os.path.realpath(above), os.readlink(place)))  # noqa: PTH115, PTH118
     return True
+
+
+class Last:
+    """Finds modules in such a folder, in what a kernel starts there: by ``-m`` and ``-c`` what no other folder has.
+
+    Python looks there first then: what a library starts, as multiprocessing does, would begin with others' files. A
+    program finds what lies beside it as ever.
+    """
+
+    def __init__(self, folder: str, beside: Any, make: Any) -> None:
+        self._folder = folder
+        self._beside = beside
+        self._make = make
+        self._finder: Any = None
+        self._is_program: Any = None
+
+    def find_spec(self, name: str, target: Any = None) -> Any:
+        """The module; None where the environment has one of that name."""
+        if self._is_program is None:
+            self._is_program = getattr(sys, "argv", [""])[:1] not in ([], [""], ["-c"], ["-m"])
+        if not self._is_program and (name in NEVER or self._is_elsewhere(name)):
+            return None
+        self._finder = self._finder or self._make(self._folder)
+        return self._finder.find_spec(name, target)
+
+    def invalidate_caches(self) -> None:
+        """Look anew."""
+        self._finder = None
+
+    def _is_elsewhere(self, name: str) -> bool:
+        """Whether another folder of the path has a module."""
+        from importlib.machinery import PathFinder
+
+        others = [folder for folder in sys.path if os.path.abspath(folder) not in self._beside]  # noqa: PTH100  as above
+        return PathFinder.find_spec(name, others) is not None

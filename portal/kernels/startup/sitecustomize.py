@@ -18,7 +18,6 @@ from typing import Any
 STARTED = "PORTAL_STARTED_BY_KERNEL"  # set for what a kernel starts in a folder where others may have left files
 FOLDER = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  loaded already: every start waits for this
 DEBUGGER = "DSPORTAL_KERNEL_DEBUGGER"  # set where the site wants debuggers
-NEVER = ("sitecustomize", "usercustomize", "pip")  # which an environment may not have, and nobody means those of others
 PIPE_LINGER_MS = 3000  # as ipykernel's own
 
 
@@ -30,40 +29,6 @@ class Nothing:
 
     def invalidate_caches(self) -> None:
         """Nothing is kept."""
-
-
-class Last:
-    """Finds modules in such a folder, in what a kernel starts there: by ``-m`` and ``-c`` what no other folder has.
-
-    Python looks there first then: what a library starts, as multiprocessing does, would begin with others' files. A
-    program finds what lies beside it as ever.
-    """
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self._finder: Any = None
-        self._is_program: Any = None
-
-    def find_spec(self, name: str, target: Any = None) -> Any:
-        """The module; None where the environment has one of that name."""
-        if self._is_program is None:
-            self._is_program = getattr(sys, "argv", [""])[:1] not in ([], [""], ["-c"], ["-m"])
-        if not self._is_program and (name in NEVER or _is_elsewhere(name)):
-            return None
-        self._finder = self._finder or _beside(self._folder)
-        return self._finder.find_spec(name, target)
-
-    def invalidate_caches(self) -> None:
-        """Look anew."""
-        self._finder = None
-
-
-def _is_elsewhere(name: str) -> bool:
-    """Whether another folder of the path has a module."""
-    from importlib.machinery import PathFinder
-
-    others = [folder for folder in sys.path if os.path.abspath(folder) not in BESIDE]  # noqa: PTH100  as above
-    return PathFinder.find_spec(name, others) is not None
 
 
 def _folders_beside() -> Any:
@@ -329,5 +294,6 @@ if __name__ == "sitecustomize":
     sys.meta_path.insert(0, Changer())
     OWN = _own_place()
     BESIDE = _folders_beside()
-    sys.path_importer_cache.update((folder, Last(folder) if STARTED in os.environ else Nothing()) for folder in BESIDE)
+    last: Any = getattr(OWN, "Last", None) if STARTED in os.environ else None
+    sys.path_importer_cache.update((each, last(each, BESIDE, _beside) if last else Nothing()) for each in BESIDE)
     _follow_own()
