@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from portal.lessons import lesson_folders
 
 LESSON = Path(__file__).parents[2] / "notebooks" / "cluster" / "know_your_node.ipynb"
 SOURCES = {cell["id"]: "".join(cell["source"]) for cell in json.loads(LESSON.read_bytes())["cells"]}
@@ -101,3 +108,41 @@ def test_an_interface_without_an_address_for_others_is_none_to_meet_at() -> None
     addresses_of = functions("interfaces", "addresses_of", psutil=psutil, socket=family).addresses_of
     found = {name: addresses_of(name) for name in [*entries, "gone"]}
     assert found == {"ib0": ["10.9.0.1"], "eno1": [], "usb0": [], "six": ["2001:db8::7"], "gone": []}
+
+
+@pytest.fixture
+def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the lesson knows in a folder in which others have left modules, with a work folder elsewhere."""
+    (beside := tmp_path / "beside").mkdir()
+    for name in ("torch", "json", "multiprocessing"):
+        (beside / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write('{name} ')\n")
+    beside.chmod(0o777)
+    monkeypatch.chdir(beside)
+    # In the place of the login shell that loads modules: what it starts has this Python.
+    (tmp_path / "bash").write_text(f'#!/bin/sh\nshift 3\nexec {sys.executable} "$@"\n')
+    (tmp_path / "bash").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return {
+        "json": json, "lesson_folders": lesson_folders, "os": os, "shutil": shutil, "subprocess": subprocess,
+        "sys": sys, "time": time, "work": lesson_folders.unshared(tmp_path / "work"),
+    }  # fmt: skip
+
+
+def test_pytorch_is_asked_for_elsewhere_than_in_the_notebooks_folder(tmp_path: Path, beside: dict[str, Any]) -> None:
+    said = functions("imports", "said", **beside).said
+    known: dict[str, Any] = {"said": said, "torch": None, "torch_modules": ["shared"], "meeting": "lo"}
+    exec(SOURCES["all-reduce-test"].partition("\n\n\n")[0], beside | known)  # noqa: S102  the lesson's own source
+    assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()
+
+
+def test_what_the_lesson_measures_with_begins_in_its_work_folder(beside: dict[str, Any]) -> None:
+    """So do the Pythons that libraries start for it, which look for modules where they begin."""
+    where = "import json, os; print(json.dumps({'right': True, 'cwd': os.getcwd()}))"
+    (beside["work"] / "all_reduce.py").write_text(where)
+    (beside["work"] / "pair.py").write_text(where)
+    known: dict[str, Any] = {"measure_seconds": 0, "pins": [[0]], "ranks": 1, "python": [sys.executable], "places": [0]}
+    beside |= {"copy_mib": 1, "seconds_per_pair": 0, "variables": os.environ} | known
+    _, program, rest = SOURCES["core-matrix"].partition("program = [")
+    exec(program + rest.partition("wrong = ")[0], beside)  # noqa: S102  the lesson's own source
+    (rank,) = functions("all-reduce-test", "all_reduce", **beside).all_reduce([1])
+    assert [rank["cwd"], beside["pairs"][0]["cwd"]] == [str(beside["work"])] * 2

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import fcntl
 import json
 import os
 import stat
 import tempfile
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -242,3 +244,25 @@ def test_lessons_work_in_folders_that_nobody_else_can_change() -> None:
             has_keys = "import private_" in code  # of a cluster of Dask or Ray: its folder is looked at with them
             assert has_keys or "= lesson_folders.unshared(work_folder)" in code, lesson
     assert looked_at == 16
+
+
+def test_lessons_start_no_python_in_the_folder_of_the_notebook() -> None:
+    """It, and those that its libraries start, would look for modules there first."""
+    without_python = {"mine", "['nvidia-smi', '-L']", "[program, '--version']"}  # squeue; of containers
+    for lesson in LESSONS.glob("*/*.ipynb"):
+        notebook = json.loads(lesson.read_bytes())
+        cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+        sources = [source for cell in cells if not (source := "".join(cell["source"])).startswith("%%")]
+        if notebook["metadata"]["kernelspec"]["language"] != "python":
+            continue
+        for call in filter(is_start, ast.walk(ast.parse("\n".join(sources)))):
+            first = ast.unparse(call.args[0]) if call.args else ""
+            is_told = any(named.arg in ("cwd", None) for named in call.keywords)
+            is_other = first in without_python or first.startswith(("['stat'", "['ldd'"))
+            assert is_told or is_other, f"{lesson.name}: {ast.unparse(call)}"
+
+
+def is_start(node: ast.AST) -> TypeGuard[ast.Call]:
+    """Whether a program is started there."""
+    starts = ("subprocess.run", "subprocess.Popen", "manager.start_kernel")
+    return isinstance(node, ast.Call) and ast.unparse(node.func) in starts
