@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import runpy
 import stat
 import sys
@@ -27,6 +28,7 @@ AS_MODULE = "-m"
 # Of folders; an empty or relative word leads to where one works, for compilers, too (GCC, "Environment Variables").
 OF_COMPILERS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH")
 LISTS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", *OF_COMPILERS)
+BETWEEN = {"LD_LIBRARY_PATH": "[:;]"}  # ld.so(8)
 
 
 def read(*files: str) -> dict[str, bytes]:
@@ -50,7 +52,8 @@ def start(code: Path, python: str = sys.executable) -> list[str]:
 
 def environment(given: Mapping[str, str], first: Sequence[str]) -> dict[str, str]:
     """The environment without what leads to where one works, with ``first`` before the other folders of modules."""
-    lists = {name: [word for word in given[name].split(":") if word.startswith("/")] for name in LISTS if name in given}
+    words = {name: re.split(BETWEEN.get(name, ":"), given[name]) for name in LISTS if name in given}
+    lists = {name: [word for word in folders if word.startswith("/")] for name, folders in words.items()}
     lists["PYTHONPATH"] = list(dict.fromkeys([*first, *lists.get("PYTHONPATH", ())]))
     others = {name: value for name, value in given.items() if name not in lists}
     return others | {name: ":".join(folders) for name, folders in lists.items() if folders}

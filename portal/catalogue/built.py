@@ -19,6 +19,7 @@ from portal.errors import KernelError, printable
 from portal.homes import temporary
 from portal.kernels.containers import Container, is_address, without_outside
 from portal.kernels.delta import Environment
+from portal.kernels.python_start import parts_of
 from portal.kernels.run_kernel import Launch, program
 from portal.settings.kernel_tables import KernelTable
 from portal.site import Site
@@ -137,7 +138,7 @@ def _run_in_trial(kernel: KernelTable, path: str, env: Environment) -> list[Path
         return [image, *(inner for form in IN_AN_IMAGE for inner in image.glob(form))]
     prefixes = dict.fromkeys(one.parent.parent for one in (Path(path), Path(path).resolve()))
     packages = [inner for prefix in prefixes for inner in prefix.glob("lib*/python3*/*-packages/*")]
-    named = [Path(one) for name in LOADED_FROM for one in env.get(name, "").split(":") if one.startswith("/")]
+    named = [Path(one) for name in LOADED_FROM for one in parts_of(name, env.get(name, "")) if one.startswith("/")]
     return [Path(path), *packages, *named]
 
 

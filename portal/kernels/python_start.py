@@ -11,6 +11,7 @@ sockets, where a kernel in a container finds it, too.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +28,13 @@ WITH_VALUE = ("-X", "-W")
 DEBUGGER = "DSPORTAL_KERNEL_DEBUGGER"  # their names in that file
 STARTED = "PORTAL_STARTED_BY_KERNEL"
 OF_COMPILERS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH")
-LISTS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "R_LIBS", "R_LIBS_USER", *OF_COMPILERS)  # of folders
+OF_LANGUAGES = ("CLASSPATH", "NODE_PATH", "PERL5LIB", "PERLLIB", "PKG_CONFIG_PATH", "PYTHONPATH", "RUBYLIB")
+OF_R = ("R_LIBS", "R_LIBS_SITE", "R_LIBS_USER")
+LIBRARIES = ("LD_PRELOAD", "LD_AUDIT")  # themselves; one without a slash is looked for where libraries are
+# Of folders. Not those in which an empty word is the usual ones, as in JULIA_LOAD_PATH and LUA_PATH.
+LISTS = ("PATH", "LD_LIBRARY_PATH", *LIBRARIES, *OF_LANGUAGES, *OF_R, *OF_COMPILERS)
+BETWEEN = {"LD_LIBRARY_PATH": "[:;]", "LD_PRELOAD": "[: ]"}  # ld.so(8)
+NONE_OF_R = "NULL"
 
 
 def prepared(env: Environment, runtime: Path, *, debugger: bool) -> Environment:
@@ -52,9 +59,19 @@ def prepared(env: Environment, runtime: Path, *, debugger: bool) -> Environment:
 
 def without_folder(env: Environment) -> Environment:
     """``env`` without the folder that a program is started in, which empty words name, and relative ones lead into."""
-    given = {name: env[name].split(":") for name in LISTS if name in env}
-    lists = {name: ":".join(one for one in folders if one.startswith("/")) for name, folders in given.items()}
+    given = {name: parts_of(name, env[name]) for name in LISTS if name in env}
+    lists = {name: ":".join(one for one in folders if _is_elsewhere(name, one)) for name, folders in given.items()}
     return {name: value for name, value in (env | lists).items() if value or name not in lists}
+
+
+def parts_of(name: str, value: str) -> list[str]:
+    """The words of a variable that is a list of folders, or of libraries."""
+    return re.split(BETWEEN.get(name, ":"), value)
+
+
+def _is_elsewhere(name: str, word: str) -> bool:
+    is_bare = name in LIBRARIES and "/" not in word and bool(word)
+    return word.startswith("/") or is_bare or (name in OF_R and word == NONE_OF_R)
 
 
 def by_file(command: Sequence[str], runtime: Path) -> list[str]:

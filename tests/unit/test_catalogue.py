@@ -548,13 +548,17 @@ def test_a_start_line_that_another_program_begins_is_others_own_choice(site: Sit
     assert built.stranger(one, site) == (rights.NOBODY, rights.NOBODY)
 
 
-@pytest.mark.parametrize("variable", ["PYTHONPATH", "R_LIBS", "LD_LIBRARY_PATH"])
-def test_what_a_variable_of_the_site_has_it_load_counts_too(reached: Path, site: Site, variable: str) -> None:
+@pytest.mark.parametrize(
+    ("variable", "between"), [("PYTHONPATH", ":"), ("R_LIBS", ":"), ("LD_LIBRARY_PATH", ":"), ("LD_LIBRARY_PATH", ";")]
+)
+def test_what_a_variable_of_the_site_has_it_load_counts_too(
+    reached: Path, site: Site, variable: str, between: str
+) -> None:
     python = program(reached)
     theirs = reached / "theirs"
     theirs.mkdir()
     theirs.chmod(0o777)
-    tables = site.kernels.model_copy(update={"environment": {variable: f"/usr/lib:{theirs}"}})
+    tables = site.kernels.model_copy(update={"environment": {variable: f"/usr/lib{between}{theirs}"}})
 
     assert built.stranger(kernel(python=str(python)), site) is None
     found = built.stranger(kernel(python=str(python)), site.model_copy(update={"kernels": tables}))

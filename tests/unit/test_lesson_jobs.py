@@ -192,6 +192,8 @@ def test_an_environment_leads_nowhere_from_where_one_works() -> None:
     found = lesson_jobs.environment(given, ["/code", "/own"])
     assert found == {"PATH": "/bin", "PYTHONPATH": "/code:/own", "HOME": "/home/alice"}
     assert lesson_jobs.environment({"PYTHONPATH": "/code:/lib"}, ["/code"]) == {"PYTHONPATH": "/code:/lib"}
+    libraries = {"LD_LIBRARY_PATH": "/opt/a;"}  # as ld.so(8) reads it
+    assert lesson_jobs.environment(libraries, ["/code"])["LD_LIBRARY_PATH"] == "/opt/a"
 
 
 def test_no_lesson_runs_a_module_where_the_notebook_is() -> None:

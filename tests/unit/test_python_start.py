@@ -143,6 +143,32 @@ def test_elsewhere_no_list_of_folders_names_the_one_that_a_kernel_is_started_in(
     assert without_folder(env) == {"PYTHONPATH": "/opt/a", "CPATH": "/opt/a", "HOME": "a:", "PS1": ""}
 
 
+OF_LANGUAGES = ("CLASSPATH", "PKG_CONFIG_PATH", "R_LIBS_SITE", "NODE_PATH", "PERL5LIB", "PERLLIB", "RUBYLIB")
+
+
+@pytest.mark.parametrize("name", OF_LANGUAGES)
+def test_elsewhere_no_list_of_another_languages_names_that_folder_either(name: str) -> None:
+    assert without_folder({name: "/opt/a:.::src:/opt/b"}) == {name: "/opt/a:/opt/b"}
+
+
+def test_elsewhere_a_list_in_which_an_empty_word_is_the_usual_folders_stays() -> None:
+    env = {"JULIA_LOAD_PATH": "/opt/a:", "LUA_PATH": "/opt/?.lua;;", "MANPATH": ":/opt/man", "R_LIBS_SITE": "NULL"}
+    assert without_folder(env) == env
+
+
+@pytest.mark.parametrize("given", ["/opt/a;/opt/b", "/opt/a;:/opt/b", "/opt/a:;/opt/b;", ";/opt/a;lib;/opt/b"])
+def test_elsewhere_folders_of_libraries_are_told_apart_as_the_loader_does(given: str) -> None:
+    assert without_folder({"LD_LIBRARY_PATH": given}) == {"LD_LIBRARY_PATH": "/opt/a:/opt/b"}
+
+
+@pytest.mark.parametrize(("name", "blank"), [("LD_PRELOAD", " "), ("LD_PRELOAD", ":"), ("LD_AUDIT", ":")])
+def test_elsewhere_no_library_out_of_that_folder_is_put_before_others(name: str, blank: str) -> None:
+    """One without a slash is looked for where libraries are."""
+    given = ["/opt/a.so", "./theirs.so", "libjemalloc.so.2", "lib/theirs.so"]
+    assert without_folder({name: blank.join(given)}) == {name: "/opt/a.so:libjemalloc.so.2"}
+    assert without_folder({name: "./theirs.so"}) == {}
+
+
 @pytest.mark.parametrize("name", ["CPATH", "C_INCLUDE_PATH"])
 def test_elsewhere_a_compiler_takes_nothing_out_of_the_folder_that_a_kernel_is_started_in(
     tmp_path: Path, name: str
