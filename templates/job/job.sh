@@ -12,7 +12,12 @@ file=$1
 look() {
     [ "$2" != - ] || return 0
     found=$(stat -Lc '%u %a' -- "$1") || { echo 'Nothing was run.' >&2; exit 1; }
-    case $2:$found in
+    was=$2
+    case ${2%c} in
+    0 | "$(id -u)") ;;
+    *) was=${found% *}${2##*[0-9]} ;; # a colleague's: another one may have saved it anew
+    esac
+    case $was:$found in
     *[0-9]:"$(id -u) "*) ;;
     "${found% *}":* | "${found% *}c":*[0145][0145]) ;;
     *)

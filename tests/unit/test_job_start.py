@@ -25,6 +25,7 @@ JOB = Path(__file__).parents[2] / "templates" / "job" / "job.sh"
 TASKS = {"SLURM_NTASKS": "2"}
 SAYS = "import os, sys\nprint('{}', *sys.argv[1:], os.path.basename(sys.argv[0]))\n"
 STRANGER = 54321
+COLLEAGUE = 54322
 
 
 class Cluster:
@@ -190,6 +191,55 @@ def test_a_file_of_her_own_in_the_place_of_somebody_elses_runs(cluster: Cluster)
     file.unlink()
     file.write_text(SAYS.format("her copy"))
     assert cluster.start().out == "her copy theirs.py\n"
+
+
+def test_a_file_that_was_somebody_elses_runs_when_another_colleague_has_saved_it_anew(cluster: Cluster) -> None:
+    file = cluster.project / "theirs.py"
+    file.write_text(SAYS.format("theirs"))
+    os.chown(file, STRANGER, STRANGER)
+    cluster.submit(file)
+    file.unlink()
+    file.write_text(SAYS.format("another"))
+    os.chown(file, COLLEAGUE, COLLEAGUE)
+
+    done = cluster.start()
+
+    assert (done.status, done.out, done.err) == (0, "another theirs.py\n", "")
+
+
+@pytest.mark.parametrize(("now", "is_run"), [(0o755, True), (0o777, False)])
+def test_another_colleagues_folder_in_the_place_of_a_colleagues_is_as_closed(
+    cluster: Cluster, now: int, is_run: bool
+) -> None:
+    cluster.submit(cluster.theirs / "train.py")
+    cluster.theirs.rename(cluster.project / "aside")
+    cluster.theirs.mkdir()
+    cluster.theirs.chmod(now)
+    (cluster.theirs / "train.py").write_text(SAYS.format("another"))
+    for path in (cluster.theirs, cluster.theirs / "train.py"):
+        os.chown(path, COLLEAGUE, COLLEAGUE)
+
+    done = cluster.start()
+
+    assert (done.status == 0, "another" in done.out) == (is_run, is_run)
+
+
+@pytest.mark.parametrize("before", [0, STRANGER], ids=["root's", "her own"])
+@pytest.mark.parametrize("what", ["work", "place", "content"])
+def test_what_was_roots_or_her_own_is_no_colleagues(cluster: Cluster, what: str, before: int) -> None:
+    """As the batch script sees it where the person is somebody else than root."""
+    cluster._program("id", f"echo {STRANGER}")
+    file = cluster.mine / "train.py"
+    for path in (file, cluster.mine):
+        os.chown(path, before, before)
+    looks = [f"{before}c" if one == what != "content" else f"{before}" for one in ("work", "place", "content")]
+    cluster.script, cluster.work = [str(JOB), "python", *looks, str(file)], cluster.mine
+    assert cluster.start().out == "mine train.py\n"
+    os.chown(file if what == "content" else cluster.mine, COLLEAGUE, COLLEAGUE)
+
+    done = cluster.start()
+
+    assert (done.status, done.out) == (1, "")
 
 
 def test_a_program_that_is_gone_is_said_in_a_sentence(cluster: Cluster) -> None:
