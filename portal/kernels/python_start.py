@@ -51,10 +51,8 @@ def prepared(env: Environment, runtime: Path, *, debugger: bool) -> Environment:
         if not (folder / file.name).exists():
             shutil.copyfile(file, folder / file.name)
     path = ":".join(filter(None, [str(folder), env.get("PYTHONPATH", "")]))
-    env = {
-        name: value for name, value in env.items() if name != STARTED
-    }  # of a kernel of whose cell this one is started
-    return env | {"PYTHONPATH": path} | ({DEBUGGER: "1"} if debugger else {})
+    given = {name: value for name, value in env.items() if name != STARTED}  # by a kernel in whose cell this is
+    return given | {"PYTHONPATH": path} | ({DEBUGGER: "1"} if debugger else {})
 
 
 def without_folder(env: Environment) -> Environment:

@@ -13,15 +13,15 @@ look() {
     [ "$2" != - ] || return 0
     found=$(stat -Lc '%u %a' -- "$1") || { echo 'Nothing was run.' >&2; exit 1; }
     was=$2
-    case ${2%c} in
-    0 | "$(id -u)") ;;
-    *) was=${found% *}${2##*[0-9]} ;; # a colleague's: another one may have saved it anew
+    case ${3-}${2%c} in
+    shared0 | "shared$(id -u)") ;;
+    shared*) was=${found% *}${2##*[0-9]} ;; # a colleague's: another one may have saved it anew
     esac
     case $was:$found in
     *[0-9]:"$(id -u) "*) ;;
     "${found% *}":* | "${found% *}c":*[0145][0145]) ;;
     *)
-        echo "$1 belongs to somebody else, or is open to others, and was not when this job was submitted. Nothing was" \
+        echo "$1 belongs to somebody else than when this job was submitted, or is open to others and was not. Nothing was" \
             'run. Look at what is there now, and submit the job again.' >&2
         exit 1
         ;;
@@ -29,7 +29,7 @@ look() {
 }
 look . "$work"
 look "${file%/*}/." "$place"
-look "$file" "$content"
+look "$file" "$content" shared
 # The folder where Polars puts down what memory does not hold is of one node: portal/homes/cache_folders.py.
 own='case ${POLARS_OOC_SPILL_DIR:-} in
 */dsportal-polars/*) POLARS_OOC_SPILL_DIR="${POLARS_OOC_SPILL_DIR%/*}/$(uname -n)" ;;
