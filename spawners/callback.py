@@ -117,7 +117,7 @@ class ReadyHandler(CallbackHandler):
             raise web.HTTPError(409, "this session is not starting")
         self._is_repeated = runs and not spawner.following
         if following := spawner.following:  # a requeued job: the session runs already, elsewhere
-            await asyncio.wait([following])
+            await self.without_turn(following)
             if following.cancelled():
                 raise web.HTTPError(409, "this session was stopped")
             await self.proxy.add_user(self.current_user, spawner.name)

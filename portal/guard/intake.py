@@ -250,6 +250,15 @@ class OwnTurn:
         self._end_turn()
         super().on_finish()  # type: ignore[misc]
 
+    async def without_turn(self, waited: asyncio.Future[Any]) -> None:
+        """Wait for something; others of this person's are worked on meanwhile, as a session's questions about them."""
+        turn = self._turn
+        self._end_turn()
+        await asyncio.wait([waited])
+        if turn:
+            await turn.acquire()
+            self._turn = turn
+
     def _end_turn(self) -> None:
         if self._turn:
             self._turn.release()

@@ -7,8 +7,8 @@ is read without a login is public, and ends with none, but after a while (:mod:`
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -17,9 +17,11 @@ from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 from tornado.web import Application, HTTPError, RequestHandler
 
 from portal.session_pages.askers import Askers, is_open
+from portal.session_pages.questions import Questions
 
 Login = tuple[str, ...]
 
+LOOK_EVERY_S = 5.0
 GIVES_A_LOGIN = "oauth_callback"  # below the session's path: who goes there may bring a login that has ended
 
 
@@ -61,6 +63,7 @@ class OpenAnswers:
         self.is_login = is_login
         self._is_known = is_known
         self.askers = askers
+        self._questions = Questions()
         self._asked: WeakKeyDictionary[Any, _Head] = WeakKeyDictionary()  # by Tornado's connection, one a request
 
     def begin(self, connection: Any, start_line: RequestStartLine, headers: HTTPHeaders) -> None:
@@ -77,14 +80,15 @@ class OpenAnswers:
     async def look(self) -> None:
         """Close the connections of those whose login has ended, or who had none and take long.
 
-        Each login is asked for once.
+        Each login is asked for once, and none waits for what is said of another.
         """
         by_login: dict[Login, list[Any]] = {}
         for connection, asked in list(self._asked.items()):
             if is_open(connection) and not self._gives_a_login(asked):
                 by_login.setdefault(self._login(self._handler(asked)), []).append(connection)
         by_login.pop((), None)
-        await asyncio.gather(*map(self._end, by_login.values()))
+        ends = {login: partial(self._end, connections) for login, connections in by_login.items()}
+        await self._questions.ask_about(ends, LOOK_EVERY_S)
         self.askers.look()
 
     def _handler(self, asked: _Head) -> RequestHandler:

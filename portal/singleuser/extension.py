@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -33,12 +34,13 @@ from portal.session_hub.news import News
 from portal.session_hub.pages import SessionExtendHandler, SessionNewsHandler
 from portal.session_pages import jupyter_faults, strangers
 from portal.session_pages.calls import SessionCall
+from portal.session_pages.open_answers import LOOK_EVERY_S
 from portal.session_settings import KERNELS_PATH, SessionSettings
 from portal.session_usage import before_end
 from portal.session_usage.end_time import EndTime, end_time
 from portal.session_usage.pages import JobUsageHandler, OwnJob, TimeHandler
 from portal.singleuser.hub_token import token
-from portal.singleuser.logins import LOOK_EVERY_S, OpenSockets, login_of_hub
+from portal.singleuser.logins import OpenSockets, login_of_hub, tokens_of
 from portal.tensorboard.boards import Boards, id_of
 from portal.tensorboard.error_page import NOT_AHEAD, NOT_AHEAD_ADVICE, from_elsewhere, is_ahead, is_own_click, page
 from portal.tensorboard.folders import FolderRefused, Folders
@@ -160,7 +162,7 @@ def _load_jupyter_server_extension(serverapp: Any) -> None:
 def _close_sockets_of_ended_logins(serverapp: Any, hub_auth: Any) -> None:
     if hub_auth is None:  # no hub gave the login
         return
-    sockets = OpenSockets(login_of_hub(hub_auth))
+    sockets = OpenSockets(login_of_hub(hub_auth), partial(tokens_of, hub_auth))
     sockets.watch()
     serverapp.dsportal_sockets = PeriodicCallback(sockets.look, LOOK_EVERY_S * 1000)
     serverapp.dsportal_sockets.start()

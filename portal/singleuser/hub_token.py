@@ -32,13 +32,16 @@ class HubToken:
 
     def give_to_server(self) -> None:
         """JupyterHub's single-user server takes its token from here (6.1: two parts of it make a HubOAuth)."""
+        from jupyterhub.httpclient import JupyterHubHTTPClient
         from jupyterhub.services.auth import HubOAuth
         from jupyterhub.singleuser import extension
         from traitlets import default
 
+        from portal.session_pages.questions import AskedOnce, ask_without_limit
+
         ours = self
 
-        class SessionAuth(HubOAuth):  # type: ignore[misc]
+        class SessionAuth(AskedOnce, HubOAuth):  # type: ignore[misc]
             """Asks the hub who somebody is, with the token that is not in the environment."""
 
             @default("api_token")
@@ -51,6 +54,7 @@ class HubToken:
                 return made_for.rpartition(b":")[2]
 
         extension.HubOAuth = SessionAuth
+        ask_without_limit(JupyterHubHTTPClient)
 
 
 token = HubToken()

@@ -12,8 +12,7 @@ Nor does a node on which no thread starts to look its name up (RuntimeError): it
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -34,10 +33,10 @@ from tornado.websocket import WebSocketHandler
 from portal.forwarding.session_paths import SessionPaths
 from portal.session_pages.askers import Asker, Askers
 from portal.session_pages.guard_refusal import GuardRefusal
-from portal.session_pages.open_answers import OpenAnswers, is_login_in_body
+from portal.session_pages.open_answers import LOOK_EVERY_S, OpenAnswers, is_login_in_body
+from portal.session_pages.questions import Questions, key_of
 from portal.tensorboard.error_page import from_elsewhere
 
-LOOK_EVERY_S = 5.0
 GONE = 4001  # a number of our own (RFC 6455 §7.4.2)
 WHY = "this login has ended"
 SMALL_BODY = 2**16  # bytes that are read from whoever sends them
@@ -61,10 +60,13 @@ class OpenSockets:
 
     Args:
         is_login: whether the login with which a request came goes on; raises when the hub does not answer.
+        login: what all that came with one login have in common.
     """
 
-    def __init__(self, is_login: Login) -> None:
+    def __init__(self, is_login: Login, login: Callable[[Any], Hashable]) -> None:
         self._is_login = is_login
+        self._login = login
+        self._questions = Questions()
         self._sockets: WeakSet[WebSocketHandler] = WeakSet()
 
     def watch(self) -> None:
@@ -78,12 +80,20 @@ class OpenSockets:
         WebSocketHandler.get_websocket_protocol = noticed  # type: ignore[method-assign, assignment]
 
     async def look(self) -> None:
-        """Close those whose login has ended."""
+        """Close those whose login has ended; each is asked for once, and none waits for what is said of another."""
+        by_login: dict[Hashable, list[WebSocketHandler]] = {}
         for handler in [one for one in self._sockets if one.ws_connection is not None]:
-            try:
-                goes_on = await self._is_login(handler)
-            except (HTTPError, HTTPClientError, OSError, RuntimeError):
-                continue
+            by_login.setdefault(self._login(handler), []).append(handler)
+        await self._questions.ask_about(
+            {login: partial(self._end, handlers) for login, handlers in by_login.items()}, LOOK_EVERY_S
+        )
+
+    async def _end(self, handlers: list[WebSocketHandler]) -> None:
+        try:
+            goes_on = await self._is_login(handlers[0])
+        except (HTTPError, HTTPClientError, OSError, RuntimeError):
+            return
+        for handler in handlers:
             if not goes_on and handler.ws_connection is not None:
                 handler.close(GONE, WHY)
 
@@ -109,17 +119,19 @@ def known_to(hub_auth: Any, handler: Any) -> bool:
     """Whether one of the tokens that :func:`login_of_hub` asks about is kept as a login; nobody is asked (6.1)."""
     session = hub_auth.get_session_id(handler)
     for token in filter(None, (hub_auth.get_token(handler), hub_auth._get_token_cookie(handler))):
-        key = f"token:{session}:{hashlib.sha256(token.encode('utf8', 'replace')).hexdigest()}"
-        found = hub_auth.cache.get(key)
+        found = hub_auth.cache.get(key_of(token, session)) or hub_auth.cache.get(key_of(token, ""))
         if found and hub_auth.check_scopes(hub_auth.access_scopes, found):
             return True
     return False
 
 
 def tokens_of(hub_auth: Any, handler: Any) -> tuple[str, ...]:
-    """What :func:`login_of_hub` asks about; () where a request brings no token."""
+    """What :func:`login_of_hub` asks about; () where a request brings no token.
+
+    Not the number of the browser's session: it is what the sender says, and no login hangs on it.
+    """
     token = hub_auth.get_token(handler)
-    return (token, hub_auth._get_token_cookie(handler) or "", hub_auth.get_session_id(handler)) if token else ()
+    return (token, hub_auth._get_token_cookie(handler) or "") if token else ()
 
 
 def guard_bodies(server: Any, application: Application, hub_auth: Any) -> OpenAnswers | None:

@@ -220,8 +220,9 @@ def complete(app: Any, settings: SessionSettings) -> None:
 
     from portal.assets import lab_page
     from portal.session_pages import strangers
+    from portal.session_pages.open_answers import LOOK_EVERY_S
     from portal.session_pages.pages_kept import NotKept
-    from portal.singleuser.logins import LOOK_EVERY_S, guard_bodies
+    from portal.singleuser.logins import guard_bodies
 
     apps = (one for those in app.extension_manager.extension_apps.values() for one in those)
     strangers.bound_logs([app.log, *(one.log for one in apps)])  # each of those has a logger of its own

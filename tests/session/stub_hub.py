@@ -22,10 +22,12 @@ class StubHub(ThreadingHTTPServer):
 
     ``posts`` holds (path, body, seconds on the monotonic clock) of each POST; ``refuses`` maps the last word of a
     path to the status that is answered instead; ``says`` are headers of its answers to what it takes; ``logins`` are
-    the person's, whose tokens it knows for as long.
+    the person's, whose tokens it knows for as long; what is asked about tokens that begin with "late" is answered when
+    ``may_answer`` is set, and ``asked`` has them.
     """
 
     daemon_threads = True
+    request_queue_size = 500
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -33,6 +35,8 @@ class StubHub(ThreadingHTTPServer):
         self.refuses: dict[str, int] = {}
         self.says: dict[str, str] = {}
         self.logins: set[str] = set()
+        self.asked: list[str] = []
+        self.may_answer = threading.Event()
         self.scheme = "https" if tls else "http"
         if tls:
             self.socket = tls.wrap_socket(self.socket, server_side=True)
@@ -75,7 +79,11 @@ class _Handler(BaseHTTPRequestHandler):
     server: StubHub
 
     def do_GET(self) -> None:
-        known = self.headers.get("Authorization", "").split(" ")[-1] in {TOKEN, *self.server.logins}
+        token = self.headers.get("Authorization", "").split(" ")[-1]
+        self.server.asked.append(token)
+        if token.startswith("late"):
+            self.server.may_answer.wait(60)
+        known = token in {TOKEN, *self.server.logins}
         if self.path.rstrip("/") == "/hub/api":
             self._answer(200, {"version": __version__})
         elif self.path == "/hub/api/user" and known:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tornado.web import create_signed_value
 
-from tests.session.stub_hub import PREFIX, StubHub
+from portal.session_pages.questions import OTHERS_AT_ONCE
+from tests.session.session_server import wait_for
+from tests.session.stub_hub import PERSON, PREFIX, StubHub
 from tests.session.test_start import COMMAND, Session
 
 FILES = 400
@@ -21,6 +25,16 @@ LIMITED = (
     f"resource.setrlimit(resource.RLIMIT_NOFILE, ({FILES}, {FILES}));"
     f"os.execv(sys.executable, [sys.executable, *{COMMAND!r}, *sys.argv[1:]])"
 )
+SECRET = b"s" * 32
+KNOWN = f"""
+from portal.singleuser import server
+complete = server.complete
+def with_secret(app, settings):
+    complete(app, settings)
+    app.web_app.settings["cookie_secret"] = {SECRET!r}
+server.complete = with_secret
+server.main()
+"""
 HEADS = {
     "nothing": "",
     "a part of a head": f"GET {PREFIX}lab HTTP/1.1\r\n",
@@ -67,3 +81,34 @@ def test_a_session_answers_its_person_whatever_strangers_hold(session: Session, 
 
         assert time.monotonic() - begun < SOON_S
     assert session.log.stat().st_size - before < LOG_MOST
+
+
+OTHERS = {"one token with many numbers": "late", "many tokens": "late-{}"}
+
+
+@pytest.mark.parametrize("token", OTHERS.values(), ids=OTHERS)
+def test_a_login_is_asked_for_while_the_hub_is_late_with_what_others_ask_about(tmp_path: Path, token: str) -> None:
+    """Such an answer waits at the hub for what else its person asks there."""
+    hub = StubHub()
+    hub.logins.add("hers")
+    session = Session(tmp_path, hub, ["-c", KNOWN])
+    assert session.ask("api")[0] == 200
+    with contextlib.ExitStack() as held:
+        for number in range(150):
+            one = held.enter_context(socket.create_connection(("127.0.0.1", session.port)))
+            sender = f"Authorization: token {token.format(number)}\r\nCookie: jupyterhub-session-id={number}"
+            one.sendall(f"GET {PREFIX}api/contents HTTP/1.1\r\nHost: x\r\n{sender}\r\n\r\n".encode())
+        at_once = 1 if token == "late" else OTHERS_AT_ONCE
+        wait_for("the questions", lambda: hub.asked.count("late") + hub.asked.count("late-99") >= 1)
+        cookie = create_signed_value(SECRET, f"jupyterhub-user-{PERSON}", "hers").decode()
+        connection = http.client.HTTPConnection("127.0.0.1", session.port, timeout=30)
+        connection.request("GET", f"{PREFIX}api/contents", headers={"Cookie": f"jupyterhub-user-{PERSON}={cookie}"})
+
+        assert connection.getresponse().status == 200
+
+        assert sum(one.startswith("late") for one in hub.asked) == at_once
+        connection.close()
+    hub.may_answer.set()
+    session.away()
+    hub.shutdown()
+    hub.server_close()

@@ -140,6 +140,31 @@ async def test_a_page_that_is_told_of_a_start_for_minutes_takes_no_turn(
     assert {answer.status_code for answer in await asyncio.gather(*followed)} == {200}
 
 
+async def test_forms_that_wait_for_the_end_of_a_session_take_no_turn(
+    served: ServedHub, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session asks the hub about its visitors, and such a question would wait behind these for as long."""
+    work.may_end.set()
+    bob = await served.browser("bob")
+    spawner = served.hub.users["bob"].spawner
+    spawner.end_seen = asyncio.get_running_loop().create_future()
+    monkeypatch.setattr(type(spawner), "ready", property(lambda this: not this.end_seen.done()))
+
+    forms = [asyncio.create_task(bob.get("/hub/spawn/bob")) for _ in range(MANY)]
+    await until_waiting(spawner.end_seen, MANY)
+    assert (await asks(served, "bob")).json()["name"] == "bob"
+
+    spawner.end_seen.set_result(None)
+    assert {answer.status_code for answer in await asyncio.gather(*forms)} == {200}
+
+
+async def until_waiting(waited: asyncio.Future[None], count: int) -> None:
+    """So many wait for something."""
+    async with asyncio.timeout(20):
+        while len(waited._callbacks or ()) < count:  # noqa: ASYNC110  as above
+            await asyncio.sleep(0.01)
+
+
 async def test_who_starts_many_sessions_waits_for_none_of_them(
     served: ServedHub, work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from tornado.testing import bind_unused_port
 from tornado.websocket import WebSocketClientConnection, WebSocketHandler, websocket_connect
 
 from portal.forwarding.private_proxy import PrivateProxy
+from portal.singleuser import logins
 from portal.singleuser.logins import GONE, WHY, OpenSockets, login_of_hub
 
 
@@ -42,11 +44,17 @@ class World:
     def __init__(self) -> None:
         self.ended: set[str] = set()
         self.is_silent = False
+        self.asked: list[str] = []
+        self.held: dict[str, asyncio.Event] = {}
         self.without_thread: set[str] = set()
         self.port = 0
         self.opened: list[WebSocketClientConnection] = []
 
     async def is_login(self, handler: Any) -> bool:
+        login = handler.get_query_argument("login")
+        self.asked.append(login)
+        if login in self.held:
+            await self.held[login].wait()
         if self.is_silent:
             raise web.HTTPError(500, "Failed to connect to Hub API")
         if handler.get_query_argument("login") in self.without_thread:
@@ -74,7 +82,7 @@ async def world() -> AsyncIterator[World]:
 @pytest.fixture
 def sockets(world: World, monkeypatch: pytest.MonkeyPatch) -> OpenSockets:
     monkeypatch.setattr(WebSocketHandler, "get_websocket_protocol", WebSocketHandler.get_websocket_protocol)
-    made = OpenSockets(world.is_login)
+    made = OpenSockets(world.is_login, lambda handler: handler.get_query_argument("login"))
     made.watch()
     return made
 
@@ -97,6 +105,26 @@ async def test_an_ended_login_closes_its_own_sockets_and_no_other(world: World, 
     assert await mine.read_message() is None
     assert (mine.close_code, mine.close_reason) == (GONE, WHY)
     assert await lives(other)
+
+
+async def test_none_waits_for_what_the_hub_says_of_another_and_each_login_is_asked_for_once(
+    world: World, sockets: OpenSockets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has a login may keep the hub at work, which answers late then."""
+    monkeypatch.setattr(logins, "LOOK_EVERY_S", 0.1)
+    slow = [await world.open("slow") for _ in range(3)]
+    mine = await world.open("mine")
+    world.held["slow"] = asyncio.Event()
+    world.ended |= {"mine", "slow"}
+
+    for _ in range(3):
+        await sockets.look()
+
+    assert await mine.read_message() is None
+    assert world.asked.count("slow") == 1
+    assert all([await lives(one) for one in slow])
+    world.held["slow"].set()
+    assert [await one.read_message() for one in slow] == [None, None, None]
 
 
 async def test_a_web_socket_of_a_program_behind_the_proxy_ends_with_its_login_too(
