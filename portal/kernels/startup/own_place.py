@@ -5,13 +5,21 @@ And what finds modules in one where others may have left some.
 Written in what Python 3.6 knows.
 """
 
+import _thread
 import os
 import stat
 import sys
 from itertools import islice
 from typing import Any
 
+STARTED = "PORTAL_STARTED_BY_KERNEL"  # as in sitecustomize
+OF_PROGRAM = "program"  # its value for what a program starts, not a Python of the words below
+NO_PROGRAM: Any = ([], [""], ["-"], ["-c"], ["-m"])  # how a Python's arguments begin while it starts
 NEVER = ("sitecustomize", "usercustomize", "pip")  # which an environment may not have, and nobody means those of others
+# What the standard library asks for in vain, from 3.8 on: Jython's, that of other systems, and what may not be built.
+OF_SYSTEMS = ("org", "java", "vms_lib", "nt", "msvcrt", "winreg", "_winreg", "_winapi", "_wmi", "_overlapped")
+NOT_BUILT = ("_scproxy", "_dummy_threading", "_bz2", "_lzma", "_uuid", "_dbm", "_gdbm")
+STANDARD = frozenset(getattr(sys, "stdlib_module_names", ())).union(NEVER, OF_SYSTEMS, NOT_BUILT)  # that: 3.10 on
 LOOKED_AT_MOST = 2000  # the kernel's start waits for each, also on a file server that is slow
 
 
@@ -80,36 +88,100 @@ def _stays(path: str) -> bool:
     return True
 
 
+def is_refused(name: str, folder: str, named: Any, quiet: Any) -> bool:
+    """Whether cells get no module of that name from such a folder, but where they have put it before the environment.
+
+    Arguments:
+        named: the folders of the environment.
+        quiet: the threads that look into no such folder.
+    """
+    path = [each and _place(each) for each in sys.path]
+    is_put = folder in path and not named.isdisjoint(path[path.index(folder) :])  # as %run does
+    return not is_put and has_elsewhere(name, quiet)
+
+
+def has_elsewhere(name: str, quiet: Any) -> bool:
+    """Whether the environment has a module of that name, or Python itself looks for one, be it in vain.
+
+    The environment's may be a package without a file, or come from a finder behind Python's own, as setuptools' does.
+    """
+    if name in STANDARD or "." in name:
+        return name in STANDARD
+    from importlib.machinery import PathFinder
+
+    behind = sys.meta_path[sys.meta_path.index(PathFinder) + 1 :] if PathFinder in sys.meta_path else []
+    thread = _thread.get_ident()
+    quiet.add(thread)
+    try:
+        finders: Any = (finder for finder in [PathFinder, *behind] if hasattr(finder, "find_spec"))
+        return any(finder.find_spec(name, None) is not None for finder in finders)
+    finally:
+        quiet.discard(thread)
+
+
+def without_metadata(module: Any, beside: Any) -> None:
+    """Let ``importlib.metadata`` find in such a folder no packages, whose entry points libraries load by themselves."""
+    search = module.MetadataPathFinder._search_paths
+
+    def is_elsewhere(folder: str) -> bool:
+        return _place(folder) not in beside and (folder != "" or is_alone(os.curdir))
+
+    def elsewhere(name: Any, paths: Any) -> Any:
+        return search(name, paths if BEGAN == [True] else [path for path in paths if is_elsewhere(path)])
+
+    module.MetadataPathFinder._search_paths = staticmethod(elsewhere)
+
+
+def _place(folder: Any) -> Any:
+    try:
+        return os.path.abspath(folder)  # noqa: PTH100  as light as sitecustomize
+    except OSError:  # the one where this Python works is gone
+        return folder
+
+
+def is_program() -> bool:
+    """Whether this Python was started for a program, and not by ``-m``, ``-c`` or for what it reads."""
+    if not BEGAN:
+        BEGAN.append(getattr(sys, "argv", [""])[:1] not in NO_PROGRAM)
+        os.environ[STARTED] = OF_PROGRAM if BEGAN[0] else "1"
+    return bool(BEGAN[0])
+
+
+BEGAN: Any = []  # whether as a program, where a kernel has started this Python, once that was asked
+
+
 class Last:
     """Finds modules in such a folder, in what a kernel starts there: by ``-m`` and ``-c`` what no other folder has.
 
     Python looks there first then: what a library starts, as multiprocessing does, would begin with others' files. A
-    program finds what lies beside it as ever.
+    program finds what lies beside it as ever, and so do those that multiprocessing starts for it: they get its path.
     """
 
-    def __init__(self, folder: str, beside: Any, make: Any) -> None:
+    def __init__(self, folder: str, quiet: Any, make: Any) -> None:
         self._folder = folder
-        self._beside = beside
+        self._quiet = quiet
         self._make = make
         self._finder: Any = None
-        self._is_program: Any = None
+        self._given = sys.path
+        self._is_programs = os.environ.get(STARTED) == OF_PROGRAM
 
     def find_spec(self, name: str, target: Any = None) -> Any:
         """The module; None where the environment has one of that name."""
-        if self._is_program is None:
-            self._is_program = getattr(sys, "argv", [""])[:1] not in ([], [""], ["-c"], ["-m"])
-        if not self._is_program and (name in NEVER or self._is_elsewhere(name)):
+        if _thread.get_ident() in self._quiet:
             return None
-        self._finder = self._finder or self._make(self._folder)
+        self._finder = self._finder or self._make(self._folder, self._refuses)
         return self._finder.find_spec(name, target)
 
     def invalidate_caches(self) -> None:
         """Look anew."""
         self._finder = None
 
-    def _is_elsewhere(self, name: str) -> bool:
-        """Whether another folder of the path has a module."""
-        from importlib.machinery import PathFinder
+    def _refuses(self, name: str) -> bool:
+        if is_program():
+            return False
+        return name in STANDARD or (not self._is_first() and has_elsewhere(name, self._quiet))
 
-        others = [folder for folder in sys.path if os.path.abspath(folder) not in self._beside]  # noqa: PTH100  as above
-        return PathFinder.find_spec(name, others) is not None
+    def _is_first(self) -> bool:
+        """Whether this has the path of a program, which multiprocessing puts in the place of its own."""
+        is_programs = self._is_programs and sys.path is not self._given
+        return is_programs and [_place(each) for each in sys.path[:1]] == [self._folder]

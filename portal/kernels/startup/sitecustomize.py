@@ -48,7 +48,7 @@ class Nobodys:
         """No."""
         return False
 
-    is_alone = has_own = is_own
+    is_alone = has_own = is_refused = without_metadata = is_own
 
 
 class Changer:
@@ -171,13 +171,15 @@ def _hook(folder: str) -> Any:
     return _beside(folder)
 
 
-def _beside(folder: str) -> Any:
-    """Finds the modules of a folder for cells, and none for what :func:`asked_quietly` names."""
+def _beside(folder: str, refuses: Any = None) -> Any:
+    """Finds the modules of a folder, for cells where nothing else is said, and none for :func:`asked_quietly`."""
     from importlib import machinery
+
+    refuses = refuses or (lambda name: OWN.is_refused(name, folder, NAMED, QUIET))
 
     class Beside(machinery.FileFinder):
         def find_spec(self, fullname: str, target: Any = None) -> Any:
-            return None if _thread.get_ident() in QUIET else super().find_spec(fullname, target)
+            return None if _thread.get_ident() in QUIET or refuses(fullname) else super().find_spec(fullname, target)
 
     return Beside(
         folder,
@@ -202,14 +204,12 @@ def _quiet(method: Any) -> Any:
 
     @functools.wraps(method)
     def asked(*arguments: Any, **named: Any) -> Any:
-        thread = _thread.get_ident()
-        if thread in QUIET:
-            return method(*arguments, **named)
-        QUIET.add(thread)
+        now = {_thread.get_ident()} - QUIET
+        QUIET.update(now)
         try:
             return method(*arguments, **named)
         finally:
-            QUIET.discard(thread)
+            QUIET.difference_update(now)
 
     return asked
 
@@ -283,7 +283,8 @@ CHANGES = {
     "ipykernel.ipkernel": asked_quietly,
     "IPython.core.shellapp": with_folder_last,
     "pdb": without_rc_beside,
-    "tempfile": with_home_last,
+    **({} if STARTED in os.environ else {"tempfile": with_home_last}),  # a job goes on when that folder is gone
+    **dict.fromkeys(("importlib.metadata", "importlib_metadata"), lambda module: OWN.without_metadata(module, BESIDE)),
 }
 LAST: Any = list(filter(None, [os.environ.pop("PORTAL_KERNEL_TEMPLATE", "")]))  # what `portal notebooks run` runs
 NAMED: Any = set()  # the folders of the environment
@@ -295,5 +296,5 @@ if __name__ == "sitecustomize":
     OWN = _own_place()
     BESIDE = _folders_beside()
     last: Any = getattr(OWN, "Last", None) if STARTED in os.environ else None
-    sys.path_importer_cache.update((each, last(each, BESIDE, _beside) if last else Nothing()) for each in BESIDE)
+    sys.path_importer_cache.update((each, last(each, QUIET, _beside) if last else Nothing()) for each in BESIDE)
     _follow_own()
