@@ -19,6 +19,7 @@ from jupyterhub.handlers.login import LogoutHandler
 from jupyterhub.utils import url_path_join, utcnow
 from sqlalchemy import DateTime, bindparam, text
 from tornado.httputil import HTTPServerRequest
+from tornado.routing import PathMatches
 
 from portal.hub.context import state_of
 from portal.site import Standing
@@ -137,9 +138,11 @@ def install(hub: Any) -> None:
     What the latter does besides, such as leading to a provider's page, it does afterwards.
     """
     place = url_path_join(hub.hub_prefix, "logout")
-    theirs = next((rule[1] for rule in hub.handlers if rule[0] == place), LogoutHandler)
-    others = (theirs,) if issubclass(theirs, LogoutHandler) and theirs is not LogoutHandler else ()
-    hub.handlers.insert(0, (place, type("Logout", (EndingLogout, *others, AfterLogout), {"__module__": __name__})))
+    ways = [rule for rule in hub.handlers if isinstance(rule[1], type) and issubclass(rule[1], LogoutHandler)]
+    theirs = [rule[1] for rule in ways if any(map(PathMatches(rule[0]).regex.match, (place, f"{place}/")))]
+    others = [first for first in theirs[:1] if first is not LogoutHandler]
+    logout = type("Logout", (EndingLogout, *others, AfterLogout), {"__module__": __name__})
+    hub.handlers.insert(0, (f"{place}/?", logout))
 
 
 @dataclass(frozen=True)

@@ -119,3 +119,30 @@ async def test_a_logout_of_an_authenticators_own_is_the_portals_first(
         assert (ended.headers.get("Location"), words in ended.text) == (led_to, True)
         assert any(NAME in one for one in ended.headers.get_list("Set-Cookie")), "what its own does is done, too"
         assert await status() == 302, "what was copied of the login is worth nothing"
+
+
+class WithSlash(Elsewhere):
+    """Its logout has another pattern than JupyterHub's."""
+
+    def get_handlers(self, app: Any) -> list[Any]:
+        return [*super().get_handlers(app)[:-1], (app.config.WithSlash.pattern, Leaves)]
+
+
+@pytest.mark.parametrize("pattern", ["/logout/?", "/logout(?:/|/all)?", "/logout/"])
+async def test_a_logout_of_an_authenticators_own_is_the_portals_first_whatever_its_pattern(
+    tmp_path: Path, pattern: str
+) -> None:
+    def prepare(hub: Any) -> None:
+        hub.config.WithSlash.update({"user_password": PASSWORD, "pattern": pattern})
+
+    async with served_hub(tmp_path, prepare, authenticator_class=WithSlash) as hub:
+        alice = await hub.browser("alice")
+        alice.follow_redirects = False
+        for place in ("/hub/logout", "/hub/logout/"):
+            asked = await alice.get(place, headers={"Sec-Fetch-Site": "cross-site"})
+            assert ("Log out?" in asked.text, asked.headers.get_list("Set-Cookie")) == (True, []), place
+
+        ended = await alice.post("/hub/logout/", data={"_xsrf": alice.cookies["_xsrf"]})
+
+        assert any(NAME in one for one in ended.headers.get_list("Set-Cookie")), "what its own does is done, too"
+        assert (await alice.get("/hub/token")).status_code == 302
