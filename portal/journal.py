@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Hashable
 from contextvars import ContextVar
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from portal.errors import printable
 
@@ -73,27 +73,49 @@ class JournalFormatter(logging.Formatter):
         """The record's lines."""
         return marked(self._words.format(record), record.levelno)
 
+    def formatException(self, ei: Any) -> str:
+        """A traceback, as the other has it."""
+        return self._words.formatException(ei)
+
 
 class Plain(logging.Filter):
-    """Writes the characters that steer a terminal, or begin a line somewhere, as Python writes them."""
+    """Writes the characters that steer a terminal, or begin a line somewhere, as Python writes them.
+
+    Arguments:
+        words: makes texts of tracebacks; it takes what a record keeps of them already, as all formatters do.
+    """
+
+    def __init__(self, words: logging.Formatter | None = None) -> None:
+        super().__init__()
+        self._words = words or logging.Formatter()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Put the record's words right."""
+        if record.exc_info and not record.exc_text:
+            record.exc_text = self._words.formatException(record.exc_info)
+        if record.exc_text:
+            record.exc_text = _plain(record.exc_text)
+        if record.stack_info:
+            record.stack_info = _plain(record.stack_info)
         try:
             words = record.getMessage()
         except (LookupError, TypeError, ValueError):  # a record that fits nothing: logging itself says so
             return True
         if len(words) > LONGEST or _STEERS.search(words):
             cut = " …" if len(words) > LONGEST else ""
-            record.msg = _STEERS.sub(lambda found: repr(found[0])[1:-1], words[:LONGEST]) + cut
+            record.msg = _plain(words[:LONGEST]) + cut
             record.args = ()
         return True
+
+
+def _plain(text: str) -> str:
+    return _STEERS.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def be_plain(logger: logging.Logger) -> None:
     """Have what a logger writes be text."""
     for handler in logger.handlers:
-        handler.addFilter(Plain())
+        handler.addFilter(Plain(handler.formatter))
 
 
 class Sender(NamedTuple):

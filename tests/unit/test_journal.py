@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from portal.session_pages.strangers import bound_logs
 
 HUB = """
 import logging, sys
@@ -18,7 +22,13 @@ hub.log.warning("two\\nlines")
 hub.log.error("it failed")
 logging.getLogger("portal.slurm").info("a module's words")
 hub.log.warning("said: %s", "{sent}")
+try:
+    raise ValueError("{sent}")
+except ValueError:
+    hub.log.error("failed", exc_info=True, stack_info=True)
 """.replace("{sent}", r"a\n[W] b\r[W] c\x1b[2Jd\u2028[W] e\u202ef\u200eg\t100%")
+
+AS_TEXT = r"    [W] b\r[W] c\x1b[2Jd\u2028[W] e\u202ef\u200eg" + "\t100%"
 
 
 def said(argv: list[str], stream: str | None) -> list[str]:
@@ -53,10 +63,13 @@ def test_elsewhere_no_line_is_changed(lines_of_hub: dict[str, list[str]]) -> Non
 def test_what_others_have_sent_begins_no_line_and_steers_no_terminal(
     lines_of_hub: dict[str, list[str]], stream: str
 ) -> None:
-    first, second = lines_of_hub[stream][4:]
+    first, second, *traceback = lines_of_hub[stream][4:]
 
     assert first.endswith(" said: a")
-    assert second.removeprefix("<4>") == r"    [W] b\r[W] c\x1b[2Jd\u2028[W] e\u202ef\u200eg" + "\t100%"
+    assert second.removeprefix("<4>") == AS_TEXT
+    assert [line.removeprefix("<3>") for line in traceback[-3:-1]] == ["    ValueError: a", AS_TEXT]
+    assert traceback[0].endswith(" failed")
+    assert len(traceback) > 4, "its lines' ends stay"
 
 
 def test_why_a_command_ended_is_an_error_in_the_journal(tmp_path: Path) -> None:
@@ -66,3 +79,25 @@ def test_why_a_command_ended_is_an_error_in_the_journal(tmp_path: Path) -> None:
 
     assert lines
     assert all(line.startswith("<3>") for line in lines)
+
+
+def test_a_traceback_and_a_stack_are_text_whatever_shows_them() -> None:
+    """As a session's log has them, and what is told to nobody else."""
+    shown = io.StringIO()
+    log = logging.Logger("some")
+    log.addHandler(logging.StreamHandler(shown))
+    bound_logs([log])
+    try:
+        raise ValueError("a\r[W] b\x1b[2J\x9b2J")
+    except ValueError:
+        log.exception("failed", stack_info=True)
+    log.handle(
+        logging.makeLogRecord(
+            {"msg": "kept", "levelno": 40, "exc_text": "of before\x1b[2J", "stack_info": "a stack\x1b[2J"}
+        )
+    )
+
+    lines = shown.getvalue().split("\n")
+    assert r"ValueError: a\r[W] b\x1b[2J\x9b2J" in lines
+    assert lines[-4:] == ["kept", r"of before\x1b[2J", r"a stack\x1b[2J", ""]
+    assert not any(set("\r\x1b\x9b") & set(line) for line in lines)
