@@ -15,7 +15,11 @@ look() {
     was=$2
     case ${3-}${2%c} in
     shared0 | "shared$(id -u)") ;;
-    shared*) was=${found% *}${2##*[0-9]} ;; # a colleague's: another one may have saved it anew
+    shared*) # a colleague's: another one may have saved it anew, but not where each has files of one's own
+        case $(stat -Lc %a -- "${1%/*}/.") in
+        [0-7][0-7][0-7] | [246][0-7][0-7][0-7]) was=${found% *}${2##*[0-9]} ;;
+        esac
+        ;;
     esac
     case $was:$found in
     *[0-9]:"$(id -u) "*) ;;

@@ -207,6 +207,27 @@ def test_a_file_that_was_somebody_elses_runs_when_another_colleague_has_saved_it
     assert (done.status, done.out, done.err) == (0, "another theirs.py\n", "")
 
 
+@pytest.mark.parametrize(("mode", "runs"), [(0o1777, False), (0o3775, False), (0o2777, True)])
+def test_in_a_sticky_folder_nobody_else_saves_a_colleagues_file(cluster: Cluster, mode: int, runs: bool) -> None:
+    """``/scratch``: once theirs is cleaned away anybody can put another one there."""
+    file = cluster.project / "theirs.py"
+    cluster.project.chmod(mode)
+    file.write_text(SAYS.format("theirs"))
+    os.chown(file, STRANGER, STRANGER)
+    cluster.submit(file, cluster.home)
+    assert cluster.start().out == "theirs theirs.py\n"
+    file.unlink()
+    file.write_text(SAYS.format("another"))
+    os.chown(file, STRANGER, STRANGER)
+    assert cluster.start().out == "another theirs.py\n", "their own"
+    os.chown(file, COLLEAGUE, COLLEAGUE)
+
+    done = cluster.start()
+
+    assert (done.status, done.out) == ((0, "another theirs.py\n") if runs else (1, ""))
+    assert runs or f"{file} belongs to somebody else than when this job was submitted" in done.err
+
+
 def test_another_colleagues_folder_in_the_place_of_a_colleagues_does_not(cluster: Cluster) -> None:
     cluster.submit(cluster.theirs / "train.py")
     cluster.theirs.rename(cluster.project / "aside")
