@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
+from weakref import ref
 
 MOST = 1024  # a quarter of the files that Jupyter has, and each answer may read one more
 WITHIN_S = 60.0  # a page before the login is some megabytes
@@ -23,7 +24,8 @@ WITHIN_S = 60.0  # a page before the login is some megabytes
 class Asker:
     """Who sends a request; once known, always known."""
 
-    def __init__(self) -> None:
+    def __init__(self, connection: Any = None) -> None:
+        self._connection: Callable[[], Any] = ref(connection) if connection is not None else lambda: None
         self.asked_at: float | None = None
         self._looks: Callable[[], bool] = lambda: False
         self._was_known = False
@@ -32,6 +34,11 @@ class Asker:
         """The head of the request has come; from now on ``looks`` says whether it has a login."""
         self._looks = looks
         self.asked_at = now
+
+    def is_there(self) -> bool:
+        """Whether somebody still waits for the answer."""
+        connection = self._connection()
+        return connection is not None and is_open(connection)
 
     def is_known(self) -> bool:
         """Whether a login was found behind the request, by whatever has asked for it."""
@@ -62,7 +69,7 @@ class Askers:
 
     def begin(self, server_conn: Any, connection: Any) -> Asker:
         """A connection waits for a request; Tornado does so also of one that has just been closed."""
-        asker = Asker()
+        asker = Asker(connection)
         ASKER.set(asker)
         self.over(server_conn)
         if not connection.stream.closed():

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import partial
 from typing import Any
 
 from tornado.web import HTTPError
 
+from portal.session_pages.askers import ASKER
+
 WHOLE_WITHIN_S = 60.0  # a question
 OTHERS_AT_ONCE = 100  # questions about tokens that come without this session's own cookie
 OTHERS_WAITING = 1000
+CODES_AT_ONCE = 16  # logins that end: whoever comes may send a code, and the hub works on so many for one session
 GIVEN_MOST = 1000
 TOO_MANY = "Too many ask this session with tokens that it does not know. Try again in a moment."
 
@@ -29,10 +33,11 @@ class Questions:
         self._under_way: dict[Hashable, asyncio.Future[Any]] = {}
         self._given: dict[str, None] = {}  # the one that came last comes last
         self._others = asyncio.Semaphore(OTHERS_AT_ONCE)
-        self._waiting = 0
+        self._codes = asyncio.Semaphore(CODES_AT_ONCE)
+        self._waiting: Counter[asyncio.Semaphore] = Counter()
 
     def note(self, token: str) -> None:
-        """A token that a login into this session has given: the hub's answer to its code, or a signed cookie."""
+        """A token that opens this session, or did: one that the hub gave for a code, or of a signed cookie, say."""
         self._given.pop(token, None)
         self._given[token] = None
         if len(self._given) > GIVEN_MOST:
@@ -44,17 +49,33 @@ class Questions:
         Raises:
             HTTPError: 503, too many ask about tokens that no login into this session has given.
         """
-        return await asyncio.shield(self._begun(token, ask if token in self._given else partial(self._in_turn, ask)))
+        in_turn = partial(self._in_turn, self._others, ask)
+        return await asyncio.shield(self._begun(token, ask if token in self._given else in_turn))
 
-    async def _in_turn(self, ask: Callable[[], Awaitable[Any]]) -> Any:
-        if self._waiting >= OTHERS_WAITING:
+    async def end_login(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """What the hub gives for a code, which anybody may make up; it is not asked for who has gone meanwhile.
+
+        Raises:
+            HTTPError: 503, too many ask; 400, nobody does any more.
+        """
+        asker = ASKER.get()
+
+        async def ask_if_there() -> Any:
+            if asker is not None and not asker.is_there():
+                raise HTTPError(400)
+            return await ask()
+
+        return await self._in_turn(self._codes, ask_if_there)
+
+    async def _in_turn(self, turns: asyncio.Semaphore, ask: Callable[[], Awaitable[Any]]) -> Any:
+        if self._waiting[turns] >= OTHERS_WAITING:
             raise HTTPError(503, TOO_MANY)
-        self._waiting += 1
+        self._waiting[turns] += 1
         try:
-            async with self._others:
+            async with turns:
                 return await ask()
         finally:
-            self._waiting -= 1
+            self._waiting[turns] -= 1
 
     async def ask_about(self, logins: Mapping[Any, Callable[[], Awaitable[None]]], within_s: float) -> None:
         """Ask about all of them, and wait so long; an answer may come later."""
@@ -82,6 +103,8 @@ class AskedOnce:
     """Before JupyterHub's HubOAuth (6.1): what a token is worth is asked for once at a time."""
 
     cache: Any
+    access_scopes: set[str]
+    check_scopes: Callable[..., Any]
 
     @property
     def questions(self) -> Questions:
@@ -92,12 +115,14 @@ class AskedOnce:
     def user_for_token(self, token: str, use_cache: bool = True, session_id: str = "", *, sync: bool = True) -> Any:
         """Whose a token is, as JupyterHub says it."""
         ask = partial(super().user_for_token, token, use_cache, session_id, sync=sync)  # type: ignore[misc]
-        if sync or not use_cache or self.cache.get(key_of(token, session_id)):
+        if sync or not use_cache or key_of(token, session_id) in self.cache:
             return ask()
         return self._asked_once(token, session_id, ask)
 
     async def _asked_once(self, token: str, session_id: str, ask: Callable[[], Awaitable[Any]]) -> Any:
         found = await self.questions.ask(token, ask)
+        if found and self.check_scopes(self.access_scopes, found):
+            self.questions.note(token)
         self.cache[key_of(token, session_id)] = self.cache[key_of(token, "")] = found
         return found
 
@@ -108,7 +133,7 @@ class AskedOnce:
         return token
 
     async def _token_for_code(self, *given: Any) -> Any:
-        token = await super()._token_for_code(*given)  # type: ignore[misc]
+        token = await self.questions.end_login(partial(super()._token_for_code, *given))  # type: ignore[misc]
         self.questions.note(token)
         return token
 
