@@ -81,5 +81,6 @@ def _without_domain(typed: str, rule: NameRule) -> str:
 
 def unix_name(rule: NameRule, value: str) -> str:
     """The UNIX name that a value of the directory means; ``""``: none."""
-    name = value if rule.capitals == "keep" else value.lower()
-    return name if is_unix_name(name) else ""
+    if not is_unix_name(value):  # before letters are made small: that makes a plain k of the sign for kelvins
+        return ""
+    return value if rule.capitals == "keep" else value.lower()

@@ -136,7 +136,8 @@ class ServiceAccount:
         found = search(connection, folder, one_of(attribute, names), asked, search_scope="LEVEL")
         if found.unfinished:
             raise ServerFault(f"it answered the search for people below {folder} with {found.unfinished}")
-        named = {entry.dn.split(",")[0].replace(" ", "").lower(): entry for entry in found.entries}
+        firsts = [(entry.dn.split(",")[0], entry) for entry in found.entries]
+        named = {dn.replace(" ", "").lower(): entry for dn, entry in firsts if dn.isascii()}  # other letters: see names
         dns = {name: f"{attribute}={name}".lower() for name in names}
         return {name: Person(named[dn].dn, name, named[dn].attributes) for name, dn in dns.items() if dn in named}
 

@@ -12,9 +12,11 @@ from portal.directory.conversation import ServerFault
 from portal.directory.dns import canonical, first_values, is_below
 from portal.directory.groups import Groups, Membership, group_sid
 from portal.directory.names import NameRule, is_unix_name, login_name, unix_name
-from portal.directory.searches import bind_as, filled
+from portal.directory.searches import Entry, Found, bind_as, filled
 from portal.errors import SiteError
+from portal.login.accounts import ServiceAccount
 from portal.settings.groups import LONGEST, is_dn, label
+from portal.settings.ldap_table import LdapTable
 from portal.site import Identity, Site, parse
 
 CORP = ("corp.example", "CORP")
@@ -50,6 +52,27 @@ def test_capitals_are_refused_made_small_or_kept() -> None:
     assert [unix_name(NameRule(capitals=rule), "Alice") for rule in ("refuse", "lower", "keep")] == [
         *("alice", "alice", "Alice")
     ]
+
+
+@pytest.mark.parametrize("capitals", ["refuse", "lower", "keep"])
+def test_a_letter_that_becomes_a_plain_one_when_it_is_made_small_makes_nobody_elses_name(capitals: str) -> None:
+    kelvin = "\N{KELVIN SIGN}ate"
+    assert kelvin.lower() == "kate"
+
+    assert unix_name(NameRule(capitals=capitals), kelvin) == ""
+    assert login_name(NameRule(capitals=capitals), kelvin) is None
+
+
+def test_an_entry_whose_dn_is_merely_like_anothers_in_small_letters_is_not_taken_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own, other = (Entry(f"uid={name},dc=example", {"uid": [b"kate"]}) for name in ("Kate", "\N{KELVIN SIGN}ate"))
+    monkeypatch.setattr("portal.login.accounts.search", lambda *_arguments, **_more: Found([own, other]))
+
+    settings = LdapTable(servers=("ldap://one.example",), ca_file="/ca", user_dn="uid={username},dc=example")
+    people = ServiceAccount(settings)._people(None, ["kate"])
+
+    assert people["kate"].dn == own.dn
 
 
 def test_every_spelling_of_one_name_counts_as_the_same_in_guessing() -> None:
