@@ -148,6 +148,22 @@ def test_a_shared_module_that_was_changed_in_one_folder_is_a_fault(
     assert f"tensorflow: lesson_images.py is not the one that all lessons share: copy {original} over it" in said
 
 
+def test_of_a_shared_module_no_more_is_read_than_the_original_has(
+    good: Notebook, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = written(good, tmp_path / "templates/tensorflow/lesson.ipynb").parent
+    with (folder / "lesson_images.py").open("wb") as file:
+        file.truncate(2**40)  # without a byte on the disk
+    os.mkfifo(folder / "lesson_gpus.py")
+    (folder / "lesson_folders.py").symlink_to(folder / "gone.py")
+
+    assert main_check([tmp_path / "templates"], ["tensorflow/lesson"]) == 1
+
+    said = capsys.readouterr().out
+    for name in ("lesson_images.py", "lesson_gpus.py", "lesson_folders.py"):
+        assert f"tensorflow: {name} is not the one that all lessons share: copy " in said
+
+
 def test_a_profile_that_names_operations_is_not_made_of_what_xla_has_fused() -> None:
     profiled = {name: code for name, code in sources().items() if "tf.profiler" in code}
     assert profiled
