@@ -51,10 +51,13 @@ def is_hidden(attributes: Attributes) -> bool:
 
 
 def password_set(attributes: Attributes) -> str:
-    """When the password was set: a later time is a later text. ``""`` when the directory does not tell."""
+    """When the password was set: a later time is a later text. ``""`` when the directory does not tell.
+
+    Some directories let people write ``shadowLastChange`` themselves: more digits than a time has are none.
+    """
     for name in PASSWORDS:
         for value in texts(attributes, name.lower()):
-            if digits := re.match(r"[0-9]+", value):
+            if digits := re.match(r"[0-9]{1,20}(?![0-9])", value):
                 return f"{name} {digits[0]:0>20}"
     return ""
 

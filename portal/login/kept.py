@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import RLock
 
 LINES_MAX = 1000  # what is added later wins; then the file is written anew
+ADDED_MAX = 2**20  # bytes of these lines, however long each is
 
 
 class Kept:
@@ -24,6 +25,7 @@ class Kept:
         self._file = file
         self._words: dict[str, str] | None = None
         self._lines = LINES_MAX
+        self._added = 0  # bytes
         self._one_at_a_time = RLock()
         self._end: int | None = None  # of the file, for what is added: when many log in, an opening waits for threads
         self._close: Callable[[], object] = lambda: None
@@ -52,8 +54,10 @@ class Kept:
         """What has changed, at the end; or the whole, in one step."""
         lines = self._lines
         self._lines = LINES_MAX  # the whole, should it fail
-        if lines < LINES_MAX:
-            self._add(f"{json.dumps(changed)}\n".encode())
+        line = f"{json.dumps(changed)}\n".encode()
+        self._added += len(line)
+        if lines < LINES_MAX and self._added <= ADDED_MAX:
+            self._add(line)
             self._lines = lines + 1
             return
         self._close()
@@ -62,6 +66,7 @@ class Kept:
         unfinished.write_text(json.dumps(self._words) + "\n")
         unfinished.replace(self._file)
         self._lines = 1
+        self._added = 0
 
     def _add(self, line: bytes) -> None:
         if self._end is None:

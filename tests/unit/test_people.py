@@ -22,7 +22,7 @@ from portal.login import people
 from portal.login.access import Access
 from portal.login.accounts import AT_ONCE, ServiceAccount
 from portal.login.auth import REFRESH_AGE_S, LDAPAuthenticator
-from portal.login.kept import LINES_MAX
+from portal.login.kept import ADDED_MAX, LINES_MAX, Kept
 from portal.login.passwords import FILE, PasswordTimes
 from portal.login.people import FRESH_S, People
 from portal.login.system_accounts import GONE, SystemAccounts
@@ -363,6 +363,22 @@ def test_what_is_seen_of_one_person_is_added_and_the_file_stays_short(tmp_path: 
     assert PasswordTimes(tmp_path).new(before) == set()
     assert PasswordTimes(tmp_path).new(changed) == {"p1"}
     assert PasswordTimes(tmp_path).new(changed) == set()
+
+
+def test_long_words_make_the_file_begin_anew_before_its_lines_are_many(tmp_path: Path) -> None:
+    file = tmp_path / FILE
+    kept = Kept(file)
+    for number in range(20):
+        kept.keep({"p1": f"{number:0300000}"})
+
+        assert file.stat().st_size < ADDED_MAX + 400_000
+    assert Kept(file).words() == {"p1": f"{number:0300000}"}
+
+
+@pytest.mark.parametrize("digits", [21, 4_000_000])
+def test_more_digits_than_a_time_has_are_no_time_of_a_password(digits: int) -> None:
+    assert password_set({"shadowlastchange": [b"9" * digits]}) == ""
+    assert password_set({"shadowlastchange": [b"19000"]}) == f"shadowLastChange {19000:020}"
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", '{"alice": "pwdChanged', "\xff"])
