@@ -52,7 +52,6 @@ class Standing:
         groups: the names of the groups; ``None`` when they were not looked up.
         admin: whether an administrator.
         password_set: when the password was set, in an order of its own; ``""`` when that is not told.
-        mail: the address in the directory that Slurm writes to; ``""`` where the site names none, or there is not one.
     """
 
     left: str = ""
@@ -60,7 +59,6 @@ class Standing:
     groups: frozenset[str] | None = None
     admin: bool = False
     password_set: str = ""
-    mail: str = ""
 
 
 class Site(Table):

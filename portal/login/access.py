@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from sqlalchemy.orm import object_session
 
-from portal.errors import DirectoryUnavailable
+from portal.errors import DirectoryUnavailable, PortalError
 from portal.hub.logins import end_logins
 from portal.journal import KEPT
 from portal.login.accounts import ServiceAccount, check_standing
 from portal.login.kept import Kept
 from portal.login.passwords import PasswordTimes
 from portal.login.people import Look, People
-from portal.login.system_accounts import SystemAccounts
+from portal.login.system_accounts import SystemAccounts, in_time
 from portal.settings.ldap_table import LdapTable
 from portal.site import Identity, Standing
 
@@ -29,6 +31,7 @@ class JupyterUser(Protocol):
     orm_user: Any
 
 
+_FOR_MAIL = ThreadPoolExecutor(2, thread_name_prefix="mail")  # of its own: nobody else waits for a long address
 TRIES = 3  # of one password, where a new one is seen each time
 FILE = "left_people.jsonl"  # below portal.state_folder: who left, and whose sessions go on
 FindUser = Callable[[str], JupyterUser | None]
@@ -55,9 +58,10 @@ class Access:
     ) -> None:
         self._log = log
         self._settings = settings
-        self._reads_mail = bool(settings.mail_attribute)
         self._host = None if settings.bind_dn or look else SystemAccounts(settings.allowed_groups, state_folder)
-        source = look or (self._host.look if self._host else ServiceAccount(settings, log, mentioned=mentioned).look)
+        account = ServiceAccount(settings, log, mentioned=mentioned)
+        self._mail = account.mail
+        source = look or (self._host.look if self._host else account.look)
         self.people = People(source, log)
         self.passwords = PasswordTimes(state_folder)
         self.left = Kept(state_folder / FILE)
@@ -121,8 +125,10 @@ class Access:
 
     async def mail_of(self, name: str) -> str:
         """The address in the directory that Slurm writes to; ``""`` = the account, also where none is known in time."""
-        standing = await self.people.standing(name) if self._reads_mail else None
-        return standing.mail if standing else ""
+        if self._settings.mail_attribute:
+            with suppress(PortalError):
+                return await in_time(lambda: self._mail(name), _FOR_MAIL) or ""
+        return ""
 
     def _end_of_before(self, name: str, standing: Standing, find_user: FindUser) -> bool:
         """Whether somebody has a new password; then what was begun with an older one is over."""

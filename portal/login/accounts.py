@@ -24,6 +24,7 @@ from portal.options.mail import one_address
 from portal.settings.ldap_table import LdapTable
 from portal.site import Standing
 
+QUICK = {"connect_timeout_s": 1, "receive_timeout_s": 1}  # for an address, for which somebody's start waits
 AT_ONCE = 50  # people in one search, and in one conversation, so that a far directory has time for its groups
 
 
@@ -53,6 +54,8 @@ class ServiceAccount:
         self._servers = Servers(
             settings, log, level=logging.DEBUG
         )  # of its own: a password that is wrong here is no fault of a server
+        quick = settings.model_copy(update=QUICK)
+        self._servers_of_mail = Servers(quick, log, level=logging.DEBUG)  # long answers are no fault of a server
         self._now = now
         self._failed_at = ""  # who fails again and again keeps nobody from being asked
 
@@ -77,6 +80,25 @@ class ServiceAccount:
                     raise
                 break  # what is known is known; the next look begins behind those
         return found
+
+    def mail(self, name: str) -> str:
+        """The address in the directory that Slurm writes to; ``""`` where there is none, or not one.
+
+        It is asked for apart: people write it themselves in many directories, and it may be of any length.
+
+        Raises:
+            DirectoryUnavailable: nothing is known.
+            SiteError: as in :meth:`look`.
+        """
+        attribute = self._settings.mail_attribute
+        password = self._settings.read_bind_password()
+
+        def ask(server: str) -> str:
+            with self._logged_in(server, password, self._servers_of_mail) as connection:
+                person = self._entries(connection, [name], [attribute]).get(name)
+                return one_address(texts(person.attributes, attribute.lower())) if person else ""
+
+        return self._servers_of_mail.ask(ask)
 
     def check(self, server: str) -> str:
         """Log in to one server and look for people and groups; answers what is hidden from this account there.
@@ -119,8 +141,8 @@ class ServiceAccount:
             return found
 
     @contextlib.contextmanager
-    def _logged_in(self, server: str, password: str) -> Iterator[Any]:
-        with self._servers.conversation(server, self._settings.bind_dn, password) as connection:
+    def _logged_in(self, server: str, password: str, servers: Servers | None = None) -> Iterator[Any]:
+        with (servers or self._servers).conversation(server, self._settings.bind_dn, password) as connection:
             verdict = bind(connection)
             if not verdict.is_right:
                 raise ServerFault(f"it does not let ldap.bind_dn in: {verdict.detail}")
@@ -128,8 +150,10 @@ class ServiceAccount:
 
     def _people(self, connection: Any, names: Sequence[str]) -> dict[str, Person]:
         """The entries of those who are there, by name."""
-        mail = [self._settings.mail_attribute] if self._settings.mail_attribute else []
-        asked = [*entries.LOCKS, *entries.PASSWORDS, *mail, "objectSid", *persons.own_attributes(self._settings)]
+        asked = [*entries.LOCKS, *entries.PASSWORDS, "objectSid", *persons.own_attributes(self._settings)]
+        return self._entries(connection, names, asked)
+
+    def _entries(self, connection: Any, names: Sequence[str], asked: list[str]) -> dict[str, Person]:
         if self._settings.user_base:
             return persons.named(connection, self._settings, names, asked)
         attribute, folder = self._settings.people or ("", "")  # portal.site takes no settings without
@@ -149,11 +173,10 @@ class ServiceAccount:
             self._log.warning("LDAP: who left: %s: %s", person.dn, person.fault)
             return None
         password_set = entries.password_set(person.attributes)
-        mail = one_address(texts(person.attributes, self._settings.mail_attribute.lower()))
         if why := entries.locked(person.attributes, self._now()):
             return Standing(left=why, password_set=password_set)
         if not self._settings.asks_groups:
-            return Standing(password_set=password_set, mail=mail)
+            return Standing(password_set=password_set)
         groups = groups_of(connection, self._settings, person, asked)
         if groups.unfinished:
             self._log.warning("LDAP: who left: the search for the groups of %s ended with %s", name, groups.unfinished)
@@ -164,7 +187,7 @@ class ServiceAccount:
             return None
         left = "" if self._settings.allows(names) else f"in none of {', '.join(self._settings.allowed_groups)}"
         is_admin = self._settings.makes_admin(names)
-        return Standing(left, groups=names, admin=is_admin, password_set=password_set, mail=mail)
+        return Standing(left, groups=names, admin=is_admin, password_set=password_set)
 
     def _check_sight(self, connection: Any, *, groups: bool) -> None:
         """An account that sees nobody, or no group with members, proves nothing."""

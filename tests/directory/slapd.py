@@ -200,7 +200,7 @@ class Slapd:
             # What makes an empty password dangerous: slapd then answers it with success.
             "allow bind_anon_cred bind_anon_dn\nsizelimit unlimited\n"
             f'database mdb\nsuffix "{self._suffix}"\nrootdn "cn=admin,{self._suffix}"\nrootpw {ADMIN_PASSWORD}\n'
-            f"directory {self.folder}/data\nmaxsize 104857600\n"
+            f"directory {self.folder}/data\nmaxsize 536870912\n"
             f'overlay ppolicy\nppolicy_default "cn=policy,{BASE}"\n'
             "access to attrs=userPassword by anonymous auth by * none\n"
             f'access to dn.children="{PEOPLE}" by dn.exact="{service("sees-nobody")}" none by * read\n'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -98,16 +99,30 @@ def test_the_address_is_read_where_the_site_names_its_attribute(
     server: Slapd, settings_of: Callable[..., LdapTable]
 ) -> None:
     def told(**values: object) -> list[str]:
-        found = ServiceAccount(settings_of(server, **values)).look(["alice", "bob"])
-        return [found[name].mail for name in ("alice", "bob")]
+        account = ServiceAccount(settings_of(server, mail_attribute="mail", **values))
+        return [account.mail(name) for name in ("alice", "bob")]
 
     server.change(ALICE, "changetype: modify", "add: mail", "mail: alice@cluster.example")
-    assert told() == ["", ""]
-    assert told(mail_attribute="mail") == ["alice@cluster.example", ""]
-    people = {"user_dn": "", "user_base": (PEOPLE,)}
-    assert told(mail_attribute="mail", **people) == ["alice@cluster.example", ""]
+    assert told() == ["alice@cluster.example", ""]
+    assert told(user_dn="", user_base=(PEOPLE,)) == ["alice@cluster.example", ""]
     server.change(ALICE, "changetype: modify", "add: mail", "mail: other@cluster.example")
-    assert told(mail_attribute="mail") == ["", ""], "of two nobody knows which"
+    assert told() == ["", ""], "of two nobody knows which"
+
+
+def test_who_writes_a_long_address_keeps_nobody_from_being_noticed_to_leave(
+    server: Slapd, settings_of: Callable[..., LdapTable]
+) -> None:
+    account = ServiceAccount(settings_of(server, mail_attribute="mail", receive_timeout_s=1, connect_timeout_s=1))
+    for number in range(16):
+        server.change(ALICE, "changetype: modify", "add: mail", f"mail: {number:02}{'x' * 2**20}@cluster.example")
+    server.change(f"cn=jupyter,{GROUPS}", "changetype: modify", "delete: member", f"member: {ALICE}")
+
+    found = account.look(["alice", "bob"])
+
+    assert found["alice"].left == "in none of jupyter"
+    assert not found["bob"].left
+    with suppress(DirectoryUnavailable):
+        assert account.mail("alice") == ""
 
 
 @pytest.mark.parametrize("moment", ["00000101000000Z", "000001010000+0000"])

@@ -7,6 +7,7 @@ import json
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ import pytest
 from traitlets.config import Config
 
 from portal.directory.entries import locked, password_set
+from portal.directory.persons import Person
 from portal.errors import DirectoryUnavailable, NotAllowed, SiteError
 from portal.hub.app import PortalHub
 from portal.login import people
@@ -545,13 +547,61 @@ def test_a_login_counts_more_than_what_the_host_knew_before(host: dict[str, set[
     assert not ours.look(["alice"])["alice"].left
 
 
+def service_account(folder: Path, **values: object) -> ServiceAccount:
+    """The account with a password of its own, of servers that are not there."""
+    secret = folder / "bind_password"
+    secret.touch(mode=0o600)
+    secret.write_text("x\n")
+    of_site = {"bind_dn": "cn=portal,dc=example", "bind_password_file": str(secret)}
+    return ServiceAccount(LDAP.model_copy(update=of_site | values))
+
+
+def test_the_address_that_people_write_is_asked_for_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    account = service_account(tmp_path, mail_attribute="mail")
+    asked: list[tuple[list[str], list[str]]] = []
+
+    def entries(_connection: object, names: list[str], attributes: list[str]) -> dict[str, Person]:
+        asked.append((names, attributes))
+        return {name: Person("", name, {"mail": [b"alice@cluster.example"]}) for name in names}
+
+    monkeypatch.setattr(account, "_entries", entries)
+    for servers in (account._servers, account._servers_of_mail):
+        monkeypatch.setattr(servers, "conversation", lambda *_login: nullcontext())
+    monkeypatch.setattr("portal.login.accounts.bind", lambda _connection: SimpleNamespace(is_right=True))
+    account.look(["alice", "bob"])
+
+    assert "mail" not in asked.pop()[1]
+    assert account.mail("alice") == "alice@cluster.example"
+    assert asked == [(["alice"], ["mail"])]
+    assert account._servers_of_mail.server_limit_s == 2
+
+
+async def test_a_start_waits_two_seconds_for_an_address_and_the_question_who_left_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Source()
+    settings = LDAP.model_copy(update={"mail_attribute": "mail", "bind_dn": "cn=portal,dc=example"})
+    access = Access(settings, tmp_path, logging.getLogger(), look=source.look)
+    monkeypatch.setattr("portal.login.system_accounts.WITHIN_S", 0.05)
+    is_over = threading.Event()
+    monkeypatch.setattr(access, "_mail", lambda _name: str(is_over.wait(20)))
+    assert await access.mail_of("alice") == ""
+    is_over.set()
+
+    def fails(_name: str) -> str:
+        raise DirectoryUnavailable("", detail="no server")
+
+    monkeypatch.setattr(access, "_mail", fails)
+    assert await access.mail_of("alice") == ""
+    monkeypatch.setattr(access, "_mail", lambda name: f"{name}@cluster.example")
+    assert await access.mail_of("alice") == "alice@cluster.example"
+    assert source.asked == []
+
+
 def test_people_of_whom_the_directory_fails_to_speak_keep_nobody_else_from_being_asked_about(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    secret = tmp_path / "bind_password"
-    secret.touch(mode=0o600)
-    secret.write_text("x\n")
-    account = ServiceAccount(LDAP.model_copy(update={"bind_password_file": str(secret)}))
+    account = service_account(tmp_path)
     names = [f"p{number:03}" for number in range(3 * AT_ONCE)]
 
     def ask(look: Any) -> dict[str, Standing]:
