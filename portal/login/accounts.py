@@ -9,7 +9,9 @@ import contextlib
 import functools
 import logging
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,6 +28,7 @@ from portal.site import Standing
 
 QUICK = {"connect_timeout_s": 1, "receive_timeout_s": 1}  # for an address, for which somebody's start waits
 AT_ONCE = 50  # people in one search, and in one conversation, so that a far directory has time for its groups
+HALVES_WITHIN_S = 20.0  # of one look at portions that fail; the next one goes on
 
 
 class ServiceAccount:
@@ -39,6 +42,7 @@ class ServiceAccount:
         log: gets a line for each bad server.
         now: the time of day.
         mentioned: groups that other tables of the settings name, for those that they name by a DN.
+        clock: seconds, never going back.
     """
 
     def __init__(
@@ -47,6 +51,7 @@ class ServiceAccount:
         log: logging.Logger = logging.getLogger(__name__),  # noqa: B008
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         mentioned: Collection[str] = (),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
         self._mentioned = (*settings.allowed_groups, *settings.admin_groups, *mentioned)
@@ -57,7 +62,10 @@ class ServiceAccount:
         quick = settings.model_copy(update=QUICK)
         self._servers_of_mail = Servers(quick, log, level=logging.DEBUG)  # long answers are no fault of a server
         self._now = now
+        self._clock = clock
         self._failed_at = ""  # who fails again and again keeps nobody from being asked
+        self._sizes: dict[str, int] = {}  # of the portion in which somebody is asked about, after one that failed
+        self._named: set[str] = set()
 
     def look(self, names: Collection[str]) -> dict[str, Standing]:
         """What the directory says of these people.
@@ -69,17 +77,65 @@ class ServiceAccount:
         password = self._settings.read_bind_password()
         found: dict[str, Standing] = {}
         asked: Asked = {}
-        asks_more = self._settings.nested_groups or self._settings.primary_group
-        in_turn = sorted(names, key=lambda name: (name <= self._failed_at, name))
-        for few in portions(in_turn, AT_ONCE // 4 if asks_more else AT_ONCE):
+        fault: DirectoryUnavailable | None = None
+        waiting = self._portions(names)
+        until = self._clock() + HALVES_WITHIN_S
+        while waiting:
+            few = waiting.popleft()
             try:
                 found |= self._servers.ask(functools.partial(self._look, few, password, asked))
-            except DirectoryUnavailable:
+            except DirectoryUnavailable as error:
+                fault = error
                 self._failed_at = few[-1]
-                if not found:
-                    raise
-                break  # what is known is known; the next look begins behind those
+                if not self._is_answered(password):
+                    break  # what is known is known; the next look begins behind those
+                is_first = self._sizes.get(few[0], AT_ONCE) == AT_ONCE
+                halves = self._halves(few, error.detail)
+                if self._clock() <= until:
+                    waiting += halves
+                elif not is_first:
+                    break  # whole portions come first: all of them were asked about
+            else:
+                self._sizes |= {name: min(2 * self._sizes[name], AT_ONCE) for name in few if name in self._sizes}
+                self._named.difference_update(few)
+        if fault and not found:
+            raise fault
         return found
+
+    def _portions(self, names: Collection[str]) -> deque[Sequence[str]]:
+        """The names, a portion at a time; those that failed lately come last, in smaller ones."""
+        asks_more = self._settings.nested_groups or self._settings.primary_group
+        most = AT_ONCE // 4 if asks_more else AT_ONCE
+        sizes = {name: min(self._sizes.get(name, most), most) for name in names}
+        in_turn = sorted(names, key=lambda name: (name <= self._failed_at, name))
+        found: deque[Sequence[str]] = deque()
+        for size in sorted(set(sizes.values()), reverse=True):
+            found += portions([name for name in in_turn if sizes[name] == size], size)
+        return found
+
+    def _halves(self, few: Sequence[str], why: str) -> Iterable[Sequence[str]]:
+        """What is asked next when a portion has failed at servers that answer; who is alone in it is named, once."""
+        size = (len(few) + 1) // 2
+        self._sizes |= dict.fromkeys(few, size)
+        if len(few) > 1:
+            return portions(few, size)
+        if few[0] not in self._named:
+            self._log.warning("LDAP: who left: nobody says whether %s did, others are answered for: %s", few[0], why)
+        self._named.update(few)
+        return ()
+
+    def _is_answered(self, password: str) -> bool:
+        """Whether any server shows this account people and groups."""
+
+        def ask(server: str) -> None:
+            with self._logged_in(server, password) as connection:
+                self._check_sight(connection, groups=self._settings.asks_groups)
+
+        try:
+            self._servers.ask(ask)
+        except DirectoryUnavailable:
+            return False
+        return True
 
     def mail(self, name: str) -> str:
         """The address in the directory that Slurm writes to; ``""`` where there is none, or not one.

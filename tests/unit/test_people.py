@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import logging
 import threading
@@ -22,7 +23,7 @@ from portal.errors import DirectoryUnavailable, NotAllowed, SiteError
 from portal.hub.app import PortalHub
 from portal.login import people
 from portal.login.access import Access
-from portal.login.accounts import AT_ONCE, ServiceAccount
+from portal.login.accounts import AT_ONCE, HALVES_WITHIN_S, ServiceAccount
 from portal.login.auth import REFRESH_AGE_S, LDAPAuthenticator
 from portal.login.kept import ADDED_MAX, LINES_MAX, Kept
 from portal.login.passwords import FILE, PasswordTimes
@@ -598,19 +599,73 @@ async def test_a_start_waits_two_seconds_for_an_address_and_the_question_who_lef
     assert source.asked == []
 
 
-def test_people_of_whom_the_directory_fails_to_speak_keep_nobody_else_from_being_asked_about(
+class SpoiltServers:
+    """Servers that fail when they are asked about one of these people, or always; each failure takes some seconds."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, account: ServiceAccount, spoilt: set[str]) -> None:
+        self.spoilt, self.is_silent = spoilt, False
+        self.asked: list[list[str]] = []
+        self.now, self.failure_s = 0.0, 0.0
+        monkeypatch.setattr(account._servers, "ask", self.ask)
+        monkeypatch.setattr(account, "_clock", lambda: self.now)
+
+    def ask(self, look: Any) -> dict[str, Standing]:
+        few = list(look.args[0]) if isinstance(look, functools.partial) else []  # else: whether it answers at all
+        self.asked += [few] if few else []
+        if self.is_silent or self.spoilt.intersection(few):
+            self.now += self.failure_s
+            raise DirectoryUnavailable("", detail="an answer without an end")
+        return dict.fromkeys(few, Standing())
+
+
+NAMES = [f"p{number:03}" for number in range(3 * AT_ONCE)]
+
+
+def test_an_entry_that_no_server_shows_to_the_end_costs_nobody_else_an_answer_and_is_named_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    account = service_account(tmp_path)
+    bad = NAMES[AT_ONCE]
+    servers = SpoiltServers(monkeypatch, account, {bad})
+
+    known = [account.look(NAMES).keys() for _ in range(3)]
+
+    assert known == [{*NAMES} - {bad}] * 3
+    assert servers.asked[-1] == [bad], "last, and alone"
+    said = f"LDAP: who left: nobody says whether {bad} did, others are answered for: an answer without an end"
+    assert [record.message for record in caplog.records] == [said]
+    servers.spoilt = set()
+    assert account.look(NAMES).keys() == {*NAMES}
+    assert account._named == set()
+
+
+def test_a_look_at_portions_that_fail_ends_in_time_and_the_next_one_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     account = service_account(tmp_path)
-    names = [f"p{number:03}" for number in range(3 * AT_ONCE)]
+    servers = SpoiltServers(monkeypatch, account, {NAMES[3]})
+    servers.failure_s = HALVES_WITHIN_S * 1.2
 
-    def ask(look: Any) -> dict[str, Standing]:
-        few = look.args[0]
-        if names[AT_ONCE] in few:
-            raise DirectoryUnavailable("", detail="a server that does not like a name")
-        return dict.fromkeys(few, Standing())
+    first = account.look(NAMES).keys()
+    assert servers.now <= 2 * HALVES_WITHIN_S
+    assert {*NAMES[AT_ONCE:]} <= first
+    for _ in range(6):
+        servers.now = 0.0
+        last = account.look(NAMES).keys()
+        assert servers.now <= 2 * HALVES_WITHIN_S
 
-    monkeypatch.setattr(account._servers, "ask", ask)
-    known = [account.look(names).keys() for _ in range(2)]
+    assert last == {*NAMES} - {NAMES[3]}
 
-    assert set().union(*known) == {*names[:AT_ONCE], *names[2 * AT_ONCE :]}
+
+def test_of_servers_that_are_silent_nothing_is_asked_in_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    account = service_account(tmp_path)
+    servers = SpoiltServers(monkeypatch, account, set())
+    servers.is_silent = True
+
+    with pytest.raises(DirectoryUnavailable):
+        account.look(NAMES)
+
+    assert len(servers.asked) == 1
+    servers.is_silent = False
+    assert account.look(NAMES).keys() == {*NAMES}
+    assert len(servers.asked) == 4, "in whole portions"
