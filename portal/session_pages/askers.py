@@ -9,6 +9,7 @@ moment that its connection waits for it.
 
 from __future__ import annotations
 
+import asyncio
 import resource
 import time
 from collections import OrderedDict
@@ -35,10 +36,11 @@ class Asker:
         self._looks = looks
         self.asked_at = now
 
-    def is_there(self) -> bool:
-        """Whether somebody still waits for the answer."""
+    def gone(self) -> asyncio.Future[Any] | None:
+        """Done when nobody waits for the answer any more; ``None``: there is no connection."""
         connection = self._connection()
-        return connection is not None and is_open(connection)
+        finished: asyncio.Future[Any] | None = getattr(connection, "_finish_future", None)
+        return finished
 
     def is_known(self) -> bool:
         """Whether a login was found behind the request, by whatever has asked for it."""

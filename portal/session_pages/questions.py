@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import partial
 from typing import Any
@@ -34,7 +33,7 @@ class Questions:
         self._given: dict[str, None] = {}  # the one that came last comes last
         self._others = asyncio.Semaphore(OTHERS_AT_ONCE)
         self._codes = asyncio.Semaphore(CODES_AT_ONCE)
-        self._waiting: Counter[asyncio.Semaphore] = Counter()
+        self._waiting = 0
 
     def note(self, token: str) -> None:
         """A token that opens this session, or did: one that the hub gave for a code, or of a signed cookie, say."""
@@ -49,33 +48,36 @@ class Questions:
         Raises:
             HTTPError: 503, too many ask about tokens that no login into this session has given.
         """
-        in_turn = partial(self._in_turn, self._others, ask)
+        in_turn = partial(self._in_turn, ask)
         return await asyncio.shield(self._begun(token, ask if token in self._given else in_turn))
 
     async def end_login(self, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """What the hub gives for a code, which anybody may make up; it is not asked for who has gone meanwhile.
+        """What the hub gives for a code, which anybody may make up; who has gone meanwhile waits no more.
 
         Raises:
-            HTTPError: 503, too many ask; 400, nobody does any more.
+            HTTPError: 400, nobody is there to hear it.
         """
+        turn = asyncio.ensure_future(self._codes.acquire())
         asker = ASKER.get()
-
-        async def ask_if_there() -> Any:
-            if asker is not None and not asker.is_there():
+        gone = asker.gone() if asker else None
+        try:
+            await asyncio.wait({turn, gone} if gone else {turn}, return_when=asyncio.FIRST_COMPLETED)
+            if gone and gone.done():
                 raise HTTPError(400)
             return await ask()
+        finally:
+            if not turn.cancel():
+                self._codes.release()
 
-        return await self._in_turn(self._codes, ask_if_there)
-
-    async def _in_turn(self, turns: asyncio.Semaphore, ask: Callable[[], Awaitable[Any]]) -> Any:
-        if self._waiting[turns] >= OTHERS_WAITING:
+    async def _in_turn(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        if self._waiting >= OTHERS_WAITING:
             raise HTTPError(503, TOO_MANY)
-        self._waiting[turns] += 1
+        self._waiting += 1
         try:
-            async with turns:
+            async with self._others:
                 return await ask()
         finally:
-            self._waiting[turns] -= 1
+            self._waiting -= 1
 
     async def ask_about(self, logins: Mapping[Any, Callable[[], Awaitable[None]]], within_s: float) -> None:
         """Ask about all of them, and wait so long; an answer may come later."""

@@ -153,6 +153,61 @@ def test_the_workers_of_a_program_have_its_modules_and_those_of_a_library_the_en
         assert printed(client, f"!timeout 20 {sys.executable} calls.py") == "['env']", "whatever called it"
 
 
+@pytest.mark.parametrize("put", ["'../src'", "os.path.join(os.getcwd(), '..', 'src')", "'{src}/'", "'{src}'"])
+def test_a_folder_that_a_cell_puts_first_comes_first_however_it_is_written(tmp_path: Path, put: str) -> None:
+    """As who develops a package does, a release of which is installed."""
+    beside, src, env = tmp_path / "project/notebooks", tmp_path / "project/src", tmp_path / "env"
+    for folder in (beside, src, env):
+        folder.mkdir(parents=True)
+        (folder / "own_package.py").write_text(f"whose = {folder.name!r}")
+    for folder in (beside, src):
+        folder.chmod(0o777)
+    insert = f"import os, sys; sys.path.insert(0, {put.format(src=src)})"
+    with kernel(beside, tmp_path, str(env)) as client:
+        assert printed(client, f"{insert}; import own_package; print(own_package.whose)") == "src"
+
+
+def test_a_folder_behind_the_environment_is_not_before_it_when_that_is_named_once_more(
+    tmp_path: Path, folders: Folders
+) -> None:
+    append = f"import os, sys; sys.path += [os.getcwd(), {str(folders.env)!r}]"
+    with kernel(folders.beside, tmp_path, str(folders.env)) as client:
+        assert printed(client, f"{append}\n{OF_ENVIRONMENT}") == "environment environment"
+    assert not folders.ran.exists(), folders.ran.read_text()
+
+
+def test_a_folder_of_data_is_no_module_of_the_environment(tmp_path: Path, folders: Folders) -> None:
+    (folders.env / "data").mkdir()
+    (folders.env / "data/table.csv").touch()
+    (folders.beside / "data.py").write_text("whose = 'beside'")
+    with kernel(folders.beside, tmp_path, str(folders.env)) as client:
+        assert printed(client, "import data; print(data.whose)") == "beside"
+
+
+@pytest.mark.parametrize("first", ["%run datasets_of.py", "import sys; sys.path.insert(0, {beside!r})"])
+def test_what_a_cell_spawns_has_the_modules_of_the_cell(tmp_path: Path, first: str) -> None:
+    beside, env = tmp_path / "beside", tmp_path / "env"
+    for folder in (beside, env):
+        folder.mkdir()
+        (folder / "datasets.py").write_text(f"def where(_): return {folder.name!r}")
+    pool = "import datasets, multiprocessing as m\nif __name__ == '__main__':\n"
+    pool += "    with m.get_context('spawn').Pool(1) as p: print(p.map_async(datasets.where, [1]).get(10))\n"
+    (beside / "datasets_of.py").write_text(pool)
+    beside.chmod(0o777)
+    code = first.format(beside=str(beside)) + ("" if first.startswith("%") else f"\n{pool}")
+    with kernel(beside, tmp_path, str(env)) as client:
+        assert printed(client, code) == "['beside']"
+
+
+def test_a_program_lists_what_lies_beside_it(tmp_path: Path, folders: Folders) -> None:
+    (folders.beside / "plugin.py").touch()
+    (folders.beside / "program.py").write_text(
+        "import os, pkgutil; print(*(one.name for one in pkgutil.iter_modules([os.path.dirname(__file__) or '.'])))"
+    )
+    with kernel(folders.beside, tmp_path, str(folders.env)) as client:
+        assert "plugin" in printed(client, f"!{sys.executable} program.py").split()
+
+
 @pytest.mark.parametrize("mode", [0o777, 0o755])
 def test_a_job_that_a_cell_submits_keeps_its_temporary_files_when_the_session_is_gone(
     tmp_path: Path, mode: int

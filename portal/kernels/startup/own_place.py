@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 STARTED = "PORTAL_STARTED_BY_KERNEL"  # as in sitecustomize
+OF_HELPER = "helper"  # its value for what one of the words below starts
 OF_PROGRAM = "program"  # its value for what a program starts, not a Python of the words below
 NO_PROGRAM: Any = ([], [""], ["-"], ["-c"], ["-m"])  # how a Python's arguments begin while it starts
 NEVER = ("sitecustomize", "usercustomize", "pip")  # which an environment may not have, and nobody means those of others
@@ -96,7 +97,8 @@ def is_refused(name: str, folder: str, named: Any, quiet: Any) -> bool:
         quiet: the threads that look into no such folder.
     """
     path = [each and _place(each) for each in sys.path]
-    is_put = folder in path and not named.isdisjoint(path[path.index(folder) :])  # as %run does
+    before = path[: path.index(_place(folder))] if _place(folder) in path else path
+    is_put = not named.isdisjoint(set(path).difference(before))  # as %run does
     return not is_put and has_elsewhere(name, quiet)
 
 
@@ -114,9 +116,21 @@ def has_elsewhere(name: str, quiet: Any) -> bool:
     quiet.add(thread)
     try:
         finders: Any = (finder for finder in [PathFinder, *behind] if hasattr(finder, "find_spec"))
-        return any(finder.find_spec(name, None) is not None for finder in finders)
+        specs: Any = (finder.find_spec(name, None) for finder in finders)
+        return any(spec is not None and (spec.origin is not None or _has_modules(spec)) for spec in specs)
     finally:
         quiet.discard(thread)
+
+
+def _has_modules(spec: Any) -> bool:
+    """Whether a package without a file has something to import, and is no folder of data that has the name."""
+    if spec.loader is not None and not spec.submodule_search_locations:
+        return True
+    for folder in spec.submodule_search_locations or ():
+        for _, _, names in islice(os.walk(folder), 100):
+            if any(name.endswith((".py", ".so", ".pyc")) for name in names):
+                return True
+    return False
 
 
 def without_metadata(module: Any, beside: Any) -> None:
@@ -124,12 +138,24 @@ def without_metadata(module: Any, beside: Any) -> None:
     search = module.MetadataPathFinder._search_paths
 
     def is_elsewhere(folder: str) -> bool:
-        return _place(folder) not in beside and (folder != "" or is_alone(os.curdir))
+        return _place(folder) not in beside and (folder != "" or is_own(os.curdir))
 
     def elsewhere(name: Any, paths: Any) -> Any:
         return search(name, paths if BEGAN == [True] else [path for path in paths if is_elsewhere(path)])
 
     module.MetadataPathFinder._search_paths = staticmethod(elsewhere)
+
+
+def with_home_last(module: Any, startup: str) -> None:
+    """Let ``tempfile`` use a private folder, not one that others can write to, as /tmp is; if it is full, the home."""
+    listed = module._candidate_tempdir_list
+
+    def candidates() -> Any:
+        found = listed() if is_own(os.curdir) else [*listed()[:-1], os.path.expanduser("~")]  # noqa: PTH111  as above
+        is_private = is_own(next(filter(os.path.isdir, found), ""))
+        return found if is_private else [os.path.join(os.path.dirname(startup), "tmp"), *found]  # noqa: PTH118, PTH120
+
+    module._candidate_tempdir_list = candidates
 
 
 def _place(folder: Any) -> Any:
@@ -143,7 +169,7 @@ def is_program() -> bool:
     """Whether this Python was started for a program, and not by ``-m``, ``-c`` or for what it reads."""
     if not BEGAN:
         BEGAN.append(getattr(sys, "argv", [""])[:1] not in NO_PROGRAM)
-        os.environ[STARTED] = OF_PROGRAM if BEGAN[0] else "1"
+        os.environ[STARTED] = OF_PROGRAM if BEGAN[0] else OF_HELPER
     return bool(BEGAN[0])
 
 
@@ -163,7 +189,7 @@ class Last:
         self._make = make
         self._finder: Any = None
         self._given = sys.path
-        self._is_programs = os.environ.get(STARTED) == OF_PROGRAM
+        self._is_programs = os.environ.get(STARTED) != OF_HELPER
 
     def find_spec(self, name: str, target: Any = None) -> Any:
         """The module; None where the environment has one of that name."""
@@ -171,6 +197,14 @@ class Last:
             return None
         self._finder = self._finder or self._make(self._folder, self._refuses)
         return self._finder.find_spec(name, target)
+
+    def iter_modules(self, prefix: str = "") -> Any:
+        """What :mod:`pkgutil` lists."""
+        import pkgutil
+
+        found = self._finder = self._finder or self._make(self._folder, self._refuses)
+        listed: Any = pkgutil.iter_importer_modules  # type: ignore[attr-defined]
+        return listed(found, prefix) if is_program() else ()
 
     def invalidate_caches(self) -> None:
         """Look anew."""

@@ -48,7 +48,7 @@ class Nobodys:
         """No."""
         return False
 
-    is_alone = has_own = is_refused = without_metadata = is_own
+    is_alone = has_own = is_refused = without_metadata = with_home_last = is_own
 
 
 class Changer:
@@ -72,12 +72,16 @@ def _put_behind(loader: Any, change: Any) -> None:
 
     def exec_module(module: Any) -> None:
         execute(module)
-        try:
-            change(module)
-        except Exception as error:
-            sys.stderr.write(f"portal: {module.__name__} stays as it is: {error!r}\n")
+        _change(module, change)
 
     loader.exec_module = exec_module
+
+
+def _change(module: Any, change: Any) -> None:
+    try:
+        change(module)
+    except Exception as error:
+        sys.stderr.write(f"portal: {module.__name__} stays as it is: {error!r}\n")
 
 
 def without_port(module: Any) -> None:
@@ -231,18 +235,6 @@ def without_rc_beside(module: Any) -> None:
     module.Pdb.__init__ = begin_at_home
 
 
-def with_home_last(module: Any) -> None:
-    """Let ``tempfile`` use a private folder, not one that others can write to, as /tmp is; if it is full, the home."""
-    listed = module._candidate_tempdir_list
-
-    def candidates() -> Any:
-        found = listed() if OWN.is_own(os.curdir) else [*listed()[:-1], os.path.expanduser("~")]  # noqa: PTH111  as above
-        is_private = OWN.is_own(next(filter(os.path.isdir, found), ""))
-        return found if is_private else [os.path.join(os.path.dirname(FOLDER), "tmp"), *found]  # noqa: PTH118, PTH120
-
-    module._candidate_tempdir_list = candidates
-
-
 def _leave_environment() -> None:
     os.environ.pop(DEBUGGER, None)
     if BESIDE:
@@ -283,7 +275,9 @@ CHANGES = {
     "ipykernel.ipkernel": asked_quietly,
     "IPython.core.shellapp": with_folder_last,
     "pdb": without_rc_beside,
-    **({} if STARTED in os.environ else {"tempfile": with_home_last}),  # a job goes on when that folder is gone
+    **(
+        {} if STARTED in os.environ else {"tempfile": lambda module: OWN.with_home_last(module, FOLDER)}
+    ),  # a job goes on when that folder is gone
     **dict.fromkeys(("importlib.metadata", "importlib_metadata"), lambda module: OWN.without_metadata(module, BESIDE)),
 }
 LAST: Any = list(filter(None, [os.environ.pop("PORTAL_KERNEL_TEMPLATE", "")]))  # what `portal notebooks run` runs
@@ -295,6 +289,8 @@ if __name__ == "sitecustomize":
     sys.meta_path.insert(0, Changer())
     OWN = _own_place()
     BESIDE = _folders_beside()
+    for loaded in set(CHANGES) & set(sys.modules):  # by a .pth of the environment
+        _change(sys.modules[loaded], CHANGES[loaded])
     last: Any = getattr(OWN, "Last", None) if STARTED in os.environ else None
     sys.path_importer_cache.update((each, last(each, QUIET, _beside) if last else Nothing()) for each in BESIDE)
     _follow_own()
