@@ -37,11 +37,16 @@ def prepared_r(command: Sequence[str], env: Environment, folder: str) -> tuple[l
     """The command and environment of an R kernel that is started in ``folder``."""
     if is_own_all_the_way(folder) and are_own(folder, OF_R):
         return list(command), env
-    home = env.get("HOME", "")
-    files = {"R_PROFILE_USER": f"{home}/.Rprofile", "R_ENVIRON_USER": f"{home}/.Renviron"}
     behind = _behind_r(command)
     restored = [*command[:behind], "--no-restore-data", *command[behind:]] if behind else list(command)
-    return restored, files | env
+    return restored, with_r_of_home(env)
+
+
+def with_r_of_home(env: Environment) -> Environment:
+    """``env`` for R, and for an R that a kernel of another language starts: its files are those of the home."""
+    home = env.get("HOME", "")
+    files = {"R_PROFILE_USER": f"{home}/.Rprofile", "R_ENVIRON_USER": f"{home}/.Renviron"}
+    return files | {name: value for name, value in env.items() if name not in files or value.startswith(("/", "~"))}
 
 
 def _behind_r(command: Sequence[str]) -> int:

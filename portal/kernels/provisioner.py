@@ -139,7 +139,7 @@ class ModuleProvisioner(LocalProvisioner):
         is_elsewhere = bool(left)
         if is_elsewhere:
             self.log.info("This kernel starts without what is in %s: %s may be of others", place, left)
-            env = python_start.without_folder(env)
+            env = other_starts.with_r_of_home(python_start.without_folder(env))
         prepare = other_starts.PREPARED.get(language)
         if prepare:
             command, env = await asyncio.to_thread(prepare, command, env, place)
@@ -152,7 +152,8 @@ class ModuleProvisioner(LocalProvisioner):
             return {"cmd": command, "env": env}
         runtime = self._runtime()
         started = python_start.by_file(command, runtime)
-        return {"cmd": started, "env": python_start.prepared(env, runtime, debugger=self.debugger)}
+        given = python_start.prepared(env, runtime, debugger=self.debugger)
+        return {"cmd": started, "env": env if prepare else given}  # a Python that becomes R hands nothing on
 
     def _runtime(self) -> Path:
         """The folder of the session's sockets."""

@@ -281,6 +281,19 @@ def test_whatever_starts_a_kernel_in_a_folder_of_others_its_python_looks_elsewhe
     assert made["env"].get("PYTHONPATH") == (f"{tmp_path}/run/startup" if is_guarded else None)
 
 
+@pytest.mark.parametrize("language", ["python", "bash", "R"])
+@pytest.mark.parametrize("mode", [0o777, 0o755])
+def test_an_r_that_a_kernel_starts_reads_the_files_of_the_home(tmp_path: Path, language: str, mode: int) -> None:
+    """As rpy2 does, or ``!Rscript``: an .Rprofile that others have left beside the notebook is not run."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    folder.chmod(mode)
+
+    made = started_by_a_session(["kernel"], language, folder, tmp_path)
+
+    assert made["env"].get("R_PROFILE_USER") == (None if mode == 0o755 else "/home/alice/.Rprofile")
+
+
 @pytest.mark.parametrize("way", ["by the launcher", "of any name"])
 def test_whoever_looks_upwards_from_a_kernels_program_meets_nothing_that_others_write(tmp_path: Path, way: str) -> None:
     """As GitPython does for a repository, which mlflow asks: the session's folder lies in /tmp."""
