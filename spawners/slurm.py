@@ -30,7 +30,7 @@ from portal.session_state import Announcement, SessionState, Visit
 from portal.site import Site, load
 from portal.slurm.cluster import Cluster
 from portal.slurm.snapshot import QueueSnapshot
-from portal.slurm.submission import Submission, new_key, submission
+from portal.slurm.submission import Submission, needs_address, new_key, submission
 from spawners import callback, messages, options, timings
 from spawners.choosing import handlers, named_pages
 from spawners.choosing.change import ChangedRequests
@@ -166,7 +166,7 @@ class SlurmSessionSpawner(
     async def prepared(self, request: SessionRequest, site: Site) -> Submission:
         """The job of a request that was checked."""
         access = getattr(self.authenticator, "access", None)  # that of a directory has it
-        mail = await access.mail_of(self.user.name) if access else ""
+        mail = await access.mail_of(self.user.name) if access and needs_address(request, site) else ""
         environ = await self._environment(request.partition)
         return submission(request, site, new_key(self.context.hub_id), environ, mail)
 

@@ -69,8 +69,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         """What the portal's own modules say goes where JupyterHub's words go; the journal is told their levels."""
         super().init_logging()
         journal.mark(self.log)
-        journal.be_plain(self.log)
         journal.bound(self.log)
+        journal.be_plain(self.log)  # of what is written: tracebacks are made into texts for it
         logging.getLogger("portal").parent = self.log
 
     @cached_property

@@ -92,18 +92,26 @@ def submission(
     """
     partition = site.partition(request.partition)
     of_site = tuple(_as_the_site_says(request, partition))
-    writes = any(option.startswith("--mail-type=") for option in of_site)
-    is_named = any(option.startswith("--mail-user") for option in of_site)
     options = (
         f"--job-name={job_name(key)}",
         *_size(request, site),
         "--requeue",  # after the failure of a node the same session resumes on another
         "--open-mode=append",
         "--export=ALL",
-        *([f"--mail-user={mail}"] if mail and writes and not is_named else []),
+        *([f"--mail-user={mail}"] if mail and _asks_where_to_write(of_site) else []),
         *of_site,
     )
     return Submission(key, options, dict(environment))
+
+
+def needs_address(request: SessionRequest, site: Site) -> bool:
+    """Whether Slurm writes for such a job, and the site's own options do not say whereto."""
+    return _asks_where_to_write(tuple(_as_the_site_says(request, site.partition(request.partition))))
+
+
+def _asks_where_to_write(of_site: tuple[str, ...]) -> bool:
+    writes = any(option.startswith("--mail-type=") for option in of_site)
+    return writes and not any(option.startswith("--mail-user") for option in of_site)
 
 
 def job_options(request: SessionRequest, site: Site) -> tuple[str, ...]:

@@ -264,7 +264,8 @@ async def test_the_address_of_the_directory_goes_with_each_job_where_slurm_write
 
     mail = [option for option in made.options if "mail" in option]
     assert mail == [*([f"--mail-user={address}"] if address else []), "--mail-type=END"]
-    access.mail_of.assert_awaited_once_with("alice")
+    await spawner.prepared(request, spawner.site)
+    access.mail_of.assert_awaited_once_with("alice")  # and not where Slurm writes to nobody
 
 
 async def test_a_request_that_the_site_refuses_leaves_what_waits(served: ServedHub, alice: httpx.AsyncClient) -> None:

@@ -133,16 +133,27 @@ def test_what_somebody_puts_first_comes_first(tmp_path: Path, folders: Folders) 
         assert printed(client, f"{append}; import named_twice; print(named_twice.whose)") == "1"
 
 
-def test_the_workers_of_a_program_have_its_modules_and_those_of_a_library_the_environments(tmp_path: Path) -> None:
-    """What multiprocessing spawns gets the path of its parent; a library's own begins with the folder, too."""
+POOL = """
+import datasets, multiprocessing as m
+if __name__ == '__main__':
+    with m.get_context('spawn').Pool(1) as p: print(p.map_async(datasets.where, [1]).get(10))
+"""
+
+
+def two_of_one_name(tmp_path: Path) -> tuple[Path, Path]:
+    """A notebook's folder and one of the environment with a module of the same name, for a pool's worker."""
     beside, env = tmp_path / "beside", tmp_path / "env"
     for folder in (beside, env):
         folder.mkdir()
         (folder / "datasets.py").write_text(f"def where(_): return {folder.name!r}")
-    pool = "import datasets, multiprocessing as m\nif __name__ == '__main__':\n"
-    pool += "    with m.get_context('spawn').Pool(1) as p: print(p.map_async(datasets.where, [1]).get(10))\n"
-    (beside / "train.py").write_text(pool)
-    (env / "library.py").write_text(pool)
+    return beside, env
+
+
+def test_the_workers_of_a_program_have_its_modules_and_those_of_a_library_the_environments(tmp_path: Path) -> None:
+    """What multiprocessing spawns gets the path of its parent; a library's own begins with the folder, too."""
+    beside, env = two_of_one_name(tmp_path)
+    (beside / "train.py").write_text(POOL)
+    (env / "library.py").write_text(POOL)
     (beside / "calls.py").write_text(
         f"import subprocess; print(subprocess.check_output([{sys.executable!r}, '-m', 'library'], text=True))"
     )
@@ -186,15 +197,10 @@ def test_a_folder_of_data_is_no_module_of_the_environment(tmp_path: Path, folder
 
 @pytest.mark.parametrize("first", ["%run datasets_of.py", "import sys; sys.path.insert(0, {beside!r})"])
 def test_what_a_cell_spawns_has_the_modules_of_the_cell(tmp_path: Path, first: str) -> None:
-    beside, env = tmp_path / "beside", tmp_path / "env"
-    for folder in (beside, env):
-        folder.mkdir()
-        (folder / "datasets.py").write_text(f"def where(_): return {folder.name!r}")
-    pool = "import datasets, multiprocessing as m\nif __name__ == '__main__':\n"
-    pool += "    with m.get_context('spawn').Pool(1) as p: print(p.map_async(datasets.where, [1]).get(10))\n"
-    (beside / "datasets_of.py").write_text(pool)
+    beside, env = two_of_one_name(tmp_path)
+    (beside / "datasets_of.py").write_text(POOL)
     beside.chmod(0o777)
-    code = first.format(beside=str(beside)) + ("" if first.startswith("%") else f"\n{pool}")
+    code = first.format(beside=str(beside)) + ("" if first.startswith("%") else f"\n{POOL}")
     with kernel(beside, tmp_path, str(env)) as client:
         assert printed(client, code) == "['beside']"
 

@@ -275,11 +275,10 @@ CHANGES = {
     "ipykernel.ipkernel": asked_quietly,
     "IPython.core.shellapp": with_folder_last,
     "pdb": without_rc_beside,
-    **(
-        {} if STARTED in os.environ else {"tempfile": lambda module: OWN.with_home_last(module, FOLDER)}
-    ),  # a job goes on when that folder is gone
     **dict.fromkeys(("importlib.metadata", "importlib_metadata"), lambda module: OWN.without_metadata(module, BESIDE)),
 }
+if STARTED not in os.environ:  # else it may be a job, which goes on when that folder is gone
+    CHANGES["tempfile"] = lambda module: OWN.with_home_last(module, FOLDER)
 LAST: Any = list(filter(None, [os.environ.pop("PORTAL_KERNEL_TEMPLATE", "")]))  # what `portal notebooks run` runs
 NAMED: Any = set()  # the folders of the environment
 BESIDE: Any = ()
