@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from jupyterhub import orm
@@ -27,6 +28,7 @@ class HubSession(Session):
     """Gives up a change that failed; JupyterHub (6.1) goes on with it, and whoever asks next is told of its failure."""
 
     _is_committing = False
+    _is_put_off = False
 
     def flush(self, objects: Sequence[Any] | None = None) -> None:
         """Send what was changed, or none of it."""
@@ -39,6 +41,9 @@ class HubSession(Session):
 
     def commit(self) -> None:
         """Keep what was changed, or none of it."""
+        if self._is_put_off:
+            self._number_people()
+            return
         self._is_committing = True
         try:
             super().commit()
@@ -47,6 +52,32 @@ class HubSession(Session):
             raise
         finally:
             self._is_committing = False
+
+    def _number_people(self) -> None:
+        """JupyterHub goes on with the number of somebody whom it has just added."""
+        if any(isinstance(row, orm.User) for row in self.new):
+            self.flush()
+
+    @contextmanager
+    def put_off(self) -> Iterator[None]:
+        """Keep nothing meanwhile."""
+        self._is_put_off = True
+        try:
+            yield
+        finally:
+            self._is_put_off = False
+
+
+@contextmanager
+def one_change(session: HubSession) -> Iterator[None]:
+    """Keep what this block commits once it has ended, all or none of it. Nothing in it waits: others commit, too."""
+    try:
+        with session.put_off():
+            yield
+    except BaseException:
+        session.rollback()
+        raise
+    session.commit()
 
 
 @event.listens_for(orm.User, "init")

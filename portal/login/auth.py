@@ -22,6 +22,7 @@ from traitlets.config import Config
 from portal.addresses import address_of, networks
 from portal.administration import again
 from portal.administration.enter import EnterHandler
+from portal.databases.first_logins import FirstLogins
 from portal.directory.conversation import UNAVAILABLE
 from portal.directory.names import LoginName
 from portal.errors import DirectoryError, DirectoryUnavailable, LoginRefused, NotAllowed, SiteError
@@ -49,7 +50,7 @@ login_page.Template = lru_cache(maxsize=1)(login_page.Template)
 Ask = Callable[[], Identity]
 
 
-class ExactLoginHandler(login_page.LoginHandler):  # type: ignore[misc]
+class ExactLoginHandler(FirstLogins, login_page.LoginHandler):  # type: ignore[misc]
     """JupyterHub's login page; name and password are taken as they were sent: ``" alice"`` is not ``alice``."""
 
     async def post(self) -> None:
@@ -63,12 +64,6 @@ class ExactLoginHandler(login_page.LoginHandler):  # type: ignore[misc]
             self.db.commit()
         again.note(self, user.name)
         self.redirect(self.get_next_url(user))
-
-    def user_from_username(self, username: str) -> Any:
-        """Who logs in for the first time is noted with what is kept of that, without a change of its own."""
-        user = super().user_from_username(username)
-        self._record_activity(user)
-        return user
 
     def _render(self, login_error: str | None = None, username: str | None = None, **names: Any) -> Any:
         return super()._render(login_error, (username or "")[:SHOWN_NAME], **names)

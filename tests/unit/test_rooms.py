@@ -81,7 +81,7 @@ MAY_IMPORT = {
         *PAGES_OF_HUB,
     },
     "directory": {"pure", "hub"},  # hub: the certificates that are trusted
-    "login": {"pure", "slurm", "hub", "administration", "directory"},
+    "login": {"pure", "databases", "slurm", "hub", "administration", "directory"},
     "doctor": {
         "pure",
         "extending",
