@@ -59,11 +59,19 @@ function ruling(method, url, headers) {
   return ["GET", "HEAD"].includes(method) && reachesPortal(headers) ? "redirect" : "refuse";
 }
 
+function decoded(path) {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return path; // no text: no route is called so
+  }
+}
+
 async function hostOf(routes, url) {
   // "alice.portal.example.org:8000" for "/user/alice/…", told by the routes, because not every name can be a host's; for
   // anything else the portal's own.
   const own = new URL(PORTAL);
-  const asked = pathOf(url);
+  const asked = decoded(pathOf(url)); // as the routes are
   const isSession = asked.startsWith(SESSIONS) && asked.indexOf("/", SESSIONS.length) > SESSIONS.length;
   const path = isSession && asked.slice(0, asked.indexOf("/", SESSIONS.length) + 1);
   const known = path ? Object.keys(await routes.getAll()) : [];

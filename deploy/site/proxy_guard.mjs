@@ -317,7 +317,12 @@ function keepInItsPlace(proxyRes, req, res) {
 // An answer to a web socket's request does not come through proxyRes, and a browser takes its headers all the same.
 function keepSocketInItsPlace(proxyReq, req, socket) {
   proxyReq.on("upgrade", (proxyRes) => keepInItsPlace(proxyRes, req));
-  proxyReq.on("response", (proxyRes) => keepInItsPlace(proxyRes, req, socket));
+  proxyReq.on("response", (proxyRes) => {
+    if (!canBeSaid(proxyRes)) Object.assign(proxyRes, { statusCode: 502, statusMessage: http.STATUS_CODES[502] });
+    proxyRes.headers.connection = "close"; // it is, whatever who answers says
+    keepInItsPlace(proxyRes, req, socket);
+  });
+  for (const begins of ["upgrade", "response"]) proxyReq.on(begins, () => (req.dsportalBegun = true));
   keepPace(proxyReq, socket, (proxySocket) => gather(proxySocket, personOf(req)));
 }
 
@@ -454,6 +459,7 @@ function untilGone(proxy, req, res) {
 const failed = ours.handleProxyError;
 ours.handleProxyError = async function (code, kind, req, res, error) {
   if (req.dsportalRefused || (kind === "ws" && res?.destroyed)) return;
+  if (kind === "ws" && req.dsportalBegun) return res?.destroy(); // no second answer goes into one that is broken off
   // The page that says so is the hub's work, and has its turn.
   if (kind !== "ws" && !req.dsportalAnswered && !(await turns.take(browserOf(req), req, res))) {
     if (!req.socket.destroyed && !res.headersSent) refuse(req, res, 429, 5);

@@ -31,10 +31,12 @@ OF_COMPILERS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_P
 OF_LANGUAGES = ("CLASSPATH", "NODE_PATH", "PERL5LIB", "PERLLIB", "PKG_CONFIG_PATH", "PYTHONPATH", "RUBYLIB")
 OF_R = ("R_LIBS", "R_LIBS_SITE", "R_LIBS_USER")
 LIBRARIES = ("LD_PRELOAD", "LD_AUDIT")  # themselves; one without a slash is looked for where libraries are
-# Of folders. Not those in which an empty word is the usual ones, as in JULIA_LOAD_PATH and LUA_PATH.
+# Of folders. Not those in which an empty word is the usual ones, as in LUA_PATH.
 LISTS = ("PATH", "LD_LIBRARY_PATH", *LIBRARIES, *OF_LANGUAGES, *OF_R, *OF_COMPILERS)
 BETWEEN = {"LD_LIBRARY_PATH": "[:;]", "LD_PRELOAD": "[: ]"}  # ld.so(8)
 NONE_OF_R = "NULL"
+OF_JULIA = ("JULIA_LOAD_PATH", "JULIA_DEPOT_PATH")  # in these, too; @name is an environment, and @. that folder's
+SINGLE = ("BASH_ENV", "ENV", "IPYTHONDIR", "IRBRC", "PYTHONSTARTUP", "PYTHONUSERBASE", "R_ENVIRON", "R_PROFILE")
 
 
 def prepared(env: Environment, runtime: Path, *, debugger: bool) -> Environment:
@@ -59,6 +61,8 @@ def without_folder(env: Environment) -> Environment:
     """``env`` without the folder that a program is started in, which empty words name, and relative ones lead into."""
     given = {name: parts_of(name, env[name]) for name in LISTS if name in env}
     lists = {name: ":".join(one for one in folders if _is_elsewhere(name, one)) for name, folders in given.items()}
+    lists |= {name: ":".join(filter(_is_julias, env[name].split(":"))) for name in OF_JULIA if name in env}
+    lists |= {name: env[name] if env[name].startswith("/") else "" for name in SINGLE if name in env}
     return {name: value for name, value in (env | lists).items() if value or name not in lists}
 
 
@@ -70,6 +74,10 @@ def parts_of(name: str, value: str) -> list[str]:
 def _is_elsewhere(name: str, word: str) -> bool:
     is_bare = name in LIBRARIES and "/" not in word and bool(word)
     return word.startswith("/") or is_bare or (name in OF_R and word == NONE_OF_R)
+
+
+def _is_julias(word: str) -> bool:
+    return word == "" or (word.startswith(("/", "~", "@")) and word != "@.")
 
 
 def by_file(command: Sequence[str], runtime: Path) -> list[str]:

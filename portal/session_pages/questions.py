@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from tornado.web import HTTPError
@@ -108,11 +108,10 @@ class AskedOnce:
     access_scopes: set[str]
     check_scopes: Callable[..., Any]
 
-    @property
+    @cached_property
     def questions(self) -> Questions:
         """Those of this one."""
-        made: Questions = vars(self).setdefault("_dsportal_questions", Questions())
-        return made
+        return Questions()
 
     def user_for_token(self, token: str, use_cache: bool = True, session_id: str = "", *, sync: bool = True) -> Any:
         """Whose a token is, as JupyterHub says it."""

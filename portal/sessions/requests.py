@@ -137,9 +137,8 @@ class SpawnPage(LayoutKept, NamedRequests, SpawnHandler):  # type: ignore[misc]
         asks = self.current_user
         spawner = asks.spawners.get(server_name) if asks.name == user_name else None
         if spawner is not None and spawner.ready and getattr(spawner, "end_seen", None) is not None:
-            await self.without_turn(
-                spawner.end_seen
-            )  # JupyterHub would lead back to a session that Slurm is just ending
+            # JupyterHub would lead back to a session that Slurm is just ending.
+            await self.without_turn(spawner.end_seen)
         await super()._get(user_name=user_name, server_name=server_name, display_name=display_name)
 
     def _named_in_next(self, user_name: str) -> str:

@@ -427,7 +427,8 @@ async def echo(portal: Portal) -> AsyncIterator[Callable[..., Awaitable[httpx.Re
         await asyncio.start_server(answering("alice"), "127.0.0.1", 0) as session,
     ):
         host, port = session.sockets[0].getsockname()
-        await hub.add_route(f"alice.{domain}{base}user/alice/", f"http://{host}:{port}", {"user": "alice"})
+        for label, name in (("alice", "alice"), ("u-mueller", "m%C3%BCller")):
+            await hub.add_route(f"{label}.{domain}{base}user/{name}/", f"http://{host}:{port}", {"user": label})
         yield ask
 
 
@@ -502,6 +503,14 @@ async def test_a_program_with_a_token_reaches_hub_and_sessions_at_every_address_
         assert (await echo(host, "/user/alice/api", **TOKEN)).text == f"alice\nhost: alice.localhost:{port}"
 
     assert hub.text == f"hub\nhost: localhost:{port}"
+
+
+async def test_a_program_with_a_token_reaches_the_session_of_who_has_an_encoded_name(
+    portal: Portal, echo: Callable[..., Awaitable[httpx.Response]]
+) -> None:
+    for path in ("/user/m%C3%BCller/api", "/user/m%c3%bcller/api"):
+        answer = await echo("localhost:PORT", path, **TOKEN)
+        assert answer.text == f"alice\nhost: u-mueller.localhost:{portal.ports['port']}"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:PORT", "bob.localhost:PORT", "gpubox"])

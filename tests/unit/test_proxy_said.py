@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,6 +13,7 @@ import pytest
 
 from tests.unit.test_proxy import Portal, portal
 from tests.unit.test_proxy_guard import ask, routed
+from tests.unit.test_proxy_sockets import asked
 
 __all__ = ["portal"]
 LENGTH = "Content-Length: 5\r\n\r\nhello"
@@ -74,3 +77,48 @@ async def test_an_answer_that_has_neither_body_nor_chunks_may_have_named_trailer
     got = await told(portal, "HTTP/1.1 204 N\r\nTrailer: X\r\n\r\n")
 
     assert (got.status_code, got.text) == (204, "")
+
+
+def all_of(browser: socket.socket) -> str:
+    """All that comes until the connection ends."""
+    with browser:
+        return b"".join(iter(lambda: browser.recv(65536), b"")).decode()
+
+
+@pytest.mark.parametrize(
+    ("answer", "first"),
+    [
+        (f"HTTP/1.1 000 X\r\n{LENGTH}", "HTTP/1.1 502 Bad Gateway"),
+        (f"HTTP/1.1 204 N\r\nConnection: keep-alive\r\n{LENGTH}", "HTTP/1.1 204 N"),
+        (f"HTTP/1.1 200 OK\r\n{LENGTH} more", "HTTP/1.1 200 OK"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n", "HTTP/1.1 200 OK"),
+    ],
+    ids=["no status", "body of none", "too much", "no chunk"],
+)
+async def test_who_wants_a_web_socket_gets_one_answer_and_hears_that_it_ends(
+    portal: Portal, answer: str, first: str
+) -> None:
+    async with saying(answer) as session:
+        await routed(portal, session)
+        got = await asyncio.to_thread(all_of, asked(portal, "/user/alice/ws"))
+
+    assert got.splitlines()[0] == first
+    assert got.count("HTTP/1.1") == 1
+    assert [line for line in got.lower().splitlines() if line.startswith("connection:")] == ["connection: close"]
+
+
+async def test_a_web_socket_that_breaks_gets_no_answer_in_its_midst(portal: Portal) -> None:
+    async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nraw")
+        await asyncio.sleep(0.2)
+        own = writer.get_extra_info("socket")
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+        writer.transport.abort()
+
+    async with await asyncio.start_server(reset, "127.0.0.1", 0) as server:
+        await routed(portal, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        got = await asyncio.to_thread(all_of, asked(portal, "/user/alice/ws"))
+
+    assert got.startswith("HTTP/1.1 101")
+    assert got.endswith("\r\n\r\nraw")

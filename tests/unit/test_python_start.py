@@ -43,9 +43,9 @@ tempfile.tempdir = None
 AS_KERNEL = f"import ipykernel.iostream; {SHOW}"
 
 
-def run(code: str, env: dict[str, str]) -> str:
+def run(code: str, env: dict[str, str], *told: str) -> str:
     """What a Python of this environment prints with ``env``."""
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code, *told], env=env, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     return done.stdout.strip()
 
@@ -154,6 +154,18 @@ def test_elsewhere_no_list_of_another_languages_names_that_folder_either(name: s
 def test_elsewhere_a_list_in_which_an_empty_word_is_the_usual_folders_stays() -> None:
     env = {"JULIA_LOAD_PATH": "/opt/a:", "LUA_PATH": "/opt/?.lua;;", "MANPATH": ":/opt/man", "R_LIBS_SITE": "NULL"}
     assert without_folder(env) == env
+
+
+@pytest.mark.parametrize("name", ["JULIA_LOAD_PATH", "JULIA_DEPOT_PATH"])
+def test_elsewhere_julia_looks_into_no_project_of_that_folder(name: str) -> None:
+    assert without_folder({name: "@.:@v1.10:src:./src:/opt/a:@stdlib:"}) == {name: "@v1.10:/opt/a:@stdlib:"}
+    assert without_folder({name: "@."}) == {}
+
+
+@pytest.mark.parametrize("name", ["BASH_ENV", "IPYTHONDIR", "IRBRC", "PYTHONSTARTUP", "R_PROFILE"])
+def test_elsewhere_what_names_one_file_names_none_of_that_folder(name: str) -> None:
+    assert without_folder({name: "own/rc", "PS1": "x"}) == {"PS1": "x"}
+    assert without_folder({name: "/opt/rc"}) == {name: "/opt/rc"}
 
 
 @pytest.mark.parametrize("given", ["/opt/a;/opt/b", "/opt/a;:/opt/b", "/opt/a:;/opt/b;", ";/opt/a;lib;/opt/b"])
@@ -422,6 +434,28 @@ def kernel(beside: Path, tmp_path: Path, path: str) -> Iterator[BlockingKernelCl
         client.stop_channels()
         process.kill()
         process.wait()
+
+
+@pytest.mark.parametrize(("mode", "language"), [(0o700, "scala"), (0o777, "scala"), (0o700, "R"), (0o777, "R")])
+def test_a_program_that_a_kernel_of_another_language_starts_is_as_ever(
+    tmp_path: Path, mode: int, language: str
+) -> None:
+    """It finds its neighbours, and its temporary files where they always are: it may be a job."""
+    packages, beside = tmp_path / "packages", tmp_path / "beside"
+    packages.mkdir()
+    beside.mkdir()
+    beside.chmod(mode)
+    (packages / "runner.py").write_text("import os, sys\nos.execvp('sh', ['sh', '-c', sys.argv[1]])\n")
+    (beside / "neighbour.py").touch()
+    (beside / "train.py").write_text("import neighbour, tempfile; print(tempfile.gettempdir())")
+    starts = {"R": [sys.executable, "-m", "runner"], "scala": ["sh", "-c"]}
+    command = [*starts[language], f"{sys.executable} train.py", str(tmp_path / "run/kernel.json")]
+
+    ready = started_by_a_session(command, language, beside, tmp_path)
+    env = ready["env"] | {"PYTHONPATH": ":".join([ready["env"].get("PYTHONPATH", ""), str(packages)])}
+    done = subprocess.run(ready["cmd"], env=env, cwd=beside, capture_output=True, text=True)
+
+    assert (done.stdout, done.stderr) == ("/tmp\n", "")
 
 
 def printed(client: BlockingKernelClient, code: str) -> str:
@@ -706,7 +740,8 @@ def test_where_all_people_meet_a_kernel_keeps_nothing_for_a_while(named: str, tm
     link.symlink_to(everybodys)
     env = prepared({"TMPDIR": named.format(all=everybodys, link=link)}, runtime, debugger=False)
 
-    assert run("import tempfile; print(tempfile.gettempdir())", env) == f"{runtime}/tmp"
+    code = "import tempfile; print(tempfile.gettempdir())"
+    assert run(code, env, f"{runtime}/kernel.json") == f"{runtime}/tmp"
     assert (runtime / "tmp").stat().st_mode & 0o777 == 0o700
 
 

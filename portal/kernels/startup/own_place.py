@@ -165,6 +165,17 @@ def _place(folder: Any) -> Any:
         return folder
 
 
+def is_kernel(startup: str) -> bool:
+    """Whether this Python is told of a file of the session, as kernels are of their sockets; not what they start."""
+    try:
+        with open("/proc/self/cmdline", "rb") as file:  # noqa: PTH123  as light as sitecustomize
+            words = file.read().split(b"\0")
+    except OSError:
+        return True
+    session = os.fsencode(os.path.dirname(startup)) + b"/"  # noqa: PTH120  as above
+    return any(session in word and not word.startswith(os.fsencode(startup)) for word in words)
+
+
 def is_program() -> bool:
     """Whether this Python was started for a program, and not by ``-m``, ``-c`` or for what it reads."""
     if not BEGAN:

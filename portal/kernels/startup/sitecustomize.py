@@ -277,8 +277,6 @@ CHANGES = {
     "pdb": without_rc_beside,
     **dict.fromkeys(("importlib.metadata", "importlib_metadata"), lambda module: OWN.without_metadata(module, BESIDE)),
 }
-if STARTED not in os.environ:  # else it may be a job, which goes on when that folder is gone
-    CHANGES["tempfile"] = lambda module: OWN.with_home_last(module, FOLDER)
 LAST: Any = list(filter(None, [os.environ.pop("PORTAL_KERNEL_TEMPLATE", "")]))  # what `portal notebooks run` runs
 NAMED: Any = set()  # the folders of the environment
 BESIDE: Any = ()
@@ -287,6 +285,10 @@ QUIET: Any = set()  # the threads that look into no such folder now
 if __name__ == "sitecustomize":
     sys.meta_path.insert(0, Changer())
     OWN = _own_place()
+    if not getattr(OWN, "is_kernel", bool)(FOLDER):  # of a kernel that is no Python, which has not said so
+        os.environ.setdefault(STARTED, "1")
+    if STARTED not in os.environ:  # else it may be a job, which goes on when that folder is gone
+        CHANGES["tempfile"] = lambda module: OWN.with_home_last(module, FOLDER)
     BESIDE = _folders_beside()
     for loaded in set(CHANGES) & set(sys.modules):  # by a .pth of the environment
         _change(sys.modules[loaded], CHANGES[loaded])
