@@ -28,6 +28,9 @@ LEVELS = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logg
 DEBUG = 7
 LONGEST = 4000  # letters of a record: a report of a browser's is a megabyte, if somebody wants that
 TRACEBACK = 4000  # bytes that one counts for
+TRACEBACK_BEGINS = 12_000  # letters of one that are kept; what failed may name all that was sent
+TRACEBACK_ENDS = 4000
+LEFT_OUT = " …\n… "
 LEAST = 200  # bytes that each line counts for: the journal bounds their number, too
 OF_ONE_AT_ONCE = 2**18  # bytes of one module's lines about one sender
 OF_ONE_BYTES_S = 256.0  # and so many for ever: 22 MB a day
@@ -94,7 +97,7 @@ class Plain(logging.Filter):
         if record.exc_info and not record.exc_text:
             record.exc_text = self._words.formatException(record.exc_info)
         if record.exc_text:
-            record.exc_text = _plain(record.exc_text)
+            record.exc_text = _plain(_shortened(record.exc_text))
         if record.stack_info:
             record.stack_info = _plain(record.stack_info)
         try:
@@ -106,6 +109,12 @@ class Plain(logging.Filter):
             record.msg = _plain(words[:LONGEST]) + cut
             record.args = ()
         return True
+
+
+def _shortened(traceback: str) -> str:
+    if len(traceback) <= TRACEBACK_BEGINS + len(LEFT_OUT) + TRACEBACK_ENDS:
+        return traceback
+    return traceback[:TRACEBACK_BEGINS] + LEFT_OUT + traceback[-TRACEBACK_ENDS:]
 
 
 def _plain(text: str) -> str:

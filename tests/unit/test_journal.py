@@ -101,3 +101,18 @@ def test_a_traceback_and_a_stack_are_text_whatever_shows_them() -> None:
     assert r"ValueError: a\r[W] b\x1b[2J\x9b2J" in lines
     assert lines[-4:] == ["kept", r"of before\x1b[2J", r"a stack\x1b[2J", ""]
     assert not any(set("\r\x1b\x9b") & set(line) for line in lines)
+
+
+def test_of_a_very_long_traceback_a_log_has_how_it_begins_and_ends() -> None:
+    shown = io.StringIO()
+    log = logging.Logger("some")
+    log.addHandler(logging.StreamHandler(shown))
+    bound_logs([log])
+    try:
+        raise ValueError("x" * 10**6 + " its end")
+    except ValueError:
+        log.exception("failed")
+
+    assert len(shown.getvalue()) < 20_000
+    assert shown.getvalue().startswith("failed\nTraceback (most recent call last):\n")
+    assert shown.getvalue().endswith("xx its end\n")
