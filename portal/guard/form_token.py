@@ -21,6 +21,7 @@ from jupyterhub.handlers.base import SESSION_COOKIE_NAME
 COOKIE = "_xsrf"
 PREFIX = "__Host-"  # of a cookie that no other host of the site can set (RFC 6265bis, 4.1.3)
 FOR_ALL = (COOKIE, SESSION_COOKIE_NAME)  # the sessions' own pages read them: see OwnFormToken
+IN_ORDER = ("domain", "expires", "path", "expires_days")  # as Tornado (6.5) takes what is said of a cookie
 COOKIES_MOST = 200  # that are looked at: each is a signature to check, and browsers keep fewer of a domain
 NUMBER = re.compile(rb"[0-9a-f]{32}\Z")  # of a browser's session; a database keeps 255 letters
 
@@ -65,10 +66,11 @@ class OwnFormToken:
 
     def set_cookie(self, name: str, value: str | bytes, *arguments: Any, **attributes: Any) -> None:
         """Set one that no other host can."""
+        attributes |= zip(IN_ORDER, arguments, strict=False)
         kept_as = self._kept_as(name)
         if kept_as != name:
             attributes |= {"path": "/", "domain": None, "secure": True}
-        super().set_cookie(kept_as, value, *arguments, **attributes)  # type: ignore[misc]
+        super().set_cookie(kept_as, value, **attributes)  # type: ignore[misc]
 
     def _kept_as(self, name: str) -> str:
         has_prefix = self.settings.get("cookie_host_prefix_enabled")

@@ -21,6 +21,7 @@ class Begins(BaseHandler):  # type: ignore[misc]
 
     def get(self) -> None:
         self._set_cookie(NAME, self.get_argument("state"), expires_days=1, httponly=True)
+        self.set_cookie("at-the-provider", "yes", "localhost", None, "/hub/")
 
 
 class Ends(BaseHandler):  # type: ignore[misc]
@@ -86,6 +87,20 @@ async def test_a_login_that_is_begun_is_that_of_the_browser_where_it_was_begun(
             assert {"Path=/", "Secure", "HttpOnly"} <= set(one.split("; "))
             assert "Domain" not in one
         assert taken_away
+
+
+@pytest.mark.parametrize("has_domain", [False, True])
+async def test_a_cookie_of_an_authenticators_may_be_said_in_words_or_by_their_order(
+    tmp_path: Path, has_domain: bool
+) -> None:
+    kept = {"authenticator_class": Elsewhere, "cookie_host_prefix_enabled": has_domain}
+    async with served_hub(tmp_path, lambda hub: hub.config.Elsewhere.update(user_password=PASSWORD), **kept) as hub:
+        answer = await (await hub.browser()).get("/hub/begin?state=x", headers={"X-Forwarded-Proto": "https"})
+
+    (line,) = (one for one in answer.headers.get_list("Set-Cookie") if "at-the-provider" in one)
+    name = "__Host-at-the-provider" if has_domain else "at-the-provider"
+    place = {"Path=/"} if has_domain else {"Path=/hub/", "Domain=localhost"}
+    assert set(line.split("; ")) == {f"{name}=yes", "HttpOnly", "SameSite=Lax", "Secure", *place}
 
 
 @pytest.mark.parametrize(
