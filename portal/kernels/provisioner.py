@@ -152,8 +152,7 @@ class ModuleProvisioner(LocalProvisioner):
             return {"cmd": command, "env": env}
         runtime = self._runtime()
         started = python_start.by_file(command, runtime)
-        given = python_start.prepared(env, runtime, debugger=self.debugger)
-        return {"cmd": started, "env": env if prepare else given}  # a Python that becomes R hands nothing on
+        return {"cmd": started, "env": python_start.prepared(env, runtime, debugger=self.debugger)}
 
     def _runtime(self) -> Path:
         """The folder of the session's sockets."""

@@ -40,6 +40,7 @@ def in_no_usual_place(path, *told, usual=os.open):
 os.open = in_no_usual_place
 tempfile.tempdir = None
 """
+PORT_OF_KERNEL = "import ipykernel.debugger as d; print(d._is_debugpy_available, flush=True)\n"
 AS_KERNEL = f"import ipykernel.iostream; {SHOW}"
 
 
@@ -456,6 +457,27 @@ def test_a_program_that_a_kernel_of_another_language_starts_is_as_ever(
     done = subprocess.run(ready["cmd"], env=env, cwd=beside, capture_output=True, text=True)
 
     assert (done.stdout, done.stderr) == ("/tmp\n", "")
+
+
+@pytest.mark.parametrize("language", ["R", "julia", "ruby", "scala"])
+def test_a_kernel_that_is_a_python_is_guarded_whatever_its_language_is_called(tmp_path: Path, language: str) -> None:
+    """One that runs R's cells by rpy2, say, or a program that starts R (``python -m nb_conda_kernels.runner``)."""
+    packages, beside = tmp_path / "packages", tmp_path / "beside"
+    packages.mkdir()
+    beside.mkdir()
+    beside.chmod(0o777)
+    (packages / "runner.py").write_text(f"import subprocess, sys\n{PORT_OF_KERNEL}subprocess.run(sys.argv[1:2])")
+    (packages / "helper.py").write_text("print('of the environment')")
+    (beside / "helper.py").write_text("print('of a colleague')")
+    (tmp_path / "run.sh").write_text(f"#!/bin/sh\nexec {sys.executable} -m helper\n")
+    (tmp_path / "run.sh").chmod(0o700)
+    command = [sys.executable, "-m", "runner", str(tmp_path / "run.sh"), str(tmp_path / "run/kernel.json")]
+
+    ready = started_by_a_session(command, language, beside, tmp_path)
+    env = ready["env"] | {"PYTHONPATH": ":".join([ready["env"].get("PYTHONPATH", ""), str(packages)])}
+    done = subprocess.run(ready["cmd"], env=env, cwd=beside, capture_output=True, text=True)
+
+    assert done.stdout == "False\nof the environment\n", done.stderr
 
 
 def printed(client: BlockingKernelClient, code: str) -> str:
