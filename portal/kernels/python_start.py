@@ -36,7 +36,12 @@ LISTS = ("PATH", "LD_LIBRARY_PATH", *LIBRARIES, *OF_LANGUAGES, *OF_R, *OF_COMPIL
 BETWEEN = {"LD_LIBRARY_PATH": "[:;]", "LD_PRELOAD": "[: ]"}  # ld.so(8)
 NONE_OF_R = "NULL"
 OF_JULIA = ("JULIA_LOAD_PATH", "JULIA_DEPOT_PATH")  # in these, too; @name is an environment, and @. that folder's
-SINGLE = ("BASH_ENV", "ENV", "IPYTHONDIR", "IRBRC", "PYTHONSTARTUP", "PYTHONUSERBASE", "R_ENVIRON", "R_PROFILE")
+# Of one file or folder; what it may begin with beside "/" is how its program has the home.
+SINGLE = {
+    **dict.fromkeys(("IPYTHONDIR", "IRBRC", "R_ENVIRON", "R_PROFILE"), "~"),
+    **dict.fromkeys(("PYTHONSTARTUP", "PYTHONUSERBASE"), "/"),
+    "BASH_ENV": "$HOME/",
+}
 
 
 def prepared(env: Environment, runtime: Path, *, debugger: bool) -> Environment:
@@ -62,7 +67,9 @@ def without_folder(env: Environment) -> Environment:
     given = {name: parts_of(name, env[name]) for name in LISTS if name in env}
     lists = {name: ":".join(one for one in folders if _is_elsewhere(name, one)) for name, folders in given.items()}
     lists |= {name: ":".join(filter(_is_julias, env[name].split(":"))) for name in OF_JULIA if name in env}
-    lists |= {name: env[name] if env[name].startswith("/") else "" for name in SINGLE if name in env}
+    lists |= {
+        name: env[name] if env[name].startswith(("/", home)) else "" for name, home in SINGLE.items() if name in env
+    }
     return {name: value for name, value in (env | lists).items() if value or name not in lists}
 
 

@@ -163,10 +163,24 @@ def test_elsewhere_julia_looks_into_no_project_of_that_folder(name: str) -> None
     assert without_folder({name: "@."}) == {}
 
 
-@pytest.mark.parametrize("name", ["BASH_ENV", "IPYTHONDIR", "IRBRC", "PYTHONSTARTUP", "R_PROFILE"])
-def test_elsewhere_what_names_one_file_names_none_of_that_folder(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "home"),
+    [
+        ("BASH_ENV", "$HOME/rc"),
+        ("IPYTHONDIR", "~/i"),
+        ("IRBRC", "~/rc"),
+        ("PYTHONSTARTUP", "/rc"),
+        ("R_PROFILE", "~/R"),
+    ],
+)
+def test_elsewhere_what_names_one_file_names_none_of_that_folder(name: str, home: str) -> None:
     assert without_folder({name: "own/rc", "PS1": "x"}) == {"PS1": "x"}
     assert without_folder({name: "/opt/rc"}) == {name: "/opt/rc"}
+    assert without_folder({name: home}) == {name: home}
+
+
+def test_elsewhere_a_folder_that_is_called_as_a_home_is_none_where_nothing_takes_it_for_one() -> None:
+    assert without_folder({"PYTHONSTARTUP": "~/rc", "PYTHONUSERBASE": "~/base", "BASH_ENV": "~/rc"}) == {}
 
 
 @pytest.mark.parametrize("given", ["/opt/a;/opt/b", "/opt/a;:/opt/b", "/opt/a:;/opt/b;", ";/opt/a;lib;/opt/b"])
@@ -467,8 +481,11 @@ def test_a_kernel_that_is_a_python_is_guarded_whatever_its_language_is_called(tm
     beside.mkdir()
     beside.chmod(0o777)
     (packages / "runner.py").write_text(f"import subprocess, sys\n{PORT_OF_KERNEL}subprocess.run(sys.argv[1:2])")
-    (packages / "helper.py").write_text("print('of the environment')")
-    (beside / "helper.py").write_text("print('of a colleague')")
+    (packages / "helper.py").write_text(
+        "print('of the environment')\ntry:\n    import optional\nexcept ImportError:\n    pass"
+    )
+    for name in ("helper", "optional"):
+        (beside / f"{name}.py").write_text("print('of a colleague')")
     (tmp_path / "run.sh").write_text(f"#!/bin/sh\nexec {sys.executable} -m helper\n")
     (tmp_path / "run.sh").chmod(0o700)
     command = [sys.executable, "-m", "runner", str(tmp_path / "run.sh"), str(tmp_path / "run/kernel.json")]

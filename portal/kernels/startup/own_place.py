@@ -14,6 +14,7 @@ from typing import Any
 
 STARTED = "PORTAL_STARTED_BY_KERNEL"  # as in sitecustomize
 OF_HELPER = "helper"  # its value for what one of the words below starts
+UNSAID = "unsaid"  # its value where no kernel has said so yet: this may be what is to become one
 OF_PROGRAM = "program"  # its value for what a program starts, not a Python of the words below
 NO_PROGRAM: Any = ([], [""], ["-"], ["-c"], ["-m"])  # how a Python's arguments begin while it starts
 NEVER = ("sitecustomize", "usercustomize", "pip")  # which an environment may not have, and nobody means those of others
@@ -180,7 +181,8 @@ def is_program() -> bool:
     """Whether this Python was started for a program, and not by ``-m``, ``-c`` or for what it reads."""
     if not BEGAN:
         BEGAN.append(getattr(sys, "argv", [""])[:1] not in NO_PROGRAM)
-        os.environ[STARTED] = OF_PROGRAM if BEGAN[0] else OF_HELPER
+        if os.environ.get(STARTED) != UNSAID or BEGAN[0]:
+            os.environ[STARTED] = OF_PROGRAM if BEGAN[0] else OF_HELPER
     return bool(BEGAN[0])
 
 
@@ -201,6 +203,7 @@ class Last:
         self._finder: Any = None
         self._given = sys.path
         self._is_programs = os.environ.get(STARTED) != OF_HELPER
+        self._is_unsaid = os.environ.get(STARTED) == UNSAID
 
     def find_spec(self, name: str, target: Any = None) -> Any:
         """The module; None where the environment has one of that name."""
@@ -224,7 +227,7 @@ class Last:
     def _refuses(self, name: str) -> bool:
         if is_program():
             return False
-        return name in STANDARD or (not self._is_first() and has_elsewhere(name, self._quiet))
+        return self._is_unsaid or name in STANDARD or (not self._is_first() and has_elsewhere(name, self._quiet))
 
     def _is_first(self) -> bool:
         """Whether this has the path of a program, which multiprocessing puts in the place of its own."""

@@ -286,7 +286,7 @@ if __name__ == "sitecustomize":
     sys.meta_path.insert(0, Changer())
     OWN = _own_place()
     if not getattr(OWN, "is_kernel", bool)(FOLDER):  # of a kernel that is no Python, which has not said so
-        os.environ.setdefault(STARTED, "1")
+        os.environ.setdefault(STARTED, OWN.UNSAID)
     if STARTED not in os.environ:  # else it may be a job, which goes on when that folder is gone
         CHANGES["tempfile"] = lambda module: OWN.with_home_last(module, FOLDER)
     BESIDE = _folders_beside()
