@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pwd
+import shlex
 import signal
 import sys
+import termios
+from contextlib import suppress
 
 from deploy import run_module
 from deploy.demo.parent_death import signal_at_parents_end
@@ -17,6 +21,8 @@ from deploy.demo.state_folder import Run
 
 # What belongs to the caller's login outside, and would mislead inside.
 DROPPED = ("XDG_", "DBUS_", "SSH_", "SUDO_", "LD_", "TMPDIR", "MAIL", "VIRTUAL_ENV", "OLDPWD")
+# All that people have of it: whoever logs in to the demo as somebody reads what that person's processes have (proc(5)).
+OF_PEOPLE = ("TERM", "COLORTERM", "NO_COLOR", "COLUMNS", "LINES", "LC_", "DSPORTAL_CLUSTER")
 
 
 def command(run: Run, arguments: list[str]) -> list[str]:
@@ -27,9 +33,22 @@ def command(run: Run, arguments: list[str]) -> list[str]:
     return ["nsenter", "--target", str(run.init_pid), *user, *spaces, *module, *arguments]
 
 
+def on_no_terminal_of_ours(argv: list[str]) -> list[str]:
+    """The argv of a command that cannot type into the caller's terminal: it has one of its own, or controls none.
+
+    Whoever logs in to the demo as that person may take hold of the process. To be called right before it is started.
+    """
+    if all(map(os.isatty, (0, 1, 2))):
+        return ["script", "-qec", shlex.join(argv), os.devnull]
+    with suppress(OSError), open("/dev/tty") as terminal:  # noqa: PTH123  a device
+        fcntl.ioctl(terminal, termios.TIOCNOTTY)
+    return argv
+
+
 def environment(account: pwd.struct_passwd, variables: dict[str, str]) -> dict[str, str]:
-    """The caller's environment, with what an account changes."""
-    kept = {key: value for key, value in variables.items() if not key.startswith(DROPPED)}
+    """The caller's environment, with what an account changes: all of it for root, a terminal's kind for people."""
+    told = {key: value for key, value in variables.items() if not account.pw_uid or key.startswith(OF_PEOPLE)}
+    kept = {key: value for key, value in told.items() if not key.startswith(DROPPED)}
     name = account.pw_name
     home = account.pw_dir
     shell = account.pw_shell

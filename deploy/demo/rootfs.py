@@ -61,6 +61,7 @@ def build(plan: Plan) -> None:
     make_sys(plan, new)
     bind_state(plan, new)
     bind_open(Path(plan.checkout), new)
+    close(new / Path(plan.checkout).relative_to("/") / ".git")
     if not Path(plan.venv).is_relative_to(plan.checkout):
         bind_open(Path(plan.venv), new)
     mount("--make-private", new)
@@ -220,6 +221,14 @@ def bind_open(folder: Path, new: Path) -> None:
         place = target / entry.name
         place.mkdir() if entry.is_dir() else place.touch()
         mount("--rbind", entry, place)
+
+
+def close(kept_by_git: Path) -> None:
+    """Show nobody inside what git keeps of a checkout: the addresses of its remotes may have passwords in them."""
+    if kept_by_git.is_dir():
+        mount("-t", "tmpfs", "-o", "ro,mode=0,size=4k", "dsportal", kept_by_git)
+    elif kept_by_git.exists():
+        mount("--bind", "/dev/null", kept_by_git)
 
 
 def pivot(new: Path) -> None:

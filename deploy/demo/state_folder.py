@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import pwd
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -72,13 +73,28 @@ class State:
     def make(self) -> None:
         """Make the folder, closed to others: it holds set-user-id programs and secrets.
 
-        Raises ``DemoError`` when the folder holds something else.
+        Raises ``DemoError`` when the folder holds something else, or is somebody else's.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.check_owner()
         if not is_state(self.folder):
             raise DemoError(f"{self.folder} holds other files: choose an empty folder (--state or DSPORTAL_DEMO)")
         self.folder.chmod(0o700)
         (self.folder / MARKER).write_text("The Data Scientist Portal's demo: `demo clean` removes this folder.\n")
+
+    def check_owner(self) -> None:
+        """Use no folder that somebody else made, where programs and names of processes could be put in place.
+
+        That of the checkout's owner is as good: its code runs.
+
+        Raises ``DemoError`` where it is another account's.
+        """
+        owner = self.folder.stat().st_uid if self.folder.exists() else os.geteuid()
+        if owner not in (os.geteuid(), CHECKOUT.stat().st_uid):
+            raise DemoError(
+                f"{self.folder} belongs to {name_of(owner)}, and this is {name_of(os.geteuid())}: "
+                "choose a folder of your own (--state or DSPORTAL_DEMO)"
+            )
 
     def keep_release(self, version: str) -> None:
         """Note the Debian whose programs write the live state: another one's Slurm and MariaDB may not read it.
@@ -171,7 +187,20 @@ def is_state(folder: Path) -> bool:
     return MARKER in names or names <= CONTENTS
 
 
+def name_of(number: int) -> str:
+    """An account's name, or its number where it has none."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
 def chosen(option: str | None) -> State:
-    """The folder of ``--state``, else of DSPORTAL_DEMO, else ``.demo`` of the checkout."""
+    """The folder of ``--state``, else of DSPORTAL_DEMO, else ``.demo`` of the checkout.
+
+    Raises ``DemoError`` where it is another account's.
+    """
     name = option or os.environ.get("DSPORTAL_DEMO") or str(CHECKOUT / ".demo")
-    return State(Path(name).absolute())
+    state = State(Path(name).absolute())
+    state.check_owner()
+    return state

@@ -203,6 +203,8 @@ def enter(state: State, arguments: list[str]) -> int:
     run = running(state)
     os.environ["DSPORTAL_CLUSTER"] = run.variant
     command = enter_namespaces.command(run, arguments)
+    if arguments[0] != "root":
+        command = enter_namespaces.on_no_terminal_of_ours(command)
     os.execvp(command[0], command)  # noqa: S606
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
-from tests.demo.harness import IS_ROOT, Demo, wait_until
+from ptyprocess import PtyProcess
+
+from tests.demo.harness import CHECKOUT, IS_ROOT, Demo, wait_until
 
 OPEN_GPUS = """
 import os
@@ -15,6 +18,22 @@ for number in range(4):
         os.close(os.open(f"/dev/nvidia{number}", os.O_RDWR)); print("opened")
     except OSError as error:
         print(error.errno)
+"""
+HELD = """
+import os, sys
+ours = tuple(map(int, sys.argv[1:]))
+for process in filter(str.isdigit, os.listdir("/proc")):
+    place = f"/proc/{process}/"
+    try:
+        if os.stat(place).st_uid != 20001:
+            continue
+        print("process")
+        print("token " * (b"A_TOKEN" in open(place + "environ", "rb").read()))
+        for number in os.listdir(place + "fd"):
+            file = os.stat(place + "fd/" + number)
+            print("terminal " * ((file.st_dev, file.st_rdev) == ours))
+    except FileNotFoundError:
+        pass
 """
 EPERM = "1"
 ENXIO = "6"
@@ -134,3 +153,33 @@ def test_r_and_environment_modules_are_there(cluster: Demo) -> None:
     assert cluster.sh("""Rscript -e 'cat(is.function(IRkernel::main))'""", user="alice") == "TRUE"
     assert cluster.inside("bash", "-lc", "module --version", user="alice").returncode == 0
     assert cluster.sh("ls /usr/share/datasets/fashion-mnist").count("ubyte") == 4
+
+
+def test_a_shell_as_a_person_has_neither_the_callers_terminal_nor_its_environment(cluster: Demo) -> None:
+    """Whoever logs in to the demo as alice could type into the one, and read the other."""
+    shell = PtyProcess.spawn([str(cluster.program), "shell"], env={**cluster.environment, "A_TOKEN": "secret"})
+    ours = Path(f"/proc/{shell.pid}/fd/0").stat()
+    try:
+        wait_until(lambda: "bash" in cluster.sh("ps -u alice -o comm= || true"), "alice's shell")
+        found = cluster.inside("/usr/bin/python3", "-c", HELD, str(ours.st_dev), str(ours.st_rdev)).stdout.split()
+    finally:
+        shell.terminate(force=True)
+
+    assert found.count("process") >= 2, "the shell, and what gives it a terminal inside"
+    assert set(found) == {"process"}
+
+
+def test_a_command_as_a_person_controls_no_terminal(cluster: Demo) -> None:
+    """Its output goes elsewhere; what it is given, and what it may open, is no terminal of the caller's."""
+    told = cluster.folder / "told"
+    opens = 'exec --user alice -- bash -c "echo > /dev/tty && echo open"'
+    command = f"{shlex.quote(str(cluster.program))} {opens} > {shlex.quote(str(told))} 2>&1"
+    PtyProcess.spawn(["bash", "-c", command], env=cluster.environment).wait()
+
+    assert "No such device or address" in told.read_text()
+
+
+def test_what_git_keeps_of_the_checkout_is_shown_to_nobody_inside(cluster: Demo) -> None:
+    kept = CHECKOUT / ".git"
+    assert cluster.inside("cat", str(kept / "config" if kept.is_dir() else kept)).stdout.count("[core]") == 0
+    assert cluster.inside("ls", str(CHECKOUT / "deploy"), user="alice").returncode == 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
+import pwd
 import re
 import socket
 import tomllib
@@ -17,6 +19,7 @@ from deploy.demo import (
     cgroups,
     cluster_files,
     debs,
+    enter_namespaces,
     enter_system,
     fetch_debs,
     people,
@@ -31,7 +34,7 @@ from deploy.demo import (
 )
 from deploy.demo.console import DemoError
 from deploy.demo.requirements import Facts
-from tests.demo.harness import DEMO, Demo
+from tests.demo.harness import DEMO, IS_ROOT, Demo
 
 GOOD = Facts("debian", "12", "x86_64", "ada", False, (), True, 65536, "")
 MOVED = (("slapd", "2.5.13-5"), ("munge", "0.5.15-2"))
@@ -332,6 +335,35 @@ def test_a_folder_with_other_files_never_becomes_a_state_folder(tmp_path: Path) 
     (tmp_path / "thesis.txt").touch()
     with pytest.raises(DemoError, match="holds other files"):
         state_folder.State(tmp_path).make()
+
+
+def test_a_state_folder_that_somebody_else_made_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs would run from there, and processes be found by what lies there. The checkout's owner is no stranger."""
+    folder, elsewhere = tmp_path / "state", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    if IS_ROOT:
+        os.chown(elsewhere, 4711, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
+    monkeypatch.setattr(state_folder, "CHECKOUT", tmp_path)
+    state_folder.chosen(str(folder))
+
+    monkeypatch.setattr(state_folder, "CHECKOUT", elsewhere if IS_ROOT else Path("/"))
+    for use in (lambda: state_folder.chosen(str(folder)), state_folder.State(folder).make):
+        with pytest.raises(DemoError, match=r"state belongs to .+ choose a folder of your own"):
+            use()
+    assert list(folder.iterdir()) == []
+
+
+def test_people_inside_have_nothing_of_the_callers_environment_but_the_terminals_kind() -> None:
+    caller = {"GITHUB_TOKEN": "secret", "TERM": "xterm", "LC_ALL": "C", "http_proxy": "http://me:secret@proxy"}
+    person = pwd.struct_passwd(("alice", "x", 20001, 20000, "", "/home/alice", "/bin/bash"))
+    root = pwd.struct_passwd(("root", "x", 0, 0, "", "/root", "/bin/bash"))
+
+    told = enter_namespaces.environment(person, caller)
+
+    assert {key: told.get(key) for key in caller} == {**dict.fromkeys(caller), "TERM": "xterm", "LC_ALL": "C"}
+    assert enter_namespaces.environment(root, caller).items() >= caller.items()
 
 
 def test_the_live_state_of_another_debians_cluster_is_not_started_on(tmp_path: Path) -> None:

@@ -150,6 +150,22 @@ def test_an_environment_upon_another_has_all_that_its_packages_ask_for(module: s
     assert set(re.findall(r"^missing (.+)$", printed, re.MULTILINE)) == left_out, printed
 
 
+def test_files_of_mlflows_runs_lie_in_the_home_wherever_an_experiment_was_made() -> None:
+    """Else they would lie, for good, in the folder of a group where somebody tried it first."""
+    code = (
+        "import mlflow\n"
+        "for name in ('Default', 'digits'):\n"
+        "    print('made', mlflow.set_experiment(name).artifact_location)\n"
+    )
+    printed = modules(
+        "export HOME=$(mktemp -d); cd $(mktemp -d); module load shared/mlflow; "
+        f'echo "home $HOME"; python3 -c "{code}"; ls'
+    )
+    home = re.findall(r"^home (.+)$", printed, re.MULTILINE)
+    assert re.findall(r"^made (.+)/\d+$", printed, re.MULTILINE) == [f"{home[0]}/mlruns"] * 2, printed
+    assert "mlruns\n" not in printed.replace(f"{home[0]}/mlruns", "")
+
+
 def test_every_script_of_an_environment_starts_with_its_own_python() -> None:
     for environment in Path("/cm/shared/apps").glob("*/[0-9]*"):
         for script in (environment / "bin").iterdir():

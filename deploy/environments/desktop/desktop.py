@@ -30,6 +30,8 @@ PAGES = "/usr/share/novnc"
 PROGRAM = ("icewm-session", "--nobg")  # a picture would not follow the window's size
 SIZE = "1280x800"  # until a page is open, which makes it as large as its window
 READ_BYTES = 64 * 1024
+SCREENS_TRIED = 5
+SCREENS = range(100, 59_000)  # their numbers; X counts ports from 6000 on by them, also where it opens none
 ANY_HOST = 0xFFFF  # FamilyWild, X11/Xauth.h
 
 
@@ -88,7 +90,10 @@ async def run(socket: Path, base: str, program: tuple[str, ...], folder: Path) -
     screen = folder / "screen"
     cookie = folder / "cookie"
     cookie.write_bytes(cookie_of(secrets.token_bytes(16)))
-    vnc, number = await started_screen(screen, cookie)
+    for _ in range(SCREENS_TRIED):
+        vnc, number = await started_screen(screen, cookie)
+        if number:
+            break
     if not number:
         return await vnc.wait() or 1
     environ = {**os.environ, "DISPLAY": f":{number}", "XAUTHORITY": str(cookie)}
@@ -111,11 +116,15 @@ async def run(socket: Path, base: str, program: tuple[str, ...], folder: Path) -
 
 
 async def started_screen(screen: Path, cookie: Path) -> tuple[Process, str]:
-    """TigerVNC's screen and its number, which it chooses and tells; ``""`` where it has ended."""
+    """TigerVNC's screen and its number, which it tells once it is there; ``""`` where it has ended.
+
+    It writes ``/tmp/server-N.xkm``, and ends where somebody else has made that: so the number is one of very many.
+    """
     told, tells = os.pipe()
     options = ["-displayfd", str(tells), "-auth", str(cookie), "-geometry", SIZE, "-depth", "24", "-nolisten", "tcp"]
     options += ["-rfbunixpath", str(screen), "-rfbunixmode", "384", "-rfbport", "-1", "-SecurityTypes", "None"]
-    vnc = await asyncio.create_subprocess_exec("Xtigervnc", *options, "-AlwaysShared", pass_fds=(tells,))
+    number = f":{secrets.choice(SCREENS)}"
+    vnc = await asyncio.create_subprocess_exec("Xtigervnc", number, *options, "-AlwaysShared", pass_fds=(tells,))
     os.close(tells)
     with os.fdopen(told) as words:
         return vnc, (await asyncio.to_thread(words.readline)).strip()
