@@ -20,6 +20,7 @@ PAGE = CHECKOUT / "docs/howto/web-tools.md"
 PROGRAM = CHECKOUT / "deploy/environments/desktop/desktop.py"
 PERSON, NEIGHBOUR = "grace", "heidi"
 PROGRAMS = "Xtigervnc|desktop/desktop.py|icewm|xterm"
+KEYMAPS = [f"/tmp/server-{number}.xkm" for number in range(20)]
 SCREENS = Path("/tmp/.X11-unix")  # as systemd makes it at the boot of a node
 # In a terminal on the desktop: who it is, and where the mouse is pressed (xterm's ctlseqs, "Mouse Tracking").
 TERMINAL = """#!/bin/sh
@@ -73,9 +74,11 @@ def portal() -> Iterator[str]:
     SCREENS.mkdir(exist_ok=True)
     SCREENS.chmod(0o1777)
     take_away()
+    sh("touch", *KEYMAPS, user=NEIGHBOUR)  # with one of these a screen of that number does not start
     hub.start()
     yield hub.url
     take_away()
+    sh("rm", *KEYMAPS)
     hub.stop()
 
 
