@@ -10,9 +10,11 @@ import os
 import pwd
 import shlex
 import signal
+import subprocess
 import sys
 import termios
 from contextlib import suppress
+from pathlib import Path
 
 from deploy import run_module
 from deploy.demo.parent_death import signal_at_parents_end
@@ -34,15 +36,39 @@ def command(run: Run, arguments: list[str]) -> list[str]:
 
 
 def on_no_terminal_of_ours(argv: list[str]) -> list[str]:
-    """The argv of a command that cannot type into the caller's terminal: it has one of its own, or controls none.
+    """The argv of a command that neither reads nor writes the caller's terminal itself, nor has it for its own.
 
     Whoever logs in to the demo as that person may take hold of the process. To be called right before it is started.
     """
-    if all(map(os.isatty, (0, 1, 2))):
+    for number in (int(file.name) for file in Path("/proc/self/fd").iterdir()):
+        with suppress(OSError):  # that of the listing
+            os.set_inheritable(number, number < 3)
+    terminals = [number for number in range(3) if os.isatty(number)]
+    if len(terminals) == 3:
         return ["script", "-qec", shlex.join(argv), os.devnull]
+    for number in terminals:
+        _part_from(number)
+    if os.getsid(0) == os.getpid():  # whoever leads a session would end all of it with that
+        sys.exit(subprocess.run(argv, preexec_fn=_leave_terminal, check=False).returncode)
+    _leave_terminal()
+    return argv
+
+
+def _leave_terminal() -> None:
     with suppress(OSError), open("/dev/tty") as terminal:  # noqa: PTH123  a device
         fcntl.ioctl(terminal, termios.TIOCNOTTY)
-    return argv
+
+
+def _part_from(terminal: int) -> None:
+    """Have a process of ours write what comes for a terminal, one of the first three; nothing is read from it."""
+    if terminal == 0:
+        other = os.open(os.devnull, os.O_RDONLY)
+    else:
+        reading, other = os.pipe()
+        subprocess.Popen(["cat"], stdin=reading, stdout=terminal)
+        os.close(reading)
+    os.dup2(other, terminal)
+    os.close(other)
 
 
 def environment(account: pwd.struct_passwd, variables: dict[str, str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ import json
 import os
 import pwd
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
@@ -89,12 +90,15 @@ class State:
 
         Raises ``DemoError`` where it is another account's.
         """
-        owner = self.folder.stat().st_uid if self.folder.exists() else os.geteuid()
-        if owner not in (os.geteuid(), CHECKOUT.stat().st_uid):
-            raise DemoError(
-                f"{self.folder} belongs to {name_of(owner)}, and this is {name_of(os.geteuid())}: "
-                "choose a folder of your own (--state or DSPORTAL_DEMO)"
-            )
+        usual = {os.geteuid(), CHECKOUT.stat().st_uid}
+        for found in (self.folder.lstat, self.folder.stat):  # a link, and where it leads to
+            with suppress(FileNotFoundError):
+                owner = found().st_uid
+                if owner not in usual:
+                    raise DemoError(
+                        f"{self.folder} belongs to {name_of(owner)}, and this is {name_of(os.geteuid())}: "
+                        "choose a folder of your own (--state or DSPORTAL_DEMO)"
+                    )
 
     def keep_release(self, version: str) -> None:
         """Note the Debian whose programs write the live state: another one's Slurm and MariaDB may not read it.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from ptyprocess import PtyProcess
 
 from tests.demo.harness import CHECKOUT, IS_ROOT, Demo, wait_until
@@ -169,14 +171,40 @@ def test_a_shell_as_a_person_has_neither_the_callers_terminal_nor_its_environmen
     assert set(found) == {"process"}
 
 
-def test_a_command_as_a_person_controls_no_terminal(cluster: Demo) -> None:
-    """Its output goes elsewhere; what it is given, and what it may open, is no terminal of the caller's."""
+@pytest.mark.parametrize("way", ["< /dev/null", "> {told} 2>&1 3<&0", "2> {told} 3<> /dev/tty"])
+def test_a_command_as_a_person_has_no_terminal_of_the_callers(cluster: Demo, way: str) -> None:
+    """Neither for its own, by ``/dev/tty``, nor to read and write; what it says comes there all the same."""
     told = cluster.folder / "told"
-    opens = 'exec --user alice -- bash -c "echo > /dev/tty && echo open"'
-    command = f"{shlex.quote(str(cluster.program))} {opens} > {shlex.quote(str(told))} 2>&1"
-    PtyProcess.spawn(["bash", "-c", command], env=cluster.environment).wait()
+    words = 'exec --user alice -- bash -c "echo > /dev/tty; echo said; exec sleep 3"'
+    command = f"{shlex.quote(str(cluster.program))} {words} {way.format(told=shlex.quote(str(told)))}"
+    shell = PtyProcess.spawn(["bash", "-c", command], env=cluster.environment)
+    ours = Path(f"/proc/{shell.pid}/fd/0").stat()
+    said: list[bytes] = []
+    try:
+        wait_until(lambda: "sleep" in cluster.sh("ps -u alice -o comm= || true"), "alice's command")
+        found = cluster.inside("/usr/bin/python3", "-c", HELD, str(ours.st_dev), str(ours.st_rdev)).stdout.split()
+        with suppress(EOFError):
+            while True:
+                said.append(shell.read())
+    finally:
+        shell.terminate(force=True)
 
-    assert "No such device or address" in told.read_text()
+    whole = b"".join(said).decode() + (told.read_text() if told.exists() else "")
+    told.unlink(missing_ok=True)
+    assert "process" in found
+    assert "terminal" not in found
+    assert "said" in whole
+    assert "No such device or address" in whole
+
+
+def test_a_command_as_a_person_goes_on_where_it_leads_a_session(cluster: Demo) -> None:
+    """As ``ssh -t HOST demo exec … > FILE`` starts it."""
+    told = cluster.folder / "told"
+    command = [str(cluster.program), *["exec", "--user", "alice", "--", "bash", "-c"], "echo said; exit 3"]
+    script = f"exec {shlex.join(command)} > {shlex.quote(str(told))} 2>&1"
+    shell = PtyProcess.spawn(["bash", "-c", script], env=cluster.environment)
+
+    assert (shell.wait(), told.read_text()) == (3, "said\n")
 
 
 def test_what_git_keeps_of_the_checkout_is_shown_to_nobody_inside(cluster: Demo) -> None:

@@ -355,6 +355,19 @@ def test_a_state_folder_that_somebody_else_made_is_not_used(tmp_path: Path, monk
     assert list(folder.iterdir()) == []
 
 
+def test_a_state_folder_is_reached_through_nobody_elses_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "state").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to("state")
+    own = state_folder.chosen(str(link))
+    own.make()
+
+    somebodys = os.stat_result([0] * 4 + [4711] + [0] * 5)
+    monkeypatch.setattr(Path, "lstat", lambda path: somebodys)
+    with pytest.raises(DemoError, match="link belongs to 4711"):
+        own.check_owner()
+
+
 def test_people_inside_have_nothing_of_the_callers_environment_but_the_terminals_kind() -> None:
     caller = {"GITHUB_TOKEN": "secret", "TERM": "xterm", "LC_ALL": "C", "http_proxy": "http://me:secret@proxy"}
     person = pwd.struct_passwd(("alice", "x", 20001, 20000, "", "/home/alice", "/bin/bash"))
