@@ -62,7 +62,10 @@ def read(file: str, base: Environment) -> dict[str, Change] | None:
         unchanged = all(signature(known[0]) == known for known in entry["signatures"])
         known = {**entry["replaced"], **entry["asked"]}
         same_base = all(base.get(name) == value for name, value in known.items())
-        return _checked(entry["changes"]) if unchanged and same_base else None
+        changes = _checked(entry["changes"])
+        # What was put around a value would leave an empty word without one: for many lists, the folder one works in.
+        has_values = all(base.get(name) for name, change in changes.items() if isinstance(change, tuple))
+        return changes if unchanged and same_base and has_values else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 

@@ -177,6 +177,20 @@ def test_another_base_environment_is_another_answer(modules: Modules, load: Load
     assert modules.times_asked == 2, "a value that was replaced is part of what the answer was built upon"
 
 
+@pytest.mark.parametrize("none", [{}, {"LD_LIBRARY_PATH": ""}])
+def test_what_was_put_before_a_value_leaves_no_empty_word_where_there_is_none(
+    modules: Modules, load: Load, person: dict[str, str], none: dict[str, str]
+) -> None:
+    """It is the folder that a program is started in: libraries of whoever writes there would be loaded."""
+    modules.loads({"LD_LIBRARY_PATH": "/opt/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"})
+    person["LD_LIBRARY_PATH"] = "/home/person/lib"
+    assert load()["LD_LIBRARY_PATH"] == "/opt/lib:/home/person/lib"
+    del person["LD_LIBRARY_PATH"]
+    person.update(none)
+
+    assert load()["LD_LIBRARY_PATH"] == "/opt/lib"
+
+
 ASKING = [
     "setenv SCRATCH_LOCAL /scratch/$env(SLURM_JOB_ID)",
     "if {[info exists ::env(SLURM_JOB_ID)]} { setenv A b }",
