@@ -156,6 +156,7 @@ def test_files_of_mlflows_runs_lie_in_the_home_wherever_an_experiment_was_made()
         "import mlflow\n"
         "for name in ('Default', 'digits'):\n"
         "    print('made', mlflow.set_experiment(name).artifact_location)\n"
+        "print('from uv.lock:', mlflow.environment_variables.MLFLOW_UV_AUTO_DETECT.get())\n"
     )
     printed = modules(
         "export HOME=$(mktemp -d); cd $(mktemp -d); module load shared/mlflow; "
@@ -163,6 +164,7 @@ def test_files_of_mlflows_runs_lie_in_the_home_wherever_an_experiment_was_made()
     )
     home = re.findall(r"^home (.+)$", printed, re.MULTILINE)
     assert re.findall(r"^made (.+)/\d+$", printed, re.MULTILINE) == [f"{home[0]}/mlruns"] * 2, printed
+    assert "\nfrom uv.lock: False\n" in printed
     assert "mlruns\n" not in printed.replace(f"{home[0]}/mlruns", "")
 
 
