@@ -1,4 +1,4 @@
-"""Checks of ``portal.domain``: each person's session has an address of its own that browsers reach and trust."""
+"""Checks of what keeps people apart: an address for each one's session (``portal.domain``), HTTPS, TLS inside."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from portal.doctor.check import Check
+from portal.doctor.check import Check, dated
 from portal.site import Site
 
 HOW_TO = "docs/howto/domain.md"
@@ -98,3 +98,31 @@ def _addresses(name: str) -> set[str]:
 
 def _shown(addresses: set[str]) -> str:
     return ", ".join(sorted(addresses))
+
+
+def https(site: Site) -> list[Check]:
+    """The certificate and its key can be read, belong together and are in date."""
+    certificate = site.portal.certificate
+    key = site.portal.key
+    if not certificate:
+        repair = "Set portal.certificate and portal.key, unless something in front of the portal does HTTPS."
+        return [Check("HTTPS", "warning", "no certificate: passwords cross the network in clear text", repair)]
+    end = x509.load_pem_x509_certificate(Path(certificate).read_bytes()).not_valid_after_utc
+    Path(key).read_bytes()  # its error names the file; that of the next line does not
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=lambda: "")
+    if Path(key).stat().st_mode & 0o007:
+        return [Check("HTTPS", "warning", f"everybody can read {key}", f"chmod 600 {key}")]
+    return [dated("HTTPS", f"{certificate} is valid", end)]
+
+
+def neighbours(site: Site) -> list[Check]:
+    """What keeps two people on one node apart is as it is by default."""
+    what = "neighbours"
+    found = []
+    if not site.portal.internal_ssl:
+        repair = "Set portal.internal_ssl to true: sessions that run go on without it until they end."
+        found.append(Check(what, "warning", "who takes the port of a dead session is sent its requests", repair))
+    if site.kernels.debugger:
+        repair = "Set kernels.debugger to false, unless Slurm gives each node to one person alone."
+        found.append(Check(what, "warning", "debuggers listen on the nodes, for everybody there", repair))
+    return found or [Check(what, "ok", "TLS between hub and sessions, no debuggers on the nodes")]

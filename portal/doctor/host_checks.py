@@ -1,34 +1,34 @@
-"""Checks of the host that the portal runs on: who it is, what sudo allows, proxy, HTTPS, ports and folders."""
+"""Checks of the host that the portal runs on: who it is, whose its code is, sudo, proxy, ports and folders."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import getpass
 import importlib.metadata
 import os
 import re
 import socket
-import ssl
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from cryptography import x509
 from traitlets.config import Config
 
 import portal
 from portal.catalogue import specs
-from portal.doctor.check import Check, dated
-from portal.homes.on_the_way import on_the_way
+from portal.doctor.check import Check
+from portal.homes.on_the_way import on_the_way, without_number
 from portal.hub import state_place
 from portal.hub.config import addresses
 from portal.site import Site
 from portal.slurm.runner import Result, Runner
 from portal.slurm.submission import EXTENDER
 
+PACKAGES = ("site-packages", "dist-packages")  # of a Python itself: an environment has its own alone
 _PORT_REPAIRS = {
     errno.EADDRINUSE: "`ss -ltnp 'sport = :{number}'` shows who has it. Stop that, or set {key} to another port.",
     errno.EACCES: "systemd can give this right (AmbientCapabilities=CAP_NET_BIND_SERVICE); a shell does not have it.",
@@ -52,7 +52,8 @@ def installation(site: Site) -> list[Check]:
 def launcher(site: Site) -> list[Check]:
     """The one program that sudo starts as a person: whoever can change it can act as that person."""
     program = Path(site.portal.launcher)
-    loose = loose_on_the_way(program, *program.parent.parent.glob("lib/python3*/site-packages/portal/launcher.py"))
+    module = program.parent.parent.glob("lib/python3*/site-packages/portal/launcher.py")
+    loose = loose_on_the_way(program, *module, *python_of(program.resolve().parent.parent))
     if not os.access(program, os.X_OK):
         return [Check("launcher", "failed", f"{program} is not executable", f"chmod 755 {program}")]
     if loose:
@@ -67,30 +68,49 @@ def launcher(site: Site) -> list[Check]:
 def environment(site: Site) -> list[Check]:
     """All code that runs as people: the environment that the launcher, the sessions' servers and the hub start from."""
     folder = Path(site.portal.launcher).resolve().parent.parent
-    count = 0
-    loose = []
-    for place, folders, files in os.walk(folder):
-        for path in (Path(place, name) for name in (*folders, *files)):
-            count += 1
-            if not path.is_symlink() and is_loose(path.stat()):
-                loose.append(str(path))
+    places = [folder, *(part.parent for part in python_of(folder) if part.suffix)]
+    paths = [path for place in places for path in _all_in(place, () if place == folder else PACKAGES)]
+    loose = [str(path) for path in paths if not path.is_symlink() and is_loose(path.stat())]
+    named = " and ".join(map(str, places))
     if loose:
-        repair = f"chown -R root: {folder}; chmod -R go-w {folder}"
+        repair = "; ".join(f"chown -R root: {place}; chmod -R go-w {place}" for place in places)
         more = f" and {len(loose) - 1} more" if len(loose) > 1 else ""
         return [Check("code", "failed", f"others than root can change {loose[0]}{more}", repair)]
-    return [Check("code", "ok", f"{count} files and folders in {folder}, changed by root only")]
+    return [Check("code", "ok", f"{len(paths)} files and folders in {named}, changed by root only")]
+
+
+def _all_in(folder: Path, left_out: Collection[str]) -> Iterator[Path]:
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name not in left_out]
+        yield from (Path(place, name) for name in (*folders, *files))
+
+
+def python_of(environment: Path) -> list[Path]:
+    """The Python that an environment is made of: its program, and a module of each of its standard libraries."""
+    program = environment / "bin" / "python"
+    if not program.exists():
+        return []
+    return [program, *program.resolve().parent.parent.glob("lib*/python3*/os.py")]
 
 
 def loose_on_the_way(*files: Path) -> list[str]:
     """What others than root can change of files, of the folders above them, and of each link that leads there."""
     paths = dict.fromkeys(path for file in files for path in (file, *on_the_way(file)))
-    return [str(one) for one in paths if one.lstat().st_uid or (not one.is_symlink() and is_loose(one.stat()))]
+    looks = {one: one.lstat() for one in paths}
+    return [str(one) for one, look in looks.items() if _is_somebodys(look) or (not one.is_symlink() and is_loose(look))]
 
 
 def is_loose(found: os.stat_result) -> bool:
     """Whether somebody else than root can change a file, or replace what is in a folder."""
     sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
-    return found.st_uid != 0 or bool(found.st_mode & 0o022 and not sticky)
+    return _is_somebodys(found) or bool(found.st_mode & 0o022 and not sticky)
+
+
+def _is_somebodys(found: os.stat_result) -> bool:
+    return found.st_uid != 0 and found.st_uid not in _without_number()
+
+
+_without_number = functools.cache(without_number)
 
 
 def closed_on_the_way(path: Path) -> str:
@@ -168,34 +188,6 @@ def _version(what: str, argv: Sequence[str], done: Result) -> Check:
         last = (done.stderr.strip().splitlines() or ["no word"])[-1]
         return Check(what, "failed", f"{argv[-2]} does not start: {last}", _REINSTALL)
     return Check(what, "ok", f"{done.stdout.strip()} ({argv[-2]})")
-
-
-def https(site: Site) -> list[Check]:
-    """The certificate and its key can be read, belong together and are in date."""
-    certificate = site.portal.certificate
-    key = site.portal.key
-    if not certificate:
-        repair = "Set portal.certificate and portal.key, unless something in front of the portal does HTTPS."
-        return [Check("HTTPS", "warning", "no certificate: passwords cross the network in clear text", repair)]
-    end = x509.load_pem_x509_certificate(Path(certificate).read_bytes()).not_valid_after_utc
-    Path(key).read_bytes()  # its error names the file; that of the next line does not
-    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=lambda: "")
-    if Path(key).stat().st_mode & 0o007:
-        return [Check("HTTPS", "warning", f"everybody can read {key}", f"chmod 600 {key}")]
-    return [dated("HTTPS", f"{certificate} is valid", end)]
-
-
-def neighbours(site: Site) -> list[Check]:
-    """What keeps two people on one node apart is as it is by default."""
-    what = "neighbours"
-    found = []
-    if not site.portal.internal_ssl:
-        repair = "Set portal.internal_ssl to true: sessions that run go on without it until they end."
-        found.append(Check(what, "warning", "who takes the port of a dead session is sent its requests", repair))
-    if site.kernels.debugger:
-        repair = "Set kernels.debugger to false, unless Slurm gives each node to one person alone."
-        found.append(Check(what, "warning", "debuggers listen on the nodes, for everybody there", repair))
-    return found or [Check(what, "ok", "TLS between hub and sessions, no debuggers on the nodes")]
 
 
 def ports(site: Site) -> list[Check]:

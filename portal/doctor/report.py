@@ -68,11 +68,11 @@ GROUPS = (
     Group("proxy", host_checks.proxy, "Run `make setup` again.", needs_site=False),
     Group(
         "HTTPS",
-        threaded(host_checks.https),
+        threaded(domain_checks.https),
         "portal.certificate and portal.key are PEM files that this account can read.",
     ),
     Group("domain", threaded(domain_checks.domain), "See portal.domain in the settings."),
-    Group("neighbours", threaded(host_checks.neighbours), "See portal.internal_ssl and kernels.debugger."),
+    Group("neighbours", threaded(domain_checks.neighbours), "See portal.internal_ssl and kernels.debugger."),
     Group("ports", threaded(host_checks.ports), "See portal.bind, portal.hub_address and the ports in the settings."),
     Group("folders", threaded(host_checks.folders), "See portal.state_folder and kernels.folder in the settings."),
     Group("database", threaded(database_checks.database), "See portal.database_url in the settings."),

@@ -371,6 +371,39 @@ def test_whatever_of_the_code_somebody_else_than_root_can_change_is_counted_and_
         assert check.found == f"others than root can change {library}"
 
 
+@pytest.mark.parametrize("what", ["bin/python3.11", "lib/python3.11", "lib/python3.11/os.py", "lib/python3.11/abc.py"])
+def test_the_python_that_an_environment_is_made_of_is_code_that_runs_as_people_too(
+    site: Site, tmp_path: Path, what: str
+) -> None:
+    """A site's own Python, which another account may keep; what others have of its packages no environment sees."""
+    base, made = tmp_path / "python", tmp_path / "dsportal"
+    for file in (
+        "bin/python3.11",
+        "lib/python3.11/os.py",
+        "lib/python3.11/abc.py",
+        "lib/python3.11/site-packages/a.py",
+    ):
+        (base / file).parent.mkdir(parents=True, exist_ok=True)
+        (base / file).touch(0o755)
+    (base / "lib/python3.11/site-packages").chmod(0o775)
+    (made / "bin").mkdir(parents=True)
+    (made / "bin/python").symlink_to(base / "bin/python3.11")
+    (made / "bin/portal-launch").touch(0o755)
+    ours = changed(site, launcher=str(made / "bin/portal-launch"))
+
+    def found() -> list[str]:
+        (launcher,), (code,) = host_checks.launcher(ours), host_checks.environment(ours)
+        return [*launcher.repair.splitlines(), *code.repair.splitlines(), code.found]
+
+    before = found()
+    (base / what).chmod(0o777)
+    after = found()
+
+    assert any(str(base / what) in line for line in after)
+    if os.geteuid() == 0:  # what an ordinary user makes is not root's
+        assert not any(str(base) in line for line in before[:-1])
+
+
 def test_a_launcher_that_others_can_change_fails_and_says_which_folder(site: Site, tmp_path: Path) -> None:
     program = tmp_path / "bin" / "portal-launch"
     program.parent.mkdir()
