@@ -62,11 +62,15 @@ def take_from_cache(file: Path, deb: Deb) -> None:
     folder = os.environ.get("DSPORTAL_DEB_CACHE")
     if not folder or debs.is_intact(file, deb) or not debs.is_intact(Path(folder) / deb.filename, deb):
         return
+    kept = Path(folder) / deb.filename
     file.unlink(missing_ok=True)
     try:
-        file.hardlink_to(Path(folder) / deb.filename)
-    except OSError:  # another file system, or another owner's file
-        shutil.copyfile(Path(folder) / deb.filename, file)
+        if kept.stat().st_uid == os.geteuid():  # another one could still change it
+            file.hardlink_to(kept)
+            return
+    except OSError:  # another file system
+        pass
+    shutil.copyfile(kept, file)
 
 
 def announce(group: str, missing: list[Deb]) -> None:

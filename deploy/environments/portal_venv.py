@@ -26,6 +26,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from deploy import interpreter, own_lock
+from deploy.demo import state_folder
 from deploy.demo.console import DemoError
 from deploy.environments import own_pip
 from deploy.environments.wheels import BuildError, Pip, compile_folder, end_on_signals, folder_mib
@@ -127,7 +128,15 @@ def call(argv: list[str], **variables: str) -> None:
 
 
 def find_pip() -> tuple[str, ...]:
-    """A pip that fits this Python."""
+    """A pip that fits this Python.
+
+    Raises:
+        BuildError: there is none, or the state folder, where one may lie, is somebody else's.
+    """
+    try:
+        state_folder.chosen(None)
+    except DemoError as error:
+        raise BuildError(str(error)) from None
     return own_pip.find(LOCKS / "pip.lock", STORE, STATE)
 
 

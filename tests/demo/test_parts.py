@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import hashlib
 import os
 import pwd
 import re
@@ -226,6 +227,26 @@ def test_a_cache_of_packages_that_may_not_be_read_is_none(tmp_path: Path, monkey
 
     monkeypatch.setattr(Path, "stat", closed)
     assert not debs.is_intact(tmp_path / "x", debs.Deb("cluster", "x", "1", "all", 5, "0" * 64))
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_of_a_cache_of_packages_only_ones_own_files_are_linked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_own: bool
+) -> None:
+    """Somebody else could change a linked one after it was compared."""
+    content = b"a package"
+    deb = debs.Deb("cluster", "a", "1", "amd64", len(content), hashlib.sha256(content).hexdigest())
+    cache, file = tmp_path / deb.filename, tmp_path / "state" / deb.filename
+    cache.write_bytes(content)
+    file.parent.mkdir()
+    monkeypatch.setenv("DSPORTAL_DEB_CACHE", str(tmp_path))
+    owner = cache.stat().st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: owner if is_own else owner + 1)
+
+    fetch_debs.take_from_cache(file, deb)
+
+    assert file.read_bytes() == content
+    assert file.samefile(cache) is is_own
 
 
 def test_of_a_choice_of_packages_nobody_knows_which_one_a_host_has() -> None:
