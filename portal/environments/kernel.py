@@ -5,6 +5,7 @@ It is made after the modules were really loaded and its Python has answered, so 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -12,6 +13,8 @@ from pathlib import Path
 
 from portal.environments.order import EnvironmentOrder
 from portal.environments.place import EnvironmentRefused
+from portal.errors import KernelError
+from portal.kernels.modules import ModuleSystem
 from portal.modules.session_system import SessionModules
 
 BADGE = "own"
@@ -37,7 +40,7 @@ def check_free(order: EnvironmentOrder, environ: Mapping[str, str]) -> None:
 
 
 def files(order: EnvironmentOrder, path: str, modules: SessionModules) -> dict[str, bytes]:
-    """The files of its kernelspec.
+    """The files of its kernelspec, which names trees that a shell has added and others can change only if it must.
 
     Arguments:
         path: the folder of the environment; "" for a kernel out of modules alone.
@@ -45,14 +48,22 @@ def files(order: EnvironmentOrder, path: str, modules: SessionModules) -> dict[s
     Raises:
         KernelError: a module cannot be loaded, or its Python is not there or has no kernel.
     """
+    lasting = modules.lasting
+    if lasting.path != modules.system.path:
+        with contextlib.suppress(KernelError):
+            return _files_of(order, path, lasting, modules.variables)
+    return _files_of(order, path, modules.system, modules.variables)
+
+
+def _files_of(
+    order: EnvironmentOrder, path: str, system: ModuleSystem, variables: Mapping[str, str]
+) -> dict[str, bytes]:
     # A site's settings take a while to import: never in the loop of a session's server, which lists and begins.
     from portal.catalogue.built import kernelspec_files, launch
     from portal.settings.kernel_tables import KernelsTable, KernelTable
     from portal.site import Site
 
-    system = modules.system
-    variables = dict(modules.variables)
-    tables = KernelsTable(module_command=system.command, module_path=system.path, environment=variables)
+    tables = KernelsTable(module_command=system.command, module_path=system.path, environment=dict(variables))
     table = KernelTable(name=order.kernel, title=order.title, modules=order.modules, environment=path, badge=BADGE)
     site = Site(kernels=tables)
     made = kernelspec_files(table, site, is_own=True)

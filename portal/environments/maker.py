@@ -45,7 +45,7 @@ class Task:
         """One JSON object."""
         system = self.modules.system
         told = {"order": asdict(self.order), "notes": self.notes, "variables": dict(self.modules.variables)}
-        return json.dumps({**told, "command": system.command, "path": system.path})
+        return json.dumps({**told, "command": system.command, "path": system.path, "of_site": self.modules.of_site})
 
     @classmethod
     def from_text(cls, text: str) -> Task:
@@ -53,7 +53,7 @@ class Task:
         told: dict[str, Any] = json.loads(text)
         system = ModuleSystem(told["command"], tuple(told["path"]))
         order = order_of(told["order"])
-        return cls(order, told["notes"], SessionModules(system, told["variables"]))
+        return cls(order, told["notes"], SessionModules(system, told["variables"], tuple(told["of_site"])))
 
 
 class _Stopped(BaseException):

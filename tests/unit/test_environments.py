@@ -252,6 +252,51 @@ async def test_a_kernel_out_of_modules_alone_is_listed_and_removed_like_the_othe
     assert await desk.all() == []
 
 
+@pytest.mark.parametrize("of_others", [False, True])
+async def test_a_kernel_asks_no_tree_that_a_shell_had_added_and_others_can_change_but_for_a_module_of_it(
+    person: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_others: bool
+) -> None:
+    """They could add a module of the same name there later."""
+    modules, team = Modules(tmp_path), tmp_path / "team"
+    modules.program("python3", "echo 7.1.0")
+    team.mkdir()
+    team.chmod(0o777)
+    if of_others:  # found with that tree alone
+        failed = "_mlstatus = False"
+        modules.command.write_text(
+            f'#!/bin/sh\ncase "$MODULEPATH" in *team*) exec {tmp_path}/known "$@";; esac\necho "{failed}"\n'
+        )
+        known = tmp_path / "known"
+        known.write_text(f"#!/bin/sh\ncat <<END\nos.environ['PATH'] = '{modules.bin}:$PATH'\n_mlstatus = True\nEND\n")
+        known.chmod(0o755)
+    told = SessionSettings(module_command=str(modules.command), module_path=(str(modules.tree),))
+    monkeypatch.setattr("portal.kernels.modules.USUAL_COMMANDS", (str(modules.command),))
+    shell = {"MODULEPATH": f"{team}:{modules.tree}"}
+    desk = EnvironmentDesk(person | {SETTINGS: told.to_text()} | shell)
+
+    await desk.make(order_of({"name": "tf", "title": "TF", "tool": "modules", "modules": ["shared/tf"]}))
+
+    spec = json.loads(Path(person["HOME"], ".local/share/jupyter/kernels/env-tf/kernel.json").read_text())
+    launch = Launch.from_argv(spec["argv"])
+    assert launch
+    assert launch.system.path == ((str(team), str(modules.tree)) if of_others else (str(modules.tree),))
+
+
+def test_trees_of_the_site_and_those_that_nobody_else_can_change_are_kept(tmp_path: Path) -> None:
+    trees = {name: tmp_path / name for name in ("own", "of_site", "of_all")}
+    for tree in trees.values():
+        tree.mkdir()
+    for name in ("of_site", "of_all"):
+        trees[name].chmod(0o777)
+    told = SessionSettings(module_command="x", module_path=(str(trees["of_site"]),))
+    shell = {"MODULEPATH": ":".join(map(str, trees.values()))}
+
+    found = session_system.of({SETTINGS: told.to_text()} | shell)
+
+    assert found.system.path == tuple(map(str, trees.values()))
+    assert found.lasting.path == (str(trees["own"]), str(trees["of_site"]))
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to somebody else")
 def test_a_folder_in_which_others_left_something_is_refused(tmp_path: Path) -> None:
     (tmp_path / "environments/theirs").mkdir(parents=True)
