@@ -168,6 +168,18 @@ def test_files_of_mlflows_runs_lie_in_the_home_wherever_an_experiment_was_made()
     assert "mlruns\n" not in printed.replace(f"{home[0]}/mlruns", "")
 
 
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_a_file_of_the_present_folder_has_open_mpi_write_nothing(is_loaded: bool) -> None:
+    """``ucx.conf``, which its UCX reads there: with the module's variables it names no log, nor a program."""
+    loads = "module load shared/horovod" if is_loaded else "export LD_LIBRARY_PATH=$MPI"
+    printed = modules(
+        'cd $(mktemp -d); echo "UCX_LOG_FILE=$PWD/written" > ucx.conf; '
+        f"MPI=/cm/shared/apps/horovod/0.28.1/openmpi/usr/lib/x86_64-linux-gnu; {loads}; "
+        "/usr/bin/python3 -c \"import ctypes; ctypes.CDLL('libucs.so.0')\"; ls"
+    )
+    assert printed.split() == (["ucx.conf"] if is_loaded else ["ucx.conf", "written"])
+
+
 def test_every_script_of_an_environment_starts_with_its_own_python() -> None:
     for environment in Path("/cm/shared/apps").glob("*/[0-9]*"):
         for script in (environment / "bin").iterdir():

@@ -41,6 +41,8 @@ def test_compiled_code_is_kept_below_the_home(caches: str) -> None:
     [
         ("TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS", "0", "1"),  # PyTorch 2.13, _inductor/codecache.py
         ("NODE_DISABLE_COMPILE_CACHE", "1", ""),  # Node's module.enableCompileCache()
+        ("UCX_LOG_FILE", "", "/home/alice/ucx.log"),  # what UCX reads in the present folder counts after these
+        ("UCX_HANDLE_ERRORS", "none", "bt"),
         ("PRTE_MCA_prte_silence_shared_fs", "1", "0"),  # else each mpirun warns of where it does not lie in /tmp
     ],
 )
@@ -76,6 +78,14 @@ def test_modules_with_an_open_mpi_keep_its_files_where_sessions_do_also_in_jobs_
     place = cache_folders.with_own({"HOME": "$env(HOME)"})["OMPI_MCA_orte_tmpdir_base"]
     assert f"    setenv OMPI_MCA_orte_tmpdir_base {place}\n" in file.read_text()
     assert "![info exists env(OMPI_MCA_orte_tmpdir_base)]" in file.read_text(), "what a person has set counts"
+
+
+@pytest.mark.parametrize("file", WITH_OPEN_MPI, ids=lambda file: file.parent.name)
+def test_modules_with_an_open_mpi_let_no_file_of_the_present_folder_name_a_program_or_a_log(file: Path) -> None:
+    of_sessions = cache_folders.with_own({})
+    lines = file.read_text().splitlines()
+    for name in ("UCX_LOG_FILE", "UCX_HANDLE_ERRORS"):
+        assert f"setenv {name} {of_sessions[name] or '{}'}" in lines
 
 
 @pytest.mark.parametrize(
