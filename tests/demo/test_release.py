@@ -73,6 +73,14 @@ def test_it_installs_goes_back_and_leaves_what_is_the_sites(release: Path, tmp_p
     assert again.returncode == 0, again.stderr
     assert tree(tmp_path) == before, "a second run changes nothing"
 
+    own = sudoers.read_text().replace("!root, !#0)", "!root, !#0, !visitor)").replace("#portal ALL", "portal ALL")
+    sudoers.chmod(0o640)
+    sudoers.write_text(own)
+    named = install(release, tmp_path, "--prefix", "/srv/portal", "--people", "hpcusers")
+    assert "its own lines stay" in named.stdout, named.stderr
+    assert sudoers.read_text() == own.replace("%staff", "%hpcusers")
+    assert sudoers.stat().st_mode & 0o777 == 0o440
+
     (place / "9.0" / "bin").mkdir(parents=True)
     shutil.copy(place / ours / ".dsportal-release", place / "9.0")
     assert install(release, tmp_path, "--prefix", "/srv/portal", "--use", "9.0").returncode == 0
