@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deploy.demo import state_folder
 from deploy.demo.console import DemoError, say
 from deploy.environments import node_packages, portal_venv
 from deploy.environments.portal_venv import CHECKOUT, LOCKS, STATE, STORE, VENV
@@ -211,6 +212,7 @@ def last_line(text: str) -> str:
 
 def main() -> int:
     """Look, and tell; 1 when something is known against a part."""
+    state_folder.chosen(None)  # what looks lies there
     if not (VENV / "bin" / "python").exists():
         raise DemoError("the portal's environment is missing: run 'make setup' first")
     tools()

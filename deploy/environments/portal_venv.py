@@ -128,15 +128,7 @@ def call(argv: list[str], **variables: str) -> None:
 
 
 def find_pip() -> tuple[str, ...]:
-    """A pip that fits this Python.
-
-    Raises:
-        BuildError: there is none, or the state folder, where one may lie, is somebody else's.
-    """
-    try:
-        state_folder.chosen(None)
-    except DemoError as error:
-        raise BuildError(str(error)) from None
+    """A pip that fits this Python."""
     return own_pip.find(LOCKS / "pip.lock", STORE, STATE)
 
 
@@ -233,6 +225,7 @@ def main() -> int:
     parser.add_argument("--print-pip", action="store_true", help="only print the pip in use, for build.py --pip")
     options = parser.parse_args()
     try:
+        state_folder.chosen(None)  # what is fetched lies there, and is run
         if options.print_pip:
             command = find_pip()
             print(command[0] if "-m" in command else command[1].removesuffix("/pip"))

@@ -24,6 +24,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from deploy.demo import state_folder
 from deploy.demo.console import DemoError, say
 from deploy.environments import audit, portal_venv
 from deploy.environments.portal_venv import CHECKOUT, DEPLOY, LOCKS, STORE, VENV
@@ -189,6 +190,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="only the unpacked folder, here")
     options = parser.parse_args()
     try:
+        state_folder.chosen(None)  # what is fetched lies there, and is run
         run(options.pythons, options.folder and options.folder.resolve(), options.to.resolve())
     except (BuildError, DemoError) as error:
         print(f"dist: {error}", file=sys.stderr)

@@ -68,7 +68,7 @@ def launcher(site: Site) -> list[Check]:
 def environment(site: Site) -> list[Check]:
     """All code that runs as people: the environment that the launcher, the sessions' servers and the hub start from."""
     folder = Path(site.portal.launcher).resolve().parent.parent
-    places = [folder, *(part.parent for part in python_of(folder) if part.suffix)]
+    places = [folder, *(part.parent for part in python_of(folder) if part.suffix == ".py")]
     paths = [path for place in places for path in _all_in(place, () if place == folder else PACKAGES)]
     loose = [str(path) for path in paths if not path.is_symlink() and is_loose(path.stat())]
     named = " and ".join(map(str, places))
@@ -86,11 +86,12 @@ def _all_in(folder: Path, left_out: Collection[str]) -> Iterator[Path]:
 
 
 def python_of(environment: Path) -> list[Path]:
-    """The Python that an environment is made of: its program, and a module of each of its standard libraries."""
+    """The Python that an environment is made of: its program, its library, a module of each standard library."""
     program = environment / "bin" / "python"
     if not program.exists():
         return []
-    return [program, *program.resolve().parent.parent.glob("lib*/python3*/os.py")]
+    prefix = program.resolve().parent.parent
+    return [program, *prefix.glob("lib*/libpython3*.so*"), *prefix.glob("lib*/python3*/os.py")]
 
 
 def loose_on_the_way(*files: Path) -> list[str]:

@@ -20,11 +20,18 @@ _FOLDERS = {  # each variable, and its folder among the person's caches
 }
 _SPILLED = "POLARS_OOC_SPILL_DIR"  # Polars (1.44): /var/tmp/polars-NAME/spill, whatever TMPDIR says
 _OF_NODES = "dsportal-polars"  # a node's own each, as in templates/job/job.sh: it removes there what is of no process
-_SWITCHES = {  # of what is kept under a known name whatever folder is set, of what would be kept for each program, and
-    # of what UCX (1.13), which Open MPI loads, takes from an ucx.conf of the folder that one works in: a file to write,
-    # a program to run
-    "UCX_LOG_FILE": "",
+# Of UCX (1.13), which Open MPI loads: what it would take from an ucx.conf of the folder that one works in: files to
+# write, programs to run, a folder of libraries. Builds that do not know all of these say nothing of that.
+_OF_UCX = {
+    **dict.fromkeys(
+        ("UCX_LOG_FILE", "UCX_MEMTRACK_DEST", "UCX_PROFILE_MODE", "UCX_STATS_DEST", "UCX_PROTO_INFO_DIR"), ""
+    ),
+    **dict.fromkeys(("UCX_GDB_COMMAND", "UCX_MODULE_DIR"), ""),
     "UCX_HANDLE_ERRORS": "none",
+    "UCX_WARN_UNUSED_ENV_VARS": "n",
+}
+_SWITCHES = {  # of what is kept under a known name whatever folder is set, and of what would be kept for each program
+    **_OF_UCX,
     "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",  # torch.compile (2.13): $TMPDIR/torchinductor_NAME
     "PRTE_MCA_prte_silence_shared_fs": "1",  # Open MPI 5 warns at each mpirun where that is of a file server
     "NODE_DISABLE_COMPILE_CACHE": "1",  # npm (10.9), tsc (5.7): $TMPDIR/node-compile-cache

@@ -371,13 +371,17 @@ def test_whatever_of_the_code_somebody_else_than_root_can_change_is_counted_and_
         assert check.found == f"others than root can change {library}"
 
 
-@pytest.mark.parametrize("what", ["bin/python3.11", "lib/python3.11", "lib/python3.11/os.py", "lib/python3.11/abc.py"])
+@pytest.mark.parametrize(
+    "what",
+    ["bin/python3.11", "lib/libpython3.11.so.1.0", "lib/python3.11", "lib/python3.11/os.py", "lib/python3.11/abc.py"],
+)
 def test_the_python_that_an_environment_is_made_of_is_code_that_runs_as_people_too(
     site: Site, tmp_path: Path, what: str
 ) -> None:
     """A site's own Python, which another account may keep; what others have of its packages no environment sees."""
     base, made = tmp_path / "python", tmp_path / "dsportal"
     for file in (
+        "lib/libpython3.11.so.1.0",
         "bin/python3.11",
         "lib/python3.11/os.py",
         "lib/python3.11/abc.py",
