@@ -67,9 +67,10 @@ class OwnCheckpoints(AsyncFileCheckpoints):
             contents_mgr.saved_at(os_path) as place,
             open_regular(self._place_of(_named(place), checkpoint_id)) as kept,
         ):
-            if is_of_others(os.fstat(kept.fileno())):
+            found = os.fstat(kept.fileno())
+            if is_of_others(found):
                 self.no_such_checkpoint(path, checkpoint_id)  # type: ignore[no-untyped-call]
-            with contents_mgr.written_at(place, text=False) as file:
+            with contents_mgr.written_at(os_path, place, text=False, kept=found) as file:
                 await run_sync(shutil.copyfileobj, kept, file)
 
     async def create_checkpoint(self, contents_mgr: Any, path: str) -> dict[str, Any]:

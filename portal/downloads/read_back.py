@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from portal.homes.held_place import FilePlace, LinkOfOthers, held
@@ -19,6 +19,45 @@ from portal.homes.own_folder import is_of_others
 from portal.homes.regular_file import without_waiting
 
 OTHERS = 0o077  # their part of a mode
+READERS = stat.S_IRGRP | stat.S_IROTH
+
+
+@dataclass(frozen=True)
+class ReadFile:
+    """A file of the person's own that was read or saved, and who else could read it.
+
+    Attributes:
+        readers: of its mode, whether group and others may read.
+        group: the GID that it belongs to; None where that is not known.
+        identity: device and inode; None where there were several.
+    """
+
+    readers: int
+    group: int | None = None
+    identity: tuple[int, int] | None = None
+
+    def with_(self, other: ReadFile) -> ReadFile:
+        """What holds for both: rights that both give."""
+        same = self.identity if self.identity == other.identity else None
+        if self.group == other.group:
+            return ReadFile(self.readers & other.readers, self.group, same)
+        return ReadFile(self.readers & other.readers & ~stat.S_IRGRP, None, same)
+
+    def is_as_closed(self, now: os.stat_result) -> bool:
+        """Whether a file is this one, or one that shows nobody more."""
+        if (now.st_dev, now.st_ino) == self.identity:
+            return True
+        more = now.st_mode & READERS & ~self.readers
+        is_another_groups = now.st_mode & stat.S_IRGRP and self.group not in (None, now.st_gid)
+        is_shown_to_it = is_another_groups and not self.readers & stat.S_IROTH
+        return not (more or is_shown_to_it or (is_of_others(now) and not self.readers))
+
+
+def _file(found: os.stat_result) -> ReadFile | None:
+    """None for a file of somebody else's, who has read it anyway."""
+    if is_of_others(found):
+        return None
+    return ReadFile(found.st_mode & READERS, found.st_gid, (found.st_dev, found.st_ino))
 
 
 @dataclass(frozen=True)
@@ -31,6 +70,7 @@ class FoundPlace:
         is_private: nobody else can exchange it, or what is on the way.
         folder: device and inode of that folder, where all looks found the same one.
         open_to: which rights others had there: another folder that has it has no more.
+        file: the file itself, where it was the person's own.
     """
 
     is_writable: bool
@@ -38,6 +78,7 @@ class FoundPlace:
     is_private: bool = False
     folder: tuple[int, int] | None = None
     open_to: int = OTHERS
+    file: ReadFile | None = None
 
     def with_(self, other: FoundPlace) -> FoundPlace:
         """What holds for both: what two people's folders have had is saved in one's own alone."""
@@ -46,7 +87,8 @@ class FoundPlace:
         same = self.folder if self.folder == other.folder else None
         open_to = self.open_to & other.open_to
         is_writable = self.is_writable and other.is_writable
-        return FoundPlace(is_writable, owner if is_known else None, folder=same, open_to=open_to)
+        file = self.file.with_(other.file) if self.file and other.file else self.file or other.file
+        return FoundPlace(is_writable, owner if is_known else None, folder=same, open_to=open_to, file=file)
 
 
 THROUGH_LINK = FoundPlace(is_writable=False)
@@ -81,7 +123,7 @@ def open_looking(path: str, flags: int) -> int:
             raise
         look = THROUGH_LINK
         descriptor = without_waiting(path, flags)
-    looks.append(look)
+    looks.append(replace(look, file=_file(os.fstat(descriptor))))
     return descriptor
 
 
@@ -122,6 +164,7 @@ class ReadPlaces:
 
     def __init__(self) -> None:
         self._looks: dict[Path, FoundPlace] = {}
+        self._opened: dict[Path, os.stat_result] = {}  # to be saved
 
     def note(self, path: Path, look: FoundPlace) -> None:
         """Remember how it was found this time, too: what was read there before may be open still."""
@@ -138,9 +181,22 @@ class ReadPlaces:
         look = self._looks.get(path)
         return look is None or place.is_private or _is_as_found(look, place)
 
+    def may_get(self, path: Path, place: FilePlace, found: os.stat_result, kept: os.stat_result | None = None) -> bool:
+        """Whether the file that is open now, to be saved, is the one that was read, or shows nobody more than that.
+
+        Arguments:
+            kept: a checkpoint, which has its file's mode, where that is what is saved.
+        """
+        self._opened[path] = found
+        look = self._looks.get(path)
+        before = look.file if look else None
+        before = before or (ReadFile(kept.st_mode & READERS) if kept else None)
+        return place.is_private or before is None or before.is_as_closed(found)
+
     def saved(self, path: Path, place: FilePlace) -> None:
         """Remember where it was saved, where all that was read could be: no other folder of others gets it now."""
-        self._looks[path] = _look(place)
+        found = self._opened.pop(path, None)
+        self._looks[path] = replace(_look(place), file=_file(found) if found else None)
 
     def renamed(self, old: Path, new: Path, source: FilePlace, target: FilePlace) -> None:
         """Have what is open go with its file, or its folder: whom a file is moved to, the person has chosen.
@@ -150,7 +206,7 @@ class ReadPlaces:
         self.deleted(new)
         look = self._looks.get(old)
         if look and _is_as_found(look, source) and not _is_link(target):
-            self._looks[old] = _look(target)
+            self._looks[old] = replace(_look(target), file=look.file)
         for path in [path for path in self._looks if path.is_relative_to(old)]:
             self._looks[new / path.relative_to(old)] = self._looks.pop(path)
 

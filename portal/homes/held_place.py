@@ -13,7 +13,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -67,8 +67,8 @@ class FilePlace:
             os.close(descriptor)
 
     @contextmanager
-    def written(self, *, append: bool = False) -> Iterator[BinaryIO]:
-        """The file, open to be written anew, or further; where that fails, it is as it was before.
+    def written(self, *, append: bool = False, seen: Callable[[os.stat_result], object] = bool) -> Iterator[BinaryIO]:
+        """The file, open to be written anew, or further, once ``seen`` has; where that fails, it is as it was before.
 
         Raises:
             OSError: it is a link, is no regular file, or cannot be written.
@@ -81,6 +81,7 @@ class FilePlace:
             descriptor = self._opened(TO_WRITE | os.O_CREAT | (os.O_APPEND * append))
             try:
                 found = _regular(descriptor, self.name)
+                seen(found)
                 size = found.st_size if append else 0
                 try:
                     os.ftruncate(descriptor, size)

@@ -13,6 +13,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any
@@ -46,6 +47,10 @@ EXCHANGED = (
     "{} is not saved where it was opened: the way there led through a link that is gone, or leads into somebody else's "
     "folder now. Save it in a folder of your own (Save Notebook As). To work on what is there now, duplicate that, and "
     "open the copy: a tab may still have what was opened before."
+)
+SHOWN = (
+    "{} is not saved: another file is there by now, which others can read, and they could not read the one that was "
+    "opened. Save it in a folder of your own (Save Notebook As)."
 )
 FAR_AWAY = (
     "{} and {} are on different file systems, and others can change one of the two folders. "
@@ -81,13 +86,24 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
     @contextmanager
     def atomic_writing(self, os_path: str, text: bool = True, encoding: str = "utf-8") -> Iterator[IO[Any]]:
         """A file that is as before where writing it fails."""
-        with self.saved_at(os_path) as place, self.written_at(place, text, encoding) as file:
+        with self.saved_at(os_path) as place, self.written_at(os_path, place, text, encoding) as file:
             yield file
 
+    def _see(self, os_path: str, place: FilePlace, found: os.stat_result, kept: os.stat_result | None = None) -> None:
+        if not self.read_places.may_get(Path(os_path), place, found, kept):
+            raise HTTPError(403, SHOWN.format(place.name))
+
     @contextmanager
-    def written_at(self, place: FilePlace, text: bool = True, encoding: str = "utf-8") -> Iterator[IO[Any]]:
-        """The same for a file whose place is held already."""
-        with place.written() as raw:
+    def written_at(
+        self,
+        os_path: str,
+        place: FilePlace,
+        text: bool = True,
+        encoding: str = "utf-8",
+        kept: os.stat_result | None = None,
+    ) -> Iterator[IO[Any]]:
+        """The same for a file whose place is held already; from what is kept of it, where it is restored."""
+        with place.written(seen=partial(self._see, os_path, place, kept=kept)) as raw:
             if not text:
                 yield raw
                 return
@@ -103,7 +119,8 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
             data = content.encode() if format == "text" else base64.b64decode(content)
         except ValueError as error:
             raise HTTPError(400, f"Encoding error saving {os_path}: {error}") from error
-        with self.saved_at(os_path) as place, place.written(append=True) as file:
+        see = partial(self._see, os_path)
+        with self.saved_at(os_path) as place, place.written(append=True, seen=partial(see, place)) as file:
             await run_sync(file.write, data)
 
     async def _save_directory(self, os_path: str, model: Any, path: str = "") -> None:

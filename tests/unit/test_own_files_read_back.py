@@ -348,3 +348,104 @@ async def test_a_colleagues_folder_that_is_made_anew_more_open_is_taken_as_befor
     lab.theirs.rename(lab.team)
 
     assert await lab.save("team/plan.txt") == 200
+
+
+def put(lab: Lab, name: str, mode: int = 0o666, uid: int = SOMEBODY_ELSE) -> Path:
+    """Somebody who may write in that folder puts a file in the place of another one."""
+    file = lab.team / name
+    file.rename(lab.team / f".{name}.gone")
+    file.write_text("theirs")
+    file.chmod(mode)
+    os.chown(file, uid, uid)
+    return file
+
+
+@pytest.mark.parametrize("chunk", [{}, {"chunk": 2}, {"chunk": -1}])
+@pytest.mark.parametrize("look", [[], [{"content": False}], [{}], [{}, {}]])
+async def test_what_was_closed_is_saved_in_no_file_that_others_put_in_its_place(
+    tmp_path: Path, chunk: dict[str, int], look: list[dict[str, Any]]
+) -> None:
+    """JupyterLab asks for the hash of what is there before each save, and after it: by that they learn when."""
+    lab = Lab(tmp_path)
+    (lab.team / "plan.txt").chmod(0o600)
+    await lab.files.get("team/plan.txt", require_hash=True)
+    file = put(lab, "plan.txt")
+    for asked in look:
+        await lab.files.get("team/plan.txt", require_hash=True, **asked)
+
+    assert await lab.save("team/plan.txt", **chunk) == 403
+    assert file.read_text() == "theirs"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640])
+async def test_nor_is_what_was_made_closed(tmp_path: Path, mode: int) -> None:
+    lab = Lab(tmp_path)
+    before = os.umask(0o077)
+    try:
+        assert await lab.save("team/new.txt") == 200
+    finally:
+        os.umask(before)
+    file = put(lab, "new.txt", mode)
+    await lab.files.get("team/new.txt")
+
+    assert await lab.save("team/new.txt") == 403
+    assert file.read_text() == "theirs"
+
+
+async def test_nor_what_was_renamed(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    (lab.team / "plan.txt").chmod(0o600)
+    await lab.files.get("team/plan.txt")
+    await lab.files.rename_file("team/plan.txt", "team/new.txt")
+    file = put(lab, "new.txt")
+
+    assert await lab.save("team/new.txt") == 403
+    assert file.read_text() == "theirs"
+
+
+@pytest.mark.parametrize("is_later", [False, True])
+async def test_nor_is_a_checkpoint_of_it_restored_there(tmp_path: Path, is_later: bool) -> None:
+    """In a later session, too, which has read their file alone."""
+    lab = Lab(tmp_path)
+    (lab.team / "plan.txt").chmod(0o600)
+    await lab.files.get("team/plan.txt")
+    kept = await lab.files.create_checkpoint("team/plan.txt")
+    file = put(lab, "plan.txt")
+    if is_later:
+        lab.files = OwnFiles(root_dir=str(tmp_path), checkpoints_class=OwnCheckpoints, delete_to_trash=False)
+        await lab.files.get("team/plan.txt")
+
+    assert await status(lab.files.restore_checkpoint(kept["id"], "team/plan.txt")) == 403
+    assert file.read_text() == "theirs"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "uid"),
+    [(0o644, 0o644, SOMEBODY_ELSE), (0o600, 0o600, None), (0o664, 0o644, None), (0o664, 0o664, SOMEBODY_ELSE)],
+)
+async def test_a_new_file_that_shows_nobody_more_is_saved_and_restored_as_ever(
+    tmp_path: Path, before: int, after: int, uid: int | None
+) -> None:
+    """Git and editors put a new one in the place of an old one."""
+    lab = Lab(tmp_path)
+    (lab.team / "plan.txt").chmod(before)
+    await lab.files.get("team/plan.txt")
+    kept = await lab.files.create_checkpoint("team/plan.txt")
+    group = (lab.team / "plan.txt").stat().st_gid
+    file = put(lab, "plan.txt", after)
+    os.chown(file, os.geteuid() if uid is None else uid, group)
+
+    assert await lab.save("team/plan.txt") == 200
+    assert file.read_text() == "private"
+    assert await status(lab.files.restore_checkpoint(kept["id"], "team/plan.txt")) == 200
+
+
+async def test_what_its_person_opens_to_others_is_saved_and_restored(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    (lab.team / "plan.txt").chmod(0o600)
+    await lab.files.get("team/plan.txt")
+    kept = await lab.files.create_checkpoint("team/plan.txt")
+    (lab.team / "plan.txt").chmod(0o644)
+
+    assert await lab.save("team/plan.txt") == 200
+    assert await status(lab.files.restore_checkpoint(kept["id"], "team/plan.txt")) == 200
