@@ -17,6 +17,7 @@ import pytest
 
 MOST = 2
 REPORT = "--junitxml="
+MODULES = "DSPORTAL_SECOND_TRY"  # those that run once more, for who keeps what the first try found
 
 
 class Failures:
@@ -46,6 +47,7 @@ def _run_again(options: Sequence[str], modules: Sequence[str]) -> NoReturn:
     """In a process that has nothing of the first one, and ends at its signals."""
     again = [f"{one.removesuffix('.xml')}-again.xml" if one.startswith(REPORT) else one for one in options]
     command = [sys.executable, "-m", "pytest", *again, *modules]
+    os.environ[MODULES] = " ".join(modules)
     os.execv(command[0], command)  # noqa: S606  our own command
 
 

@@ -102,6 +102,7 @@ def test_the_editor_opens_a_file_of_the_home_and_saves_what_is_written(editor: P
     text.click()
     editor.keyboard.press("Control+End")
     editor.keyboard.type("print(22)")
+    expect(text).to_contain_text("print(22)")
     picture(editor, "81-editor")
     editor.keyboard.press("Control+s")
     eventually(lambda: (home(PERSON) / "notes.py").read_text() == "print(1)\nprint(22)", "it is saved")

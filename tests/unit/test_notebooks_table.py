@@ -14,8 +14,9 @@ import pytest
 from portal.data import folder
 from portal.notebooks.catalogue import templates
 from portal.notebooks.template import Template
-from tests.notebooks import gpu_paths
+from tests.notebooks import gpu_paths, table
 from tests.notebooks.table import Ran, Row, as_json, rows, text
+from tests.second_try import MODULES
 
 ROOT = Path(__file__).parents[2]
 EVERY = [template.name for template in templates(folder("notebooks"))]
@@ -57,6 +58,33 @@ def test_a_template_has_one_row_whatever_it_was_run_for() -> None:
 def test_a_failed_test_makes_the_row_of_its_template_failed_though_its_run_ended_well() -> None:
     (row,) = rows([template("a/one")], [Ran("a/one", 0, 9.0, "t")], {"a/one": ["test_curves"]})
     assert (row.result, row.seconds, row.failed) == ("failed", 9.0, ("test_curves",))
+
+
+def test_what_a_part_ran_is_kept_when_a_module_of_it_runs_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A test that failed by chance, of the editor, would leave the whole without the templates of its part."""
+    first = [Ran("a/one", 0, 9.0, "tests/a.py::test"), Ran("b/two", 1, 4.0, "tests/b.py::test")]
+    for name, value in {
+        "FOLDER": tmp_path,
+        "PART": "1",
+        "PARTS": ("1",),
+        "RUNS": first,
+        "FAILED": {"b/two": ["test"]},
+    }.items():
+        monkeypatch.setattr(table, name, value)
+    table.keep_part()
+
+    again = Ran("b/two", 0, 5.0, "tests/b.py::test")
+    monkeypatch.setattr(table, "RUNS", [again])
+    monkeypatch.setattr(table, "FAILED", {})
+    monkeypatch.setenv(MODULES, "tests/b.py tests/c.py")
+    table.keep_part()
+
+    monkeypatch.setattr(table, "RUNS", [])
+    table.take_parts()
+    found = (table.RUNS, table.FAILED)
+    assert found == ([first[0], again], {})
 
 
 def test_the_table_is_aligned_and_sums_up() -> None:
