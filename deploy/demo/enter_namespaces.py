@@ -13,18 +13,19 @@ import signal
 import subprocess
 import sys
 import termios
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from deploy import run_module
-from deploy.demo.parent_death import signal_at_parents_end
+from deploy.demo.parent_death import ended_by, signal_at_parents_end
 from deploy.demo.services import PATH
 from deploy.demo.state_folder import Run
 
 # What belongs to the caller's login outside, and would mislead inside.
 DROPPED = ("XDG_", "DBUS_", "SSH_", "SUDO_", "LD_", "TMPDIR", "MAIL", "VIRTUAL_ENV", "OLDPWD")
 # All that people have of it: whoever logs in to the demo as somebody reads what that person's processes have (proc(5)).
-OF_PEOPLE = ("TERM", "COLORTERM", "NO_COLOR", "COLUMNS", "LINES", "LC_", "DSPORTAL_CLUSTER")
+OF_PEOPLE = ("TERM", "COLORTERM", "NO_COLOR", "COLUMNS", "LINES", "LC_ALL", "LC_CTYPE", "DSPORTAL_CLUSTER")
 
 
 def command(run: Run, arguments: list[str]) -> list[str]:
@@ -49,9 +50,20 @@ def on_no_terminal_of_ours(argv: list[str]) -> list[str]:
     for number in terminals:
         _part_from(number)
     if os.getsid(0) == os.getpid():  # whoever leads a session would end all of it with that
-        sys.exit(subprocess.run(argv, preexec_fn=_leave_terminal, check=False).returncode)
+        sys.exit(subprocess.run(argv, preexec_fn=_apart_from(os.getpid()), check=False).returncode)
     _leave_terminal()
     return argv
+
+
+def _apart_from(starter: int) -> Callable[[], None]:
+    """What ``preexec_fn`` runs for a command that leaves the terminal of ``starter``, and ends with it."""
+    ends = ended_by(starter)
+
+    def set_up() -> None:
+        ends()
+        _leave_terminal()
+
+    return set_up
 
 
 def _leave_terminal() -> None:
@@ -73,7 +85,7 @@ def _part_from(terminal: int) -> None:
 
 def environment(account: pwd.struct_passwd, variables: dict[str, str]) -> dict[str, str]:
     """The caller's environment, with what an account changes: all of it for root, a terminal's kind for people."""
-    told = {key: value for key, value in variables.items() if not account.pw_uid or key.startswith(OF_PEOPLE)}
+    told = {key: value for key, value in variables.items() if not account.pw_uid or key in OF_PEOPLE}
     kept = {key: value for key, value in told.items() if not key.startswith(DROPPED)}
     name = account.pw_name
     home = account.pw_dir

@@ -22,11 +22,12 @@ _SPILLED = "POLARS_OOC_SPILL_DIR"  # Polars (1.44): /var/tmp/polars-NAME/spill, 
 _OF_NODES = "dsportal-polars"  # a node's own each, as in templates/job/job.sh: it removes there what is of no process
 # Of UCX (1.13), which Open MPI loads: what it would take from an ucx.conf of the folder that one works in: files to
 # write, programs to run, a folder of libraries. Builds that do not know all of these say nothing of that.
+_EMPTY = (
+    *("UCX_LOG_FILE", "UCX_MEMTRACK_DEST", "UCX_PROFILE_MODE", "UCX_STATS_DEST", "UCX_PROTO_INFO_DIR"),
+    *("UCX_GDB_COMMAND", "UCX_MODULE_DIR"),
+)
 _OF_UCX = {
-    **dict.fromkeys(
-        ("UCX_LOG_FILE", "UCX_MEMTRACK_DEST", "UCX_PROFILE_MODE", "UCX_STATS_DEST", "UCX_PROTO_INFO_DIR"), ""
-    ),
-    **dict.fromkeys(("UCX_GDB_COMMAND", "UCX_MODULE_DIR"), ""),
+    **dict.fromkeys(_EMPTY, ""),
     "UCX_HANDLE_ERRORS": "none",
     "UCX_WARN_UNUSED_ENV_VARS": "n",
 }

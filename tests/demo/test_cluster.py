@@ -173,9 +173,9 @@ def test_a_shell_as_a_person_has_neither_the_callers_terminal_nor_its_environmen
 
 
 @pytest.mark.parametrize("way", ["< /dev/null", "> {told} 2>&1 3<&0", "2> {told} 3<> /dev/tty"])
-def test_a_command_as_a_person_has_no_terminal_of_the_callers(cluster: Demo, way: str) -> None:
+def test_a_command_as_a_person_has_no_terminal_of_the_callers(cluster: Demo, way: str, tmp_path: Path) -> None:
     """Neither for its own, by ``/dev/tty``, nor to read and write; what it says comes there all the same."""
-    told = cluster.folder / "told"
+    told = tmp_path / "told"
     words = 'exec --user alice -- bash -c "echo > /dev/tty; echo said; exec sleep 3"'
     command = f"{shlex.quote(str(cluster.program))} {words} {way.format(told=shlex.quote(str(told)))}"
     shell = PtyProcess.spawn(["bash", "-c", command], env=cluster.environment)
@@ -191,16 +191,15 @@ def test_a_command_as_a_person_has_no_terminal_of_the_callers(cluster: Demo, way
         shell.terminate(force=True)
 
     whole = b"".join(said).decode() + (told.read_text() if told.exists() else "")
-    told.unlink(missing_ok=True)
     assert "process" in found
     assert "terminal" not in found
     assert "said" in whole
     assert "No such device or address" in whole
 
 
-def test_a_command_as_a_person_goes_on_where_it_leads_a_session(cluster: Demo) -> None:
+def test_a_command_as_a_person_goes_on_where_it_leads_a_session(cluster: Demo, tmp_path: Path) -> None:
     """As ``ssh -t HOST demo exec … > FILE`` starts it."""
-    told = cluster.folder / "told"
+    told = tmp_path / "told"
     command = [str(cluster.program), *["exec", "--user", "alice", "--", "bash", "-c"], "echo said; exit 3"]
     script = f"exec {shlex.join(command)} > {shlex.quote(str(told))} 2>&1"
     shell = PtyProcess.spawn(["bash", "-c", script], env=cluster.environment)

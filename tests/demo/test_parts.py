@@ -390,7 +390,8 @@ def test_a_state_folder_is_reached_through_nobody_elses_link(tmp_path: Path, mon
 
 
 def test_people_inside_have_nothing_of_the_callers_environment_but_the_terminals_kind() -> None:
-    caller = {"GITHUB_TOKEN": "secret", "TERM": "xterm", "LC_ALL": "C", "http_proxy": "http://me:secret@proxy"}
+    secrets = {"GITHUB_TOKEN": "secret", "TERMINUS_TOKEN": "secret", "http_proxy": "http://me:secret@proxy"}
+    caller = {**secrets, "TERM": "xterm", "LC_ALL": "C"}
     person = pwd.struct_passwd(("alice", "x", 20001, 20000, "", "/home/alice", "/bin/bash"))
     root = pwd.struct_passwd(("root", "x", 0, 0, "", "/root", "/bin/bash"))
 

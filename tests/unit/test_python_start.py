@@ -40,7 +40,7 @@ def in_no_usual_place(path, *told, usual=os.open):
 os.open = in_no_usual_place
 tempfile.tempdir = None
 """
-PORT_OF_KERNEL = "import ipykernel.debugger as d; print(d._is_debugpy_available, flush=True)\n"
+HAS_DEBUGGER = "import ipykernel.debugger as d; print(d._is_debugpy_available, flush=True)\n"
 AS_KERNEL = f"import ipykernel.iostream; {SHOW}"
 
 
@@ -480,7 +480,7 @@ def test_a_kernel_that_is_a_python_is_guarded_whatever_its_language_is_called(tm
     packages.mkdir()
     beside.mkdir()
     beside.chmod(0o777)
-    (packages / "runner.py").write_text(f"import subprocess, sys\n{PORT_OF_KERNEL}subprocess.run(sys.argv[1:2])")
+    (packages / "runner.py").write_text(f"import subprocess, sys\n{HAS_DEBUGGER}subprocess.run(sys.argv[1:2])")
     (packages / "helper.py").write_text(
         "print('of the environment')\ntry:\n    import optional\nexcept ImportError:\n    pass"
     )
