@@ -104,7 +104,7 @@ def gather(variant: str) -> Facts:
     """Gather the facts of this machine. The probe makes namespaces for a moment."""
     release = release_of_host()
     venv = Path(os.environ.get("DSPORTAL_VENV") or CHECKOUT / ".venv")
-    user = own_name()
+    user = name_of(os.geteuid())
     missing = tuple(tool for tool in TOOLS if shutil.which(tool) is None)
     return Facts(
         system=release.get("ID", "unknown"),
@@ -133,12 +133,12 @@ def debian_of_host() -> str:
     return release.get("VERSION_ID", "") if release.get("ID") == "debian" else ""
 
 
-def own_name() -> str:
-    """Our account's name; its number where the machine knows no name for it, as in a container."""
+def name_of(account: int) -> str:
+    """An account's name; its number where the machine knows no name for it, as in a container."""
     try:
-        return pwd.getpwuid(os.geteuid()).pw_name
+        return pwd.getpwuid(account).pw_name
     except KeyError:
-        return str(os.geteuid())
+        return str(account)
 
 
 def home_of_python(venv: Path) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import pwd
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -14,6 +13,7 @@ from typing import IO
 
 from deploy.demo.console import DemoError
 from deploy.demo.releases import OLDEST
+from deploy.demo.requirements import name_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 MARKER = ".dsportal-demo"
@@ -189,14 +189,6 @@ def is_state(folder: Path) -> bool:
     """Whether a folder is a demo's, or empty enough to become one."""
     names = {entry.name for entry in folder.iterdir()}
     return MARKER in names or names <= CONTENTS
-
-
-def name_of(number: int) -> str:
-    """An account's name, or its number where it has none."""
-    try:
-        return pwd.getpwuid(number).pw_name
-    except KeyError:
-        return str(number)
 
 
 def chosen(option: str | None) -> State:

@@ -181,13 +181,16 @@ class ReadPlaces:
         look = self._looks.get(path)
         return look is None or place.is_private or _is_as_found(look, place)
 
+    def opened(self, path: Path, found: os.stat_result) -> None:
+        """Remember which file was opened to be saved, before a byte of it is changed."""
+        self._opened[path] = found
+
     def may_get(self, path: Path, place: FilePlace, found: os.stat_result, kept: os.stat_result | None = None) -> bool:
         """Whether the file that is open now, to be saved, is the one that was read, or shows nobody more than that.
 
         Arguments:
             kept: a checkpoint, which has its file's mode, where that is what is saved.
         """
-        self._opened[path] = found
         look = self._looks.get(path)
         before = look.file if look else None
         before = before or (ReadFile(kept.st_mode & READERS) if kept else None)

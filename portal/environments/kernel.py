@@ -48,7 +48,7 @@ def files(order: EnvironmentOrder, path: str, modules: SessionModules) -> dict[s
     Raises:
         KernelError: a module cannot be loaded, or its Python is not there or has no kernel.
     """
-    lasting = modules.lasting
+    lasting = modules.lasting()
     if lasting.path != modules.system.path:
         with contextlib.suppress(KernelError):
             return _files_of(order, path, lasting, modules.variables)

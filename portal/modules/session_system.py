@@ -25,7 +25,6 @@ class SessionModules:
     variables: Mapping[str, str] = field(default_factory=dict)
     of_site: tuple[str, ...] = ()
 
-    @property
     def lasting(self) -> ModuleSystem:
         """It without the trees that a shell has added and others can change, which no later day need believe."""
         kept = (tree for tree in self.system.path if tree in self.of_site or _is_closed(tree))

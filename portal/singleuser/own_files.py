@@ -90,6 +90,7 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
             yield file
 
     def _see(self, os_path: str, place: FilePlace, found: os.stat_result, kept: os.stat_result | None = None) -> None:
+        self.read_places.opened(Path(os_path), found)
         if not self.read_places.may_get(Path(os_path), place, found, kept):
             raise HTTPError(403, SHOWN.format(place.name))
 

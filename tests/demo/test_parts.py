@@ -78,8 +78,7 @@ def test_a_probe_that_fails_without_a_word_and_an_account_without_a_name_are_no_
 ) -> None:
     monkeypatch.setattr(requirements, "ROOT_UNSHARE", ["false"])
     assert requirements.probe("root") == "false ended with status 1"
-    monkeypatch.setattr("os.geteuid", lambda: 4_000_000_000)
-    assert requirements.own_name() == "4000000000"
+    assert requirements.name_of(4_000_000_000) == "4000000000"
 
 
 def test_the_largest_range_of_subordinate_ids_counts(tmp_path: Path) -> None:

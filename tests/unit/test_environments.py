@@ -294,7 +294,7 @@ def test_trees_of_the_site_and_those_that_nobody_else_can_change_are_kept(tmp_pa
     found = session_system.of({SETTINGS: told.to_text()} | shell)
 
     assert found.system.path == tuple(map(str, trees.values()))
-    assert found.lasting.path == (str(trees["own"]), str(trees["of_site"]))
+    assert found.lasting().path == (str(trees["own"]), str(trees["of_site"]))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to somebody else")
