@@ -19,9 +19,8 @@ from portal.homes.held_place import (
     TO_READ,
     FilePlace,
     LinkOfOthers,
-    is_closed,
 )
-from portal.homes.own_folder import is_of_others
+from portal.homes.own_folder import is_closed, is_of_others
 from portal.homes.sparse import copy_content
 
 EXCHANGED = "somebody exchanged it while it was made"

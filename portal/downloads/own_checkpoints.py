@@ -28,6 +28,7 @@ from tornado.web import HTTPError
 from portal.downloads.read_files import OPEN, Bounded
 from portal.homes.held_place import MAY_BE_THEIRS, NEW, FilePlace, LinkOfOthers, held, is_own_all_the_way
 from portal.homes.own_folder import is_of_others, is_own_file, make_own
+from portal.homes.readers import KnownFile, Readers
 from portal.homes.regular_file import open_regular, without_waiting
 from portal.homes.sparse import copy_content
 
@@ -64,13 +65,13 @@ class OwnCheckpoints(AsyncFileCheckpoints):
         """Put a file back, by the way in which it is saved: the very file that the checkpoint is of."""
         os_path: str = contents_mgr._get_os_path(path.strip("/"))
         with (
-            contents_mgr.saved_at(os_path) as place,
-            open_regular(self._place_of(_named(place), checkpoint_id)) as kept,
+            contents_mgr.saved_at(os_path) as save,
+            open_regular(self._place_of(_named(save.place), checkpoint_id)) as kept,
         ):
-            found = os.fstat(kept.fileno())
-            if is_of_others(found):
+            if is_of_others(os.fstat(kept.fileno())):
                 self.no_such_checkpoint(path, checkpoint_id)  # type: ignore[no-untyped-call]
-            with contents_mgr.written_at(os_path, place, text=False, kept=found) as file:
+            save.before = save.before or KnownFile(Readers.of(kept.fileno()).beside_groups())
+            with contents_mgr.written_at(save, text=False) as file:
                 await run_sync(shutil.copyfileobj, kept, file)
 
     async def create_checkpoint(self, contents_mgr: Any, path: str) -> dict[str, Any]:

@@ -16,48 +16,14 @@ from pathlib import Path
 
 from portal.homes.held_place import FilePlace, LinkOfOthers, held
 from portal.homes.own_folder import is_of_others
+from portal.homes.readers import EVERYBODY, KnownFile, Readers
 from portal.homes.regular_file import without_waiting
 
-OTHERS = 0o077  # their part of a mode
-READERS = stat.S_IRGRP | stat.S_IROTH
 
-
-@dataclass(frozen=True)
-class ReadFile:
-    """A file of the person's own that was read or saved, and who else could read it.
-
-    Attributes:
-        readers: of its mode, whether group and others may read.
-        group: the GID that it belongs to; None where that is not known.
-        identity: device and inode; None where there were several.
-    """
-
-    readers: int
-    group: int | None = None
-    identity: tuple[int, int] | None = None
-
-    def with_(self, other: ReadFile) -> ReadFile:
-        """What holds for both: rights that both give."""
-        same = self.identity if self.identity == other.identity else None
-        if self.group == other.group:
-            return ReadFile(self.readers & other.readers, self.group, same)
-        return ReadFile(self.readers & other.readers & ~stat.S_IRGRP, None, same)
-
-    def is_as_closed(self, now: os.stat_result) -> bool:
-        """Whether a file is this one, or one that shows nobody more."""
-        if (now.st_dev, now.st_ino) == self.identity:
-            return True
-        more = now.st_mode & READERS & ~self.readers
-        is_another_groups = now.st_mode & stat.S_IRGRP and self.group not in (None, now.st_gid)
-        is_shown_to_it = is_another_groups and not self.readers & stat.S_IROTH
-        return not (more or is_shown_to_it or (is_of_others(now) and not self.readers))
-
-
-def _file(found: os.stat_result) -> ReadFile | None:
-    """None for a file of somebody else's, who has read it anyway."""
-    if is_of_others(found):
-        return None
-    return ReadFile(found.st_mode & READERS, found.st_gid, (found.st_dev, found.st_ino))
+def own_file(descriptor: int) -> KnownFile | None:
+    """A file that was read or saved; None for one of somebody else's, who has read it anyway."""
+    known = KnownFile.of(descriptor)
+    return None if is_of_others(os.fstat(descriptor)) else known
 
 
 @dataclass(frozen=True)
@@ -69,7 +35,7 @@ class FoundPlace:
         owner: the UID that its folder belongs to; None where it is not saved there as long as such a link is there.
         is_private: nobody else can exchange it, or what is on the way.
         folder: device and inode of that folder, where all looks found the same one.
-        open_to: which rights others had there: another folder that has it has no more.
+        passed: who came there through what others can exchange: another folder that has its name shows nobody more.
         file: the file itself, where it was the person's own.
     """
 
@@ -77,18 +43,18 @@ class FoundPlace:
     owner: int | None = None
     is_private: bool = False
     folder: tuple[int, int] | None = None
-    open_to: int = OTHERS
-    file: ReadFile | None = None
+    passed: Readers = EVERYBODY
+    file: KnownFile | None = None
 
     def with_(self, other: FoundPlace) -> FoundPlace:
         """What holds for both: what two people's folders have had is saved in one's own alone."""
         is_known = self.owner is not None and other.owner is not None
         owner = self.owner if self.owner == other.owner else os.geteuid()
         same = self.folder if self.folder == other.folder else None
-        open_to = self.open_to & other.open_to
+        passed = self.passed.with_(other.passed)
         is_writable = self.is_writable and other.is_writable
         file = self.file.with_(other.file) if self.file and other.file else self.file or other.file
-        return FoundPlace(is_writable, owner if is_known else None, folder=same, open_to=open_to, file=file)
+        return FoundPlace(is_writable, owner if is_known else None, folder=same, passed=passed, file=file)
 
 
 THROUGH_LINK = FoundPlace(is_writable=False)
@@ -123,7 +89,7 @@ def open_looking(path: str, flags: int) -> int:
             raise
         look = THROUGH_LINK
         descriptor = without_waiting(path, flags)
-    looks.append(replace(look, file=_file(os.fstat(descriptor))))
+    looks.append(replace(look, file=own_file(descriptor)))
     return descriptor
 
 
@@ -132,7 +98,7 @@ def _look(place: FilePlace) -> FoundPlace:
         return THROUGH_LINK
     found = os.fstat(place.folder)
     here = (found.st_dev, found.st_ino)
-    return FoundPlace(not place.is_loose, found.st_uid, place.is_private, here, found.st_mode & OTHERS)
+    return FoundPlace(not place.is_loose, found.st_uid, place.is_private, here, place.passed)
 
 
 def _is_as_found(look: FoundPlace, place: FilePlace) -> bool:
@@ -142,8 +108,8 @@ def _is_as_found(look: FoundPlace, place: FilePlace) -> bool:
         return False
     folder = os.fstat(place.folder)
     is_another = look.folder != (folder.st_dev, folder.st_ino)
-    if is_another and look.owner == os.geteuid() and folder.st_mode & OTHERS & ~look.open_to:
-        return False  # one of one's own, which others can read, in the place of one that they could not
+    if is_another and not look.passed.include(place.passed):
+        return False  # one that others come to, in the place of one that they did not
     return look.owner == folder.st_uid or not is_of_others(folder)
 
 
@@ -155,6 +121,22 @@ def _is_link(place: FilePlace) -> bool:
     return stat.S_ISLNK(found.st_mode)
 
 
+@dataclass
+class Save:
+    """One save, from the look at its place to its end.
+
+    Attributes:
+        path: where JupyterLab has it.
+        before: what was read or saved there, or the checkpoint that is restored.
+        file: what was opened to be written, where it is the person's own.
+    """
+
+    path: Path
+    place: FilePlace
+    before: KnownFile | None = None
+    file: KnownFile | None = None
+
+
 class ReadPlaces:
     """How what may be open in JupyterLab was found, each time: as long as this session's server runs.
 
@@ -164,11 +146,17 @@ class ReadPlaces:
 
     def __init__(self) -> None:
         self._looks: dict[Path, FoundPlace] = {}
-        self._opened: dict[Path, os.stat_result] = {}  # to be saved
 
-    def note(self, path: Path, look: FoundPlace) -> None:
-        """Remember how it was found this time, too: what was read there before may be open still."""
-        self._looks[path] = look.with_(self._looks.get(path, look))
+    def note(self, path: Path, look: FoundPlace, *, is_read: bool = True) -> None:
+        """Remember how it was found this time, too: what was read there before may be open still.
+
+        Arguments:
+            is_read: False where JupyterLab asked for its hash alone, as it does before a save: of what is known
+                already nothing but who can read it is changed.
+        """
+        known = self._looks.get(path, look)
+        both = look.with_(known)
+        self._looks[path] = both if is_read or known is look else replace(known, file=both.file)
 
     def is_writable(self, path: Path, look: FoundPlace) -> bool:
         """Whether all that was read at a path is saved there by itself, where it was found like this now."""
@@ -181,25 +169,20 @@ class ReadPlaces:
         look = self._looks.get(path)
         return look is None or place.is_private or _is_as_found(look, place)
 
-    def opened(self, path: Path, found: os.stat_result) -> None:
-        """Remember which file was opened to be saved, before a byte of it is changed."""
-        self._opened[path] = found
+    def may_get(self, save: Save, descriptor: int) -> bool:
+        """Whether the file that is open now, to be saved, is the one that was read, or shows nobody more than that."""
+        if save.place.is_private and not is_of_others(os.fstat(descriptor)):
+            return True
+        return save.before is None or save.before.may_become(KnownFile.of(descriptor))
 
-    def may_get(self, path: Path, place: FilePlace, found: os.stat_result, kept: os.stat_result | None = None) -> bool:
-        """Whether the file that is open now, to be saved, is the one that was read, or shows nobody more than that.
-
-        Arguments:
-            kept: a checkpoint, which has its file's mode, where that is what is saved.
-        """
+    def known(self, path: Path) -> KnownFile | None:
+        """What was read or saved at a path, where it was the person's own."""
         look = self._looks.get(path)
-        before = look.file if look else None
-        before = before or (ReadFile(kept.st_mode & READERS) if kept else None)
-        return place.is_private or before is None or before.is_as_closed(found)
+        return look.file if look else None
 
-    def saved(self, path: Path, place: FilePlace) -> None:
+    def saved(self, save: Save) -> None:
         """Remember where it was saved, where all that was read could be: no other folder of others gets it now."""
-        found = self._opened.pop(path, None)
-        self._looks[path] = replace(_look(place), file=_file(found) if found else None)
+        self._looks[save.path] = replace(_look(save.place), file=save.file or self.known(save.path))
 
     def renamed(self, old: Path, new: Path, source: FilePlace, target: FilePlace) -> None:
         """Have what is open go with its file, or its folder: whom a file is moved to, the person has chosen.

@@ -87,11 +87,12 @@ class ReadFiles(ListedFolders):
         try:
             yield model
             place = Path(self._get_os_path(path.strip("/")))  # type: ignore[no-untyped-call]
-            look = min(LOOKS.get() or [look_at(place)], key=lambda one: one.is_writable)
+            looks = LOOKS.get()
+            look = min(looks or [look_at(place)], key=lambda one: one.is_writable)
         finally:
             LOOKS.reset(before)
-        if is_read:
-            self.read_places.note(place, look)
+        if is_read or looks:  # or what its hash was made of
+            self.read_places.note(place, look, is_read=is_read)
         model["writable"] = model["writable"] and self.read_places.is_writable(place, look)
 
     async def _read_file(self, os_path: str, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]

@@ -13,9 +13,9 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
+from portal.gallery.new_name import give_name
 from portal.homes.held_files import written_beside
 from portal.homes.held_place import held
-from portal.homes.new_name import give_name
 from portal.homes.own_folder import is_of_others
 from portal.notebooks import files
 

@@ -18,8 +18,9 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from portal.homes.held_place import MAY_BE_THEIRS, NEW, TO_WRITE, FilePlace, LinkOfOthers, held
+from portal.homes.held_place import LOOK, MAY_BE_THEIRS, NEW, TO_WRITE, FilePlace, LinkOfOthers, held
 from portal.homes.own_folder import is_of_others, make_own
+from portal.homes.readers import KnownFile, closed_as
 
 NOT_BY_PYTHON = "has too many folders in one another: delete it in a terminal (rm -rf)"
 
@@ -33,11 +34,18 @@ def look(place: FilePlace) -> os.stat_result:
     return os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
 
 
-def put(place: FilePlace, content: bytes) -> None:
+def put(place: FilePlace, content: bytes, before: KnownFile | None = None) -> KnownFile | None:
     """Put a whole file there, in one step: whoever is ended on the way leaves what was there.
 
     A link that others put there meanwhile is replaced, and not followed. The mode is that of the person's own file of
     that name, or as her umask has it.
+
+    Arguments:
+        before: the person's own file that was found there at first, or put there last: where another one took its
+            place, what is put there now is shown to nobody more.
+
+    Returns:
+        What is there now; None for a device.
 
     Raises:
         LinkOfOthers: it is a link of the person's own, in a folder that others can change.
@@ -45,20 +53,24 @@ def put(place: FilePlace, content: bytes) -> None:
     """
     if place.through:
         raise LinkOfOthers(errno.EACCES, MAY_BE_THEIRS, place.through)
-    there = _own(place)
-    if there and stat.S_ISCHR(there.st_mode) and place.is_private:  # /dev/null
+    if place.is_private and _is_device(place):  # /dev/null
         with open(place.name, "wb", opener=lambda name, _: os.open(name, TO_WRITE, dir_fd=place.folder)) as device:
             device.write(content)
-        return
-    old = there if there and stat.S_ISREG(there.st_mode) else None
-    mode = stat.S_IMODE(old.st_mode) & 0o777 if old else None
+        return None
+    there = own_known_file(place.folder, place.name)
+    old = there if before is None or (there and before.is_same(there)) else before
+    mode = mode_of(old) if old else None
+    if there and old is before and mode is not None:
+        mode &= mode_of(there)
     with written_beside(place.folder, place.name, content, mode, old) as beside:
+        made = known_file(place.folder, beside)
         os.rename(beside, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+    return made
 
 
 @contextmanager
 def written_beside(
-    folder: int, name: str, content: bytes, mode: int | None, old: os.stat_result | None = None
+    folder: int, name: str, content: bytes, mode: int | None, old: KnownFile | None = None
 ) -> Iterator[str]:
     """A whole new file beside what has that name, to be renamed; it is taken away where that fails.
 
@@ -82,27 +94,52 @@ def written_beside(
         raise
 
 
-def mode_of_group(descriptor: int, old: os.stat_result, mode: int) -> int:
+def mode_of_group(descriptor: int, old: KnownFile, mode: int) -> int:
     """The mode that a new file may have which takes the place of another one, and its group where that can be.
 
-    A folder can give new files a group of its own. What the old one's might do is none of that one's business.
+    A folder can give new files a group of its own. What the old one's might do is none of that one's business; nor is
+    it the old one's group's what an access list said of others.
     """
-    if os.fstat(descriptor).st_gid == old.st_gid:
-        return mode
-    try:
-        os.fchown(descriptor, -1, old.st_gid)
-    except OSError:  # the person is not of that group
-        return mode & ~stat.S_IRWXG | (mode & stat.S_IRWXO) << 3
-    return mode
+    if old.found and os.fstat(descriptor).st_gid != old.found.st_gid:
+        try:
+            os.fchown(descriptor, -1, old.found.st_gid)
+        except OSError:  # the person is not of that group
+            return mode & ~stat.S_IRWXG | (mode & stat.S_IRWXO) << 3
+    return closed_as(old.readers, descriptor, mode)
 
 
-def _own(place: FilePlace) -> os.stat_result | None:
-    """What lies there already, unless it is somebody else's."""
+def mode_of(known: KnownFile) -> int:
+    """Of what is replaced; who may write it, nobody else says."""
+    if not known.found:
+        return stat.S_IRUSR | stat.S_IWUSR
+    return stat.S_IMODE(known.found.st_mode) & (0o777 if known.found.st_uid == os.geteuid() else 0o755)
+
+
+def known_file(folder: int, name: str) -> KnownFile | None:
+    """The regular file of a name in a folder; None where there is none."""
     try:
-        there = look(place)
+        descriptor = os.open(name, LOOK, dir_fd=folder)
     except FileNotFoundError:
         return None
-    return None if is_of_others(there) else there
+    try:
+        known = KnownFile.of(descriptor)
+    finally:
+        os.close(descriptor)
+    return known if known.found and stat.S_ISREG(known.found.st_mode) else None
+
+
+def own_known_file(folder: int, name: str) -> KnownFile | None:
+    """That one where it is the person's own, or root's."""
+    known = known_file(folder, name)
+    return None if known is None or (known.found and is_of_others(known.found)) else known
+
+
+def _is_device(place: FilePlace) -> bool:
+    try:
+        found = look(place)
+    except FileNotFoundError:
+        return False
+    return stat.S_ISCHR(found.st_mode) and not is_of_others(found)
 
 
 def keep_in_place(found: os.stat_result, source: FilePlace, target: FilePlace) -> None:

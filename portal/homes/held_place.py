@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import IO, BinaryIO
 
-from portal.homes.own_folder import ROOT, is_of_others, is_own
+from portal.homes.own_folder import ROOT, is_closed, is_of_others, is_own, is_roots_alone
+from portal.homes.readers import EVERYBODY, PASS, Readers
+from portal.homes.regular_file import put_back, regular
 from portal.homes.sparse import copy_content
 
 THEIRS = "is somebody else's link"
@@ -45,6 +46,7 @@ class FilePlace:
         is_private: nobody but the person and root can change that folder, or exchange one on the way.
         through: the person's own link that the last part was, in a folder where others may have put it in that place.
         is_loose: a link led here that others can take away, and not just a group of the folder's, which is one's own.
+        passed: who comes through the part of the way that others can exchange.
     """
 
     folder: int
@@ -52,6 +54,7 @@ class FilePlace:
     is_private: bool
     through: str = ""
     is_loose: bool = False
+    passed: Readers = EVERYBODY
 
     @contextmanager
     def read(self) -> Iterator[int]:
@@ -67,21 +70,29 @@ class FilePlace:
             os.close(descriptor)
 
     @contextmanager
-    def written(self, *, append: bool = False, seen: Callable[[os.stat_result], object] = bool) -> Iterator[BinaryIO]:
-        """The file, open to be written anew, or further, once ``seen`` has; where that fails, it is as it was before.
+    def written(
+        self, *, append: bool = False, is_new: bool = False, seen: Callable[[int, bool], object] | None = None
+    ) -> Iterator[BinaryIO]:
+        """The file, open to be written anew, or further; where that fails, it is as it was before.
+
+        Arguments:
+            is_new: nothing may have that name yet.
+            seen: is told its descriptor, and whether it was made now, before a byte of it is changed.
 
         Raises:
+            FileExistsError: something has the name of what is new.
             OSError: it is a link, is no regular file, or cannot be written.
         """
         if self.through:
             raise LinkOfOthers(errno.EACCES, MAY_BE_THEIRS, self.through)
-        kept = None if append else self._kept()
+        kept = None if append or is_new else self._kept()
         is_whole = True
         try:
-            descriptor = self._opened(TO_WRITE | os.O_CREAT | (os.O_APPEND * append))
+            descriptor, is_made = self._to_write(TO_WRITE | (os.O_APPEND * append), is_new)
             try:
-                found = _regular(descriptor, self.name)
-                seen(found)
+                found = regular(descriptor, self.name)
+                if seen:
+                    seen(descriptor, is_made)
                 size = found.st_size if append else 0
                 try:
                     os.ftruncate(descriptor, size)
@@ -91,7 +102,7 @@ class FilePlace:
                         os.fsync(descriptor)
                 except BaseException:
                     is_whole = False
-                    _put_back(descriptor, size, kept)
+                    put_back(descriptor, size, kept)
                     is_whole = True
                     raise
             finally:
@@ -104,6 +115,17 @@ class FilePlace:
                         os.unlink(kept.name, dir_fd=self.folder)
                     else:  # it is all that there is, and the next one has another name
                         os.rename(kept.name, self._apart(), src_dir_fd=self.folder, dst_dir_fd=self.folder)
+
+    def _to_write(self, flags: int, is_new: bool) -> tuple[int, bool]:
+        if not is_new:
+            with suppress(FileNotFoundError):
+                return self._opened(flags), False
+        try:
+            return self._opened(flags | os.O_CREAT | os.O_EXCL), True
+        except FileExistsError:  # it was put there a moment ago
+            if is_new:
+                raise
+            return self._opened(flags), False
 
     def _opened(self, flags: int) -> int:
         try:
@@ -120,7 +142,7 @@ class FilePlace:
         except FileNotFoundError:
             return None
         with os.fdopen(descriptor, "rb"):
-            size = _regular(descriptor, self.name).st_size
+            size = regular(descriptor, self.name).st_size
             name = self._beside()
             try:
                 kept = open(name, "w+b", opener=lambda path, _: os.open(path, NEW, 0o600, dir_fd=self.folder))  # noqa: SIM115
@@ -150,23 +172,6 @@ class FilePlace:
         return f".~{self.name}.{secrets.token_hex(4)}"
 
 
-def _regular(descriptor: int, name: str) -> os.stat_result:
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode):
-        raise PermissionError(errno.EACCES, "is no regular file", name)
-    return found
-
-
-def _put_back(descriptor: int, size: int, kept: IO[bytes] | None) -> None:
-    """Make a file as it was: as long as before, or with what was kept of it."""
-    os.ftruncate(descriptor, size)
-    if kept:
-        kept.seek(0)
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        with open(descriptor, "wb", closefd=False) as file:
-            shutil.copyfileobj(kept, file)
-
-
 @contextmanager
 def held(path: Path, *, follow: bool = True, moved: bool = True) -> Iterator[FilePlace]:
     """The place at a path, links on the way followed.
@@ -193,6 +198,7 @@ class _Walk:
         self._is_sure = True  # nobody else can have put there what the way led through
         self._through = ""
         self._stays = True  # nobody else can take away what the way led through
+        self._passed = EVERYBODY
         self._is_loose = False
 
     def to(self, path: Path, follow: bool, moved: bool) -> FilePlace:
@@ -220,7 +226,7 @@ class _Walk:
             self._is_loose = self._is_loose or not self._stays
             todo = _parts(target) + todo
         is_private = self._is_sure and is_closed(os.fstat(self._here))
-        return FilePlace(self._here, name, is_private, self._through, self._is_loose)
+        return FilePlace(self._here, name, is_private, self._through, self._is_loose, self._passed)
 
     def _entered(self, name: str) -> bool:
         """Go into a folder; False where it is none, or a link."""
@@ -232,6 +238,8 @@ class _Walk:
             raise
         self._pass(os.fstat(inner))
         self._go(inner)
+        if not self._is_sure:
+            self._passed = self._passed.with_(Readers.of(inner, PASS))
         return True
 
     def _pass(self, found: os.stat_result) -> None:
@@ -258,7 +266,7 @@ class _Walk:
                 return None
             if links > LINKS_MAX:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
-            if is_of_others(kind) and not _is_roots_alone(os.fstat(self._here)):
+            if is_of_others(kind) and not is_roots_alone(os.fstat(self._here)):
                 raise LinkOfOthers(errno.EACCES, THEIRS, name)
             self._pass(kind)
             target = Path(os.readlink("", dir_fd=found))
@@ -278,16 +286,6 @@ class _Walk:
 
 def _parts(path: PurePath) -> list[str]:
     return [part for part in path.parts if part != path.root]  # ".." stays: it is that of a folder that is held
-
-
-def is_closed(folder: os.stat_result) -> bool:
-    """Nobody but the person and root puts something there."""
-    return not is_of_others(folder) and not folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-
-
-def _is_roots_alone(folder: os.stat_result) -> bool:
-    """Whether root alone puts something into a folder, whoever it belongs to then; of root's own folders it is not."""
-    return folder.st_uid == ROOT != os.geteuid() and is_closed(folder)
 
 
 def is_own_all_the_way(folder: str | Path) -> bool:

@@ -74,6 +74,16 @@ def is_of_others(found: os.stat_result) -> bool:
     return found.st_uid not in (ROOT, os.geteuid())
 
 
+def is_closed(folder: os.stat_result) -> bool:
+    """Nobody but the person and root puts something there."""
+    return not is_of_others(folder) and not folder.st_mode & OTHERS_WRITE
+
+
+def is_roots_alone(folder: os.stat_result) -> bool:
+    """Whether root alone puts something into a folder, whoever it belongs to then; of root's own folders it is not."""
+    return folder.st_uid == ROOT != os.geteuid() and is_closed(folder)
+
+
 def is_own_file(path: Path) -> bool:
     """Whether a regular file, and no link, lies there that is the person's, or root's."""
     try:

@@ -1,9 +1,10 @@
-"""Reading a file where a person, or others, may have put anything: nobody waits for it."""
+"""A file where a person, or others, may have put anything: nobody waits for it. Standard library only."""
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 from pathlib import Path
 from typing import IO
@@ -33,6 +34,28 @@ def without_waiting(path: str, flags: int, folder: int | None = None) -> int:
         return descriptor
     os.close(descriptor)
     raise OSError(errno.EINVAL, "is no regular file", str(path))
+
+
+def regular(descriptor: int, name: str) -> os.stat_result:
+    """What is open.
+
+    Raises:
+        PermissionError: it is no regular file.
+    """
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        raise PermissionError(errno.EACCES, "is no regular file", name)
+    return found
+
+
+def put_back(descriptor: int, size: int, kept: IO[bytes] | None) -> None:
+    """Make a file as it was: as long as before, or with what was kept of it."""
+    os.ftruncate(descriptor, size)
+    if kept:
+        kept.seek(0)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        with open(descriptor, "wb", closefd=False) as file:
+            shutil.copyfileobj(kept, file)
 
 
 def tail(path: Path, most: int) -> str:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from portal.errors import SlurmUnavailable
-from portal.homes.held_place import held, is_closed
+from portal.homes.held_place import held
+from portal.homes.own_folder import is_closed
 from portal.jobs.order import JobOrder, Kind
 from portal.slurm.jobs import unreadable
 

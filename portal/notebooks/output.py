@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from portal.errors import printable
-from portal.homes.held_files import put
+from portal.homes.held_files import own_known_file, put
 from portal.homes.held_place import FilePlace, LinkOfOthers, held
 from portal.notebooks.catalogue import NotebookFailed
 
@@ -23,6 +23,7 @@ class HeldOutput:
     def __init__(self, path: Path, place: FilePlace) -> None:
         self._path = path
         self._place = place
+        self._before = own_known_file(place.folder, place.name)
         self._text = ""
 
     @classmethod
@@ -43,7 +44,7 @@ class HeldOutput:
     def write(self, text: str, _path: str) -> None:
         """Keep the notebook as it is now."""
         try:
-            put(self._place, text.encode())
+            self._before = put(self._place, text.encode(), self._before) or self._before
         except OSError as error:
             raise _failed(self._path, error) from error
         self._text = text

@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
@@ -26,10 +26,12 @@ from traitlets import default
 from portal.downloads.files import FileHandler
 from portal.downloads.folder_copy import copy_folder, move_anywhere
 from portal.downloads.own_checkpoints import note_done
+from portal.downloads.read_back import Save, own_file
 from portal.downloads.read_files import COPIED, ReadFiles
 from portal.homes.held_files import delete, has_home_trash, look, trash
 from portal.homes.held_place import MAY_BE_THEIRS, FilePlace, LinkOfOthers, held
-from portal.uploads.untitled import OneNameEach
+from portal.homes.readers import Readers, closed_as
+from portal.uploads.untitled import IS_NEW, NameTaken, OneNameEach, under_new_name
 
 THEIR_LINK = (
     "{} is a link that somebody else made, or may have put there (ls -l in a terminal shows whose it is). Open what it "
@@ -75,44 +77,47 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
             yield place
 
     @contextmanager
-    def saved_at(self, os_path: str) -> Iterator[FilePlace]:
+    def saved_at(self, os_path: str) -> Iterator[Save]:
         """The same for what is saved, which goes into no folder that took the place where it was read."""
         with self.placed(os_path) as place:
-            if not self.read_places.may_save(Path(os_path), place):
+            save = Save(Path(os_path), place, self.read_places.known(Path(os_path)))
+            if not self.read_places.may_save(save.path, place):
                 raise HTTPError(403, EXCHANGED.format(place.name))
-            yield place
-            self.read_places.saved(Path(os_path), place)
+            yield save
+            self.read_places.saved(save)
 
     @contextmanager
     def atomic_writing(self, os_path: str, text: bool = True, encoding: str = "utf-8") -> Iterator[IO[Any]]:
         """A file that is as before where writing it fails."""
-        with self.saved_at(os_path) as place, self.written_at(os_path, place, text, encoding) as file:
+        with self.saved_at(os_path) as save, self.written_at(save, text, encoding) as file:
             yield file
 
-    def _see(self, os_path: str, place: FilePlace, found: os.stat_result, kept: os.stat_result | None = None) -> None:
-        self.read_places.opened(Path(os_path), found)
-        if not self.read_places.may_get(Path(os_path), place, found, kept):
-            raise HTTPError(403, SHOWN.format(place.name))
+    def _see(self, save: Save, descriptor: int, is_made: bool) -> None:
+        """Look at what is open to be saved; what is made now is shown to nobody more than what was there, or copied."""
+        shown_to = [Readers.of(source) for source in COPIED.get().values()]
+        if is_made and save.before and not save.place.is_private:
+            shown_to.append(save.before.readers)
+        for readers in shown_to:
+            _close_to(readers, descriptor)
+        if not self.read_places.may_get(save, descriptor):
+            raise HTTPError(403, SHOWN.format(save.place.name))
+        save.file = own_file(descriptor)
 
     @contextmanager
-    def written_at(
-        self,
-        os_path: str,
-        place: FilePlace,
-        text: bool = True,
-        encoding: str = "utf-8",
-        kept: os.stat_result | None = None,
-    ) -> Iterator[IO[Any]]:
-        """The same for a file whose place is held already; from what is kept of it, where it is restored."""
-        with place.written(seen=partial(self._see, os_path, place, kept=kept)) as raw:
-            if not text:
-                yield raw
-                return
-            words = TextIOWrapper(raw, encoding, newline="\n", write_through=True)
-            try:
-                yield words
-            finally:
-                words.detach()
+    def written_at(self, save: Save, text: bool = True, encoding: str = "utf-8") -> Iterator[IO[Any]]:
+        """The same for a file whose place is held already."""
+        try:
+            with save.place.written(is_new=IS_NEW.get(), seen=partial(self._see, save)) as raw:
+                if not text:
+                    yield raw
+                    return
+                words = TextIOWrapper(raw, encoding, newline="\n", write_through=True)
+                try:
+                    yield words
+                finally:
+                    words.detach()
+        except FileExistsError as error:
+            raise NameTaken(save.place.name) from error
 
     async def _save_large_file(self, os_path: str, content: str, format: str) -> None:
         """Write one more part of a file that is uploaded in parts."""
@@ -120,8 +125,7 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
             data = content.encode() if format == "text" else base64.b64decode(content)
         except ValueError as error:
             raise HTTPError(400, f"Encoding error saving {os_path}: {error}") from error
-        see = partial(self._see, os_path)
-        with self.saved_at(os_path) as place, place.written(append=True, seen=partial(see, place)) as file:
+        with self.saved_at(os_path) as save, save.place.written(append=True, seen=partial(self._see, save)) as file:
             await run_sync(file.write, data)
 
     async def _save_directory(self, os_path: str, model: Any, path: str = "") -> None:
@@ -131,7 +135,9 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
             self._refuse_hidden("create", os_path)
             try:
                 os.mkdir(place.name, dir_fd=place.folder)
-            except FileExistsError:
+            except FileExistsError as error:
+                if IS_NEW.get():
+                    raise NameTaken(place.name) from error
                 if not stat.S_ISDIR(look(place).st_mode):
                     raise HTTPError(400, f"Not a directory: {path}") from None
 
@@ -191,13 +197,14 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
     async def copy(self, from_path: str, to_path: str | None = None) -> dict[str, Any]:
         """Copy a file or a folder; not what a link leads to that somebody else made, or may have put there."""
         os_path = self._place_of(from_path)
+        copy = partial(super().copy, from_path, to_path)
+        is_named = to_path is not None and not await self.dir_exists(to_path)  # type: ignore[no-untyped-call]
         with self._answering(from_path), held(os_path, moved=False) as source, source.read() as descriptor:
             before = COPIED.set({os_path: descriptor})
             try:
-                copied: dict[str, Any] = await super().copy(from_path, to_path)  # type: ignore[no-untyped-call]
+                return await (copy() if is_named else under_new_name(copy))
             finally:
                 COPIED.reset(before)
-        return copied
 
     async def _copy_dir(self, from_path: str, to_path_original: str, to_name: str, to_path: str) -> dict[str, Any]:
         source = COPIED.get()[self._place_of(from_path)]
@@ -236,6 +243,13 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
             yield
         except LinkOfOthers as error:
             raise HTTPError(403, THEIR_LINK.format(error.filename)) from error
+
+
+def _close_to(readers: Readers, descriptor: int) -> None:
+    """Have a new file of the person's own shown to nobody beside these."""
+    mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+    with suppress(OSError):  # a file system without modes
+        os.fchmod(descriptor, closed_as(readers, descriptor, mode))
 
 
 def _without(error: shutil.Error) -> tuple[str, str]:

@@ -7,13 +7,16 @@ a private one, as in a folder of a project's, would get all of the file there.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from http import HTTPStatus
 from threading import Lock
 
+from portal.homes.held_files import own_known_file
+from portal.homes.held_place import FilePlace
 from portal.homes.own_folder import is_of_others
+from portal.homes.readers import KnownFile, Readers
 from portal.uploads.refused import UploadRefused
 
-OTHERS = 0o077  # their part of a mode
 KNOWN_MOST = 10_000  # those that were asked for last
 EXCHANGED = (
     "The folder {} is another one than when this upload began, of somebody else or more open. Nothing more goes there. "
@@ -21,32 +24,54 @@ EXCHANGED = (
 )
 
 
+@dataclass
+class Begun:
+    """How an upload was begun.
+
+    Attributes:
+        folder: the one that it goes to.
+        passed: who came there through what others can exchange.
+        replaced: the person's own file that had its name.
+        part: what was made for it in this session.
+    """
+
+    folder: os.stat_result
+    passed: Readers
+    replaced: KnownFile | None = None
+    part: os.stat_result | None = None
+
+
 class Beginnings:
-    """Whose folder each upload was begun in, by its key: until it is cancelled, as long as this session's server runs.
+    """How each upload was begun, by its key: until it is cancelled, as long as this session's server runs.
 
     One that has its name is known further: where the answer to that was lost, the Lab asks once more.
     """
 
     def __init__(self) -> None:
-        self._begun: dict[object, os.stat_result] = {}
+        self._begun: dict[object, Begun] = {}
         self._lock = Lock()  # parts are written in threads
 
-    def check(self, upload: object, folder: int, name: str) -> None:
-        """Note whose a folder is, by its descriptor, in which an upload begins or goes on.
+    def check(self, upload: object, place: FilePlace, name: str) -> Begun:
+        """Note how an upload begins, by the place of what it makes, or that it goes on.
+
+        Arguments:
+            name: of its folder.
 
         Raises:
             UploadRefused: it is another one than at the beginning, of somebody else, or more open to others.
         """
-        found = os.fstat(folder)
+        found = os.fstat(place.folder)
+        now = Begun(found, place.passed, own_known_file(place.folder, place.name))
         with self._lock:
-            begun = self._begun[upload] = self._begun.pop(upload, found)
+            begun = self._begun[upload] = self._begun.pop(upload, now)
             while len(self._begun) > KNOWN_MOST:
                 del self._begun[next(iter(self._begun))]
-        is_more_open = found.st_mode & OTHERS & ~begun.st_mode and not os.path.samestat(begun, found)
-        if (is_more_open and begun.st_uid == os.geteuid()) or (begun.st_uid != found.st_uid and is_of_others(found)):
+        is_more_open = not os.path.samestat(begun.folder, found) and not begun.passed.include(now.passed)
+        if is_more_open or (begun.folder.st_uid != found.st_uid and is_of_others(found)):
             raise UploadRefused(HTTPStatus.FORBIDDEN, EXCHANGED.format(name))
+        return begun
 
-    def forget(self, upload: object) -> None:
+    def forget(self, upload: object) -> Begun | None:
         """It was cancelled: chosen again, it begins wherever the person wants it."""
         with self._lock:
-            self._begun.pop(upload, None)
+            return self._begun.pop(upload, None)

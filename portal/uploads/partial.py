@@ -1,7 +1,9 @@
 """A file that is uploaded in parts: what has come lies beside its place, under a name of its own, until all is there.
 
 How far an upload is, is how long that file is, and is kept nowhere else. So it goes on after a new login, or in a new
-session. It is written through no link, and only into a file of the person's own.
+session. It is written through no link, and only into a file of the person's own that an upload has made: somebody may
+have put another one of hers in its place, which would be shown with it at the end. By its mode it is known again, which
+nobody else can give to a file of hers.
 """
 
 from __future__ import annotations
@@ -18,14 +20,15 @@ from http import HTTPStatus
 from pathlib import Path
 from secrets import token_hex
 
-from portal.homes.held_files import mode_of_group
+from portal.homes.held_files import known_file, mode_of, mode_of_group
 from portal.homes.held_place import NEW, TO_WRITE, FilePlace, held
 from portal.uploads.abandoned import TO_LIST, remove_abandoned
-from portal.uploads.beginnings import Beginnings
+from portal.uploads.beginnings import Beginnings, Begun
 from portal.uploads.open_partial import OpenPartial, full_in_words
 from portal.uploads.refused import UploadRefused, in_words
 
 NAME_MAX = 255  # bytes (limits.h)
+PART = 0o200  # the mode of what has come: who could open it could lock it, too; and it may replace a private file
 Named = tuple[int, int, int, int]  # device, inode, size and time of the last change of a file
 NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 
@@ -77,7 +80,7 @@ class Upload:
         Raises:
             UploadRefused: there is no room for the rest, or the place is taken by something that is no file.
         """
-        with self._held() as place:
+        with self._held() as (place, _):
             there = _found(place.folder, self.partial)
             offset = there.st_size if there else 0
             if offset > self.size:
@@ -100,10 +103,10 @@ class Upload:
         Raises:
             UploadRefused: another number of bytes is there; somebody writes it; it is not the person's own file.
         """
-        with self._held() as place:
-            descriptor = self._descriptor(place.folder, is_new=offset == 0)
+        with self._held() as (place, begun):
+            descriptor = self._descriptor(place.folder, begun, is_new=offset == 0)
         try:
-            found = _own(descriptor, self.name)
+            found = self._part(descriptor, place, begun)
             _lock(descriptor, self.name)
             if found.st_size != offset:
                 message = f"{found.st_size} bytes of {self.name} are there, not {offset}. Go on from there."
@@ -125,28 +128,28 @@ class Upload:
         Raises:
             UploadRefused: not all of it is there, or the name is taken.
         """
-        with self._held() as place:
-            descriptor = self._descriptor(place.folder, is_new=self.size == 0)
+        with self._held() as (place, begun):
+            descriptor = self._descriptor(place.folder, begun, is_new=self.size == 0)
             try:
-                self._finish(place.folder, descriptor, replace=replace)
+                self._finish(place, begun, descriptor, replace=replace)
                 return _named(os.fstat(descriptor))
             finally:
                 os.close(descriptor)
 
-    def _finish(self, folder: int, descriptor: int, *, replace: bool) -> None:
-        found = _own(descriptor, self.name)
+    def _finish(self, place: FilePlace, begun: Begun, descriptor: int, *, replace: bool) -> None:
+        folder = place.folder
+        found = self._part(descriptor, place, begun)
         _lock(descriptor, self.name)
         if found.st_size != self.size:
             message = f"{found.st_size} of {self.size} bytes of {self.name} are there. Go on from there."
             raise UploadRefused(HTTPStatus.CONFLICT, message, found.st_size)
-        old = self._replaced(folder)
-        if old and not replace:
+        if self._replaced(folder) and not replace:
             raise self._taken()
         with full_in_words(self.name):
-            mode = mode_of_group(descriptor, old, _kept_mode(old)) if old else self._usual_mode(folder)
-        if mode != stat.S_IMODE(found.st_mode):
-            with suppress(OSError):
-                os.fchmod(descriptor, mode)
+            os.fsync(descriptor)
+            mode = self._mode(folder, begun, descriptor)
+        with suppress(OSError):
+            os.fchmod(descriptor, mode)
         with full_in_words(self.name):
             os.fsync(descriptor)
         there = _found(folder, self.partial)
@@ -160,6 +163,28 @@ class Upload:
             os.fsync(entries)
         finally:
             os.close(entries)
+
+    def _mode(self, folder: int, begun: Begun, descriptor: int) -> int:
+        """That of what is replaced, else as usual; no more than that of what was to be replaced when it was begun."""
+        old = known_file(folder, self.name)
+        mode = mode_of_group(descriptor, old, mode_of(old)) if old else self._usual_mode(folder)
+        first = begun.replaced
+        if first and not (old and first.is_same(old)):
+            mode = mode_of_group(descriptor, first, mode & mode_of(first))
+        return mode
+
+    def _part(self, descriptor: int, place: FilePlace, begun: Begun) -> os.stat_result:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
+            message = f"What is there of {self.name} is not a file of yours alone. Upload it into another folder."
+            raise UploadRefused(HTTPStatus.FORBIDDEN, message)
+        if not _is_part(found, place, begun):
+            message = (
+                f"What is there of {self.name} was made by no upload: {self.partial} is another file of yours, which "
+                "somebody may have put there. Rename it in a terminal, then upload again."
+            )
+            raise UploadRefused(HTTPStatus.FORBIDDEN, message)
+        return found
 
     def _name(self, folder: int, *, replace: bool) -> None:
         if replace:
@@ -176,23 +201,22 @@ class Upload:
 
     def has_its_name(self, named: Named) -> bool:
         """Whether the file that got the name has it still, as it was."""
-        with self._held() as place:
+        with self._held() as (place, _):
             there = _found(place.folder, self.name)
         return there is not None and _named(there) == named
 
     def remove(self) -> None:
         """Forget what is there of it."""
-        self.beginnings.forget(self)
+        begun = self.beginnings.forget(self)
         with self._place() as place:
             there = _found(place.folder, self.partial)
-            if there and there.st_uid == os.geteuid():
+            if there and there.st_uid == os.geteuid() and _is_part(there, place, begun):
                 os.unlink(self.partial, dir_fd=place.folder)
 
     @contextmanager
-    def _held(self) -> Iterator[FilePlace]:
+    def _held(self) -> Iterator[tuple[FilePlace, Begun]]:
         with self._place() as place:
-            self.beginnings.check(self, place.folder, self.folder.name)
-            yield place
+            yield place, self.beginnings.check(self, place, self.folder.name)
 
     @contextmanager
     def _place(self) -> Iterator[FilePlace]:
@@ -208,7 +232,7 @@ class Upload:
                 HTTPStatus.CONFLICT, f"{self.folder.name} cannot be written into: {error.strerror}."
             ) from error
 
-    def _descriptor(self, folder: int, *, is_new: bool) -> int:
+    def _descriptor(self, folder: int, begun: Begun, *, is_new: bool) -> int:
         with suppress(FileNotFoundError):
             return os.open(self.partial, TO_WRITE, dir_fd=folder)
         if not is_new:
@@ -216,8 +240,10 @@ class Upload:
                 HTTPStatus.CONFLICT, f"Nothing is there of {self.name}. Upload it from its beginning.", 0
             )
         remove_abandoned(folder)
-        with full_in_words(self.name):  # who could open it could lock it, too; and it may replace a private file
-            return os.open(self.partial, NEW, 0o600, dir_fd=folder)
+        with full_in_words(self.name):
+            descriptor = os.open(self.partial, NEW, PART, dir_fd=folder)
+        begun.part = os.fstat(descriptor)
+        return descriptor
 
     def _usual_mode(self, folder: int) -> int:
         """What a new file is given there, by the umask or by the folder's own access list."""
@@ -249,21 +275,14 @@ def _found(folder: int, name: str) -> os.stat_result | None:
     return None
 
 
-def _kept_mode(old: os.stat_result) -> int:
-    """Of what is replaced; who may write it, nobody else says."""
-    return stat.S_IMODE(old.st_mode) & (0o777 if old.st_uid == os.geteuid() else 0o755)
+def _is_part(found: os.stat_result, place: FilePlace, begun: Begun | None) -> bool:
+    """Whether an upload has made it; where a file system has no modes, one of this session."""
+    is_made_now = begun and begun.part and os.path.samestat(begun.part, found)
+    return place.is_private or stat.S_IMODE(found.st_mode) == PART or bool(is_made_now)
 
 
 def _named(found: os.stat_result) -> Named:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _own(descriptor: int, name: str) -> os.stat_result:
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
-        message = f"What is there of {name} is not a file of yours alone. Upload it into another folder."
-        raise UploadRefused(HTTPStatus.FORBIDDEN, message)
-    return found
 
 
 def _lock(descriptor: int, name: str) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from portal.gallery import copies, told, units
+from portal.gallery import copies, new_name, told, units
 from portal.gallery.compare import compare
 from portal.gallery.files import HeldFolder
 from portal.gallery.pages import Gallery
 from portal.gallery.stamp import STAMP, Stamp, TemplateRefused
-from portal.homes import new_name, own_folder
+from portal.homes import own_folder
 from tests.lessons import lesson, ran, write
 
 SOMEBODY_ELSE = 4_000_000  # no account of this machine

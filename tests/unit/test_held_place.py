@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import struct
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from unittest.mock import Mock
@@ -198,7 +199,7 @@ def test_where_what_was_there_cannot_be_put_back_its_copy_stays(shared: Path, mo
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(held_place, "_put_back", full)
+    monkeypatch.setattr(held_place, "put_back", full)
     with pytest.raises(OSError, match="No space left"), held(shared / "file") as place, place.written() as file:
         file.write(b"after")
         1 / 0  # noqa: B018
@@ -270,3 +271,45 @@ def test_a_folder_of_ones_own_in_a_sticky_one_is_ones_own(shared: Path, monkeypa
     shared.chmod(0o1777)
     monkeypatch.setattr("os.geteuid", lambda: PERSON)
     assert is_own_all_the_way(shared / "mine")
+
+
+@pytest.mark.parametrize("becomes", [None, 0o666])
+def test_what_replaces_a_closed_file_is_as_closed_where_others_took_that_away(
+    shared: Path, becomes: int | None
+) -> None:
+    """Or put another one of the person's own in its place."""
+    (shared / "file").write_text("first")
+    (shared / "file").chmod(0o600)
+    with held(shared / "file") as place:
+        before = held_files.own_known_file(place.folder, place.name)
+        for text in (b"second", b"third"):
+            (shared / "file").rename(shared / "taken")
+            if becomes:
+                (shared / "file").write_text("another")
+                (shared / "file").chmod(becomes)
+            before = held_files.put(place, text, before)
+            assert (shared / "file").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_its_person_opens_meanwhile_stays_open(shared: Path) -> None:
+    with held(shared / "file") as place:
+        before = held_files.put(place, b"first")
+        (shared / "file").chmod(0o604)
+        held_files.put(place, b"second", before)
+
+    assert (shared / "file").stat().st_mode & 0o777 == 0o604
+
+
+def test_what_replaces_a_file_with_an_access_list_is_not_its_groups(shared: Path) -> None:
+    (shared / "file").write_text("first")
+    entries = ((1, 6, 0xFFFFFFFF), (2, 4, 4_000_007), (4, 0, 0xFFFFFFFF), (16, 4, 0xFFFFFFFF), (32, 0, 0xFFFFFFFF))
+    told = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *one) for one in entries)
+    try:
+        os.setxattr(shared / "file", "system.posix_acl_access", told)
+    except OSError as error:
+        pytest.skip(f"no access lists here: {error}")
+    assert (shared / "file").stat().st_mode & 0o777 == 0o640
+    with held(shared / "file") as place:
+        held_files.put(place, b"second")
+
+    assert (shared / "file").stat().st_mode & 0o777 == 0o600

@@ -112,7 +112,7 @@ async def test_what_could_not_be_put_back_outlives_the_next_saving(
 ) -> None:
     await closed.save("plan.txt", "before")
     with monkeypatch.context() as full:
-        full.setattr(held_place, "_put_back", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+        full.setattr(held_place, "put_back", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
         with pytest.raises(OSError, match="No space"), closed.files.atomic_writing(str(closed.folder / "plan.txt")):
             raise ZeroDivisionError
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from tornado.web import HTTPError
 
 from portal.downloads import listed_folders
 from portal.downloads.own_checkpoints import OwnCheckpoints
-from portal.homes import regular_file
+from portal.homes import readers, regular_file
 from portal.singleuser.own_files import OwnFiles
 
 SOMEBODY_ELSE = 4_000_000  # no account of this machine
@@ -449,3 +450,208 @@ async def test_what_its_person_opens_to_others_is_saved_and_restored(tmp_path: P
 
     assert await lab.save("team/plan.txt") == 200
     assert await status(lab.files.restore_checkpoint(kept["id"], "team/plan.txt")) == 200
+
+
+def closed_by_list(file: Path) -> None:
+    """A file that one more person can read, and its group cannot, though the mode says 0640 (acl(5))."""
+    entries = ((1, 6, 0xFFFFFFFF), (2, 4, SOMEBODY_ELSE + 7), (4, 0, 0xFFFFFFFF), (16, 4, 0xFFFFFFFF))
+    told = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *one) for one in (*entries, (32, 0, 0xFFFFFFFF)))
+    try:
+        os.setxattr(file, readers.ACCESS_LIST, told)
+    except OSError as error:
+        pytest.skip(f"no access lists here: {error}")
+
+
+async def test_a_file_that_a_list_opens_to_one_person_is_closed_to_its_group(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    plan = lab.team / "plan.txt"
+    closed_by_list(plan)
+    group = plan.stat().st_gid
+    await lab.files.get("team/plan.txt")
+    file = put(lab, "plan.txt", 0o660)
+    os.chown(file, SOMEBODY_ELSE, group)
+
+    assert await lab.save("team/plan.txt") == 403
+    assert file.read_text() == "theirs"
+
+
+@pytest.mark.parametrize("is_later", [False, True])
+async def test_the_look_before_a_save_counts_too(tmp_path: Path, is_later: bool) -> None:
+    """Closed in a terminal while it is open; or a tab that outlived the session in which it was opened."""
+    lab = Lab(tmp_path)
+    plan = lab.team / "plan.txt"
+    plan.chmod(0o660)
+    await lab.files.get("team/plan.txt", require_hash=True)
+    plan.chmod(0o600)
+    if is_later:
+        lab.files = OwnFiles(root_dir=str(tmp_path), checkpoints_class=OwnCheckpoints, delete_to_trash=False)
+    await lab.files.get("team/plan.txt", content=False, require_hash=True)
+    file = put(lab, "plan.txt", 0o660)
+    os.chown(file, SOMEBODY_ELSE, (lab.team / ".plan.txt.gone").stat().st_gid)
+
+    assert await lab.save("team/plan.txt") == 403
+    assert file.read_text() == "theirs"
+
+
+async def test_a_look_for_the_hash_changes_nothing_else_of_what_is_known(lab: Lab) -> None:
+    """Somebody's folder was there for a moment: in that of the project one goes on."""
+    lab.private.rename(lab.team / "res")
+    (lab.theirs / "plan.txt").write_text("theirs")
+    await lab.files.get("team/plan.txt")
+    os.chown(lab.team, SOMEBODY_ELSE + 1, SOMEBODY_ELSE)
+    await lab.files.get("team/plan.txt", content=False, require_hash=True)
+    os.chown(lab.team, SOMEBODY_ELSE, SOMEBODY_ELSE)
+
+    assert await lab.save("team/plan.txt") == 200
+
+
+async def test_of_two_saves_at_a_time_the_refused_one_opens_nothing_for_the_other(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    (lab.team / "plan.txt").chmod(0o600)
+    await lab.files.get("team/plan.txt")
+    place = str(lab.team / "plan.txt")
+    with lab.files.saved_at(place) as first, lab.files.written_at(first) as file:
+        file.write("first")
+        theirs = put(lab, "plan.txt")
+        assert await lab.save("team/plan.txt") == 403
+
+    assert await lab.save("team/plan.txt") == 403
+    assert theirs.read_text() == "theirs"
+
+
+async def test_a_closed_file_that_others_removed_is_made_anew_as_closed(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    plan = lab.team / "plan.txt"
+    plan.chmod(0o600)
+    await lab.files.get("team/plan.txt")
+    plan.unlink()
+
+    assert await lab.save("team/plan.txt") == 200
+    assert plan.stat().st_mode & 0o777 == 0o600
+
+
+async def test_what_was_exchanged_and_then_moved_home_is_saved_in_no_file_of_others(tmp_path: Path) -> None:
+    """They may have a second name of it."""
+    lab = Lab(tmp_path)
+    (lab.team / "plan.txt").chmod(0o600)
+    await lab.files.get("team/plan.txt")
+    file = put(lab, "plan.txt")
+    await lab.files.rename_file("team/plan.txt", "private/moved.txt")
+
+    assert await lab.save("private/moved.txt") == 403
+    assert (lab.private / "moved.txt").read_text() == "theirs"
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("chunk", [{}, {"chunk": 2}])
+@pytest.mark.parametrize("mode", [0o620, 0o660])
+async def test_nor_in_a_file_of_the_same_group_whose_owner_is_not_in_it(
+    tmp_path: Path, mode: int, chunk: dict[str, int]
+) -> None:
+    lab = Lab(tmp_path)
+    plan = lab.team / "plan.txt"
+    plan.chmod(0o640)
+    await lab.files.get("team/plan.txt")
+    file = put(lab, "plan.txt", mode)
+    os.chown(file, SOMEBODY_ELSE, (lab.team / ".plan.txt.gone").stat().st_gid)
+
+    assert await lab.save("team/plan.txt", **chunk) == 403
+    assert file.read_text() == "theirs"
+
+
+async def test_nor_is_a_checkpoint_restored_in_another_groups_file_in_a_later_session(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    (lab.team / "plan.txt").chmod(0o640)
+    await lab.files.get("team/plan.txt")
+    kept = await lab.files.create_checkpoint("team/plan.txt")
+    file = put(lab, "plan.txt", 0o660)
+    lab.files = OwnFiles(root_dir=str(tmp_path), checkpoints_class=OwnCheckpoints, delete_to_trash=False)
+    await lab.files.get("team/plan.txt")
+
+    assert await status(lab.files.restore_checkpoint(kept["id"], "team/plan.txt")) == 403
+    assert file.read_text() == "theirs"
+
+
+@pytest.mark.parametrize("owner", [0, SOMEBODY_ELSE])
+async def test_a_folder_of_another_group_takes_no_place_of_one_that_they_could_not_enter(lab: Lab, owner: int) -> None:
+    for name, group in (("res", SOMEBODY_ELSE + 1), ("shared", SOMEBODY_ELSE + 2)):
+        folder = lab.folder(f"team/{name}", 0o700)
+        (folder / "plan.txt").write_text("private")
+        os.chown(folder, owner, group)
+        folder.chmod(0o2770)
+    await lab.files.get("team/res/plan.txt")
+    assert await lab.save("team/res/plan.txt") == 200
+    (lab.team / "res").rename(lab.team / "gone")
+    (lab.team / "shared").rename(lab.team / "res")
+
+    assert await lab.save("team/res/plan.txt") == 403
+
+
+async def test_a_copy_is_shown_to_nobody_more_than_what_it_is_made_of(tmp_path: Path) -> None:
+    """Others may have put something closed in the place of what is duplicated."""
+    lab = Lab(tmp_path)
+    (lab.team / "plan.ipynb").chmod(0o600)
+    for name in NAMES:
+        copy = lab.home / (await lab.files.copy(f"team/{name}"))["path"]
+        assert copy.stat().st_mode == (lab.team / name).stat().st_mode
+
+
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [
+        ({"ext": ".txt"}, "untitled.txt"),
+        ({"type": "notebook"}, "Untitled.ipynb"),
+        ({"type": "directory"}, "Untitled Folder"),
+    ],
+)
+async def test_what_is_new_has_a_name_that_nobody_else_took_meanwhile(
+    tmp_path: Path, made: dict[str, str], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(tmp_path)
+    look = lab.files.increment_filename
+
+    async def beaten(*asked: Any, **more: Any) -> str:
+        found: str = await look(*asked, **more)
+        if not (lab.team / name).exists():
+            (lab.team / name).mkdir() if "type" in made and made["type"] == "directory" else put_new(lab.team / name)
+        return found
+
+    monkeypatch.setattr(lab.files, "increment_filename", beaten)
+    model = await lab.files.new_untitled("team", **made)
+
+    assert model["name"] != name
+    assert not (lab.team / name).is_file() or (lab.team / name).read_text() == "theirs"
+
+
+def put_new(file: Path) -> None:
+    file.write_text("theirs")
+    file.chmod(0o666)
+
+
+async def test_nor_does_a_copy_go_into_what_somebody_put_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(tmp_path)
+    look = lab.files.increment_filename
+
+    async def beaten(*asked: Any, **more: Any) -> str:
+        found: str = await look(*asked, **more)
+        put_new(lab.team / "plan-Copy1.txt")
+        return found
+
+    monkeypatch.setattr(lab.files, "increment_filename", beaten)
+    assert (await lab.files.copy("team/plan.txt"))["name"] == "plan-Copy2.txt"
+    assert (lab.team / "plan-Copy1.txt").read_text() == "theirs"
+
+
+async def test_where_somebody_takes_each_name_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(tmp_path)
+    look = lab.files.increment_filename
+
+    async def beaten(*asked: Any, **more: Any) -> str:
+        found: str = await look(*asked, **more)
+        put_new(lab.team / found)
+        return found
+
+    monkeypatch.setattr(lab.files, "increment_filename", beaten)
+    with pytest.raises(HTTPError, match="at the same time") as refused:
+        await lab.files.new_untitled("team", ext=".txt")
+    assert refused.value.status_code == 409

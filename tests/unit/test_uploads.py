@@ -24,8 +24,9 @@ from tornado.web import Application, HTTPError
 from portal.downloads.files import FileHandler
 from portal.downloads.pages import Downloads
 from portal.homes import own_folder
+from portal.homes.readers import EVERYBODY, KnownFile
 from portal.singleuser.own_files import OwnFiles
-from portal.uploads import pages
+from portal.uploads import pages, partial
 from portal.uploads.abandoned import KEPT_S
 from portal.uploads.pages import BUFFER, UploadHandler, Uploads
 from portal.uploads.partial import Upload
@@ -205,7 +206,7 @@ def test_what_will_replace_a_private_file_is_private_while_it_comes(upload: Uplo
 
     write(upload, 0, DATA[:10])
 
-    assert (upload.folder / upload.partial).stat().st_mode & 0o777 == 0o600
+    assert (upload.folder / upload.partial).stat().st_mode & 0o777 == 0o200
 
 
 # Owner rwx, user 4000000 rw-, group r--, mask rwx, others r-- (acl(5), linux/posix_acl_xattr.h).
@@ -233,7 +234,7 @@ def test_what_comes_is_nobody_elses_to_open_or_lock_and_the_file_has_the_rights_
     try:
         (upload.folder / "usual").touch()
         write(upload, 0, DATA[:10])
-        assert (upload.folder / upload.partial).stat().st_mode & 0o777 == 0o600
+        assert (upload.folder / upload.partial).stat().st_mode & 0o777 == 0o200
         write(upload, 10, DATA[10:])
         upload.finish(replace=False)
     finally:
@@ -249,14 +250,9 @@ def test_a_file_of_others_that_is_replaced_lets_nobody_write_the_new_one(
     old.write_text("old")
     old.chmod(0o666)
     write(upload, 0, DATA)
-    theirs = Upload._replaced
-
-    def of_others(self: Upload, folder: int) -> os.stat_result | None:
-        found = theirs(self, folder)
-        values = list(found) if found else []
-        return os.stat_result([*values[:4], os.geteuid() + 1, *values[5:]]) if found else None
-
-    monkeypatch.setattr(Upload, "_replaced", of_others)
+    found = list(old.stat())
+    theirs = KnownFile(EVERYBODY, os.stat_result([*found[:4], os.geteuid() + 1, *found[5:]]))
+    monkeypatch.setattr(partial, "known_file", lambda *_: theirs)
 
     upload.finish(replace=True)
 

@@ -53,6 +53,7 @@ class Project:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
+    tmp_path.chmod(0o777)
     return Project(tmp_path)
 
 
@@ -157,3 +158,78 @@ def test_a_folder_that_is_opened_to_others_meanwhile_is_the_same(project: Projec
     project.folder.chmod(0o775)
 
     assert project.state() == 4
+
+
+@pytest.fixture
+def closed(project: Project) -> Path:
+    """Another file of the person's in that folder, which nobody else reads."""
+    (project.folder / "closed.txt").write_bytes(b"nobody else's")
+    (project.folder / "closed.txt").chmod(0o600)
+    project.folder.chmod(0o777)
+    return project.folder / "closed.txt"
+
+
+@pytest.mark.parametrize("is_later", [False, True])
+def test_another_closed_file_in_the_place_of_what_has_come_is_neither_written_nor_shown(
+    project: Project, closed: Path, is_later: bool
+) -> None:
+    project.write(0, 4)
+    part = project.folder / project.upload().partial
+    part.rename(project.folder / "taken")
+    closed.rename(part)
+    if is_later:
+        project.known = Beginnings()
+
+    steps = (lambda: project.write(4), lambda: project.write(part.stat().st_size), lambda: project.write(0))
+    for act in (*steps, lambda: project.upload().finish(replace=True)):
+        with pytest.raises(UploadRefused):
+            act()
+    with pytest.raises(UploadRefused, match="another file of yours, which somebody may have put there"):
+        project.write(part.stat().st_size)
+    assert (part.read_bytes(), part.stat().st_mode & 0o777) == (b"nobody else's", 0o600)
+
+    project.upload().remove()
+    assert part.read_bytes() == b"nobody else's", "it is no part of an upload that is cancelled"
+
+
+def test_nor_where_it_is_as_long_as_the_file(project: Project, closed: Path) -> None:
+    project.write(0)
+    part = project.folder / project.upload().partial
+    closed.write_bytes(b"x" * len(DATA))
+    closed.rename(part)
+
+    with pytest.raises(UploadRefused, match="another file of yours"):
+        project.upload().finish(replace=False)
+    assert part.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_upload_goes_on_in_a_later_session(project: Project) -> None:
+    project.folder.chmod(0o777)
+    project.write(0, 4)
+    project.known = Beginnings()
+    project.write(4)
+    project.upload().finish(replace=False)
+
+    assert (project.folder / "big.bin").read_bytes() == DATA
+    assert project.folder.joinpath("big.bin").stat().st_mode & 0o400
+
+
+def test_what_replaces_a_closed_file_is_closed_where_somebody_took_that_away(project: Project, closed: Path) -> None:
+    closed.rename(project.folder / "big.bin")
+    project.write(0)
+    (project.folder / "big.bin").rename(project.folder / "taken")
+    project.upload().finish(replace=False)
+
+    assert (project.folder / "big.bin").stat().st_mode & 0o777 == 0o600
+
+
+def test_nor_does_it_go_into_a_folder_of_another_group(project: Project) -> None:
+    """Whom it belongs to, both times, is root."""
+    for group in (SOMEBODY_ELSE, SOMEBODY_ELSE + 1):
+        folder = project.exchange(os.geteuid())
+        os.chown(folder, -1, group)
+        folder.chmod(0o2770)
+        if group == SOMEBODY_ELSE:
+            project.write(0, 4)
+
+    assert project.state() == REFUSED

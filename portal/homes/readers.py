@@ -1,0 +1,160 @@
+"""Who can read a file, or come through a folder: what was closed comes into nothing that more people can read.
+
+Standard library only. An access list says more than the mode, whose part for the group is the list's mask then
+(acl(5)); of those of NFSv4 the server tells a mode that is about as open.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+ACCESS_LIST = "system.posix_acl_access"
+HEAD_BYTES = 4  # of such a list: the version of its form (linux/posix_acl_xattr.h)
+ENTRY = struct.Struct("<HHI")  # whose it is, which rights, and the number of a person or group
+USER = 0x02
+GROUP_OBJ = 0x04
+GROUP = 0x08
+MASK = 0x10
+AT_EMPTY_PATH = 0x1000  # of statx(2) and linux/stat.h, as what follows
+STATX_BTIME = 0x800
+STATX_BYTES = 256
+MASK_OF_STATX = struct.Struct("I")
+TIME_OF_STATX = struct.Struct("qI")
+BTIME_AT = 0x50
+READ = 4  # a file
+PASS = 1  # a folder
+
+
+@dataclass(frozen=True)
+class Readers:
+    """Who else than the person and root: everybody, or some groups and people.
+
+    Attributes:
+        everybody: but for those in ``groups`` or ``people`` who are shut out, where ``is_for_all`` is not set.
+        groups: their GIDs.
+        people: their UIDs; of a file of somebody else's its owner, who may open it whatever it is now.
+    """
+
+    everybody: bool
+    groups: frozenset[int] = frozenset()
+    people: frozenset[int] = frozenset()
+    is_for_all: bool = True
+
+    @classmethod
+    def of(cls, descriptor: int, right: int = READ) -> Readers:
+        """Those of a file or folder, by its descriptor, which may be of ``O_PATH``."""
+        found = os.fstat(descriptor)
+        listed = list(_listed(descriptor))
+        mask = next((rights for tag, rights, _ in listed if tag == MASK), right)
+        granted = {(tag, number) for tag, rights, number in listed if rights & mask & right}
+        of_group = found.st_mode >> 3 & right if not listed else any(tag == GROUP_OBJ for tag, _ in granted)
+        groups = {number for tag, number in granted if tag == GROUP} | ({found.st_gid} if of_group else set())
+        people = {number for tag, number in granted if tag == USER} | {found.st_uid}
+        shut_out = [one for one in listed if one[0] in (USER, GROUP) and not one[1] & mask & right]
+        everybody = bool(found.st_mode & right)
+        return cls(everybody, frozenset(groups), _but_us(people), bool(of_group) and not shut_out)
+
+    def with_(self, other: Readers) -> Readers:
+        """Who can read both."""
+        if self.everybody and self.is_for_all:
+            return other
+        if other.everybody and other.is_for_all:
+            return self
+        both = self.everybody and other.everybody
+        return Readers(both, self.groups & other.groups, self.people & other.people, is_for_all=False)
+
+    def include(self, others: Readers) -> bool:
+        """Whether nobody is among others who is not among these."""
+        if self.everybody and self.is_for_all:
+            return True
+        known = others.people - self.people
+        return others.groups <= self.groups and not others.everybody and all(map(self._is_of_a_group, known))
+
+    def beside_groups(self) -> Readers:
+        """These, where nobody knows which groups they are."""
+        return self if self.everybody else replace(self, groups=frozenset())
+
+    def _is_of_a_group(self, person: int) -> bool:
+        try:
+            known = pwd.getpwuid(person)
+        except KeyError:
+            return False
+        return not self.groups.isdisjoint(os.getgrouplist(known.pw_name, known.pw_gid))
+
+
+EVERYBODY = Readers(everybody=True)
+
+
+def _listed(descriptor: int) -> Iterator[tuple[int, int, int]]:
+    """The entries of an access list; none where there is no list, or no such lists."""
+    try:
+        told = os.getxattr(f"/proc/self/fd/{descriptor}", ACCESS_LIST)
+    except OSError:
+        return
+    yield from ENTRY.iter_unpack(told[HEAD_BYTES:])
+
+
+def _but_us(people: set[int]) -> frozenset[int]:
+    return frozenset(people - {0, os.geteuid()})
+
+
+@dataclass(frozen=True)
+class KnownFile:
+    """A file as it was found, and who else could read it.
+
+    Attributes:
+        found: None where there were several, one after the other.
+        born: seconds and nanoseconds of its birth; None where the file system does not say.
+    """
+
+    readers: Readers
+    found: os.stat_result | None = None
+    born: tuple[int, int] | None = None
+
+    @classmethod
+    def of(cls, descriptor: int) -> KnownFile:
+        """That of a descriptor, which may be of ``O_PATH``."""
+        return cls(Readers.of(descriptor), os.fstat(descriptor), _born(descriptor))
+
+    def with_(self, other: KnownFile) -> KnownFile:
+        """What holds for both: who could read both."""
+        readers = self.readers.with_(other.readers)
+        return replace(self, readers=readers) if self.is_same(other) else KnownFile(readers)
+
+    def is_same(self, other: KnownFile) -> bool:
+        """Whether both are the very file, and the person's own; the number of one that is gone is given again."""
+        if not self.found or not other.found or self.born != other.born:
+            return False
+        return os.path.samestat(self.found, other.found) and self.found.st_uid == other.found.st_uid == os.geteuid()
+
+    def may_become(self, other: KnownFile) -> bool:
+        """Whether the other one is this one, or one that shows nobody more."""
+        return self.is_same(other) or self.readers.include(other.readers)
+
+
+def _born(descriptor: int) -> tuple[int, int] | None:
+    """When a file was made (statx(2)), which Python's own call tells from 3.15 on."""
+    import ctypes  # few programs ask
+
+    told = ctypes.create_string_buffer(STATX_BYTES)
+    try:
+        failed = ctypes.CDLL(None).statx(descriptor, b"", AT_EMPTY_PATH, STATX_BTIME, told)
+    except AttributeError:  # a C library without it
+        return None
+    if failed or not MASK_OF_STATX.unpack_from(told)[0] & STATX_BTIME:
+        return None
+    seconds, nanoseconds = TIME_OF_STATX.unpack_from(told, BTIME_AT)
+    return seconds, nanoseconds
+
+
+def closed_as(readers: Readers, descriptor: int, mode: int) -> int:
+    """What is left of a mode for a file where it is shown to nobody beside these."""
+    if mode & stat.S_IROTH and not readers.everybody:
+        mode &= ~stat.S_IRWXO
+    is_for_group = readers.everybody or os.fstat(descriptor).st_gid in readers.groups
+    return mode if is_for_group or not mode & stat.S_IRGRP else mode & ~stat.S_IRWXG
