@@ -10,8 +10,7 @@
     a hub that was restarted:  waiting ── resume ──> waiting        ready ── poll ──> ready
     in every state:            Slurm says that the job has ended ──> ended         a person stops it ──> ended
 
-What a hub that is killed must know afterwards is in one frozen :class:`~portal.session_state.SessionState`, saved when
-it changes.
+What a killed hub must know afterwards is one frozen :class:`~portal.session_state.SessionState`, saved at each change.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from portal.errors import PortalError, SlurmUnavailable
+from portal.history.record import in_short
 from portal.session_state import SessionState, word_of
 from portal.site import Site
 from portal.slurm.accounting import FORGOTTEN, JobEnd
@@ -205,8 +205,8 @@ class Session:
         return None if is_theirs or self.ours != ours else end
 
     def note_end(self, reason: str) -> None:
-        """Keep why it ended: for the server page, and with the sessions that have ended."""
-        self.state = replace(self.state, last_end=reason)
+        """Keep why it ended, in short: for the server page, and with the sessions that have ended."""
+        self.state = replace(self.state, last_end=in_short(reason))
         self.ending.is_over(reason)
 
     # -- the end ----------------------------------------------------------------------------------------

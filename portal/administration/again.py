@@ -27,7 +27,8 @@ from portal.language.texts import N_, _
 
 FOR_TOKENS_S = 600.0
 FOR_ADMINISTRATORS_S = 900.0
-REMEMBERED = 20_000
+REMEMBERED = 20_000  # people
+REMEMBERED_EACH = 100  # browsers of one person
 TOKEN_MAX = 8 * 1024  # of JSON
 TOKENS_MAX = 100
 LONGEST_S = 100 * 365 * 24 * 3600  # nearer than the last year that a date can be of
@@ -56,18 +57,22 @@ class Checks:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._given: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._given: OrderedDict[str, OrderedDict[str, float]] = OrderedDict()  # of each person
 
     def note(self, session: str, name: str) -> None:
         """It was given now, and was right."""
-        self._given.pop((session, name), None)
-        self._given[session, name] = self._clock()
+        given = self._given.setdefault(name, OrderedDict())
+        given[session] = self._clock()
+        given.move_to_end(session)
+        self._given.move_to_end(name)
+        if len(given) > REMEMBERED_EACH:
+            given.popitem(last=False)
         if len(self._given) > REMEMBERED:
             self._given.popitem(last=False)
 
     def is_fresh(self, session: str, name: str, within_s: float) -> bool:
         """Whether it was given not long ago."""
-        given = self._given.get((session, name))
+        given = self._given.get(name, OrderedDict[str, float]()).get(session)
         return bool(session) and given is not None and self._clock() - given < within_s
 
 

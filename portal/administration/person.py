@@ -131,7 +131,7 @@ class PersonActivityHandler(ActivityAPIHandler):  # type: ignore[misc]
             raise _no_time()
         try:
             super().post(user_name)
-        except OverflowError:
+        except (OverflowError, ValueError):  # the second one for a zone of a day and more
             raise _no_time() from None
 
 

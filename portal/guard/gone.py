@@ -10,6 +10,8 @@ from jupyterhub.apihandlers import APIHandler
 from jupyterhub.apihandlers.auth import OAuthAuthorizeHandler, OAuthTokenHandler
 from tornado import web
 
+from portal.language.texts import N_, _
+
 WORDS = "This address is gone. Who somebody is says /hub/api/user; tokens are made at /hub/api/users/NAME/tokens."
 SCOPES_MOST = 100
 MANY_SCOPES = f"A login asks for {SCOPES_MOST} scopes at most."
@@ -17,6 +19,7 @@ BEGUN_MOST = 100  # logins of one person into one session, as of those that have
 BODY_MAX = 2**14  # bytes of what was allowed
 # RFC 6749, 4.1.1, and RFC 7636, 4.3; of any other the library makes an attribute of its request, such as its user
 ASKED = ("response_type", "client_id", "redirect_uri", "scope", "state", "code_challenge", "code_challenge_method")
+NOT_THERE = N_("There is no session here that you may open: it has ended, or it is somebody else's.")
 NO_BODY = "What is asked for stands in the address here."
 NO_QUERY = "What is asked for stands in the body here."
 
@@ -38,12 +41,14 @@ class AuthorizeHandler(OAuthAuthorizeHandler):  # type: ignore[misc]
     async def get(self) -> None:
         """Ask who logs in, or send them back (RFC 6749, 4.1.1)."""
         self._check()
+        self._check_may_enter()
         await super().get()
         self._keep_few()
 
     def post(self) -> None:
         """What was allowed."""
         self._check()
+        self._check_may_enter()
         super().post()
         self._keep_few()
 
@@ -62,6 +67,20 @@ class AuthorizeHandler(OAuthAuthorizeHandler):  # type: ignore[misc]
         for asked in (self.get_query_arguments("scope"), self.get_arguments("scopes")):  # what was, and what is allowed
             if sum(len(one.split()) for one in asked) > SCOPES_MOST:
                 raise web.HTTPError(400, MANY_SCOPES)
+
+    def _check_may_enter(self) -> None:
+        """Whether there is such a session, who may not enter it is not told."""
+        asked = self.get_query_argument("client_id", "")
+        if self.current_user is None or not asked:
+            return
+        client = self.oauth_provider.fetch_by_client_id(asked)
+        if client is None or not self._may_enter(client):
+            raise web.HTTPError(403, _(NOT_THERE))
+
+    def _may_enter(self, client: Any) -> bool:
+        if client.spawner:
+            return bool(self.get_scope_filter("access:servers")(client.spawner, kind="server"))
+        return bool(client.service and self.get_scope_filter("access:services")(client.service, kind="service"))
 
     def _keep_few(self) -> None:
         """Of one person's logins into one session that are begun and not ended the newest count.

@@ -119,6 +119,7 @@ class ToldProgress(ToldCall):
     """Before the events of a start: the one that tells its failure says all that a page of a failure does."""
 
     find_user: Callable[[str], Any]
+    current_user: Any
     path_args: list[str]
     db: Any
     _is_valid_still: Callable[[], bool]
@@ -150,7 +151,8 @@ class ToldProgress(ToldCall):
             told = {"turn": failure.turn, "advice": failure.advice, "id": self.tell(status, error)}
             if key := getattr(self._spawner(), "ended_key", ""):
                 told["record"] = key
-            event = {**event, "message": f"Spawn failed: {said_by(error) or failure.happened}", **told}
+            said = said_by(error, is_own=_is(self.current_user, self.find_user(self.path_args[0])))
+            event = {**event, "message": f"Spawn failed: {said or failure.happened}", **told}
         await super().send_event(event)  # type: ignore[misc]
 
     def _of_start(self) -> BaseException | None:
@@ -183,6 +185,7 @@ class ToldPage(Told):
     """Before a handler of pages: whatever tells a failure has its words and its id."""
 
     settings: dict[str, Any]
+    current_user: Any
     set_header: Callable[[str, str], None]
     set_status: Callable[[int], None]
     get_status: Callable[[], int]
@@ -203,7 +206,8 @@ class ToldPage(Told):
         if "status_code" in names:
             names |= self._of_failure(names)
         elif name == "not_running.html" and names.get("failed"):
-            names |= self._of_start(self.get_status(), names.get("exception"))
+            is_own = _is(self.current_user, names.get("user"))
+            names |= self._of_start(self.get_status(), names.get("exception"), is_own=is_own)
         elif name == "spawn.html" and names.get("error_message"):
             names |= self._of_refusal(names)
         return super().render_template(name, **names)  # type: ignore[misc]
@@ -226,19 +230,22 @@ class ToldPage(Told):
         of_sessions = [f"{self.settings['base_url']}{place}/" for place in ("user", "services")]
         return bool(asked) and not asked.startswith(tuple(of_sessions))
 
-    def _of_start(self, status: int, error: BaseException | None) -> dict[str, Any]:
+    def _of_start(self, status: int, error: BaseException | None, *, is_own: bool) -> dict[str, Any]:
         failure = start_failure(status, str(getattr(error, "reason", "")))
-        return {"failure": failure, "failure_id": self.tell(status, error), "failed_message": said_by(error)}
+        said = said_by(error, is_own=is_own)
+        return {"failure": failure, "failure_id": self.tell(status, error), "failed_message": said}
 
     def _of_refusal(self, names: Mapping[str, Any]) -> dict[str, Any]:
         """The form once more: what is the person's own to mend stands at its field, and is no failure."""
+        spawner = names.get("spawner")
+        is_own = _is(self.current_user, getattr(spawner, "user", None))
         refused = sys.exc_info()[1]  # JupyterHub (6.1, SpawnHandler) makes this page while it handles the refusal
         if self.get_status() < 500 and (refused is None or isinstance(refused, web.HTTPError)):
             return {}
         if hasattr(refused, "jupyterhub_message"):  # other words for 500 are JupyterHub's own, for what was no answer
-            return self._of_start(self.get_status(), refused)
+            return self._of_start(self.get_status(), refused, is_own=is_own)
         self.set_status(500)
-        of_start = self._of_start(500, _of_last_start(names.get("spawner")) or refused)
+        of_start = self._of_start(500, _of_last_start(spawner) or refused, is_own=is_own)
         return {**of_start, "error_message": of_start["failure"].happened}
 
 
@@ -251,10 +258,20 @@ def _of_last_start(spawner: Any) -> BaseException | None:
     return error
 
 
-def said_by(error: BaseException | None) -> str:
-    """What an error says to the person; a fault of the hub says nothing."""
+def said_by(error: BaseException | None, *, is_own: bool) -> str:
+    """What an error says; a fault of the hub says nothing.
+
+    Arguments:
+        is_own: to the person; the lines after the first one are of her log, and nobody else's to read.
+    """
     words = error.get_message() if isinstance(error, web.HTTPError) else ""
-    return str(getattr(error, "jupyterhub_message", words) or "")
+    said = str(getattr(error, "jupyterhub_message", words) or "")
+    return said if is_own else said.partition("\n")[0]
+
+
+def _is(asking: Any, person: Any) -> bool:
+    """Whether who asks is that person."""
+    return asking is not None and person is not None and asking.name == person.name
 
 
 def raised(told: Mapping[str, Any]) -> BaseException | None:

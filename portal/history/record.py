@@ -86,7 +86,7 @@ class EndedSession:
             node=_word(self.node),
             state=_word(self.state),
             options=options,
-            reason=plain(self.reason)[:REASON_CHARACTERS],
+            reason=in_short(self.reason),
             log=last_lines(self.log),
         )
 
@@ -109,6 +109,11 @@ def moment(seconds: int) -> str:
 def plain(text: str) -> str:
     """A text without colours, control characters and halves of letters; tabs and line ends stay."""
     return _CONTROLS.sub("", _COLOURS.sub("", text)).encode(errors="replace").decode()
+
+
+def in_short(reason: str) -> str:
+    """Why a session ended, as much of it as is kept: who starts a session can have it say anything."""
+    return plain(reason)[:REASON_CHARACTERS]
 
 
 def _word(text: str) -> str:

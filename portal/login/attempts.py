@@ -8,16 +8,18 @@ Four counts of the last five minutes, each with its reason:
 - of all: then LDAP is asked for strangers a few at a time, and nobody is refused for it.
 
 Whoever has logged in from an address before is known there, and is concerned by the first count alone: so nobody locks
-out somebody else. Only right passwords make somebody known, and made-up names push nothing out that counts.
+out somebody else. Only right passwords make somebody known, a restart of the hub forgets none of it, and each person's
+own logins alone push out what is known of them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
 from tornado import web
@@ -25,6 +27,7 @@ from tornado import web
 from portal.addresses import counted
 from portal.errors import DirectoryError, DirectoryUnavailable, LoginRefused
 from portal.language.texts import N_, _, ngettext
+from portal.login.kept import Kept
 
 BUSY = N_("Very many people are logging in just now. Try again in a minute.")
 WITHIN_S = 300.0
@@ -33,7 +36,10 @@ FAILURES_OF_ADDRESS = 300  # of whatever names
 FAILURES_OF_NAME = 100  # from whatever addresses
 FAILURES_OF_ALL = 1000
 REMEMBERED = 50_000  # of each count
-KNOWN = 20_000
+KNOWN = 20_000  # people
+KNOWN_EACH = 40  # spellings and addresses of one person
+KNOWN_DAYS = 90  # after the last login from there
+KNOWN_FILE = "known_addresses.jsonl"  # below portal.state_folder
 
 
 class TooManyAttempts(LoginRefused):
@@ -96,6 +102,9 @@ class Window:
             del self.happened[key]
 
 
+Spelled = tuple[str, str]  # a name as it was spelled, and an address as it counts
+
+
 class Tried(NamedTuple):
     """A name as it was tried.
 
@@ -108,6 +117,75 @@ class Tried(NamedTuple):
     spelling: str
 
 
+class KnownAddresses:
+    """From where, and by which spelling of the name, each person has logged in.
+
+    Args:
+        kept: where that is known after a restart, too.
+        today: the day, as a number.
+    """
+
+    def __init__(self, kept: Kept | None = None, today: Callable[[], int] = lambda: int(time.time() // 86_400)) -> None:
+        self._kept = kept
+        self._today = today
+        self._of: OrderedDict[str, dict[Spelled, int]] = OrderedDict()  # of each person, with the day
+        self._whose: dict[Spelled, str] = {}
+        self._is_read = kept is None
+
+    def note(self, person: str, spelling: str, address: str) -> None:
+        """Somebody has logged in, and is known there by her own name from now on, too."""
+        self._read()
+        known = self._of.setdefault(person, {})
+        self._of.move_to_end(person)
+        before = dict(known)
+        for one in ((spelling, address), (person, address)):
+            known.pop(one, None)
+            known[one] = self._today()
+            self._whose[one] = person
+        self._forget(person, list(known)[:-KNOWN_EACH])
+        if known != before:
+            self._keep(person)
+        while len(self._of) > KNOWN:
+            longest_ago = next(iter(self._of))
+            self._forget(longest_ago, list(self._of[longest_ago]))
+            self._keep(longest_ago)
+            del self._of[longest_ago]
+
+    def has(self, spelling: str, address: str) -> bool:
+        """Whether somebody of that name has logged in from there, and not long ago."""
+        self._read()
+        person = self._whose.get((spelling, address))
+        return person is not None and self._of[person][spelling, address] > self._today() - KNOWN_DAYS
+
+    def _forget(self, person: str, spelled: Iterable[Spelled]) -> None:
+        for one in spelled:
+            del self._of[person][one]
+            if self._whose.get(one) == person:
+                del self._whose[one]
+
+    def _read(self) -> None:
+        if self._is_read or self._kept is None:
+            return
+        self._is_read = True
+        for person, text in self._kept.words().items():
+            if known := _spelled(text):
+                self._of[person] = known
+                self._whose |= dict.fromkeys(known, person)
+
+    def _keep(self, person: str) -> None:
+        if self._kept is not None:
+            known = [[*one, day] for one, day in self._of[person].items()]
+            self._kept.keep({person: json.dumps(known) if known else ""})
+
+
+def _spelled(text: str) -> dict[Spelled, int]:
+    """What is kept of one person; nothing of what was not written by us."""
+    try:
+        return {(str(spelling), str(address)): int(day) for spelling, address, day in json.loads(text)}
+    except (TypeError, ValueError):
+        return {}
+
+
 class Attempts:
     """Logins that have not turned out well, in memory.
 
@@ -115,14 +193,14 @@ class Attempts:
     other. For the other counts it counts when it has failed.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, known: KnownAddresses | None = None) -> None:
         self._clock = clock
+        self._known = known or KnownAddresses()
         self._begun = Window(clock)
         self._spelled = Window(clock)  # the same, each spelling for itself
         self._of_address = Window(clock)
         self._of_name = Window(clock)
         self._all: deque[float] = deque(maxlen=FAILURES_OF_ALL)
-        self._known: OrderedDict[tuple[Tried, str], None] = OrderedDict()
 
     def begin(self, name: Tried, address: str) -> None:
         """Count an attempt.
@@ -159,7 +237,7 @@ class Attempts:
 
     def knows(self, name: Tried, address: str) -> bool:
         """Whether this person has logged in from there before."""
-        return (name, counted(address)) in self._known
+        return self._known.has(name.spelling, counted(address))
 
     @property
     def is_flooded(self) -> bool:
@@ -178,7 +256,7 @@ class Attempts:
         self._begun.take_back(key)
         self._spelled.take_back((*key, name.spelling))
 
-    def forget(self, name: Tried, address: str) -> None:
+    def forget(self, name: Tried, address: str, person: str) -> None:
         """The password was right: what was before with this spelling counts no more, and this person is known here.
 
         What was tried with another spelling may have been somebody else: of another domain, for one.
@@ -188,12 +266,4 @@ class Attempts:
         for moment in self._spelled.happened.pop((*key, name.spelling), ()):
             with contextlib.suppress(ValueError):  # it is too long ago
                 begun.remove(moment)
-        self.know(name, address)
-
-    def know(self, name: Tried, address: str) -> None:
-        """This person has logged in from there."""
-        known = (name, counted(address))
-        self._known[known] = None
-        self._known.move_to_end(known)
-        if len(self._known) > KNOWN:
-            self._known.popitem(last=False)
+        self._known.note(person, name.spelling, counted(address))

@@ -27,7 +27,7 @@ from portal.directory.conversation import UNAVAILABLE
 from portal.directory.names import LoginName
 from portal.errors import DirectoryError, DirectoryUnavailable, LoginRefused, NotAllowed, SiteError
 from portal.login.access import Access
-from portal.login.attempts import BUSY, Attempts, Refusal, TooManyAttempts, Tried
+from portal.login.attempts import BUSY, KNOWN_FILE, Attempts, KnownAddresses, Refusal, TooManyAttempts, Tried
 from portal.login.directory import REFUSED, Directory, as_sent, check_password
 from portal.login.holders import OneAccount
 from portal.login.kept import Kept
@@ -124,7 +124,8 @@ class LDAPAuthenticator(OneAccount):
     @cached_property
     def attempts(self) -> Attempts:
         """Who tried how often."""
-        return Attempts()
+        kept = Kept(Path(self.site.portal.state_folder) / KNOWN_FILE)
+        return Attempts(known=KnownAddresses(kept))
 
     @cached_property
     def checks(self) -> again.Checks:
@@ -237,8 +238,7 @@ class LDAPAuthenticator(OneAccount):
         except BaseException:
             self.attempts.take_back(name, address)
             raise
-        self.attempts.forget(name, address)
-        self.attempts.know(Tried(identity.name.lower(), identity.name), address)  # as who is asked for it once more
+        self.attempts.forget(name, address, identity.name)
         return identity
 
     @asynccontextmanager

@@ -19,6 +19,7 @@ from portal.addresses import address_of
 from portal.directory.conversation import UNAVAILABLE
 from portal.directory.names import LoginName, NameRule, login_name
 from portal.errors import DirectoryUnavailable, LoginRefused, NotAllowed, PortalError, SiteError
+from portal.login import attempts as attempts_module
 from portal.login import auth
 from portal.login.access import Access
 from portal.login.attempts import (
@@ -27,8 +28,12 @@ from portal.login.attempts import (
     FAILURES_OF_ADDRESS,
     FAILURES_OF_ALL,
     FAILURES_OF_NAME,
+    KNOWN,
+    KNOWN_DAYS,
+    KNOWN_EACH,
     WITHIN_S,
     Attempts,
+    KnownAddresses,
     Refusal,
     TooManyAttempts,
     Tried,
@@ -40,6 +45,7 @@ from portal.login.auth import (
     LDAPAuthenticator,
 )
 from portal.login.directory import REFUSED, as_sent
+from portal.login.kept import Kept
 from portal.settings.ldap_table import LdapTable
 from portal.site import Identity, Standing, load
 from spawners.options import identity_of
@@ -398,7 +404,56 @@ def test_a_right_password_forgives_what_was_before() -> None:
     for _ in range(3):
         for _ in range(FAILURES):
             attempts.begin(ALICE, "here")
-        attempts.forget(ALICE, "here")
+        attempts.forget(ALICE, "here", "alice")
+
+
+def locked_out(attempts: Attempts, name: Tried = ALICE) -> bool:
+    """Whether somebody cannot log in from her own address, once others have tried her name from elsewhere."""
+    for number in range(FAILURES_OF_NAME):
+        attempts.failed(name, f"198.51.100.{number}")
+    try:
+        attempts.check(name, "here")
+    except TooManyAttempts:
+        return True
+    return False
+
+
+def test_a_restart_of_the_hub_forgets_nobodys_address(tmp_path: Path) -> None:
+    def started(day: int) -> Attempts:
+        return Attempts(lambda: 0.0, KnownAddresses(Kept(tmp_path / "known.json"), lambda: day))
+
+    assert locked_out(started(1000)), "who has never logged in"
+    started(1000).forget(Tried("alice", "Alice@physics"), "here", "alice")
+
+    for spelled in (ALICE, Tried("alice", "Alice@physics")):
+        assert not locked_out(started(1000 + KNOWN_DAYS - 1), spelled)
+        assert locked_out(started(1000 + KNOWN_DAYS), spelled)
+    (tmp_path / "known.json").write_text('{"alice": "no list"}\n{"bob": "[[1]]"}\n')
+    assert locked_out(started(1000))
+
+
+def test_ones_own_logins_alone_push_out_what_is_known_of_one(tmp_path: Path) -> None:
+    file = tmp_path / "known.json"
+    attempts = Attempts(lambda: 0.0, KnownAddresses(Kept(file), lambda: 1000))
+    attempts.forget(ALICE, "here", "alice")
+    for number in range(KNOWN):
+        attempts.forget(Tried("bob", f"b{number:015b}@physics"), "there", "bob")
+
+    assert not locked_out(attempts)
+    assert not locked_out(Attempts(lambda: 0.0, KnownAddresses(Kept(file), lambda: 1000)))
+    assert not attempts.knows(Tried("bob", f"b{0:015b}@physics"), "there")
+    assert attempts.knows(Tried("bob", "bob"), "there")
+    assert len(Kept(file).words()["bob"]) < 80 * KNOWN_EACH
+
+
+def test_of_very_many_people_those_are_known_who_came_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts_module, "KNOWN", 2)
+    known = KnownAddresses(Kept(tmp_path / "known.json"))
+    for person in ("alice", "bob", "alice", "carol"):
+        known.note(person, person, "here")
+
+    for at in (known, KnownAddresses(Kept(tmp_path / "known.json"))):
+        assert [at.has(person, "here") for person in ("alice", "bob", "carol")] == [True, False, True]
 
 
 def test_one_attempt_is_free_again_for_each_that_grows_old() -> None:

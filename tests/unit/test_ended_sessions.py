@@ -344,6 +344,14 @@ def test_texts_are_bounded_and_fit_for_every_database(db: Any, alice: Any) -> No
     record.log.encode()
 
 
+async def test_however_much_is_said_of_an_end_little_is_kept_of_it(db: Any, alice: Any) -> None:
+    """A person's own launcher says it; a database may keep 64 KiB of a session, and no more."""
+    alice.session.note_end("It was refused: \x1b[31m" + 200_000 * "x")
+
+    assert alice.session.state.last_end.startswith("It was refused: xxx")
+    assert len(json.dumps(alice.session.state.to_json())) < 10_000
+
+
 async def test_a_restart_knows_what_was_asked_for_by_the_defaults_of_the_site(db: Any, alice: Any) -> None:
     alice.user_options = {"gpus": 1}  # of a script, by REST
 

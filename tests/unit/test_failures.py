@@ -12,12 +12,12 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from jupyterhub import orm
+from jupyterhub import orm, roles
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.handlers.base import BaseHandler
 from tornado import web
 
-from portal.errors import AccountGone, PortalError, SlurmUnavailable, SubmitRefused
+from portal.errors import AccountGone, PortalError, SessionEnded, SlurmUnavailable, SubmitRefused
 from portal.guard import failures, intake
 from portal.guard.failures import ADMINISTRATORS, FAILURES, NOBODYS, YOURS
 from portal.guard.told import Told
@@ -406,6 +406,35 @@ async def test_the_page_that_follows_a_start_is_told_all_of_its_failure(
     assert told["turn"] == turn
     assert f"Failure {told['id']}: {status} GET /hub/api/users/alice/server/progress" in caplog.text
     assert words in text_of((await browser.get("/hub/spawn-pending/alice")).text)
+
+
+@pytest.mark.parametrize("who", ["alice", "carol"])
+async def test_the_log_of_a_start_that_failed_is_its_persons_and_names_no_secret(
+    served: ServedHub, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    """Who administers hears why it failed."""
+    alice, asking = await served.browser("alice"), await served.browser(who)
+    database = served.hub.db
+    roles.grant_role(database, orm.User.find(database, "carol") or orm.User.find(database, who), "admin")
+    lines = "cannot log in\nMY_DB_PASSWORD=hunter2\na line of hers"
+    fails = asyncio.Event()
+
+    async def fail(_spawner: Any) -> str:
+        await fails.wait()
+        raise StartRefused(SessionEnded("JupyterLab ended."), status_code=502, lines=lines)
+
+    monkeypatch.setattr(served.hub.spawner_class, "start", fail)
+    await started(alice)
+    headers = {"Authorization": f"token {served.token(who)}"}
+    async with asking.stream("GET", "/hub/api/users/alice/server/progress", headers=headers) as stream:
+        fails.set()
+        told = [line async for line in stream.aiter_lines() if line.startswith("data:")]
+    pages = [json.loads(told[-1].removeprefix("data:"))["message"], (await asking.get("/hub/spawn-pending/alice")).text]
+
+    for text in pages:
+        assert "JupyterLab ended." in text
+        assert ("a line of hers" in text) == (who == "alice")
+        assert "hunter2" not in text
 
 
 async def _no_words(_spawner: Any) -> AsyncIterator[dict[str, object]]:

@@ -283,7 +283,11 @@ async def test_a_policy_of_a_site_without_a_word_on_frames_leaves_the_portals_fr
 
 
 @pytest.mark.parametrize(
-    "time", ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "1." * 32 + "1", "2" * 65, 5, ["2026"], {"a": 1}]
+    "time",
+    [
+        *("9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "2026-01-01T00:00:00+24:00"),
+        *("1." * 32 + "1", "2" * 65, 5, ["2026"], {"a": 1}),
+    ],
 )
 @pytest.mark.parametrize("is_of_a_session", [False, True])
 async def test_a_time_that_no_calendar_has_is_refused_without_a_fault(
