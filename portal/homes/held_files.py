@@ -97,8 +97,8 @@ def written_beside(
 def mode_of_group(descriptor: int, old: KnownFile, mode: int) -> int:
     """The mode that a new file may have which takes the place of another one, and its group where that can be.
 
-    A folder can give new files a group of its own. What the old one's might do is none of that one's business; nor is
-    it the old one's group's what an access list said of others.
+    A folder can give new files a group of its own. What the old one's might do is none of that one's business; nor has
+    the group what an access list of the old one gave to others.
     """
     if old.found and os.fstat(descriptor).st_gid != old.found.st_gid:
         try:

@@ -94,11 +94,11 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
 
     def _see(self, save: Save, descriptor: int, is_made: bool) -> None:
         """Look at what is open to be saved; what is made now is shown to nobody more than what was there, or copied."""
-        shown_to = [Readers.of(source) for source in COPIED.get().values()]
-        if is_made and save.before and not save.place.is_private:
-            shown_to.append(save.before.readers)
-        for readers in shown_to:
-            _close_to(readers, descriptor)
+        if is_made:
+            for source in COPIED.get().values():
+                _close_to(Readers.of(source), descriptor)
+            if save.before and not save.place.is_private:
+                _close_to(save.before.readers, descriptor)
         if not self.read_places.may_get(save, descriptor):
             raise HTTPError(403, SHOWN.format(save.place.name))
         save.file = own_file(descriptor)
