@@ -222,7 +222,7 @@ def _copy_regular(source: int, found: os.stat_result, name: str, target: int) ->
 def _copy_attributes(source: int, target: int, mode: int) -> None:
     found = os.fstat(source)
     is_theirs = is_of_others(found)
-    mode &= ~_umask() if is_theirs else ~0
+    mode &= ~umask() if is_theirs else ~0
     with suppress(OSError):  # a file system without them
         for name in os.listxattr(source):  # access lists are among them: without those the mode says something else
             if is_theirs and name.startswith(ACCESS_LISTS):
@@ -234,6 +234,6 @@ def _copy_attributes(source: int, target: int, mode: int) -> None:
     os.fchmod(target, mode)
 
 
-def _umask() -> int:
+def umask() -> int:
     """Which permissions a new file of this process does not have (proc_pid_status(5)); asking the kernel changes it."""
     return int(Path("/proc/self/status").read_text().partition("\nUmask:")[2].split()[0], 8)

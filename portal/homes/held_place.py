@@ -71,16 +71,22 @@ class FilePlace:
 
     @contextmanager
     def written(
-        self, *, append: bool = False, is_new: bool = False, seen: Callable[[int, bool], object] | None = None
+        self,
+        *,
+        append: bool = False,
+        is_new: bool = False,
+        mode: int = 0o666,
+        seen: Callable[[int, bool], object] | None = None,
     ) -> Iterator[BinaryIO]:
         """The file, open to be written anew, or further; where that fails, it is as it was before.
 
         Arguments:
             is_new: nothing may have that name yet.
+            mode: of what is made, but for the umask.
             seen: is told its descriptor, and whether it was made now, before a byte of it is changed.
 
         Raises:
-            FileExistsError: something has the name of what is new.
+            FileExistsError: something has the name of what is new, or got it a moment ago.
             OSError: it is a link, is no regular file, or cannot be written.
         """
         if self.through:
@@ -88,7 +94,7 @@ class FilePlace:
         kept = None if append or is_new else self._kept()
         is_whole = True
         try:
-            descriptor, is_made = self._to_write(TO_WRITE | (os.O_APPEND * append), is_new)
+            descriptor, is_made = self._to_write(TO_WRITE | (os.O_APPEND * append), is_new, mode)
             try:
                 found = regular(descriptor, self.name)
                 if seen:
@@ -116,20 +122,15 @@ class FilePlace:
                     else:  # it is all that there is, and the next one has another name
                         os.rename(kept.name, self._apart(), src_dir_fd=self.folder, dst_dir_fd=self.folder)
 
-    def _to_write(self, flags: int, is_new: bool) -> tuple[int, bool]:
+    def _to_write(self, flags: int, is_new: bool, mode: int) -> tuple[int, bool]:
         if not is_new:
             with suppress(FileNotFoundError):
                 return self._opened(flags), False
-        try:
-            return self._opened(flags | os.O_CREAT | os.O_EXCL), True
-        except FileExistsError:  # it was put there a moment ago
-            if is_new:
-                raise
-            return self._opened(flags), False
+        return self._opened(flags | os.O_CREAT | os.O_EXCL, mode), True
 
-    def _opened(self, flags: int) -> int:
+    def _opened(self, flags: int, mode: int = 0) -> int:
         try:
-            return os.open(self.name, flags, 0o666, dir_fd=self.folder)
+            return os.open(self.name, flags, mode, dir_fd=self.folder)
         except OSError as error:
             if error.errno == errno.ELOOP:  # it was put there a moment ago
                 raise LinkOfOthers(errno.EACCES, MAY_BE_THEIRS, self.name) from error

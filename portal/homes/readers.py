@@ -19,7 +19,6 @@ ENTRY = struct.Struct("<HHI")  # whose it is, which rights, and the number of a 
 USER = 0x02
 GROUP_OBJ = 0x04
 GROUP = 0x08
-MASK = 0x10
 AT_EMPTY_PATH = 0x1000  # of statx(2) and linux/stat.h, as what follows
 STATX_BTIME = 0x800
 STATX_BYTES = 256
@@ -35,43 +34,51 @@ class Readers:
     """Who else than the person and root: everybody, or some groups and people.
 
     Attributes:
-        everybody: but for those in ``groups`` or ``people`` who are shut out, where ``is_for_all`` is not set.
+        everybody: but for those who are shut out.
         groups: their GIDs.
         people: their UIDs; of a file of somebody else's its owner, who may open it whatever it is now.
+        shut_out: where it is everybody else, groups and people that have no right.
     """
 
     everybody: bool
     groups: frozenset[int] = frozenset()
     people: frozenset[int] = frozenset()
-    is_for_all: bool = True
+    shut_out: frozenset[tuple[int, int]] = frozenset()
 
     @classmethod
-    def of(cls, descriptor: int, right: int = READ) -> Readers:
-        """Those of a file or folder, by its descriptor, which may be of ``O_PATH``."""
+    def of(cls, descriptor: int, right: int = READ, mode: int | None = None) -> Readers:
+        """Those of a file or folder, by its descriptor, which may be of ``O_PATH``.
+
+        Arguments:
+            mode: the one that it will be given; None = that of now.
+        """
         found = os.fstat(descriptor)
+        mode = found.st_mode if mode is None else mode
         listed = list(_listed(descriptor))
-        mask = next((rights for tag, rights, _ in listed if tag == MASK), right)
-        granted = {(tag, number) for tag, rights, number in listed if rights & mask & right}
-        of_group = found.st_mode >> 3 & right if not listed else any(tag == GROUP_OBJ for tag, _ in granted)
+        mask = mode >> 3 & right  # of a list, too: acl(5)
+        granted = {(tag, number) for tag, rights, number in listed if rights & mask}
+        of_group = bool(mask) and (not listed or any(tag == GROUP_OBJ for tag, _ in granted))
         groups = {number for tag, number in granted if tag == GROUP} | ({found.st_gid} if of_group else set())
         people = {number for tag, number in granted if tag == USER} | {found.st_uid}
-        shut_out = [one for one in listed if one[0] in (USER, GROUP) and not one[1] & mask & right]
-        everybody = bool(found.st_mode & right)
-        return cls(everybody, frozenset(groups), _but_us(people), bool(of_group) and not shut_out)
+        everybody = bool(mode & right)
+        shut_out = {(tag, number) for tag, rights, number in listed if tag in (USER, GROUP) and not rights & mask}
+        if not of_group:
+            shut_out.add((GROUP, found.st_gid))
+        return cls(everybody, frozenset(groups), _but_us(people), frozenset(shut_out if everybody else ()))
 
     def with_(self, other: Readers) -> Readers:
         """Who can read both."""
-        if self.everybody and self.is_for_all:
-            return other
-        if other.everybody and other.is_for_all:
-            return self
-        both = self.everybody and other.everybody
-        return Readers(both, self.groups & other.groups, self.people & other.people, is_for_all=False)
+        if self.everybody and other.everybody:
+            return Readers(True, self.groups & other.groups, self.people & other.people, self.shut_out | other.shut_out)
+        for one, rest in ((self, other), (other, self)):
+            if one.everybody and not one.shut_out:
+                return rest
+        return Readers(False, self.groups & other.groups, self.people & other.people)
 
     def include(self, others: Readers) -> bool:
         """Whether nobody is among others who is not among these."""
-        if self.everybody and self.is_for_all:
-            return True
+        if self.everybody:
+            return self.shut_out <= others.shut_out
         known = others.people - self.people
         return others.groups <= self.groups and not others.everybody and all(map(self._is_of_a_group, known))
 
@@ -153,8 +160,8 @@ def _born(descriptor: int) -> tuple[int, int] | None:
 
 
 def closed_as(readers: Readers, descriptor: int, mode: int) -> int:
-    """What is left of a mode for a file where it is shown to nobody beside these."""
-    if mode & stat.S_IROTH and not readers.everybody:
-        mode &= ~stat.S_IRWXO
-    is_for_group = readers.everybody or os.fstat(descriptor).st_gid in readers.groups
-    return mode if is_for_group or not mode & stat.S_IRGRP else mode & ~stat.S_IRWXG
+    """What is left of a mode that a file of the person's own is to get, where it is shown to nobody beside these."""
+    for taken in (0, stat.S_IRWXO, stat.S_IRWXG):
+        if readers.include(Readers.of(descriptor, mode=mode & ~taken)):
+            return mode & ~taken
+    return mode & ~(stat.S_IRWXO | stat.S_IRWXG)

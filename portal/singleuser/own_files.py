@@ -13,10 +13,11 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import partial, reduce
 from io import TextIOWrapper
+from operator import and_
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 from anyio.to_thread import run_sync
 from jupyter_core.paths import is_hidden
@@ -24,13 +25,13 @@ from tornado.web import HTTPError
 from traitlets import default
 
 from portal.downloads.files import FileHandler
-from portal.downloads.folder_copy import copy_folder, move_anywhere
+from portal.downloads.folder_copy import copy_folder, move_anywhere, umask
 from portal.downloads.own_checkpoints import note_done
 from portal.downloads.read_back import Save, own_file
 from portal.downloads.read_files import COPIED, ReadFiles
 from portal.homes.held_files import delete, has_home_trash, look, trash
 from portal.homes.held_place import MAY_BE_THEIRS, FilePlace, LinkOfOthers, held
-from portal.homes.readers import Readers, closed_as
+from portal.homes.readers import EVERYBODY, KnownFile, Readers, closed_as
 from portal.uploads.untitled import IS_NEW, NameTaken, OneNameEach, under_new_name
 
 THEIR_LINK = (
@@ -92,32 +93,37 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
         with self.saved_at(os_path) as save, self.written_at(save, text, encoding) as file:
             yield file
 
-    def _see(self, save: Save, descriptor: int, is_made: bool) -> None:
-        """Look at what is open to be saved; what is made now is shown to nobody more than what was there, or copied."""
-        if is_made:
-            for source in COPIED.get().values():
-                _close_to(Readers.of(source), descriptor)
-            if save.before and not save.place.is_private:
-                _close_to(save.before.readers, descriptor)
-        if not self.read_places.may_get(save, descriptor):
-            raise HTTPError(403, SHOWN.format(save.place.name))
-        save.file = own_file(descriptor)
+    @contextmanager
+    def _written(self, save: Save, *, append: bool = False) -> Iterator[BinaryIO]:
+        """The file, open to be written; what is made now is shown to nobody more than what was there, or is copied."""
+        shown = _not_to_all(save)
+        mode = 0o600 if shown else 0o666  # others may open it in the moment in which it is made
+
+        def see(descriptor: int, is_made: bool) -> None:
+            if is_made and shown:
+                _show_as(shown, descriptor)
+            if not self.read_places.may_get(save, descriptor):
+                raise HTTPError(403, SHOWN.format(save.place.name))
+            save.file = own_file(descriptor)
+
+        try:
+            with save.place.written(append=append, is_new=IS_NEW.get(), mode=mode, seen=see) as file:
+                yield file
+        except FileExistsError as error:
+            raise NameTaken(save.place.name) from error
 
     @contextmanager
     def written_at(self, save: Save, text: bool = True, encoding: str = "utf-8") -> Iterator[IO[Any]]:
         """The same for a file whose place is held already."""
-        try:
-            with save.place.written(is_new=IS_NEW.get(), seen=partial(self._see, save)) as raw:
-                if not text:
-                    yield raw
-                    return
-                words = TextIOWrapper(raw, encoding, newline="\n", write_through=True)
-                try:
-                    yield words
-                finally:
-                    words.detach()
-        except FileExistsError as error:
-            raise NameTaken(save.place.name) from error
+        with self._written(save) as raw:
+            if not text:
+                yield raw
+                return
+            words = TextIOWrapper(raw, encoding, newline="\n", write_through=True)
+            try:
+                yield words
+            finally:
+                words.detach()
 
     async def _save_large_file(self, os_path: str, content: str, format: str) -> None:
         """Write one more part of a file that is uploaded in parts."""
@@ -125,7 +131,7 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
             data = content.encode() if format == "text" else base64.b64decode(content)
         except ValueError as error:
             raise HTTPError(400, f"Encoding error saving {os_path}: {error}") from error
-        with self.saved_at(os_path) as save, save.place.written(append=True, seen=partial(self._see, save)) as file:
+        with self.saved_at(os_path) as save, self._written(save, append=True) as file:
             await run_sync(file.write, data)
 
     async def _save_directory(self, os_path: str, model: Any, path: str = "") -> None:
@@ -245,11 +251,20 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
             raise HTTPError(403, THEIR_LINK.format(error.filename)) from error
 
 
-def _close_to(readers: Readers, descriptor: int) -> None:
-    """Have a new file of the person's own shown to nobody beside these."""
-    mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+def _not_to_all(save: Save) -> list[KnownFile]:
+    """What a file is made of, and what was in its place, where not everybody could read that."""
+    known = [KnownFile.of(source) for source in COPIED.get().values()]
+    if save.before and not save.place.is_private:
+        known.append(save.before)
+    return [one for one in known if not one.readers.include(EVERYBODY)]
+
+
+def _show_as(others: list[KnownFile], descriptor: int) -> None:
+    """Have a file that was made for the person alone shown to those who could read each of these, but for the umask."""
+    modes = [stat.S_IMODE(one.found.st_mode) if one.found else 0 for one in others]
+    mode = 0o600 | (reduce(and_, modes, 0o666) & ~umask())
     with suppress(OSError):  # a file system without modes
-        os.fchmod(descriptor, closed_as(readers, descriptor, mode))
+        os.fchmod(descriptor, closed_as(reduce(Readers.with_, [one.readers for one in others]), descriptor, mode))
 
 
 def _without(error: shutil.Error) -> tuple[str, str]:

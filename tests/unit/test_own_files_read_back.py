@@ -530,6 +530,38 @@ async def test_a_closed_file_that_others_removed_is_made_anew_as_closed(tmp_path
     assert plan.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("chunk", [{}, {"chunk": 2}])
+async def test_nor_is_it_open_in_the_moment_in_which_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: dict[str, int]
+) -> None:
+    """Who opens it then reads it ever after; so it is with a copy."""
+    lab = Lab(tmp_path)
+    for name in NAMES:
+        (lab.team / name).chmod(0o640)
+    await lab.files.get("team/plan.txt")
+    (lab.team / "plan.txt").unlink()
+    opened = os.open
+    made: dict[object, int] = {}
+
+    def watched(path: Any, flags: int, mode: int = 0o777, **more: Any) -> int:
+        descriptor = opened(path, flags, mode, **more)
+        if flags & os.O_CREAT:
+            made[path] = os.fstat(descriptor).st_mode & 0o777
+        return descriptor
+
+    monkeypatch.setattr(os, "open", watched)
+    before = os.umask(0o022)
+    try:
+        assert await lab.save("team/plan.txt", **chunk) == 200
+        await lab.files.copy("team/plan.ipynb")
+    finally:
+        os.umask(before)
+
+    names = ("plan.txt", "plan-Copy1.ipynb")
+    assert [made[name] for name in names] == [0o600, 0o600]
+    assert [(lab.team / name).stat().st_mode & 0o777 for name in names] == [0o640, 0o640]
+
+
 async def test_what_was_exchanged_and_then_moved_home_is_saved_in_no_file_of_others(tmp_path: Path) -> None:
     """They may have a second name of it."""
     lab = Lab(tmp_path)

@@ -41,7 +41,18 @@ def file(tmp_path: Path) -> Path:
 )
 def test_a_mode_says_it_for_the_group_and_for_everybody(file: Path, mode: int, everybody: bool, group: bool) -> None:
     file.chmod(mode)
-    assert of(file) == Readers(everybody, frozenset([file.stat().st_gid] if group else []), is_for_all=group)
+    assert of(file) == Readers(everybody, frozenset([file.stat().st_gid] if group else []))
+
+
+def test_a_group_may_be_shut_out_alone(file: Path) -> None:
+    file.chmod(0o604)
+    known = of(file)
+    assert known == Readers(True, shut_out=frozenset([(GROUP, file.stat().st_gid)]))
+    assert known.include(of(file))
+    assert not known.include(Readers(True, shut_out=frozenset([(GROUP, TEAM)])))
+    assert not known.include(EVERYBODY)
+    assert EVERYBODY.include(known)
+    assert EVERYBODY.with_(known) == known
 
 
 @pytest.mark.parametrize(("mask", "people"), [(7, {CAROL}), (0, set())])
@@ -54,7 +65,7 @@ def test_where_there_is_a_list_the_groups_part_of_the_mode_is_its_mask(file: Pat
         pytest.skip(f"no access lists here: {error}")
 
     assert file.stat().st_mode & 0o070 == mask << 3
-    assert of(file) == Readers(False, frozenset([TEAM] if mask else []), frozenset(people), is_for_all=False)
+    assert of(file) == Readers(False, frozenset([TEAM] if mask else []), frozenset(people))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +77,7 @@ def test_where_there_is_a_list_the_groups_part_of_the_mode_is_its_mask(file: Pat
         (Readers(False, frozenset([TEAM])), Readers(False, frozenset([TEAM + 1])), False),
         (Readers(False, frozenset([TEAM])), Readers(False, people=frozenset([CAROL])), False),  # is of no such group
         (Readers(False, people=frozenset([CAROL])), Readers(False, people=frozenset([CAROL])), True),
-        (Readers(True, is_for_all=False), Readers(False, frozenset([TEAM])), False),  # who may have been shut out
+        (Readers(True, shut_out=frozenset([(GROUP, TEAM)])), Readers(False, frozenset([TEAM])), False),
     ],
 )
 def test_another_file_shows_nobody_more(before: Readers, now: Readers, is_no_more: bool) -> None:
