@@ -21,6 +21,7 @@ from portal.homes.held_place import (
     LinkOfOthers,
 )
 from portal.homes.own_folder import is_closed, is_of_others
+from portal.homes.readers import ACCESS_LIST, PASS, READ, Readers, closed_as
 from portal.homes.sparse import copy_content
 
 EXCHANGED = "somebody exchanged it while it was made"
@@ -28,7 +29,6 @@ DEEPEST = 100  # folders in one another that are copied: each is held open, and 
 ROUNDS = 4  # so many links of others may lead to one another
 TOO_DEEP = f"deeper than {DEEPEST} folders"
 ACCESS_LISTS = "system."  # extended attributes that say who may do what (xattr(7))
-POSIX_LIST = "system.posix_acl_access"
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -117,7 +117,7 @@ def _copy_into(source: int, name: str, parent: int, made: os.stat_result | None,
     try:
         _take(target, name)
         failed = _copy_entries(source, target, made or os.fstat(target), deep)
-        _copy_attributes(source, target, stat.S_IMODE(found.st_mode) & ~stat.S_ISUID)
+        _copy_attributes(source, target, stat.S_IMODE(found.st_mode) & ~stat.S_ISUID, PASS)
     finally:
         os.close(target)
     return failed
@@ -214,24 +214,28 @@ def _copy_regular(source: int, found: os.stat_result, name: str, target: int) ->
     copy = os.open(name, NEW, 0o600, dir_fd=target)
     try:
         copy_content(source, copy, found.st_size)
-        _copy_attributes(source, copy, stat.S_IMODE(found.st_mode) & 0o777)
+        _copy_attributes(source, copy, stat.S_IMODE(found.st_mode) & 0o777, READ)
     finally:
         os.close(copy)
 
 
-def _copy_attributes(source: int, target: int, mode: int) -> None:
+def _copy_attributes(source: int, target: int, mode: int, right: int) -> None:
+    """Give a copy the times, the mode, the group and the lists of what it is made of, and show it to nobody more."""
     found = os.fstat(source)
     is_theirs = is_of_others(found)
-    mode &= ~umask() if is_theirs else ~0
-    with suppress(OSError):  # a file system without them
+    with suppress(OSError):  # the person is not of that group
+        os.fchown(target, -1, found.st_gid if not is_theirs else -1)
+    keeps_lists = not is_theirs and os.fstat(target).st_gid == found.st_gid
+    with suppress(OSError):  # that of the folder that it is in: acl(5)
+        os.removexattr(target, ACCESS_LIST)
+    with suppress(OSError):  # a file system without attributes
         for name in os.listxattr(source):  # access lists are among them: without those the mode says something else
-            if is_theirs and name.startswith(ACCESS_LISTS):
-                mode &= ~stat.S_IRWXG if name == POSIX_LIST else ~0  # it is the mask of the list there: acl(5)
-                continue
-            with suppress(OSError):
-                os.setxattr(target, name, os.getxattr(source, name))
+            if keeps_lists or not name.startswith(ACCESS_LISTS):
+                with suppress(OSError):
+                    os.setxattr(target, name, os.getxattr(source, name))
     os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
-    os.fchmod(target, mode)
+    mode &= ~umask() if is_theirs else ~0
+    os.fchmod(target, closed_as(Readers.of(source, right), target, mode, right))
 
 
 def umask() -> int:

@@ -159,9 +159,9 @@ def _born(descriptor: int) -> tuple[int, int] | None:
     return seconds, nanoseconds
 
 
-def closed_as(readers: Readers, descriptor: int, mode: int) -> int:
-    """What is left of a mode that a file of the person's own is to get, where it is shown to nobody beside these."""
+def closed_as(readers: Readers, descriptor: int, mode: int, right: int = READ) -> int:
+    """What is left of a mode that a file or folder is to get, where nobody beside these gets that right."""
     for taken in (0, stat.S_IRWXO, stat.S_IRWXG):
-        if readers.include(Readers.of(descriptor, mode=mode & ~taken)):
+        if readers.include(Readers.of(descriptor, right, mode & ~taken)):
             return mode & ~taken
     return mode & ~(stat.S_IRWXO | stat.S_IRWXG)

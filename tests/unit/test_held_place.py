@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import struct
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from unittest.mock import Mock
@@ -14,6 +13,7 @@ import pytest
 
 from portal.homes import held_files, held_place, own_folder
 from portal.homes.held_place import LinkOfOthers, held, is_own_all_the_way
+from tests.unit.access_lists import DEFAULT, open_to_one
 
 SOMEBODY_ELSE = 4_000_000  # no account of this machine
 PERSON = 4_000_001  # nor this
@@ -302,13 +302,18 @@ def test_what_its_person_opens_meanwhile_stays_open(shared: Path) -> None:
 
 def test_what_replaces_a_file_with_an_access_list_is_not_its_groups(shared: Path) -> None:
     (shared / "file").write_text("first")
-    entries = ((1, 6, 0xFFFFFFFF), (2, 4, 4_000_007), (4, 0, 0xFFFFFFFF), (16, 4, 0xFFFFFFFF), (32, 0, 0xFFFFFFFF))
-    told = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *one) for one in entries)
-    try:
-        os.setxattr(shared / "file", "system.posix_acl_access", told)
-    except OSError as error:
-        pytest.skip(f"no access lists here: {error}")
+    open_to_one(shared / "file", 4_000_007)
     assert (shared / "file").stat().st_mode & 0o777 == 0o640
+    with held(shared / "file") as place:
+        held_files.put(place, b"second")
+
+    assert (shared / "file").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_replaces_a_file_without_a_list_is_not_shown_to_whom_the_folders_list_names(shared: Path) -> None:
+    (shared / "file").write_text("first")
+    (shared / "file").chmod(0o640)
+    open_to_one(shared, 4_000_007, 6, group=6, name=DEFAULT)
     with held(shared / "file") as place:
         held_files.put(place, b"second")
 

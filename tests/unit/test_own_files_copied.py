@@ -18,6 +18,7 @@ from portal.downloads import folder_copy
 from portal.downloads.own_checkpoints import OwnCheckpoints
 from portal.homes.sparse import copy_content
 from portal.singleuser.own_files import OwnFiles
+from tests.unit.access_lists import ACCESS, DEFAULT, GROUP_OBJ, MASK, NOBODYS, OTHER, USER, USER_OBJ, give, open_to_one
 
 SOMEBODY_ELSE = 4_000_000
 COPY = "shared/folder-Copy1"
@@ -195,19 +196,54 @@ async def test_what_others_made_is_opened_to_nobody_by_its_copy(
 ) -> None:
     (lab.folder / "deep").chmod(0o2777)
     (lab.folder / "deep/file.txt").chmod(0o666)
-    lists = {"system.posix_acl_access", "system.posix_acl_default", "user.note"}
-    given: list[str] = []
-    monkeypatch.setattr("os.listxattr", lambda _: sorted(lists))
-    monkeypatch.setattr("os.getxattr", lambda *_: b"")
-    monkeypatch.setattr("os.setxattr", lambda _, name, value: given.append(name))
+    for place in (lab.folder / "deep", lab.folder / "deep/file.txt"):
+        rest = ((MASK, 7, NOBODYS), (OTHER, 5 if place.is_dir() else 4, NOBODYS))
+        give(place, (USER_OBJ, 7, NOBODYS), (USER, 7, 4_000_007), (GROUP_OBJ, 0, NOBODYS), *rest)
+        os.setxattr(place, "user.note", b"kept")
     monkeypatch.setattr(folder_copy, "is_of_others", lambda _: True)
 
     await lab.files.copy("shared/folder")
 
     copy = lab.home / COPY
     assert stat.S_IMODE((copy / "deep").stat().st_mode) & 0o777 == 0o705  # with a list, that of the group is its mask
-    assert stat.S_IMODE((copy / "deep/file.txt").stat().st_mode) == 0o604
-    assert set(given) == {"user.note"}
+    assert stat.S_IMODE((copy / "deep/file.txt").stat().st_mode) == 0o704
+    for place in (copy / "deep", copy / "deep/file.txt"):
+        assert os.listxattr(place) == ["user.note"]
+
+
+@pytest.mark.parametrize("mode", [0o750, 0o2770])
+async def test_a_copy_of_a_folder_is_entered_by_no_other_group(
+    lab: CopyLab, umask: None, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    """The folder in which it is made gives it a group of its own; and the person may be of that group alone."""
+    for place in (lab.folder / "deep/file.txt", lab.folder / "deep"):
+        os.chown(place, -1, 4_000_009)
+        place.chmod(mode if place.is_dir() else 0o640)
+    copy = lab.home / COPY / "deep"
+    await lab.files.copy("shared/folder")
+    assert (copy.stat().st_gid, copy.stat().st_mode & 0o7777) == (4_000_009, mode)
+    assert copy.joinpath("file.txt").stat().st_mode & 0o777 == 0o640
+
+    def is_of_no_such_group(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "fchown", is_of_no_such_group)
+    other = lab.home / (await lab.files.copy("shared/folder"))["path"] / "deep"
+    assert other.stat().st_gid != 4_000_009
+    assert other.stat().st_mode & 0o777 == 0o700
+    assert other.joinpath("file.txt").stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_copy_of_a_folder_has_no_list_of_the_folder_that_it_is_in(lab: CopyLab, umask: None) -> None:
+    (lab.folder / "deep").chmod(0o750)
+    (lab.folder / "deep/file.txt").chmod(0o640)
+    for place in (lab.home, lab.folder.parent):
+        open_to_one(place, 4_000_007, 7, group=7, name=DEFAULT)
+    await lab.files.copy("shared/folder")
+
+    for place, mode in ((lab.home / COPY / "deep", 0o750), (lab.home / COPY / "deep/file.txt", 0o640)):
+        assert ACCESS not in os.listxattr(place)
+        assert place.stat().st_mode & 0o777 == mode
 
 
 async def test_what_is_ones_own_is_as_open_as_before(lab: CopyLab, umask: None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,9 @@ from tornado.web import HTTPError
 
 from portal.downloads import listed_folders
 from portal.downloads.own_checkpoints import OwnCheckpoints
-from portal.homes import readers, regular_file
+from portal.homes import regular_file
 from portal.singleuser.own_files import OwnFiles
+from tests.unit.access_lists import DEFAULT, open_to_one
 
 SOMEBODY_ELSE = 4_000_000  # no account of this machine
 NOTEBOOK = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
@@ -452,20 +452,10 @@ async def test_what_its_person_opens_to_others_is_saved_and_restored(tmp_path: P
     assert await status(lab.files.restore_checkpoint(kept["id"], "team/plan.txt")) == 200
 
 
-def closed_by_list(file: Path) -> None:
-    """A file that one more person can read, and its group cannot, though the mode says 0640 (acl(5))."""
-    entries = ((1, 6, 0xFFFFFFFF), (2, 4, SOMEBODY_ELSE + 7), (4, 0, 0xFFFFFFFF), (16, 4, 0xFFFFFFFF))
-    told = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *one) for one in (*entries, (32, 0, 0xFFFFFFFF)))
-    try:
-        os.setxattr(file, readers.ACCESS_LIST, told)
-    except OSError as error:
-        pytest.skip(f"no access lists here: {error}")
-
-
 async def test_a_file_that_a_list_opens_to_one_person_is_closed_to_its_group(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     plan = lab.team / "plan.txt"
-    closed_by_list(plan)
+    open_to_one(plan, SOMEBODY_ELSE + 7)
     group = plan.stat().st_gid
     await lab.files.get("team/plan.txt")
     file = put(lab, "plan.txt", 0o660)
@@ -626,6 +616,20 @@ async def test_a_copy_is_shown_to_nobody_more_than_what_it_is_made_of(tmp_path: 
     for name in NAMES:
         copy = lab.home / (await lab.files.copy(f"team/{name}"))["path"]
         assert copy.stat().st_mode == (lab.team / name).stat().st_mode
+
+
+async def test_nor_to_those_whom_a_list_of_the_folder_names(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    for name in NAMES:
+        (lab.team / name).chmod(0o640)
+    await lab.files.get("team/plan.txt")
+    (lab.team / "plan.txt").unlink()
+    open_to_one(lab.team, SOMEBODY_ELSE + 7, 6, group=6, name=DEFAULT)
+
+    assert await lab.save("team/plan.txt") == 200
+    copy = lab.home / (await lab.files.copy("team/plan.ipynb"))["path"]
+    for file in (lab.team / "plan.txt", copy):
+        assert file.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(

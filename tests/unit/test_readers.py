@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import os
 import pwd
-import struct
 from pathlib import Path
 
 import pytest
 
-from portal.homes import readers
 from portal.homes.readers import EVERYBODY, KnownFile, Readers, closed_as
+from tests.unit.access_lists import GROUP, GROUP_OBJ, MASK, NOBODYS, OTHER, USER, USER_OBJ, give, open_to_one
 
 CAROL = 4_000_001  # no account of this machine
 TEAM = 4_000_100
-USER_OBJ, USER, GROUP_OBJ, GROUP, MASK, OTHER = 1, 2, 4, 8, 16, 32  # acl(5), linux/posix_acl_xattr.h
-
-
-def list_of(*entries: tuple[int, int, int]) -> bytes:
-    """An access list as the kernel has it: whose, which rights, which number."""
-    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", tag, may, who) for tag, may, who in entries)
 
 
 def of(file: Path) -> Readers:
@@ -57,12 +50,8 @@ def test_a_group_may_be_shut_out_alone(file: Path) -> None:
 
 @pytest.mark.parametrize(("mask", "people"), [(7, {CAROL}), (0, set())])
 def test_where_there_is_a_list_the_groups_part_of_the_mode_is_its_mask(file: Path, mask: int, people: set[int]) -> None:
-    entries = ((USER_OBJ, 6, 0xFFFFFFFF), (USER, 4, CAROL), (GROUP_OBJ, 0, 0xFFFFFFFF), (GROUP, 4, TEAM))
-    rest = ((MASK, mask, 0xFFFFFFFF), (OTHER, 0, 0xFFFFFFFF))
-    try:
-        os.setxattr(file, readers.ACCESS_LIST, list_of(*entries, *rest))
-    except OSError as error:
-        pytest.skip(f"no access lists here: {error}")
+    entries = ((USER_OBJ, 6, NOBODYS), (USER, 4, CAROL), (GROUP_OBJ, 0, NOBODYS), (GROUP, 4, TEAM))
+    give(file, *entries, (MASK, mask, NOBODYS), (OTHER, 0, NOBODYS))
 
     assert file.stat().st_mode & 0o070 == mask << 3
     assert of(file) == Readers(False, frozenset([TEAM] if mask else []), frozenset(people))
@@ -135,3 +124,12 @@ def test_what_takes_a_place_is_shown_to_nobody_beside_these(file: Path, shown_to
     with file.open() as opened:
         os.chown(opened.fileno(), -1, os.getegid())
         assert closed_as(shown_to, opened.fileno(), 0o664) == left
+
+
+def test_what_a_new_file_has_of_its_folders_list_counts(file: Path) -> None:
+    """A mode that opens it to the group opens it to all whom that list names."""
+    open_to_one(file, CAROL, group=4)
+    team = Readers(False, frozenset([file.stat().st_gid]))
+    with file.open() as opened:
+        assert closed_as(team, opened.fileno(), 0o640) == 0o600
+        assert closed_as(of(file), opened.fileno(), 0o640) == 0o640

@@ -6,7 +6,6 @@ import asyncio
 import errno
 import json
 import os
-import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from http import HTTPStatus
@@ -31,6 +30,7 @@ from portal.uploads.abandoned import KEPT_S
 from portal.uploads.pages import BUFFER, UploadHandler, Uploads
 from portal.uploads.partial import Upload
 from portal.uploads.refused import UploadRefused
+from tests.unit.access_lists import DEFAULT, GROUP_OBJ, MASK, NOBODYS, OTHER, USER, USER_OBJ, give
 
 DATA = os.urandom(100_000)
 SOMEBODY_ELSE = 4_000_000  # no account of this machine
@@ -209,8 +209,11 @@ def test_what_will_replace_a_private_file_is_private_while_it_comes(upload: Uplo
     assert (upload.folder / upload.partial).stat().st_mode & 0o777 == 0o200
 
 
-# Owner rwx, user 4000000 rw-, group r--, mask rwx, others r-- (acl(5), linux/posix_acl_xattr.h).
-OF_FOLDER = ((1, 7, -1), (2, 6, SOMEBODY_ELSE), (4, 4, -1), (16, 7, -1), (32, 4, -1))
+# Owner rwx, user 4000000 rw-, group r--, mask rwx, others r--.
+OF_FOLDER = (
+    *((USER_OBJ, 7, NOBODYS), (USER, 6, SOMEBODY_ELSE), (GROUP_OBJ, 4, NOBODYS)),
+    *((MASK, 7, NOBODYS), (OTHER, 4, NOBODYS)),
+)
 
 
 def rights(file: Path) -> object:
@@ -225,11 +228,7 @@ def test_what_comes_is_nobody_elses_to_open_or_lock_and_the_file_has_the_rights_
     upload: Upload, umask: int, with_list: bool
 ) -> None:
     if with_list:
-        parts = [struct.pack("<HHI", tag, may, who & 0xFFFFFFFF) for tag, may, who in OF_FOLDER]
-        try:
-            os.setxattr(upload.folder, "system.posix_acl_default", struct.pack("<I", 2) + b"".join(parts))
-        except OSError:
-            pytest.skip("a file system without access lists")
+        give(upload.folder, *OF_FOLDER, name=DEFAULT)
     before = os.umask(umask)
     try:
         (upload.folder / "usual").touch()
