@@ -28,7 +28,7 @@ from tornado.web import HTTPError
 from portal.downloads.read_files import OPEN, Bounded
 from portal.homes.held_place import MAY_BE_THEIRS, NEW, FilePlace, LinkOfOthers, held, is_own_all_the_way
 from portal.homes.own_folder import is_of_others, is_own_file, make_own
-from portal.homes.readers import KnownFile, Readers
+from portal.homes.readers import KnownFile, Readers, closed_as
 from portal.homes.regular_file import open_regular, without_waiting
 from portal.homes.sparse import copy_content
 
@@ -168,7 +168,7 @@ def _copied(file: int, path: Path, size: int) -> None:
     """Make a checkpoint of so many bytes of a file, as private as that."""
     found = os.fstat(file)
     with _made_anew(path) as kept:
-        os.fchmod(kept, stat.S_IMODE(found.st_mode) & 0o777)
+        os.fchmod(kept, closed_as(Readers.of(file), kept, stat.S_IMODE(found.st_mode) & 0o777))
         copy_content(file, kept, size)
         os.utime(kept, ns=(found.st_atime_ns, found.st_mtime_ns))
 
