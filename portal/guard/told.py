@@ -217,10 +217,11 @@ class ToldPage(Told):
         message = plain(str(names.get("message") or ""))
         if not isinstance(self, ProxyErrorHandler):
             return {"failure": failure_of(status), "failure_id": self.tell(status), "message": message}
-        asked = path_of(self.get_query_argument("url", ""))[:LONGEST_PATH]
+        url = self.get_query_argument("url", "")
+        asked = path_of(url)[:LONGEST_PATH]
         failure_id = self.tell(status, words=f"the proxy asks for this page, for who asked for {asked}")
         failure = failure_of(status)
-        loads_again = status == 503 and self._is_of_hub(asked)
+        loads_again = status == 503 and not url.startswith("//") and self._is_of_hub(asked)
         if status == 503:
             failure = (HUB_IS_BACK if loads_again else SESSION_SILENT).shown
         return {"failure": failure, "failure_id": failure_id, "message_html": "", "loads_again": loads_again}

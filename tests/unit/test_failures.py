@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ from portal.hub.app import PortalHub
 from portal.request import WORDS_OF_A_LINK
 from portal.testing.outages import SbatchRefuses, SlurmSilent
 from spawners.errors import StartRefused
-from tests.unit.served_hub import ServedHub, served_hub
+from tests.unit.served_hub import CHECKOUT, ServedHub, served_hub
 
 HOSTILE = "<script>alert('x')</script>{{ 7 * 7 }}"
 ID = re.compile(r"<code>([0-9a-f]{8})</code>")
@@ -173,6 +175,7 @@ async def test_the_proxys_page_names_what_was_asked_for_in_the_log(
         ("/", True),
         ("/user/alice/lab", False),
         ("/services/grafana/", False),
+        ("//elsewhere.example/x", False),
         ("", False),
     ],
 )
@@ -185,6 +188,18 @@ async def test_who_asked_for_a_page_of_a_hub_that_came_back_meanwhile_gets_it_by
     assert failure.title in text_of(answer.text)
     assert ("js/load_again.js" in answer.text) is is_of_hub
     assert ('<noscript><meta http-equiv="refresh" content="2"></noscript>' in answer.text) is is_of_hub
+
+
+@pytest.mark.parametrize("asked", ["http://portal//elsewhere.example/x?a=b", "http://portal/hub/home"])
+def test_it_is_asked_for_by_its_whole_address(asked: str) -> None:
+    """The path of such a one would name another host."""
+    source = (CHECKOUT / "templates/hub/static/js/load_again.js").read_text()
+    window = f"globalThis.window = {{ location: {{ href: {json.dumps(f'{asked}#part')}, replace: console.log }} }};"
+    early = "globalThis.setTimeout = called => called();"
+    node = Path(sys.executable).parent / "node"
+    done = subprocess.run([str(node), "-e", window + early + source], capture_output=True, text=True, check=True)
+
+    assert done.stdout == f"{asked}\n"
 
 
 async def test_a_form_that_was_open_too_long_says_so(served: ServedHub) -> None:

@@ -1,4 +1,4 @@
-"""JupyterLab takes away each number of the browser's session that a script sees: the hub's own none sees."""
+"""JupyterLab takes away what other hosts have left in the place of its token or of the browser's session."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ let look;
 globalThis.document = {
   get cookie() { return [...jar].map(([key, value]) => `${key.split("|")[0]}=${value}`).join("; "); },
   set cookie(text) {
-    const [[name, value], ...rest] = text.split("; ").map(part => part.split("="));
+    const [[name, value], ...rest] = text.split("; ").map(part => part.split(/=(.*)/s));
     const { domain, path, "max-age": age } = Object.fromEntries(rest);
     age === "0" ? jar.delete(`${name}|${domain}|${path}`) : jar.set(`${name}|${domain}|${path}`, value);
   }
@@ -58,3 +58,18 @@ def test_a_number_that_a_page_leaves_before_jupyterlab_opens_or_later_is_taken_a
     before: list[str], later: list[str]
 ) -> None:
     assert seen_after([OWN, *before], later) == "_xsrf=own"
+
+
+@pytest.mark.parametrize("name", ["\u00a0_xsrf", "\ufeff_xsrf", "a-_xsrf", "theme"])
+@pytest.mark.parametrize("is_later", [False, True])
+def test_so_is_what_jupyterlab_would_take_for_its_token(name: str, is_later: bool) -> None:
+    """It trims names, and its file browser looks for the first one anywhere."""
+    value = "1,_xsrf=theirs" if name == "theme" else "theirs"
+    left = f"{name}={value}; domain=example.org; path=/"
+
+    assert seen_after([*([] if is_later else [left]), OWN], [left] if is_later else []) == "_xsrf=own"
+
+
+def test_other_cookies_stay() -> None:
+    other = "theme=dark; domain=example.org; path=/"
+    assert seen_after([OWN, other], [number("1")]) == "_xsrf=own; theme=dark"

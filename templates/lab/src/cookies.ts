@@ -1,4 +1,5 @@
 const TOKEN = '_xsrf';
+const LIKE_IT = /\b_xsrf=/; // what JupyterLab and its file browser may take for it: they trim, and look inside
 const NUMBER = 'jupyterhub-session-id';
 const LOOK_MS = 2000;
 
@@ -10,11 +11,13 @@ const LOOK_MS = 2000;
  */
 export function keepOwnToken(): void {
   const look = (): void => {
-    const found = names();
-    if (found.filter(name => name === TOKEN).length > 1) {
+    const found = document.cookie.split('; ');
+    const names = found.map(nameOf);
+    if (names.filter(name => name === TOKEN).length > 1) {
       takeAway(TOKEN);
     }
-    if (found.includes(NUMBER)) {
+    found.filter(cookie => LIKE_IT.test(cookie) && nameOf(cookie) !== TOKEN).forEach(cookie => takeAway(nameOf(cookie)));
+    if (names.includes(NUMBER)) {
       takeAway(NUMBER);
     }
   };
@@ -23,8 +26,8 @@ export function keepOwnToken(): void {
   window.addEventListener('focus', look);
 }
 
-function names(): string[] {
-  return document.cookie.split('; ').map(cookie => cookie.split('=', 1).join());
+function nameOf(cookie: string): string {
+  return cookie.split('=', 1).join();
 }
 
 /** A cookie is known by its name, domain, path and, for some, by what it is a part of. */
