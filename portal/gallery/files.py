@@ -166,7 +166,7 @@ class HeldFolder:
         """
         with (
             self._folder_of(name, make=True) as (folder, last),
-            written_beside(folder, last, content, mode) as beside,
+            written_beside(folder, last, content, mode) as (beside, _),
         ):
             if keep_as:
                 os.rename(last, PurePosixPath(keep_as).name, src_dir_fd=folder, dst_dir_fd=folder)

@@ -62,8 +62,7 @@ def put(place: FilePlace, content: bytes, before: KnownFile | None = None) -> Kn
     mode = mode_of(old) if old else None
     if there and old is before and mode is not None:
         mode &= mode_of(there)
-    with written_beside(place.folder, place.name, content, mode, old) as beside:
-        made = known_file(place.folder, beside)
+    with written_beside(place.folder, place.name, content, mode, old) as (beside, made):
         os.rename(beside, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
     return made
 
@@ -71,8 +70,10 @@ def put(place: FilePlace, content: bytes, before: KnownFile | None = None) -> Kn
 @contextmanager
 def written_beside(
     folder: int, name: str, content: bytes, mode: int | None, old: KnownFile | None = None
-) -> Iterator[str]:
+) -> Iterator[tuple[str, KnownFile]]:
     """A whole new file beside what has that name, to be renamed; it is taken away where that fails.
+
+    Others may put another one in its place: what it is itself is told with its name.
 
     Arguments:
         folder: a descriptor.
@@ -87,7 +88,8 @@ def written_beside(
             if mode is not None:
                 with suppress(PermissionError):  # homes on CIFS have no modes
                     os.fchmod(descriptor, mode_of_group(descriptor, old, mode) if old else mode)
-        yield beside
+            made = KnownFile.of(descriptor)
+        yield beside, made
     except BaseException:
         with suppress(OSError):
             os.unlink(beside, dir_fd=folder)

@@ -291,6 +291,28 @@ def test_what_replaces_a_closed_file_is_as_closed_where_others_took_that_away(
             assert (shared / "file").stat().st_mode & 0o777 == 0o600
 
 
+def test_nor_where_they_exchanged_it_before_it_had_its_name(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is there then is no measure of what is put there next."""
+    (shared / "file").write_text("first")
+    (shared / "file").chmod(0o600)
+    rename = os.rename
+
+    def exchanged(beside: str, name: str, **places: int) -> None:
+        (shared / beside).unlink()
+        (shared / beside).write_text("another")
+        (shared / beside).chmod(0o666)
+        rename(beside, name, **places)
+
+    with held(shared / "file") as place:
+        with monkeypatch.context() as others:
+            others.setattr(os, "rename", exchanged)
+            before = held_files.put(place, b"second", held_files.own_known_file(place.folder, place.name))
+        held_files.put(place, b"third", before)
+
+    assert (shared / "file").read_bytes() == b"third"
+    assert (shared / "file").stat().st_mode & 0o777 == 0o600
+
+
 def test_what_its_person_opens_meanwhile_stays_open(shared: Path) -> None:
     with held(shared / "file") as place:
         before = held_files.put(place, b"first")
