@@ -220,11 +220,12 @@ def _copy_regular(source: int, found: os.stat_result, name: str, target: int) ->
 
 
 def _copy_attributes(source: int, target: int, mode: int, right: int) -> None:
-    """Give a copy the times, the mode, the group and the lists of what it is made of, and show it to nobody more."""
+    """Give a copy the times and the mode of what it is made of, and show it to nobody more.
+
+    It has the group that its folder gives it. What the other one's might do there is none of that one's business.
+    """
     found = os.fstat(source)
     is_theirs = is_of_others(found)
-    with suppress(OSError):  # the person is not of that group
-        os.fchown(target, -1, found.st_gid if not is_theirs else -1)
     keeps_lists = not is_theirs and os.fstat(target).st_gid == found.st_gid
     with suppress(OSError):  # that of the folder that it is in: acl(5)
         os.removexattr(target, ACCESS_LIST)
@@ -235,6 +236,8 @@ def _copy_attributes(source: int, target: int, mode: int, right: int) -> None:
                     os.setxattr(target, name, os.getxattr(source, name))
     os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
     mode &= ~umask() if is_theirs else ~0
+    if os.fstat(target).st_gid != found.st_gid:
+        mode &= ~(stat.S_ISGID | (0 if mode & stat.S_IWOTH else stat.S_IWGRP))
     os.fchmod(target, closed_as(Readers.of(source, right), target, mode, right))
 
 

@@ -28,7 +28,7 @@ from tornado.web import HTTPError
 from portal.downloads.read_files import OPEN, Bounded
 from portal.homes.held_place import MAY_BE_THEIRS, NEW, FilePlace, LinkOfOthers, held, is_own_all_the_way
 from portal.homes.own_folder import is_of_others, is_own_file, make_own
-from portal.homes.readers import KnownFile, Readers, closed_as
+from portal.homes.readers import ACCESS_LIST, KnownFile, Readers, closed_as
 from portal.homes.regular_file import open_regular, without_waiting
 from portal.homes.sparse import copy_content
 
@@ -70,7 +70,7 @@ class OwnCheckpoints(AsyncFileCheckpoints):
         ):
             if is_of_others(os.fstat(kept.fileno())):
                 self.no_such_checkpoint(path, checkpoint_id)  # type: ignore[no-untyped-call]
-            save.before = save.before or KnownFile(Readers.of(kept.fileno()).beside_groups())
+            save.before = save.before or KnownFile(Readers.of(kept.fileno()))
             with contents_mgr.written_at(save, text=False) as file:
                 await run_sync(shutil.copyfileobj, kept, file)
 
@@ -165,9 +165,13 @@ def _made_anew(path: Path) -> Iterator[int]:
 
 
 def _copied(file: int, path: Path, size: int) -> None:
-    """Make a checkpoint of so many bytes of a file, as private as that."""
+    """Make a checkpoint of so many bytes of a file, as private as that: by its group and its access list, too."""
     found = os.fstat(file)
     with _made_anew(path) as kept:
+        with suppress(OSError):  # the person is not of that group
+            os.fchown(kept, -1, found.st_gid)
+        with suppress(OSError):  # it has none
+            os.setxattr(kept, ACCESS_LIST, os.getxattr(file, ACCESS_LIST))
         os.fchmod(kept, closed_as(Readers.of(file), kept, stat.S_IMODE(found.st_mode) & 0o777))
         copy_content(file, kept, size)
         os.utime(kept, ns=(found.st_atime_ns, found.st_mtime_ns))

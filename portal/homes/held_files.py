@@ -110,6 +110,17 @@ def mode_of_group(descriptor: int, old: KnownFile, mode: int) -> int:
     return closed_as(old.readers, descriptor, mode)
 
 
+def usual_mode(folder: int) -> int:
+    """What a new file is given there, by the umask or by the folder's own access list."""
+    name = f".upload-{secrets.token_hex(16)}.part"  # which goes with those of uploads, should this be killed
+    descriptor = os.open(name, NEW, 0o666, dir_fd=folder)
+    try:
+        return stat.S_IMODE(os.fstat(descriptor).st_mode)
+    finally:
+        os.close(descriptor)
+        os.unlink(name, dir_fd=folder)
+
+
 def mode_of(known: KnownFile) -> int:
     """Of what is replaced; who may write it, nobody else says."""
     if not known.found:

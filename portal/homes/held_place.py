@@ -58,11 +58,7 @@ class FilePlace:
 
     @contextmanager
     def read(self) -> Iterator[int]:
-        """A descriptor of the file, to read it, whatever others put in its place meanwhile.
-
-        Raises:
-            OSError: it is a link, or cannot be read.
-        """
+        """A descriptor of the file, to read it, whatever others put there meanwhile; ``OSError`` where it is a link."""
         descriptor = self._opened(TO_READ)
         try:
             yield descriptor
@@ -86,7 +82,7 @@ class FilePlace:
             seen: is told its descriptor, and whether it was made now, before a byte of it is changed.
 
         Raises:
-            FileExistsError: something has the name of what is new, or got it a moment ago.
+            FileExistsError: something has the name of what is new.
             OSError: it is a link, is no regular file, or cannot be written.
         """
         if self.through:
@@ -126,7 +122,12 @@ class FilePlace:
         if not is_new:
             with suppress(FileNotFoundError):
                 return self._opened(flags), False
-        return self._opened(flags | os.O_CREAT | os.O_EXCL, mode), True
+        try:
+            return self._opened(flags | os.O_CREAT | os.O_EXCL, mode), True
+        except FileExistsError:  # it came a moment ago, or a file server tells of it only now
+            if is_new:
+                raise
+            return self._opened(flags), False
 
     def _opened(self, flags: int, mode: int = 0) -> int:
         try:

@@ -6,6 +6,7 @@ Standard library only. An access list says more than the mode, whose part for th
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pwd
 import stat
@@ -19,6 +20,7 @@ ENTRY = struct.Struct("<HHI")  # whose it is, which rights, and the number of a 
 USER = 0x02
 GROUP_OBJ = 0x04
 GROUP = 0x08
+_C = ctypes.CDLL(None)
 AT_EMPTY_PATH = 0x1000  # of statx(2) and linux/stat.h, as what follows
 STATX_BTIME = 0x800
 STATX_BYTES = 256
@@ -37,7 +39,8 @@ class Readers:
         everybody: but for those who are shut out.
         groups: their GIDs.
         people: their UIDs; of a file of somebody else's its owner, who may open it whatever it is now.
-        shut_out: where it is everybody else, groups and people that have no right.
+        shut_out: people whom a list names who have no right, whatever their groups have; where it is everybody else,
+            such groups, too.
     """
 
     everybody: bool
@@ -61,37 +64,44 @@ class Readers:
         groups = {number for tag, number in granted if tag == GROUP} | ({found.st_gid} if of_group else set())
         people = {number for tag, number in granted if tag == USER} | {found.st_uid}
         everybody = bool(mode & right)
-        shut_out = {(tag, number) for tag, rights, number in listed if tag in (USER, GROUP) and not rights & mask}
-        if not of_group:
+        kinds = (USER, GROUP) if everybody else (USER,)
+        shut_out = {(tag, number) for tag, rights, number in listed if tag in kinds and not rights & mask}
+        if everybody and not of_group:
             shut_out.add((GROUP, found.st_gid))
-        return cls(everybody, frozenset(groups), _but_us(people), frozenset(shut_out if everybody else ()))
+        return cls(everybody, frozenset(groups), _but_us(people), frozenset(shut_out))
 
     def with_(self, other: Readers) -> Readers:
         """Who can read both."""
-        if self.everybody and other.everybody:
-            return Readers(True, self.groups & other.groups, self.people & other.people, self.shut_out | other.shut_out)
         for one, rest in ((self, other), (other, self)):
             if one.everybody and not one.shut_out:
                 return rest
-        return Readers(False, self.groups & other.groups, self.people & other.people)
+        both = self.everybody and other.everybody
+        return Readers(both, self.groups & other.groups, self.people & other.people, self.shut_out | other.shut_out)
 
     def include(self, others: Readers) -> bool:
         """Whether nobody is among others who is not among these."""
-        if self.everybody:
-            return self.shut_out <= others.shut_out
-        known = others.people - self.people
-        return others.groups <= self.groups and not others.everybody and all(map(self._is_of_a_group, known))
+        if self.everybody and not self.shut_out:
+            return True
+        if not (others.everybody or others.groups or others.people):
+            return True
+        if others.everybody and not self.everybody:
+            return False
+        is_kept = self.shut_out <= others.shut_out or not (others.everybody or others.groups)
+        return is_kept and (others.everybody or others.groups <= self.groups) and all(map(self._has, others.people))
 
-    def beside_groups(self) -> Readers:
-        """These, where nobody knows which groups they are."""
-        return self if self.everybody else replace(self, groups=frozenset())
-
-    def _is_of_a_group(self, person: int) -> bool:
+    def _has(self, person: int) -> bool:
+        if (USER, person) in self.shut_out:
+            return False
+        if person in self.people:
+            return True
         try:
             known = pwd.getpwuid(person)
-        except KeyError:
+            groups = os.getgrouplist(known.pw_name, known.pw_gid)
+        except (KeyError, OSError):
             return False
-        return not self.groups.isdisjoint(os.getgrouplist(known.pw_name, known.pw_gid))
+        if not self.groups.isdisjoint(groups):
+            return True
+        return self.everybody and not any((GROUP, group) in self.shut_out for group in groups)
 
 
 EVERYBODY = Readers(everybody=True)
@@ -146,11 +156,9 @@ class KnownFile:
 
 def _born(descriptor: int) -> tuple[int, int] | None:
     """When a file was made (statx(2)), which Python's own call tells from 3.15 on."""
-    import ctypes  # few programs ask
-
     told = ctypes.create_string_buffer(STATX_BYTES)
     try:
-        failed = ctypes.CDLL(None).statx(descriptor, b"", AT_EMPTY_PATH, STATX_BTIME, told)
+        failed = _C.statx(descriptor, b"", AT_EMPTY_PATH, STATX_BTIME, told)
     except AttributeError:  # a C library without it
         return None
     if failed or not MASK_OF_STATX.unpack_from(told)[0] & STATX_BTIME:

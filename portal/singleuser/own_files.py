@@ -25,11 +25,11 @@ from tornado.web import HTTPError
 from traitlets import default
 
 from portal.downloads.files import FileHandler
-from portal.downloads.folder_copy import copy_folder, move_anywhere, umask
+from portal.downloads.folder_copy import copy_folder, move_anywhere
 from portal.downloads.own_checkpoints import note_done
 from portal.downloads.read_back import Save, own_file
 from portal.downloads.read_files import COPIED, ReadFiles
-from portal.homes.held_files import delete, has_home_trash, look, trash
+from portal.homes.held_files import delete, has_home_trash, look, trash, usual_mode
 from portal.homes.held_place import MAY_BE_THEIRS, FilePlace, LinkOfOthers, held
 from portal.homes.readers import EVERYBODY, KnownFile, Readers, closed_as
 from portal.uploads.untitled import IS_NEW, NameTaken, OneNameEach, under_new_name
@@ -101,7 +101,7 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
 
         def see(descriptor: int, is_made: bool) -> None:
             if is_made and shown:
-                _show_as(shown, descriptor)
+                _show_as(shown, descriptor, save.place.folder)
             if not self.read_places.may_get(save, descriptor):
                 raise HTTPError(403, SHOWN.format(save.place.name))
             save.file = own_file(descriptor)
@@ -110,6 +110,8 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
             with save.place.written(append=append, is_new=IS_NEW.get(), mode=mode, seen=see) as file:
                 yield file
         except FileExistsError as error:
+            if not IS_NEW.get():
+                raise
             raise NameTaken(save.place.name) from error
 
     @contextmanager
@@ -217,6 +219,8 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
         try:
             with self._refusing(), held(self._place_of(to_path), follow=False) as place:
                 await run_sync(copy_folder, source, place)
+        except FileExistsError as error:
+            raise NameTaken(to_name) from error
         except shutil.Error as error:
             raise HTTPError(400, COPY_IS_THERE.format(to_path, *_without(error))) from error
         except OSError as error:
@@ -259,11 +263,11 @@ def _not_to_all(save: Save) -> list[KnownFile]:
     return [one for one in known if not one.readers.include(EVERYBODY)]
 
 
-def _show_as(others: list[KnownFile], descriptor: int) -> None:
-    """Have a file that was made for the person alone shown to those who could read each of these, but for the umask."""
+def _show_as(others: list[KnownFile], descriptor: int, folder: int) -> None:
+    """Have a file that was made for the person alone shown to who could read each of these, as any new one there is."""
     modes = [stat.S_IMODE(one.found.st_mode) if one.found else 0 for one in others]
-    mode = 0o600 | (reduce(and_, modes, 0o666) & ~umask())
-    with suppress(OSError):  # a file system without modes
+    with suppress(OSError):  # a file system without modes, or a full one
+        mode = 0o600 | reduce(and_, modes, usual_mode(folder))
         os.fchmod(descriptor, closed_as(reduce(Readers.with_, [one.readers for one in others]), descriptor, mode))
 
 

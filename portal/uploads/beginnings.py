@@ -7,6 +7,7 @@ a private one, as in a folder of a project's, would get all of the file there.
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from http import HTTPStatus
 from threading import Lock
@@ -17,6 +18,7 @@ from portal.homes.own_folder import is_of_others
 from portal.homes.readers import KnownFile, Readers
 from portal.uploads.refused import UploadRefused
 
+PART = 0o200  # the mode of what has come: who could open it could lock it, too; and it may replace a private file
 KNOWN_MOST = 10_000  # those that were asked for last
 EXCHANGED = (
     "The folder {} is another one than when this upload began, of somebody else or more open. Nothing more goes there. "
@@ -32,13 +34,28 @@ class Begun:
         folder: the one that it goes to.
         passed: who came there through what others can exchange.
         replaced: the person's own file that had its name.
-        part: what was made for it in this session.
+        part: what was made for it, or found, in this session.
     """
 
     folder: os.stat_result
     passed: Readers
     replaced: KnownFile | None = None
-    part: os.stat_result | None = None
+    part: KnownFile | None = None
+
+    def may_be(self, known: KnownFile, place: FilePlace) -> bool:
+        """Whether a file of the person's own was made by an upload, and in this session by this one.
+
+        Where a file system has no modes its birth alone tells it.
+        """
+        if place.is_private:
+            return True
+        if self.part and not self.part.is_same(known):
+            return False
+        return _has_mark(known) or bool(self.part and not _has_mark(self.part))
+
+
+def _has_mark(known: KnownFile) -> bool:
+    return known.found is not None and stat.S_IMODE(known.found.st_mode) == PART
 
 
 class Beginnings:

@@ -18,17 +18,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from secrets import token_hex
 
-from portal.homes.held_files import known_file, mode_of, mode_of_group
+from portal.homes.held_files import known_file, mode_of, mode_of_group, own_known_file, usual_mode
 from portal.homes.held_place import NEW, TO_WRITE, FilePlace, held
+from portal.homes.readers import KnownFile
 from portal.uploads.abandoned import TO_LIST, remove_abandoned
-from portal.uploads.beginnings import Beginnings, Begun
+from portal.uploads.beginnings import PART, Beginnings, Begun
 from portal.uploads.open_partial import OpenPartial, full_in_words
 from portal.uploads.refused import UploadRefused, in_words
 
 NAME_MAX = 255  # bytes (limits.h)
-PART = 0o200  # the mode of what has come: who could open it could lock it, too; and it may replace a private file
 Named = tuple[int, int, int, int]  # device, inode, size and time of the last change of a file
 NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 
@@ -132,6 +131,8 @@ class Upload:
             descriptor = self._descriptor(place.folder, begun, is_new=self.size == 0)
             try:
                 self._finish(place, begun, descriptor, replace=replace)
+                begun.replaced = KnownFile.of(descriptor)
+                begun.part = None
                 return _named(os.fstat(descriptor))
             finally:
                 os.close(descriptor)
@@ -150,14 +151,18 @@ class Upload:
             mode = self._mode(folder, begun, descriptor)
         with suppress(OSError):
             os.fchmod(descriptor, mode)
-        with full_in_words(self.name):
-            os.fsync(descriptor)
-        there = _found(folder, self.partial)
-        if not there or not os.path.samestat(there, found):
-            raise UploadRefused(
-                HTTPStatus.CONFLICT, f"Somebody moved what was there of {self.name}. Upload it again.", 0
-            )
-        self._name(folder, replace=replace)
+        try:
+            with full_in_words(self.name):
+                os.fsync(descriptor)
+            there = _found(folder, self.partial)
+            if not there or not os.path.samestat(there, found):
+                message = f"Somebody moved what was there of {self.name}. Upload it again."
+                raise UploadRefused(HTTPStatus.CONFLICT, message, 0)
+            self._name(folder, replace=replace)
+        except UploadRefused:
+            with suppress(OSError):
+                os.fchmod(descriptor, PART)
+            raise
         entries = os.open(".", TO_LIST, dir_fd=folder)
         try:
             os.fsync(entries)
@@ -167,7 +172,7 @@ class Upload:
     def _mode(self, folder: int, begun: Begun, descriptor: int) -> int:
         """That of what is replaced, else as usual; no more than that of what was to be replaced when it was begun."""
         old = known_file(folder, self.name)
-        mode = mode_of_group(descriptor, old, mode_of(old)) if old else self._usual_mode(folder)
+        mode = mode_of_group(descriptor, old, mode_of(old)) if old else usual_mode(folder)
         first = begun.replaced
         if first and not (old and first.is_same(old)):
             mode = mode_of_group(descriptor, first, mode & mode_of(first))
@@ -175,16 +180,21 @@ class Upload:
 
     def _part(self, descriptor: int, place: FilePlace, begun: Begun) -> os.stat_result:
         found = os.fstat(descriptor)
+        known = KnownFile.of(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
             message = f"What is there of {self.name} is not a file of yours alone. Upload it into another folder."
             raise UploadRefused(HTTPStatus.FORBIDDEN, message)
-        if not _is_part(found, place, begun):
-            message = (
-                f"What is there of {self.name} was made by no upload: {self.partial} is another file of yours, which "
-                "somebody may have put there. Rename it in a terminal, then upload again."
-            )
-            raise UploadRefused(HTTPStatus.FORBIDDEN, message)
+        if not begun.may_be(known, place):
+            raise self._no_part()
+        begun.part = begun.part or known
         return found
+
+    def _no_part(self) -> UploadRefused:
+        message = (
+            f"What is there of {self.name} is not what this upload has made: {self.partial} is another file of yours, "
+            "which somebody may have put there. Rename it in a terminal, then upload again."
+        )
+        return UploadRefused(HTTPStatus.FORBIDDEN, message)
 
     def _name(self, folder: int, *, replace: bool) -> None:
         if replace:
@@ -207,10 +217,12 @@ class Upload:
 
     def remove(self) -> None:
         """Forget what is there of it."""
-        begun = self.beginnings.forget(self)
         with self._place() as place:
-            there = _found(place.folder, self.partial)
-            if there and there.st_uid == os.geteuid() and _is_part(there, place, begun):
+            begun = self.beginnings.forget(self) or Begun(os.fstat(place.folder), place.passed)
+            there = own_known_file(place.folder, self.partial)
+            if there and not begun.may_be(there, place):
+                raise self._no_part()
+            if there and there.found and there.found.st_uid == os.geteuid():
                 os.unlink(self.partial, dir_fd=place.folder)
 
     @contextmanager
@@ -242,18 +254,8 @@ class Upload:
         remove_abandoned(folder)
         with full_in_words(self.name):
             descriptor = os.open(self.partial, NEW, PART, dir_fd=folder)
-        begun.part = os.fstat(descriptor)
+        begun.part = KnownFile.of(descriptor)
         return descriptor
-
-    def _usual_mode(self, folder: int) -> int:
-        """What a new file is given there, by the umask or by the folder's own access list."""
-        name = f".upload-{token_hex(16)}.part"  # which goes with those of uploads, should this be killed
-        descriptor = os.open(name, NEW, 0o666, dir_fd=folder)
-        try:
-            return stat.S_IMODE(os.fstat(descriptor).st_mode)
-        finally:
-            os.close(descriptor)
-            os.unlink(name, dir_fd=folder)
 
     def _replaced(self, folder: int) -> os.stat_result | None:
         there = _found(folder, self.name)
@@ -273,12 +275,6 @@ def _found(folder: int, name: str) -> os.stat_result | None:
     with suppress(FileNotFoundError):
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     return None
-
-
-def _is_part(found: os.stat_result, place: FilePlace, begun: Begun | None) -> bool:
-    """Whether an upload has made it; where a file system has no modes, one of this session."""
-    is_made_now = begun and begun.part and os.path.samestat(begun.part, found)
-    return place.is_private or stat.S_IMODE(found.st_mode) == PART or bool(is_made_now)
 
 
 def _named(found: os.stat_result) -> Named:

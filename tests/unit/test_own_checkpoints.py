@@ -244,12 +244,22 @@ async def test_a_checkpoint_is_put_back_into_the_file_that_it_is_of(
     assert {path.read_text() for path in lab.shared.rglob("thesis.txt")} == {"theirs"}
 
 
+@pytest.mark.parametrize("is_member", [True, False])
 @pytest.mark.parametrize(("mode", "kept"), [(0o640, 0o600), (0o644, 0o644), (0o600, 0o600)])
-async def test_a_checkpoint_is_shown_to_no_other_group(lab: Lab, mode: int, kept: int) -> None:
-    """It has the group of who makes it, in a folder that another Jupyter may have made for everybody."""
+async def test_a_checkpoint_is_shown_to_no_other_group(
+    lab: Lab, mode: int, kept: int, is_member: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lies in a folder that another Jupyter may have made for everybody."""
+
+    def is_of_no_such_group(*_: object) -> None:
+        raise PermissionError
+
+    if not is_member:
+        monkeypatch.setattr(os, "fchown", is_of_no_such_group)
     lab.thesis.chmod(mode)
     os.chown(lab.thesis, -1, SOMEBODY_ELSE)
     lab.kept.parent.chmod(0o755)
     await lab.files.create_checkpoint("thesis.txt")
 
-    assert lab.kept.stat().st_mode & 0o777 == kept
+    assert lab.kept.stat().st_mode & 0o777 == (mode if is_member else kept)
+    assert (lab.kept.stat().st_gid == SOMEBODY_ELSE) is is_member

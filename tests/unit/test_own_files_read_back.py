@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import pwd
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from portal.downloads import listed_folders
 from portal.downloads.own_checkpoints import OwnCheckpoints
 from portal.homes import regular_file
 from portal.singleuser.own_files import OwnFiles
-from tests.unit.access_lists import DEFAULT, open_to_one
+from tests.unit.access_lists import DEFAULT, GROUP_OBJ, NOBODYS, OTHER, USER_OBJ, give, open_to_one
 
 SOMEBODY_ELSE = 4_000_000  # no account of this machine
 NOTEBOOK = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
@@ -630,6 +632,64 @@ async def test_nor_to_those_whom_a_list_of_the_folder_names(tmp_path: Path) -> N
     copy = lab.home / (await lab.files.copy("team/plan.ipynb"))["path"]
     for file in (lab.team / "plan.txt", copy):
         assert file.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_copy_is_its_groups_where_the_folders_list_says_so_whatever_the_umask(tmp_path: Path) -> None:
+    """As with ``setfacl -d`` on a folder of a project: what is made anew, too."""
+    lab = Lab(tmp_path)
+    team = ((USER_OBJ, 7, NOBODYS), (GROUP_OBJ, 7, NOBODYS), (OTHER, 0, NOBODYS))
+    give(lab.team, *team, name=DEFAULT)
+    for name in NAMES:
+        (lab.team / name).chmod(0o660)
+        await lab.files.get(f"team/{name}")
+    before = os.umask(0o077)
+    try:
+        copy = lab.home / (await lab.files.copy("team/plan.ipynb"))["path"]
+        (lab.team / "plan.txt").unlink()
+        assert await lab.save("team/plan.txt") == 200
+    finally:
+        os.umask(before)
+
+    for file in (copy, lab.team / "plan.txt"):
+        assert file.stat().st_mode & 0o777 == 0o660
+
+
+@pytest.mark.parametrize("is_ones_own", [True, False])
+async def test_a_groups_file_is_reverted_to_its_checkpoint_in_a_later_session(
+    tmp_path: Path, is_ones_own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(tmp_path)
+    plan = lab.team / "plan.txt"
+    plan.chmod(0o660)
+    if not is_ones_own:
+        os.chown(plan, SOMEBODY_ELSE, -1)
+    bob = pwd.struct_passwd(("bob", "x", SOMEBODY_ELSE, plan.stat().st_gid, "", "/", "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwuid", {SOMEBODY_ELSE: bob}.__getitem__)
+    kept = await lab.files.create_checkpoint("team/plan.txt")
+    plan.write_text("changed")
+    lab.files = OwnFiles(root_dir=str(tmp_path), checkpoints_class=OwnCheckpoints, delete_to_trash=False)
+
+    assert await status(lab.files.restore_checkpoint(kept["id"], "team/plan.txt")) == 200
+    assert plan.read_text() == "private"
+
+
+async def test_a_file_that_comes_between_two_looks_of_a_save_is_saved_as_any(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file server tells of it a moment later."""
+    opened = os.open
+    looks = ["no file yet"]
+
+    def late(path: Any, flags: int, mode: int = 0o777, **more: Any) -> int:
+        if path == "new.txt" and flags & os.O_WRONLY and not flags & os.O_CREAT and looks:
+            looks.clear()
+            (lab.team / "new.txt").write_text("theirs")
+            raise FileNotFoundError(errno.ENOENT, "none", path)
+        return opened(path, flags, mode, **more)
+
+    monkeypatch.setattr(os, "open", late)
+    assert await lab.save("team/new.txt") == 200
+    assert (lab.team / "new.txt").read_text() == "private"
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ def test_a_group_may_be_shut_out_alone(file: Path) -> None:
     assert known.include(of(file))
     assert not known.include(Readers(True, shut_out=frozenset([(GROUP, TEAM)])))
     assert not known.include(EVERYBODY)
+    assert known.include(Readers(False)), "one that nobody reads"
     assert EVERYBODY.include(known)
     assert EVERYBODY.with_(known) == known
 
@@ -54,7 +55,8 @@ def test_where_there_is_a_list_the_groups_part_of_the_mode_is_its_mask(file: Pat
     give(file, *entries, (MASK, mask, NOBODYS), (OTHER, 0, NOBODYS))
 
     assert file.stat().st_mode & 0o070 == mask << 3
-    assert of(file) == Readers(False, frozenset([TEAM] if mask else []), frozenset(people))
+    shut_out = frozenset([] if mask else [(USER, CAROL)])
+    assert of(file) == Readers(False, frozenset([TEAM] if mask else []), frozenset(people), shut_out)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +83,18 @@ def test_the_owner_of_the_other_one_counts_among_the_group_that_they_are_of(monk
 
     assert Readers(False, frozenset([TEAM])).include(theirs)
     assert not Readers(False, frozenset([TEAM + 1])).include(theirs)
+
+
+@pytest.mark.parametrize("everybody", [False, True])
+def test_who_is_shut_out_by_name_is_so_as_a_member_and_as_an_owner(everybody: bool) -> None:
+    alone = frozenset([(USER, CAROL)])
+    team = frozenset([TEAM])
+    closed = Readers(everybody, team, shut_out=alone)
+
+    assert closed.include(closed)
+    assert closed.include(Readers(False))
+    assert not closed.include(Readers(everybody, team))
+    assert not closed.include(Readers(everybody, team, frozenset([CAROL]), alone)), "the owner of that one"
 
 
 def test_of_several_those_count_who_could_read_each() -> None:

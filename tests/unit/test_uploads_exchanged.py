@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from portal.homes.held_place import FilePlace
 from portal.uploads import beginnings
 from portal.uploads.beginnings import Beginnings
 from portal.uploads.partial import Upload
@@ -188,8 +190,62 @@ def test_another_closed_file_in_the_place_of_what_has_come_is_neither_written_no
         project.write(part.stat().st_size)
     assert (part.read_bytes(), part.stat().st_mode & 0o777) == (b"nobody else's", 0o600)
 
-    project.upload().remove()
-    assert part.read_bytes() == b"nobody else's", "it is no part of an upload that is cancelled"
+    with pytest.raises(UploadRefused, match="another file of yours"):  # it is no part of an upload that is cancelled
+        project.upload().remove()
+    assert part.read_bytes() == b"nobody else's"
+
+
+def test_nor_is_what_has_come_of_another_upload(project: Project) -> None:
+    project.folder.chmod(0o777)
+    project.write(0, 4)
+    other = project.upload("other.bin")
+    other.opened(0).close()
+    part = project.folder / project.upload().partial
+    part.rename(project.folder / other.partial)
+
+    with pytest.raises(UploadRefused, match="is not what this upload has made"):
+        other.opened(4)
+    part.with_name(other.partial).rename(part)
+    project.write(4)
+    project.upload().finish(replace=False)
+
+
+def test_nor_one_that_got_its_number(project: Project, closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system gives the number of a file that is gone to the next one."""
+    project.write(0, 4)
+    part = project.folder / project.upload().partial
+    part.unlink()
+    closed.rename(part)
+    begun = project.known.check(project.upload(), FilePlace(os.open(project.folder, os.O_RDONLY), "big.bin", False), "")
+    assert begun.part is not None
+    begun.part = replace(begun.part, found=part.stat())
+
+    with pytest.raises(UploadRefused, match="another file of yours"):
+        project.write(part.stat().st_size)
+
+
+def test_a_finish_that_fails_leaves_what_has_come_as_it_was(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.folder.chmod(0o777)
+    project.write(0)
+    (project.folder / "big.bin").write_text("came meanwhile")
+    monkeypatch.setattr(Upload, "_replaced", lambda *_: None)
+    with pytest.raises(UploadRefused, match="already, and it stays as it is"):
+        project.upload().finish(replace=False)
+    monkeypatch.undo()
+    project.known = Beginnings()
+
+    project.upload().finish(replace=True)
+    assert (project.folder / "big.bin").read_bytes() == DATA
+
+
+def test_what_its_person_opens_after_an_upload_stays_open_after_the_next(project: Project, closed: Path) -> None:
+    place = project.folder / "big.bin"
+    closed.rename(place)
+    for mode in (0o600, 0o644):
+        place.chmod(mode)
+        project.write(0)
+        project.upload().finish(replace=True)
+        assert place.stat().st_mode & 0o777 == mode
 
 
 def test_nor_where_it_is_as_long_as_the_file(project: Project, closed: Path) -> None:
