@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -52,15 +53,27 @@ def test_the_line_that_names_the_fault_is_chosen(said: str, status: int, line: s
     assert reason(said, status) == line
 
 
-def managed(tmp_path: Path, *argv: str) -> AsyncKernelManager:
-    """A kernel whose command is this; nothing of it has been started."""
-    spec = KernelSpec(argv=list(argv), language="other", resource_dir="/usr/share/jupyter/kernels/odd")
-    (tmp_path / "run").mkdir(mode=0o700)
-    file = str(tmp_path / "run/kernel.json")
-    manager = AsyncKernelManager(kernel_name="odd", transport="ipc", connection_file=file)
-    manager._kernel_spec = spec
-    manager.provisioner = ModuleProvisioner(parent=manager, kernel_spec=spec, kernel_id="1")
-    return manager
+Managed = Callable[..., AsyncKernelManager]
+
+
+@pytest.fixture
+def managed(tmp_path: Path) -> Iterator[Managed]:
+    """A kernel whose command is this; nothing of it has been started, and its sockets are closed in this thread."""
+    made: list[AsyncKernelManager] = []
+
+    def manage(*argv: str) -> AsyncKernelManager:
+        spec = KernelSpec(argv=list(argv), language="other", resource_dir="/usr/share/jupyter/kernels/odd")
+        (tmp_path / "run").mkdir(mode=0o700)
+        file = str(tmp_path / "run/kernel.json")
+        manager = AsyncKernelManager(kernel_name="odd", transport="ipc", connection_file=file)
+        manager._kernel_spec = spec
+        manager.provisioner = ModuleProvisioner(parent=manager, kernel_spec=spec, kernel_id="1")
+        made.append(manager)
+        return manager
+
+    yield manage
+    for manager in made:
+        manager.context.destroy(linger=0)
 
 
 @pytest.mark.parametrize(
@@ -73,10 +86,10 @@ def managed(tmp_path: Path, *argv: str) -> AsyncKernelManager:
     ],
 )
 async def test_a_kernel_that_ends_at_its_start_has_not_been_started(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], argv: list[str], why: str
+    managed: Managed, capfd: pytest.CaptureFixture[str], argv: list[str], why: str
 ) -> None:
     began_s = time.monotonic()
-    manager = managed(tmp_path, *argv)
+    manager = managed(*argv)
     with pytest.raises(KernelNotStarted) as caught:
         await manager.start_kernel()
     assert str(caught.value) == f"The kernel odd cannot start: {why}. More: portal kernels explain odd"
@@ -104,10 +117,10 @@ time.sleep(60)
 
 
 async def test_a_kernel_that_logs_much_is_held_by_nothing_and_all_of_it_is_in_the_sessions_log(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, managed: Managed, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Two megabytes, while nobody of the server's looks at it."""
-    manager = managed(tmp_path, sys.executable, "-c", LOGS_MUCH.format(path=sys.path), "{connection_file}")
+    manager = managed(sys.executable, "-c", LOGS_MUCH.format(path=sys.path), "{connection_file}")
     await manager.start_kernel()
     provisioner = manager.provisioner
     assert isinstance(provisioner, ModuleProvisioner)
@@ -125,10 +138,10 @@ async def test_a_kernel_that_logs_much_is_held_by_nothing_and_all_of_it_is_in_th
     assert said.count("line ") >= 20000
 
 
-async def test_a_start_that_takes_longer_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_start_that_takes_longer_goes_on(managed: Managed, monkeypatch: pytest.MonkeyPatch) -> None:
     """An image that is fetched at a first start, for minutes."""
     monkeypatch.setattr(module, "WATCHED_S", 0.1)
-    manager = managed(tmp_path, "/bin/sleep", "60")
+    manager = managed("/bin/sleep", "60")
     await manager.start_kernel()
     assert await manager.is_alive()
     assert isinstance(manager.provisioner, ModuleProvisioner)
@@ -153,10 +166,10 @@ async def given_up(manager: AsyncKernelManager) -> list[str]:
 
 
 async def test_a_kernel_that_ended_before_it_was_there_is_not_started_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    managed: Managed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "WATCHED_S", 0.1)
-    manager = managed(tmp_path, "/bin/sleep", "0.3")
+    manager = managed("/bin/sleep", "0.3")
     await manager.start_kernel()
     assert await given_up(manager) == []
     await ended(manager)
@@ -164,14 +177,16 @@ async def test_a_kernel_that_ended_before_it_was_there_is_not_started_again(
     await manager.cleanup_resources()
 
 
-async def test_a_kernel_that_was_used_is_started_again_and_a_start_that_fails_then_is_its_end(tmp_path: Path) -> None:
+async def test_a_kernel_that_was_used_is_started_again_and_a_start_that_fails_then_is_its_end(
+    tmp_path: Path, managed: Managed
+) -> None:
     """A module that was taken away in the meantime: the person is not left with "restarting" for ever."""
     code = tmp_path / "code.py"
     code.write_text(LOGS_MUCH.format(path=sys.path))
     program = tmp_path / "odd"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} {code} "$1"\n')
     program.chmod(0o755)
-    manager = managed(tmp_path, str(program), "{connection_file}")
+    manager = managed(str(program), "{connection_file}")
     await manager.start_kernel()
     os.kill(manager.provisioner.pid, 9)  # type: ignore[union-attr]
     await ended(manager)
