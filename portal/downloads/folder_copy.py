@@ -226,21 +226,21 @@ def _copy_attributes(source: int, target: int, mode: int, right: int) -> None:
     """
     found = os.fstat(source)
     is_theirs = is_of_others(found)
-    keeps_lists = not is_theirs and os.fstat(target).st_gid == found.st_gid
+    is_same_group = os.fstat(target).st_gid == found.st_gid
     with suppress(OSError):  # that of the folder that it is in: acl(5)
         os.removexattr(target, ACCESS_LIST)
     with suppress(OSError):  # a file system without attributes
         for name in os.listxattr(source):  # access lists are among them: without those the mode says something else
-            if keeps_lists or not name.startswith(ACCESS_LISTS):
+            if (is_same_group and not is_theirs) or not name.startswith(ACCESS_LISTS):
                 with suppress(OSError):
                     os.setxattr(target, name, os.getxattr(source, name))
     os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
-    mode &= ~umask() if is_theirs else ~0
-    if os.fstat(target).st_gid != found.st_gid:
+    mode &= ~_umask() if is_theirs else ~0
+    if not is_same_group:
         mode &= ~(stat.S_ISGID | (0 if mode & stat.S_IWOTH else stat.S_IWGRP))
     os.fchmod(target, closed_as(Readers.of(source, right), target, mode, right))
 
 
-def umask() -> int:
+def _umask() -> int:
     """Which permissions a new file of this process does not have (proc_pid_status(5)); asking the kernel changes it."""
     return int(Path("/proc/self/status").read_text().partition("\nUmask:")[2].split()[0], 8)

@@ -19,7 +19,7 @@ BEGUN_MOST = 100  # logins of one person into one session, as of those that have
 BODY_MAX = 2**14  # bytes of what was allowed
 # RFC 6749, 4.1.1, and RFC 7636, 4.3; of any other the library makes an attribute of its request, such as its user
 ASKED = ("response_type", "client_id", "redirect_uri", "scope", "state", "code_challenge", "code_challenge_method")
-NOT_THERE = N_("There is no session here that you may open: it has ended, or it is somebody else's.")
+NOT_THERE = N_("There is nothing here that you may open: it has ended, or it is somebody else's.")
 NO_BODY = "What is asked for stands in the address here."
 NO_QUERY = "What is asked for stands in the body here."
 
@@ -69,7 +69,7 @@ class AuthorizeHandler(OAuthAuthorizeHandler):  # type: ignore[misc]
                 raise web.HTTPError(400, MANY_SCOPES)
 
     def _check_may_enter(self) -> None:
-        """Whether there is such a session, who may not enter it is not told."""
+        """Whether there is such a session, or service, who may not enter it is not told."""
         asked = self.get_query_argument("client_id", "")
         if self.current_user is None or not asked:
             return

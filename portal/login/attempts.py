@@ -19,7 +19,7 @@ import json
 import math
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import NamedTuple
 
 from tornado import web
@@ -130,11 +130,10 @@ class KnownAddresses:
         self._today = today
         self._of: OrderedDict[str, dict[Spelled, int]] = OrderedDict()  # of each person, with the day
         self._whose: dict[Spelled, str] = {}
-        self._is_read = kept is None
+        self._read(kept.words() if kept else {})
 
     def note(self, person: str, spelling: str, address: str) -> None:
         """Somebody has logged in, and is known there by her own name from now on, too."""
-        self._read()
         known = self._of.setdefault(person, {})
         self._of.move_to_end(person)
         before = dict(known)
@@ -153,9 +152,11 @@ class KnownAddresses:
 
     def has(self, spelling: str, address: str) -> bool:
         """Whether somebody of that name has logged in from there, and not long ago."""
-        self._read()
         person = self._whose.get((spelling, address))
-        return person is not None and self._of[person][spelling, address] > self._today() - KNOWN_DAYS
+        return person is not None and self._is_fresh(self._of[person][spelling, address])
+
+    def _is_fresh(self, day: int) -> bool:
+        return day > self._today() - KNOWN_DAYS
 
     def _forget(self, person: str, spelled: Iterable[Spelled]) -> None:
         for one in spelled:
@@ -163,19 +164,20 @@ class KnownAddresses:
             if self._whose.get(one) == person:
                 del self._whose[one]
 
-    def _read(self) -> None:
-        if self._is_read or self._kept is None:
-            return
-        self._is_read = True
-        for person, text in self._kept.words().items():
-            if known := _spelled(text):
-                self._of[person] = known
-                self._whose |= dict.fromkeys(known, person)
+    def _read(self, words: Mapping[str, str]) -> None:
+        """What a hub of before has kept, who came last at the end; what is too old goes, from the file, too."""
+        kept = {person: _spelled(text) for person, text in words.items() if text}
+        for person in sorted(kept, key=lambda one: max(kept[one].values(), default=0)):
+            self._of[person] = {one: day for one, day in kept[person].items() if self._is_fresh(day)}
+            self._whose |= dict.fromkeys(self._of[person], person)
+        self._keep(*(person for person in kept if self._of[person] != kept[person]))
+        for person in [person for person, known in self._of.items() if not known]:
+            del self._of[person]
 
-    def _keep(self, person: str) -> None:
+    def _keep(self, *people: str) -> None:
         if self._kept is not None:
-            known = [[*one, day] for one, day in self._of[person].items()]
-            self._kept.keep({person: json.dumps(known) if known else ""})
+            known = {person: [[*one, day] for one, day in self._of[person].items()] for person in people}
+            self._kept.keep({person: json.dumps(pairs) if pairs else "" for person, pairs in known.items()})
 
 
 def _spelled(text: str) -> dict[Spelled, int]:

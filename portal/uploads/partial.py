@@ -254,6 +254,8 @@ class Upload:
         remove_abandoned(folder)
         with full_in_words(self.name):
             descriptor = os.open(self.partial, NEW, PART, dir_fd=folder)
+        with suppress(OSError):  # a file server may have another one by a list of the folder's
+            os.fchmod(descriptor, PART)
         begun.part = KnownFile.of(descriptor)
         return descriptor
 

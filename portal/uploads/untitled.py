@@ -20,7 +20,9 @@ class NameTaken(HTTPError):
     """Something has the name of what is new: it was put there after the name had been looked for."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(HTTPStatus.CONFLICT, f"Somebody made {name} at the same time. Try again, in another folder.")
+        super().__init__(
+            HTTPStatus.CONFLICT, f"Somebody made {name} at the same time. Try again, or in another folder."
+        )
 
 
 async def under_new_name(act: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
@@ -425,9 +426,10 @@ def test_a_restart_of_the_hub_forgets_nobodys_address(tmp_path: Path) -> None:
     assert locked_out(started(1000)), "who has never logged in"
     started(1000).forget(Tried("alice", "Alice@physics"), "here", "alice")
 
-    for spelled in (ALICE, Tried("alice", "Alice@physics")):
-        assert not locked_out(started(1000 + KNOWN_DAYS - 1), spelled)
-        assert locked_out(started(1000 + KNOWN_DAYS), spelled)
+    for day, is_over in ((1000 + KNOWN_DAYS - 1, False), (1000 + KNOWN_DAYS, True)):
+        for spelled in (ALICE, Tried("alice", "Alice@physics")):
+            assert locked_out(started(day), spelled) is is_over
+    assert not Kept(tmp_path / "known.json").words()["alice"], "what is too old is kept no longer"
     (tmp_path / "known.json").write_text('{"alice": "no list"}\n{"bob": "[[1]]"}\n')
     assert locked_out(started(1000))
 
@@ -454,6 +456,12 @@ def test_of_very_many_people_those_are_known_who_came_last(tmp_path: Path, monke
 
     for at in (known, KnownAddresses(Kept(tmp_path / "known.json"))):
         assert [at.has(person, "here") for person in ("alice", "bob", "carol")] == [True, False, True]
+
+    later = int(time.time() // 86_400) + 1
+    KnownAddresses(Kept(tmp_path / "known.json"), lambda: later).note("alice", "alice", "here")
+    after_a_restart = KnownAddresses(Kept(tmp_path / "known.json"), lambda: later)
+    after_a_restart.note("bob", "bob", "here")
+    assert [after_a_restart.has(person, "here") for person in ("alice", "bob", "carol")] == [True, True, False]
 
 
 def test_one_attempt_is_free_again_for_each_that_grows_old() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.homes.held_place import FilePlace
+from portal.homes.held_place import held
 from portal.uploads import beginnings
 from portal.uploads.beginnings import Beginnings
 from portal.uploads.partial import Upload
@@ -210,13 +210,14 @@ def test_nor_is_what_has_come_of_another_upload(project: Project) -> None:
     project.upload().finish(replace=False)
 
 
-def test_nor_one_that_got_its_number(project: Project, closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nor_one_that_got_its_number(project: Project, closed: Path) -> None:
     """A file system gives the number of a file that is gone to the next one."""
     project.write(0, 4)
     part = project.folder / project.upload().partial
     part.unlink()
     closed.rename(part)
-    begun = project.known.check(project.upload(), FilePlace(os.open(project.folder, os.O_RDONLY), "big.bin", False), "")
+    with held(project.folder / "big.bin") as place:
+        begun = project.known.check(project.upload(), place, "folder")
     assert begun.part is not None
     begun.part = replace(begun.part, found=part.stat())
 
