@@ -107,10 +107,10 @@ def _ends(stream: Any) -> tuple[str, str]:
 
 
 def counted(address: str) -> str:
-    """What an address counts as: an IPv6 network of 64 bits is one."""
+    """What an address counts as, however it is written: an IPv6 network of 64 bits is one."""
     found = _address(address)
     if found is None or found.version == 4:
-        return address
+        return str(found or address)
     return str(ipaddress.ip_network((found, IPV6_CLIENT), strict=False))
 
 

@@ -18,7 +18,7 @@ from jupyterhub.utils import utcnow
 from portal.administration import again
 from portal.language.texts import N_, _
 from portal.session_state import TOLD_FOR_S, SessionState
-from portal.sessions.requests import cancel_start
+from portal.sessions.ending import cancel_start
 
 UNTOLD = N_(
     "{name} has to read first that {who} entered the session: it stands on the server page until the next session. "

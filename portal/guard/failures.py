@@ -10,6 +10,8 @@ import secrets
 from dataclasses import dataclass, replace
 from http.client import responses
 
+from tornado import web
+
 from portal.language.texts import N_, _
 
 YOURS = N_("Your turn.")
@@ -193,3 +195,14 @@ def in_plain_text(status: int, failure_id: str) -> str:
     """A failure where no page can be made."""
     id_words = _("Id of this answer, in the hub's log too: {id}").format(id=failure_id)
     return f"{failure_of(status).words}\n{id_words}\n"
+
+
+def said_by(error: BaseException | None, *, is_own: bool) -> str:
+    """What an error says; a fault of the hub says nothing.
+
+    Arguments:
+        is_own: to the person; the lines after the first one are of her log, and nobody else's to read.
+    """
+    words = error.get_message() if isinstance(error, web.HTTPError) else ""
+    said = str(getattr(error, "jupyterhub_message", words) or "")
+    return said if is_own else said.partition("\n")[0]

@@ -15,6 +15,7 @@ from urllib.parse import unquote_to_bytes
 from jupyterhub import log as hub_log
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.handlers.pages import ProxyErrorHandler
+from jupyterhub.user import User
 from sqlalchemy.exc import SQLAlchemyError
 from tornado import web
 
@@ -28,6 +29,7 @@ from portal.guard.failures import (
     in_plain_text,
     new_id,
     plain,
+    said_by,
     start_failure,
 )
 from portal.guard.texts import check_bytes, refused
@@ -122,7 +124,10 @@ class ToldProgress(ToldCall):
     current_user: Any
     path_args: list[str]
     db: Any
+    has_scope: Callable[[str], bool]
+    refresh_auth: Any
     _is_valid_still: Callable[[], bool]
+    _resolve_roles_and_scopes: Callable[[], None]
 
     def flush(self, *arguments: Any, **named: Any) -> Awaitable[None]:
         """Send what there is, an event or the sign that more may come, while the login goes on with which this came.
@@ -142,8 +147,27 @@ class ToldProgress(ToldCall):
             self.db.rollback()
             return False
 
+    async def _may_hear(self) -> bool:
+        """Whether who asks may know of this start still: of somebody else's only by a right, which may end."""
+        name, *server = self.path_args
+        asking = self.current_user
+        if asking.name == name:
+            return True
+        vars(self).pop("_refreshed_users", None)
+        try:
+            if isinstance(asking, User) and await self.refresh_auth(asking) is None:
+                return False
+            self._resolve_roles_and_scopes()
+        except SQLAlchemyError:  # it is away
+            self.db.rollback()
+            return True
+        return self.has_scope(f"read:servers!server={name}/{''.join(server)}")
+
     async def send_event(self, event: dict[str, Any]) -> None:
-        """Send one; JupyterHub (6.1) puts whatever was raised into its message."""
+        """Send one, to who may hear it; JupyterHub (6.1) puts whatever was raised into its message."""
+        if not await self._may_hear():
+            self.request.connection.stream.close()
+            raise web.Finish
         error = self._of_start() if event.get("failed") else None
         if error is not None:
             status = error.status_code if isinstance(error, web.HTTPError) else 500
@@ -257,17 +281,6 @@ def _of_last_start(spawner: Any) -> BaseException | None:
         return None
     error: BaseException | None = start.exception()
     return error
-
-
-def said_by(error: BaseException | None, *, is_own: bool) -> str:
-    """What an error says; a fault of the hub says nothing.
-
-    Arguments:
-        is_own: to the person; the lines after the first one are of her log, and nobody else's to read.
-    """
-    words = error.get_message() if isinstance(error, web.HTTPError) else ""
-    said = str(getattr(error, "jupyterhub_message", words) or "")
-    return said if is_own else said.partition("\n")[0]
 
 
 def _is(asking: Any, person: Any) -> bool:

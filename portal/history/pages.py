@@ -15,7 +15,7 @@ from tornado import web
 
 from portal.language.texts import N_, _
 from portal.session_state import TOLD_FOR_S, SessionState
-from portal.sessions import live, names, requests
+from portal.sessions import ending, live, names, requests
 from portal.sessions.requests import NamedRequests
 
 NO_DATABASE = "The sessions that have ended cannot be read now: the hub's database does not answer."
@@ -177,7 +177,7 @@ class StoppedByHandler(NamedRequests, UserServerAPIHandler):  # type: ignore[mis
             web.HTTPError: 409 where it is started again or looked at just now; and for its second removal.
         """
         spawner = user.spawners.get(server_name)
-        is_over = spawner is None or requests.is_ending(spawner)  # by this page, or by another one
+        is_over = spawner is None or ending.is_ending(spawner)  # by this page, or by another one
         if (is_over and self._removes()) or (spawner and spawner.pending and not is_over):
             raise web.HTTPError(409, _(requests.BUSY))
         if spawner is None or spawner.pending == "stop":

@@ -25,13 +25,15 @@ from portal.databases import connections, old_logins, token_notes
 from portal.errors import SiteError
 from portal.guard import intake, pages
 from portal.hub import certificates, logins, needed
-from portal.hub.context import RESUMER, SETTING, HubContext, state_of
+from portal.hub.context import RESUMER, SETTING, HubContext
 from portal.hub.listener import either_protocol
 from portal.hub.restart import KnownPeople, RunningSessions, bring_back, plain_rows
 from portal.hub.watch import SessionWatch, WatchedSpawner
 from portal.internal_tls import contexts
 from portal.receipts.book import EVERY_S as RECEIPTS_EVERY_S
 from portal.session_state import SessionState, TokenSeal
+from portal.sessions.ending import end_together
+from portal.sessions.requests import is_held
 from portal.slurm.cluster import Cluster
 
 RESUME_TRIES = 10
@@ -245,13 +247,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
     async def _end_sessions(self, person: Any) -> None:
         """End what a person has in Slurm: sessions that run or wait, and jobs that no start has taken up again."""
         user = self.users[person]
-        held = [row.name for row in person._orm_spawners if row.server or state_of(row).key]
-        for name in held:
-            spawner = user.spawners[name]
-            if spawner.pending == "spawn":
-                await spawner.stop(now=True)  # the start that waits sees the end of its job
-            elif not spawner.pending:
-                await self._user_stopped(user, name)
+        held = [user.spawners[row.name] for row in person._orm_spawners if is_held(row)]
+        await end_together(held, lambda spawner: self._user_stopped(user, spawner.name))
 
     async def _resume(self, username: str, server_name: str, options: dict[str, object]) -> None:
         """Start a session the ordinary way; its spawner finds the job that is there already."""

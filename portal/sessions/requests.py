@@ -16,6 +16,7 @@ from tornado.httputil import url_concat
 
 from portal.addresses import path_of, without_names
 from portal.language.texts import N_, _
+from portal.sessions.ending import cancel_start, is_ending
 
 KEEPS_ITS_NAME = "A session that runs, waits or is being started keeps its name. Stop it first."
 NOT_A_NAME = "The name of a session is a text."
@@ -30,22 +31,6 @@ OF_LAYOUT = ("reset", "clone")  # as in portal.forwarding.session_paths
 def is_held(row: Any) -> bool:
     """Whether a session runs, waits or is being started, by its row in JupyterHub's database."""
     return row is not None and bool(row.server or (row.state or {}).get("key"))
-
-
-def is_ending(spawner: Any) -> bool:
-    """Whether a session is being stopped, or its start was, which has not come to its end yet."""
-    start = spawner._spawn_future
-    is_cancelled = isinstance(start, asyncio.Task) and bool(start.cancelling())
-    return spawner.pending == "stop" or (spawner.pending == "spawn" and is_cancelled)
-
-
-async def cancel_start(spawner: Any, who: str) -> None:
-    """Note who stops a session that runs or is being started, and cancel its start, which has a second to end."""
-    if spawner.pending in (False, "spawn") and hasattr(spawner, "note_stop"):
-        spawner.note_stop(who)
-    if spawner.pending == "spawn" and spawner._spawn_future:
-        spawner._spawn_future.cancel()
-        await asyncio.sleep(1)  # as JupyterHub does (6.1, UserServerAPIHandler)
 
 
 def _is_title(given: object) -> bool:

@@ -14,6 +14,7 @@ TRUSTED = networks(["192.0.2.0/24", "2001:db8::/32"])
     [
         ("", "127.0.0.1"),
         ("198.51.100.7", "198.51.100.7"),
+        ("::ffff:198.51.100.7", "198.51.100.7"),
         ("203.0.113.9, 198.51.100.7", "198.51.100.7"),  # the left one is the client's own word
         ("198.51.100.7, 192.0.2.1", "198.51.100.7"),
         ("203.0.113.9, 198.51.100.7, 192.0.2.1, 192.0.2.200", "198.51.100.7"),
@@ -44,5 +45,5 @@ def test_the_client_is_the_last_one_that_no_believed_proxy_is(forwarded: str, cl
         ("no address", "no address"),
     ],
 )
-def test_of_ipv6_a_network_of_64_bits_counts_as_one_address(address: str, as_: str) -> None:
+def test_an_address_counts_as_one_however_it_is_written_and_of_ipv6_so_do_64_bits(address: str, as_: str) -> None:
     assert counted(address) == as_

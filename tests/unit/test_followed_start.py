@@ -1,16 +1,16 @@
-"""What the hub tells of a start ends with the login, or the token, with which it was asked for."""
+"""What the hub tells of a start ends with the login, the token or the right with which it was asked for."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from unittest.mock import AsyncMock
 
 import httpx
 import pytest
-from jupyterhub import orm
+from jupyterhub import orm, roles
 from jupyterhub.apihandlers.users import SpawnProgressAPIHandler
 from sqlalchemy.exc import OperationalError
 
@@ -53,12 +53,14 @@ class Follower:
 
     def __init__(self) -> None:
         self.heard = 0
+        self.text = ""
 
     async def listen(self, answer: httpx.Response) -> None:
-        """Count what comes."""
+        """Count what comes, and keep it."""
         try:
-            async for _ in answer.aiter_raw():
+            async for text in answer.aiter_text():
                 self.heard += 1
+                self.text += text
         except httpx.TransportError:  # the connection was closed
             return
 
@@ -109,3 +111,59 @@ async def test_a_login_that_goes_on_hears_on_also_while_the_database_is_away(
         before = follower.heard
         await eventually(lambda: follower.heard > before + 3)
         assert not task.done()
+
+
+@pytest.fixture
+def news(served: ServedHub, monkeypatch: pytest.MonkeyPatch) -> asyncio.Queue[str]:
+    """What a start tells next."""
+    queue: asyncio.Queue[str] = asyncio.Queue()
+
+    async def told(_spawner: object) -> AsyncIterator[dict[str, object]]:
+        while True:
+            yield {"progress": 5, "message": await queue.get()}
+
+    monkeypatch.setattr(served.hub.spawner_class, "progress", told)
+    return queue
+
+
+def stripped(served: ServedHub, person: orm.User, _monkeypatch: pytest.MonkeyPatch) -> None:
+    """The right is taken back."""
+    roles.strip_role(served.hub.db, person, "admin")
+
+
+def refused(served: ServedHub, _person: orm.User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The directory says that they may not use the portal, and nothing of theirs was ended yet."""
+    served.hub.users["bob"]._auth_refreshed = None  # it is asked anew
+    monkeypatch.setattr(served.hub.authenticator, "refresh_user", AsyncMock(return_value=False))
+
+
+@pytest.mark.parametrize("loses", [stripped, refused])
+async def test_what_an_administrator_follows_of_somebody_else_ends_with_the_right(
+    served: ServedHub,
+    news: asyncio.Queue[str],
+    monkeypatch: pytest.MonkeyPatch,
+    loses: Callable[[ServedHub, orm.User, pytest.MonkeyPatch], None],
+) -> None:
+    await starts(served)
+    bob = await served.browser("bob")
+    person = orm.User.find(served.hub.db, "bob")
+    roles.grant_role(served.hub.db, person, "admin")
+    async with following(served, as_a_page(bob)) as (follower, task):
+        news.put_nowait("It waits for a node.")
+        await eventually(lambda: "It waits for a node." in follower.text)
+
+        loses(served, person, monkeypatch)
+        news.put_nowait("Asked at night.")
+        await eventually(task.done)
+
+    assert "at night" not in follower.text
+
+
+async def test_an_administrator_hears_on_while_the_right_lasts(served: ServedHub, news: asyncio.Queue[str]) -> None:
+    await starts(served)
+    bob = await served.browser("bob")
+    roles.grant_role(served.hub.db, orm.User.find(served.hub.db, "bob"), "admin")
+    async with following(served, as_a_page(bob)) as (follower, _):
+        for words in ("It waits for a node.", "It starts soon."):
+            news.put_nowait(words)
+            await eventually(lambda words=words: words in follower.text)

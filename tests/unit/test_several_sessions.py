@@ -406,6 +406,40 @@ async def test_a_session_of_before_can_be_stopped_when_names_are_not_offered_any
     assert answer.status_code in (202, 204)
 
 
+async def test_one_that_takes_its_time_to_end_keeps_no_other_one_running(served: ServedHub) -> None:
+    browser = await served.browser("alice")
+    await start(served, browser)
+    await start(served, browser, "training")
+    slow = user_of(served).spawners[""]
+    ends = asyncio.Event()
+    stop = slow.stop
+
+    async def stop_slowly(now: bool = False) -> None:
+        await ends.wait()
+        await stop(now=now)
+
+    slow.stop = stop_slowly
+    ending = asyncio.ensure_future(served.hub._end_sessions(orm.User.find(served.hub.db, "alice")))
+    await until_over(served, "training")
+    assert slow.active
+
+    ends.set()
+    await ending
+    await until_over(served, "")
+
+
+async def test_one_that_cannot_be_ended_is_told_when_the_others_are(served: ServedHub) -> None:
+    browser = await served.browser("alice")
+    await start(served, browser)
+    await start(served, browser, "training")
+    user_of(served).spawners[""].stop = AsyncMock(side_effect=OSError("no answer"))
+
+    with pytest.raises(ExceptionGroup, match="not ended"):
+        await served.hub._end_sessions(orm.User.find(served.hub.db, "alice"))
+
+    await until_over(served, "training")
+
+
 @pytest.mark.parametrize("is_offered", [True, False])
 async def test_a_session_that_waits_keeps_its_name_and_none_has_a_name_that_is_not_safe(
     tmp_path: Path, is_offered: bool
