@@ -105,6 +105,27 @@ def test_an_upload_is_paused_goes_on_by_itself_and_is_cancelled(notebook: Desk, 
     assert list(notebook.folder.iterdir()) == []
 
 
+def test_a_cancelled_upload_says_what_it_does_not_take_away(lab: Desk, big: Path, picture: Picture) -> None:
+    lab.folder.chmod(0o777)
+    lab.cut(CUT)
+    lab.choose(big)
+    lab.says("It goes on by itself")
+    lab.press("Pause")
+    lab.says("paused")
+    lab.mend()
+    (there,) = lab.partial()
+    there.unlink()
+    there.write_bytes(b"another file of the person's")
+
+    lab.press("Cancel")
+
+    lab.says("is not what this upload has made")
+    picture(lab.page, "kept")
+    assert there.read_bytes() == b"another file of the person's"
+    expect(lab.page.locator(".jp-toast-message", has_text="paused")).to_have_count(0)
+    expect(lab.page.locator(".jp-toast-button", has_text="Cancel")).to_have_count(0)
+
+
 def test_an_upload_does_not_begin_anew_by_itself_in_a_folder_that_has_nothing_of_it(
     lab: Desk, big: Path, picture: Picture
 ) -> None:

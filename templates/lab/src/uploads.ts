@@ -65,7 +65,7 @@ class Upload {
   private async goOn(): Promise<boolean> {
     for (;;) {
       try {
-        if (await this.sent()) {
+        if (this.wanted !== 'cancel' && (await this.sent())) {
           if (this.isLarge) {
             this.show('success', `${this.name} is uploaded`);
           } else {
@@ -79,8 +79,7 @@ class Upload {
         }
       }
       if (this.wanted === 'cancel') {
-        await this.ask('DELETE').catch(() => undefined);
-        Notification.dismiss(this.shown);
+        await this.forget();
         return false;
       }
       if (this.fault && !this.isLarge) {
@@ -90,6 +89,21 @@ class Upload {
       }
       this.show(this.fault ? 'error' : 'default', `${this.name}: ${this.fault || 'paused'}`);
       await this.rest();
+    }
+  }
+
+  /** Takes away what was sent, and tells where that is refused; what a silent session keeps, the next upload removes. */
+  private async forget(): Promise<void> {
+    const error: unknown = await this.ask('DELETE').then(
+      () => null,
+      why => why
+    );
+    const isKept = error instanceof Refusal && !AWAY.includes(error.status);
+    const message = isKept ? `${this.name}: ${words(error)}` : '';
+    if (!message) {
+      Notification.dismiss(this.shown);
+    } else if (!Notification.update({ id: this.shown, message, type: 'error', actions: [] })) {
+      Notification.error(message, { autoClose: false });
     }
   }
 
