@@ -66,6 +66,7 @@ class Beginnings:
 
     def __init__(self) -> None:
         self._begun: dict[object, Begun] = {}
+        self._parts: dict[tuple[object, ...], str] = {}  # which upload's each file is
         self._lock = Lock()  # parts are written in threads
 
     def check(self, upload: object, place: FilePlace, name: str) -> Begun:
@@ -88,7 +89,37 @@ class Beginnings:
             raise UploadRefused(HTTPStatus.FORBIDDEN, EXCHANGED.format(name))
         return begun
 
-    def forget(self, upload: object) -> Begun | None:
+    def forget(self, upload: object) -> None:
         """It was cancelled: chosen again, it begins wherever the person wants it."""
         with self._lock:
-            return self._begun.pop(upload, None)
+            self._begun.pop(upload, None)
+
+    def known(self, upload: object) -> Begun | None:
+        """How it began, while that is known."""
+        return self._begun.get(upload)
+
+    def made(self, name: str, part: KnownFile) -> None:
+        """Note that the upload whose part has a name has just made it; its number may have been an earlier one's."""
+        with self._lock:
+            self._note(name, part)
+
+    def is_of(self, name: str, part: KnownFile) -> bool:
+        """Whether a file is not what another upload has made, or found, in this session: that shows it to others.
+
+        Also where the other one was cancelled: somebody may have moved it, so that it was not taken away.
+        """
+        with self._lock:
+            is_of = self._parts.get(_which(part), name) == name
+            if is_of:
+                self._note(name, part)
+            return is_of
+
+    def _note(self, name: str, part: KnownFile) -> None:
+        self._parts.pop(_which(part), None)
+        self._parts[_which(part)] = name
+        while len(self._parts) > KNOWN_MOST:
+            del self._parts[next(iter(self._parts))]
+
+
+def _which(part: KnownFile) -> tuple[object, ...]:
+    return (part.found.st_dev, part.found.st_ino, part.born) if part.found else ()

@@ -184,15 +184,18 @@ class Upload:
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
             message = f"What is there of {self.name} is not a file of yours alone. Upload it into another folder."
             raise UploadRefused(HTTPStatus.FORBIDDEN, message)
-        if not begun.may_be(known, place):
+        if not self._made(known, begun, place):
             raise self._no_part()
         begun.part = begun.part or known
         return found
 
+    def _made(self, known: KnownFile, begun: Begun, place: FilePlace) -> bool:
+        return begun.may_be(known, place) and (self.beginnings.is_of(self.partial, known) or place.is_private)
+
     def _no_part(self) -> UploadRefused:
         message = (
-            f"What is there of {self.name} is not what this upload has made: {self.partial} is another file of yours, "
-            "which somebody may have put there. Rename it in a terminal, then upload again."
+            f"Rename {self.partial} in a terminal, then upload again: it is another file of yours, "
+            "which somebody may have put there, and not what this upload has made."
         )
         return UploadRefused(HTTPStatus.FORBIDDEN, message)
 
@@ -218,12 +221,13 @@ class Upload:
     def remove(self) -> None:
         """Forget what is there of it."""
         with self._place() as place:
-            begun = self.beginnings.forget(self) or Begun(os.fstat(place.folder), place.passed)
+            begun = self.beginnings.known(self) or Begun(os.fstat(place.folder), place.passed)
             there = own_known_file(place.folder, self.partial)
-            if there and not begun.may_be(there, place):
+            if there and not self._made(there, begun, place):
                 raise self._no_part()
             if there and there.found and there.found.st_uid == os.geteuid():
                 os.unlink(self.partial, dir_fd=place.folder)
+            self.beginnings.forget(self)
 
     @contextmanager
     def _held(self) -> Iterator[tuple[FilePlace, Begun]]:
@@ -257,6 +261,7 @@ class Upload:
         with suppress(OSError):  # a file server may have another one by a list of the folder's
             os.fchmod(descriptor, PART)
         begun.part = KnownFile.of(descriptor)
+        self.beginnings.made(self.partial, begun.part)
         return descriptor
 
     def _replaced(self, folder: int) -> os.stat_result | None:

@@ -119,7 +119,7 @@ def test_a_cancelled_upload_says_what_it_does_not_take_away(lab: Desk, big: Path
 
     lab.press("Cancel")
 
-    lab.says("is not what this upload has made")
+    lab.says("in a terminal, then upload again: it is another file")
     picture(lab.page, "kept")
     assert there.read_bytes() == b"another file of the person's"
     expect(lab.page.locator(".jp-toast-message", has_text="paused")).to_have_count(0)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from portal.homes.held_files import own_known_file
 from portal.homes.held_place import held
 from portal.uploads import beginnings
 from portal.uploads.beginnings import Beginnings
@@ -203,11 +204,63 @@ def test_nor_is_what_has_come_of_another_upload(project: Project) -> None:
     part = project.folder / project.upload().partial
     part.rename(project.folder / other.partial)
 
-    with pytest.raises(UploadRefused, match="is not what this upload has made"):
+    with pytest.raises(UploadRefused, match="not what this upload has made"):
         other.opened(4)
     part.with_name(other.partial).rename(part)
     project.write(4)
     project.upload().finish(replace=False)
+
+
+@pytest.mark.parametrize(
+    "other_is", ["of this session", "of an earlier session", "cancelled", "cancelled when both are gone"]
+)
+def test_nor_is_it_when_the_other_one_is_begun_again(project: Project, other_is: str) -> None:
+    """What was refused stays so; and what was moved, so that no cancel took it away, is known further."""
+    project.folder.chmod(0o777)
+    other = project.upload("other.bin")
+    other.opened(0).close()
+    if other_is == "of an earlier session":
+        project.known = Beginnings()
+    project.write(0, 4)
+    part = project.folder / project.upload().partial
+    aside = part.rename(project.folder / "aside")
+    if other_is == "cancelled when both are gone":
+        (project.folder / other.partial).unlink()
+        project.upload().remove()
+        project.upload("other.bin").remove()
+    aside.rename(project.folder / other.partial)
+    if other_is == "cancelled":
+        with pytest.raises(UploadRefused, match="another file of yours"):
+            project.upload("other.bin").remove()
+
+    with pytest.raises(UploadRefused, match="another file of yours"):
+        project.upload("other.bin").opened(4)
+    with pytest.raises(UploadRefused):
+        project.upload("other.bin").finish(replace=True)
+    assert not (project.folder / "other.bin").exists()
+
+
+def test_an_upload_goes_on_by_another_way_to_its_folder(project: Project) -> None:
+    project.folder.chmod(0o777)
+    project.write(0, 4)
+    (project.team / "way").symlink_to(project.folder)
+    project.folder = project.team / "way"
+
+    project.write(4)
+    project.upload().finish(replace=False)
+    assert (project.folder / "big.bin").read_bytes() == DATA
+
+
+def test_a_file_that_is_made_with_the_number_of_an_earlier_one_is_its_uploads(project: Project) -> None:
+    """As where a file system tells no births."""
+    project.write(0, 4)
+    with held(project.folder / project.upload().partial) as place:
+        part = own_known_file(place.folder, place.name)
+    assert part is not None
+    known = Beginnings()
+    known.made("first", part)
+    known.made("second", part)
+    assert (known.is_of("first", part), known.is_of("second", part)) == (False, True)
 
 
 def test_nor_one_that_got_its_number(project: Project, closed: Path) -> None:
