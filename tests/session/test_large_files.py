@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -124,6 +125,34 @@ def test_a_cancelled_upload_says_what_it_does_not_take_away(lab: Desk, big: Path
     assert there.read_bytes() == b"another file of the person's"
     expect(lab.page.locator(".jp-toast-message", has_text="paused")).to_have_count(0)
     expect(lab.page.locator(".jp-toast-button", has_text="Cancel")).to_have_count(0)
+
+
+@pytest.mark.parametrize("exchanged", ["after it was opened", "while the Lab asks"])
+def test_a_small_upload_is_as_closed_as_what_it_was_to_replace(
+    lab: Desk, server: Server, tmp_path: Path, exchanged: str
+) -> None:
+    """Whatever somebody puts there: after this session has opened it, or before it is answered what to do."""
+    lab.folder.chmod(0o777)
+    there, new = (folder / "salaries.csv" for folder in (lab.folder, tmp_path))
+    there.write_text("old")
+    there.chmod(0o600)
+    new.write_text("new")
+    if exchanged == "after it was opened":
+        assert server.ask(f"api/contents/{quote(lab.folder.name)}/salaries.csv")[0] == 200
+    else:
+        lab.choose(new)
+        expect(lab.page.locator(".jp-Dialog", has_text="already exists")).to_be_visible()
+    there.unlink()
+    there.write_text("another")
+    there.chmod(0o666)
+    if exchanged == "after it was opened":
+        lab.choose(new)
+
+    lab.answer("Overwrite")
+
+    lab.waits("the new file", lambda: there.read_text() == "new")
+    assert there.stat().st_mode & 0o777 == 0o600
+    assert lab.partial() == []
 
 
 def test_an_upload_does_not_begin_anew_by_itself_in_a_folder_that_has_nothing_of_it(

@@ -9,6 +9,7 @@ import './firstclick';
 
 import { drawAhead } from './ahead';
 import { addArchive } from './archive';
+import { drawNoCharts, noChartTabs } from './charts';
 import { keepOwnToken } from './cookies';
 import { documents } from './documents';
 import { sessionEnd } from './ended';
@@ -119,6 +120,7 @@ function followBrowsers(app: JupyterFrontEnd, browsers: IFileBrowserFactory): vo
 }
 
 keepOwnToken(); // before JupyterLab asks for anything
+drawNoCharts(); // before it has a renderer
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'dsportal-lab:plugin',
@@ -176,6 +178,7 @@ export default [
   kernelTests,
   launcherRow,
   news,
+  noChartTabs,
   ownLabels,
   plainPastes,
   sessionEnd,

@@ -341,8 +341,9 @@ async function dropped(model: FileBrowserModel, file: File, folder: string): Pro
 }
 
 /**
- * Large files take their own way, by whichever button or gesture they come, and so does what is dropped: JupyterLab
- * would end with the first file that is refused, say nothing, and look for files of the same name in another folder.
+ * Files take their own way, by whichever button or gesture they come. Of those that are dropped JupyterLab would end
+ * with the first one that is refused, say nothing, and look for files of the same name in another folder; and it would
+ * save into whatever lies there when its question is answered.
  */
 export function takeUploads(browsers: IFileBrowserFactory): void {
   const take = ({ model }: FileBrowser): void => {
@@ -355,7 +356,7 @@ export function takeUploads(browsers: IFileBrowserFactory): void {
       if (path != null) {
         return dropped(model, file, folder);
       }
-      return file.size > LARGE ? chosen(model, file, folder) : upload(file);
+      return chosen(model, file, folder);
     };
   };
   browsers.tracker.forEach(take);

@@ -231,41 +231,60 @@ CHART = {
 OVER_ALL = {"defaultStyle": ".vega-embed{position:fixed;inset:0;z-index:99999;opacity:0}", "renderer": "svg"}
 
 
-def test_a_chart_in_somebodys_notebook_or_file_is_not_drawn(alice: tuple[Page, str]) -> None:
-    page, session = alice
+def put_charts() -> None:
+    """Bob leaves a notebook with a chart, of which nothing was run, and a file with one."""
     mime = "application/vnd.vega.v5+json"
     lesson = json.loads(notebook("python3", "python"))
-    output = {
-        "output_type": "display_data",
-        "data": {mime: CHART, "text/plain": ["the chart of bob"]},
-        "metadata": {mime: {"embed_options": OVER_ALL}},
-    }
-    cell = {
-        "cell_type": "code",
-        "execution_count": 1,
-        "id": "chart",
-        "metadata": {},
-        "outputs": [output],
-        "source": "1",
-    }
+    # One that is laid over the page by what the output says, and one that draws its tooltip, too.
+    outputs = [
+        {
+            "output_type": "display_data",
+            "data": {mime: CHART, "text/plain": ["the chart of bob"]},
+            "metadata": metadata,
+        }
+        for metadata in ({mime: {"embed_options": OVER_ALL}}, {})
+    ]
+    cell = {"cell_type": "code", "execution_count": 1, "id": "chart", "metadata": {}, "outputs": outputs, "source": "1"}
     lesson["cells"] = [cell]
     put_lesson("python3", "python")
     put("chart.ipynb", json.dumps(lesson))
     put("chart.vg", json.dumps(CHART | {"usermeta": {"embedOptions": OVER_ALL}}))
-    tab = page.context.new_page()
 
-    tab.goto(f"{session}/lab/tree/isilon/{THEIRS.name}/chart.ipynb?reset")
-    expect(tab.get_by_text("the chart of bob")).to_be_visible(timeout=60_000)
-    tab.mouse.move(300, 300)
-    tab.mouse.move(500, 400)
-    assert tab.locator(".vega-embed").count() == 0
 
-    tab.goto(f"{session}/lab/tree/isilon/{THEIRS.name}/chart.vg")
-    expect(tab.get_by_role("tab", name="chart.vg")).to_be_visible(timeout=60_000)
-    tab.mouse.move(300, 300)
-    tab.mouse.move(500, 400)
+def look_at_chart(tab: Page) -> None:
+    """Alice moves the mouse over the page: there is no chart of Vega's, and no script of one has run."""
+    for place in (300, 300), (420, 380), (500, 420):
+        tab.mouse.move(*place)
+        tab.wait_for_timeout(100)
     assert tab.locator(".vega-embed").count() == 0
     assert "taken" not in tab.title()
+
+
+def test_a_chart_in_somebodys_notebook_or_file_is_not_drawn(alice: tuple[Page, str]) -> None:
+    page, session = alice
+    put_charts()
+    tab = page.context.new_page()
+    folder = f"isilon/{THEIRS.name}"
+
+    for place in (f"lab/tree/{folder}/chart.ipynb?reset", f"notebooks/{folder}/chart.ipynb"):
+        tab.goto(f"{session}/{place}")
+        expect(tab.get_by_text("the chart of bob")).to_have_count(2, timeout=60_000)
+        look_at_chart(tab)
+
+    for place in (f"lab/tree/{folder}/chart.vg", f"edit/{folder}/chart.vg"):
+        tab.goto(f"{session}/{place}")
+        expect(tab.locator(".cm-content", has_text="schema")).to_be_visible(timeout=60_000)
+        look_at_chart(tab)
+
+    tab.goto(f"{session}/edit/{folder}/chart.vg?factory=Vega5")  # as a link asks for what draws it
+    expect(tab.get_by_role("button", name="min left")).to_be_visible(timeout=60_000)
+    look_at_chart(tab)
+
+    tab.goto(f"{session}/tree/{folder}")
+    with tab.expect_popup() as opened:
+        tab.get_by_text("chart.vg").dblclick()
+    expect(opened.value.locator(".cm-content", has_text="schema")).to_be_visible(timeout=60_000)
+    look_at_chart(opened.value)
     tab.close()
 
 
