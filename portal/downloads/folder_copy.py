@@ -21,7 +21,7 @@ from portal.homes.held_place import (
     LinkOfOthers,
 )
 from portal.homes.own_folder import is_closed, is_of_others
-from portal.homes.readers import ACCESS_LIST, PASS, READ, Readers, closed_as
+from portal.homes.readers import ACCESS_LIST, PASS, READ, WRITE, closed_as, rights_of
 from portal.homes.sparse import copy_content
 
 EXCHANGED = "somebody exchanged it while it was made"
@@ -117,7 +117,7 @@ def _copy_into(source: int, name: str, parent: int, made: os.stat_result | None,
     try:
         _take(target, name)
         failed = _copy_entries(source, target, made or os.fstat(target), deep)
-        _copy_attributes(source, target, stat.S_IMODE(found.st_mode) & ~stat.S_ISUID, PASS)
+        _copy_attributes(source, target, stat.S_IMODE(found.st_mode) & ~stat.S_ISUID)
     finally:
         os.close(target)
     return failed
@@ -214,13 +214,13 @@ def _copy_regular(source: int, found: os.stat_result, name: str, target: int) ->
     copy = os.open(name, NEW, 0o600, dir_fd=target)
     try:
         copy_content(source, copy, found.st_size)
-        _copy_attributes(source, copy, stat.S_IMODE(found.st_mode) & 0o777, READ)
+        _copy_attributes(source, copy, stat.S_IMODE(found.st_mode) & 0o777)
     finally:
         os.close(copy)
 
 
-def _copy_attributes(source: int, target: int, mode: int, right: int) -> None:
-    """Give a copy the times and the mode of what it is made of, and show it to nobody more.
+def _copy_attributes(source: int, target: int, mode: int) -> None:
+    """Give a copy the times and the mode of what it is made of, and nobody more a right to it.
 
     It has the group that its folder gives it. What the other one's might do there is none of that one's business.
     """
@@ -238,7 +238,7 @@ def _copy_attributes(source: int, target: int, mode: int, right: int) -> None:
     mode &= ~_umask() if is_theirs else ~0
     if not is_same_group:
         mode &= ~(stat.S_ISGID | (0 if mode & stat.S_IWOTH else stat.S_IWGRP))
-    os.fchmod(target, closed_as(Readers.of(source, right), target, mode, right))
+    os.fchmod(target, closed_as(rights_of(source, READ, WRITE, PASS), target, mode))
 
 
 def _umask() -> int:

@@ -28,7 +28,7 @@ from tornado.web import HTTPError
 from portal.downloads.read_files import OPEN, Bounded
 from portal.homes.held_place import MAY_BE_THEIRS, NEW, FilePlace, LinkOfOthers, held, is_own_all_the_way
 from portal.homes.own_folder import is_of_others, is_own_file, make_own
-from portal.homes.readers import ACCESS_LIST, KnownFile, Readers, closed_as
+from portal.homes.readers import ACCESS_LIST, READ, WRITE, KnownFile, Readers, closed_as, rights_of
 from portal.homes.regular_file import open_regular, without_waiting
 from portal.homes.sparse import copy_content
 
@@ -43,10 +43,12 @@ class FoundFile:
     Attributes:
         path: without links.
         owner: the UID of somebody else, where its folder belongs to one.
+        folder: the number of its folder (inode), where others can put another one in that place.
     """
 
     path: Path
     owner: int | None = None
+    folder: int | None = None
 
 
 # What this request has renamed or deleted, by the path that it had.
@@ -123,8 +125,8 @@ class OwnCheckpoints(AsyncFileCheckpoints):
         name = f"{file.path.stem}-{checkpoint_id}{file.path.suffix}"
         folder = file.path.parent
         beside = folder / self.checkpoint_dir
-        theirs = b"" if file.owner is None else b"\0%d" % file.owner
-        apart = Path.home() / FOLDER / hashlib.sha256(os.fsencode(folder) + theirs).hexdigest()[:32]
+        which = b"".join(b"\0%d" % number for number in (file.owner, file.folder) if number is not None)
+        apart = Path.home() / FOLDER / hashlib.sha256(os.fsencode(folder) + which).hexdigest()[:32]
         with self.perm_to_403():
             if is_own_all_the_way(folder) and os.access(folder, os.W_OK) and _is_safe(beside, name):
                 return beside / name
@@ -172,7 +174,7 @@ def _copied(file: int, path: Path, size: int) -> None:
             os.fchown(kept, -1, found.st_gid)
         with suppress(OSError):  # it has none
             os.setxattr(kept, ACCESS_LIST, os.getxattr(file, ACCESS_LIST))
-        os.fchmod(kept, closed_as(Readers.of(file), kept, stat.S_IMODE(found.st_mode) & 0o777))
+        os.fchmod(kept, closed_as(rights_of(file, READ, WRITE), kept, stat.S_IMODE(found.st_mode) & 0o777))
         copy_content(file, kept, size)
         os.utime(kept, ns=(found.st_atime_ns, found.st_mtime_ns))
 
@@ -223,4 +225,5 @@ def _named(place: FilePlace) -> FoundFile:
     """What is held, by its path (proc(5), /proc/pid/fd)."""
     folder = os.fstat(place.folder)
     path = Path(OPEN.format(place.folder)).readlink() / place.name
-    return FoundFile(path, folder.st_uid if is_of_others(folder) else None)
+    number = None if place.is_private else folder.st_ino
+    return FoundFile(path, folder.st_uid if is_of_others(folder) else None, number)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from portal.homes.held_place import FilePlace, LinkOfOthers, held
 from portal.homes.own_folder import is_of_others
 from portal.homes.readers import EVERYBODY, KnownFile, Readers
 from portal.homes.regular_file import without_waiting
+
+REPLACED_WITHIN_S = 60.0  # a name that was deleted gets a file again, as by Save As
 
 
 def own_file(descriptor: int) -> KnownFile | None:
@@ -146,6 +149,7 @@ class ReadPlaces:
 
     def __init__(self) -> None:
         self._looks: dict[Path, FoundPlace] = {}
+        self._deleted: tuple[Path, KnownFile | None, float] = (Path(), None, 0.0)
 
     def note(self, path: Path, look: FoundPlace, *, is_read: bool = True) -> None:
         """Remember how it was found this time, too: what was read there before may be open still.
@@ -178,6 +182,9 @@ class ReadPlaces:
     def known(self, path: Path) -> KnownFile | None:
         """What was read or saved at a path, where it was the person's own."""
         look = self._looks.get(path)
+        deleted, file, at = self._deleted
+        if look is None and deleted == path and time.monotonic() - at < REPLACED_WITHIN_S:
+            return file
         return look.file if look else None
 
     def saved(self, save: Save) -> None:
@@ -196,7 +203,14 @@ class ReadPlaces:
         for path in [path for path in self._looks if path.is_relative_to(old)]:
             self._looks[new / path.relative_to(old)] = self._looks.pop(path)
 
-    def deleted(self, path: Path) -> None:
-        """Forget what was deleted: something new may get that name."""
+    def deleted(self, path: Path, file: KnownFile | None = None) -> None:
+        """Forget what was deleted: something new may get that name.
+
+        Arguments:
+            file: what lay there, where others can change its folder: *Save As* deletes what it replaces, and it may be
+                another one than what was opened.
+        """
+        known = self.known(path)
         for gone in [one for one in self._looks if one.is_relative_to(path)]:
             del self._looks[gone]
+        self._deleted = (path, known.with_(file) if known and file else known or file, time.monotonic())

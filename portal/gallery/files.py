@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from portal.gallery.new_name import give_name
-from portal.homes.held_files import written_beside
+from portal.homes.held_files import mode_of, own_known_file, written_beside
 from portal.homes.held_place import held
 from portal.homes.own_folder import is_of_others
 from portal.notebooks import files
@@ -161,16 +161,16 @@ class HeldFolder:
         """Put a whole file there; a full disk leaves what was there, and no half file.
 
         Arguments:
-            mode: ``None`` = as the person's umask has it.
+            mode: ``None`` = that of the person's own file of that name, or as her umask has it.
             keep_as: what is there now gets this name first; ``""`` = it is replaced.
         """
-        with (
-            self._folder_of(name, make=True) as (folder, last),
-            written_beside(folder, last, content, mode) as (beside, _),
-        ):
-            if keep_as:
-                os.rename(last, PurePosixPath(keep_as).name, src_dir_fd=folder, dst_dir_fd=folder)
-            os.rename(beside, last, src_dir_fd=folder, dst_dir_fd=folder)
+        with self._folder_of(name, make=True) as (folder, last):
+            old = own_known_file(folder, last) if mode is None else None
+            mode = mode_of(old) if old else mode
+            with written_beside(folder, last, content, mode, old) as (beside, _):
+                if keep_as:
+                    os.rename(last, PurePosixPath(keep_as).name, src_dir_fd=folder, dst_dir_fd=folder)
+                os.rename(beside, last, src_dir_fd=folder, dst_dir_fd=folder)
 
     def free_name(self, name: str) -> str:
         """A name like ``name`` that nothing has: with ``-2``, ``-3``… before its ending."""

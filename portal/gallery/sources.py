@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
+from portal.notebooks.validation import has_too_much
+
 NOTEBOOK = ".ipynb"
 # [words](file#heading); a web address has a colon. Each attempt ends where the next one may begin.
 _LINK = re.compile(r"(\]\()([^()\s#:]+)(#[^()\s]*)?(\))")
@@ -40,8 +42,10 @@ def fingerprint(name: str, content: bytes) -> str:
 
 
 def _cells(content: bytes) -> list[str] | None:
-    """The kernel and the cells of a notebook; None when it is none."""
+    """The kernel and the cells of a notebook; None when it is none, or one that JupyterLab opens no more."""
     try:
+        if has_too_much(content.decode(errors="replace")):
+            return None
         notebook = json.loads(content)
         kernel = notebook["metadata"].get("kernelspec", {}).get("name", "")
         return [f"kernel: {kernel}\n", *(_cell(cell) for cell in notebook["cells"])]

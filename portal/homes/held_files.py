@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from portal.homes.held_place import LOOK, MAY_BE_THEIRS, NEW, TO_WRITE, FilePlace, LinkOfOthers, held
 from portal.homes.own_folder import is_of_others, make_own
-from portal.homes.readers import KnownFile, closed_as
+from portal.homes.readers import ACCESS_LIST, KnownFile, closed_as
 
 NOT_BY_PYTHON = "has too many folders in one another: delete it in a terminal (rm -rf)"
 
@@ -58,10 +58,7 @@ def put(place: FilePlace, content: bytes, before: KnownFile | None = None) -> Kn
             device.write(content)
         return None
     there = own_known_file(place.folder, place.name)
-    old = there if before is None or (there and before.is_same(there)) else before
-    mode = mode_of(old) if old else None
-    if there and old is before and mode is not None:
-        mode &= mode_of(there)
+    old, mode = replaced(there, before)
     with written_beside(place.folder, place.name, content, mode, old) as (beside, made):
         os.rename(beside, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
     return made
@@ -97,17 +94,22 @@ def written_beside(
 
 
 def mode_of_group(descriptor: int, old: KnownFile, mode: int) -> int:
-    """The mode that a new file may have which takes the place of another one, and its group where that can be.
+    """The mode that a new file may have which takes the place of another one, and its group and list where that can be.
 
-    A folder can give new files a group of its own. What the old one's might do is none of that one's business; nor has
-    the group what an access list of the old one gave to others.
+    A folder can give new files a group of its own, and a list. What the old one's group might do is none of that one's
+    business; nor has the group what an access list of the old one gave to others.
     """
+    with suppress(OSError):  # it has none
+        os.removexattr(descriptor, ACCESS_LIST)
     if old.found and os.fstat(descriptor).st_gid != old.found.st_gid:
         try:
             os.fchown(descriptor, -1, old.found.st_gid)
         except OSError:  # the person is not of that group
-            return mode & ~stat.S_IRWXG | (mode & stat.S_IRWXO) << 3
-    return closed_as(old.readers, descriptor, mode)
+            return closed_as(old.rights, descriptor, mode & ~stat.S_IRWXG | (mode & stat.S_IRWXO) << 3)
+    if old.access_list and old.found and old.found.st_uid == os.geteuid():
+        with suppress(OSError):
+            os.setxattr(descriptor, ACCESS_LIST, old.access_list)
+    return closed_as(old.rights, descriptor, mode)
 
 
 def usual_mode(folder: int) -> int:
@@ -126,6 +128,19 @@ def mode_of(known: KnownFile) -> int:
     if not known.found:
         return stat.S_IRUSR | stat.S_IWUSR
     return stat.S_IMODE(known.found.st_mode) & (0o777 if known.found.st_uid == os.geteuid() else 0o755)
+
+
+def replaced(now: KnownFile | None, before: KnownFile | None) -> tuple[KnownFile | None, int | None]:
+    """What a new file takes the place of, and the mode that it may have by that, at most; None where it is nothing.
+
+    Arguments:
+        now: what lies there.
+        before: what lay there at first: where it is another one, what holds for both counts.
+    """
+    if now and before and not before.is_same(now):
+        return before.with_(now), mode_of(before) & mode_of(now)
+    known = now or before
+    return known, mode_of(known) if known else None
 
 
 def known_file(folder: int, name: str) -> KnownFile | None:

@@ -26,6 +26,7 @@ from portal.homes.sparse import copy_content
 THEIRS = "is somebody else's link"
 MAY_BE_THEIRS = "is a link in a folder that others can change"
 LINKS_MAX = 40  # as many as Linux follows
+KEPT_MAX = 256 * 2**20  # bytes, as many as JupyterLab opens (portal/downloads/read_files.py)
 LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 TO_WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a pipe does not keep us
 TO_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -87,36 +88,38 @@ class FilePlace:
         """
         if self.through:
             raise LinkOfOthers(errno.EACCES, MAY_BE_THEIRS, self.through)
-        kept = None if append or is_new else self._kept()
+        descriptor, is_made = self._to_write(TO_WRITE | (os.O_APPEND * append), is_new, mode)
+        kept = None
         is_whole = True
         try:
-            descriptor, is_made = self._to_write(TO_WRITE | (os.O_APPEND * append), is_new, mode)
+            found = regular(descriptor, self.name)
+            if seen:
+                seen(descriptor, is_made)
+            kept = None if append or is_made else self._kept(descriptor, found.st_size)
+            size = found.st_size if append else 0
             try:
-                found = regular(descriptor, self.name)
-                if seen:
-                    seen(descriptor, is_made)
-                size = found.st_size if append else 0
-                try:
-                    os.ftruncate(descriptor, size)
-                    with os.fdopen(os.dup(descriptor), "wb") as file:
-                        yield file
-                        file.flush()
-                        os.fsync(descriptor)
-                except BaseException:
-                    is_whole = False
-                    put_back(descriptor, size, kept)
-                    is_whole = True
-                    raise
-            finally:
-                os.close(descriptor)
+                os.ftruncate(descriptor, size)
+                with os.fdopen(os.dup(descriptor), "wb") as file:
+                    yield file
+                    file.flush()
+                    os.fsync(descriptor)
+            except BaseException:
+                is_whole = False
+                put_back(descriptor, size, kept)
+                is_whole = True
+                raise
         finally:
+            os.close(descriptor)
             if kept:
-                kept.close()
-                with suppress(OSError):
-                    if is_whole:
-                        os.unlink(kept.name, dir_fd=self.folder)
-                    else:  # it is all that there is, and the next one has another name
-                        os.rename(kept.name, self._apart(), src_dir_fd=self.folder, dst_dir_fd=self.folder)
+                self._forget(kept, is_whole)
+
+    def _forget(self, kept: IO[bytes], is_whole: bool) -> None:
+        kept.close()
+        with suppress(OSError):
+            if is_whole:
+                os.unlink(kept.name, dir_fd=self.folder)
+            else:  # it is all that there is, and the next one has another name
+                os.rename(kept.name, self._apart(), src_dir_fd=self.folder, dst_dir_fd=self.folder)
 
     def _to_write(self, flags: int, is_new: bool, mode: int) -> tuple[int, bool]:
         if not is_new:
@@ -137,15 +140,12 @@ class FilePlace:
                 raise LinkOfOthers(errno.EACCES, MAY_BE_THEIRS, self.name) from error
             raise
 
-    def _kept(self) -> IO[bytes] | None:
+    def _kept(self, written: int, size: int) -> IO[bytes] | None:
         """A copy of what is there, beside it: a full disk is noticed before a byte is lost, and a kill loses none."""
-        try:
-            descriptor = self._opened(TO_READ)
-        except FileNotFoundError:
+        if size > KEPT_MAX:  # others may have made it so long, and JupyterLab has not opened it
             return None
-        with os.fdopen(descriptor, "rb"):
-            size = regular(descriptor, self.name).st_size
-            name = self._beside()
+        name = self._beside()
+        with Path(f"/proc/self/fd/{written}").open("rb", buffering=0) as source:  # the very file
             try:
                 kept = open(name, "w+b", opener=lambda path, _: os.open(path, NEW, 0o600, dir_fd=self.folder))  # noqa: SIM115
             except PermissionError:
@@ -153,7 +153,7 @@ class FilePlace:
                     return None
                 raise
             try:
-                copy_content(descriptor, kept.fileno(), size)
+                copy_content(source.fileno(), kept.fileno(), size)
             except OSError:
                 kept.close()
                 os.unlink(name, dir_fd=self.folder)

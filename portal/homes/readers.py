@@ -1,4 +1,4 @@
-"""Who can read a file, or come through a folder: what was closed comes into nothing that more people can read.
+"""Who can read or write a file, or come through a folder: what was closed comes into nothing that more people can read.
 
 Standard library only. An access list says more than the mode, whose part for the group is the list's mask then
 (acl(5)); of those of NFSv4 the server tells a mode that is about as open.
@@ -9,10 +9,10 @@ from __future__ import annotations
 import ctypes
 import os
 import pwd
-import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 ACCESS_LIST = "system.posix_acl_access"
 HEAD_BYTES = 4  # of such a list: the version of its form (linux/posix_acl_xattr.h)
@@ -27,13 +27,14 @@ STATX_BYTES = 256
 MASK_OF_STATX = struct.Struct("I")
 TIME_OF_STATX = struct.Struct("qI")
 BTIME_AT = 0x50
-READ = 4  # a file
+READ = 4  # a file, or the names in a folder
+WRITE = 2
 PASS = 1  # a folder
 
 
 @dataclass(frozen=True)
 class Readers:
-    """Who else than the person and root: everybody, or some groups and people.
+    """Who else than the person and root can read something, or write it: everybody, or some groups and people.
 
     Attributes:
         everybody: but for those who are shut out.
@@ -105,15 +106,19 @@ class Readers:
 
 
 EVERYBODY = Readers(everybody=True)
+NOBODY = Readers(everybody=False)
+
+
+def access_list(descriptor: int) -> bytes | None:
+    """The access list of a file or folder; None where there is none, or no such lists."""
+    try:
+        return os.getxattr(f"/proc/self/fd/{descriptor}", ACCESS_LIST)
+    except OSError:
+        return None
 
 
 def _listed(descriptor: int) -> Iterator[tuple[int, int, int]]:
-    """The entries of an access list; none where there is no list, or no such lists."""
-    try:
-        told = os.getxattr(f"/proc/self/fd/{descriptor}", ACCESS_LIST)
-    except OSError:
-        return
-    yield from ENTRY.iter_unpack(told[HEAD_BYTES:])
+    yield from ENTRY.iter_unpack((access_list(descriptor) or b"")[HEAD_BYTES:])
 
 
 def _but_us(people: set[int]) -> frozenset[int]:
@@ -122,26 +127,38 @@ def _but_us(people: set[int]) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class KnownFile:
-    """A file as it was found, and who else could read it.
+    """A file as it was found, and who else could read and write it.
 
     Attributes:
         found: None where there were several, one after the other.
         born: seconds and nanoseconds of its birth; None where the file system does not say.
+        access_list: as the kernel has it; None where it has none.
     """
 
     readers: Readers
     found: os.stat_result | None = None
     born: tuple[int, int] | None = None
+    writers: Readers = NOBODY
+    access_list: bytes | None = None
 
     @classmethod
     def of(cls, descriptor: int) -> KnownFile:
         """That of a descriptor, which may be of ``O_PATH``."""
-        return cls(Readers.of(descriptor), os.fstat(descriptor), _born(descriptor))
+        rights = rights_of(descriptor, READ, WRITE)
+        return cls(rights[READ], os.fstat(descriptor), _born(descriptor), rights[WRITE], access_list(descriptor))
+
+    @property
+    def rights(self) -> dict[int, Readers]:
+        """Who has each right."""
+        return {READ: self.readers, WRITE: self.writers}
 
     def with_(self, other: KnownFile) -> KnownFile:
         """What holds for both: who could read both."""
         readers = self.readers.with_(other.readers)
-        return replace(self, readers=readers) if self.is_same(other) else KnownFile(readers)
+        writers = self.writers.with_(other.writers)
+        if self.is_same(other):
+            return replace(self, readers=readers, writers=writers)
+        return KnownFile(readers, writers=writers)
 
     def is_same(self, other: KnownFile) -> bool:
         """Whether both are the very file, and the person's own; the number of one that is gone is given again."""
@@ -167,9 +184,39 @@ def _born(descriptor: int) -> tuple[int, int] | None:
     return seconds, nanoseconds
 
 
-def closed_as(readers: Readers, descriptor: int, mode: int, right: int = READ) -> int:
-    """What is left of a mode that a file or folder is to get, where nobody beside these gets that right."""
-    for taken in (0, stat.S_IRWXO, stat.S_IRWXG):
-        if readers.include(Readers.of(descriptor, right, mode & ~taken)):
-            return mode & ~taken
-    return mode & ~(stat.S_IRWXO | stat.S_IRWXG)
+def rights_of(descriptor: int, *rights: int) -> dict[int, Readers]:
+    """Who has each of some rights to a file or folder."""
+    return {right: Readers.of(descriptor, right) for right in rights}
+
+
+def closed_as(rights: Mapping[int, Readers], descriptor: int, mode: int) -> int:
+    """What is left of a mode that a file or folder is to get, where nobody beside these gets one of these rights."""
+    for right, allowed in rights.items():
+        bits = right | WRITE if right == READ else right  # nobody writes what they may not read
+        for taken in (0, bits, bits << 3, bits | bits << 3):
+            if allowed.include(Readers.of(descriptor, right, mode & ~taken)):
+                break
+        mode &= ~taken
+    return mode
+
+
+def is_as_closed(folder: Path, above: Path) -> bool:
+    """Whether nobody can change a folder, or one on the way to it from another one, who cannot change that one, too.
+
+    What a link leads to elsewhere is not below that one.
+    """
+    try:
+        place = folder.resolve()
+        top = above.resolve()
+        way = [one for one in (place, *place.parents) if one.is_relative_to(top)]
+        return bool(way) and all(_writers(above).include(_writers(one)) for one in way)
+    except OSError:
+        return False
+
+
+def _writers(folder: Path) -> Readers:
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return Readers.of(descriptor, WRITE)
+    finally:
+        os.close(descriptor)

@@ -25,7 +25,7 @@ from portal.databases import connections, old_logins, token_notes
 from portal.errors import SiteError
 from portal.guard import intake, pages
 from portal.hub import certificates, logins, needed
-from portal.hub.context import RESUMER, SETTING, HubContext
+from portal.hub.context import RESUMER, SETTING, HubContext, has_key, state_of
 from portal.hub.listener import either_protocol
 from portal.hub.restart import KnownPeople, RunningSessions, bring_back, plain_rows
 from portal.hub.watch import SessionWatch, WatchedSpawner
@@ -250,8 +250,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         held = [user.spawners[row.name] for row in person._orm_spawners if is_held(row)]
         await end_together(held, lambda spawner: self._user_stopped(user, spawner.name))
 
-    async def _resume(self, username: str, server_name: str, options: dict[str, object]) -> None:
-        """Start a session the ordinary way; its spawner finds the job that is there already."""
+    async def _resume(self, username: str, server_name: str, options: dict[str, object], key: str) -> None:
+        """Start a session the ordinary way, as long as it waits; its spawner finds the job that is there already."""
         path = f"/users/{url_escape(username, plus=False)}/servers/{url_escape(server_name, plus=False)}"
         headers = {"Authorization": f"token {self.services_api_token(RESUMER)}", "Content-Type": "application/json"}
         url = self.hub.api_url.rstrip("/") + (path if server_name else path.replace("/servers/", "/server"))
@@ -264,6 +264,8 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
             ssl_options=await certificates.own_context(self.tornado_settings),
         )
         for attempt in range(1, RESUME_TRIES + 1):
+            if not has_key(self.db, username, server_name, key):  # whose person left has had it ended
+                return
             try:
                 async with self._few_at_once:
                     await AsyncHTTPClient().fetch(request)
@@ -291,7 +293,7 @@ class PortalHub(JupyterHub):  # type: ignore[misc]
         return set().union(*(SessionState.from_json(json.loads(state)).keys for (state,) in rows))
 
 
-def _detach(row: Any) -> tuple[str, str, dict[str, object]]:
-    """Name of the person, of the server, and options of a session that waits; JupyterHub finds no server of it."""
+def _detach(row: Any) -> tuple[str, str, dict[str, object], str]:
+    """Name of the person, of the server, options and key of a session that waits; JupyterHub finds no server of it."""
     row.server = None
-    return row.user.name, row.name, dict(row.user_options or {})
+    return row.user.name, row.name, dict(row.user_options or {}), state_of(row).key

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy.orm import object_session
+from jupyterhub import orm
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session, object_session
 
 from portal.errors import PortalError
 from portal.forecasts.asked_starts import AskedStarts
@@ -98,3 +100,14 @@ def state_of(row: Any) -> SessionState:
     context: HubContext | None = db.info.get(SETTING) if db else None
     saved = row.state or {}
     return context.state(saved) if context else SessionState.from_json(saved)
+
+
+def has_key(db: Session, person: str, session: str, key: str) -> bool:
+    """Whether somebody's session of a name is still the one that has this key; yes while the database is away."""
+    try:
+        found = orm.User.find(db, person)
+        row = found.orm_spawners.get(session) if found else None
+        return row is not None and state_of(row).key == key
+    except SQLAlchemyError:
+        db.rollback()
+        return True

@@ -18,7 +18,8 @@ from portal import data
 from portal.errors import RequestError, SlurmUnavailable
 from portal.homes.held_place import is_own_all_the_way
 from portal.homes.log_part import LogPart, read_part
-from portal.homes.own_folder import of_others_in
+from portal.homes.own_folder import is_own, of_others_in
+from portal.homes.readers import is_as_closed
 from portal.jobs import environment, notes, queue
 from portal.jobs.notes import Note
 from portal.jobs.order import JobOrder, Kind
@@ -116,19 +117,21 @@ class JobDesk:
 
         Or where they have left something of such a name there, before it was closed. Slurm writes a log through
         whatever lies in its place, and anybody knows the number of the next job. Who can change the home itself could
-        change all that runs there anyway: then it stays where it would be.
+        change all that runs there anyway: from them alone it is kept nowhere.
         """
         begin = files_of(order).log.partition("%")[0]
         is_kept_beside = is_own_all_the_way(order.folder) and not of_others_in(order.folder, begin)
         if order.kind is Kind.SCRIPT or is_kept_beside:
             return order
-        for name in RESULTS:
-            results = Path(self._given.get("HOME") or Path.home(), name)
+        home = Path(self._given.get("HOME") or Path.home())
+        found = [home / name for name in RESULTS]
+        for results in found:
             with contextlib.suppress(OSError):
                 results.mkdir(mode=0o700, exist_ok=True)
-            if is_own_all_the_way(results) and not of_others_in(results, begin):
-                return replace(order, results=results)
-        return order
+        safe = [one for one in found if is_own_all_the_way(one) and not of_others_in(one, begin)]
+        if not safe and not is_as_closed(order.folder, home):
+            safe = [one for one in found if is_own(one) and not one.is_symlink() and not of_others_in(one, begin)]
+        return replace(order, results=safe[0]) if safe else order
 
     async def jobs(self) -> list[JobView]:
         """Her jobs without her sessions, the newest first; those that Slurm has forgotten for two weeks.

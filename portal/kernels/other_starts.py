@@ -16,17 +16,20 @@ of ours comes first, which keeps it from that folder.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from portal.homes.held_place import held, is_own_all_the_way
 from portal.homes.own_folder import are_own, of_others_in
 from portal.kernels.delta import Environment
+from portal.kernels.python_start import is_by_name
 
 R = "R"  # the program
 CODE = ("-e", "--args")  # what follows is for R to run
 OF_R = (".Rprofile", ".Renviron", ".RData")
 OF_IRB = (".irbrc", "irbrc", "_irbrc", "$irbrc")
+JULIA = re.compile(r"julia[\w.-]*")  # the program
 PROJECT_FILES = ("JuliaProject.toml", "Project.toml")
 PROJECT = "--project"
 PROJECT_VARIABLE = "JULIA_PROJECT"
@@ -38,8 +41,18 @@ def prepared_r(command: Sequence[str], env: Environment, folder: str) -> tuple[l
     if is_own_all_the_way(folder) and are_own(folder, OF_R):
         return list(command), env
     behind = _behind_r(command)
-    restored = [*command[:behind], "--no-restore-data", *command[behind:]] if behind else list(command)
+    restored = [*command[:behind], "--no-restore-data", *command[behind:]] if behind else _at_home(command, env)
     return restored, with_r_of_home(env)
+
+
+def _at_home(command: Sequence[str], env: Environment) -> list[str]:
+    """A command that starts its program in the home: words of a shell, or a wrapper, that take no option of ours.
+
+    A Python that runs a kernel of that language is none of them, and is guarded as such.
+    """
+    if is_by_name(command):
+        return list(command)
+    return ["env", f"--chdir={env.get('HOME') or Path.home()}", *command]
 
 
 def with_r_of_home(env: Environment) -> Environment:
@@ -66,7 +79,8 @@ def prepared_julia(command: Sequence[str], env: Environment, folder: str) -> tup
         return list(command), env
     options = [word for word in command[:end] if not _is_from_there(word)]
     kept = {name: value for name, value in env.items() if name != PROJECT_VARIABLE or not _leads_there(value)}
-    return [*options, *command[end:]], kept
+    words = [*options, *command[end:]]
+    return words if any(JULIA.fullmatch(Path(word).name) for word in words) else _at_home(words, env), kept
 
 
 def _program_file_at(command: Sequence[str]) -> int:

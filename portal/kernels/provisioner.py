@@ -152,6 +152,7 @@ class ModuleProvisioner(LocalProvisioner):
             return {"cmd": command, "env": env}
         runtime = self._runtime()
         started = python_start.by_file(command, runtime)
+        env = python_start.safe(started, env) if is_elsewhere and language == "python" else env
         return {"cmd": started, "env": python_start.prepared(env, runtime, debugger=self.debugger)}
 
     def _runtime(self) -> Path:

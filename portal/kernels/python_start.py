@@ -35,6 +35,7 @@ LIBRARIES = ("LD_PRELOAD", "LD_AUDIT")  # themselves; one without a slash is loo
 LISTS = ("PATH", "LD_LIBRARY_PATH", *LIBRARIES, *OF_LANGUAGES, *OF_R, *OF_COMPILERS)
 BETWEEN = {"LD_LIBRARY_PATH": "[:;]", "LD_PRELOAD": "[: ]"}  # ld.so(8)
 NONE_OF_R = "NULL"
+SAFE_PATH = {"PYTHONSAFEPATH": "dsportal"}  # as in that file
 OF_JULIA = ("JULIA_LOAD_PATH", "JULIA_DEPOT_PATH")  # in these, too; @name is an environment, and @. that folder's
 # Of one file or folder; what it may begin with beside "/" is how its program has the home.
 SINGLE = {
@@ -60,6 +61,14 @@ def prepared(env: Environment, runtime: Path, *, debugger: bool) -> Environment:
     path = ":".join(filter(None, [str(folder), env.get("PYTHONPATH", "")]))
     given = {name: value for name, value in env.items() if name != STARTED}  # by a kernel in whose cell this is
     return given | {"PYTHONPATH": path} | ({DEBUGGER: "1"} if debugger else {})
+
+
+def safe(command: Sequence[str], env: Environment) -> Environment:
+    """``env`` for a kernel in a folder of others, by a program that may set PYTHONPATH anew, so that ours is not found.
+
+    A wrapper, or an image's environment. From 3.11 on Python itself then looks for no modules in that folder.
+    """
+    return env if Path(command[0]).name.startswith(PYTHONS) else SAFE_PATH | env
 
 
 def without_folder(env: Environment) -> Environment:

@@ -20,6 +20,7 @@ from tornado.web import authenticated
 
 from portal.downloads.kernel_files import ADDRESS, KernelFileHandler
 from portal.downloads.pages import ArchiveHandler, Downloads
+from portal.downloads.read_files import ReadFiles
 from portal.environments import routes as environment_routes
 from portal.exports import pages as export_routes
 from portal.gallery.pages import CatalogueHandler, CopyHandler, Gallery
@@ -181,6 +182,8 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
     kernels = {"folders": folders_of(os.environ.get(KERNELS_PATH, ""))}
     browsed = Downloads(folders.home, folders.storage)
     downloads = {"downloads": browsed}
+    files = web_app.settings.get("contents_manager")  # a person may have set another one
+    opened = files.read_places.known if isinstance(files, ReadFiles) else lambda _: None
     web_app.add_handlers(
         ".*$",
         [
@@ -203,7 +206,7 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
             *module_routes.routes(web_app, base),
             *export_routes.routes(base),
             *jupyter_faults.routes(base),
-            *upload_routes.routes(web_app, base, browsed.shown),
+            *upload_routes.routes(web_app, base, browsed.shown, opened),
         ],
     )
 

@@ -28,10 +28,10 @@ from portal.downloads.files import FileHandler
 from portal.downloads.folder_copy import copy_folder, move_anywhere
 from portal.downloads.own_checkpoints import note_done
 from portal.downloads.read_back import Save, own_file
-from portal.downloads.read_files import COPIED, ReadFiles
-from portal.homes.held_files import delete, has_home_trash, look, trash, usual_mode
+from portal.downloads.read_files import COPIED, MAY_BE_LONG, ReadFiles
+from portal.homes.held_files import delete, has_home_trash, look, own_known_file, trash, usual_mode
 from portal.homes.held_place import MAY_BE_THEIRS, FilePlace, LinkOfOthers, held
-from portal.homes.readers import EVERYBODY, KnownFile, Readers, closed_as
+from portal.homes.readers import EVERYBODY, READ, WRITE, KnownFile, Readers, closed_as
 from portal.uploads.untitled import IS_NEW, NameTaken, OneNameEach, under_new_name
 
 THEIR_LINK = (
@@ -179,8 +179,9 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
         os_path = self._place_of(path)
         with self._answering(path), held(os_path, follow=False) as place:
             note_done({os_path: place})
+            gone = None if place.is_private else own_known_file(place.folder, place.name)
             await self._delete(place, path)
-            self.read_places.deleted(os_path)
+            self.read_places.deleted(os_path, gone)
 
     async def _delete(self, place: FilePlace, path: str) -> None:
         os_path = self._place_of(path)
@@ -209,10 +210,12 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
         is_named = to_path is not None and not await self.dir_exists(to_path)  # type: ignore[no-untyped-call]
         with self._answering(from_path), held(os_path, moved=False) as source, source.read() as descriptor:
             before = COPIED.set({os_path: descriptor})
+            bound = MAY_BE_LONG.set(source.is_private)
             try:
                 return await (copy() if is_named else under_new_name(copy))
             finally:
                 COPIED.reset(before)
+                MAY_BE_LONG.reset(bound)
 
     async def _copy_dir(self, from_path: str, to_path_original: str, to_name: str, to_path: str) -> dict[str, Any]:
         source = COPIED.get()[self._place_of(from_path)]
@@ -258,9 +261,9 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
 def _not_to_all(save: Save) -> list[KnownFile]:
     """What a file is made of, and what was in its place, where not everybody could read that."""
     known = [KnownFile.of(source) for source in COPIED.get().values()]
-    if save.before and not save.place.is_private:
+    if save.before and not save.place.is_private and not save.before.readers.include(EVERYBODY):
         known.append(save.before)
-    return [one for one in known if not one.readers.include(EVERYBODY)]
+    return known
 
 
 def _show_as(others: list[KnownFile], descriptor: int, folder: int) -> None:
@@ -268,7 +271,11 @@ def _show_as(others: list[KnownFile], descriptor: int, folder: int) -> None:
     modes = [stat.S_IMODE(one.found.st_mode) if one.found else 0 for one in others]
     with suppress(OSError):  # a file system without modes, or a full one
         mode = 0o600 | reduce(and_, modes, usual_mode(folder))
-        os.fchmod(descriptor, closed_as(reduce(Readers.with_, [one.readers for one in others]), descriptor, mode))
+        rights = {
+            READ: reduce(Readers.with_, [one.readers for one in others]),
+            WRITE: reduce(Readers.with_, [one.writers for one in others]),
+        }
+        os.fchmod(descriptor, closed_as(rights, descriptor, mode))
 
 
 def _without(error: shutil.Error) -> tuple[str, str]:

@@ -36,6 +36,7 @@ def folders(top: Any) -> Iterator[tuple[str, list[str]]]:
     Those that may not be read or have no text (UTF-8) for a name are left out.
     """
     waiting = deque([(compat.as_str_any(top), frozenset[str]())])
+    left_out = 0
     for _ in range(FOLDERS_MOST):
         if not waiting:
             return
@@ -44,9 +45,11 @@ def folders(top: Any) -> Iterator[tuple[str, list[str]]]:
         if real in above:
             continue
         below, files = _entries(folder)
-        waiting.extend((path, above | {real}) for path in below)
+        room = FOLDERS_MOST - len(waiting)
+        left_out += len(below[room:])
+        waiting.extend((path, above | {real}) for path in below[:room])
         yield folder, files
-    if waiting:
+    if waiting or left_out:
         tell(f"{top}: more than {FOLDERS_MOST} folders; the deepest are left out")
 
 

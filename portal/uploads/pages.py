@@ -15,6 +15,7 @@ from typing import Any
 
 from tornado.web import HTTPError, authenticated, stream_request_body
 
+from portal.homes.readers import KnownFile
 from portal.session_pages.calls import SessionCall
 from portal.uploads.beginnings import Beginnings
 from portal.uploads.open_partial import OpenPartial
@@ -34,11 +35,14 @@ class Uploads:
 
     Arguments:
         folder: the folder of a path of the file browser, by the way that it shows.
+        opened: what the session has opened or saved at a path.
     """
 
-    def __init__(self, folder: Callable[[str], Path]) -> None:
+    def __init__(
+        self, folder: Callable[[str], Path], opened: Callable[[Path], KnownFile | None] = lambda _: None
+    ) -> None:
         self.folder = folder
-        self.beginnings = Beginnings()
+        self.beginnings = Beginnings(opened)
         self.going: dict[Upload, UploadHandler] = {}
         self.named: dict[Upload, Named] = {}  # whose answer may have been lost, or which another window sends as well
 

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 
-from portal.homes.held_files import known_file, mode_of, mode_of_group, own_known_file, usual_mode
+from portal.homes.held_files import known_file, mode_of_group, own_known_file, replaced, usual_mode
 from portal.homes.held_place import NEW, TO_WRITE, FilePlace, held
 from portal.homes.readers import KnownFile
 from portal.uploads.abandoned import TO_LIST, remove_abandoned
-from portal.uploads.beginnings import PART, Beginnings, Begun
+from portal.uploads.beginnings import PART_OF_CLOSED, Beginnings, Begun
 from portal.uploads.open_partial import OpenPartial, full_in_words
 from portal.uploads.refused import UploadRefused, in_words
 
@@ -159,9 +159,9 @@ class Upload:
                 message = f"Somebody moved what was there of {self.name}. Upload it again."
                 raise UploadRefused(HTTPStatus.CONFLICT, message, 0)
             self._name(folder, replace=replace)
-        except UploadRefused:
+        except (UploadRefused, OSError):
             with suppress(OSError):
-                os.fchmod(descriptor, PART)
+                os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
             raise
         entries = os.open(".", TO_LIST, dir_fd=folder)
         try:
@@ -171,12 +171,12 @@ class Upload:
 
     def _mode(self, folder: int, begun: Begun, descriptor: int) -> int:
         """That of what is replaced, else as usual; no more than that of what was to be replaced when it was begun."""
-        old = known_file(folder, self.name)
-        mode = mode_of_group(descriptor, old, mode_of(old)) if old else usual_mode(folder)
-        first = begun.replaced
-        if first and not (old and first.is_same(old)):
-            mode = mode_of_group(descriptor, first, mode & mode_of(first))
-        return mode
+        now = known_file(folder, self.name)
+        known, mode = replaced(now, begun.replaced)
+        usual = 0o777 if now else usual_mode(folder)
+        if stat.S_IMODE(os.fstat(descriptor).st_mode) == PART_OF_CLOSED:
+            usual &= stat.S_IRWXU
+        return mode_of_group(descriptor, known, (mode or 0) & usual) if known else usual
 
     def _part(self, descriptor: int, place: FilePlace, begun: Begun) -> os.stat_result:
         found = os.fstat(descriptor)
@@ -232,7 +232,7 @@ class Upload:
     @contextmanager
     def _held(self) -> Iterator[tuple[FilePlace, Begun]]:
         with self._place() as place:
-            yield place, self.beginnings.check(self, place, self.folder.name)
+            yield place, self.beginnings.check(self, place, self.folder / self.name)
 
     @contextmanager
     def _place(self) -> Iterator[FilePlace]:
@@ -256,10 +256,11 @@ class Upload:
                 HTTPStatus.CONFLICT, f"Nothing is there of {self.name}. Upload it from its beginning.", 0
             )
         remove_abandoned(folder)
+        mark = begun.mark(own_known_file(folder, self.name))
         with full_in_words(self.name):
-            descriptor = os.open(self.partial, NEW, PART, dir_fd=folder)
+            descriptor = os.open(self.partial, NEW, mark, dir_fd=folder)
         with suppress(OSError):  # a file server may have another one by a list of the folder's
-            os.fchmod(descriptor, PART)
+            os.fchmod(descriptor, mark)
         begun.part = KnownFile.of(descriptor)
         self.beginnings.made(self.partial, begun.part)
         return descriptor

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from unittest.mock import AsyncMock
 
@@ -54,6 +55,10 @@ class Follower:
     def __init__(self) -> None:
         self.heard = 0
         self.text = ""
+
+    def has_heard(self, words: str) -> bool:
+        """Whether these were among it."""
+        return words in self.text
 
     async def listen(self, answer: httpx.Response) -> None:
         """Count what comes, and keep it."""
@@ -166,4 +171,4 @@ async def test_an_administrator_hears_on_while_the_right_lasts(served: ServedHub
     async with following(served, as_a_page(bob)) as (follower, _):
         for words in ("It waits for a node.", "It starts soon."):
             news.put_nowait(words)
-            await eventually(lambda words=words: words in follower.text)
+            await eventually(partial(follower.has_heard, words))

@@ -270,6 +270,13 @@ def test_what_is_no_notebook_is_compared_byte_by_byte(content: bytes) -> None:
 # -- a copy ---------------------------------------------------------------------------------------------
 
 
+def test_a_notebook_with_more_than_jupyterlab_opens_is_compared_as_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = json.dumps(lesson("n = 1")).encode()
+    monkeypatch.setattr(sources, "has_too_much", lambda _: True)
+    assert sources.source("a.ipynb", content) == content.decode()
+    assert sources.fingerprint("a.ipynb", content) == sources.fingerprint("a.txt", content)
+
+
 def test_a_copy_is_one_folder_with_all_that_belongs_to_it_and_a_stamp(copied: Path, projects: Path) -> None:
     assert copied == projects / "tf-first"
     assert files_of(copied) == {"first.ipynb", "helper.py", "numbers.csv", "common.py", STAMP}

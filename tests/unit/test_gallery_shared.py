@@ -327,3 +327,15 @@ def test_the_pages_refuse_folders_that_are_not_for_copies(shelf: Path, shared: P
     (shared.parent / "templates").mkdir()
     with pytest.raises(TemplateRefused, match=words):
         Gallery(shared.parent, (shelf,)).new("tf/first", folder)
+
+
+def test_an_update_leaves_a_notebook_as_closed_as_its_person_has_made_it(shared: Path, shelf: Path) -> None:
+    """Whatever a new file is there, by the umask or by a list of the folder's."""
+    copy = copies.make(first(shelf), shared)
+    (copy / "first.ipynb").chmod(0o600)
+    write(shelf / "tf/first.ipynb", lesson("open('data/numbers.csv')  # anew"))
+
+    update(copy, shelf)
+
+    assert "anew" in (copy / "first.ipynb").read_text()
+    assert (copy / "first.ipynb").stat().st_mode & 0o777 == 0o600

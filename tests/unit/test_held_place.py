@@ -13,7 +13,7 @@ import pytest
 
 from portal.homes import held_files, held_place, own_folder
 from portal.homes.held_place import LinkOfOthers, held, is_own_all_the_way
-from tests.unit.access_lists import DEFAULT, open_to_one
+from tests.unit.access_lists import ACCESS, DEFAULT, open_to_one
 
 SOMEBODY_ELSE = 4_000_000  # no account of this machine
 PERSON = 4_000_001  # nor this
@@ -226,15 +226,38 @@ def test_a_folder_that_a_link_in_a_shared_one_leads_to_is_not_ones_own_there(sha
     assert not is_own_all_the_way(shared / "mine")
 
 
+def test_of_what_is_longer_than_what_is_opened_nothing_is_kept(shared: Path) -> None:
+    with (shared / "long").open("wb") as there:
+        there.truncate(held_place.KEPT_MAX + 1)
+
+    with held(shared / "long") as place, place.written() as new:
+        assert [one.name for one in shared.iterdir()] == ["long"]
+        new.write(b"short")
+
+    assert (shared / "long").read_bytes() == b"short"
+
+
+def test_nor_of_what_is_refused(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not even read."""
+    (shared / "theirs").write_text("theirs")
+    monkeypatch.setattr(held_place, "copy_content", Mock(side_effect=AssertionError))
+    refused = Mock(side_effect=PermissionError)
+
+    with held(shared / "theirs") as place, pytest.raises(PermissionError), place.written(seen=refused):
+        pass
+
+    assert (shared / "theirs").read_text() == "theirs"
+
+
 def test_what_is_kept_while_a_file_is_written_has_its_holes(shared: Path, tmp_path: Path) -> None:
     file = shared / "long"
     with file.open("wb") as there:
-        there.truncate(2**31)
+        there.truncate(2**27)
     (tmp_path / "kept").mkdir()
 
     with held(file) as place, place.written() as new:
         (kept,) = (one for one in shared.iterdir() if one != file)
-        assert (kept.stat().st_size, kept.stat().st_blocks * 512 < 2**20) == (2**31, True)
+        assert (kept.stat().st_size, kept.stat().st_blocks * 512 < 2**20) == (2**27, True)
         new.write(b"short")
 
     assert file.read_bytes() == b"short"
@@ -322,14 +345,31 @@ def test_what_its_person_opens_meanwhile_stays_open(shared: Path) -> None:
     assert (shared / "file").stat().st_mode & 0o777 == 0o604
 
 
-def test_what_replaces_a_file_with_an_access_list_is_not_its_groups(shared: Path) -> None:
+def test_what_replaces_a_file_with_an_access_list_has_that_list(shared: Path) -> None:
+    """Without it, what it gave to one person would be its group's."""
     (shared / "file").write_text("first")
-    open_to_one(shared / "file", 4_000_007)
-    assert (shared / "file").stat().st_mode & 0o777 == 0o640
+    open_to_one(shared / "file", 4_000_007, 6, group=4)
+    before = os.getxattr(shared / "file", ACCESS)
     with held(shared / "file") as place:
         held_files.put(place, b"second")
 
-    assert (shared / "file").stat().st_mode & 0o777 == 0o600
+    assert (shared / "file").read_bytes() == b"second"
+    assert os.getxattr(shared / "file", ACCESS) == before
+    assert (shared / "file").stat().st_mode & 0o777 == 0o660
+
+
+@pytest.mark.parametrize(("group", "mode"), [(0, 0o600), (4, 0o640)])
+def test_where_it_gets_none_its_group_has_not_what_the_list_gave(
+    shared: Path, monkeypatch: pytest.MonkeyPatch, group: int, mode: int
+) -> None:
+    (shared / "file").write_text("first")
+    open_to_one(shared / "file", 4_000_007, 6, group=group)
+    monkeypatch.setattr(os, "setxattr", Mock(side_effect=OSError))
+    with held(shared / "file") as place:
+        held_files.put(place, b"second")
+
+    assert ACCESS not in os.listxattr(shared / "file")
+    assert (shared / "file").stat().st_mode & 0o777 == mode
 
 
 def test_what_replaces_a_file_without_a_list_is_not_shown_to_whom_the_folders_list_names(shared: Path) -> None:
@@ -339,4 +379,5 @@ def test_what_replaces_a_file_without_a_list_is_not_shown_to_whom_the_folders_li
     with held(shared / "file") as place:
         held_files.put(place, b"second")
 
-    assert (shared / "file").stat().st_mode & 0o777 == 0o600
+    assert ACCESS not in os.listxattr(shared / "file")
+    assert (shared / "file").stat().st_mode & 0o777 == 0o640

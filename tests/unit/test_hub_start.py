@@ -161,7 +161,7 @@ async def test_a_session_that_waited_is_found_among_people_without_one(tmp_path:
         hub = hub_of(db, Ours)
 
         assert await hub.init_spawners() == 2
-        assert hub._waiting == [("waits", "", {"hours": 1})]
+        assert hub._waiting == [("waits", "", {"hours": 1}, "abcdef-2")]
 
 
 @pytest.mark.parametrize("people", [6, 60])

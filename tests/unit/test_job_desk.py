@@ -359,6 +359,30 @@ async def test_where_others_can_change_the_home_itself_a_job_writes_where_it_wou
     assert note.log == f"{slurm.home}/train-%j.log"
 
 
+@pytest.mark.parametrize("place", ["a project's", "in the home", "behind a link of one's own"])
+async def test_a_folder_of_a_project_is_more_open_than_a_home_that_a_group_of_ones_own_can_change(
+    slurm: Slurm, tmp_path_factory: pytest.TempPathFactory, place: str
+) -> None:
+    slurm.home.chmod(0o775)
+    project = (slurm.home if place == "in the home" else tmp_path_factory.mktemp("project")) / "theirs"
+    project.mkdir()
+    (project / "train.py").write_text("")
+    os.chown(project, -1, 4_000_001)
+    project.chmod(0o2770)
+    slurm.answers["sbatch"] = Result(0, "7\n", "")
+    if place == "behind a link of one's own":
+        project.chmod(0o755)
+        project.parent.chmod(0o2770)  # others may put another folder in its place
+        os.chown(project.parent, -1, 4_000_001)
+        (slurm.home / "exp").symlink_to(project)
+        project = slurm.home / "exp"
+
+    note = await slurm.desk.submit(order_of(project / "train.py", project, {}))
+
+    assert note.log == f"{slurm.home}/jobs/train-%j.log"
+    assert (slurm.home / "jobs").stat().st_mode & 0o777 == 0o700
+
+
 def test_where_a_job_writes_is_nobodys_option(slurm: Slurm) -> None:
     with pytest.raises(RequestError, match="results"):
         order_of(slurm.home / "train.py", slurm.home, {"results": "/etc"})

@@ -98,6 +98,31 @@ async def test_a_folder_of_others_in_the_place_of_a_private_one_has_checkpoints_
     assert (lab.shared / "res/plan.txt").read_text() == "private"
 
 
+async def test_so_has_another_folder_of_ones_own(lab: Lab) -> None:
+    """An open one, with a file of theirs that everybody can read, as private ones in a private folder may be."""
+    mine, other = (lab.shared / name for name in ("res", "open"))
+    mine.mkdir(0o700)
+    other.mkdir()
+    for folder, text in ((mine, "private"), (other, "theirs")):
+        (folder / "plan.txt").write_text(text)
+        (folder / "plan.txt").chmod(0o666)
+    other.chmod(0o2777)
+    kept = await lab.files.create_checkpoint("shared/res/plan.txt")
+    mine.rename(lab.shared / "gone")
+    other.rename(mine)
+    next_one: Any = OwnFiles(root_dir=str(lab.home), checkpoints_class=OwnCheckpoints)
+    await next_one.get("shared/res/plan.txt")
+
+    with pytest.raises(FileNotFoundError):
+        await next_one.restore_checkpoint(kept["id"], "shared/res/plan.txt")
+    assert (mine / "plan.txt").read_text() == "theirs"
+    await next_one.create_checkpoint("shared/res/plan.txt")
+    mine.rename(lab.shared / "open")
+    (lab.shared / "gone").rename(mine)
+    await next_one.restore_checkpoint(kept["id"], "shared/res/plan.txt")
+    assert (mine / "plan.txt").read_text() == "private"
+
+
 async def test_what_takes_the_place_while_a_file_is_renamed_gets_no_checkpoint_of_it(lab: Lab) -> None:
     exchange = private_one_exchanged(lab)
     await lab.files.create_checkpoint("shared/res/plan.txt")

@@ -304,12 +304,21 @@ async def test_a_long_file_of_others_is_not_duplicated(lab: Lab, monkeypatch: py
         await lab.files.copy("shared/data.txt")
 
 
-async def test_a_long_file_of_ones_own_is_duplicated(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("place", ["of ones own", "that others can change"])
+async def test_a_long_file_is_duplicated_where_nobody_else_can_have_made_it_so_long(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    if place == "of ones own":
+        lab.shared.chmod(0o700)
     monkeypatch.setattr(read_files, "OPENED_MAX", 100)
     await lab.save("data.txt", "x" * 100)
     assert (await lab.files.get("shared/data.txt"))["content"] == "x" * 100
     await lab.save("data.txt", "x" * 1000)
 
-    await lab.files.copy("shared/data.txt")
-
-    assert (lab.shared / "data-Copy1.txt").read_text() == "x" * 1000
+    if place == "of ones own":
+        await lab.files.copy("shared/data.txt")
+        assert (lab.shared / "data-Copy1.txt").read_text() == "x" * 1000
+    else:
+        with pytest.raises(HTTPError, match=r"data\.txt is longer than 0 MB.*in a terminal"):
+            await lab.files.copy("shared/data.txt")
+        assert not (lab.shared / "data-Copy1.txt").exists()

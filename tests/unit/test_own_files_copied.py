@@ -217,10 +217,13 @@ async def test_what_others_made_is_opened_to_nobody_by_its_copy(
         (4_000_009, 0o750, 0o700, 0o600),
         (4_000_009, 0o2770, 0o700, 0o600),
         (4_000_009, 0o2775, 0o755, 0o600),
+        (4_000_009, 0o751, 0o711, 0o600),
+        (4_000_009, 0o771, 0o711, 0o600),
+        (4_000_009, 0o740, 0o700, 0o600),
         (None, 0o2770, 0o2770, 0o640),
     ],
 )
-async def test_a_copy_of_a_folder_is_entered_and_changed_by_no_other_group(
+async def test_a_copy_of_a_folder_is_entered_listed_and_changed_by_no_other_group(
     lab: CopyLab, umask: None, group: int | None, mode: int, copied: int, file: int
 ) -> None:
     """It has the group that its folder gives it, as what one copies out of a project into the home."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tornado.web import HTTPError
 
-from portal.downloads import listed_folders
+from portal.downloads import listed_folders, read_back
 from portal.downloads.own_checkpoints import OwnCheckpoints
 from portal.homes import regular_file
 from portal.singleuser.own_files import OwnFiles
@@ -522,6 +522,43 @@ async def test_a_closed_file_that_others_removed_is_made_anew_as_closed(tmp_path
     assert plan.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("theirs", [True, False])
+async def test_nor_is_it_saved_as_in_what_they_put_there_or_more_open(tmp_path: Path, theirs: bool) -> None:
+    """JupyterLab deletes what is there by then; theirs comes again."""
+    lab = Lab(tmp_path)
+    plan = lab.team / "plan.txt"
+    plan.chmod(0o600)
+    await lab.files.get("team/plan.txt")
+    put(lab, "plan.txt", uid=SOMEBODY_ELSE if theirs else os.geteuid())
+    await lab.files.delete_file("team/plan.txt")
+    if theirs:
+        plan.write_text("theirs")
+        plan.chmod(0o666)
+        os.chown(plan, SOMEBODY_ELSE, SOMEBODY_ELSE)
+
+    assert await lab.save("team/plan.txt") == (403 if theirs else 200)
+    assert theirs or plan.stat().st_mode & 0o777 == 0o600
+
+
+async def test_what_is_saved_as_a_closed_file_is_as_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JupyterLab deletes what was there, and then saves."""
+    lab = Lab(tmp_path)
+    plan = lab.team / "plan.txt"
+    plan.chmod(0o600)
+    await lab.files.delete_file("team/plan.txt")
+    assert await lab.save("team/plan.txt") == 200
+    assert plan.stat().st_mode & 0o777 == 0o600
+
+    await lab.files.delete_file("team/plan.txt")
+    monkeypatch.setattr(read_back, "REPLACED_WITHIN_S", 0.0)  # then it is a new one
+    before = os.umask(0o022)
+    try:
+        assert await lab.save("team/plan.txt") == 200
+    finally:
+        os.umask(before)
+    assert plan.stat().st_mode & 0o777 == 0o644
+
+
 @pytest.mark.parametrize("chunk", [{}, {"chunk": 2}])
 async def test_nor_is_it_open_in_the_moment_in_which_it_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: dict[str, int]
@@ -632,6 +669,21 @@ async def test_nor_to_those_whom_a_list_of_the_folder_names(tmp_path: Path) -> N
     copy = lab.home / (await lab.files.copy("team/plan.ipynb"))["path"]
     for file in (lab.team / "plan.txt", copy):
         assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("listed", [False, True])
+async def test_nor_is_it_written_by_more(tmp_path: Path, listed: bool) -> None:
+    """By the folder's list for new files; or as what the list of the file gave to one person."""
+    lab = Lab(tmp_path)
+    team = ((USER_OBJ, 7, NOBODYS), (GROUP_OBJ, 7, NOBODYS), (OTHER, 4, NOBODYS))
+    give(lab.team, *team, name=DEFAULT)
+    (lab.team / "plan.ipynb").chmod(0o644)
+    if listed:
+        open_to_one(lab.team / "plan.ipynb", SOMEBODY_ELSE, 6, group=4)
+
+    copy = lab.home / (await lab.files.copy("team/plan.ipynb"))["path"]
+
+    assert copy.stat().st_mode & 0o777 == (0o640 if listed else 0o644)
 
 
 async def test_a_copy_is_its_groups_where_the_folders_list_says_so_whatever_the_umask(tmp_path: Path) -> None:

@@ -8,13 +8,15 @@ import importlib.util
 import json
 import os
 import pkgutil
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import IPython
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.connect import write_connection_file
@@ -26,7 +28,7 @@ from traitlets.config import Config
 from portal.kernels import other_starts
 from portal.kernels.manager import PortalKernelSpecManager
 from portal.kernels.provisioner import ModuleProvisioner
-from portal.kernels.python_start import FIRST, LAUNCHER, NAMED, OWN, by_file, is_by_name, prepared, without_folder
+from portal.kernels.python_start import FIRST, LAUNCHER, NAMED, OWN, by_file, is_by_name, prepared, safe, without_folder
 
 SHOW = "import os, sys; print(os.environ.get('PYTHONPATH'), 'startup' in str(sys.path), getattr(sys, 'own', None))"
 AVAILABLE = "import ipykernel.debugger as d; print(d._is_debugpy_available)"
@@ -242,8 +244,6 @@ def test_r_behind_another_program_restores_nothing_of_such_a_folder_either(tmp_p
     tmp_path.chmod(0o777)
     started, _ = other_starts.prepared_r([*before, "--slave", "-e", "R"], {"HOME": "/home/alice"}, str(tmp_path))
     assert started == [*before, "--no-restore-data", "--slave", "-e", "R"]
-    other = ["/opt/start-r", "--slave"]
-    assert other_starts.prepared_r(other, {}, str(tmp_path))[0] == other
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ def test_whatever_starts_a_kernel_in_a_folder_of_others_its_python_looks_elsewhe
 
     made = started_by_a_session(command, language, folder, tmp_path)
 
-    assert made["cmd"] == command
+    assert made["cmd"] == ([] if is_guarded or language == "sage" else ["env", "--chdir=/home/alice"]) + command
     assert made["env"].get("PYTHONPATH") == (f"{tmp_path}/run/startup" if is_guarded else None)
 
 
@@ -347,6 +347,75 @@ def test_in_a_kernel_no_word_names_the_sessions_folder_as_that_of_the_program(tm
     stock = importlib.util.find_spec("ipykernel_launcher")
     assert stock is not None
     assert found == stock.origin
+
+
+@pytest.mark.parametrize("other", [["/opt/start-r", "--slave"], ["sh", "-c", "module load R; R --slave -e 'x' {}"]])
+def test_r_behind_words_that_take_no_option_starts_in_the_home_and_not_in_such_a_folder(
+    tmp_path: Path, other: list[str]
+) -> None:
+    tmp_path.chmod(0o777)
+    env = {"HOME": "/home/alice"}
+    assert other_starts.prepared_r(other, env, str(tmp_path))[0] == ["env", "--chdir=/home/alice", *other]
+    assert other_starts.prepared_julia(other, env, str(tmp_path))[0] == ["env", "--chdir=/home/alice", *other]
+    tmp_path.chmod(0o700)
+    assert other_starts.prepared_r(other, env, str(tmp_path))[0] == other
+    assert other_starts.prepared_julia(other, env, str(tmp_path))[0] == other
+
+
+@pytest.mark.parametrize("words", ["export PYTHONPATH={}", "unset PYTHONPATH", "true"])
+def test_a_kernel_whose_wrapper_sets_pythonpath_anew_takes_nothing_of_others_either(tmp_path: Path, words: str) -> None:
+    """Nor one in an image whose environment does."""
+    packages, beside, ran = tmp_path / "packages", tmp_path / "beside", tmp_path / "ran"
+    for place in (packages, beside):
+        place.mkdir()
+    beside.chmod(0o777)
+    for name in ("ipykernel_launcher", "storemagic", "json"):
+        (beside / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write('{name} ')\n")
+    (beside / "mine.py").write_text("print('beside')")
+    wrapper = tmp_path / "wrapper"
+    wrapper.write_text(f'#!/bin/sh\n{words.format(packages)}\nexec {sys.executable} -m ipykernel_launcher "$@"\n')
+    wrapper.chmod(0o755)
+
+    with kernel(beside, tmp_path, "", [str(wrapper)]) as client:
+        said = printed(client, "import json, os; print('safe' if 'PYTHONSAFEPATH' in os.environ else 'as ever')")
+        found = printed(client, "try:\n    import mine\nexcept ImportError:\n    print('none')")
+
+    assert not ran.exists()
+    is_reached = words == "true"
+    assert (said, found) == (("as ever", "beside") if is_reached else ("safe", "none"))
+
+
+# What looked into the folder first until 7.31 and 8.0: in which file it is, and what stands there since.
+OF_BEFORE = {
+    "application.py": (
+        """def _config_file_paths_default(self):
+        return []""",
+        """def _config_file_paths_default(self):
+        return [os.getcwd()]""",
+    ),
+    "profiledir.py": ("paths = [ipython_dir]", "paths = [os.getcwd(), ipython_dir]"),
+}
+
+
+@pytest.mark.parametrize(("mode", "runs"), [(0o777, ""), (0o755, "config startup ")])
+def test_an_old_ipython_runs_no_configuration_of_a_folder_that_others_can_change(
+    tmp_path: Path, mode: int, runs: str
+) -> None:
+    beside, packages = tmp_path / "beside", tmp_path / "packages"
+    (beside / "profile_default/startup").mkdir(parents=True)
+    shutil.copytree(Path(IPython.__file__).parent, packages / "IPython")
+    for name, (now, before) in OF_BEFORE.items():
+        file = packages / "IPython/core" / name
+        assert now in file.read_text()
+        file.write_text(file.read_text().replace(now, before))
+    (beside / "ipython_config.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write('config ')\n")
+    (beside / "profile_default/startup/0.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write('startup ')\n")
+    beside.chmod(mode)
+
+    with kernel(beside, tmp_path, str(packages)) as client:
+        assert printed(client, "import IPython; print(IPython.__file__)").startswith(str(packages))
+
+    assert ((tmp_path / "ran").read_text() if (tmp_path / "ran").exists() else "") == runs
 
 
 def test_a_launcher_of_any_name_finds_no_module_beside_the_notebook(tmp_path: Path) -> None:
@@ -430,14 +499,15 @@ REQUESTS: dict[str, Callable[[BlockingKernelClient], object]] = {
 
 
 @contextmanager
-def kernel(beside: Path, tmp_path: Path, path: str) -> Iterator[BlockingKernelClient]:
-    """A kernel of this Python, started as a session starts it, in the folder ``beside``."""
+def kernel(beside: Path, tmp_path: Path, path: str, wrapper: Sequence[str] = ()) -> Iterator[BlockingKernelClient]:
+    """A kernel of this Python, started as a session starts it, in the folder ``beside``; or by a program."""
     (tmp_path / "run").mkdir(mode=0o700)
     file = tmp_path / "run/kernel.json"
     write_connection_file(str(file), transport="ipc", ip=str(tmp_path / "run/k"))
     settings = {"HOME": str(tmp_path), "IPYTHONDIR": str(tmp_path / "ipython"), "PYTHONPATH": path}
     env = prepared(dict(os.environ) | settings, tmp_path / "run", debugger=False)
-    command = by_file([sys.executable, "-m", "ipykernel_launcher", "-f", str(file)], tmp_path / "run")
+    command = by_file([*(wrapper or (sys.executable, "-m", "ipykernel_launcher")), "-f", str(file)], tmp_path / "run")
+    env = safe(command, env)
     process = subprocess.Popen(command, env=env, cwd=beside, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     client = BlockingKernelClient(connection_file=str(file))
     client.load_connection_file()

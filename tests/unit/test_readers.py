@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.homes.readers import EVERYBODY, KnownFile, Readers, closed_as
+from portal.homes.readers import EVERYBODY, READ, KnownFile, Readers, closed_as
 from tests.unit.access_lists import GROUP, GROUP_OBJ, MASK, NOBODYS, OTHER, USER, USER_OBJ, give, open_to_one
 
 CAROL = 4_000_001  # no account of this machine
@@ -137,7 +137,7 @@ def test_when_a_file_was_made_stays_when_it_is_written_and_is_another_ones_no_mo
 def test_what_takes_a_place_is_shown_to_nobody_beside_these(file: Path, shown_to: Readers, left: int) -> None:
     with file.open() as opened:
         os.chown(opened.fileno(), -1, os.getegid())
-        assert closed_as(shown_to, opened.fileno(), 0o664) == left
+        assert closed_as({READ: shown_to}, opened.fileno(), 0o664) == left
 
 
 def test_what_a_new_file_has_of_its_folders_list_counts(file: Path) -> None:
@@ -145,5 +145,5 @@ def test_what_a_new_file_has_of_its_folders_list_counts(file: Path) -> None:
     open_to_one(file, CAROL, group=4)
     team = Readers(False, frozenset([file.stat().st_gid]))
     with file.open() as opened:
-        assert closed_as(team, opened.fileno(), 0o640) == 0o600
-        assert closed_as(of(file), opened.fileno(), 0o640) == 0o640
+        assert closed_as({READ: team}, opened.fileno(), 0o640) == 0o600
+        assert closed_as({READ: of(file)}, opened.fileno(), 0o640) == 0o640

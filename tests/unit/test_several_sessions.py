@@ -17,9 +17,11 @@ from unittest.mock import AsyncMock
 import httpx
 import pytest
 from jupyterhub import orm
+from tornado.httpclient import AsyncHTTPClient, HTTPClientError
 
 from portal.errors import SiteError
 from portal.homes import session_logs
+from portal.hub.context import state_of
 from portal.session_state import SessionState, Visit
 from portal.sessions import names
 from portal.sessions.requests import is_held
@@ -29,7 +31,7 @@ from portal.webtools import routes
 from spawners import slurm as spawner_module
 from spawners.choosing import several as several_module
 from tests.unit.conftest import EXAMPLE
-from tests.unit.served_hub import ServedHub, served_hub
+from tests.unit.served_hub import ServedHub, eventually, served_hub
 
 FIELDS = {"partition": "sxm2", "gpus": "1", "hours": "2"}
 
@@ -73,6 +75,10 @@ async def start(hub: ServedHub, browser: httpx.AsyncClient, name: str = "") -> h
 
 def user_of(hub: ServedHub, name: str = "alice") -> Any:
     return hub.hub.users[orm.User.find(hub.hub.db, name)]
+
+
+def row_of(hub: ServedHub) -> orm.Spawner:
+    return orm.User.find(hub.hub.db, "alice").orm_spawners[""]
 
 
 async def until_over(hub: ServedHub, *sessions: str) -> None:
@@ -426,6 +432,29 @@ async def test_one_that_takes_its_time_to_end_keeps_no_other_one_running(served:
     ends.set()
     await ending
     await until_over(served, "")
+
+
+async def test_a_start_of_before_a_restart_is_asked_for_no_more_when_its_person_left(
+    served: ServedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would begin anew when that one is back, without a login."""
+    await start(served, await served.browser("alice"))
+    await eventually(lambda: bool(state_of(row_of(served)).key))
+    hub, key = served.hub, state_of(row_of(served)).key
+    asked = AsyncMock(side_effect=HTTPClientError(403))
+    monkeypatch.setattr(AsyncHTTPClient, "fetch", asked)
+    monkeypatch.setattr(hub, "services_api_token", lambda _: "of the portal's own service")
+    monkeypatch.setattr(hub, "_few_at_once", asyncio.Semaphore(), raising=False)
+    await hub._resume("alice", "", {}, "of another job")
+    assert not asked.called
+
+    resumed = asyncio.ensure_future(hub._resume("alice", "", {}, key))
+    await eventually(lambda: asked.called)
+    await hub._end_sessions(orm.User.find(hub.db, "alice"))
+    await until_over(served, "")
+    await resumed
+
+    assert asked.call_count == 1
 
 
 async def test_one_that_cannot_be_ended_is_told_when_the_others_are(served: ServedHub) -> None:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +222,28 @@ def test_so_many_folders_are_looked_through_and_those_near_the_top_first(
 
     assert len(found) == 100
     assert {Path(folder) for folder, _ in found} >= {tmp_path / str(number) for number in range(20)}
+    assert "more than 100 folders" in caplog.text
+
+
+def test_no_more_folders_wait_than_are_looked_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(steady_reading, "FOLDERS_MOST", 100)
+    (tmp_path / "links").mkdir()
+    for number in range(150):
+        (tmp_path / f"links/{number}").symlink_to(tmp_path / "links", target_is_directory=True)
+        (tmp_path / f"run-{number}").symlink_to(tmp_path / "links")
+    waiting: list[int] = []
+
+    class Counted(deque[Any]):
+        def popleft(self) -> Any:
+            waiting.append(len(self))
+            return super().popleft()
+
+    monkeypatch.setattr(steady_reading, "deque", Counted)
+
+    assert len(list(steady_reading.folders(str(tmp_path)))) <= 100
+    assert max(waiting) <= 100
     assert "more than 100 folders" in caplog.text
 
 

@@ -206,7 +206,7 @@ def test_what_will_replace_a_private_file_is_private_while_it_comes(upload: Uplo
 
     write(upload, 0, DATA[:10])
 
-    assert (upload.folder / upload.partial).stat().st_mode & 0o777 == 0o200
+    assert (upload.folder / upload.partial).stat().st_mode & 0o777 == 0o300
 
 
 # Owner rwx, user 4000000 rw-, group r--, mask rwx, others r--.

@@ -10,10 +10,12 @@ import pytest
 
 from portal.homes.held_files import own_known_file
 from portal.homes.held_place import held
+from portal.homes.readers import KnownFile
 from portal.uploads import beginnings
 from portal.uploads.beginnings import Beginnings
 from portal.uploads.partial import Upload
 from portal.uploads.refused import UploadRefused
+from tests.unit.access_lists import ACCESS, open_to_one
 
 DATA = b"hers alone"
 SOMEBODY_ELSE = 4_000_000  # no account of this machine
@@ -270,7 +272,7 @@ def test_nor_one_that_got_its_number(project: Project, closed: Path) -> None:
     part.unlink()
     closed.rename(part)
     with held(project.folder / "big.bin") as place:
-        begun = project.known.check(project.upload(), place, "folder")
+        begun = project.known.check(project.upload(), place, project.folder / "big.bin")
     assert begun.part is not None
     begun.part = replace(begun.part, found=part.stat())
 
@@ -331,6 +333,62 @@ def test_what_replaces_a_closed_file_is_closed_where_somebody_took_that_away(pro
     project.upload().finish(replace=False)
 
     assert (project.folder / "big.bin").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("there", ["nothing", "theirs", "an open one of hers"])
+def test_nor_where_it_was_exchanged_after_the_session_had_opened_it(project: Project, closed: Path, there: str) -> None:
+    target = closed.rename(project.folder / "big.bin")
+    with target.open("rb") as file:
+        known = {target: KnownFile.of(file.fileno())}
+    project.known = Beginnings(known.get)
+    target.unlink()
+    if there != "nothing":
+        target.write_text("exchanged")
+        target.chmod(0o666)
+        os.chown(target, SOMEBODY_ELSE if there == "theirs" else -1, -1)
+
+    project.write(0)
+    project.upload().finish(replace=True)
+    assert (target.read_bytes(), target.stat().st_mode & 0o777) == (DATA, 0o600)
+
+
+def test_nor_where_it_was_cancelled_meanwhile(project: Project, closed: Path) -> None:
+    target = closed.rename(project.folder / "big.bin")
+    project.write(0, 4)
+    target.unlink()
+    project.upload().remove()
+
+    project.write(0)
+    project.upload().finish(replace=False)
+    assert target.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("there", ["nothing", "an open file"])
+def test_nor_where_it_was_begun_in_an_earlier_session(project: Project, closed: Path, there: str) -> None:
+    target = closed.rename(project.folder / "big.bin")
+    project.write(0, 4)
+    target.unlink()
+    if there == "an open file":
+        target.write_text("hers")
+        target.chmod(0o644)
+    project.known = Beginnings()
+
+    project.write(4)
+    project.upload().finish(replace=True)
+    assert (target.read_bytes(), target.stat().st_mode & 0o777) == (DATA, 0o600)
+
+
+def test_what_replaces_a_file_with_an_access_list_has_that_list(project: Project) -> None:
+    """Without it, what it gave to one person would be its group's."""
+    target = project.folder / "big.bin"
+    target.write_text("first")
+    open_to_one(target, SOMEBODY_ELSE, 6, group=4)
+    before = os.getxattr(target, ACCESS)
+    project.write(0)
+    project.upload().finish(replace=True)
+
+    assert (target.read_bytes(), os.getxattr(target, ACCESS)) == (DATA, before)
+    assert target.stat().st_mode & 0o777 == 0o660
 
 
 def test_nor_does_it_go_into_a_folder_of_another_group(project: Project) -> None:

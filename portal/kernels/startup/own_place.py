@@ -23,6 +23,8 @@ OF_SYSTEMS = ("org", "java", "vms_lib", "nt", "msvcrt", "winreg", "_winreg", "_w
 NOT_BUILT = ("_scproxy", "_dummy_threading", "_bz2", "_lzma", "_uuid", "_dbm", "_gdbm")
 STANDARD = frozenset(getattr(sys, "stdlib_module_names", ())).union(NEVER, OF_SYSTEMS, NOT_BUILT)  # that: 3.10 on
 LOOKED_AT_MOST = 2000  # the kernel's start waits for each, also on a file server that is slow
+SAFE_PATH = "PYTHONSAFEPATH"  # for a kernel that is started by a program of its person's: this may not be reached
+IS_SAFE = os.environ.get(SAFE_PATH) == "dsportal" and bool(os.environ.pop(SAFE_PATH))
 
 
 def is_alone(folder: str) -> bool:
@@ -147,6 +149,32 @@ def without_metadata(module: Any, beside: Any) -> None:
     module.MetadataPathFinder._search_paths = staticmethod(elsewhere)
 
 
+def without_configuration(module: Any, beside: Any) -> None:
+    """Let IPython run no configuration and no profile of such a folder, as it did until 7.31 and 8.0.
+
+    Arguments:
+        module: ``IPython.core.application``.
+        beside: those folders.
+    """
+    load = module.BaseIPythonApplication.load_config_file
+    find = module.ProfileDir.find_profile_dir_by_name
+
+    def load_elsewhere(self: Any, *arguments: Any, **named: Any) -> Any:
+        self.config_file_paths = [folder for folder in self.config_file_paths if _place(folder) not in beside]
+        return load(self, *arguments, **named)
+
+    def by_name(cls: Any, ipython_dir: str, name: str = "default", config: Any = None) -> Any:
+        place = os.path.join(ipython_dir, "profile_" + name)  # noqa: PTH118  as light as sitecustomize
+        if not beside:
+            return find.__func__(cls, ipython_dir, name, config)
+        if not os.path.isdir(place):  # noqa: PTH112  as above
+            raise module.ProfileDirError("Profile directory not found in paths: " + ipython_dir)
+        return cls(location=place, config=config)
+
+    module.BaseIPythonApplication.load_config_file = load_elsewhere
+    module.ProfileDir.find_profile_dir_by_name = classmethod(by_name)
+
+
 def with_home_last(module: Any, startup: str) -> None:
     """Let ``tempfile`` use a private folder, not one that others can write to, as /tmp is; if it is full, the home."""
     listed = module._candidate_tempdir_list
@@ -157,6 +185,11 @@ def with_home_last(module: Any, startup: str) -> None:
         return found if is_private else [os.path.join(os.path.dirname(startup), "tmp"), *found]  # noqa: PTH118, PTH120
 
     module._candidate_tempdir_list = candidates
+
+
+def left_out() -> Any:
+    """The folder itself, where Python and IPython have left it out because the portal wanted that."""
+    return [""] * IS_SAFE
 
 
 def _place(folder: Any) -> Any:

@@ -48,7 +48,7 @@ class Nobodys:
         """No."""
         return False
 
-    is_alone = has_own = is_refused = without_metadata = with_home_last = is_own
+    is_alone = has_own = is_refused = without_metadata = without_configuration = with_home_last = left_out = is_own
 
 
 class Changer:
@@ -164,7 +164,7 @@ def with_folder_last(module: Any) -> None:
 def _put_last() -> None:
     """Let what the environment has be found first, where others may have left files of the same names."""
     last = [folder for folder in sys.path if folder in BESIDE or (folder == "" and not OWN.is_alone(os.curdir))]
-    sys.path[:] = [folder for folder in sys.path if folder not in last] + last + LAST
+    sys.path[:] = [folder for folder in sys.path if folder not in last] + (last or OWN.left_out() or []) + LAST
 
 
 def _hook(folder: str) -> Any:
@@ -275,6 +275,7 @@ CHANGES = {
     "ipykernel.ipkernel": asked_quietly,
     "IPython.core.shellapp": with_folder_last,
     "pdb": without_rc_beside,
+    "IPython.core.application": lambda module: OWN.without_configuration(module, BESIDE),
     **dict.fromkeys(("importlib.metadata", "importlib_metadata"), lambda module: OWN.without_metadata(module, BESIDE)),
 }
 LAST: Any = list(filter(None, [os.environ.pop("PORTAL_KERNEL_TEMPLATE", "")]))  # what `portal notebooks run` runs
@@ -294,4 +295,6 @@ if __name__ == "sitecustomize":
         _change(sys.modules[loaded], CHANGES[loaded])
     last: Any = getattr(OWN, "Last", None) if STARTED in os.environ else None
     sys.path_importer_cache.update((each, last(each, QUIET, _beside) if last else Nothing()) for each in BESIDE)
+    if last and hasattr(sys, "argv"):  # later runpy has the file's name in it, whose program this is not
+        OWN.is_program()
     _follow_own()
