@@ -66,9 +66,11 @@ def prepared(env: Environment, runtime: Path, *, debugger: bool) -> Environment:
 def safe(command: Sequence[str], env: Environment) -> Environment:
     """``env`` for a kernel in a folder of others, by a program that may set PYTHONPATH anew, so that ours is not found.
 
-    A wrapper, or an image's environment. From 3.11 on Python itself then looks for no modules in that folder.
+    A wrapper, be it a Python itself, or an image's environment. From 3.11 on Python itself then looks for no modules in
+    that folder.
     """
-    return env if Path(command[0]).name.startswith(PYTHONS) else SAFE_PATH | env
+    is_kernel = [Path(word).name for word in command[1:2]] == [LAUNCHER.name]
+    return env if is_kernel and Path(command[0]).name.startswith(PYTHONS) else SAFE_PATH | env
 
 
 def without_folder(env: Environment) -> Environment:

@@ -385,6 +385,31 @@ def test_a_kernel_whose_wrapper_sets_pythonpath_anew_takes_nothing_of_others_eit
     assert (said, found) == (("as ever", "beside") if is_reached else ("safe", "none"))
 
 
+RUNNER = """#!{python}
+import os, subprocess, sys
+sys.exit(subprocess.call(sys.argv[1:], env=dict(os.environ, PYTHONPATH={packages!r})))
+"""
+
+
+@pytest.mark.parametrize("before", [[], [sys.executable]])
+def test_nor_one_whose_wrapper_is_a_python_itself(tmp_path: Path, before: list[str]) -> None:
+    """As ``conda run`` is, and ``python -m nb_conda_kernels.runner``."""
+    beside, ran = tmp_path / "beside", tmp_path / "ran"
+    beside.mkdir()
+    beside.chmod(0o777)
+    for name in ("ipykernel_launcher", "storemagic", "json"):
+        (beside / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write('{name} ')\n")
+    runner = tmp_path / "runner"
+    runner.write_text(RUNNER.format(python=sys.executable, packages=str(tmp_path / "packages")))
+    runner.chmod(0o755)
+
+    command = [*before, str(runner), sys.executable, "-m", "ipykernel_launcher"]
+    with kernel(beside, tmp_path, "", command) as client:
+        assert printed(client, "print('done')") == "done"
+
+    assert not ran.exists()
+
+
 # What looked into the folder first until 7.31 and 8.0: in which file it is, and what stands there since.
 OF_BEFORE = {
     "application.py": (

@@ -24,7 +24,7 @@ NOT_BUILT = ("_scproxy", "_dummy_threading", "_bz2", "_lzma", "_uuid", "_dbm", "
 STANDARD = frozenset(getattr(sys, "stdlib_module_names", ())).union(NEVER, OF_SYSTEMS, NOT_BUILT)  # that: 3.10 on
 LOOKED_AT_MOST = 2000  # the kernel's start waits for each, also on a file server that is slow
 SAFE_PATH = "PYTHONSAFEPATH"  # for a kernel that is started by a program of its person's: this may not be reached
-IS_SAFE = os.environ.get(SAFE_PATH) == "dsportal" and bool(os.environ.pop(SAFE_PATH))
+IS_SAFE = os.environ.get(SAFE_PATH) == "dsportal"
 
 
 def is_alone(folder: str) -> bool:
@@ -188,7 +188,12 @@ def with_home_last(module: Any, startup: str) -> None:
 
 
 def left_out() -> Any:
-    """The folder itself, where Python and IPython have left it out because the portal wanted that."""
+    """The folder itself, where Python and IPython have left it out because the portal wanted that.
+
+    This is the kernel then, and not a program before it, such as ``conda run``: what it starts is as ever.
+    """
+    if IS_SAFE:
+        os.environ.pop(SAFE_PATH, None)
     return [""] * IS_SAFE
 
 

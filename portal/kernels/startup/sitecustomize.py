@@ -164,7 +164,7 @@ def with_folder_last(module: Any) -> None:
 def _put_last() -> None:
     """Let what the environment has be found first, where others may have left files of the same names."""
     last = [folder for folder in sys.path if folder in BESIDE or (folder == "" and not OWN.is_alone(os.curdir))]
-    sys.path[:] = [folder for folder in sys.path if folder not in last] + (last or OWN.left_out() or []) + LAST
+    sys.path[:] = [folder for folder in sys.path if folder not in last] + last + (OWN.left_out() or []) + LAST
 
 
 def _hook(folder: str) -> Any:
