@@ -18,14 +18,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from portal.homes.held_place import held, is_own_all_the_way
 from portal.homes.own_folder import are_own, of_others_in
 from portal.kernels.delta import Environment
-from portal.kernels.python_start import is_by_name
+from portal.kernels.python_start import PYTHONS, is_by_name
 
 R = "R"  # the program
+RUBY = re.compile(r"i?ruby[\d.]*|irb[\d.]*")
+RSCRIPT = "Rscript"  # which restores nothing by itself
+RESTORES_NOTHING = (RSCRIPT, "--no-restore", "--vanilla")
 CODE = ("-e", "--args")  # what follows is for R to run
 OF_R = (".Rprofile", ".Renviron", ".RData")
 OF_IRB = (".irbrc", "irbrc", "_irbrc", "$irbrc")
@@ -36,23 +40,40 @@ PROJECT_VARIABLE = "JULIA_PROJECT"
 OF_HOME = Path(__file__).with_name("startup") / "irb_of_home.rb"
 
 
+def language_of(command: Sequence[str], told: str) -> str:
+    """What a kernel is, by its own words: a site's kernel of a language that it could not name is told as a Python."""
+    names = [Path(word).name for word in command]
+    if any(name.startswith(PYTHONS) for name in names):
+        return told
+    known = (("julia", JULIA.fullmatch), ("ruby", RUBY.fullmatch), ("r", {R, RSCRIPT}.__contains__))
+    return next((language for language, is_it in known if any(map(is_it, names))), told)
+
+
 def prepared_r(command: Sequence[str], env: Environment, folder: str) -> tuple[list[str], Environment]:
     """The command and environment of an R kernel that is started in ``folder``."""
     if is_own_all_the_way(folder) and are_own(folder, OF_R):
         return list(command), env
     behind = _behind_r(command)
-    restored = [*command[:behind], "--no-restore-data", *command[behind:]] if behind else _at_home(command, env)
+    if behind:
+        restored = [*command[:behind], "--no-restore-data", *command[behind:]]
+    elif any(word in part for word in RESTORES_NOTHING for part in command):
+        restored = list(command)
+    else:
+        restored = _at_home(command, env, folder)
     return restored, with_r_of_home(env)
 
 
-def _at_home(command: Sequence[str], env: Environment) -> list[str]:
+def _at_home(command: Sequence[str], env: Environment, folder: str) -> list[str]:
     """A command that starts its program in the home: words of a shell, or a wrapper, that take no option of ours.
 
-    A Python that runs a kernel of that language is none of them, and is guarded as such.
+    A Python that runs a kernel of that language is none of them, and is guarded as such. What starts a container has a
+    word of its own for the folder.
     """
     if is_by_name(command):
         return list(command)
-    return ["env", f"--chdir={env.get('HOME') or Path.home()}", *command]
+    home = env.get("HOME") or str(Path.home())
+    inside = [home if before == "--pwd" and word == folder else word for before, word in pairwise(["", *command])]
+    return ["env", f"--chdir={home}", *(f"--cd={home}" if word == f"--cd={folder}" else word for word in inside)]
 
 
 def with_r_of_home(env: Environment) -> Environment:
@@ -80,7 +101,8 @@ def prepared_julia(command: Sequence[str], env: Environment, folder: str) -> tup
     options = [word for word in command[:end] if not _is_from_there(word)]
     kept = {name: value for name, value in env.items() if name != PROJECT_VARIABLE or not _leads_there(value)}
     words = [*options, *command[end:]]
-    return words if any(JULIA.fullmatch(Path(word).name) for word in words) else _at_home(words, env), kept
+    is_plain = any(JULIA.fullmatch(Path(word).name) for word in words) or not any(PROJECT in word for word in words)
+    return words if is_plain else _at_home(words, env, folder), kept
 
 
 def _program_file_at(command: Sequence[str]) -> int:

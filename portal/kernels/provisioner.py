@@ -133,7 +133,7 @@ class ModuleProvisioner(LocalProvisioner):
         looks into that folder are made in threads: the session goes on while a file server is slow to answer them.
         """
         env = cache_folders.with_own(env)
-        language = self.kernel_spec.language.lower()
+        language = other_starts.language_of(command, self.kernel_spec.language.lower())
         place = folder or str(Path.cwd())
         left = await asyncio.to_thread(_left_in, place)
         is_elsewhere = bool(left)

@@ -304,7 +304,7 @@ def test_whatever_starts_a_kernel_in_a_folder_of_others_its_python_looks_elsewhe
 
     made = started_by_a_session(command, language, folder, tmp_path)
 
-    assert made["cmd"] == ([] if is_guarded or language == "sage" else ["env", "--chdir=/home/alice"]) + command
+    assert made["cmd"] == (["env", "--chdir=/home/alice"] if language == "R" else []) + command
     assert made["env"].get("PYTHONPATH") == (f"{tmp_path}/run/startup" if is_guarded else None)
 
 
@@ -356,10 +356,64 @@ def test_r_behind_words_that_take_no_option_starts_in_the_home_and_not_in_such_a
     tmp_path.chmod(0o777)
     env = {"HOME": "/home/alice"}
     assert other_starts.prepared_r(other, env, str(tmp_path))[0] == ["env", "--chdir=/home/alice", *other]
-    assert other_starts.prepared_julia(other, env, str(tmp_path))[0] == ["env", "--chdir=/home/alice", *other]
     tmp_path.chmod(0o700)
     assert other_starts.prepared_r(other, env, str(tmp_path))[0] == other
-    assert other_starts.prepared_julia(other, env, str(tmp_path))[0] == other
+
+
+@pytest.mark.parametrize(
+    "other",
+    [["Rscript", "-e", "x"], ["sh", "-c", "R --vanilla --slave -e 'x' {}"], ["/opt/start-r", "--no-restore"]],
+)
+def test_r_that_restores_nothing_by_its_own_words_starts_in_the_folder(tmp_path: Path, other: list[str]) -> None:
+    tmp_path.chmod(0o777)
+    assert other_starts.prepared_r(other, {"HOME": "/home/alice"}, str(tmp_path))[0] == other
+
+
+def test_julia_in_a_shells_words_with_a_project_starts_in_the_home_and_else_in_the_folder(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    env = {"HOME": "/home/alice"}
+    for words, before in (("julia --project=@. k.jl {}", ["env", "--chdir=/home/alice"]), ("julia k.jl {}", [])):
+        command = ["sh", "-c", words]
+        assert other_starts.prepared_julia(command, env, str(tmp_path))[0] == [*before, *command]
+
+
+@pytest.mark.parametrize(
+    "words", [["apptainer", "exec", "--pwd", "{}", "r.sif"], ["ch-run", "--cd={}", "r.sqfs", "--"]]
+)
+def test_so_does_one_in_an_image(tmp_path: Path, words: list[str]) -> None:
+    tmp_path.chmod(0o777)
+    started, home = ([word.format(place) for word in words] for place in (tmp_path, "/home/alice"))
+    inside = ["sh", "-c", "exec R --slave {}"]
+    assert other_starts.prepared_r([*started, *inside], {"HOME": "/home/alice"}, str(tmp_path))[0] == [
+        *("env", "--chdir=/home/alice"),
+        *home,
+        *inside,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "language"),
+    [
+        (["/cm/julia/1.11/bin/julia", "-i", "--project=@.", "kernel.jl"], "julia"),
+        (["iruby", "kernel"], "ruby"),
+        (["apptainer", "exec", "x.sif", "/usr/bin/ruby3.1", "kernel.rb"], "ruby"),
+        (["R", "--slave"], "r"),
+        (["conda", "run", "-n", "R", "python", "-m", "ipykernel_launcher"], "python"),
+        (["/opt/start"], "python"),
+    ],
+)
+def test_a_sites_kernel_of_another_language_is_known_by_its_words(
+    tmp_path: Path, command: list[str], language: str
+) -> None:
+    """The portal writes ``python`` into its kernelspec."""
+    assert other_starts.language_of(command, "python") == language
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    folder.chmod(0o777)
+    made = started_by_a_session(command, "python", folder, tmp_path)
+    assert ("-rirb_of_home" in made["env"].get("RUBYOPT", "")) == (language == "ruby")
+    assert "--project=@." not in made["cmd"]
+    assert ("--no-restore-data" in made["cmd"]) == (language == "r")
 
 
 @pytest.mark.parametrize("words", ["export PYTHONPATH={}", "unset PYTHONPATH", "true"])
