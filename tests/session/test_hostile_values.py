@@ -76,6 +76,7 @@ def page(browser: Browser, server: Server) -> Iterator[Page]:
     with window(browser, server) as opened:
         opened.route("**/dsportal/api/**", answer)
         yield opened
+        opened.unroute_all(behavior="ignoreErrors")  # one may be on its way
 
 
 def assert_text(page: Page, where: str) -> None:
