@@ -237,7 +237,7 @@ def _copy_attributes(source: int, target: int, mode: int) -> None:
     os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
     mode &= ~_umask() if is_theirs else ~0
     if not is_same_group:
-        mode &= ~(stat.S_ISGID | (0 if mode & stat.S_IWOTH else stat.S_IWGRP))
+        mode &= ~stat.S_ISGID
     os.fchmod(target, closed_as(rights_of(source, READ, WRITE, PASS), target, mode))
 
 

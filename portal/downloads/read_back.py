@@ -20,7 +20,7 @@ from portal.homes.own_folder import is_of_others
 from portal.homes.readers import EVERYBODY, KnownFile, Readers
 from portal.homes.regular_file import without_waiting
 
-REPLACED_WITHIN_S = 60.0  # a name that was deleted gets a file again, as by Save As
+REPLACED_WITHIN_S = 600.0  # a name that was deleted gets a file again, as by Save As: a large one comes slowly
 
 
 def own_file(descriptor: int) -> KnownFile | None:

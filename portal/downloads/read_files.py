@@ -27,7 +27,7 @@ from traitlets import default
 from portal.downloads.listed_folders import LISTED, ListedFolders
 from portal.downloads.own_notary import OwnNotary
 from portal.downloads.read_back import LOOKS, ReadPlaces, look_at, open_looking
-from portal.homes.held_place import is_own_all_the_way
+from portal.homes.held_place import KEPT_MAX, is_own_all_the_way
 from portal.homes.own_folder import is_of_others, is_own_file
 from portal.notebooks import validation
 
@@ -45,7 +45,7 @@ HOLDS_TOO_MUCH = (
     "session's memory. Download it, or have it saved without its outputs where it was made."
 )
 FAULTY = "Notebook validation failed: {}:\n{}"  # as Jupyter's own
-OPENED_MAX = 256 * 2**20  # bytes
+OPENED_MAX = KEPT_MAX
 TRIED_AFTER_S = (0.0, 0.1, 0.3, 1.0)  # a file server that has a lease gives it back when it is asked
 OPEN = "/proc/self/fd/{}"
 COPIED: ContextVar[Mapping[Path, int]] = ContextVar("COPIED", default=MappingProxyType({}))  # what is read instead

@@ -151,17 +151,18 @@ class ToldProgress(ToldCall):
         """Whether who asks may know of this start still: of somebody else's only by a right, which may end."""
         name, *server = self.path_args
         asking = self.current_user
-        if asking.name == name:
+        is_person = isinstance(asking, User)
+        if is_person and asking.name == name:
             return True
         vars(self).pop("_refreshed_users", None)
         try:
-            if isinstance(asking, User) and await self.refresh_auth(asking) is None:
+            if is_person and await self.refresh_auth(asking) is None:
                 return False
             self._resolve_roles_and_scopes()
+            return self.has_scope(f"read:servers!server={name}/{''.join(server)}")
         except SQLAlchemyError:  # it is away
             self.db.rollback()
             return True
-        return self.has_scope(f"read:servers!server={name}/{''.join(server)}")
 
     async def send_event(self, event: dict[str, Any]) -> None:
         """Send one, to who may hear it; JupyterHub (6.1) puts whatever was raised into its message."""

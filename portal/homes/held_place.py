@@ -26,7 +26,7 @@ from portal.homes.sparse import copy_content
 THEIRS = "is somebody else's link"
 MAY_BE_THEIRS = "is a link in a folder that others can change"
 LINKS_MAX = 40  # as many as Linux follows
-KEPT_MAX = 256 * 2**20  # bytes, as many as JupyterLab opens (portal/downloads/read_files.py)
+KEPT_MAX = 256 * 2**20  # bytes of what is overwritten: JupyterLab opens no longer file
 LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 TO_WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a pipe does not keep us
 TO_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

@@ -26,10 +26,10 @@ from portal.homes.own_folder import are_own, of_others_in
 from portal.kernels.delta import Environment
 from portal.kernels.python_start import PYTHONS, is_by_name
 
+PYTHON = "python"  # the language
 R = "R"  # the program
 RUBY = re.compile(r"i?ruby[\d.]*|irb[\d.]*")
-RSCRIPT = "Rscript"  # which restores nothing by itself
-RESTORES_NOTHING = (RSCRIPT, "--no-restore", "--vanilla")
+RESTORES_NOTHING = {"Rscript", "--no-restore", "--no-restore-data", "--vanilla"}  # the first one by itself
 CODE = ("-e", "--args")  # what follows is for R to run
 OF_R = (".Rprofile", ".Renviron", ".RData")
 OF_IRB = (".irbrc", "irbrc", "_irbrc", "$irbrc")
@@ -41,12 +41,12 @@ OF_HOME = Path(__file__).with_name("startup") / "irb_of_home.rb"
 
 
 def language_of(command: Sequence[str], told: str) -> str:
-    """What a kernel is, by its own words: a site's kernel of a language that it could not name is told as a Python."""
+    """What a kernel is, by its own words: a site cannot name Julia or Ruby, whose kernels are told as Pythons."""
     names = [Path(word).name for word in command]
-    if any(name.startswith(PYTHONS) for name in names):
+    if told != PYTHON or any(name.startswith(PYTHONS) for name in names):
         return told
-    known = (("julia", JULIA.fullmatch), ("ruby", RUBY.fullmatch), ("r", {R, RSCRIPT}.__contains__))
-    return next((language for language, is_it in known if any(map(is_it, names))), told)
+    known = {"julia": JULIA, "ruby": RUBY}
+    return next((language for language, word in known.items() if any(map(word.fullmatch, names))), told)
 
 
 def prepared_r(command: Sequence[str], env: Environment, folder: str) -> tuple[list[str], Environment]:
@@ -56,7 +56,7 @@ def prepared_r(command: Sequence[str], env: Environment, folder: str) -> tuple[l
     behind = _behind_r(command)
     if behind:
         restored = [*command[:behind], "--no-restore-data", *command[behind:]]
-    elif any(word in part for word in RESTORES_NOTHING for part in command):
+    elif any(Path(word).name in RESTORES_NOTHING for part in command for word in part.split()):  # a shell's, too
         restored = list(command)
     else:
         restored = _at_home(command, env, folder)

@@ -133,7 +133,8 @@ class ModuleProvisioner(LocalProvisioner):
         looks into that folder are made in threads: the session goes on while a file server is slow to answer them.
         """
         env = cache_folders.with_own(env)
-        language = other_starts.language_of(command, self.kernel_spec.language.lower())
+        told = self.kernel_spec.language.lower()
+        language = other_starts.language_of(command, told)
         place = folder or str(Path.cwd())
         left = await asyncio.to_thread(_left_in, place)
         is_elsewhere = bool(left)
@@ -148,7 +149,7 @@ class ModuleProvisioner(LocalProvisioner):
         # Elsewhere a kernel of any other language may be a Python behind words that nobody knows (sage --python -m).
         # R, Julia and Ruby are none, and would hand the folder on to Pythons that a cell starts.
         may_be_python = is_elsewhere and not prepare
-        if language != "python" and not may_be_python and not python_start.is_by_name(command):
+        if told != "python" and not may_be_python and not python_start.is_by_name(command):
             return {"cmd": command, "env": env}
         runtime = self._runtime()
         started = python_start.by_file(command, runtime)

@@ -108,7 +108,7 @@ class Beginnings:
             raise UploadRefused(HTTPStatus.FORBIDDEN, EXCHANGED.format(path.parent.name))
         return begun
 
-    def forget(self, upload: object) -> None:
+    def cancel(self, upload: object) -> None:
         """It was cancelled: chosen again, it begins wherever the person wants it; what it replaces is as closed then.
 
         Somebody else may have brought it to that, and taken away what was to be replaced.

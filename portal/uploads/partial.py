@@ -227,7 +227,7 @@ class Upload:
                 raise self._no_part()
             if there and there.found and there.found.st_uid == os.geteuid():
                 os.unlink(self.partial, dir_fd=place.folder)
-            self.beginnings.forget(self)
+            self.beginnings.cancel(self)
 
     @contextmanager
     def _held(self) -> Iterator[tuple[FilePlace, Begun]]:

@@ -349,7 +349,9 @@ def test_in_a_kernel_no_word_names_the_sessions_folder_as_that_of_the_program(tm
     assert found == stock.origin
 
 
-@pytest.mark.parametrize("other", [["/opt/start-r", "--slave"], ["sh", "-c", "module load R; R --slave -e 'x' {}"]])
+@pytest.mark.parametrize(
+    "other", [["/opt/Rscripts/start-r", "--slave"], ["sh", "-c", "module load R; R --slave -e 'x' {}"]]
+)
 def test_r_behind_words_that_take_no_option_starts_in_the_home_and_not_in_such_a_folder(
     tmp_path: Path, other: list[str]
 ) -> None:
@@ -362,7 +364,12 @@ def test_r_behind_words_that_take_no_option_starts_in_the_home_and_not_in_such_a
 
 @pytest.mark.parametrize(
     "other",
-    [["Rscript", "-e", "x"], ["sh", "-c", "R --vanilla --slave -e 'x' {}"], ["/opt/start-r", "--no-restore"]],
+    [
+        ["/usr/bin/Rscript", "-e", "x"],
+        ["sh", "-c", "R --vanilla --slave -e 'x' {}"],
+        ["sh", "-c", "module load R; Rscript -e 'x' {}"],
+        ["/opt/start-r", "--no-restore"],
+    ],
 )
 def test_r_that_restores_nothing_by_its_own_words_starts_in_the_folder(tmp_path: Path, other: list[str]) -> None:
     tmp_path.chmod(0o777)
@@ -397,8 +404,8 @@ def test_so_does_one_in_an_image(tmp_path: Path, words: list[str]) -> None:
         (["/cm/julia/1.11/bin/julia", "-i", "--project=@.", "kernel.jl"], "julia"),
         (["iruby", "kernel"], "ruby"),
         (["apptainer", "exec", "x.sif", "/usr/bin/ruby3.1", "kernel.rb"], "ruby"),
-        (["R", "--slave"], "r"),
-        (["conda", "run", "-n", "R", "python", "-m", "ipykernel_launcher"], "python"),
+        (["conda", "run", "-n", "julia", "python", "-m", "ipykernel_launcher"], "python"),
+        (["conda", "run", "-n", "R", "own-kernel"], "python"),
         (["/opt/start"], "python"),
     ],
 )
@@ -413,7 +420,8 @@ def test_a_sites_kernel_of_another_language_is_known_by_its_words(
     made = started_by_a_session(command, "python", folder, tmp_path)
     assert ("-rirb_of_home" in made["env"].get("RUBYOPT", "")) == (language == "ruby")
     assert "--project=@." not in made["cmd"]
-    assert ("--no-restore-data" in made["cmd"]) == (language == "r")
+    assert made["env"]["PYTHONPATH"] == f"{tmp_path}/run/startup", "it may be one all the same"
+    assert ("PYTHONSAFEPATH" in made["env"]) == (language == "python")
 
 
 @pytest.mark.parametrize("words", ["export PYTHONPATH={}", "unset PYTHONPATH", "true"])

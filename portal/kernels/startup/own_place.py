@@ -194,7 +194,7 @@ def left_out() -> Any:
     """
     if IS_SAFE:
         os.environ.pop(SAFE_PATH, None)
-    return [""] * IS_SAFE
+    return [""] if IS_SAFE and "" not in sys.path else []
 
 
 def _place(folder: Any) -> Any:
