@@ -27,6 +27,7 @@ from tornado.netutil import bind_unix_socket
 
 HERE = Path(__file__).resolve().parent
 MODULES = lesson_jobs.read(__file__)  # now: what workers run is what this kernel does
+RUNTIME = "PORTAL_RUNTIME_DIR"  # the private folder of this session on its node
 OF_THIS_JOB = ("SLURM_", "SBATCH_", "SRUN_")
 WAITS = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 LOOK_S = 2  # Slurm is asked so often where a job is that waits, and often in its first second
@@ -157,7 +158,7 @@ class Cluster(SLURMCluster):
         self.page = f"dask-{secrets.token_hex(4)}"
         code = lesson_jobs.lay(MODULES, folder / self.page)
         self.remove_code = weakref.finalize(self, shutil.rmtree, code, ignore_errors=True)
-        sockets = lesson_folders.own(Path(jupyter_runtime_dir()) / "sockets")
+        sockets = lesson_folders.own(Path(os.environ.get(RUNTIME) or jupyter_runtime_dir()) / "sockets")
         sockets.chmod(0o700)
         self.socket = sockets / f"{self.page}.sock"
         place = {"interface": interface} if interface else {"host": _own_address()}

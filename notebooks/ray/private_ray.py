@@ -28,6 +28,7 @@ from jupyter_core.paths import jupyter_runtime_dir
 
 HERE = Path(__file__).resolve().parent
 MODULES = lesson_jobs.read(__file__, private_dashboard.__file__, private_keys.__file__)  # as this kernel has them
+RUNTIME = "PORTAL_RUNTIME_DIR"  # the private folder of this session on its node
 OF_THIS_JOB = ("SLURM_", "SBATCH_", "SRUN_")
 HEAD_WITHIN_S = 120
 HEADLESS_S = 60
@@ -203,7 +204,7 @@ class Cluster:
         self.ray = ray
         with _working_in(self.code):  # Ray has all workers look for modules first where its driver works now
             context = ray.init(address=self.address, log_to_driver=False, logging_level=logging.WARNING)
-        sockets = lesson_folders.own(Path(jupyter_runtime_dir()) / "sockets")
+        sockets = lesson_folders.own(Path(os.environ.get(RUNTIME) or jupyter_runtime_dir()) / "sockets")
         sockets.chmod(0o700)
         self.forwarder = private_dashboard.Forwarder(
             sockets / f"{self.name}.sock", context.dashboard_url, self.keys / "token"

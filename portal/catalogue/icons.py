@@ -92,7 +92,10 @@ def _usual(kernel: KernelTable) -> str:
         if word in FRAMEWORKS:
             letters, colour = FRAMEWORKS[word]
             return _MARK.format(letters=letters, colour=colour)
-    return (_LOGOS / f"{kernel.language}.svg").read_text()
+    logo = _LOGOS / f"{kernel.language}.svg"
+    if logo.is_file():
+        return logo.read_text()
+    return _MARK.format(letters=escape(kernel.language[:2]), colour=TOOLS)
 
 
 def _own(file: Path) -> str:

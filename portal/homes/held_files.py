@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from portal.homes.held_place import LOOK, MAY_BE_THEIRS, NEW, TO_WRITE, FilePlace, LinkOfOthers, held
 from portal.homes.own_folder import is_of_others, make_own
-from portal.homes.readers import ACCESS_LIST, KnownFile, closed_as
+from portal.homes.readers import ACCESS_LIST, KnownFile, closed_as, closed_list
 
 NOT_BY_PYTHON = "has too many folders in one another: delete it in a terminal (rm -rf)"
 
@@ -108,7 +108,7 @@ def mode_of_group(descriptor: int, old: KnownFile, mode: int) -> int:
             return closed_as(old.rights, descriptor, mode & ~stat.S_IRWXG | (mode & stat.S_IRWXO) << 3)
     if old.access_list and old.found and old.found.st_uid == os.geteuid():
         with suppress(OSError):
-            os.setxattr(descriptor, ACCESS_LIST, old.access_list)
+            os.setxattr(descriptor, ACCESS_LIST, closed_list(old.access_list))
     return closed_as(old.rights, descriptor, mode)
 
 

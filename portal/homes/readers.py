@@ -20,6 +20,8 @@ ENTRY = struct.Struct("<HHI")  # whose it is, which rights, and the number of a 
 USER = 0x02
 GROUP_OBJ = 0x04
 GROUP = 0x08
+MASK = 0x10
+OTHER = 0x20
 _C = ctypes.CDLL(None)
 AT_EMPTY_PATH = 0x1000  # of statx(2) and linux/stat.h, as what follows
 STATX_BTIME = 0x800
@@ -115,6 +117,13 @@ def access_list(descriptor: int) -> bytes | None:
         return os.getxattr(f"/proc/self/fd/{descriptor}", ACCESS_LIST)
     except OSError:
         return None
+
+
+def closed_list(listed: bytes) -> bytes:
+    """An access list by which nobody but the owner has a right until a mode is set, which opens it by its mask."""
+    entries = ENTRY.iter_unpack(listed[HEAD_BYTES:])
+    packed = (ENTRY.pack(tag, 0 if tag in (MASK, OTHER) else rights, number) for tag, rights, number in entries)
+    return listed[:HEAD_BYTES] + b"".join(packed)
 
 
 def _listed(descriptor: int) -> Iterator[tuple[int, int, int]]:

@@ -24,7 +24,7 @@ from pathlib import Path
 from portal.homes.held_place import held, is_own_all_the_way
 from portal.homes.own_folder import are_own, of_others_in
 from portal.kernels.delta import Environment
-from portal.kernels.python_start import PYTHONS, is_by_name
+from portal.kernels.python_start import FOLDERS, OF_PROJECT, OF_RUBY, PYTHONS, is_by_name, laid, lasting, leads_there
 
 PYTHON = "python"  # the language
 R = "R"  # the program
@@ -34,19 +34,24 @@ CODE = ("-e", "--args")  # what follows is for R to run
 OF_R = (".Rprofile", ".Renviron", ".RData")
 OF_IRB = (".irbrc", "irbrc", "_irbrc", "$irbrc")
 JULIA = re.compile(r"julia[\w.-]*")  # the program
+KNOWN = {"julia": JULIA, "ruby": RUBY}
 PROJECT_FILES = ("JuliaProject.toml", "Project.toml")
 PROJECT = "--project"
-PROJECT_VARIABLE = "JULIA_PROJECT"
-OF_HOME = Path(__file__).with_name("startup") / "irb_of_home.rb"
 
 
-def language_of(command: Sequence[str], told: str) -> str:
-    """What a kernel is, by its own words: a site cannot name Julia or Ruby, whose kernels are told as Pythons."""
-    names = [Path(word).name for word in command]
-    if told != PYTHON or any(name.startswith(PYTHONS) for name in names):
-        return told
-    known = {"julia": JULIA, "ruby": RUBY}
-    return next((language for language, word in known.items() if any(map(word.fullmatch, names))), told)
+def languages_of(command: Sequence[str], told: str) -> list[str]:
+    """What a kernel is, or may be, by its own words: a site may have left Julia or Ruby to be told as Pythons.
+
+    The words of a shell count, too. A folder that an image sees, or the image, may have the name of a language: then it
+    is guarded as both.
+    """
+    if told != PYTHON:
+        return [told]
+    if [Path(word).name for word in command[:1]] == [R]:
+        return [R.lower()]
+    names = [Path(word).name for part in command for word in part.split()]
+    found = [language for language, word in KNOWN.items() if any(map(word.fullmatch, names))]
+    return [*found, *([PYTHON] if not found or any(name.startswith(PYTHONS) for name in names) else [])]
 
 
 def prepared_r(command: Sequence[str], env: Environment, folder: str) -> tuple[list[str], Environment]:
@@ -76,6 +81,11 @@ def _at_home(command: Sequence[str], env: Environment, folder: str) -> list[str]
     return ["env", f"--chdir={home}", *(f"--cd={home}" if word == f"--cd={folder}" else word for word in inside)]
 
 
+def with_files_of_home(env: Environment, folder: str) -> Environment:
+    """``env`` for a kernel of any language, which may start R and IRB, too, or be them behind a wrapper."""
+    return with_r_of_home(prepared_ruby((), env, folder)[1])
+
+
 def with_r_of_home(env: Environment) -> Environment:
     """``env`` for R, and for an R that a kernel of another language starts: its files are those of the home."""
     home = env.get("HOME", "")
@@ -94,15 +104,17 @@ def _behind_r(command: Sequence[str]) -> int:
 def prepared_julia(command: Sequence[str], env: Environment, folder: str) -> tuple[list[str], Environment]:
     """The command and environment of a Julia kernel that is started in ``folder``."""
     end = _program_file_at(command)
-    places = [place for option, _, place in (word.partition("=") for word in command[:end]) if option == PROJECT]
-    places += [env[PROJECT_VARIABLE]] if PROJECT_VARIABLE in env else []
+    words = [word.partition("=") for word in command[:end]]
+    places = [place for option, _, place in words if option in (PROJECT, OF_PROJECT)]
+    places += [env[OF_PROJECT]] if OF_PROJECT in env else []
     if is_own_all_the_way(folder) and all(_is_own_project(folder, place) for place in places):
         return list(command), env
     options = [word for word in command[:end] if not _is_from_there(word)]
-    kept = {name: value for name, value in env.items() if name != PROJECT_VARIABLE or not _leads_there(value)}
-    words = [*options, *command[end:]]
-    is_plain = any(JULIA.fullmatch(Path(word).name) for word in words) or not any(PROJECT in word for word in words)
-    return words if is_plain else _at_home(words, env, folder), kept
+    kept = {name: value for name, value in env.items() if name != OF_PROJECT or not leads_there(value)}
+    rest = [*options, *command[end:]]
+    is_plain = any(JULIA.fullmatch(Path(word).name) for word in rest)
+    is_named = any(name in word for word in rest for name in (PROJECT, OF_PROJECT))  # in the words of a shell
+    return rest if is_plain or not is_named else _at_home(rest, env, folder), kept
 
 
 def _program_file_at(command: Sequence[str]) -> int:
@@ -112,12 +124,7 @@ def _program_file_at(command: Sequence[str]) -> int:
 
 def _is_from_there(word: str) -> bool:
     option, _, place = word.partition("=")
-    return option == PROJECT and _leads_there(place)
-
-
-def _leads_there(place: str) -> bool:
-    """Whether a project is looked for in or above the present folder: ``""`` is ``@.``, and ``@name`` is none such."""
-    return place in ("", "@.") or not (place.startswith("@") or Path(place).is_absolute())
+    return option in (PROJECT, OF_PROJECT) and leads_there(place)
 
 
 def _is_own_project(folder: str, place: str) -> bool:
@@ -125,7 +132,7 @@ def _is_own_project(folder: str, place: str) -> bool:
 
     It is the first one in the folder or above, where a sticky folder may be, as /scratch, that all people write to.
     """
-    if not _leads_there(place):
+    if not leads_there(place):
         return True
     start = Path(folder) / ("" if place == "@." else place)
     around = [start, *start.parents]
@@ -157,13 +164,10 @@ def without_irbrc(env: Environment, runtime: Path) -> Environment:
     Arguments:
         runtime: the folder of the session's sockets, which a kernel in a container sees, too.
     """
-    folder = runtime / "startup"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if not (folder / OF_HOME.name).exists():
-        (folder / OF_HOME.name).write_text(OF_HOME.read_text())
-    found = ":".join(filter(None, [str(folder), env.get("RUBYLIB", "")]))
-    options = " ".join(filter(None, [f"-r{OF_HOME.stem}", env.get("RUBYOPT", "")]))
-    return env | {"RUBYLIB": found, "RUBYOPT": options}
+    folders = [*lasting(env), laid(runtime)]
+    found = ":".join(filter(None, [*folders, env.get("RUBYLIB", "")]))
+    options = " ".join(filter(None, [f"-r{OF_RUBY.stem}", env.get("RUBYOPT", "")]))
+    return env | {"RUBYLIB": found, "RUBYOPT": options, FOLDERS: ":".join([str(runtime), *folders])}
 
 
 PREPARED: dict[str, Callable[[Sequence[str], Environment, str], tuple[list[str], Environment]]] = {

@@ -134,27 +134,33 @@ class ModuleProvisioner(LocalProvisioner):
         """
         env = cache_folders.with_own(env)
         told = self.kernel_spec.language.lower()
-        language = other_starts.language_of(command, told)
+        languages = other_starts.languages_of(command, told)
         place = folder or str(Path.cwd())
         left = await asyncio.to_thread(_left_in, place)
         is_elsewhere = bool(left)
         if is_elsewhere:
             self.log.info("This kernel starts without what is in %s: %s may be of others", place, left)
-            env = other_starts.with_r_of_home(python_start.without_folder(env))
-        prepare = other_starts.PREPARED.get(language)
-        if prepare:
+            env = python_start.without_folder(env)
+            env = await asyncio.to_thread(other_starts.with_files_of_home, env, place)
+        prepares = [other_starts.PREPARED[language] for language in languages if language in other_starts.PREPARED]
+        for prepare in prepares:
             command, env = await asyncio.to_thread(prepare, command, env, place)
-        if language == "ruby" and not other_starts.is_own_for_irb(place):
-            env = other_starts.without_irbrc(env, self._runtime())
+        if "ruby" in languages and not await asyncio.to_thread(other_starts.is_own_for_irb, place):
+            env = await asyncio.to_thread(other_starts.without_irbrc, env, self._runtime())
         # Elsewhere a kernel of any other language may be a Python behind words that nobody knows (sage --python -m).
         # R, Julia and Ruby are none, and would hand the folder on to Pythons that a cell starts.
-        may_be_python = is_elsewhere and not prepare
-        if told != "python" and not may_be_python and not python_start.is_by_name(command):
+        may_be_python = "python" in languages or (is_elsewhere and not prepares)
+        if not may_be_python and not python_start.is_by_name(command):
             return {"cmd": command, "env": env}
+        is_safe = is_elsewhere and languages == ["python"]
+        return await asyncio.to_thread(self._python, command, env, is_safe=is_safe)
+
+    def _python(self, command: list[str], env: Environment, *, is_safe: bool) -> dict[str, Any]:
+        """Command and environment of what is a Python, or may be one; it looks for none there itself, if it can."""
         runtime = self._runtime()
         started = python_start.by_file(command, runtime)
-        env = python_start.safe(started, env) if is_elsewhere and language == "python" else env
-        return {"cmd": started, "env": python_start.prepared(env, runtime, debugger=self.debugger)}
+        env = python_start.safe(started, env) if is_safe else env
+        return {"cmd": started, "env": python_start.prepared(started, env, runtime, debugger=self.debugger)}
 
     def _runtime(self) -> Path:
         """The folder of the session's sockets."""

@@ -4,18 +4,25 @@ And the kernel is started by a file of ours instead of ``-m``, for which Python 
 Kernels of other languages are often Python programs, too (``python -m bash_kernel``).
 
 It works in any environment, a person's own included, because nothing in the environment is changed: Python is told by
-PYTHONPATH to look into one folder more, and the kernel takes that back out of its environment at once; where others may
-have left files beside the notebook, it stays for the Pythons that are started there. The folder lies with the kernel's
-sockets, where a kernel in a container finds it, too.
+PYTHONPATH to look into some folders more, and the kernel takes them back out of its environment at once; where others
+may have left files beside the notebook, one stays for the Pythons that are started there. What stays is handed on to
+jobs, too, which run on other nodes, and when the session is gone: it has a name that nobody else can give to a folder,
+the portal's own, or one in the home, which a kernel in a container finds. The folder of the sockets, which it finds in
+any case, is for kernels that take it out.
 """
 
 from __future__ import annotations
 
 import re
+import secrets
 import shutil
+import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from portal.homes.held_place import is_own_all_the_way
+from portal.homes.own_folder import make_own
 from portal.kernels.delta import Environment
 
 FIRST = Path(__file__).with_name("startup") / "sitecustomize.py"
@@ -25,7 +32,10 @@ OWN = FIRST.with_name("own_place.py")
 BY_NAME = ["-m", LAUNCHER.stem]
 PYTHONS = ("python", "pypy")
 WITH_VALUE = ("-X", "-W")
+OF_RUBY = FIRST.with_name("irb_of_home.rb")
+FILES = (OWN, FIRST, LAUNCHER, NAMED, OF_RUBY)
 DEBUGGER = "DSPORTAL_KERNEL_DEBUGGER"  # their names in that file
+FOLDERS = "DSPORTAL_KERNEL_FOLDERS"
 STARTED = "PORTAL_STARTED_BY_KERNEL"
 OF_COMPILERS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH")
 OF_LANGUAGES = ("CLASSPATH", "NODE_PATH", "PERL5LIB", "PERLLIB", "PKG_CONFIG_PATH", "PYTHONPATH", "RUBYLIB")
@@ -37,6 +47,7 @@ BETWEEN = {"LD_LIBRARY_PATH": "[:;]", "LD_PRELOAD": "[: ]"}  # ld.so(8)
 NONE_OF_R = "NULL"
 SAFE_PATH = {"PYTHONSAFEPATH": "dsportal"}  # as in that file
 OF_JULIA = ("JULIA_LOAD_PATH", "JULIA_DEPOT_PATH")  # in these, too; @name is an environment, and @. that folder's
+OF_PROJECT = "JULIA_PROJECT"
 # Of one file or folder; what it may begin with beside "/" is how its program has the home.
 SINGLE = {
     **dict.fromkeys(("IPYTHONDIR", "IRBRC", "R_ENVIRON", "R_PROFILE"), "~"),
@@ -45,22 +56,64 @@ SINGLE = {
 }
 
 
-def prepared(env: Environment, runtime: Path, *, debugger: bool) -> Environment:
+def prepared(command: Sequence[str], env: Environment, runtime: Path, *, debugger: bool) -> Environment:
     """``env`` for a Python kernel.
 
     Arguments:
+        command: how it is started; another program may be no Python in the end, which takes nothing out.
         runtime: the folder of the session's sockets, which only the person can read.
         debugger: whether the kernel may open the port of its debugger.
     """
+    (runtime / "tmp").mkdir(mode=0o700, exist_ok=True)  # what it keeps for a while
+    folder = laid(runtime)
+    is_python = any(Path(word).name.startswith(PYTHONS) for word in command)
+    folders = [*lasting(env), *([folder] if is_python else [])]
+    path = ":".join(filter(None, [*folders, env.get("PYTHONPATH", "")]))
+    given = {name: value for name, value in env.items() if name != STARTED}  # by a kernel in whose cell this is
+    told = {"PYTHONPATH": path, FOLDERS: ":".join([str(runtime), *folders])}
+    return given | told | ({DEBUGGER: "1"} if debugger else {})
+
+
+def laid(runtime: Path) -> str:
+    """The folder with these files beside the session's sockets."""
     folder = runtime / "startup"
     folder.mkdir(mode=0o700, exist_ok=True)
-    (runtime / "tmp").mkdir(mode=0o700, exist_ok=True)  # what it keeps for a while
-    for file in (OWN, FIRST, LAUNCHER, NAMED):
+    for file in FILES:
         if not (folder / file.name).exists():
             shutil.copyfile(file, folder / file.name)
-    path = ":".join(filter(None, [str(folder), env.get("PYTHONPATH", "")]))
-    given = {name: value for name, value in env.items() if name != STARTED}  # by a kernel in whose cell this is
-    return given | {"PYTHONPATH": path} | ({DEBUGGER: "1"} if debugger else {})
+    return str(folder)
+
+
+def lasting(env: Environment) -> list[str]:
+    """The folders with these files whose names nobody else can give to another one, on any node and at any time.
+
+    The portal's own; and one in the home, for an image: not where the home is full, or others can change it.
+    """
+    contents = [file.read_bytes() for file in FILES]
+    name = f"startup-{zlib.crc32(b''.join(contents)):08x}"  # of this version: sessions of another one have theirs
+    home = Path(env.get("HOME") or "/none")
+    place = home / ".cache" / "dsportal" / name
+    with suppress(OSError):
+        if home.is_dir():
+            make_own(place)
+        if is_own_all_the_way(place):
+            for file, content in zip(FILES, contents, strict=True):
+                _put(place / file.name, content)
+            return [str(FIRST.parent), str(place)]
+    return [str(FIRST.parent)]
+
+
+def _put(file: Path, content: bytes) -> None:
+    """Have a file of this content, whole for each that reads it meanwhile."""
+    with suppress(FileNotFoundError):
+        if file.read_bytes() == content:
+            return
+    beside = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    try:
+        beside.write_bytes(content)
+        beside.replace(file)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def safe(command: Sequence[str], env: Environment) -> Environment:
@@ -81,7 +134,13 @@ def without_folder(env: Environment) -> Environment:
     lists |= {
         name: env[name] if env[name].startswith(("/", home)) else "" for name, home in SINGLE.items() if name in env
     }
+    lists |= {OF_PROJECT: "" if leads_there(env[OF_PROJECT]) else env[OF_PROJECT]} if OF_PROJECT in env else {}
     return {name: value for name, value in (env | lists).items() if value or name not in lists}
+
+
+def leads_there(project: str) -> bool:
+    """Whether Julia looks for a project in or above the present folder: "" is ``@.``, and ``@name`` is none such."""
+    return project in ("", "@.") or not (project.startswith("@") or Path(project).is_absolute())
 
 
 def parts_of(name: str, value: str) -> list[str]:

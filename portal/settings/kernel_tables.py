@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
@@ -41,12 +41,24 @@ class KernelsTable(Table):
     debugger: bool = False  # it listens on the node for everybody there: only where a node is for one person alone
 
 
+STARTED_BY_US = ("python", "R")
+
+
+def _language(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9 .+#-]{0,39}", value):
+        raise ValueError("a language as its kernel names itself, such as python, R, julia or ruby")
+    return value
+
+
+Language = Annotated[str, AfterValidator(_language)]
+
+
 class KernelTable(Table):
     """``[[kernel]]``: a kernel that comes from modules, an environment, an image, or a path."""
 
     name: Name
     title: str
-    language: Literal["python", "R"] = "python"
+    language: Language = "python"
     modules: tuple[str, ...] = ()  # the last one may be a pattern, NAME/*: a kernel for each version of it
     environment: OptionalPath = ""  # the folder of a virtual or conda environment
     container: Image = ""
@@ -74,6 +86,8 @@ class KernelTable(Table):
                 yield f"modules: {module!r} is no name; allowed: one pattern NAME/*, as the last of them"
         if self.container and self.environment:
             yield "environment: it lies outside of the container; allowed: python = a Python in the image"
+        if self.language not in STARTED_BY_US and not self.argv:
+            yield f"argv: the portal has no start line for {self.language}; allowed: one with {{connection_file}}"
         if self.binds and not self.container:
             yield "binds: there is no container that could see them; allowed: only with container"
         if self.environment and (self.python or self.argv or self.language != "python"):

@@ -42,6 +42,7 @@ from portal.session_usage.end_time import EndTime, end_time
 from portal.session_usage.pages import JobUsageHandler, OwnJob, TimeHandler
 from portal.singleuser.hub_token import token
 from portal.singleuser.logins import OpenSockets, login_of_hub, tokens_of
+from portal.singleuser.runtime import hand_on_none
 from portal.tensorboard.boards import Boards, id_of
 from portal.tensorboard.error_page import NOT_AHEAD, NOT_AHEAD_ADVICE, from_elsewhere, is_ahead, is_own_click, page
 from portal.tensorboard.folders import FolderRefused, Folders
@@ -158,6 +159,7 @@ def _load_jupyter_server_extension(serverapp: Any) -> None:
     strangers.bound(hub_auth)
     jupyter_faults.mend()
     _close_sockets_of_ended_logins(serverapp, hub_auth)
+    hand_on_none(os.environ)  # the server has read it
 
 
 def _close_sockets_of_ended_logins(serverapp: Any, hub_auth: Any) -> None:

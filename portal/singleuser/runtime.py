@@ -7,7 +7,7 @@ import fcntl
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -15,6 +15,8 @@ from typing import IO
 from portal.homes import temporary
 from portal.homes.held_place import is_own_all_the_way
 
+OF_JUPYTER = "JUPYTER_RUNTIME_DIR"
+VARIABLE = "PORTAL_RUNTIME_DIR"  # where lessons find it, which look whose it is
 PREFIX = "dsp-"  # short: socket paths begin here
 PRIVATE = 0o700
 LOCK = "lock"  # held as long as the session's process lives
@@ -32,8 +34,16 @@ def runtime_folder() -> Path:
         runtime = _locked_folder()
     temporary.hold(runtime)
     atexit.register(temporary.remove, runtime)
-    os.environ["JUPYTER_RUNTIME_DIR"] = str(runtime)
+    os.environ[OF_JUPYTER] = str(runtime)
     return runtime
+
+
+def hand_on_none(environ: MutableMapping[str, str]) -> None:
+    """Let no program of Jupyter's that the session starts put its own files there: a job may be one.
+
+    It runs on another node, or when this session is gone, where somebody else can have made a folder of that name.
+    """
+    environ[VARIABLE] = environ.pop(OF_JUPYTER, "")
 
 
 def _locked_folder() -> Path:

@@ -52,9 +52,11 @@ def routes(application: Any, settings: SessionSettings, runtime: Path, home: Pat
         return {"open": OpenToolHandler, "proxy": ToolProxy}, {"tools": tools()}
 
     def load_own() -> Pages:
+        from jupyter_core.paths import jupyter_runtime_dir
+
         from portal.webtools.sockets import OwnSocketProxy
 
-        return {"own": OwnSocketProxy}, {"folder": runtime / "sockets"}
+        return {"own": OwnSocketProxy}, {"folders": (runtime / "sockets", Path(jupyter_runtime_dir(), "sockets"))}
 
     rules = late_rules(application, base, PAGES, load) + late_rules(application, base, OF_TOOLS, load_proxy)
     return rules + late_rules(application, base, OWN_SOCKETS, load_own)

@@ -99,6 +99,17 @@ def test_what_is_no_socket_of_the_person_is_not_there(server: Server, folder: Pa
     assert server.ask(f"sockets/{name}/status")[0] == 404
 
 
+def test_a_program_that_knows_of_no_other_folder_has_jupyters_in_the_home(server: Server) -> None:
+    folder = server.home / ".local/share/jupyter/runtime/sockets"
+    folder.mkdir(parents=True, mode=0o700)
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder / "of_home.sock")]) as program:
+        wait_for("program", lambda: takes(folder / "of_home.sock"))
+        assert server.json("sockets/of_home/status")["uri"] == "/status"
+        folder.chmod(0o755)
+        assert server.ask("sockets/of_home/status")[0] == 404
+        program.terminate()
+
+
 def test_a_folder_that_others_may_enter_is_not_used(server: Server, folder: Path) -> None:
     folder.chmod(0o755)
     assert server.ask("sockets/mine/status")[0] == 404

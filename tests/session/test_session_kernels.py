@@ -71,7 +71,7 @@ def test_no_kernel_learns_the_secrets_of_the_session(server: Server, name: str) 
     with kernel(server, name) as (_, client):
         _, env = json.loads(output(client, SHOW_ENVIRONMENT))
     assert HUB_SECRET not in env.values()
-    assert [key for key in env if key.startswith(("JUPYTERHUB_", "DSPORTAL_", "JPY_API"))] == []
+    assert [key for key in env if key.startswith(("JUPYTERHUB_", "DSPORTAL_", "JPY_API", "JUPYTER_RUNTIME"))] == []
 
 
 def test_a_restarted_kernel_has_the_same_environment(server: Server) -> None:

@@ -56,6 +56,8 @@ def test_a_terminal_and_what_it_starts_do_not_have_the_token(session: Session) -
         assert f"HOME={session.home}" in text, "it is the terminal's own environment"
         assert TOKEN not in text, name
         assert "API_TOKEN" not in text, name
+        assert "JUPYTER_RUNTIME_DIR" not in text, "a job of Jupyter's would put its files there, on another node"
+        assert "PORTAL_RUNTIME_DIR=/" in text, "lessons look whose it is"
 
 
 def test_no_child_of_the_server_has_the_token(session: Session) -> None:

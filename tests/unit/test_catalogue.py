@@ -139,6 +139,8 @@ def test_a_narrower_pattern_whose_default_lies_outside_takes_its_newest_version(
         ({"binds": ("/data",)}, "binds"),
         ({"container": "i.sif"}, "container"),
         ({"container": "docker://a b"}, "container"),
+        ({"language": "julia"}, "argv"),
+        ({"language": "<b>", "argv": ("x", "{connection_file}")}, "language"),
         ({"badge": "<b>"}, "badge"),
         ({"badge": "longest"}, "badge"),
     ],
@@ -747,6 +749,7 @@ def test_what_modules_set_is_said_in_one_line(change: Any, words: str) -> None:
         ({"name": "pytorch-2.7", "title": "Deep things"}, "PT"),
         ({"title": "Python 3"}, ""),
         ({"title": "R", "language": "R"}, ""),
+        ({"title": "Spark", "language": "scala", "argv": ("x",)}, "sc"),
     ],
 )
 def test_a_framework_has_an_icon_of_its_own(values: dict[str, Any], letters: str) -> None:

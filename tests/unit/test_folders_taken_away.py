@@ -207,7 +207,7 @@ async def test_no_board_starts_or_is_reached_in_it(folder: Path, tmp_path: Path)
 def test_no_program_on_a_socket_in_it_is_reached(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("portal.webtools.sockets.is_own_socket", lambda _: True)
     pages = OwnSocketProxy.__new__(OwnSocketProxy)
-    pages.initialize(folder / "sockets")
+    pages.initialize([folder / "sockets"])
     assert pages.points_at("dask")
     somebody_else(folder)
     assert not pages.points_at("dask")

@@ -7,12 +7,14 @@ import os
 import stat
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from portal.homes import held_files, held_place, own_folder
 from portal.homes.held_place import LinkOfOthers, held, is_own_all_the_way
+from portal.homes.readers import Readers
 from tests.unit.access_lists import ACCESS, DEFAULT, open_to_one
 
 SOMEBODY_ELSE = 4_000_000  # no account of this machine
@@ -356,6 +358,24 @@ def test_what_replaces_a_file_with_an_access_list_has_that_list(shared: Path) ->
     assert (shared / "file").read_bytes() == b"second"
     assert os.getxattr(shared / "file", ACCESS) == before
     assert (shared / "file").stat().st_mode & 0o777 == 0o660
+
+
+def test_the_list_opens_nothing_before_the_mode_does(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for that moment would have the new one."""
+    (shared / "file").write_text("first")
+    open_to_one(shared / "file", 4_000_007, 6, group=4)
+    readers: list[Readers] = []
+    give = os.setxattr
+
+    def and_look(descriptor: int, *told: Any) -> None:
+        give(descriptor, *told)
+        readers.append(Readers.of(descriptor))
+
+    monkeypatch.setattr(os, "setxattr", and_look)
+    with held(shared / "file") as place:
+        held_files.put(place, b"second")
+
+    assert [(one.everybody, one.groups, one.people) for one in readers] == [(False, frozenset(), frozenset())]
 
 
 @pytest.mark.parametrize(("group", "mode"), [(0, 0o600), (4, 0o640)])

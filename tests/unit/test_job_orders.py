@@ -127,6 +127,8 @@ def test_a_job_has_nothing_of_the_session_and_all_of_the_person() -> None:
         "CUDA_VISIBLE_DEVICES": "0",
         "TMPDIR": "/tmp/job",
         "XDG_RUNTIME_DIR": "/run/user/1",
+        "JUPYTER_RUNTIME_DIR": "/tmp/dsp-1",
+        "PORTAL_RUNTIME_DIR": "/tmp/dsp-1",
     }
     person = {
         "HOME": "/home/alice",

@@ -154,9 +154,11 @@ def test_a_kernel_without_modules_is_started_by_its_whole_path(tables: Tables, m
 def test_a_kernel_with_its_own_start_line_keeps_it(tables: Tables, modules: Modules) -> None:
     modules.program("julia", "exit 1")
     argv = ("julia", "-i", "{connection_file}")
-    site = with_kernels(tables, {"name": "j", "title": "Julia", "modules": ("shared/tf",), "argv": argv})
+    told = {"name": "j", "title": "Julia", "language": "julia", "modules": ("shared/tf",)}
+    site = with_kernels(tables, told | {"argv": argv})
     assert states(site) == ["j written"]
-    assert spec_of(site, "j")["argv"][-3:] == list(argv)
+    spec = spec_of(site, "j")
+    assert (spec["argv"][-3:], spec["language"]) == (list(argv), "julia")
 
 
 def test_a_kernel_that_the_site_no_longer_has_is_removed(tables: Tables) -> None:

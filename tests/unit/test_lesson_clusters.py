@@ -97,6 +97,14 @@ def test_a_dask_cluster_has_its_keys_in_a_private_folder(dask: ModuleType, tmp_p
     assert mode(tmp_path / "cluster") == mode(tmp_path / "runtime/sockets") == 0o700
 
 
+def test_its_dashboard_is_where_the_session_looks(
+    dask: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PORTAL_RUNTIME_DIR", str(tmp_path / "session"))
+    cluster = dask.Cluster(tmp_path / "cluster", 1, "1GiB")
+    assert cluster.socket == tmp_path / "session/sockets" / f"{cluster.page}.sock"
+
+
 def test_a_folder_in_the_home_is_named_as_in_a_shell(
     dask: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,19 @@ from traitlets.config import Config
 from portal.kernels import other_starts
 from portal.kernels.manager import PortalKernelSpecManager
 from portal.kernels.provisioner import ModuleProvisioner
-from portal.kernels.python_start import FIRST, LAUNCHER, NAMED, OWN, by_file, is_by_name, prepared, safe, without_folder
+from portal.kernels.python_start import (
+    FIRST,
+    FOLDERS,
+    LAUNCHER,
+    NAMED,
+    OWN,
+    by_file,
+    is_by_name,
+    lasting,
+    prepared,
+    safe,
+    without_folder,
+)
 
 SHOW = "import os, sys; print(os.environ.get('PYTHONPATH'), 'startup' in str(sys.path), getattr(sys, 'own', None))"
 AVAILABLE = "import ipykernel.debugger as d; print(d._is_debugpy_available)"
@@ -42,7 +54,10 @@ def in_no_usual_place(path, *told, usual=os.open):
 os.open = in_no_usual_place
 tempfile.tempdir = None
 """
+FIRST_ONE = "import sys; print(sys.meta_path[0].find_spec.__code__.co_filename)"
 HAS_DEBUGGER = "import ipykernel.debugger as d; print(d._is_debugpy_available, flush=True)\n"
+KERNEL = [sys.executable]
+PORTALS = FIRST.parent  # the portal's own folder of these files
 AS_KERNEL = f"import ipykernel.iostream; {SHOW}"
 
 
@@ -91,7 +106,7 @@ def test_a_module_beside_the_notebook_is_not_the_kernel(tmp_path: Path) -> None:
     for folder in (packages, beside):
         folder.mkdir()
         (folder / "some_kernel.py").write_text(f"import sys; print({folder.name!r}, sys.argv[1:], __name__)")
-    env = prepared({"PYTHONPATH": str(packages)}, tmp_path, debugger=False)
+    env = prepared(KERNEL, {"PYTHONPATH": str(packages)}, tmp_path, debugger=False)
 
     command = by_file([sys.executable, "-m", "some_kernel", "-f", "x"], tmp_path)
     done = subprocess.run(command, env=env, cwd=beside, capture_output=True, text=True, check=True)
@@ -119,7 +134,7 @@ def test_a_python_that_looks_there_by_itself_finds_nothing_beside_the_notebook(
         (folder / "sitecustomize.py").write_text(f"print({folder.name!r})")
         (folder / "some_kernel.py").write_text(f"print({folder.name!r})")
         folder.chmod(0o777)
-    env = prepared({"PYTHONPATH": f"{path}{packages}"}, tmp_path, debugger=False)
+    env = prepared(KERNEL, {"PYTHONPATH": f"{path}{packages}"}, tmp_path, debugger=False)
 
     done = subprocess.run(
         by_file(AS_THEMSELVES[way], tmp_path), env=env, cwd=beside, capture_output=True, text=True, check=True
@@ -134,7 +149,7 @@ def test_a_kernel_without_ipython_imports_from_a_folder_that_is_named_or_its_per
 ) -> None:
     (tmp_path / "some_kernel.py").write_text("print('here')")
     tmp_path.chmod(mode)
-    env = prepared({"PYTHONPATH": path.format(here=tmp_path)}, tmp_path, debugger=False)
+    env = prepared(KERNEL, {"PYTHONPATH": path.format(here=tmp_path)}, tmp_path, debugger=False)
     command = [sys.executable, "-c", "import some_kernel"]
 
     assert subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True).stdout.strip() == "here"
@@ -305,7 +320,7 @@ def test_whatever_starts_a_kernel_in_a_folder_of_others_its_python_looks_elsewhe
     made = started_by_a_session(command, language, folder, tmp_path)
 
     assert made["cmd"] == (["env", "--chdir=/home/alice"] if language == "R" else []) + command
-    assert made["env"].get("PYTHONPATH") == (f"{tmp_path}/run/startup" if is_guarded else None)
+    assert made["env"].get("PYTHONPATH") == (str(PORTALS) if is_guarded else None)
 
 
 @pytest.mark.parametrize("language", ["python", "bash", "R"])
@@ -332,7 +347,7 @@ def test_whoever_looks_upwards_from_a_kernels_program_meets_nothing_that_others_
     (packages / "ipykernel_launcher.py").write_text(f"import ipykernel; {show}")
     (packages / "some_kernel.py").write_text((packages / "ipykernel_launcher.py").read_text())
     module = "ipykernel_launcher" if way == "by the launcher" else "some_kernel"
-    env = prepared({"PYTHONPATH": str(packages)}, tmp_path, debugger=False)
+    env = prepared(KERNEL, {"PYTHONPATH": str(packages)}, tmp_path, debugger=False)
 
     command = by_file([sys.executable, "-m", module, "-f", "x"], tmp_path)
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -399,29 +414,38 @@ def test_so_does_one_in_an_image(tmp_path: Path, words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "language"),
+    ("command", "languages"),
     [
-        (["/cm/julia/1.11/bin/julia", "-i", "--project=@.", "kernel.jl"], "julia"),
-        (["iruby", "kernel"], "ruby"),
-        (["apptainer", "exec", "x.sif", "/usr/bin/ruby3.1", "kernel.rb"], "ruby"),
-        (["conda", "run", "-n", "julia", "python", "-m", "ipykernel_launcher"], "python"),
-        (["conda", "run", "-n", "R", "own-kernel"], "python"),
-        (["/opt/start"], "python"),
+        (["/cm/julia/1.11/bin/julia", "-i", "--project=@.", "kernel.jl"], ["julia"]),
+        (["sh", "-c", "module load julia; exec julia --project=@. kernel.jl {}"], ["julia"]),
+        (["env", "JULIA_PROJECT=@.", "julia", "kernel.jl"], ["julia"]),
+        (["iruby", "kernel"], ["ruby"]),
+        (["sh", "-c", "exec iruby kernel {}"], ["ruby"]),
+        (["apptainer", "exec", "x.sif", "/usr/bin/ruby3.1", "kernel.rb"], ["ruby"]),
+        (["apptainer", "exec", "/images/python-and-more.sif", "iruby", "kernel"], ["ruby", "python"]),
+        (["apptainer", "exec", "--bind", "/cm/python", "x.sif", "iruby", "kernel"], ["ruby", "python"]),
+        (["conda", "run", "-n", "julia", "python", "-m", "ipykernel_launcher"], ["julia", "python"]),
+        (["/usr/bin/R", "--slave", "-e", "IRkernel::main()"], ["r"]),
+        (["conda", "run", "-n", "R", "own-kernel"], ["python"]),
+        (["/opt/start"], ["python"]),
     ],
 )
 def test_a_sites_kernel_of_another_language_is_known_by_its_words(
-    tmp_path: Path, command: list[str], language: str
+    tmp_path: Path, command: list[str], languages: list[str]
 ) -> None:
-    """The portal writes ``python`` into its kernelspec."""
-    assert other_starts.language_of(command, "python") == language
+    """The portal writes ``python`` into its kernelspec, where the site does not say it."""
+    assert other_starts.languages_of(command, "python") == languages
+    assert other_starts.languages_of(command, "ruby") == ["ruby"]
     folder = tmp_path / "folder"
     folder.mkdir()
     folder.chmod(0o777)
     made = started_by_a_session(command, "python", folder, tmp_path)
-    assert ("-rirb_of_home" in made["env"].get("RUBYOPT", "")) == (language == "ruby")
-    assert "--project=@." not in made["cmd"]
-    assert made["env"]["PYTHONPATH"] == f"{tmp_path}/run/startup", "it may be one all the same"
-    assert ("PYTHONSAFEPATH" in made["env"]) == (language == "python")
+    assert ("-rirb_of_home" in made["env"].get("RUBYOPT", "")) == ("ruby" in languages)
+    assert not {"--project=@.", "JULIA_PROJECT=@."}.intersection(made["cmd"])
+    assert ("--chdir=" in str(made["cmd"])) == ("--project=@." in command[-1])
+    assert made["env"]["IRBRC"] == os.devnull, "a wrapper may start it"
+    assert (FIRST.parent in map(Path, made["env"].get("PYTHONPATH", "").split(":"))) == ("python" in languages)
+    assert ("PYTHONSAFEPATH" in made["env"]) == (languages == ["python"])
 
 
 @pytest.mark.parametrize("words", ["export PYTHONPATH={}", "unset PYTHONPATH", "true"])
@@ -523,43 +547,94 @@ def test_a_launcher_of_any_name_finds_no_module_beside_the_notebook(tmp_path: Pa
 
 
 def test_the_folder_is_first_and_what_was_there_follows(tmp_path: Path) -> None:
-    env = prepared({"PYTHONPATH": "/a:/b"}, tmp_path, debugger=False)
-    assert env == {"PYTHONPATH": f"{tmp_path}/startup:/a:/b"}
-    assert prepared(env, tmp_path, debugger=False)["PYTHONPATH"].startswith(f"{tmp_path}/startup:")
+    env = prepared(KERNEL, {"PYTHONPATH": "/a:/b"}, tmp_path, debugger=False)
+    folders = f"{PORTALS}:{tmp_path}/startup"
+    assert env == {"PYTHONPATH": f"{folders}:/a:/b", FOLDERS: f"{tmp_path}:{folders}"}
     assert (tmp_path / "startup" / "sitecustomize.py").read_bytes() == FIRST.read_bytes()
+
+
+@pytest.mark.parametrize("command", [["/opt/start-kernel"], ["sh", "-c", "exec sage {}"]])
+def test_what_may_be_no_python_in_the_end_is_told_of_no_folder_that_goes_with_the_session(
+    tmp_path: Path, command: list[str]
+) -> None:
+    """It takes nothing out, and a job that it submits would look there."""
+    (tmp_path / "run").mkdir()
+    env = prepared(command, {"HOME": str(tmp_path)}, tmp_path / "run", debugger=False)
+    (in_home,) = (tmp_path / ".cache/dsportal").iterdir()
+    assert env["PYTHONPATH"] == f"{PORTALS}:{in_home}"
+
+
+def test_the_folder_in_the_home_is_whole_and_its_persons_own(tmp_path: Path) -> None:
+    env = {"HOME": str(tmp_path)}
+    _, in_home = map(Path, lasting(env))
+    assert {file.name: file.read_bytes() for file in in_home.iterdir()} == {
+        file.name: file.read_bytes() for file in PORTALS.glob("*.*")
+    }
+    (in_home / FIRST.name).write_text("")  # as a full disk leaves one
+    assert lasting(env) == [str(PORTALS), str(in_home)]
+    assert (in_home / FIRST.name).read_bytes() == FIRST.read_bytes()
+    in_home.chmod(0o777)
+    assert lasting(env) == [str(PORTALS)]
+
+
+def test_a_home_that_takes_nothing_more_is_no_hindrance(tmp_path: Path) -> None:
+    (tmp_path / ".cache").write_text("no folder")
+    assert lasting({"HOME": str(tmp_path)}) == [str(PORTALS)]
+    assert lasting({}) == [str(PORTALS)]
+
+
+@pytest.mark.parametrize("is_seen", [True, False], ids=["the portal's folder", "in an image without it"])
+def test_a_job_that_a_cell_submits_looks_for_nothing_in_the_sessions_folder(tmp_path: Path, is_seen: bool) -> None:
+    """It may run on another node, or when the session is gone: then somebody else can have made one of that name."""
+    beside, ran = tmp_path / "beside", tmp_path / "ran"
+    beside.mkdir()
+    beside.chmod(0o777)
+    with kernel(beside, tmp_path, "", is_seen=is_seen) as client:
+        handed_on = json.loads(printed(client, "import json, os; print(json.dumps(dict(os.environ)))"))
+    shutil.rmtree(tmp_path / "run")
+    (tmp_path / "run/startup").mkdir(parents=True)
+    (tmp_path / "run/startup/sitecustomize.py").write_text(f"open({str(ran)!r}, 'w')")
+
+    first = subprocess.run([sys.executable, "-c", FIRST_ONE], env=handed_on, capture_output=True, text=True, check=True)
+
+    assert not ran.exists()
+    assert str(tmp_path / "run") not in handed_on["PYTHONPATH"]
+    assert FOLDERS not in handed_on
+    (in_home,) = (tmp_path / ".cache/dsportal").iterdir()
+    assert Path(first.stdout.strip()) == (PORTALS if is_seen else in_home) / FIRST.name
 
 
 @pytest.mark.parametrize(("before", "after"), [({}, "None"), ({"PYTHONPATH": "/a:/b"}, "/a:/b")])
 def test_a_kernel_does_not_hand_it_on_to_what_it_starts(tmp_path: Path, before: dict[str, str], after: str) -> None:
-    env = prepared(before, tmp_path, debugger=True)
+    env = prepared(KERNEL, before, tmp_path, debugger=True)
     assert run(AS_KERNEL, env) == f"{after} False None"
 
 
 def test_a_program_that_starts_the_kernel_hands_it_on(tmp_path: Path) -> None:
     """`conda run` is a Python program, too."""
-    env = prepared({}, tmp_path, debugger=False)
-    assert run(SHOW, env) == f"{tmp_path}/startup False None"
+    env = prepared(KERNEL, {}, tmp_path, debugger=False)
+    assert run(SHOW, env) == f"{PORTALS}:{tmp_path}/startup False None"
 
 
 def test_the_environments_own_sitecustomize_follows(tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()
     (own / "sitecustomize.py").write_text("import sys; sys.own = 'yes'")
-    assert run(SHOW, prepared({"PYTHONPATH": str(own)}, tmp_path, debugger=False)).endswith(" yes")
+    assert run(SHOW, prepared(KERNEL, {"PYTHONPATH": str(own)}, tmp_path, debugger=False)).endswith(" yes")
 
 
 def test_an_own_sitecustomize_that_fails_says_so_and_the_kernel_starts(tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()
     (own / "sitecustomize.py").write_text("import missing_in_this_test")
-    env = prepared({"PYTHONPATH": str(own)}, tmp_path, debugger=False)
+    env = prepared(KERNEL, {"PYTHONPATH": str(own)}, tmp_path, debugger=False)
     done = subprocess.run([sys.executable, "-c", AS_KERNEL], env=env, capture_output=True, text=True, check=True)
     assert "missing_in_this_test" in done.stderr
 
 
 @pytest.mark.parametrize("wanted", [True, False])
 def test_the_debugger_is_there_only_where_the_site_wants_it(tmp_path: Path, wanted: bool) -> None:
-    env = prepared({"PYDEVD_DISABLE_FILE_VALIDATION": "1"}, tmp_path, debugger=wanted)
+    env = prepared(KERNEL, {"PYDEVD_DISABLE_FILE_VALIDATION": "1"}, tmp_path, debugger=wanted)
     assert run(AVAILABLE, env) == str(wanted)
     if not wanted:
         assert run(START, env) == "False"
@@ -586,15 +661,20 @@ REQUESTS: dict[str, Callable[[BlockingKernelClient], object]] = {
 
 
 @contextmanager
-def kernel(beside: Path, tmp_path: Path, path: str, wrapper: Sequence[str] = ()) -> Iterator[BlockingKernelClient]:
-    """A kernel of this Python, started as a session starts it, in the folder ``beside``; or by a program."""
+def kernel(
+    beside: Path, tmp_path: Path, path: str, wrapper: Sequence[str] = (), *, is_seen: bool = True
+) -> Iterator[BlockingKernelClient]:
+    """A kernel of this Python, started as a session starts it, in the folder ``beside``; or by a program.
+
+    An image may not have the portal's own folder (``is_seen``).
+    """
     (tmp_path / "run").mkdir(mode=0o700)
     file = tmp_path / "run/kernel.json"
     write_connection_file(str(file), transport="ipc", ip=str(tmp_path / "run/k"))
     settings = {"HOME": str(tmp_path), "IPYTHONDIR": str(tmp_path / "ipython"), "PYTHONPATH": path}
-    env = prepared(dict(os.environ) | settings, tmp_path / "run", debugger=False)
     command = by_file([*(wrapper or (sys.executable, "-m", "ipykernel_launcher")), "-f", str(file)], tmp_path / "run")
-    env = safe(command, env)
+    env = safe(command, prepared(command, dict(os.environ) | settings, tmp_path / "run", debugger=False))
+    env["PYTHONPATH"] = env["PYTHONPATH"] if is_seen else env["PYTHONPATH"].replace(str(PORTALS), "/none")
     process = subprocess.Popen(command, env=env, cwd=beside, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     client = BlockingKernelClient(connection_file=str(file))
     client.load_connection_file()
@@ -891,8 +971,9 @@ def test_rubys_irb_is_kept_from_a_folder_that_others_can_change(tmp_path: Path, 
 
     first = runtime / "startup" / "irb_of_home.rb"
     assert first.is_file() == is_kept
+    folders = ":".join([*lasting(given), str(first.parent)])
     assert (env["RUBYOPT"], env["RUBYLIB"]) == (
-        (f"-r{first.stem} -W0", f"{first.parent}:/opt/ruby") if is_kept else ("-W0", "/opt/ruby")
+        (f"-r{first.stem} -W0", f"{folders}:/opt/ruby") if is_kept else ("-W0", "/opt/ruby")
     )
 
 
@@ -934,7 +1015,7 @@ def test_where_all_people_meet_a_kernel_keeps_nothing_for_a_while(named: str, tm
     runtime.mkdir(parents=True)
     everybodys.chmod(0o1777)
     link.symlink_to(everybodys)
-    env = prepared({"TMPDIR": named.format(all=everybodys, link=link)}, runtime, debugger=False)
+    env = prepared(KERNEL, {"TMPDIR": named.format(all=everybodys, link=link)}, runtime, debugger=False)
 
     code = "import tempfile; print(tempfile.gettempdir())"
     assert run(code, env, f"{runtime}/kernel.json") == f"{runtime}/tmp"
@@ -945,5 +1026,5 @@ def test_a_folder_of_ones_own_for_temporary_files_is_the_one_that_a_kernel_uses(
     runtime, own = tmp_path / "dsp-1", tmp_path / "own"
     runtime.mkdir()
     own.mkdir()
-    env = prepared({"TMPDIR": str(own)}, runtime, debugger=False)
+    env = prepared(KERNEL, {"TMPDIR": str(own)}, runtime, debugger=False)
     assert run("import tempfile; print(tempfile.gettempdir())", env) == str(own)

@@ -175,14 +175,14 @@ def without_configuration(module: Any, beside: Any) -> None:
     module.ProfileDir.find_profile_dir_by_name = classmethod(by_name)
 
 
-def with_home_last(module: Any, startup: str) -> None:
+def with_home_last(module: Any, session: str) -> None:
     """Let ``tempfile`` use a private folder, not one that others can write to, as /tmp is; if it is full, the home."""
     listed = module._candidate_tempdir_list
 
     def candidates() -> Any:
         found = listed() if is_own(os.curdir) else [*listed()[:-1], os.path.expanduser("~")]  # noqa: PTH111  as above
         is_private = is_own(next(filter(os.path.isdir, found), ""))
-        return found if is_private else [os.path.join(os.path.dirname(startup), "tmp"), *found]  # noqa: PTH118, PTH120
+        return found if is_private else [os.path.join(session, "tmp"), *found]  # noqa: PTH118  as above
 
     module._candidate_tempdir_list = candidates
 
@@ -204,15 +204,15 @@ def _place(folder: Any) -> Any:
         return folder
 
 
-def is_kernel(startup: str) -> bool:
+def is_kernel(session: str) -> bool:
     """Whether this Python is told of a file of the session, as kernels are of their sockets; not what they start."""
     try:
         with open("/proc/self/cmdline", "rb") as file:  # noqa: PTH123  as light as sitecustomize
             words = file.read().split(b"\0")
     except OSError:
         return True
-    session = os.fsencode(os.path.dirname(startup)) + b"/"  # noqa: PTH120  as above
-    return any(session in word and not word.startswith(os.fsencode(startup)) for word in words)
+    inside = os.fsencode(session) + b"/"
+    return any(inside in word and not word.startswith(inside + b"startup/") for word in words)
 
 
 def is_program() -> bool:

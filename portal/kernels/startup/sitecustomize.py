@@ -18,17 +18,17 @@ from typing import Any
 STARTED = "PORTAL_STARTED_BY_KERNEL"  # set for what a kernel starts in a folder where others may have left files
 FOLDER = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  loaded already: every start waits for this
 DEBUGGER = "DSPORTAL_KERNEL_DEBUGGER"  # set where the site wants debuggers
+FOLDERS = "DSPORTAL_KERNEL_FOLDERS"  # the session's own, which goes with it, and those in which a copy of this lies
 PIPE_LINGER_MS = 3000  # as ipykernel's own
 
 
 class Nothing:
     """Stands for a folder in which no module is found."""
 
-    def find_spec(self, name: str, target: Any = None) -> Any:
+    def find_spec(self, *_: Any) -> Any:
         """None."""
 
-    def invalidate_caches(self) -> None:
-        """Nothing is kept."""
+    invalidate_caches = find_spec
 
 
 def _folders_beside() -> Any:
@@ -236,14 +236,13 @@ def without_rc_beside(module: Any) -> None:
 
 
 def _leave_environment() -> None:
-    os.environ.pop(DEBUGGER, None)
-    if BESIDE:
-        os.environ[STARTED] = "1"
-        return
-    others = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder != FOLDER]
-    os.environ["PYTHONPATH"] = os.pathsep.join(others)
-    if not any(others):
-        del os.environ["PYTHONPATH"]
+    """Hand on to what the kernel starts, jobs too, this folder alone, where others may have left files, else none."""
+    left = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder not in OURS]
+    for name in (DEBUGGER, FOLDERS, "PYTHONPATH"):
+        os.environ.pop(name, None)
+    os.environ.update({STARTED: "1"} if BESIDE else {})
+    if BESIDE or any(left):
+        os.environ["PYTHONPATH"] = os.pathsep.join([FOLDER, *left] if BESIDE else left)
 
 
 def _own_place() -> Any:
@@ -258,7 +257,7 @@ def _own_place() -> Any:
 def _follow_own() -> None:
     """Run the sitecustomize that the environment itself has."""
     ours = sys.modules.pop("sitecustomize")
-    sys.path[:] = [folder for folder in sys.path if folder != FOLDER]
+    sys.path[:] = [folder for folder in sys.path if folder not in OURS]
     try:
         importlib.import_module("sitecustomize")
     except ImportError as error:
@@ -278,6 +277,7 @@ CHANGES = {
     "IPython.core.application": lambda module: OWN.without_configuration(module, BESIDE),
     **dict.fromkeys(("importlib.metadata", "importlib_metadata"), lambda module: OWN.without_metadata(module, BESIDE)),
 }
+OURS = [*os.environ.get(FOLDERS, os.path.dirname(FOLDER)).split(os.pathsep), FOLDER]  # noqa: PTH120  as above
 LAST: Any = list(filter(None, [os.environ.pop("PORTAL_KERNEL_TEMPLATE", "")]))  # what `portal notebooks run` runs
 NAMED: Any = set()  # the folders of the environment
 BESIDE: Any = ()
@@ -286,10 +286,10 @@ QUIET: Any = set()  # the threads that look into no such folder now
 if __name__ == "sitecustomize":
     sys.meta_path.insert(0, Changer())
     OWN = _own_place()
-    if not getattr(OWN, "is_kernel", bool)(FOLDER):  # of a kernel that is no Python, which has not said so
+    if not getattr(OWN, "is_kernel", bool)(OURS[0]):  # of a kernel that is no Python, which has not said so
         os.environ.setdefault(STARTED, OWN.UNSAID)
     if STARTED not in os.environ:  # else it may be a job, which goes on when that folder is gone
-        CHANGES["tempfile"] = lambda module: OWN.with_home_last(module, FOLDER)
+        CHANGES["tempfile"] = lambda module: OWN.with_home_last(module, OURS[0])
     BESIDE = _folders_beside()
     for loaded in set(CHANGES) & set(sys.modules):  # by a .pth of the environment
         _change(sys.modules[loaded], CHANGES[loaded])
