@@ -38,6 +38,7 @@ class GoneHandler(APIHandler):  # type: ignore[misc]
 class AuthorizeHandler(OAuthAuthorizeHandler):  # type: ignore[misc]
     """Where a session or a service sends who logs in."""
 
+    @web.authenticated
     async def get(self) -> None:
         """Ask who logs in, or send them back (RFC 6749, 4.1.1)."""
         self._check()

@@ -16,6 +16,7 @@ from portal.language.texts import _
 
 MOST = 20  # of one person
 LONGEST = 60  # characters of a name
+COMPOSED_OF = 4  # characters, at most, of one that is written with its marks apart (UAX 15)
 Options = Mapping[str, object]
 
 
@@ -46,7 +47,9 @@ def name_of(given: str) -> str:
     Raises:
         NameRefused: it is empty, too long, or holds what is no letter to see.
     """
-    name = unicodedata.normalize("NFC", given).strip()
+    name = given.strip()
+    if len(name) <= LONGEST * COMPOSED_OF:  # what has many marks takes the square of their number to compose
+        name = unicodedata.normalize("NFC", name)
     if name.isprintable() and 0 < len(name) <= LONGEST:  # what UTF-8 cannot hold (a lone surrogate) is not printable
         return name
     shown = repr(given) if len(given) <= LONGEST else _("one of {number} characters").format(number=len(given))

@@ -16,6 +16,7 @@ from tornado.httputil import url_concat
 
 from portal.addresses import path_of, without_names
 from portal.language.texts import N_, _
+from portal.options.named import COMPOSED_OF
 from portal.sessions.ending import cancel_start, is_ending
 
 KEEPS_ITS_NAME = "A session that runs, waits or is being started keeps its name. Stop it first."
@@ -25,6 +26,7 @@ BUSY = N_(
     "Nothing was done."
 )
 NOT_A_TITLE = "The title of a session is one line of 1 to 255 characters, with a single space between its words."
+TITLE_MOST = 255
 OF_LAYOUT = ("reset", "clone")  # as in portal.forwarding.session_paths
 
 
@@ -35,7 +37,8 @@ def is_held(row: Any) -> bool:
 
 def _is_title(given: object) -> bool:
     """JupyterHub (6.1) looks at the titles of new sessions alone."""
-    return isinstance(given, str) and is_valid_display_name(normalise_unicode(given))
+    is_short = isinstance(given, str) and len(given) <= TITLE_MOST * COMPOSED_OF  # else it takes long to compose
+    return is_short and is_valid_display_name(normalise_unicode(given))
 
 
 class NamedRequests:
@@ -80,6 +83,17 @@ class NamedRequests:
         if several is not None and not is_held(user.orm_spawners.get(server_name)):
             await self._check_new(several, server_name, check_limit)
         await super()._check_named_server_request(user, server_name, display_name, check_limit)  # type: ignore[misc]
+
+    async def spawn_single_user(self, user: Any, server_name: str = "", *arguments: Any, **named: Any) -> None:
+        """Start a session; JupyterHub (6.1) fails where another request has just begun to, or to stop it.
+
+        Raises:
+            web.HTTPError: 409 then.
+        """
+        spawner = user.spawners.get(server_name)
+        if spawner is not None and spawner.pending:
+            raise web.HTTPError(409, _(BUSY))
+        await super().spawn_single_user(user, server_name, *arguments, **named)  # type: ignore[misc]
 
     async def _check_new(self, several: Any, server_name: str, check_limit: bool) -> None:
         if (server_name or several.is_offered) and (fault := several.fault_of(server_name)):

@@ -102,6 +102,15 @@ async def test_a_login_that_asks_for_very_many_scopes_is_refused(tmp_path: Path,
         assert MANY_SCOPES not in await asks(SCOPES_MOST)
 
 
+async def test_who_is_not_logged_in_is_led_to_the_login(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with served_hub(tmp_path) as served:
+        stranger = await served.browser()
+        params = {"client_id": "jupyterhub-user-alice", "response_type": "code"}
+        answer = await stranger.get("/hub/api/oauth2/authorize", params=params, follow_redirects=False)
+    assert (answer.status_code, answer.headers["Location"].partition("?")[0]) == (302, "/hub/login")
+    assert "Traceback" not in caplog.text
+
+
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_who_may_not_enter_a_session_does_not_hear_whether_there_is_one(tmp_path: Path, method: str) -> None:
     """Nor by another question that is wrong: of a session that is there it would be told what is wrong."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from unittest.mock import Mock
 
 import httpx
@@ -48,6 +49,22 @@ def test_any_other_name_is_kept_as_it_is(given: str) -> None:
     kept = named.with_choices((), f" {given} ", TWO)
 
     assert named.from_text(named.to_text(kept)) == (NamedChoices(given, TWO),)
+
+
+def test_of_a_name_with_very_many_marks_nothing_is_composed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would take the square of their number, while everybody waits."""
+    composed: list[int] = []
+    usual = unicodedata.normalize
+
+    def noted(form: Literal["NFC"], text: str) -> str:
+        composed.append(len(text))
+        return usual(form, text)
+
+    monkeypatch.setattr(unicodedata, "normalize", noted)
+    with pytest.raises(NameRefused, match="one of 20001 characters"):
+        named.name_of("a" + 10_000 * "\u0301\u0327")
+    assert named.name_of(LONGEST * "u\u0308\u0304") == LONGEST * "\u01d6", "marks apart, as some keyboards write them"
+    assert composed == [3 * LONGEST]
 
 
 def test_names_that_look_alike_are_one() -> None:

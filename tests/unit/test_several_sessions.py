@@ -7,23 +7,24 @@ import json
 import os
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, Mock
 
 import httpx
 import pytest
 from jupyterhub import orm
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError
+from tornado.web import HTTPError
 
 from portal.errors import SiteError
 from portal.homes import session_logs
 from portal.hub.context import state_of
 from portal.session_state import SessionState, Visit
-from portal.sessions import names
+from portal.sessions import names, requests
 from portal.sessions.requests import is_held
 from portal.site import Identity, parse
 from portal.testing.behaviours import PendingForever
@@ -471,7 +472,7 @@ async def test_one_that_cannot_be_ended_is_told_when_the_others_are(served: Serv
 
 @pytest.mark.parametrize("is_offered", [True, False])
 async def test_a_session_that_waits_keeps_its_name_and_none_has_a_name_that_is_not_safe(
-    tmp_path: Path, is_offered: bool
+    tmp_path: Path, is_offered: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with served_hub(tmp_path, allow_named_servers=is_offered) as hub:
         await hub.browser("alice")
@@ -489,11 +490,32 @@ async def test_a_session_that_waits_keeps_its_name_and_none_has_a_name_that_is_n
             for name, new in (("a", "training"), ("a", "lab"), ("b", "lab"))
         ]
         titled = await program.patch("/hub/api/users/alice/servers/a", json={"display_name": "Training"})
+        monkeypatch.setattr(requests, "normalise_unicode", Mock(side_effect=AssertionError("it takes long")))
+        very_long = await program.patch("/hub/api/users/alice/servers/a", json={"display_name": "a" + 1_100 * "\u0301"})
 
+        assert (very_long.status_code, very_long.json()["message"]) == (400, requests.NOT_A_TITLE)
         assert [answer.status_code for answer in answers] == [409, 409, 400]
         assert "keeps its name" in answers[0].json()["message"]
         assert titled.status_code == 200
         assert sorted(row.name for row in alice._orm_spawners if row.name) == ["a", "b"]
+
+
+@pytest.mark.parametrize("pending", ["spawn", "stop", None])
+async def test_a_start_while_another_request_starts_or_stops_the_session_is_told_so(pending: str | None) -> None:
+    """JupyterHub has looked at it before; it may wait in between."""
+    starts = AsyncMock()
+
+    class Hubs:
+        async def spawn_single_user(self, *told: Any, **more: Any) -> None:
+            await starts(*told, **more)
+
+    class Handler(requests.NamedRequests, Hubs):
+        pass
+
+    user = SimpleNamespace(spawners={"": SimpleNamespace(pending=pending), "other": SimpleNamespace(pending="spawn")})
+    with pytest.raises(HTTPError, match="409.*Another page") if pending else nullcontext():
+        await Handler().spawn_single_user(user, "", "title", options={})
+    assert starts.await_count == (0 if pending else 1)
 
 
 async def test_where_one_is_allowed_the_page_is_as_before(tmp_path: Path) -> None:
