@@ -24,7 +24,7 @@ from pathlib import Path
 from portal.homes.held_place import held, is_own_all_the_way
 from portal.homes.own_folder import are_own, of_others_in
 from portal.kernels.delta import Environment
-from portal.kernels.python_start import FOLDERS, OF_PROJECT, OF_RUBY, PYTHONS, is_by_name, laid, lasting, leads_there
+from portal.kernels.python_start import FOLDERS, OF_PROJECT, OF_RUBY, PYTHONS, is_by_name, leads_there, places
 
 PYTHON = "python"  # the language
 R = "R"  # the program
@@ -158,13 +158,13 @@ def is_own_for_irb(folder: str) -> bool:
     return is_own_all_the_way(folder) and are_own(folder, OF_IRB)
 
 
-def without_irbrc(env: Environment, runtime: Path) -> Environment:
+def without_irbrc(command: Sequence[str], env: Environment, runtime: Path) -> Environment:
     """``env`` of a Ruby kernel whose IRB, of any version, loads nothing of the folder that it is started in.
 
     Arguments:
         runtime: the folder of the session's sockets, which a kernel in a container sees, too.
     """
-    folders = [*lasting(env), laid(runtime)]
+    folders = places(command, env, runtime, is_sure=True)
     found = ":".join(filter(None, [*folders, env.get("RUBYLIB", "")]))
     options = " ".join(filter(None, [f"-r{OF_RUBY.stem}", env.get("RUBYOPT", "")]))
     return env | {"RUBYLIB": found, "RUBYOPT": options, FOLDERS: ":".join([str(runtime), *folders])}

@@ -146,7 +146,7 @@ class ModuleProvisioner(LocalProvisioner):
         for prepare in prepares:
             command, env = await asyncio.to_thread(prepare, command, env, place)
         if "ruby" in languages and not await asyncio.to_thread(other_starts.is_own_for_irb, place):
-            env = await asyncio.to_thread(other_starts.without_irbrc, env, self._runtime())
+            env = await asyncio.to_thread(other_starts.without_irbrc, command, env, self._runtime())
         # Elsewhere a kernel of any other language may be a Python behind words that nobody knows (sage --python -m).
         # R, Julia and Ruby are none, and would hand the folder on to Pythons that a cell starts.
         may_be_python = "python" in languages or (is_elsewhere and not prepares)

@@ -8,7 +8,7 @@ PYTHONPATH to look into some folders more, and the kernel takes them back out of
 may have left files beside the notebook, one stays for the Pythons that are started there. What stays is handed on to
 jobs, too, which run on other nodes, and when the session is gone: it has a name that nobody else can give to a folder,
 the portal's own, or one in the home, which a kernel in a container finds. The folder of the sockets, which it finds in
-any case, is for kernels that take it out.
+any case, is for those that take it out.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 
 from portal.homes.held_place import is_own_all_the_way
 from portal.homes.own_folder import make_own
+from portal.kernels.containers import RUNTIMES
 from portal.kernels.delta import Environment
 
 FIRST = Path(__file__).with_name("startup") / "sitecustomize.py"
@@ -30,11 +31,13 @@ NAMED = FIRST.with_name("named_module.py")
 OWN = FIRST.with_name("own_place.py")
 BY_NAME = ["-m", LAUNCHER.stem]
 PYTHONS = ("python", "pypy")
+PYTHON = re.compile(r"(python|pypy)[\d.]*")  # the program
 WITH_VALUE = ("-X", "-W")
 OF_RUBY = FIRST.with_name("irb_of_home.rb")
-FILES = (OWN, FIRST, LAUNCHER, NAMED, OF_RUBY)
+CONTENTS = {file.name: file.read_bytes() for file in (OWN, FIRST, LAUNCHER, NAMED, OF_RUBY)}  # as this session began
+VERSION = f"startup-{zlib.crc32(b''.join(CONTENTS.values())):08x}"  # sessions of another one have theirs
 DEBUGGER = "DSPORTAL_KERNEL_DEBUGGER"  # their names in that file
-FOLDERS = "DSPORTAL_KERNEL_FOLDERS"
+FOLDERS = "PORTAL_KERNEL_FOLDERS"
 STARTED = "PORTAL_STARTED_BY_KERNEL"
 OF_COMPILERS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH")
 OF_LANGUAGES = ("CLASSPATH", "NODE_PATH", "PERL5LIB", "PERLLIB", "PKG_CONFIG_PATH", "PYTHONPATH", "RUBYLIB")
@@ -59,27 +62,36 @@ def prepared(command: Sequence[str], env: Environment, runtime: Path, *, debugge
     """``env`` for a Python kernel.
 
     Arguments:
-        command: how it is started; another program may be no Python in the end, which takes nothing out.
+        command: how it is started; what it does not say to be a Python may be none in the end, which takes nothing out.
         runtime: the folder of the session's sockets, which only the person can read.
         debugger: whether the kernel may open the port of its debugger.
     """
     (runtime / "tmp").mkdir(mode=0o700, exist_ok=True)  # what it keeps for a while
-    folder = laid(runtime)
-    is_python = any(Path(word).name.startswith(PYTHONS) for word in command)
-    folders = [*lasting(env), *([folder] if is_python else [])]
+    folders = places(command, env, runtime, is_sure=any(PYTHON.fullmatch(Path(word).name) for word in command))
     path = ":".join(filter(None, [*folders, env.get("PYTHONPATH", "")]))
     given = {name: value for name, value in env.items() if name != STARTED}  # by a kernel in whose cell this is
     told = {"PYTHONPATH": path, FOLDERS: ":".join([str(runtime), *folders])}
     return given | told | ({DEBUGGER: "1"} if debugger else {})
 
 
+def places(command: Sequence[str], env: Environment, runtime: Path, *, is_sure: bool) -> list[str]:
+    """Where these files are for a kernel.
+
+    Those beside the session's sockets are for an image that may not have the home: only for a kernel that takes them
+    out of what it hands on (``is_sure``), as somebody else can make a folder of that name where a job runs.
+    """
+    session = laid(runtime)
+    is_image = any(Path(word).name in RUNTIMES for part in command for word in part.split())
+    return [*lasting(env), *([session] if is_image and is_sure else [])]
+
+
 def laid(runtime: Path) -> str:
     """The folder with these files beside the session's sockets."""
     folder = runtime / "startup"
     folder.mkdir(mode=0o700, exist_ok=True)
-    for file in FILES:
-        if not (folder / file.name).exists():
-            _put(folder / file.name, file.read_bytes())  # another kernel may start meanwhile
+    for name, content in CONTENTS.items():
+        if not (folder / name).exists():
+            _put(folder / name, content)  # another kernel may start meanwhile
     return str(folder)
 
 
@@ -88,16 +100,14 @@ def lasting(env: Environment) -> list[str]:
 
     The portal's own; and one in the home, for an image: not where the home is full, or others can change it.
     """
-    contents = [file.read_bytes() for file in FILES]
-    name = f"startup-{zlib.crc32(b''.join(contents)):08x}"  # of this version: sessions of another one have theirs
     home = Path(env.get("HOME") or "/none")
-    place = home / ".cache" / "dsportal" / name
+    place = home / ".cache" / "dsportal" / VERSION
     with suppress(OSError):
-        if home.is_dir():
+        if home.is_absolute() and home.is_dir():
             make_own(place)
-        if is_own_all_the_way(place):
-            for file, content in zip(FILES, contents, strict=True):
-                _put(place / file.name, content)
+        if home.is_absolute() and is_own_all_the_way(place):
+            for name, content in CONTENTS.items():
+                _put(place / name, content)
             return [str(FIRST.parent), str(place)]
     return [str(FIRST.parent)]
 

@@ -110,6 +110,7 @@ async def served_hub(
         hub.context = HubContext(HUB_ID, cluster)
         prepare(hub)
         await hub.initialize([])
+        hub.log.propagate = True  # what it logs is seen by tests that look for it, or for nothing
         server = HTTPServer(hub.tornado_application, xheaders=True)
         server.add_socket(listener)
         intake.limit(server)

@@ -548,12 +548,22 @@ def test_a_launcher_of_any_name_finds_no_module_beside_the_notebook(tmp_path: Pa
 
 def test_the_folder_is_first_and_what_was_there_follows(tmp_path: Path) -> None:
     env = prepared(KERNEL, {"PYTHONPATH": "/a:/b"}, tmp_path, debugger=False)
-    folders = f"{PORTALS}:{tmp_path}/startup"
-    assert env == {"PYTHONPATH": f"{folders}:/a:/b", FOLDERS: f"{tmp_path}:{folders}"}
+    assert env == {"PYTHONPATH": f"{PORTALS}:/a:/b", FOLDERS: f"{tmp_path}:{PORTALS}"}
+    image = prepared(["apptainer", "exec", "i.sif", "python3"], {}, tmp_path, debugger=False)
+    assert image["PYTHONPATH"] == f"{PORTALS}:{tmp_path}/startup", "which may have no home"
     assert (tmp_path / "startup" / "sitecustomize.py").read_bytes() == FIRST.read_bytes()
 
 
-@pytest.mark.parametrize("command", [["/opt/start-kernel"], ["sh", "-c", "exec sage {}"]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["/opt/start-kernel"],
+        ["sh", "-c", "exec sage {}"],
+        [sys.executable, "-m", "nb_conda_kernels.runner", "/opt/r", "R"],
+        ["conda", "run", "-n", "python-tools", "iruby"],
+        ["apptainer", "exec", "/images/python-and-more.sif", "iruby"],
+    ],
+)
 def test_what_may_be_no_python_in_the_end_is_told_of_no_folder_that_goes_with_the_session(
     tmp_path: Path, command: list[str]
 ) -> None:
@@ -599,9 +609,21 @@ def test_a_job_that_a_cell_submits_looks_for_nothing_in_the_sessions_folder(tmp_
 
     assert not ran.exists()
     assert str(tmp_path / "run") not in handed_on["PYTHONPATH"]
-    assert FOLDERS not in handed_on
+    assert handed_on[FOLDERS].startswith(":")
     (in_home,) = (tmp_path / ".cache/dsportal").iterdir()
     assert Path(first.stdout.strip()) == (PORTALS if is_seen else in_home) / FIRST.name
+    portals = PORTALS if is_seen else "/none"
+    assert handed_on["PYTHONPATH"] == f"{portals}:{in_home}", "an image that a cell starts has the home"
+
+
+def test_a_python_that_is_no_ipykernel_hands_on_no_folder_of_the_session_either(tmp_path: Path) -> None:
+    """As a kernel of another kind in an image that sees the home, or a program that starts one."""
+    (tmp_path / "run").mkdir()
+    told = prepared(["apptainer", "exec", "i", "python3"], {"HOME": str(tmp_path)}, tmp_path / "run", debugger=False)
+    assert f"{tmp_path}/run/startup" in told["PYTHONPATH"]
+    for python in (PORTALS, "/none"):
+        env = told | {name: told[name].replace(str(PORTALS), str(python)) for name in ("PYTHONPATH", FOLDERS)}
+        assert run("import os; print(os.environ['PYTHONPATH'])", env) == ":".join([str(python), *lasting(env)[1:]])
 
 
 @pytest.mark.parametrize(("before", "after"), [({}, "None"), ({"PYTHONPATH": "/a:/b"}, "/a:/b")])
@@ -613,7 +635,7 @@ def test_a_kernel_does_not_hand_it_on_to_what_it_starts(tmp_path: Path, before: 
 def test_a_program_that_starts_the_kernel_hands_it_on(tmp_path: Path) -> None:
     """`conda run` is a Python program, too."""
     env = prepared(KERNEL, {}, tmp_path, debugger=False)
-    assert run(SHOW, env) == f"{PORTALS}:{tmp_path}/startup False None"
+    assert run(SHOW, env) == f"{PORTALS} False None"
 
 
 def test_the_environments_own_sitecustomize_follows(tmp_path: Path) -> None:
@@ -674,7 +696,8 @@ def kernel(
     settings = {"HOME": str(tmp_path), "IPYTHONDIR": str(tmp_path / "ipython"), "PYTHONPATH": path}
     command = by_file([*(wrapper or (sys.executable, "-m", "ipykernel_launcher")), "-f", str(file)], tmp_path / "run")
     env = safe(command, prepared(command, dict(os.environ) | settings, tmp_path / "run", debugger=False))
-    env["PYTHONPATH"] = env["PYTHONPATH"] if is_seen else env["PYTHONPATH"].replace(str(PORTALS), "/none")
+    if not is_seen:
+        env |= {name: env[name].replace(str(PORTALS), "/none") for name in ("PYTHONPATH", FOLDERS)}
     process = subprocess.Popen(command, env=env, cwd=beside, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     client = BlockingKernelClient(connection_file=str(file))
     client.load_connection_file()
@@ -971,7 +994,7 @@ def test_rubys_irb_is_kept_from_a_folder_that_others_can_change(tmp_path: Path, 
 
     first = runtime / "startup" / "irb_of_home.rb"
     assert first.is_file() == is_kept
-    folders = ":".join([*lasting(given), str(first.parent)])
+    folders = ":".join(lasting(given))
     assert (env["RUBYOPT"], env["RUBYLIB"]) == (
         (f"-r{first.stem} -W0", f"{folders}:/opt/ruby") if is_kept else ("-W0", "/opt/ruby")
     )

@@ -513,7 +513,7 @@ async def test_a_start_while_another_request_starts_or_stops_the_session_is_told
         pass
 
     user = SimpleNamespace(spawners={"": SimpleNamespace(pending=pending), "other": SimpleNamespace(pending="spawn")})
-    with pytest.raises(HTTPError, match="409.*Another page") if pending else nullcontext():
+    with pytest.raises(HTTPError, match=r"409.*Another page") if pending else nullcontext():
         await Handler().spawn_single_user(user, "", "title", options={})
     assert starts.await_count == (0 if pending else 1)
 

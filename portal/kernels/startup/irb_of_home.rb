@@ -5,7 +5,7 @@
 # IRB's own methods, which are defined later. What a cell starts, or submits, is not told of this file.
 module IRB
   module OfHome
-    FOLDERS = "DSPORTAL_KERNEL_FOLDERS" # the session's own, which goes with it, and those in which a copy of this lies
+    FOLDERS = "PORTAL_KERNEL_FOLDERS" # the session's own, which goes with it, and those in which a copy of this lies
     OURS = ENV.fetch(FOLDERS, __dir__).split(":")
 
     def setup(...)

@@ -175,6 +175,23 @@ def without_configuration(module: Any, beside: Any) -> None:
     module.ProfileDir.find_profile_dir_by_name = classmethod(by_name)
 
 
+def without_rc_beside(module: Any) -> None:
+    """Let ``pdb`` run no ``.pdbrc`` of a folder in which others may have left one, but that of the home."""
+    begin = module.Pdb.__init__
+
+    def begin_at_home(self: Any, *arguments: Any, **named: Any) -> None:
+        if len(arguments) > 5 or not named.get("readrc", True) or has_own(os.curdir, ".pdbrc"):
+            begin(self, *arguments, **named)
+            return
+        begin(self, *arguments, **dict(named, readrc=False))
+        own = os.path.expanduser("~/.pdbrc")  # noqa: PTH111  as above
+        if os.path.isfile(own):  # noqa: PTH113  as above
+            with open(own) as file:  # noqa: PTH123  as above
+                self.rcLines.extend(file)
+
+    module.Pdb.__init__ = begin_at_home
+
+
 def with_home_last(module: Any, session: str) -> None:
     """Let ``tempfile`` use a private folder, not one that others can write to, as /tmp is; if it is full, the home."""
     listed = module._candidate_tempdir_list
@@ -212,7 +229,14 @@ def is_kernel(session: str) -> bool:
     except OSError:
         return True
     inside = os.fsencode(session) + b"/"
-    return any(inside in word and not word.startswith(inside + b"startup/") for word in words)
+    return session != "" and any(inside in word and not word.startswith(inside + b"startup/") for word in words)
+
+
+def hand_on(folders: Any, ours: Any) -> None:
+    """Have PYTHONPATH name these of our folders, and what it names beside ours."""
+    left = [folder for folder in os.environ.pop("PYTHONPATH", "").split(os.pathsep) if folder not in ours]
+    if folders or any(left):
+        os.environ["PYTHONPATH"] = os.pathsep.join([*folders, *left])
 
 
 def is_program() -> bool:

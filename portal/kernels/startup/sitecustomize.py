@@ -18,7 +18,7 @@ from typing import Any
 STARTED = "PORTAL_STARTED_BY_KERNEL"  # set for what a kernel starts in a folder where others may have left files
 FOLDER = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  loaded already: every start waits for this
 DEBUGGER = "DSPORTAL_KERNEL_DEBUGGER"  # set where the site wants debuggers
-FOLDERS = "DSPORTAL_KERNEL_FOLDERS"  # the session's own, which goes with it, and those in which a copy of this lies
+FOLDERS = "PORTAL_KERNEL_FOLDERS"  # the session's own, which goes with it, and those in which a copy of this lies
 PIPE_LINGER_MS = 3000  # as ipykernel's own
 
 
@@ -48,7 +48,9 @@ class Nobodys:
         """No."""
         return False
 
-    is_alone = has_own = is_refused = without_metadata = without_configuration = with_home_last = left_out = is_own
+    is_alone = has_own = is_refused = without_metadata = without_configuration = with_home_last = left_out = hand_on = (
+        is_own
+    )
 
 
 class Changer:
@@ -218,31 +220,13 @@ def _quiet(method: Any) -> Any:
     return asked
 
 
-def without_rc_beside(module: Any) -> None:
-    """Let ``pdb`` run no ``.pdbrc`` of a folder in which others may have left one, but that of the home."""
-    begin = module.Pdb.__init__
-
-    def begin_at_home(self: Any, *arguments: Any, **named: Any) -> None:
-        if len(arguments) > 5 or not named.get("readrc", True) or OWN.has_own(os.curdir, ".pdbrc"):
-            begin(self, *arguments, **named)
-            return
-        begin(self, *arguments, **dict(named, readrc=False))
-        own = os.path.expanduser("~/.pdbrc")  # noqa: PTH111  as above
-        if os.path.isfile(own):  # noqa: PTH113  as above
-            with open(own) as file:  # noqa: PTH123  as above
-                self.rcLines.extend(file)
-
-    module.Pdb.__init__ = begin_at_home
-
-
 def _leave_environment() -> None:
-    """Hand on to what the kernel starts, jobs too, this folder alone, where others may have left files, else none."""
-    left = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder not in OURS]
-    for name in (DEBUGGER, FOLDERS, "PYTHONPATH"):
+    """Where others may have left files, hand on to what the kernel starts, jobs too, what lasts; else nothing."""
+    for name in (DEBUGGER, FOLDERS):
         os.environ.pop(name, None)
-    os.environ.update({STARTED: "1"} if BESIDE else {})
-    if BESIDE or any(left):
-        os.environ["PYTHONPATH"] = os.pathsep.join([FOLDER, *left] if BESIDE else left)
+    if BESIDE:
+        os.environ.update({STARTED: "1", FOLDERS: os.pathsep.join(["", *LASTING])})
+    OWN.hand_on(LASTING if BESIDE else [], OURS)
 
 
 def _own_place() -> Any:
@@ -273,11 +257,12 @@ CHANGES = {
     "ipykernel.debugger": without_debugger,
     "ipykernel.ipkernel": asked_quietly,
     "IPython.core.shellapp": with_folder_last,
-    "pdb": without_rc_beside,
+    "pdb": lambda module: OWN.without_rc_beside(module),
     "IPython.core.application": lambda module: OWN.without_configuration(module, BESIDE),
     **dict.fromkeys(("importlib.metadata", "importlib_metadata"), lambda module: OWN.without_metadata(module, BESIDE)),
 }
-OURS = [*os.environ.get(FOLDERS, os.path.dirname(FOLDER)).split(os.pathsep), FOLDER]  # noqa: PTH120  as above
+SESSION, *OURS = [*os.environ.get(FOLDERS, os.path.dirname(FOLDER)).split(os.pathsep), FOLDER]  # noqa: PTH120
+LASTING = [folder for folder in OURS[:-1] if os.path.dirname(folder) != SESSION]  # noqa: PTH120  as above
 LAST: Any = list(filter(None, [os.environ.pop("PORTAL_KERNEL_TEMPLATE", "")]))  # what `portal notebooks run` runs
 NAMED: Any = set()  # the folders of the environment
 BESIDE: Any = ()
@@ -286,10 +271,12 @@ QUIET: Any = set()  # the threads that look into no such folder now
 if __name__ == "sitecustomize":
     sys.meta_path.insert(0, Changer())
     OWN = _own_place()
-    if not getattr(OWN, "is_kernel", bool)(OURS[0]):  # of a kernel that is no Python, which has not said so
+    if not getattr(OWN, "is_kernel", bool)(SESSION):  # of a kernel that is no Python, which has not said so
         os.environ.setdefault(STARTED, OWN.UNSAID)
     if STARTED not in os.environ:  # else it may be a job, which goes on when that folder is gone
-        CHANGES["tempfile"] = lambda module: OWN.with_home_last(module, OURS[0])
+        CHANGES["tempfile"] = lambda module: OWN.with_home_last(module, SESSION)
+    if FOLDER in LASTING:
+        OWN.hand_on(LASTING, OURS)  # not the session's, also where this is a wrapper, or no ipykernel
     BESIDE = _folders_beside()
     for loaded in set(CHANGES) & set(sys.modules):  # by a .pth of the environment
         _change(sys.modules[loaded], CHANGES[loaded])
