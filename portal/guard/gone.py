@@ -10,6 +10,7 @@ from jupyterhub.apihandlers import APIHandler
 from jupyterhub.apihandlers.auth import OAuthAuthorizeHandler, OAuthTokenHandler
 from tornado import web
 
+from portal.guard.texts import check_bytes
 from portal.language.texts import N_, _
 
 WORDS = "This address is gone. Who somebody is says /hub/api/user; tokens are made at /hub/api/users/NAME/tokens."
@@ -20,7 +21,6 @@ BODY_MAX = 2**14  # bytes of what was allowed
 # RFC 6749, 4.1.1, and RFC 7636, 4.3; of any other the library makes an attribute of its request, such as its user
 ASKED = ("response_type", "client_id", "redirect_uri", "scope", "state", "code_challenge", "code_challenge_method")
 NOT_THERE = N_("There is nothing here that you may open: it has ended, or it is somebody else's.")
-NO_BODY = "What is asked for stands in the address here."
 NO_QUERY = "What is asked for stands in the body here."
 
 
@@ -61,8 +61,6 @@ class AuthorizeHandler(OAuthAuthorizeHandler):  # type: ignore[misc]
         return place._replace(query=urlencode(asked)).geturl(), method, "", headers
 
     def _check(self) -> None:
-        if self.request.method == "GET" and self.request.body:
-            raise web.HTTPError(400, NO_BODY)
         if len(self.request.body) > BODY_MAX:
             raise web.HTTPError(413)
         for asked in (self.get_query_arguments("scope"), self.get_arguments("scopes")):  # what was, and what is allowed
@@ -104,6 +102,7 @@ class LoginTokenHandler(OAuthTokenHandler):  # type: ignore[misc]
 
     def post(self) -> None:
         """Give it for a code, which stands in the body (RFC 6749, 4.1.3)."""
+        check_bytes(self.request.body)
         if self.request.query:
             raise web.HTTPError(400, NO_QUERY)
         super().post()

@@ -20,6 +20,8 @@ NOT_TEXT = N_("A field, the body or the address holds what is no text (UTF-8 wit
 NOT_A_NUMBER = N_("A number is finite, and a whole one has at most 63 bits.")
 MANY_DIGITS = N_("A number in an address has at most 18 digits.")
 LONG_CHALLENGE = N_("A code_challenge has at most 128 characters.")
+NO_BODY = N_("What is asked for stands in the address here.")
+QUESTIONS = ("GET", "HEAD")
 LARGEST = 2**63 - 1
 DIGITS_MOST = 18  # of a number in an address: all of those are smaller
 CHALLENGE_MOST = 128  # characters (RFC 7636, 4.2); a database keeps 255
@@ -52,13 +54,16 @@ def check_address(request: Any) -> None:
     """Look at the path, and at what the query or a form says.
 
     Raises:
-        web.HTTPError: 400, where something is no text, or a number that no database knows.
+        web.HTTPError: 400, where something is no text, or a number that no database knows; and for a question with a
+            body, of which JupyterHub would take what it looks for in the address.
     """
+    if request.method in QUESTIONS and request.body:
+        raise refused(400, NO_BODY)
     for values in (*request.query_arguments.values(), *request.body_arguments.values()):
         for value in values:
             check_bytes(value)
     check_bytes(unquote_to_bytes(request.path))
-    for given in (request.query_arguments, request.body_arguments):  # JupyterHub looks into both, of a GET, too
+    for given in (request.query_arguments, request.body_arguments):
         for name in COUNTED:
             for value in given.get(name, ()):
                 check_digits(value.decode())

@@ -122,7 +122,8 @@ class SpawnPage(LayoutKept, NamedRequests, SpawnHandler):  # type: ignore[misc]
     def log(self) -> Any:
         """JupyterHub's, whose lines know whose session it is (:mod:`portal.guard.refusals`)."""
         asks = getattr(self, "_jupyterhub_user", None)  # JupyterHub's, which logs before it knows her
-        whose = [one for one in self.path_args if one] or [getattr(asks, "name", "nobody")]
+        path_args = getattr(self, "path_args", ())  # a form that Tornado refuses is refused before there are any
+        whose = [one for one in path_args if one] or [getattr(asks, "name", "nobody")]
         return logging.LoggerAdapter(super().log, {"who": ":".join(whose)})
 
     @needs_scope("servers")  # type: ignore[untyped-decorator]

@@ -22,12 +22,11 @@ from portal.language.texts import _
 from portal.sessions.requests import NamedRequests
 from spawners import form
 from spawners.choosing.change import PLACE_IS_LOST
-from spawners.choosing.offer import CHOICE, Offer
+from spawners.choosing.offer import CHOICE, LONGEST_PLACE, Offer
 from spawners.choosing.pictures import PictureHandler
 from spawners.errors import StartRefused
 
 LONGEST = 100  # characters of one choice
-LONGEST_PLACE = 1000  # of where a session opens
 
 
 def offer_of(handler: Any, name: str, session: str = "") -> Offer:

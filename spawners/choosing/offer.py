@@ -39,6 +39,7 @@ from spawners.session import Session
 
 NOT_TESTED = (StartState.NEVER, StartState.TOO_LONG, StartState.CLOSED)
 CHOICE = "choice"  # in a link: the name of choices that the person keeps
+LONGEST_PLACE = 1000  # characters of where a session opens
 LOG = logging.getLogger(__name__)
 
 
@@ -136,7 +137,8 @@ class Offer:
     def _opens(self) -> str:
         """Where the session shall open, by the request that shows the form now; JupyterHub hands it to its spawner."""
         handler = getattr(self._spawner, "handler", None)
-        return "" if handler is None or handler._finished else str(handler.get_argument("next", ""))
+        opens = "" if handler is None or handler._finished else str(handler.get_query_argument("next", ""))
+        return opens if len(opens) <= LONGEST_PLACE else ""  # it stands in each of the form's links
 
     def _last(self) -> SessionRequest:
         return options.remembered(self._spawner.orm_spawner.user_options or {})

@@ -18,8 +18,9 @@ from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine
 
 from portal import journal
 from portal.administration import again
-from portal.guard.gone import BEGUN_MOST, MANY_SCOPES, NO_BODY, SCOPES_MOST
+from portal.guard.gone import BEGUN_MOST, MANY_SCOPES, SCOPES_MOST
 from portal.guard.intake import Intake
+from portal.guard.texts import NO_BODY
 from portal.hub.app import PortalHub
 from tests.unit.served_hub import ServedHub, served_hub
 
@@ -81,7 +82,36 @@ async def test_a_question_for_a_token_that_stands_in_the_address_is_refused_with
     async with served_hub(tmp_path) as served:
         stranger = await served.browser()
         assert (await stranger.post("/hub/api/oauth2/token?code=x")).status_code == 400
+        for kind in ("application/json", "application/x-www-form-urlencoded", "text/plain"):
+            answer = await stranger.post("/hub/api/oauth2/token", content=b"\xff", headers={"Content-Type": kind})
+            assert answer.status_code == 400
+        several = {"Content-Type": "multipart/form-data; boundary=x"}
+        assert (await stranger.post("/hub/spawn", content=b"--y", headers=several)).status_code == 400
     assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_question_has_no_body_of_which_anything_would_be_taken(tmp_path: Path, method: str) -> None:
+    async with served_hub(tmp_path) as served:
+        alice = await served.browser("alice")
+        for place in ("/hub/spawn", "/hub/login", "/hub/api/user"):
+            answer = await alice.request(method, place, data={"next": "/user/alice/lab"})
+            assert answer.status_code == 400
+            assert NO_BODY in answer.text or method == "HEAD"
+
+
+async def test_where_a_session_opens_stands_in_no_link_of_the_form_when_it_is_very_long(tmp_path: Path) -> None:
+    async with served_hub(tmp_path) as served:
+        alice = await served.browser("alice")
+        token = {"Authorization": f"token {served.token('alice')}"}
+        choices = {"name": "mine", "options": {"partition": "sxm2", "gpus": 2, "hours": 3}}
+        assert (await alice.put("/hub/api/dsportal/choices/alice", json=choices, headers=token)).status_code < 300
+        place = "/user/alice/lab/tree/" + 300 * "é"
+        for opens, is_kept in ((place, True), (place + 700 * "x", False)):
+            form = await alice.get("/hub/spawn", params={"next": opens})
+            assert form.status_code == 200
+            links = re.findall(r'href="[^"]*[?&;]next=([^"&]*)', form.text)
+            assert any(quote("é") in link for link in links) == is_kept
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -161,7 +191,7 @@ async def test_what_a_login_asks_for_stands_in_its_address_and_not_in_a_body(tmp
             for body in (f"scope={scopes}", f"code_challenge={200 * 'a'}&code_challenge_method=S256", "state=another"):
                 refused, allowed = await asks("GET", body, kind), await asks("POST", body, kind)
                 is_looked_at = "form" in kind and "challenge" in body  # of the hub's own bounds, before
-                assert (refused.status_code, NO_BODY in refused.text) == (400, not is_looked_at)
+                assert (refused.status_code, NO_BODY in refused.text) == (400, True)
                 assert allowed.status_code == (400 if is_looked_at else 302)
                 assert "another" not in allowed.headers.get("Location", "")
         assert (await asks("POST", f"scopes={scopes}", "application/x-www-form-urlencoded")).status_code == 400

@@ -261,7 +261,9 @@ CHANGES = {
     "IPython.core.application": lambda module: OWN.without_configuration(module, BESIDE),
     **dict.fromkeys(("importlib.metadata", "importlib_metadata"), lambda module: OWN.without_metadata(module, BESIDE)),
 }
-SESSION, *OURS = [*os.environ.get(FOLDERS, os.path.dirname(FOLDER)).split(os.pathsep), FOLDER]  # noqa: PTH120
+TOLD = os.environ.get(FOLDERS, os.path.dirname(FOLDER)).split(os.pathsep)  # noqa: PTH120  as above
+SESSION = TOLD[0]
+OURS = [*TOLD[1:], FOLDER]
 LASTING = [folder for folder in OURS[:-1] if os.path.dirname(folder) != SESSION]  # noqa: PTH120  as above
 LAST: Any = list(filter(None, [os.environ.pop("PORTAL_KERNEL_TEMPLATE", "")]))  # what `portal notebooks run` runs
 NAMED: Any = set()  # the folders of the environment
