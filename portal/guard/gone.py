@@ -10,7 +10,7 @@ from jupyterhub.apihandlers import APIHandler
 from jupyterhub.apihandlers.auth import OAuthAuthorizeHandler, OAuthTokenHandler
 from tornado import web
 
-from portal.guard.texts import check_bytes
+from portal.guard.texts import NO_BODY, check_bytes
 from portal.language.texts import N_, _
 
 WORDS = "This address is gone. Who somebody is says /hub/api/user; tokens are made at /hub/api/users/NAME/tokens."
@@ -61,6 +61,8 @@ class AuthorizeHandler(OAuthAuthorizeHandler):  # type: ignore[misc]
         return place._replace(query=urlencode(asked)).geturl(), method, "", headers
 
     def _check(self) -> None:
+        if self.request.method == "GET" and self.request.body:
+            raise web.HTTPError(400, NO_BODY)
         if len(self.request.body) > BODY_MAX:
             raise web.HTTPError(413)
         for asked in (self.get_query_arguments("scope"), self.get_arguments("scopes")):  # what was, and what is allowed

@@ -55,9 +55,9 @@ def check_address(request: Any) -> None:
 
     Raises:
         web.HTTPError: 400, where something is no text, or a number that no database knows; and for a question with a
-            body, of which JupyterHub would take what it looks for in the address.
+            form, of which JupyterHub would take what it looks for in the address.
     """
-    if request.method in QUESTIONS and request.body:
+    if request.method in QUESTIONS and request.body_arguments:
         raise refused(400, NO_BODY)
     for values in (*request.query_arguments.values(), *request.body_arguments.values()):
         for value in values:

@@ -347,7 +347,7 @@ async def test_a_link_to_fewer_gpus_keeps_where_the_session_opens(spawner: Slurm
         slurm_of(spawner).partitions["sxm2"], nodes=("gpu03",)
     )
     place = "/user/alice/lab/tree/a&b.ipynb"
-    spawner.handler = SimpleNamespace(_finished=False, get_argument=lambda name, default: place)
+    spawner.handler = SimpleNamespace(_finished=False, get_query_argument=lambda name, default: place)
     spawner.orm_spawner.user_options = {"partition": "sxm2", "gpus": 4, "hours": 2}
     page = Page(await spawner.get_options_form())
 
