@@ -19,6 +19,9 @@ IN_A_TAB = "nbconvert/"  # of NO_PAGES, what JupyterLab opens so
 BY_A_CLICK = (IN_A_TAB, "logout")  # what a GET runs or changes
 # How begins what JupyterLab and Notebook draw (Notebook draws /editor, too); the bare address leads on to one of them.
 DRAWN = ("lab", "doc", "tree", "notebooks", "edit", "consoles", "terminals")
+FILES = "api/contents"
+PAGE = "X-Portal-Page"
+WHOLE = "whole"  # as templates/lab/src/whole.ts says it
 OF_LAYOUT = ("reset", "clone")  # a page with it forgets its saved layout, or takes another one in its place
 A_LAYOUT = ".jupyterlab-workspace"  # a file that is one: JupyterLab (4.6) goes on to it when it opens the file
 IN_FOLDERS = "/tree/"  # before a file's path; jupyterlab_server (2.28) takes it out wherever it stands
@@ -43,6 +46,16 @@ class SessionPaths(NamedTuple):
         is_led = is_from_elsewhere(headers) or (below.startswith(BY_A_CLICK) and not is_from_own_page(headers))
         is_of_others = below.startswith(IN_A_TAB) and self.is_from_other_session(headers)
         return (is_part and not below.startswith(THEMES)) or is_led or is_of_others
+
+    def is_of_half_a_page(self, start_line: RequestStartLine, headers: Mapping[str, str]) -> bool:
+        """Whether a page asks for files that has not said that the portal's own part of JupyterLab is there.
+
+        A page of another host can keep a browser from loading that part alone, by cookies for its address that are too
+        much to send. What Jupyter draws then is not what the portal lets it draw.
+        """
+        is_asked = start_line.method in ("GET", "HEAD") and self.below(start_line.path).startswith(FILES)
+        is_pages = headers.get("Sec-Fetch-Dest") == "empty" and not _has_token(headers)
+        return is_asked and is_pages and headers.get(PAGE) != WHOLE
 
     def is_too_early(self, path: str, headers: Mapping[str, str]) -> bool:
         """Whether a browser draws ahead what starts a tool, converts a notebook or logs out: a click asks again."""

@@ -48,6 +48,10 @@ NO_METHOD = "HTTP has no such method: nothing was done."
 NO_SOCKET = "A request for a web socket has no body: nothing was done."
 NOT_YET = "This is done when you open it, and not before: nothing was done."
 LAYOUT_KEPT = "Another page led here, and away from the layout that is saved: this opens with the one that is saved."
+HALF_A_PAGE = (
+    "A part of this page is missing, without which it is shown no files: load the page again. If that does not help, "
+    "remove the cookies of this address and of the portal's in your browser."
+)
 A_NOTEBOOK = "a notebook as a page"
 NOTEBOOK_ADVICE = "It is made of what lies in your files, as you. Open it if you meant to."
 DIGITS_MOST = 18  # of a length that is read as a number
@@ -217,6 +221,9 @@ class Body(HTTPMessageDelegate):
                 if paths.is_tab(start_line, headers):
                     return self._lead(start_line, headers)
                 self._refuse(GuardRefusal(HTTPStatus.FORBIDDEN, ELSEWHERE))
+                return None
+            if paths.is_of_half_a_page(start_line, headers):
+                self._refuse(GuardRefusal(HTTPStatus.CONFLICT, HALF_A_PAGE))
                 return None
         stated = headers.get("Content-Length", "0")
         is_number = stated.isdecimal() and len(stated) <= DIGITS_MOST

@@ -229,6 +229,31 @@ async def test_what_is_no_page_answers_no_page_of_another_origin(
     assert (status, json.loads(text)) == (403, {"message": ELSEWHERE})
 
 
+OF_A_PAGE = "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: cors\r\nSec-Fetch-Dest: empty"
+
+
+@pytest.mark.parametrize(
+    ("headers", "method", "path", "is_refused"),
+    [
+        (OF_A_PAGE, "GET", "api/contents/shared/much", True),
+        (OF_A_PAGE, "GET", "api/contents?content=1", True),
+        (f"{OF_A_PAGE}\r\nX-Portal-Page: part", "GET", "api/contents/shared/much", True),
+        (f"{OF_A_PAGE}\r\nX-Portal-Page: whole", "GET", "api/contents/shared/much", False),
+        (f"{OF_A_PAGE}\r\nAuthorization: token x", "GET", "api/contents/shared/much", False),
+        ("Accept: */*", "GET", "api/contents/shared/much", False),
+        (OF_A_PAGE, "GET", "api/kernels", False),
+        (OF_A_PAGE, "PUT", "api/contents/shared/much", False),
+    ],
+)
+async def test_a_page_that_lacks_the_portals_part_is_shown_no_files(
+    session: int, headers: str, method: str, path: str, is_refused: bool
+) -> None:
+    status, text = await ask(session, path, headers, method=method)
+
+    assert (status == 409) == is_refused
+    assert not is_refused or "load the page again" in json.loads(text)["message"]
+
+
 async def test_who_asks_for_the_head_alone_gets_no_more(session: int) -> None:
     assert await ask(session, "api/contents", "Sec-Fetch-Site: same-site", method="HEAD") == (403, "")
 
@@ -366,7 +391,7 @@ async def test_a_picture_that_somebodys_notebook_shows_in_ones_own_page_does_not
     status, text = await ask(session, path, f"{own}\r\nSec-Fetch-Dest: {part}")
 
     assert (status, json.loads(text)) == (403, {"message": ELSEWHERE})
-    loaded = (await ask(session, path, f"{own}\r\nSec-Fetch-Dest: empty"))[0]
+    loaded = (await ask(session, path, f"{own}\r\nSec-Fetch-Dest: empty\r\nX-Portal-Page: whole"))[0]
     assert loaded == (403 if path == "logout" else 200)  # which a page goes to, and never loads
     assert (await ask(session, path, f"{own}\r\nSec-Fetch-Dest: websocket"))[0] == 200
 

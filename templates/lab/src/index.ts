@@ -31,6 +31,7 @@ import { tellUnlisted } from './unlisted';
 import { takeUploads } from './uploads';
 import { jobUsage } from './usage';
 import { webTools } from './webtools';
+import { linkNoCommands, sayWhole } from './whole';
 import { workspaceNames } from './workspaces';
 
 namespace CommandIDs {
@@ -121,6 +122,8 @@ function followBrowsers(app: JupyterFrontEnd, browsers: IFileBrowserFactory): vo
 
 keepOwnToken(); // before JupyterLab asks for anything
 drawNoCharts(); // before it has a renderer
+linkNoCommands();
+sayWhole(); // all of that is there
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'dsportal-lab:plugin',

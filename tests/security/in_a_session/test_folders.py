@@ -288,6 +288,35 @@ def test_a_chart_in_somebodys_notebook_or_file_is_not_drawn(alice: tuple[Page, s
     tab.close()
 
 
+def test_nor_is_it_where_a_browser_was_kept_from_loading_the_portals_part(alice: tuple[Page, str]) -> None:
+    """By cookies for its address alone, which are too much to send; Notebook 7 goes on without it."""
+    page, session = alice
+    put_charts()
+    tab = page.context.new_page()
+    tab.route("**/lab/extensions/dsportal-lab/**", lambda route: route.fulfill(status=431))
+    for place in ("notebooks/isilon", "lab/tree/isilon"):
+        tab.goto(f"{session}/{place}/{THEIRS.name}/chart.ipynb")
+        expect(tab.get_by_text("A part of this page is missing")).to_be_visible(timeout=60_000)
+        expect(tab.get_by_text("the chart of bob")).to_have_count(0)
+        look_at_chart(tab)
+    tab.close()
+
+
+def test_no_text_has_links_to_commands_where_a_browser_was_kept_from_the_settings(alice: tuple[Page, str]) -> None:
+    page, session = alice
+    put_lesson("python3", "python")
+    lesson = json.loads(notebook("python3", "python"))
+    text = '<button data-commandlinker-command="notebook:run-all-cells">read on</button> of bob'
+    lesson["cells"] = [{"cell_type": "markdown", "id": "linked", "metadata": {}, "source": text}]
+    put("linked.ipynb", json.dumps(lesson))
+    tab = page.context.new_page()
+    tab.route("**/lab/api/settings**", lambda route: route.fulfill(status=431))
+    tab.goto(f"{session}/notebooks/isilon/{THEIRS.name}/linked.ipynb")
+    expect(tab.get_by_text("of bob")).to_be_visible(timeout=60_000)
+    assert tab.locator("[data-commandlinker-command]").count() == 0
+    tab.close()
+
+
 COMMAND = "terminal:create-new"
 LINKS = {
     "a link": f'<a data-commandlinker-command="{COMMAND}" href="#">read on</a>',

@@ -1,0 +1,37 @@
+import { Sanitizer } from '@jupyterlab/apputils';
+import { PageConfig, URLExt } from '@jupyterlab/coreutils';
+
+/** As the session's server knows it (portal/forwarding/session_paths.py). */
+const HEADER = 'X-Portal-Page';
+const WHOLE = 'whole';
+
+/**
+ * Says with each question for files that this part of the page is there; without that the session's server answers
+ * none. A browser may have been kept from loading it, and what Jupyter draws then is not what the portal lets it draw.
+ */
+export function sayWhole(): void {
+  const plain = window.fetch.bind(window);
+  const files = URLExt.join(PageConfig.getBaseUrl(), 'api/contents');
+  window.fetch = (input, init) => {
+    if (input instanceof Request && input.url.startsWith(files)) {
+      input.headers.set(HEADER, WHOLE);
+    }
+    return plain(input, init);
+  };
+}
+
+/** Texts have no links to commands until the settings have said so: those may not have been loaded either. */
+export function linkNoCommands(): void {
+  const { sanitize, setAllowCommandLinker } = Sanitizer.prototype;
+  const told = new WeakSet<Sanitizer>();
+  Sanitizer.prototype.setAllowCommandLinker = function (allow: boolean): void {
+    told.add(this);
+    setAllowCommandLinker.call(this, allow);
+  };
+  Sanitizer.prototype.sanitize = function (...given: Parameters<typeof sanitize>): string {
+    if (!told.has(this)) {
+      this.setAllowCommandLinker(false);
+    }
+    return sanitize.apply(this, given);
+  };
+}
