@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from jinja2.ext import Extension
 from tornado.web import GZipContentEncoding
 
 from portal.assets.files import FOLDER, key_of
@@ -20,6 +21,7 @@ UNUSED = (
     "jupyterlab_pygments",
 )
 DEBUGGER = "@jupyterlab/debugger-extension"
+FIRST = "dsportal_first_script"
 PACKED = ("lab/api/", "lab/extensions/", "lsp/")  # below the session's own path: long, and the same for everybody
 
 
@@ -32,14 +34,30 @@ class SmallerAnswers(GZipContentEncoding):
         self._gzipping = self._gzipping and below != request.path and below.startswith(PACKED)
 
 
-def install(web_app: Any, environ: Mapping[str, str], folder: Path = FOLDER, *, debugger: bool = False) -> None:
+class FirstScript(Extension):
+    """Puts the portal's script about refused parts into each page before all that it loads."""
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        """The source of a template."""
+        script = self.environment.globals[FIRST]
+        return source.replace("<head>", f"<head><script>{{% raw %}}{script}{{% endraw %}}</script>", 1)
+
+
+def install(
+    web_app: Any, environ: Mapping[str, str], folder: Path = FOLDER, *, first: str = "", debugger: bool = False
+) -> None:
     """Have the pages of a session's application load from the hub's host what the hub has, and nothing unused.
 
     Arguments:
+        first: a script that stands in each page before all others.
         debugger: whether kernels may have one; without, its buttons are not there either.
     """
     base_url = web_app.settings["base_url"]
     web_app.add_transform(partial(SmallerAnswers, base_url=base_url))
+    for name, environment in web_app.settings.items():
+        if first and name.endswith("_jinja2_env"):  # of JupyterLab's and Notebook's pages
+            environment.globals[FIRST] = first
+            environment.add_extension(FirstScript)
     own_key = key_of(folder)
     if not own_key or "JUPYTERHUB_BASE_URL" not in environ:
         return
