@@ -293,7 +293,7 @@ def test_nor_is_it_where_a_browser_was_kept_from_loading_the_portals_part(alice:
     page, session = alice
     put_charts()
     tab = page.context.new_page()
-    tab.route("**/lab/extensions/dsportal-lab/**", lambda route: route.fulfill(status=431))
+    tab.route("**/lab/extensions/dsportal-lab/**", lambda route: route.abort())
     for place in ("notebooks/isilon", "lab/tree/isilon"):
         tab.goto(f"{session}/{place}/{THEIRS.name}/chart.ipynb")
         expect(tab.get_by_text("A part of this page is missing")).to_be_visible(timeout=60_000)
@@ -310,7 +310,7 @@ def test_no_text_has_links_to_commands_where_a_browser_was_kept_from_the_setting
     lesson["cells"] = [{"cell_type": "markdown", "id": "linked", "metadata": {}, "source": text}]
     put("linked.ipynb", json.dumps(lesson))
     tab = page.context.new_page()
-    tab.route("**/lab/api/settings**", lambda route: route.fulfill(status=431))
+    tab.route("**/lab/api/settings**", lambda route: route.abort())
     tab.goto(f"{session}/notebooks/isilon/{THEIRS.name}/linked.ipynb")
     expect(tab.get_by_text("of bob")).to_be_visible(timeout=60_000)
     assert tab.locator("[data-commandlinker-command]").count() == 0
