@@ -109,7 +109,9 @@ async def served_hub(
         hub = PortalHub(config=_settings(folder, port), hub_id=HUB_ID, **settings)
         hub.context = HubContext(HUB_ID, cluster)
         prepare(hub)
+        seen_by = logging.getLogger().handlers[:]
         await hub.initialize([])
+        logging.getLogger().handlers[:] = seen_by  # JupyterHub takes pytest's away
         hub.log.propagate = True  # what it logs is seen by tests that look for it, or for nothing
         server = HTTPServer(hub.tornado_application, xheaders=True)
         server.add_socket(listener)
