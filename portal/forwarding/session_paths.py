@@ -51,10 +51,10 @@ class SessionPaths(NamedTuple):
         """Whether a page asks for files that has not said that the portal's own part of JupyterLab is there.
 
         A page of another host can keep a browser from loading that part alone, by cookies for its address that are too
-        much to send. What Jupyter draws then is not what the portal lets it draw.
+        much to send. What Jupyter draws then is not what the portal lets it draw. It sends the session's token.
         """
         is_asked = start_line.method in ("GET", "HEAD") and self.below(start_line.path).startswith(FILES)
-        is_pages = headers.get("Sec-Fetch-Dest") == "empty" and not _has_token(headers)
+        is_pages = headers.get("Sec-Fetch-Dest") == "empty" and headers.get("Sec-Fetch-Site") == "same-origin"
         return is_asked and is_pages and headers.get(PAGE) != WHOLE
 
     def is_too_early(self, path: str, headers: Mapping[str, str]) -> bool:

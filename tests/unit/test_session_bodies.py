@@ -239,7 +239,8 @@ OF_A_PAGE = "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: cors\r\nSec-Fetch-De
         (OF_A_PAGE, "GET", "api/contents?content=1", True),
         (f"{OF_A_PAGE}\r\nX-Portal-Page: part", "GET", "api/contents/shared/much", True),
         (f"{OF_A_PAGE}\r\nX-Portal-Page: whole", "GET", "api/contents/shared/much", False),
-        (f"{OF_A_PAGE}\r\nAuthorization: token x", "GET", "api/contents/shared/much", False),
+        (f"{OF_A_PAGE}\r\nAuthorization: token x", "GET", "api/contents/shared/much", True),  # which the page holds
+        ("Authorization: token x", "GET", "api/contents/shared/much", False),
         ("Accept: */*", "GET", "api/contents/shared/much", False),
         (OF_A_PAGE, "GET", "api/kernels", False),
         (OF_A_PAGE, "PUT", "api/contents/shared/much", False),

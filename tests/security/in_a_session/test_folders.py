@@ -312,7 +312,7 @@ def test_no_text_has_links_to_commands_where_a_browser_was_kept_from_the_setting
     tab = page.context.new_page()
     tab.route("**/lab/api/settings**", lambda route: route.abort())
     tab.goto(f"{session}/notebooks/isilon/{THEIRS.name}/linked.ipynb")
-    expect(tab.get_by_text("of bob")).to_be_visible(timeout=60_000)
+    expect(tab.locator(".jp-RenderedMarkdown", has_text="of bob")).to_be_visible(timeout=60_000)
     assert tab.locator("[data-commandlinker-command]").count() == 0
     tab.close()
 
