@@ -22,6 +22,7 @@ UNUSED = (
 )
 DEBUGGER = "@jupyterlab/debugger-extension"
 FIRST = "dsportal_first_script"
+A_FILE = 'src="{{page_config.fullStaticUrl}}'  # of JupyterLab's, in those pages
 PACKED = ("lab/api/", "lab/extensions/", "lsp/")  # below the session's own path: long, and the same for everybody
 
 
@@ -35,12 +36,13 @@ class SmallerAnswers(GZipContentEncoding):
 
 
 class FirstScript(Extension):
-    """Puts the portal's script about refused parts into each page before all that it loads."""
+    """Puts the portal's script about refused parts into each page before all that it loads, without cookies."""
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
         """The source of a template."""
         script = self.environment.globals[FIRST]
-        return source.replace("<head>", f"<head><script>{{% raw %}}{script}{{% endraw %}}</script>", 1)
+        page = source.replace("<head>", f"<head><script>{{% raw %}}{script}{{% endraw %}}</script>", 1)
+        return page.replace(A_FILE, f'crossorigin="anonymous" {A_FILE}')
 
 
 def install(

@@ -20,10 +20,17 @@ BY_A_CLICK = (IN_A_TAB, "logout")  # what a GET runs or changes
 # How begins what JupyterLab and Notebook draw (Notebook draws /editor, too); the bare address leads on to one of them.
 DRAWN = ("lab", "doc", "tree", "notebooks", "edit", "consoles", "terminals")
 FILES = "api/contents"
+RAW = "files/"
+AS_A_MODEL = "content="  # asked for in FILES alone
+NO_CONTENT = "content=0"  # how old a file is: a page looks before it saves, one from before an upgrade, too
+CHECKPOINTS = "/checkpoints"  # below FILES, whatever a file is called
 PAGE = "X-Portal-Page"
 WHOLE = "whole"  # as templates/lab/src/whole.ts says it
 OF_LAYOUT = ("reset", "clone")  # a page with it forgets its saved layout, or takes another one in its place
 A_LAYOUT = ".jupyterlab-workspace"  # a file that is one: JupyterLab (4.6) goes on to it when it opens the file
+UP = ".."
+DECODED = 4  # times
+BETWEEN = re.compile(r"[/\\?&=]")  # the parts of an address
 IN_FOLDERS = "/tree/"  # before a file's path; jupyterlab_server (2.28) takes it out wherever it stands
 
 
@@ -53,9 +60,11 @@ class SessionPaths(NamedTuple):
         A page of another host can keep a browser from loading that part alone, by cookies for its address that are too
         much to send. What Jupyter draws then is not what the portal lets it draw. It sends the session's token.
         """
-        is_asked = start_line.method in ("GET", "HEAD") and self.below(start_line.path).startswith(FILES)
+        path, _, query = self.below(start_line.path).partition("?")
+        is_file = path.startswith(FILES) and not path.endswith(CHECKPOINTS)
+        is_asked = (is_file and NO_CONTENT not in query) or (path.startswith(RAW) and AS_A_MODEL in query)
         is_pages = headers.get("Sec-Fetch-Dest") == "empty" and headers.get("Sec-Fetch-Site") == "same-origin"
-        return is_asked and is_pages and headers.get(PAGE) != WHOLE
+        return start_line.method in ("GET", "HEAD") and is_asked and is_pages and headers.get(PAGE) != WHOLE
 
     def is_too_early(self, path: str, headers: Mapping[str, str]) -> bool:
         """Whether a browser draws ahead what starts a tool, converts a notebook or logs out: a click asks again."""
@@ -76,6 +85,16 @@ class SessionPaths(NamedTuple):
         except ValueError:
             return True
 
+    def led(self, start_line: RequestStartLine, headers: Mapping[str, str]) -> str:
+        """Where a request for a page goes: to the path as it was asked for, if it leads out of nothing.
+
+        JupyterLab puts the path of a file behind the address of those that it asks the server for. With parts that lead
+        up it asks for something else, and takes what a file of somebody's says for the server's word.
+        """
+        if self._is_drawn(start_line.path.partition("?")[0]) and UP in _parts_of(start_line.path):
+            return self.base
+        return self.with_layout_kept(start_line, headers)
+
     def with_layout_kept(self, start_line: RequestStartLine, headers: Mapping[str, str]) -> str:
         """The path as it was asked for; led there by a page, without what takes or saves a layout.
 
@@ -84,8 +103,8 @@ class SessionPaths(NamedTuple):
         is opened from there, for JupyterLab asks before; other pages are led to the folder that it is in.
         """
         path, _, query = start_line.path.partition("?")
-        is_drawn = path == self.base or self.below(path).startswith(DRAWN)
-        if not is_drawn or start_line.method != "GET" or not _is_document(headers) or _has_token(headers):
+        is_read = start_line.method == "GET" and _is_document(headers) and not _has_token(headers)
+        if not is_read or not self._is_drawn(path):
             return start_line.path
         is_by_link = headers.get("Sec-Fetch-Site") == "same-origin" and not is_again(headers)
         if not (is_by_link or is_from_elsewhere(headers)):
@@ -98,6 +117,9 @@ class SessionPaths(NamedTuple):
         if path == start_line.path.partition("?")[0] and kept == parts:
             return start_line.path
         return "?".join(filter(None, (path, "&".join(kept))))
+
+    def _is_drawn(self, path: str) -> bool:
+        return path == self.base or self.below(path).startswith(DRAWN)
 
     def _without_layout(self, path: str) -> str:
         """The folder of a file with a layout, in JupyterLab; any other path as it is."""
@@ -115,6 +137,13 @@ class SessionPaths(NamedTuple):
         """Whether a person goes to a notebook as another format, in a tab."""
         is_read = start_line.method == "GET" and self.below(start_line.path).startswith(IN_A_TAB)
         return is_read and (headers.get("Sec-Fetch-Mode"), headers.get("Sec-Fetch-Dest")) == ("navigate", "document")
+
+
+def _parts_of(address: str) -> list[str]:
+    """What stands in an address, decoded more often than the hub and a page do together."""
+    for _ in range(DECODED):
+        address = unquote(address)
+    return BETWEEN.split(address)
 
 
 def _has_token(headers: Mapping[str, str]) -> bool:

@@ -47,7 +47,7 @@ ELSEWHERE = "Another page, a picture or a bare address asked for this: nothing w
 NO_METHOD = "HTTP has no such method: nothing was done."
 NO_SOCKET = "A request for a web socket has no body: nothing was done."
 NOT_YET = "This is done when you open it, and not before: nothing was done."
-LAYOUT_KEPT = "Another page led here, and away from the layout that is saved: this opens with the one that is saved."
+LED = "This address leads out of your files, or from another page away from the saved layout: this one does not."
 HALF_A_PAGE = (
     "A part of this page is missing, without which it is shown no files: load the page again. If that does not help, "
     "remove the cookies of this address and of the portal's in your browser."
@@ -214,8 +214,8 @@ class Body(HTTPMessageDelegate):
             if paths.is_too_early(start_line.path, headers):
                 self._refuse(GuardRefusal(HTTPStatus.SERVICE_UNAVAILABLE, NOT_YET))
                 return None
-            if (place := paths.with_layout_kept(start_line, headers)) != start_line.path:
-                self._refuse(GuardRefusal(HTTPStatus.FOUND, LAYOUT_KEPT, leads_to=place))
+            if (place := paths.led(start_line, headers)) != start_line.path:
+                self._refuse(GuardRefusal(HTTPStatus.FOUND, LED, leads_to=place))
                 return None
             if paths.refuses(start_line.path, headers):
                 if paths.is_tab(start_line, headers):

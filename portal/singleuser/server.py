@@ -227,7 +227,8 @@ def complete(app: Any, settings: SessionSettings) -> None:
     apps = (one for those in app.extension_manager.extension_apps.values() for one in those)
     strangers.bound_logs([app.log, *(one.log for one in apps)])  # each of those has a logger of its own
     strangers.bound_others(app.log)
-    first = (data.folder("templates") / "hub" / "static" / "js" / "too_big.js").read_text()
+    scripts = data.folder("templates") / "hub" / "static" / "js"
+    first = "".join((scripts / name).read_text() for name in ("without_cookies.js", "too_big.js"))
     lab_page.install(app.web_app, os.environ, first=first, debugger=settings.debugger)
     app.web_app.add_transform(NotKept)
     Handshakes().watch(app.http_server)

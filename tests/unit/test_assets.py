@@ -13,6 +13,7 @@ from typing import Any
 
 import brotli
 import pytest
+from jinja2 import Environment
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
@@ -298,6 +299,19 @@ def test_without_a_hub_nothing_is_changed(folder: Path, said: Any) -> None:
     said.key = key_of(folder)
 
     assert page(session(folder, {})) == "/portal/user/alice/static/lab"
+
+
+def test_the_pages_have_the_portals_script_first_and_ask_for_their_files_without_cookies(folder: Path) -> None:
+    source = '<!doctype html><html><head><title>x</title><script src="{{page_config.fullStaticUrl}}/a.js"></script>'
+    environment = Environment(autoescape=True)
+    application = Application(base_url="/", jupyterlab_jinja2_env=environment)
+
+    lab_page.install(application, {}, folder, first="if ({{}} < 1) {}")
+
+    text = environment.from_string(source).render(page_config={"fullStaticUrl": "/hub"})
+    assert text.split("<head>")[1] == (
+        '<script>if ({{}} < 1) {}</script><title>x</title><script crossorigin="anonymous" src="/hub/a.js"></script>'
+    )
 
 
 class Answer(RequestHandler):

@@ -38,6 +38,34 @@ async def led(port: int, path: str, headers: str, method: str = "GET") -> tuple[
     return int(lines[0].split()[1]), told.get("Location", "")
 
 
+@pytest.mark.parametrize("headers", [*ELSEWHERE, OWN, "Sec-Fetch-Site: none", "Accept: */*"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "lab/tree/..%2F..%2Ffiles%2Fteam%2Fm.ipynb",
+        "lab/tree/%2e%2E%2f..%2ffiles/team/m.ipynb?reset",
+        "lab/workspaces/x/tree/..%2F..%2Ffiles%2Fteam%2Fm.ipynb",
+        "lab/tree/a/..%2F..%2F..%2Ffiles",
+        "lab/tree/..%5C..%5Cfiles",
+        "lab?file-browser-path=..%2F..%2Ffiles",
+        "doc/tree/..%252F..%252Ffiles%252Fteam%252Fm.ipynb",
+        "edit/..%2F..%2Ffiles%2Fteam%2Fm.ipynb",
+        "notebooks/..%2F..%2Ffiles",
+        "consoles/..%2Fx",
+        "tree/..",
+        f"lab/tree/%{'25' * 30000}2e%2e",  # read a few times only: one as it came
+    ],
+)
+async def test_no_page_has_a_path_that_leads_out_of_the_files(session: int, headers: str, path: str) -> None:
+    """JupyterLab would ask for what lies there, as for a file, and believe what that says."""
+    assert await led(session, path, headers) == ((302, BASE) if len(path) < 10000 else (200, ""))
+
+
+@pytest.mark.parametrize("path", ["lab/tree/a..b/..c/d../...", "lab/tree/a%2Fb.ipynb", "api/contents/a%2F..%2Fb"])
+async def test_other_paths_are_as_they_were(session: int, hers: str, path: str) -> None:
+    assert (await led(session, path, f"{OWN}\r\n{hers}"))[1] == ""
+
+
 @pytest.mark.parametrize("headers", [*ELSEWHERE, OWN])  # a notebook that a colleague wrote has links, too
 @pytest.mark.parametrize(
     ("path", "without"),

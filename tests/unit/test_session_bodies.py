@@ -242,7 +242,11 @@ OF_A_PAGE = "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: cors\r\nSec-Fetch-De
         (f"{OF_A_PAGE}\r\nAuthorization: token x", "GET", "api/contents/shared/much", True),  # which the page holds
         ("Authorization: token x", "GET", "api/contents/shared/much", False),
         ("Accept: */*", "GET", "api/contents/shared/much", False),
+        (OF_A_PAGE, "GET", "api/contents/shared/much?content=0&hash=0", False),  # before a save
+        (OF_A_PAGE, "GET", "api/contents/shared/much/checkpoints?1", False),  # after it
         (OF_A_PAGE, "GET", "api/kernels", False),
+        (OF_A_PAGE, "GET", "files/shared/much?type=notebook&content=1", True),
+        (OF_A_PAGE, "GET", "files/shared/much", False),
         (OF_A_PAGE, "PUT", "api/contents/shared/much", False),
     ],
 )

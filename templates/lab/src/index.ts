@@ -12,6 +12,7 @@ import { addArchive } from './archive';
 import { drawNoCharts, noChartTabs } from './charts';
 import { keepOwnToken } from './cookies';
 import { documents } from './documents';
+import { keepToFiles } from './drive';
 import { sessionEnd } from './ended';
 import { environments } from './environments';
 import { firstLauncher } from './firstlauncher';
@@ -121,6 +122,7 @@ function followBrowsers(app: JupyterFrontEnd, browsers: IFileBrowserFactory): vo
 }
 
 keepOwnToken(); // before JupyterLab asks for anything
+keepToFiles();
 drawNoCharts(); // before it has a renderer
 linkNoCommands();
 sayWhole(); // all of that is there

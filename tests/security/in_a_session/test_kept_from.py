@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -39,6 +40,23 @@ def test_a_page_that_lacks_a_part_goes_where_they_lie_and_comes_back(
     expect(tab).to_have_url(back, timeout=60_000)
     expect(tab.locator(shown)).to_be_visible(timeout=60_000)
     tab.close()
+
+
+def test_jupyterlabs_files_at_the_hubs_host_are_asked_for_without_them(alice: tuple[Page, str]) -> None:
+    page, session = alice
+    browser = page.context.browser
+    assert browser
+    context = browser.new_context(storage_state=page.context.storage_state())  # in whose cache is none of them
+    at_hub = {"domain": "localhost", "path": "/hub/dsportal/lab", "sameSite": "None", "secure": True}
+    cookies: Any = [{"name": name, "value": BIG, **at_hub} for name in LEFT]
+    context.add_cookies(cookies)
+    tab = context.new_page()
+
+    tab.goto(f"{session}/lab")
+    tab.locator(".jp-LauncherCard", has_text="Terminal").first.click(timeout=60_000)
+
+    expect(tab.locator(".xterm-screen")).to_be_visible(timeout=60_000)  # it loads files of its own
+    context.close()
 
 
 def left(page: Page) -> set[str]:
