@@ -19,8 +19,9 @@ IN_A_TAB = "nbconvert/"  # of NO_PAGES, what JupyterLab opens so
 BY_A_CLICK = (IN_A_TAB, "logout")  # what a GET runs or changes
 # How begins what JupyterLab and Notebook draw (Notebook draws /editor, too); the bare address leads on to one of them.
 DRAWN = ("lab", "doc", "tree", "notebooks", "edit", "consoles", "terminals")
+OWN_PART = "lab/extensions/dsportal-lab/"
 FILES = "api/contents"
-RAW = "files/"
+RAW = ("files/", "nbconvert/")  # what somebody's file says to the letter
 AS_A_MODEL = "content="  # asked for in FILES alone
 NO_CONTENT = "content=0"  # how old a file is: a page looks before it saves, one from before an upgrade, too
 CHECKPOINTS = "/checkpoints"  # below FILES, whatever a file is called
@@ -66,6 +67,10 @@ class SessionPaths(NamedTuple):
         is_pages = headers.get("Sec-Fetch-Dest") == "empty" and headers.get("Sec-Fetch-Site") == "same-origin"
         return start_line.method in ("GET", "HEAD") and is_asked and is_pages and headers.get(PAGE) != WHOLE
 
+    def is_own_part(self, start_line: RequestStartLine, headers: Mapping[str, str]) -> bool:
+        """Whether a tab goes to a file of the portal's part of JupyterLab, as a page does to which it did not come."""
+        return self.below(start_line.path).startswith(OWN_PART) and headers.get("Sec-Fetch-Dest") == "document"
+
     def is_too_early(self, path: str, headers: Mapping[str, str]) -> bool:
         """Whether a browser draws ahead what starts a tool, converts a notebook or logs out: a click asks again."""
         below = self.below(path).partition("?")[0]
@@ -91,7 +96,7 @@ class SessionPaths(NamedTuple):
         JupyterLab puts the path of a file behind the address of those that it asks the server for. With parts that lead
         up it asks for something else, and takes what a file of somebody's says for the server's word.
         """
-        if self._is_drawn(start_line.path.partition("?")[0]) and UP in _parts_of(start_line.path):
+        if self._is_drawn(start_line.path.partition("?")[0]) and _leads_up(start_line.path):
             return self.base
         return self.with_layout_kept(start_line, headers)
 
@@ -139,11 +144,14 @@ class SessionPaths(NamedTuple):
         return is_read and (headers.get("Sec-Fetch-Mode"), headers.get("Sec-Fetch-Dest")) == ("navigate", "document")
 
 
-def _parts_of(address: str) -> list[str]:
-    """What stands in an address, decoded more often than the hub and a page do together."""
+def _leads_up(address: str) -> bool:
+    """Whether a part of an address does, decoded more often than the hub and a page do together."""
     for _ in range(DECODED):
         address = unquote(address)
-    return BETWEEN.split(address)
+        file = address.partition(IN_FOLDERS)[2].replace(IN_FOLDERS, "")
+        if UP in (*BETWEEN.split(address), *BETWEEN.split(file)):
+            return True
+    return False
 
 
 def _has_token(headers: Mapping[str, str]) -> bool:

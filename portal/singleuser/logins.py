@@ -34,8 +34,9 @@ from portal.forwarding.session_paths import SessionPaths
 from portal.session_pages.askers import Asker, Askers
 from portal.session_pages.guard_refusal import GuardRefusal
 from portal.session_pages.open_answers import LOOK_EVERY_S, OpenAnswers, is_login_in_body
+from portal.session_pages.page_guards import refusal
 from portal.session_pages.questions import Questions, key_of
-from portal.tensorboard.error_page import from_elsewhere
+from portal.tensorboard import error_page
 
 GONE = 4001  # a number of our own (RFC 6455 §7.4.2)
 WHY = "this login has ended"
@@ -46,11 +47,10 @@ NO_HUB = "The portal does not answer, so this session does not know who sent thi
 ELSEWHERE = "Another page, a picture or a bare address asked for this: nothing was done. Use this session's own pages."
 NO_METHOD = "HTTP has no such method: nothing was done."
 NO_SOCKET = "A request for a web socket has no body: nothing was done."
-NOT_YET = "This is done when you open it, and not before: nothing was done."
-LED = "This address leads out of your files, or from another page away from the saved layout: this one does not."
-HALF_A_PAGE = (
-    "A part of this page is missing, without which it is shown no files: load the page again. If that does not help, "
-    "remove the cookies of this address and of the portal's in your browser."
+NO_PART = "A part of JupyterLab did not reach your browser"
+NO_PART_ADVICE = (
+    "No page goes on without it: it keeps other people's files from being more than shown. Go back. If this comes "
+    "again, close other people's pages, and remove the cookies of this address and of the portal's in your browser."
 )
 A_NOTEBOOK = "a notebook as a page"
 NOTEBOOK_ADVICE = "It is made of what lies in your files, as you. Open it if you meant to."
@@ -211,19 +211,17 @@ class Body(HTTPMessageDelegate):
                 self._refuse(GuardRefusal(HTTPStatus.BAD_REQUEST, NO_SOCKET))
                 return None
             paths = self._bodies.paths
-            if paths.is_too_early(start_line.path, headers):
-                self._refuse(GuardRefusal(HTTPStatus.SERVICE_UNAVAILABLE, NOT_YET))
+            if refused := refusal(paths, start_line, headers):
+                self._refuse(refused)
                 return None
-            if (place := paths.led(start_line, headers)) != start_line.path:
-                self._refuse(GuardRefusal(HTTPStatus.FOUND, LED, leads_to=place))
+            if paths.is_own_part(start_line, headers):
+                words = error_page.page(NO_PART, NO_PART_ADVICE, paths.base)
+                self._refuse(GuardRefusal(HTTPStatus.CONFLICT, words, is_page=True))
                 return None
             if paths.refuses(start_line.path, headers):
                 if paths.is_tab(start_line, headers):
                     return self._lead(start_line, headers)
                 self._refuse(GuardRefusal(HTTPStatus.FORBIDDEN, ELSEWHERE))
-                return None
-            if paths.is_of_half_a_page(start_line, headers):
-                self._refuse(GuardRefusal(HTTPStatus.CONFLICT, HALF_A_PAGE))
                 return None
         stated = headers.get("Content-Length", "0")
         is_number = stated.isdecimal() and len(stated) <= DIGITS_MOST
@@ -260,7 +258,7 @@ class Body(HTTPMessageDelegate):
         if is_login is None:
             self._refuse(GuardRefusal(HTTPStatus.SERVICE_UNAVAILABLE, NO_HUB))
         elif is_login:
-            words = from_elsewhere(
+            words = error_page.from_elsewhere(
                 self._request(start_line, headers), self._bodies.paths.base, A_NOTEBOOK, NOTEBOOK_ADVICE
             )
             self._refuse(GuardRefusal(HTTPStatus.FORBIDDEN, words, is_page=True))

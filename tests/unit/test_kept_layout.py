@@ -47,6 +47,8 @@ async def led(port: int, path: str, headers: str, method: str = "GET") -> tuple[
         "lab/workspaces/x/tree/..%2F..%2Ffiles%2Fteam%2Fm.ipynb",
         "lab/tree/a/..%2F..%2F..%2Ffiles",
         "lab/tree/..%5C..%5Cfiles",
+        "lab/tree/.%2Ftree%2F.%2F.%2Ftree%2F.%2Ffiles%2Fteam%2Fm.ipynb",
+        "doc/tree/./tree/./files",
         "lab?file-browser-path=..%2F..%2Ffiles",
         "doc/tree/..%252F..%252Ffiles%252Fteam%252Fm.ipynb",
         "edit/..%2F..%2Ffiles%2Fteam%2Fm.ipynb",
@@ -61,7 +63,9 @@ async def test_no_page_has_a_path_that_leads_out_of_the_files(session: int, head
     assert await led(session, path, headers) == ((302, BASE) if len(path) < 10000 else (200, ""))
 
 
-@pytest.mark.parametrize("path", ["lab/tree/a..b/..c/d../...", "lab/tree/a%2Fb.ipynb", "api/contents/a%2F..%2Fb"])
+@pytest.mark.parametrize(
+    "path", ["lab/tree/a..b/..c/d../...", "lab/tree/a/tree/.b", "lab/tree/a%2Fb.ipynb", "api/contents/a%2F..%2Fb"]
+)
 async def test_other_paths_are_as_they_were(session: int, hers: str, path: str) -> None:
     assert (await led(session, path, f"{OWN}\r\n{hers}"))[1] == ""
 

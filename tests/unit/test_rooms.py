@@ -46,7 +46,7 @@ MAY_IMPORT = {
     "modules": {"pure", "homes", "kernels", "session_pages"},
     # launcher: what sbatch means
     "jobs": {"pure", "homes", "launcher", "slurm", "kernels", "notebooks", "modules", "session_pages"},
-    "session_pages": {"pure"},
+    "session_pages": {"pure", "forwarding"},
     "environments": {"pure", "homes", "kernels", "catalogue", "modules", "session_pages"},
     # launcher: its files' names
     "singleuser": {

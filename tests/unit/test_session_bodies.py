@@ -13,8 +13,9 @@ from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application, HTTPError, RequestHandler, create_signed_value
 
+from portal.session_pages.page_guards import NOT_YET
 from portal.singleuser import logins
-from portal.singleuser.logins import ELSEWHERE, NO_HUB, NO_LOGIN, NO_METHOD, NOT_YET, SMALL_BODY, Body, guard_bodies
+from portal.singleuser.logins import ELSEWHERE, NO_HUB, NO_LOGIN, NO_METHOD, SMALL_BODY, Body, guard_bodies
 
 TOKEN = "hers"
 
@@ -246,6 +247,7 @@ OF_A_PAGE = "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: cors\r\nSec-Fetch-De
         (OF_A_PAGE, "GET", "api/contents/shared/much/checkpoints?1", False),  # after it
         (OF_A_PAGE, "GET", "api/kernels", False),
         (OF_A_PAGE, "GET", "files/shared/much?type=notebook&content=1", True),
+        (OF_A_PAGE, "GET", "nbconvert/markdown/shared/much?content=1", True),
         (OF_A_PAGE, "GET", "files/shared/much", False),
         (OF_A_PAGE, "PUT", "api/contents/shared/much", False),
     ],
@@ -257,6 +259,19 @@ async def test_a_page_that_lacks_the_portals_part_is_shown_no_files(
 
     assert (status == 409) == is_refused
     assert not is_refused or "load the page again" in json.loads(text)["message"]
+
+
+@pytest.mark.parametrize(
+    ("part", "status"), [("document", 409), ("script", 200), ("empty", 200), ("style", 200), ("font", 200)]
+)
+async def test_a_tab_that_goes_to_a_file_of_the_portals_part_is_told_what_to_do(
+    session: int, part: str, status: int
+) -> None:
+    headers = f"Sec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: {part}"
+    answered, text = await ask(session, "lab/extensions/dsportal-lab/static/remoteEntry.1.js?v=1", headers)
+
+    assert answered == status
+    assert ("did not reach your browser" in text) is (part == "document")
 
 
 async def test_who_asks_for_the_head_alone_gets_no_more(session: int) -> None:

@@ -20,8 +20,8 @@ LINKED = "links.ipynb"
 
 
 def notebook(*cells: dict[str, Any]) -> dict[str, Any]:
-    """A notebook for no kernel."""
-    spec = {"name": "none", "display_name": "none"}
+    """A notebook of Python."""
+    spec = {"name": "python3", "display_name": "Python 3", "language": "python"}
     numbered = [{"id": f"cell{number}", "metadata": {}, **cell} for number, cell in enumerate(cells)]
     return {"cells": numbered, "metadata": {"kernelspec": spec}, "nbformat": 4, "nbformat_minor": 5}
 
