@@ -11,7 +11,8 @@ import pytest
 from playwright.sync_api import Page, Request, expect
 
 from tests.forms import of_long_form
-from tests.inside import sh
+from tests.inside import eventually, sh
+from tests.security.in_a_session.test_folders import kernels_ended
 
 THEIRS = Path("/mnt/isilon/bobs-answer")
 OUT = f"..%2F..%2Ffiles%2Fisilon%2F{THEIRS.name}%2Fanswer.ipynb"
@@ -69,6 +70,7 @@ def tab(alice: tuple[Page, str]) -> Iterator[tuple[Page, list[str]]]:
     page.on("request", note)
     yield page, asked
     page.close()
+    eventually(lambda: kernels_ended(alice[0]), "no kernel of a notebook is left to other tests")
 
 
 @pytest.mark.parametrize(
