@@ -63,7 +63,7 @@ class SessionPaths(NamedTuple):
         """
         path, _, query = self.below(start_line.path).partition("?")
         is_file = path.startswith(FILES) and not path.endswith(CHECKPOINTS)
-        is_asked = (is_file and NO_CONTENT not in query) or (path.startswith(RAW) and AS_A_MODEL in query)
+        is_asked = (is_file and NO_CONTENT not in query) or (AS_A_MODEL in query and self._is_of_drawn(path, headers))
         is_pages = headers.get("Sec-Fetch-Dest") == "empty" and headers.get("Sec-Fetch-Site") == "same-origin"
         return start_line.method in ("GET", "HEAD") and is_asked and is_pages and headers.get(PAGE) != WHOLE
 
@@ -122,6 +122,14 @@ class SessionPaths(NamedTuple):
         if path == start_line.path.partition("?")[0] and kept == parts:
             return start_line.path
         return "?".join(filter(None, (path, "&".join(kept))))
+
+    def _is_of_drawn(self, below: str, headers: Mapping[str, str]) -> bool:
+        """Whether a page of JupyterLab asks for this; where it does not say which it is, whether a file may say it."""
+        try:
+            referer = urlsplit(headers.get("Referer", "")).path
+        except ValueError:
+            referer = ""
+        return self._is_drawn(referer) or below.startswith(RAW)
 
     def _is_drawn(self, path: str) -> bool:
         return path == self.base or self.below(path).startswith(DRAWN)

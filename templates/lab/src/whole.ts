@@ -1,19 +1,19 @@
 import { Sanitizer } from '@jupyterlab/apputils';
-import { PageConfig, URLExt } from '@jupyterlab/coreutils';
+import { PageConfig } from '@jupyterlab/coreutils';
 
 /** As the session's server knows it (portal/forwarding/session_paths.py). */
 const HEADER = 'X-Portal-Page';
 const WHOLE = 'whole';
 
 /**
- * Says with each question for files that this part of the page is there; without that the session's server answers
- * none. A browser may have been kept from loading it, and what Jupyter draws then is not what the portal lets it draw.
+ * Says with each question that this part of the page is there; without that the session's server answers none for
+ * files. A browser may have been kept from loading it, and what Jupyter draws then is not what the portal lets it draw.
  */
 export function sayWhole(): void {
   const plain = window.fetch.bind(window);
-  const files = URLExt.join(PageConfig.getBaseUrl(), 'api/contents');
+  const session = PageConfig.getBaseUrl();
   window.fetch = (input, init) => {
-    if (input instanceof Request && input.url.startsWith(files)) {
+    if (input instanceof Request && input.url.startsWith(session)) {
       input.headers.set(HEADER, WHOLE);
     }
     return plain(input, init);
