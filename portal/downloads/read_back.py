@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from portal.homes.held_place import FilePlace, LinkOfOthers, held
-from portal.homes.own_folder import is_of_others
+from portal.homes.own_folder import ROOT, is_of_others
 from portal.homes.readers import EVERYBODY, KnownFile, Readers
 from portal.homes.regular_file import without_waiting
 
@@ -149,6 +149,7 @@ class ReadPlaces:
 
     def __init__(self) -> None:
         self._looks: dict[Path, FoundPlace] = {}
+        self._own: set[Path] = set()  # what was the person's own when it was last read or saved
         self._deleted: tuple[Path, KnownFile | None, float] = (Path(), None, 0.0)
 
     def note(self, path: Path, look: FoundPlace, *, is_read: bool = True) -> None:
@@ -161,6 +162,8 @@ class ReadPlaces:
         known = self._looks.get(path, look)
         both = look.with_(known)
         self._looks[path] = both if is_read or known is look else replace(known, file=both.file)
+        if is_read:
+            self._own = self._own | {path} if look.file else self._own - {path}
 
     def is_writable(self, path: Path, look: FoundPlace) -> bool:
         """Whether all that was read at a path is saved there by itself, where it was found like this now."""
@@ -179,6 +182,18 @@ class ReadPlaces:
             return True
         return save.before is None or save.before.may_become(KnownFile.of(descriptor))
 
+    def is_another(self, path: Path, owner: int) -> bool:
+        """Whether a file of this owner is not what the person has read or saved there as her own, or where it was."""
+        if path not in self._own:
+            return False
+        try:
+            with held(path) as place:
+                found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+                is_there = self.may_save(path, place) and not is_of_others(found)
+        except OSError:
+            return True
+        return not is_there or owner not in (ROOT, os.geteuid())
+
     def known(self, path: Path) -> KnownFile | None:
         """What was read or saved at a path, where it was the person's own."""
         look = self._looks.get(path)
@@ -190,6 +205,8 @@ class ReadPlaces:
     def saved(self, save: Save) -> None:
         """Remember where it was saved, where all that was read could be: no other folder of others gets it now."""
         self._looks[save.path] = replace(_look(save.place), file=save.file or self.known(save.path))
+        if save.file:
+            self._own.add(save.path)
 
     def renamed(self, old: Path, new: Path, source: FilePlace, target: FilePlace) -> None:
         """Have what is open go with its file, or its folder: whom a file is moved to, the person has chosen.
@@ -202,6 +219,7 @@ class ReadPlaces:
             self._looks[old] = replace(_look(target), file=look.file)
         for path in [path for path in self._looks if path.is_relative_to(old)]:
             self._looks[new / path.relative_to(old)] = self._looks.pop(path)
+        self._own = {new / path.relative_to(old) if path.is_relative_to(old) else path for path in self._own}
 
     def deleted(self, path: Path, file: KnownFile | None = None) -> None:
         """Forget what was deleted: something new may get that name.
@@ -213,4 +231,5 @@ class ReadPlaces:
         known = self.known(path)
         for gone in [one for one in self._looks if one.is_relative_to(path)]:
             del self._looks[gone]
+        self._own = {one for one in self._own if not one.is_relative_to(path)}
         self._deleted = (path, known.with_(file) if known and file else known or file, time.monotonic())

@@ -43,6 +43,7 @@ QUERY_TIMEOUT_S = 20
 ACCOUNTING_EVERY_S = 60.0
 ASKED_AT_ONCE = 50
 REMEMBERED_S = 14 * 86_400
+EXCHANGED = "the file that you have opened: another person's is there by now. Open it again, and look at it first"
 RESULTS = ("jobs", "jobs-of-the-portal")  # in the home; the second where others can change what is called as the first
 
 
@@ -63,6 +64,7 @@ class JobDesk:
         run: how a process is started; a seam for tests.
         clock: seconds, never going back.
         now: seconds since 1970.
+        is_another: whether a file of an owner is another one than the person has opened there as her own.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class JobDesk:
         run: Runner = run,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
+        is_another: Callable[[Path, int], bool] = lambda _path, _owner: False,
     ) -> None:
         self._given = dict(environ)
         self._environ = environment.own(environ)
@@ -78,6 +81,7 @@ class JobDesk:
         self._run = run
         self._clock = clock
         self._now = now
+        self._is_another = is_another
         self._queue = SnapshotCache(self._look, OwnQueue(), clock, "Slurm, asked for this person's jobs,")
         self._ended: dict[str, dict[str, OwnJobEnd]] = {}
         self._accounting_at = NEVER
@@ -87,12 +91,12 @@ class JobDesk:
         """Submit a job; what is remembered of it.
 
         Raises:
-            RequestError: the file is not there.
+            RequestError: the file is not there, or not the one that she has opened.
             KernelError: a module cannot be loaded.
             SubmitRefused: Slurm does not take it, in words.
             SlurmUnavailable: Slurm does not answer.
         """
-        seen = await asyncio.to_thread(_looked_at, order)
+        seen = await asyncio.to_thread(self._looked_at, order)
         environ = await asyncio.to_thread(self._environ_for, order)
         order = await asyncio.to_thread(self._placed, order)
         argv = submit_command(order, sys.executable, data.folder("templates") / "job" / "job.sh", seen)
@@ -105,6 +109,16 @@ class JobDesk:
         note = await self._noted(order, parse_submit(done.stdout))
         await self._queue.get(max_age_s=-1)
         return note
+
+    def _looked_at(self, order: JobOrder) -> Seen:
+        seen = None
+        with contextlib.suppress(OSError):
+            seen = look(order) if order.file.is_file() else None
+        if seen is None:
+            raise RequestError("file", str(order.file), "a notebook, program or script that is there")
+        if self._is_another(order.file, int(seen.content or os.geteuid())):
+            raise RequestError("file", str(order.file), EXCHANGED)
+        return seen
 
     def _environ_for(self, order: JobOrder) -> Environment:
         """For the job, and for ``sbatch``, which begins in its folder: nothing there is found by chance."""
@@ -261,13 +275,6 @@ class JobDesk:
             return await self._run(argv, env=environ, timeout_s=timeout_s)
         except RunError as error:
             raise SlurmUnavailable("Slurm does not answer; your jobs go on.", detail=str(error)) from error
-
-
-def _looked_at(order: JobOrder) -> Seen:
-    with contextlib.suppress(OSError):
-        if order.file.is_file():
-            return look(order)
-    raise RequestError("file", str(order.file), "a notebook, program or script that is there")
 
 
 def _newest_first(view: JobView) -> tuple[int, int]:

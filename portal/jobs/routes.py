@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,19 @@ JOB = r"([0-9_]+)"
 PAGES = {"dsportal/api/jobs": "all", rf"dsportal/api/jobs/{JOB}": "one", rf"dsportal/api/jobs/{JOB}/log": "log"}
 
 
-def routes(application: Any, base: str, home: Path) -> list[Rule]:
-    """The rules for a server's application; ``home`` is where its file browser begins."""
+def routes(application: Any, base: str, home: Path, is_another: Callable[[Path, int], bool]) -> list[Rule]:
+    """The rules for a server's application.
+
+    Arguments:
+        home: where its file browser begins.
+        is_another: whether a file of an owner is another one than the session has opened there as the person's own.
+    """
 
     def load() -> Pages:
         from portal.jobs.desk import JobDesk
         from portal.jobs.pages import JobLogHandler, JobPlace, OwnJobHandler, OwnJobsHandler
 
         handlers = {"all": OwnJobsHandler, "one": OwnJobHandler, "log": JobLogHandler}
-        return handlers, {"place": JobPlace(JobDesk(os.environ), home)}
+        return handlers, {"place": JobPlace(JobDesk(os.environ, is_another=is_another), home)}
 
     return late_rules(application, base, PAGES, load)

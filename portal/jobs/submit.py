@@ -45,7 +45,7 @@ class Seen:
     others, and file systems on the network may number anew on each node.
 
     Attributes:
-        work: the folder that the job works in.
+        work: the folder that the job works in, and where it is without links.
         place: the folder of the file.
         content: the file, where others can exchange it or its folder.
         file: where it is without links, where others can exchange one on the way.
@@ -75,13 +75,15 @@ def look(order: JobOrder) -> Seen:
     if order.kind is Kind.SCRIPT:  # Slurm keeps a copy of it
         return Seen()
     real = Path(os.path.realpath(order.file, strict=True))
+    work = Path(os.path.realpath(order.folder))
     folder = real.parent.stat()
     is_there = _stays(real.parent)
+    content = "" if is_there and is_closed(folder) else str(real.stat().st_uid)
     return Seen(
-        "" if _stays(Path(os.path.realpath(order.folder))) else _whose(order.folder.stat()),
+        "" if _stays(work) else f"{_whose(work.stat())}:{work}",
         "" if is_there else _whose(folder),
-        "" if is_there and is_closed(folder) else str(real.stat().st_uid),
-        "" if _is_sure(order.file) else str(real),
+        content,
+        "" if not content and _is_sure(order.file) else str(real),
     )
 
 

@@ -20,6 +20,7 @@ from tornado.web import authenticated
 
 from portal.downloads.kernel_files import ADDRESS, KernelFileHandler
 from portal.downloads.pages import ArchiveHandler, Downloads
+from portal.downloads.read_back import ReadPlaces
 from portal.downloads.read_files import ReadFiles
 from portal.environments import routes as environment_routes
 from portal.exports import pages as export_routes
@@ -185,7 +186,7 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
     browsed = Downloads(folders.home, folders.storage)
     downloads = {"downloads": browsed}
     files = web_app.settings.get("contents_manager")  # a person may have set another one
-    opened = files.read_places.known if isinstance(files, ReadFiles) else lambda _: None
+    read = files.read_places if isinstance(files, ReadFiles) else ReadPlaces()
     web_app.add_handlers(
         ".*$",
         [
@@ -203,12 +204,12 @@ def _mount(web_app: Any, boards: Boards, folders: Folders, settings: SessionSett
             (url_path_join(base, "dsportal/api/templates"), CatalogueHandler, gallery),
             (url_path_join(base, "dsportal/api/copy"), CopyHandler, gallery),
             Rule(PathMatches(board), BoardRouter(web_app, boards)),
-            *job_routes.routes(web_app, base, folders.home),
+            *job_routes.routes(web_app, base, folders.home, read.is_another),
             *environment_routes.routes(web_app, base, settings.environments),
             *module_routes.routes(web_app, base),
             *export_routes.routes(base),
             *jupyter_faults.routes(base),
-            *upload_routes.routes(web_app, base, browsed.shown, opened),
+            *upload_routes.routes(web_app, base, browsed.shown, read.known),
         ],
     )
 

@@ -3,7 +3,8 @@
 #   job.sh notebook WORK PLACE CONTENT PYTHON FILE OUTPUT [NAME=VALUE…]
 #   job.sh python WORK PLACE CONTENT FILE [ARGUMENT…]
 # WORK, PLACE, CONTENT: whose the folder to work in, that of FILE, and FILE were when the job was submitted, by UID, and a
-# "c" where nobody else could change what is in it; "-" where nobody else can exchange it (portal/jobs/submit.py).
+# "c" where nobody else could change what is in it; "-" where nobody else can exchange it (portal/jobs/submit.py). Behind
+# WORK and a ":" stands where that is without links; FILE is without any where others can exchange it.
 # PYTHON is the portal's own interpreter. Modules are loaded already: they are in the environment of the job.
 kind=$1 work=$2 place=$3 content=$4
 shift 4
@@ -31,7 +32,16 @@ look() {
         ;;
     esac
 }
-look . "$work"
+stays() {
+    [ "$1" = "$2" ] || {
+        echo "$1 is a link now, or behind one, and was not when this job was submitted: it leads to $2. Nothing was run." \
+            'Look at what is there now, and submit the job again.' >&2
+        exit 1
+    }
+}
+[ "$work" = - ] || stays "${work#*:}" "$(pwd -P)"
+[ "$content" = - ] || stays "$file" "$(readlink -f -- "$file")"
+look . "${work%%:*}"
 look "${file%/*}/." "$place"
 look "$file" "$content" shared
 # The folder where Polars puts down what memory does not hold is of one node: portal/homes/cache_folders.py.

@@ -251,6 +251,7 @@ def test_what_was_roots_or_her_own_is_no_colleagues(cluster: Cluster, what: str,
     for path in (file, cluster.mine):
         os.chown(path, before, before)
     looks = [f"{before}c" if one == what != "content" else f"{before}" for one in ("work", "place", "content")]
+    looks[0] += f":{cluster.mine}"
     cluster.script, cluster.work = [str(JOB), "python", *looks, str(file)], cluster.mine
     assert cluster.start().out == "mine train.py\n"
     os.chown(file if what == "content" else cluster.mine, COLLEAGUE, COLLEAGUE)
@@ -258,6 +259,26 @@ def test_what_was_roots_or_her_own_is_no_colleagues(cluster: Cluster, what: str,
     done = cluster.start()
 
     assert (done.status, done.out) == (1, "")
+
+
+@pytest.mark.parametrize("kind", ["train.py", "learn.ipynb"])
+@pytest.mark.parametrize("what", ["the file", "its folder", "the folder above"])
+def test_a_link_to_what_is_her_own_is_not_what_she_submitted(cluster: Cluster, what: str, kind: str) -> None:
+    """A copy of something of theirs that she has in her home, and has never run: it belongs to her."""
+    copy = cluster.home / "copy" / "mine"
+    copy.mkdir(parents=True)
+    (copy / kind).write_text("print('theirs')")
+    cluster.submit(cluster.mine / kind)
+    at = {"the file": cluster.mine / kind, "its folder": cluster.mine, "the folder above": cluster.project}[what]
+    to = {"the file": copy / kind, "its folder": copy, "the folder above": copy.parent}[what]
+    at.rename(at.with_name("aside"))
+    at.symlink_to(to)
+
+    done = cluster.start()
+
+    assert (done.status, done.out) == (1, "")
+    assert f"{cluster.mine}" in done.err
+    assert "is a link now, or behind one" in done.err
 
 
 def test_a_program_that_is_gone_is_said_in_a_sentence(cluster: Cluster) -> None:

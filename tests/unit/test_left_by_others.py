@@ -18,7 +18,7 @@ from portal.jobs.desk import JobDesk
 from portal.jobs.order import order_of
 from portal.kernels import other_starts, provisioner
 from portal.kernels.provisioner import ModuleProvisioner
-from portal.kernels.python_start import FIRST, OWN, prepared
+from portal.kernels.python_start import FIRST, LED_TO, OWN, prepared
 from portal.notebooks import run
 from tests.unit.test_python_start import NOT_INSTALLED, REQUESTS, kernel, printed, started_by_a_session
 
@@ -94,6 +94,24 @@ def test_tab_and_help_run_nothing_that_others_left_before_a_folder_was_closed(cl
             assert not ran.exists(), asked
         assert printed(client, "import json, lesson_words; print(lesson_words.words)") == "beside"
     assert not ran.exists()
+
+
+@pytest.mark.parametrize("uid", [SOMEBODY_ELSE, 0])
+def test_a_folder_to_which_a_link_of_others_leads_is_as_theirs_whoever_it_belongs_to(
+    closed: Path, tmp_path: Path, uid: int
+) -> None:
+    """A copy of something of theirs, say, which was never meant to run; also for what a cell starts there."""
+    (closed / "brotli.py").write_text("theirs = True")
+    (tmp_path / "link").symlink_to(closed)
+    os.lchown(tmp_path / "link", uid, -1)
+    asks = "import brotli; print(hasattr(brotli, 'theirs'))"
+
+    made = started_by_a_session([sys.executable, "-m", "ipykernel_launcher"], "python", tmp_path / "link", tmp_path)
+    assert made["env"].get(LED_TO) == (str(closed) if uid else None)
+    (tmp_path / "run").rename(tmp_path / "before")
+    with kernel(tmp_path / "link", tmp_path, "") as client:
+        assert printed(client, asks) == str(uid == 0)
+        assert printed(client, f'!{sys.executable} -c "{asks}"').strip() == str(uid == 0)
 
 
 @pytest.mark.parametrize(

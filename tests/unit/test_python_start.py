@@ -37,6 +37,7 @@ from portal.kernels.python_start import (
     by_file,
     is_by_name,
     lasting,
+    led_to,
     prepared,
     safe,
     without_folder,
@@ -696,6 +697,7 @@ def kernel(
     settings = {"HOME": str(tmp_path), "IPYTHONDIR": str(tmp_path / "ipython"), "PYTHONPATH": path}
     command = by_file([*(wrapper or (sys.executable, "-m", "ipykernel_launcher")), "-f", str(file)], tmp_path / "run")
     env = safe(command, prepared(command, dict(os.environ) | settings, tmp_path / "run", debugger=False))
+    env |= led_to(str(beside))
     if not is_seen:
         env |= {name: env[name].replace(str(PORTALS), "/none") for name in ("PYTHONPATH", FOLDERS)}
     process = subprocess.Popen(command, env=env, cwd=beside, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

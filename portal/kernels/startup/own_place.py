@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 STARTED = "PORTAL_STARTED_BY_KERNEL"  # as in sitecustomize
+LED_TO = "PORTAL_KERNEL_LED_TO"  # the folder to which a link of others led the kernel, whoever it belongs to
 OF_HELPER = "helper"  # its value for what one of the words below starts
 UNSAID = "unsaid"  # its value where no kernel has said so yet: this may be what is to become one
 OF_PROGRAM = "program"  # its value for what a program starts, not a Python of the words below
@@ -37,8 +38,9 @@ def is_alone(folder: str) -> bool:
     try:
         with os.scandir(folder) as entries:
             looked_at = list(islice(entries, LOOKED_AT_MOST + 1))
-        return len(looked_at) <= LOOKED_AT_MOST and not any(map(_is_of_others, looked_at))
-    except OSError:
+        is_led_to = os.path.realpath(folder) == os.environ.get(LED_TO)
+        return not is_led_to and len(looked_at) <= LOOKED_AT_MOST and not any(map(_is_of_others, looked_at))
+    except (OSError, RecursionError):
         return False
 
 

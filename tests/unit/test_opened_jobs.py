@@ -1,0 +1,117 @@
+"""A job of a file runs what the person has opened, not what somebody has put in its place since."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from portal.errors import RequestError
+from portal.jobs.desk import JobDesk
+from portal.jobs.pages import JobPlace
+from portal.slurm.runner import Result
+from tests.unit.test_job_desk import Slurm
+from tests.unit.test_own_files_read_back import NAMES, SOMEBODY_ELSE, Lab, lab
+
+__all__ = ["lab"]  # a fixture
+
+
+def place_of(lab: Lab) -> tuple[Slurm, JobPlace]:
+    """Slurm, and what the pages of a session submit with."""
+    slurm = Slurm(lab.home)
+    slurm.answers["sbatch"] = Result(0, "12\n", "")
+    desk = JobDesk({"HOME": str(lab.home)}, run=slurm, is_another=lab.files.read_places.is_another)
+    return slurm, JobPlace(desk, lab.home)
+
+
+async def submitted(lab: Lab, path: str) -> bool:
+    """Whether a job of a file is."""
+    slurm, place = place_of(lab)
+    try:
+        await place.desk.submit(place.order({"file": path}))
+    except RequestError as error:
+        assert "Open it again" in str(error)
+        assert not [one for one in slurm.asked if "sbatch" in one]
+        return False
+    return True
+
+
+def put_another(file: Path, uid: int = SOMEBODY_ELSE) -> None:
+    """Somebody puts a file in the place of one."""
+    other = file.with_name("other")
+    other.write_text(file.read_text())
+    os.chown(other, uid, uid)
+    other.replace(file)
+
+
+@pytest.fixture
+def program(lab: Lab) -> Path:
+    (lab.team / "train.py").write_text("print()")
+    return lab.team / "train.py"
+
+
+@pytest.mark.parametrize("name", [*NAMES[1:], "train.py"])
+async def test_a_file_that_was_exchanged_since_it_was_opened_is_not_submitted(
+    lab: Lab, program: Path, name: str
+) -> None:
+    await lab.files.get(f"team/{name}")
+    assert await submitted(lab, f"team/{name}")
+
+    put_another(lab.team / name)
+
+    assert not await submitted(lab, f"team/{name}")
+    await lab.files.get(f"team/{name}", content=False)  # as before a save
+    assert not await submitted(lab, f"team/{name}")
+
+
+async def test_nor_is_one_in_a_folder_that_was_put_in_the_place_of_ones_own(lab: Lab) -> None:
+    """Its own file, with what is theirs beside it."""
+    (lab.team / "res").mkdir(0o755)
+    (lab.team / "res" / "train.py").write_text("print()")
+    await lab.files.get("team/res/train.py")
+
+    (lab.team / "res").rename(lab.team / "gone")
+    (lab.team / "gone" / "train.py").rename(lab.theirs / "train.py")
+    lab.theirs.rename(lab.team / "res")
+
+    assert not await submitted(lab, "team/res/train.py")
+
+
+async def test_what_was_looked_at_since_then_is_submitted(lab: Lab, program: Path) -> None:
+    """A colleague's work that one has seen is one's own choice."""
+    await lab.files.get("team/train.py")
+    put_another(program)
+
+    await lab.files.get("team/train.py")
+
+    assert await submitted(lab, "team/train.py")
+
+
+async def test_what_was_never_opened_and_ones_own_new_file_are_submitted(lab: Lab, program: Path) -> None:
+    put_another(program)
+    assert await submitted(lab, "team/train.py")  # chosen in the list, where its owner is told
+
+    (lab.private / "train.py").write_text("print()")
+    await lab.files.get("private/train.py")
+    put_another(lab.private / "train.py", os.getuid())  # as an editor does
+    assert await submitted(lab, "private/train.py")
+
+
+async def test_a_name_that_was_given_to_another_file_is_a_new_one(lab: Lab, program: Path) -> None:
+    await lab.files.get("team/train.py")
+    await lab.files.rename_file("team/train.py", "team/old.py")
+    program.write_text("print()")
+    os.chown(program, SOMEBODY_ELSE, SOMEBODY_ELSE)
+
+    assert await submitted(lab, "team/train.py")
+    assert await submitted(lab, "team/old.py")
+    put_another(lab.team / "old.py")
+    assert not await submitted(lab, "team/old.py")
+
+
+async def test_what_was_saved_is_ones_own(lab: Lab, program: Path) -> None:
+    assert await lab.save("team/train.py") == 200
+    put_another(program)
+
+    assert not await submitted(lab, "team/train.py")
