@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -59,6 +60,23 @@ def test_a_notebook_runs_as_a_job_and_its_output_can_be_opened(server: Server, f
     assert (end["state"], end["words"], end["partition"]) == ("COMPLETED", "done", "sxm2")
     assert end["output_path"] == f"jobs of mine/a-{job['id']}.ipynb"
     assert f"in job {job['id']}" in server.ask(f"api/contents/jobs%20of%20mine/a-{job['id']}.ipynb")[1]
+
+
+@pytest.mark.parametrize("name", ["a.sh", "a.py"])
+def test_what_was_opened_is_submitted_and_not_what_somebody_has_put_there_since(
+    server: Server, folder: Path, name: str
+) -> None:
+    (folder / name).write_text("#!/bin/sh\n")
+    assert server.ask(f"api/contents/jobs%20of%20mine/{name}")[0] == 200
+    (folder / "theirs").write_text("#!/bin/sh\n")
+    os.chown(folder / "theirs", 54321, 54321)
+    (folder / "theirs").rename(folder / name)
+
+    status, words = refused(server, file=f"jobs of mine/{name}")
+
+    assert (status, "another person's is there by now" in words) == (400, True)
+    assert server.ask(f"api/contents/jobs%20of%20mine/{name}")[0] == 200
+    submitted(server, file=f"jobs of mine/{name}")
 
 
 def test_a_log_is_followed_from_where_one_was(server: Server, folder: Path) -> None:
