@@ -62,8 +62,10 @@ class SessionPaths(NamedTuple):
         much to send. What Jupyter draws then is not what the portal lets it draw. It sends the session's token.
         """
         path, _, query = self.below(start_line.path).partition("?")
-        is_file = path.startswith(FILES) and not path.endswith(CHECKPOINTS)
-        is_asked = (is_file and NO_CONTENT not in query) or (AS_A_MODEL in query and self._is_of_drawn(path, headers))
+        if path.startswith(FILES):
+            is_asked = not path.endswith(CHECKPOINTS) and NO_CONTENT not in query
+        else:
+            is_asked = AS_A_MODEL in query and self._is_of_drawn(path, headers)
         is_pages = headers.get("Sec-Fetch-Dest") == "empty" and headers.get("Sec-Fetch-Site") == "same-origin"
         return start_line.method in ("GET", "HEAD") and is_asked and is_pages and headers.get(PAGE) != WHOLE
 

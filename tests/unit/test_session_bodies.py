@@ -231,6 +231,7 @@ async def test_what_is_no_page_answers_no_page_of_another_origin(
 
 
 OF_A_PAGE = "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: cors\r\nSec-Fetch-Dest: empty"
+OF_LAB = f"{OF_A_PAGE}\r\nReferer: https://x/user/alice/lab/tree/a"
 
 
 @pytest.mark.parametrize(
@@ -243,14 +244,15 @@ OF_A_PAGE = "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: cors\r\nSec-Fetch-De
         (f"{OF_A_PAGE}\r\nAuthorization: token x", "GET", "api/contents/shared/much", True),  # which the page holds
         ("Authorization: token x", "GET", "api/contents/shared/much", False),
         ("Accept: */*", "GET", "api/contents/shared/much", False),
-        (OF_A_PAGE, "GET", "api/contents/shared/much?content=0&hash=0", False),  # before a save
-        (OF_A_PAGE, "GET", "api/contents/shared/much/checkpoints?1", False),  # after it
+        (OF_LAB, "GET", "api/contents/shared/much?content=0&hash=0", False),  # before a save
+        (OF_LAB, "GET", "api/contents/shared/much/checkpoints?1", False),  # after it
+        (OF_LAB, "GET", "api/contents/shared/much?content=1&hash=0", True),
         (OF_A_PAGE, "GET", "api/kernels", False),
         (OF_A_PAGE, "GET", "files/shared/much?type=notebook&content=1", True),
         (OF_A_PAGE, "GET", "nbconvert/markdown/shared/much?content=1", True),
         (OF_A_PAGE, "GET", "tools/mine/much?content=1", False),
         (f"{OF_A_PAGE}\r\nReferer: https://x/user/alice/tools/mine/", "GET", "tools/mine/much?content=1", False),
-        (f"{OF_A_PAGE}\r\nReferer: https://x/user/alice/lab/tree/a", "GET", "tools/mine/much?content=1", True),
+        (OF_LAB, "GET", "tools/mine/much?content=1", True),
         (f"{OF_A_PAGE}\r\nReferer: https://[", "GET", "tools/mine/much?content=1", False),
         (OF_A_PAGE, "GET", "files/shared/much", False),
         (OF_A_PAGE, "PUT", "api/contents/shared/much", False),
