@@ -73,6 +73,7 @@ def test_also_where_a_tab_that_goes_there_would_not_be_refused(alice: tuple[Page
 
 
 OWN_PART = "/user/alice/lab/extensions/dsportal-lab/static"
+SETTINGS = "/user/alice/lab/api/settings"
 
 
 @pytest.mark.parametrize("place", ["notebooks/kept.ipynb", *map(of_long_form, ("lab", "terminals/1"))])
@@ -97,6 +98,26 @@ def test_no_page_goes_on_without_the_portals_part_while_they_are_left_again_and_
 
     expect(tab.locator(DRAWN).first).to_be_visible(timeout=60_000)
     tab.close()
+
+
+def test_nor_without_the_settings(alice: tuple[Page, str]) -> None:
+    """It may be drawn before they are refused, and is left each time."""
+    page, session = alice
+    tab = page.context.new_page()
+    left_for: list[str] = []
+    tab.on("framenavigated", lambda frame: left_for.append(frame.url) if SETTINGS in frame.url else None)
+    cookies: Any = [{"name": name, "value": BIG, "domain": host_of(session), "path": SETTINGS} for name in LEFT]
+    page.context.add_cookies(cookies)
+    tab.goto(f"{session}/tree", wait_until="commit")
+
+    def is_left_again() -> bool:
+        page.context.add_cookies(cookies)
+        tab.wait_for_timeout(150)
+        return len(left_for) > 1
+
+    eventually(is_left_again, "it is left again", within_s=40)
+    tab.close()
+    page.context.clear_cookies(path=SETTINGS)
 
 
 def test_a_page_that_the_portals_part_does_not_reach_says_so(alice: tuple[Page, str]) -> None:

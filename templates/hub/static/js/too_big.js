@@ -8,7 +8,8 @@
   const STATUS = 431;
   const BACK = "dsportal-back"; // as in too_big.html
   const AGAIN_MS = 60_000; // one that stays is not tried without an end
-  const OWN_PART = "/lab/extensions/dsportal-lab/"; // but this
+  const OWN_PART = "/lab/extensions/dsportal-lab/";
+  const WITHOUT_END = [OWN_PART, "/lab/api/settings"]; // but these: without them a page shows what it should not
   // A page's questions bring more than a tab that goes to the same address, so that one more is refused: this is more.
   const MORE = 2000;
 
@@ -19,7 +20,7 @@
     const tried = `dsportal-tried:${there.pathname}`;
     if (isLeaving || there.origin !== location.origin || there.pathname === location.pathname) return;
     const isSoon = Date.now() - Number(sessionStorage.getItem(tried)) < AGAIN_MS;
-    if (isSoon && !there.pathname.includes(OWN_PART)) return;
+    if (isSoon && !WITHOUT_END.some((part) => there.pathname.includes(part))) return;
     sessionStorage.setItem(tried, Date.now());
     sessionStorage.setItem(BACK, location.href);
     isLeaving = true;
