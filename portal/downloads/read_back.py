@@ -184,15 +184,16 @@ class ReadPlaces:
 
     def is_another(self, path: Path, owner: int) -> bool:
         """Whether a file of this owner is not what the person has read or saved there as her own, or where it was."""
-        if path not in self._own:
-            return False
+        if path not in self._own or owner not in (ROOT, os.geteuid()):
+            return path in self._own
         try:
+            if self._looks.get(path, THROUGH_LINK).owner is None:  # a link led there, which is not where it was read
+                return is_of_others(path.stat())
             with held(path) as place:
                 found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
-                is_there = self.may_save(path, place) and not is_of_others(found)
+                return is_of_others(found) or not self.may_save(path, place)
         except OSError:
             return True
-        return not is_there or owner not in (ROOT, os.geteuid())
 
     def known(self, path: Path) -> KnownFile | None:
         """What was read or saved at a path, where it was the person's own."""

@@ -78,6 +78,20 @@ async def test_nor_is_one_in_a_folder_that_was_put_in_the_place_of_ones_own(lab:
     assert not await submitted(lab, "team/res/train.py")
 
 
+@pytest.mark.parametrize("uid", [SOMEBODY_ELSE, os.getuid()])
+async def test_what_was_opened_through_a_link_is_submitted_while_it_leads_to_ones_own(lab: Lab, uid: int) -> None:
+    (lab.private / "train.py").write_text("print()")
+    lab.link("team/train.py", lab.private / "train.py", uid)
+    await lab.files.get("team/train.py")
+    assert await submitted(lab, "team/train.py")
+
+    (lab.theirs / "train.py").write_text("print()")
+    os.chown(lab.theirs / "train.py", SOMEBODY_ELSE, SOMEBODY_ELSE)
+    lab.link("team/train.py", lab.theirs / "train.py", uid)
+
+    assert not await submitted(lab, "team/train.py")
+
+
 async def test_what_was_looked_at_since_then_is_submitted(lab: Lab, program: Path) -> None:
     """A colleague's work that one has seen is one's own choice."""
     await lab.files.get("team/train.py")
