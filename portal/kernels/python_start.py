@@ -79,10 +79,11 @@ def prepared(command: Sequence[str], env: Environment, runtime: Path, *, debugge
 def led_to(folder: str) -> Environment:
     """What tells a kernel's Python that a link of others leads to its folder: they have chosen what is found there.
 
-    Be it of the person's own: a copy of something of theirs, which was never meant to run.
+    Or a link of the person's own that they may have put where it is. And be the folder of the person's own: a copy of
+    something of theirs, which was never meant to run.
     """
     try:
-        with held(Path(folder).absolute() / "file"):
+        with held(Path(folder).absolute() / "file", moved=False):
             return {}
     except LinkOfOthers:
         return {LED_TO: os.path.realpath(folder)}

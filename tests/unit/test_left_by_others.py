@@ -96,22 +96,28 @@ def test_tab_and_help_run_nothing_that_others_left_before_a_folder_was_closed(cl
     assert not ran.exists()
 
 
-@pytest.mark.parametrize("uid", [SOMEBODY_ELSE, 0])
+@pytest.mark.parametrize(("uid", "mode", "is_led"), [(SOMEBODY_ELSE, 0o755, True), (0, 0o777, True), (0, 0o755, False)])
 def test_a_folder_to_which_a_link_of_others_leads_is_as_theirs_whoever_it_belongs_to(
-    closed: Path, tmp_path: Path, uid: int
+    closed: Path, tmp_path: Path, uid: int, mode: int, is_led: bool
 ) -> None:
-    """A copy of something of theirs, say, which was never meant to run; also for what a cell starts there."""
+    """A copy of something of theirs, say, which was never meant to run; also for what a cell starts there.
+
+    And a link of one's own that they may have put where it is.
+    """
     (closed / "brotli.py").write_text("theirs = True")
-    (tmp_path / "link").symlink_to(closed)
-    os.lchown(tmp_path / "link", uid, -1)
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project").chmod(mode)
+    link = tmp_path / "project" / "link"
+    link.symlink_to(closed)
+    os.lchown(link, uid, -1)
     asks = "import brotli; print(hasattr(brotli, 'theirs'))"
 
-    made = started_by_a_session([sys.executable, "-m", "ipykernel_launcher"], "python", tmp_path / "link", tmp_path)
-    assert made["env"].get(LED_TO) == (str(closed) if uid else None)
+    made = started_by_a_session([sys.executable, "-m", "ipykernel_launcher"], "python", link, tmp_path)
+    assert made["env"].get(LED_TO) == (str(closed) if is_led else None)
     (tmp_path / "run").rename(tmp_path / "before")
-    with kernel(tmp_path / "link", tmp_path, "") as client:
-        assert printed(client, asks) == str(uid == 0)
-        assert printed(client, f'!{sys.executable} -c "{asks}"').strip() == str(uid == 0)
+    with kernel(link, tmp_path, "") as client:
+        assert printed(client, asks) == str(not is_led)
+        assert printed(client, f'!{sys.executable} -c "{asks}"').strip() == str(not is_led)
 
 
 @pytest.mark.parametrize(
