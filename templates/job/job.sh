@@ -33,14 +33,26 @@ look() {
     esac
 }
 stays() {
-    [ "$1" = "$2" ] || {
-        echo "$1 is a link now, or behind one, and was not when this job was submitted: it leads to $2. Nothing was run." \
-            'Look at what is there now, and submit the job again.' >&2
-        exit 1
-    }
+    way=$1
+    while [ -n "$way" ]; do
+        above=${way%/*}
+        # A link of root's where root alone puts some is of this node: what is mounted may be elsewhere on another one.
+        ! [ -h "$way" ] || case $(stat -c %u -- "$way"):$(stat -Lc '%u %a' -- "${above:-/}") in
+        0:"0 "*[0145][0145]) ;;
+        *)
+            echo "$way is a link now, and was none when this job was submitted. Nothing was run." \
+                'Look at what is there now, and submit the job again.' >&2
+            exit 1
+            ;;
+        esac
+        way=$above
+    done
 }
-[ "$work" = - ] || stays "${work#*:}" "$(pwd -P)"
-[ "$content" = - ] || stays "$file" "$(readlink -f -- "$file")"
+if [ "$work" != - ]; then
+    stays "${work#*:}"
+    [ . -ef "${work#*:}" ] || { echo "${work#*:} is not where this job works. Nothing was run." >&2; exit 1; }
+fi
+[ "$content" = - ] || stays "$file"
 look . "${work%%:*}"
 look "${file%/*}/." "$place"
 look "$file" "$content" shared

@@ -273,12 +273,31 @@ def test_a_link_to_what_is_her_own_is_not_what_she_submitted(cluster: Cluster, w
     to = {"the file": copy / kind, "its folder": copy, "the folder above": copy.parent}[what]
     at.rename(at.with_name("aside"))
     at.symlink_to(to)
+    os.lchown(at, STRANGER, STRANGER)
 
     done = cluster.start()
 
     assert (done.status, done.out) == (1, "")
-    assert f"{cluster.mine}" in done.err
-    assert "is a link now, or behind one" in done.err
+    assert f"{at} is a link now" in done.err
+
+
+@pytest.mark.parametrize(("name", "runs"), [("project", True), ("project/mine", False)])
+def test_a_link_of_roots_is_of_the_node_where_root_alone_puts_some(cluster: Cluster, name: str, runs: bool) -> None:
+    cluster.submit(cluster.mine / "train.py")
+    (cluster.home / name).rename(cluster.home / "mounted")
+    (cluster.home / name).symlink_to(cluster.home / "mounted")
+
+    done = cluster.start()
+
+    assert (done.status, done.out) == ((0, "mine train.py\n") if runs else (1, ""))
+
+
+def test_a_job_that_began_in_another_folder_than_its_path_has_now_does_not_go_on(cluster: Cluster) -> None:
+    cluster.submit(cluster.mine / "train.py")
+    cluster.work = cluster.home
+    done = cluster.start()
+    assert (done.status, done.out) == (1, "")
+    assert "is not where this job works" in done.err
 
 
 def test_a_program_that_is_gone_is_said_in_a_sentence(cluster: Cluster) -> None:
