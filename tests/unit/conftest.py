@@ -43,9 +43,15 @@ def part_of(file: Path) -> str:
 
 @pytest.fixture(autouse=True)
 def _the_environment_stays() -> Iterator[None]:
-    """A command of ours that a test runs here may set variables, with which later tests would start programs."""
+    """A command of ours that a test runs here may set variables, with which later tests would start programs.
+
+    And the umask, by which they would make files.
+    """
+    before = os.umask(0o022)
+    os.umask(before)
     with mock.patch.dict(os.environ):
         yield
+    os.umask(before)
 
 
 @pytest.fixture(scope="session", autouse=True)
