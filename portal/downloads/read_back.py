@@ -116,6 +116,10 @@ def _is_as_found(look: FoundPlace, place: FilePlace) -> bool:
     return look.owner == folder.st_uid or not is_of_others(folder)
 
 
+def _is_at(place: FilePlace, real: Path) -> bool:
+    return place.name == real.name and os.path.samestat(os.fstat(place.folder), real.parent.stat())
+
+
 def _is_link(place: FilePlace) -> bool:
     try:
         found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
@@ -182,16 +186,21 @@ class ReadPlaces:
             return True
         return save.before is None or save.before.may_become(KnownFile.of(descriptor))
 
-    def is_another(self, path: Path, owner: int) -> bool:
-        """Whether a file of this owner is not what the person has read or saved there as her own, or where it was."""
+    def is_another(self, path: Path, real: Path | None, owner: int) -> bool:
+        """Whether a file of this owner is not what the person has read or saved there as her own, or where it was.
+
+        Arguments:
+            real: where the file was found without links, by a look that may have met another one; None = by no look.
+        """
         if path not in self._own or owner not in (ROOT, os.geteuid()):
             return path in self._own
         try:
             if self._looks.get(path, THROUGH_LINK).owner is None:  # a link led there, which is not where it was read
                 return is_of_others(path.stat())
-            with held(path) as place:
+            with held(path, moved=False) as place:
                 found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
-                return is_of_others(found) or not self.may_save(path, place)
+                is_there = real is None or _is_at(place, real)
+                return is_of_others(found) or not is_there or not self.may_save(path, place)
         except OSError:
             return True
 

@@ -46,6 +46,8 @@ REMEMBERED_S = 14 * 86_400
 EXCHANGED = "the file that you have opened: another person's is there by now. Open it again, and look at it first"
 RESULTS = ("jobs", "jobs-of-the-portal")  # in the home; the second where others can change what is called as the first
 
+IsAnother = Callable[[Path, Path | None, int], bool]
+
 
 @dataclass(frozen=True)
 class OwnQueue(Snapshot):
@@ -64,7 +66,8 @@ class JobDesk:
         run: how a process is started; a seam for tests.
         clock: seconds, never going back.
         now: seconds since 1970.
-        is_another: whether a file of an owner is another one than the person has opened there as her own.
+        is_another: whether what is at a path, and where that is without links if it was looked at, of such an owner, is
+            another file than the person has opened there as her own.
     """
 
     def __init__(
@@ -73,7 +76,7 @@ class JobDesk:
         run: Runner = run,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
-        is_another: Callable[[Path, int], bool] = lambda _path, _owner: False,
+        is_another: IsAnother = lambda _path, _real, _owner: False,
     ) -> None:
         self._given = dict(environ)
         self._environ = environment.own(environ)
@@ -116,7 +119,7 @@ class JobDesk:
             seen = look(order) if order.file.is_file() else None
         if seen is None:
             raise RequestError("file", str(order.file), "a notebook, program or script that is there")
-        if self._is_another(order.file, int(seen.content or os.geteuid())):
+        if self._is_another(order.file, seen.real, int(seen.content or os.geteuid())):
             raise RequestError("file", str(order.file), EXCHANGED)
         return seen
 

@@ -15,12 +15,12 @@ JOB = r"([0-9_]+)"
 PAGES = {"dsportal/api/jobs": "all", rf"dsportal/api/jobs/{JOB}": "one", rf"dsportal/api/jobs/{JOB}/log": "log"}
 
 
-def routes(application: Any, base: str, home: Path, is_another: Callable[[Path, int], bool]) -> list[Rule]:
+def routes(application: Any, base: str, home: Path, is_another: Callable[[Path, Path | None, int], bool]) -> list[Rule]:
     """The rules for a server's application.
 
     Arguments:
         home: where its file browser begins.
-        is_another: whether a file of an owner is another one than the session has opened there as the person's own.
+        is_another: as :class:`portal.jobs.desk.JobDesk` has it, of what the session has opened.
     """
 
     def load() -> Pages:

@@ -49,12 +49,14 @@ class Seen:
         place: the folder of the file.
         content: the file, where others can exchange it or its folder.
         file: where it is without links, where others can exchange one on the way.
+        real: the same, wherever it is; ``None`` where nobody looked.
     """
 
     work: str = ""
     place: str = ""
     content: str = ""
     file: str = ""
+    real: Path | None = None
 
     @property
     def words(self) -> tuple[str, str, str]:
@@ -84,6 +86,7 @@ def look(order: JobOrder) -> Seen:
         "" if is_there else _whose(folder),
         content,
         "" if not content and _is_sure(order.file) else str(real),
+        real,
     )
 
 

@@ -92,6 +92,27 @@ async def test_what_was_opened_through_a_link_is_submitted_while_it_leads_to_one
     assert not await submitted(lab, "team/train.py")
 
 
+async def test_nor_is_a_link_of_ones_own_that_others_have_put_there(lab: Lab, program: Path) -> None:
+    """It leads to a copy of something of theirs, which was never meant to run."""
+    (lab.private / "copy.py").write_text("print('theirs')")
+    lab.link("team/copy", lab.private / "copy.py", os.getuid())
+    await lab.files.get("team/train.py")
+
+    (lab.team / "copy").replace(program)
+
+    assert not await submitted(lab, "team/train.py")
+
+
+async def test_what_one_look_meets_is_what_the_other_one_asks_for(lab: Lab, program: Path) -> None:
+    """Somebody exchanges the file all the time: a link to the person's own, and what she has opened."""
+    await lab.files.get("team/train.py")
+    (lab.private / "train.py").write_text("print('theirs')")
+    is_another = lab.files.read_places.is_another
+
+    assert is_another(program, lab.private / "train.py", os.getuid())
+    assert not is_another(program, program, os.getuid())
+
+
 async def test_what_was_looked_at_since_then_is_submitted(lab: Lab, program: Path) -> None:
     """A colleague's work that one has seen is one's own choice."""
     await lab.files.get("team/train.py")
