@@ -20,6 +20,7 @@ UNUSED = (
     "@jupyterlab/fileeditor-extension:language-server",
     "jupyterlab_pygments",
 )
+OWN = "dsportal-lab"  # without it a page is shown no files
 DEBUGGER = "@jupyterlab/debugger-extension"
 FIRST = "dsportal_first_script"
 A_FILE = 'src="{{page_config.fullStaticUrl}}'  # of JupyterLab's, in those pages
@@ -87,7 +88,7 @@ def _page_config(
     """
     told = stock(handler, config) if stock else config
     told["buildCheck"] = told["buildAvailable"] = False
-    off = told["disabledExtensions"] = sorted({*told.get("disabledExtensions", ()), *unused})
+    off = told["disabledExtensions"] = sorted({*told.get("disabledExtensions", ()), *unused} - {OWN})
     told["federated_extensions"] = [one for one in told.get("federated_extensions", []) if one["name"] not in off]
     if told.get("fullStaticUrl") in (own, hubs):
         told["fullStaticUrl"] = hubs if hubs_lab.key == own_key else own

@@ -14,7 +14,8 @@ NOT_YET = "This is done when you open it, and not before: nothing was done."
 LED = "This address leads out of your files, or from another page away from the saved layout: this one does not."
 HALF_A_PAGE = (
     "A part of this page is missing, without which it is shown no files: load the page again. If that does not help, "
-    "remove the cookies of this address and of the portal's in your browser."
+    "remove the cookies of this address and of the portal's in your browser. JupyterLab and Notebook 7 have that part; "
+    "pages of other programs in the session are shown none."
 )
 
 

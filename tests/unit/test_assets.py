@@ -282,6 +282,18 @@ def test_no_page_loads_an_extension_that_is_off(folder: Path, said: Any) -> None
     assert told["federated_extensions"] == [own]
 
 
+def test_the_portals_own_part_is_off_for_nobody(folder: Path, said: Any) -> None:
+    """Whoever has it off in JupyterLab's settings would be shown no files."""
+    hook = session(folder, OF_A_SESSION).settings["page_config_hook"]
+    own = {"name": "dsportal-lab"}
+
+    told = hook(None, {"federated_extensions": [own], "disabledExtensions": ["theirs", own["name"]]})
+
+    assert told["federated_extensions"] == [own]
+    assert "theirs" in told["disabledExtensions"]
+    assert own["name"] not in told["disabledExtensions"]
+
+
 @pytest.mark.parametrize("debugger", [False, True])
 def test_a_page_has_no_language_servers_and_a_debugger_only_where_kernels_have_one(
     folder: Path, said: Any, *, debugger: bool
