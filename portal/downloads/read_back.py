@@ -120,6 +120,17 @@ def _is_at(place: FilePlace, real: Path) -> bool:
     return place.name == real.name and os.path.samestat(os.fstat(place.folder), real.parent.stat())
 
 
+def _is_at_end(path: Path, real: Path | None, file: KnownFile) -> bool:
+    """Whether links lead from a path to that very file, which is none of others by now; and is at ``real``, if any."""
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        now = os.fstat(descriptor)
+        is_file = file.is_file(KnownFile.of(descriptor)) and (real is None or os.path.samestat(now, real.stat()))
+        return is_file and not is_of_others(now)
+    finally:
+        os.close(descriptor)
+
+
 def _is_link(place: FilePlace) -> bool:
     try:
         found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
@@ -153,7 +164,7 @@ class ReadPlaces:
 
     def __init__(self) -> None:
         self._looks: dict[Path, FoundPlace] = {}
-        self._own: set[Path] = set()  # what was the person's own when it was last read or saved
+        self._own: dict[Path, KnownFile] = {}  # what was the person's own when it was last read or saved
         self._deleted: tuple[Path, KnownFile | None, float] = (Path(), None, 0.0)
 
     def note(self, path: Path, look: FoundPlace, *, is_read: bool = True) -> None:
@@ -167,7 +178,8 @@ class ReadPlaces:
         both = look.with_(known)
         self._looks[path] = both if is_read or known is look else replace(known, file=both.file)
         if is_read:
-            self._own = self._own | {path} if look.file else self._own - {path}
+            self._own.pop(path, None)
+            self._own |= {path: look.file} if look.file else {}
 
     def is_writable(self, path: Path, look: FoundPlace) -> bool:
         """Whether all that was read at a path is saved there by itself, where it was found like this now."""
@@ -195,8 +207,8 @@ class ReadPlaces:
         if path not in self._own or owner not in (ROOT, os.geteuid()):
             return path in self._own
         try:
-            if self._looks.get(path, THROUGH_LINK).owner is None:  # a link led there, which is not where it was read
-                return is_of_others(path.stat())
+            if self._looks.get(path, THROUGH_LINK).owner is None:  # a link led there, and may lead elsewhere by now
+                return not _is_at_end(path, real, self._own[path])
             with held(path, moved=False) as place:
                 found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
                 is_there = real is None or _is_at(place, real)
@@ -216,7 +228,7 @@ class ReadPlaces:
         """Remember where it was saved, where all that was read could be: no other folder of others gets it now."""
         self._looks[save.path] = replace(_look(save.place), file=save.file or self.known(save.path))
         if save.file:
-            self._own.add(save.path)
+            self._own[save.path] = save.file
 
     def renamed(self, old: Path, new: Path, source: FilePlace, target: FilePlace) -> None:
         """Have what is open go with its file, or its folder: whom a file is moved to, the person has chosen.
@@ -229,7 +241,8 @@ class ReadPlaces:
             self._looks[old] = replace(_look(target), file=look.file)
         for path in [path for path in self._looks if path.is_relative_to(old)]:
             self._looks[new / path.relative_to(old)] = self._looks.pop(path)
-        self._own = {new / path.relative_to(old) if path.is_relative_to(old) else path for path in self._own}
+        for path in [path for path in self._own if path.is_relative_to(old)]:
+            self._own[new / path.relative_to(old)] = self._own.pop(path)
 
     def deleted(self, path: Path, file: KnownFile | None = None) -> None:
         """Forget what was deleted: something new may get that name.
@@ -241,5 +254,5 @@ class ReadPlaces:
         known = self.known(path)
         for gone in [one for one in self._looks if one.is_relative_to(path)]:
             del self._looks[gone]
-        self._own = {one for one in self._own if not one.is_relative_to(path)}
+        self._own = {one: file for one, file in self._own.items() if not one.is_relative_to(path)}
         self._deleted = (path, known.with_(file) if known and file else known or file, time.monotonic())

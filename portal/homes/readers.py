@@ -170,10 +170,13 @@ class KnownFile:
         return KnownFile(readers, writers=writers)
 
     def is_same(self, other: KnownFile) -> bool:
-        """Whether both are the very file, and the person's own; the number of one that is gone is given again."""
-        if not self.found or not other.found or self.born != other.born:
-            return False
-        return os.path.samestat(self.found, other.found) and self.found.st_uid == other.found.st_uid == os.geteuid()
+        """Whether both are the very file, and the person's own."""
+        return self.is_file(other) and all(one and one.st_uid == os.geteuid() for one in (self.found, other.found))
+
+    def is_file(self, other: KnownFile) -> bool:
+        """Whether both are the very file, whoever it belongs to; the number of one that is gone is given again."""
+        is_number = self.found and other.found and os.path.samestat(self.found, other.found)
+        return bool(is_number) and self.born == other.born
 
     def may_become(self, other: KnownFile) -> bool:
         """Whether the other one is this one, or one that shows nobody more."""

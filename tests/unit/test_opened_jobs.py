@@ -92,6 +92,22 @@ async def test_what_was_opened_through_a_link_is_submitted_while_it_leads_to_one
     assert not await submitted(lab, "team/train.py")
 
 
+@pytest.mark.parametrize("uid", [SOMEBODY_ELSE, os.getuid()])
+async def test_such_a_link_that_leads_to_another_file_of_ones_own_by_now_is_not(lab: Lab, uid: int) -> None:
+    (lab.private / "train.py").write_text("print()")
+    (lab.private / "copy.py").write_text("print('theirs')")
+    lab.link("team/train.py", lab.private / "train.py", uid)
+    await lab.files.get("team/train.py")
+    lab.link("team/train.py", lab.private / "copy.py", uid)
+    assert not await submitted(lab, "team/train.py")
+    await lab.files.get("team/train.py", content=False)
+    assert not await submitted(lab, "team/train.py")
+
+    await lab.files.get("team/train.py")
+
+    assert await submitted(lab, "team/train.py")
+
+
 async def test_nor_is_a_link_of_ones_own_that_others_have_put_there(lab: Lab, program: Path) -> None:
     """It leads to a copy of something of theirs, which was never meant to run."""
     (lab.private / "copy.py").write_text("print('theirs')")
