@@ -73,13 +73,16 @@ class OpenHandler(JupyterHandler):
             self.finish(from_elsewhere(self.request, self.base_url))
             return
         try:
-            folder = self.folders.resolve(self.get_query_argument("path", "logs", strip=False))
+            path = self.get_query_argument("path", "logs", strip=False)
+            folder = self.folders.resolve(path)
         except FolderRefused as error:
             self.set_status(error.status)
             self.finish(page(error.fault, error.advice, self.base_url))
             return
         asks_ahead = is_ahead(self.request)
-        board = self.boards.ready(id_of(folder)) if asks_ahead else self.boards.open(folder)
+        is_chosen = self.folders.is_chosen(path, folder)
+        known = self.boards.ready(id_of(folder, is_chosen=is_chosen)) if asks_ahead else None
+        board = known if asks_ahead else self.boards.open(folder, is_chosen=is_chosen)
         if board is None:
             self.set_header("Cache-Control", "no-store")
             self.set_status(HTTPStatus.SERVICE_UNAVAILABLE)

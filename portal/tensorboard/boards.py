@@ -21,6 +21,7 @@ from portal.homes import cache_folders, temporary
 
 IDLE_MIN = 30
 START_TIMEOUT_S = 60
+LED = "led"  # its name in server.py
 POLL_S = 0.02
 _SERVER = Path(__file__).with_name("server.py")
 # What a program needs of a person's environment; tokens and the modules of a kernel are not in it.
@@ -34,11 +35,16 @@ class BoardFailed(PortalError):
 
 
 class Board:
-    """TensorBoard for one folder: its process starts when it is used."""
+    """TensorBoard for one folder: its process starts when it is used.
 
-    def __init__(self, folder: Path, runtime: Path) -> None:
+    Arguments:
+        is_chosen: whether the person alone has chosen the folder; else the page *Profile* shows nothing.
+    """
+
+    def __init__(self, folder: Path, runtime: Path, *, is_chosen: bool = True) -> None:
         self.folder = folder
-        self.id = id_of(folder)
+        self.is_chosen = is_chosen
+        self.id = id_of(folder, is_chosen=is_chosen)
         self.socket = runtime / f"{self.id}.sock"
         self.last_used_s = 0.0
         self.started_at: float | None = None  # seconds since 1970
@@ -100,7 +106,7 @@ class Board:
         self.started_at = time.time()
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                command(self.socket, self.folder),
+                command(self.socket, self.folder, is_chosen=self.is_chosen),
                 env=environment(os.environ, self.socket.parent),
                 cwd=self.socket.parent,
                 stdin=subprocess.PIPE,  # it ends when the server is gone
@@ -150,11 +156,11 @@ class Boards:
     def __iter__(self) -> Iterator[Board]:
         return iter(list(self._boards.values()))
 
-    def open(self, folder: Path) -> Board:
+    def open(self, folder: Path, *, is_chosen: bool = True) -> Board:
         """The board of a real folder: the one that is there, or a new one."""
         self._runtime.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._runtime.chmod(0o700)
-        board = Board(folder, self._runtime)
+        board = Board(folder, self._runtime, is_chosen=is_chosen)
         return self._boards.setdefault(board.id, board)
 
     def ready(self, board_id: str) -> Board | None:
@@ -197,14 +203,15 @@ class Boards:
                 await board.stop(unless_used_after_s=since_s)
 
 
-def id_of(folder: Path) -> str:
+def id_of(folder: Path, *, is_chosen: bool = True) -> str:
     """What a board of a real folder is called."""
-    return hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+    return hashlib.sha256(os.fsencode(folder) + (b"" if is_chosen else b"\0led")).hexdigest()[:16]
 
 
-def command(socket: Path, folder: Path) -> list[str]:
+def command(socket: Path, folder: Path, *, is_chosen: bool = True) -> list[str]:
     """The command line of one board, in the portal's own environment and nobody else's."""
-    return [sys.executable, "-I", str(_SERVER), str(socket), str(folder), f"{folder.name} · TensorBoard"]
+    words = [str(socket), str(folder), f"{folder.name} · TensorBoard", *([] if is_chosen else [LED])]
+    return [sys.executable, "-I", str(_SERVER), *words]
 
 
 def environment(environ: dict[str, str] | os._Environ[str], runtime: Path) -> dict[str, str]:

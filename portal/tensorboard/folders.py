@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from portal.errors import PortalError
+from portal.homes.held_place import held
 
 
 class FolderRefused(PortalError):
@@ -49,6 +50,17 @@ class Folders:
             )
         _check_readable(real, shown)
         return real
+
+    def is_chosen(self, path: str, real: Path) -> bool:
+        """Whether the person alone has chosen the folder that ``path`` leads to: no link of others does.
+
+        Nor one of the person's own that they may have put where it is.
+        """
+        try:
+            with held(self.home.absolute() / path / "file", moved=False) as place:
+                return os.path.samestat(os.fstat(place.folder), real.stat())
+        except (OSError, ValueError):
+            return False
 
     def _real(self, path: str, shown: str) -> Path:
         try:

@@ -21,6 +21,10 @@ WORDS = (
     "The page Profile shows profiles that you alone can change, below the folder of this TensorBoard. {place} {fault}. "
     "Copy the profile into a folder of your own (cp -rL), or keep others from writing there (chmod go-w)."
 )
+LED = (
+    "The page Profile shows nothing here: a link of others, or one that others may have put there, led to this folder. "
+    "Open TensorBoard for {folder} itself, if its profiles are yours."
+)
 CAPTURE = (
     "Profiles are not captured from here: at a port of a node anybody may listen. Write them where the training runs, "
     "as the template tensorflow/tensorboard does (the callback's profile_batch), with jax.profiler or torch.profiler."
@@ -54,19 +58,27 @@ def _fault_of(entry: os.DirEntry[str]) -> str:
     return "" if is_known else f"holds {entry.name!r}, which is no file"
 
 
-def show_own_alone(folder: str) -> None:
-    """From now on xprof, where it is installed, looks at no other profile, and captures none."""
+def show_own_alone(folder: str, *, is_chosen: bool = True) -> None:
+    """From now on xprof, where it is installed, looks at no other profile, and captures none.
+
+    Arguments:
+        folder: the board's own, without links when it was opened.
+        is_chosen: whether the person alone has chosen it; else none is looked at.
+    """
     try:
         from xprof.profile_plugin import ProfilePlugin
     except ImportError:
         return
     find = ProfilePlugin._run_dir  # the one function by which each of its pages finds a profile
     real = Path(folder).resolve()
+    is_there = is_chosen and str(real) == folder  # else others have put a link in its place since it was opened
 
     def found(self: Any, run: str, request: Any = None) -> Any:
         place = find(self, run, request)
         if not place:
             return place
+        if not is_there:
+            raise Forbidden(LED.format(folder=real))
         found_at = Path(place).resolve()  # once: a link on the way may say something else by the next time
         try:
             said = fault(found_at, real)

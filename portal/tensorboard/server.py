@@ -1,4 +1,4 @@
-"""One TensorBoard on a Unix socket: ``python -I <this file> SOCKET FOLDER TITLE``.
+"""One TensorBoard on a Unix socket: ``python -I <this file> SOCKET FOLDER TITLE [led]``.
 
 TensorBoard has no authentication, and a TCP port of a node is open to everybody on it; the socket lies in a
 folder of mode 0700. ``server_class`` is TensorBoard's public way to bring another server (2.21, program.py).
@@ -39,8 +39,12 @@ class UnixSocketServer(serving.ThreadedWSGIServer, program.TensorBoardServer):  
         """Nothing: there is no address that a person could open."""
 
 
-def main(socket_path: str, folder: str, title: str) -> int:
-    """Serve ``folder`` until the process that started this one is gone."""
+def main(socket_path: str, folder: str, title: str, *led: str) -> int:
+    """Serve ``folder``, without links, until the process that started this one is gone.
+
+    Arguments:
+        led: one word where others may have led the person there.
+    """
     os.umask(0o077)
     with suppress(OSError):  # what others write into a folder of logs ends this, and not a person's kernels
         OOM_SCORE_ADJ.write_text("1000")
@@ -49,7 +53,7 @@ def main(socket_path: str, folder: str, title: str) -> int:
     UnixSocketServer.socket_path = socket_path
     regular_files.read_no_others()
     steady_reading.read_on()
-    profiles.show_own_alone(folder)
+    profiles.show_own_alone(folder, is_chosen=not led)
     assets.take_as_packed()
     board = program.TensorBoard(plugins=default.get_plugins(), server_class=UnixSocketServer)
     # load_fast would start a second process with a TCP port of its own.

@@ -112,6 +112,26 @@ def test_one_real_folder_has_one_board(folders: Folders, tmp_path: Path) -> None
     assert (tmp_path / "run").stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize(("mode", "uid", "is_chosen"), [(0o755, 0, True), (0o755, 54321, False), (0o777, 0, False)])
+def test_a_folder_to_which_a_link_of_others_leads_has_a_board_of_its_own(
+    folders: Folders, tmp_path: Path, mode: int, uid: int, is_chosen: bool
+) -> None:
+    """It shows no profiles; nor where a link of one's own leads there that others may have put where it is."""
+    tmp_path.chmod(0o755)
+    (folders.home / "project").mkdir()
+    (folders.home / "project").chmod(mode)
+    (folders.home / "project" / "link").symlink_to(folders.home / "logs")
+    os.lchown(folders.home / "project" / "link", uid, -1)
+    real = folders.resolve("project/link")
+    assert (real, folders.is_chosen("logs", real)) == (folders.home / "logs", True)
+    assert folders.is_chosen("project/link", real) is is_chosen
+    assert folders.is_chosen("isilon", real) is False, "that path has meanwhile another folder"
+    opened = Boards(tmp_path / "run")
+    board = opened.open(real, is_chosen=is_chosen)
+    assert (board is opened.open(real)) is is_chosen
+    assert ("led" in command(board.socket, real, is_chosen=board.is_chosen)) is not is_chosen
+
+
 async def test_an_unknown_board_is_none(tmp_path: Path) -> None:
     assert await Boards(tmp_path).use("0" * 16) is None
 
@@ -270,7 +290,8 @@ time.sleep(600)
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file without which a board does not listen."""
     file = tmp_path / "gate"
-    monkeypatch.setattr(boards, "command", lambda socket, _: [sys.executable, "-c", PROGRAM, str(socket), str(file)])
+    program = [sys.executable, "-c", PROGRAM]
+    monkeypatch.setattr(boards, "command", lambda socket, _, **__: [*program, str(socket), str(file)])
     return file
 
 

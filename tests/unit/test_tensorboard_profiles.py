@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from werkzeug.exceptions import Forbidden
 
 from portal.homes.held_place import is_own_all_the_way
 from portal.tensorboard import profiles
@@ -69,3 +70,26 @@ def test_what_is_shown_is_what_was_looked_at(profile: Path, tmp_path: Path, monk
     profiles.show_own_alone(str(tmp_path))
 
     assert ProfilePlugin()._run_dir("run", None) == str(profile)
+
+
+@pytest.mark.parametrize("how", ["chosen", "led", "led since it was opened"])
+def test_none_is_shown_in_a_folder_to_which_others_have_led(
+    profile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """A copy of something of theirs, say: it belongs to the person."""
+
+    class ProfilePlugin:
+        _run_dir: Any = lambda self, run, request: str(profile)
+
+    monkeypatch.setitem(sys.modules, "xprof", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "xprof.profile_plugin", SimpleNamespace(ProfilePlugin=ProfilePlugin))
+    (tmp_path / "link").symlink_to(tmp_path / "logs")
+    folder = tmp_path / ("link" if how == "led since it was opened" else "logs")
+    profiles.show_own_alone(str(folder), is_chosen=how != "led")
+
+    if how == "chosen":
+        assert ProfilePlugin()._run_dir("run", None) == str(profile)
+        return
+    with pytest.raises(Forbidden) as refused:
+        ProfilePlugin()._run_dir("run", None)
+    assert f"Open TensorBoard for {tmp_path}/logs itself" in str(refused.value.description)
