@@ -11,15 +11,22 @@ from portal.errors import PortalError, printable
 from portal.jobs.submit import filled_in
 from portal.notebooks import run
 
+OPENED = "--opened"
+
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Run ``FILE OUTPUT [NAME=VALUE…]``; the exit status is the job's."""
-    file, pattern, *assignments = arguments
+    """Run ``[--opened] FILE OUTPUT [NAME=VALUE…]``; the exit status is the job's.
+
+    With ``--opened`` standard input is FILE: opened, and then looked at.
+    """
+    is_opened = list(arguments[:1]) == [OPENED]
+    file, pattern, *assignments = arguments[is_opened:]
     output = Path.cwd() / filled_in(pattern, job_id(environ))
     print(printable(f"{file} runs into {output}"), flush=True)
     try:
         values = dict(run.assignment(text) for text in assignments)
-        run.run(Path(file), output, values, Path.cwd(), log=lambda line: print(line, flush=True))
+        text = sys.stdin.buffer.read() if is_opened else None
+        run.run(Path(file), output, values, Path.cwd(), log=lambda line: print(line, flush=True), text=text)
     except PortalError as error:
         print(printable(error.message), file=sys.stderr)
         return 1

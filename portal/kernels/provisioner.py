@@ -140,7 +140,7 @@ class ModuleProvisioner(LocalProvisioner):
         is_elsewhere = bool(left)
         if is_elsewhere:
             self.log.info("This kernel starts without what is in %s: %s may be of others", place, left)
-            env = python_start.without_folder(env) | await asyncio.to_thread(python_start.led_to, place)
+            env = python_start.without_folder(env) | python_start.IN_THEIRS
             env = await asyncio.to_thread(other_starts.with_files_of_home, env, place)
         prepares = [other_starts.PREPARED[language] for language in languages if language in other_starts.PREPARED]
         for prepare in prepares:

@@ -13,7 +13,6 @@ any case, is for those that take it out.
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import zlib
@@ -21,7 +20,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from portal.homes.held_place import LinkOfOthers, held, is_own_all_the_way
+from portal.homes.held_place import is_own_all_the_way
 from portal.homes.own_folder import make_own
 from portal.kernels.containers import RUNTIMES
 from portal.kernels.delta import Environment
@@ -40,7 +39,8 @@ VERSION = f"startup-{zlib.crc32(b''.join(CONTENTS.values())):08x}"  # sessions o
 DEBUGGER = "DSPORTAL_KERNEL_DEBUGGER"  # their names in that file
 FOLDERS = "PORTAL_KERNEL_FOLDERS"
 STARTED = "PORTAL_STARTED_BY_KERNEL"
-LED_TO = "PORTAL_KERNEL_LED_TO"
+THEIRS = "PORTAL_KERNEL_THEIRS"
+IN_THEIRS = {THEIRS: "."}  # others may have chosen the folder that it begins in: by a link, at any moment before that
 OF_COMPILERS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH")
 OF_LANGUAGES = ("CLASSPATH", "NODE_PATH", "PERL5LIB", "PERLLIB", "PKG_CONFIG_PATH", "PYTHONPATH", "RUBYLIB")
 OF_R = ("R_LIBS", "R_LIBS_SITE", "R_LIBS_USER")
@@ -74,21 +74,6 @@ def prepared(command: Sequence[str], env: Environment, runtime: Path, *, debugge
     given = {name: value for name, value in env.items() if name != STARTED}  # by a kernel in whose cell this is
     told = {"PYTHONPATH": path, FOLDERS: ":".join([str(runtime), *folders])}
     return given | told | ({DEBUGGER: "1"} if debugger else {})
-
-
-def led_to(folder: str) -> Environment:
-    """What tells a kernel's Python that a link of others leads to its folder: they have chosen what is found there.
-
-    Or a link of the person's own that they may have put where it is. And be the folder of the person's own: a copy of
-    something of theirs, which was never meant to run.
-    """
-    try:
-        with held(Path(folder).absolute() / "file", moved=False):
-            return {}
-    except LinkOfOthers:
-        return {LED_TO: os.path.realpath(folder)}
-    except OSError:
-        return {}
 
 
 def places(command: Sequence[str], env: Environment, runtime: Path, *, is_sure: bool) -> list[str]:

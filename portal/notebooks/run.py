@@ -18,7 +18,7 @@ from portal.homes import temporary
 from portal.homes.held_place import held
 from portal.homes.own_folder import of_others_in
 from portal.notebooks.catalogue import NotebookFailed, path_of
-from portal.notebooks.output import HeldOutput
+from portal.notebooks.output import GivenInput, HeldOutput
 from portal.notebooks.style import NO_NOTEBOOK, parameters
 from portal.notebooks.validation import bound, in_short
 from portal.site import load
@@ -37,6 +37,7 @@ def run(
     cwd: Path,
     kernel: str | None = None,
     log: Log = print,
+    text: bytes | None = None,
 ) -> Path:
     """Run a notebook from top to bottom with other values for its parameters, and keep the result in ``output``.
 
@@ -44,6 +45,7 @@ def run(
         cwd: where it runs; relative folders in the notebook are below it.
         kernel: the kernelspec to use instead of the notebook's own.
         log: gets one line for each cell that runs.
+        text: what is in the notebook; None = what ``path`` holds now.
 
     Raises:
         NotebookFailed: a parameter or the kernel is unknown, ``output`` cannot be written, or a cell failed; then
@@ -56,9 +58,11 @@ def run(
     from papermill.iorw import papermill_io
 
     logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of every parameter that is not Python's
-    _check_parameters(path, parameters, kernel)
+    source = GivenInput(path, _text_of(path) if text is None else text)
+    papermill_io.register(str(path), source)
+    _check_parameters(path, source.text, parameters, kernel)
     KernelProvisionerFactory.instance().default_provisioner_name = PROVISIONER
-    with temporary.folder("dsportal-") as private, HeldOutput.at(output) as kept:
+    with temporary.folder("dsportal-") as private, HeldOutput.at(output, source) as kept:
         papermill_io.register(str(output), kept)
         with _in_words(path, output, kept):
             papermill.execute_notebook(
@@ -105,14 +109,21 @@ def _as_it_is(path: Path) -> str:
     return str(path).replace("{", "{{").replace("}", "}}")
 
 
-def _check_parameters(path: Path, given: Mapping[str, object], kernel: str | None) -> None:
-    import papermill
-    from nbformat import ValidationError
-
+def _text_of(path: Path) -> bytes:
     if not path.is_file():
         raise NotebookFailed(f"There is no notebook {path}.")
     try:
-        notebook = _readable(path)
+        return path.read_bytes()
+    except OSError as error:
+        raise NotebookFailed(f"{path.name} cannot be read as a notebook: {error}") from error
+
+
+def _check_parameters(path: Path, text: bytes, given: Mapping[str, object], kernel: str | None) -> None:
+    import papermill
+    from nbformat import ValidationError
+
+    try:
+        notebook = _readable(text)
         known = sorted(papermill.inspect_notebook(_as_it_is(path))) or _assigned(notebook)
     except (*NO_NOTEBOOK, ValidationError) as error:
         said = in_short((str(error) or repr(error)).splitlines()[0])
@@ -126,7 +137,7 @@ def _check_parameters(path: Path, given: Mapping[str, object], kernel: str | Non
             raise NotebookFailed(f"{path.name} has no parameter {name!r}; it has {', '.join(known)}.{hint}")
 
 
-def _readable(path: Path) -> Mapping[str, Any]:
+def _readable(text: bytes) -> Mapping[str, Any]:
     """A notebook, in today's format.
 
     What is missing in it, is called in an odd way or is nothing that a run reads, may be: papermill gets along with it.
@@ -139,7 +150,7 @@ def _readable(path: Path) -> Mapping[str, Any]:
     from nbformat.validator import iter_validate
 
     bound()  # papermill's readings, too
-    notebook: Mapping[str, Any] = nbformat.read(path, as_version=nbformat.current_nbformat)
+    notebook: Mapping[str, Any] = nbformat.reads(text.decode(), as_version=nbformat.current_nbformat)
     for fault in iter_validate(notebook):
         place = " / ".join(str(part) for part in fault.path if not isinstance(part, int))
         if fault.validator in ("type", "oneOf") and place in READ:

@@ -6,13 +6,14 @@
 # "c" where nobody else could change what is in it; "-" where nobody else can exchange it (portal/jobs/submit.py). Behind
 # WORK and a ":" stands where that is without links; FILE is without any where others can exchange it.
 # PYTHON is the portal's own interpreter. Modules are loaded already: they are in the environment of the job.
+# Where others can exchange FILE it is opened once, looked at when it is open, and what runs is read from there.
 kind=$1 work=$2 place=$3 content=$4
 shift 4
 file=$1
 [ "$kind" = python ] || file=$2
 look() {
     [ "$2" != - ] || return 0
-    found=$(stat -Lc '%u %a' -- "$1") || { echo 'Nothing was run.' >&2; exit 1; }
+    found=$(stat -Lc '%u %a' -- "${4:-$1}") || { echo 'Nothing was run.' >&2; exit 1; }
     was=$2
     case ${3-}${2%c} in
     shared0 | "shared$(id -u)") ;;
@@ -33,12 +34,12 @@ look() {
     esac
 }
 stays() {
-    way=$1
+    way=$1 real=$1
     while [ -n "$way" ]; do
         above=${way%/*}
         # A link of root's where root alone puts some is of this node: what is mounted may be elsewhere on another one.
         ! [ -h "$way" ] || case $(stat -c %u -- "$way"):$(stat -Lc '%u %a' -- "${above:-/}") in
-        0:"0 "*[0145][0145]) ;;
+        0:"0 "*[0145][0145]) [ "$real" != "$1" ] || real=$(readlink -f -- "$way")${1#"$way"} ;;
         *)
             echo "$way is a link now, and was none when this job was submitted. Nothing was run." \
                 'Look at what is there now, and submit the job again.' >&2
@@ -52,10 +53,19 @@ if [ "$work" != - ]; then
     stays "${work#*:}"
     [ . -ef "${work#*:}" ] || { echo "${work#*:} is not where this job works. Nothing was run." >&2; exit 1; }
 fi
-[ "$content" = - ] || stays "$file"
 look . "${work%%:*}"
 look "${file%/*}/." "$place"
-look "$file" "$content" shared
+if [ "$content" != - ]; then
+    [ -f "$file" ] || { echo "No such file: $file. Nothing was run." >&2; exit 1; }
+    exec <"$file"
+    stays "$file"
+    [ "$(readlink /proc/self/fd/0)" = "$real" ] || {
+        echo "$file was exchanged while this job began. Nothing was run." \
+            'Look at what is there now, and submit the job again.' >&2
+        exit 1
+    }
+    look "$file" "$content" shared /dev/stdin
+fi
 # The folder where Polars puts down what memory does not hold is of one node: portal/homes/cache_folders.py.
 own='case ${POLARS_OOC_SPILL_DIR:-} in
 */dsportal-polars/*) POLARS_OOC_SPILL_DIR="${POLARS_OOC_SPILL_DIR%/*}/$(uname -n)" ;;
@@ -64,8 +74,23 @@ eval "$own"
 if [ "$kind" = notebook ]; then
     python=$1
     shift
+    [ "$content" = - ] || set -- --opened "$@"
     exec "$python" -I -m portal.jobs.inside "$@"
 fi
+# It begins as by `python3 FILE`; srun gives each task what it reads, on whatever node that is.
+[ "$content" = - ] || set -- -c 'def _begin():
+    import os, sys
+    del sys.argv[:2]
+    globals().update(__file__=sys.argv[0], __cached__=None)
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = os.path.dirname(sys.argv[0])
+    with os.fdopen(os.dup(0), "rb") as opened:
+        text = opened.read()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return compile(text, sys.argv[0], "exec", dont_inherit=True)
+exec(globals().pop("_begin")())' portal-job "$@"
 [ "${SLURM_NTASKS:-1}" -gt 1 ] || exec python3 "$@"
 # Since 22.05 srun does not take the cores of a task from sbatch by itself: srun(1), --cpus-per-task.
 export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}"

@@ -131,6 +131,25 @@ def test_a_python_program_runs_once_in_each_task_with_its_module(folder: Path) -
         assert re.search(rf"task {task} \['--a', 'b c'\] {SHARED}:cuda91/toolkit", said)
 
 
+def test_in_a_folder_that_others_can_change_each_task_runs_what_was_opened(folder: Path) -> None:
+    """Far more than a pipe holds, on two nodes, with what lies beside it; and a notebook."""
+    (folder / "helper.py").write_text("WHO = 'beside'\n")
+    program = "import os, sys\nfrom helper import WHO\nprint(WHO, os.environ['SLURM_PROCID'], repr(sys.stdin.read()))\n"
+    (folder / "work.py").write_text(f"{program}# {'x' * 2**21}\nprint('last', __file__)\n")
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    cells = [nbformat.v4.new_code_cell("print('a cell')")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), folder / "learn.ipynb")
+    sh("chown", "-R", PERSON, str(folder))
+    folder.chmod(0o777)
+
+    said = followed(folder, submitted(folder, "work.py", "--nodes=2", "--tasks=2"))
+    for task in range(2):
+        assert f"beside {task} ''\n" in said
+    assert said.count(f"last {folder}/work.py\n") == 2
+
+    assert "done: " in followed(folder, submitted(folder, "learn.ipynb"))
+
+
 def test_each_task_of_an_array_has_its_own_log(folder: Path) -> None:
     (folder / "part.py").write_text("import os\nprint('part', os.environ['SLURM_ARRAY_TASK_ID'])\n")
 

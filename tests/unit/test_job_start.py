@@ -24,6 +24,19 @@ from portal.slurm.runner import Result
 JOB = Path(__file__).parents[2] / "templates" / "job" / "job.sh"
 TASKS = {"SLURM_NTASKS": "2"}
 SAYS = "import os, sys\nprint('{}', *sys.argv[1:], os.path.basename(sys.argv[0]))\n"
+ALL_THAT_A_PROGRAM_SEES = """
+import multiprocessing, pickle, sys
+from helper import WHO
+
+def work(word):
+    return f"{word} by {WHO}"
+
+if __name__ == "__main__":
+    print(sorted(set(globals()) - {"__cached__"}), __file__, __spec__, sys.argv, sys.path)
+    print(repr(sys.stdin.read()), pickle.loads(pickle.dumps(work)) is work, multiprocessing.__name__)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(work, ["spawned"]))
+"""
 STRANGER = 54321
 COLLEAGUE = 54322
 
@@ -352,10 +365,69 @@ def test_a_batch_script_is_slurms_from_the_beginning(cluster: Cluster) -> None:
 
 def test_a_notebook_of_a_folder_that_took_the_place_of_its_own_does_not_run(cluster: Cluster) -> None:
     cluster.submit(cluster.mine / "learn.ipynb")
-    assert cluster.start().out.splitlines()[:4] == ["-I", "-m", "portal.jobs.inside", f"{cluster.mine}/learn.ipynb"]
+    words = ["-I", "-m", "portal.jobs.inside", "--opened", f"{cluster.mine}/learn.ipynb"]
+    assert cluster.start().out.splitlines()[:5] == words
     cluster.exchange()
 
     done = cluster.start()
 
     assert (done.status, done.out) == (1, "")
     assert "Look at what is there now, and submit the job again." in done.err
+
+
+@pytest.mark.parametrize("environ", [{}, TASKS], ids=["alone", "in tasks"])
+def test_a_program_that_is_exchanged_when_python_has_begun_is_not_what_runs(
+    cluster: Cluster, environ: dict[str, str]
+) -> None:
+    file = cluster.project / "train.py"
+    file.write_text(SAYS.format("mine"))
+    cluster.submit(file)
+    cluster._program("python3", f'mv {cluster.theirs}/train.py {file}\nexec {sys.executable} "$@"')
+
+    done = cluster.start(environ)
+
+    assert (done.status, done.out, done.err) == (0, "mine train.py\n", "")
+    assert "theirs" in file.read_text()
+
+
+def test_a_notebook_that_is_exchanged_when_python_has_begun_is_not_what_is_read(cluster: Cluster) -> None:
+    file = cluster.project / "learn.ipynb"
+    file.write_text("hers")
+    cluster.submit(file)
+    cluster._program("words", f"mv {cluster.theirs}/learn.ipynb {file}\ncat")
+    assert cluster.start().out == "hers"
+    assert "theirs" in file.read_text()
+
+
+@pytest.mark.parametrize("kind", ["train.py", "learn.ipynb"])
+def test_a_file_that_has_another_place_once_it_is_open_does_not_run(cluster: Cluster, kind: str) -> None:
+    """As when a link of theirs led to a copy in her home, and her file is back again."""
+    cluster.submit(cluster.mine / kind)
+    cluster._program("readlink", f'mv {cluster.mine / kind} {cluster.home}/elsewhere\nexec /usr/bin/readlink "$@"')
+
+    done = cluster.start()
+
+    assert (done.status, done.out) == (1, "")
+    assert f"{cluster.mine / kind} was exchanged while this job began. Nothing was run." in done.err
+
+
+def test_a_program_from_a_descriptor_begins_as_from_its_file(cluster: Cluster) -> None:
+    (cluster.mine / "train.py").write_text(ALL_THAT_A_PROGRAM_SEES)
+    cluster.submit(cluster.mine / "train.py", None, "a b")
+    done = cluster.start()
+    plain = [sys.executable, str(cluster.mine / "train.py"), "a b"]
+    env = {"PATH": "/usr/bin:/bin"}
+    by_path = subprocess.run(
+        plain, cwd=cluster.mine, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=True
+    )
+    assert (done.status, done.out, done.err) == (0, by_path.stdout.decode(), "")
+    assert "spawned by mine" in done.out
+
+
+def test_an_error_of_a_program_is_told_with_its_lines(cluster: Cluster) -> None:
+    (cluster.mine / "train.py").write_text("# -*- coding: latin-1 -*-\nraise SystemError('h\xf6')\n", "latin-1")
+    cluster.submit(cluster.mine / "train.py")
+    done = cluster.start()
+    assert done.status == 1
+    assert f'File "{cluster.mine}/train.py", line 2, in <module>' in done.err
+    assert done.err.endswith("SystemError: h\xf6\n")

@@ -18,11 +18,12 @@ from portal.jobs.desk import JobDesk
 from portal.jobs.order import order_of
 from portal.kernels import other_starts, provisioner
 from portal.kernels.provisioner import ModuleProvisioner
-from portal.kernels.python_start import FIRST, LED_TO, OWN, prepared
+from portal.kernels.python_start import FIRST, IN_THEIRS, OWN, THEIRS, prepared
 from portal.notebooks import run
 from tests.unit.test_python_start import NOT_INSTALLED, REQUESTS, kernel, printed, started_by_a_session
 
 SOMEBODY_ELSE = 4_000_000  # no account of this machine
+IMPORTS = "try:\n    import optional\nexcept ImportError:\n    print('not there', flush=True)\n"
 OF_BOTH = "import sys; sys.path.insert(0, sys.argv[1]); import own_place; print(own_place.is_alone(sys.argv[2]))"
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to somebody else")
@@ -113,25 +114,50 @@ def test_a_folder_to_which_a_link_of_others_leads_is_as_theirs_whoever_it_belong
     asks = "import brotli; print(hasattr(brotli, 'theirs'))"
 
     made = started_by_a_session([sys.executable, "-m", "ipykernel_launcher"], "python", link, tmp_path)
-    assert made["env"].get(LED_TO) == (str(closed) if is_led else None)
+    assert made["env"].get(THEIRS) == ("." if is_led else None)
     (tmp_path / "run").rename(tmp_path / "before")
     with kernel(link, tmp_path, "") as client:
         assert printed(client, asks) == str(not is_led)
         assert printed(client, f'!{sys.executable} -c "{asks}"').strip() == str(not is_led)
 
 
+def test_so_is_one_that_others_have_put_in_its_place_when_a_kernel_has_been_prepared(
+    closed: Path, tmp_path: Path
+) -> None:
+    """The person's own as well; and nobody has to have been quick."""
+    project, packages = tmp_path / "project", tmp_path / "packages"
+    for folder in (project, packages):
+        folder.mkdir()
+    project.chmod(0o777)
+    (closed / "optional.py").write_text("print('a copy of theirs')")
+    (packages / "runner.py").write_text(
+        f"import os, subprocess, sys\n{IMPORTS}subprocess.run([sys.executable, '-c', {IMPORTS!r}])\n"
+    )
+    (project / "work").mkdir()
+    command = [sys.executable, "-m", "runner", str(tmp_path / "run/kernel.json")]
+    made = started_by_a_session(command, "python", project / "work", tmp_path)
+    (project / "work").rmdir()
+    (project / "work").symlink_to(closed)
+
+    env = made["env"] | {"PYTHONPATH": f"{made['env']['PYTHONPATH']}:{packages}"}
+    done = subprocess.run(made["cmd"], env=env, cwd=project / "work", capture_output=True, text=True)
+
+    assert (done.stdout, done.stderr) == ("not there\n" * 2, "")
+
+
 @pytest.mark.parametrize(
-    ("owner", "mode", "runs"), [(0, 0o644, True), (0, 0o664, False), (SOMEBODY_ELSE, 0o644, False)]
+    ("owner", "mode", "told", "runs"),
+    [(0, 0o644, {}, True), (0, 0o664, {}, False), (SOMEBODY_ELSE, 0o644, {}, False), (0, 0o644, IN_THEIRS, False)],
 )
-def test_a_debugger_runs_a_file_of_a_closed_folder_that_nobody_else_made_or_can_change(
-    closed: Path, tmp_path: Path, owner: int, mode: int, runs: bool
+def test_a_debugger_runs_a_file_of_a_closed_folder_that_nobody_else_made_can_change_or_has_led_to(
+    closed: Path, tmp_path: Path, owner: int, mode: int, told: dict[str, str], runs: bool
 ) -> None:
     left(closed / "data.csv")
     (closed / ".pdbrc").write_text("n\n")
     (closed / ".pdbrc").chmod(mode)
     os.chown(closed / ".pdbrc", owner, -1)
     (tmp_path / "run").mkdir(mode=0o700)
-    env = prepared([sys.executable], {"HOME": str(tmp_path)}, tmp_path / "run", debugger=False)
+    env = prepared([sys.executable], {"HOME": str(tmp_path)} | told, tmp_path / "run", debugger=False)
 
     code = "import pdb; print(pdb.Pdb().rcLines)"
     done = subprocess.run([sys.executable, "-c", code], env=env, cwd=closed, capture_output=True, text=True, check=True)

@@ -39,7 +39,7 @@ elif sys.argv[2] == "saved":
 elif sys.argv[2] == "checked":
     (said,) = style.check(place)
 else:
-    said = str(run._readable(place)["nbformat"])
+    said = str(run._readable(place.read_bytes())["nbformat"])
 print(json.dumps([peak() - before, said]))
 """
 WORDS = """

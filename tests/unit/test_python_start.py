@@ -9,6 +9,7 @@ import json
 import os
 import pkgutil
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -27,17 +28,17 @@ from traitlets.config import Config
 
 from portal.kernels import other_starts
 from portal.kernels.manager import PortalKernelSpecManager
-from portal.kernels.provisioner import ModuleProvisioner
+from portal.kernels.provisioner import ModuleProvisioner, _left_in
 from portal.kernels.python_start import (
     FIRST,
     FOLDERS,
+    IN_THEIRS,
     LAUNCHER,
     NAMED,
     OWN,
     by_file,
     is_by_name,
     lasting,
-    led_to,
     prepared,
     safe,
     without_folder,
@@ -58,6 +59,7 @@ tempfile.tempdir = None
 FIRST_ONE = "import sys; print(sys.meta_path[0].find_spec.__code__.co_filename)"
 HAS_DEBUGGER = "import ipykernel.debugger as d; print(d._is_debugpy_available, flush=True)\n"
 KERNEL = [sys.executable]
+JOB = Path(__file__).parents[2] / "templates" / "job" / "job.sh"
 PORTALS = FIRST.parent  # the portal's own folder of these files
 AS_KERNEL = f"import ipykernel.iostream; {SHOW}"
 
@@ -697,10 +699,11 @@ def kernel(
     settings = {"HOME": str(tmp_path), "IPYTHONDIR": str(tmp_path / "ipython"), "PYTHONPATH": path}
     command = by_file([*(wrapper or (sys.executable, "-m", "ipykernel_launcher")), "-f", str(file)], tmp_path / "run")
     env = safe(command, prepared(command, dict(os.environ) | settings, tmp_path / "run", debugger=False))
-    env |= led_to(str(beside))
+    env |= IN_THEIRS if _left_in(str(beside)) else {}
     if not is_seen:
         env |= {name: env[name].replace(str(PORTALS), "/none") for name in ("PYTHONPATH", FOLDERS)}
-    process = subprocess.Popen(command, env=env, cwd=beside, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    silent: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(command, env=env, cwd=beside, start_new_session=True, **silent)
     client = BlockingKernelClient(connection_file=str(file))
     client.load_connection_file()
     client.start_channels(hb=False)  # a busy machine is late with beats
@@ -709,7 +712,7 @@ def kernel(
         yield client
     finally:
         client.stop_channels()
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)  # the kernel that a wrapper has started, too
         process.wait()
 
 
@@ -830,6 +833,9 @@ with multiprocessing.get_context("spawn").Pool(1) as pool:
     with kernel(beside, tmp_path, "") as client:
         assert printed(client, spawn) == "[2]"
         assert printed(client, f"!{sys.executable} program.py").split() == ["beside", "2"]
+        path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+        job = f"env PATH={path} sh {JOB} python - - {os.getuid()} {beside}/program.py"
+        assert printed(client, f"!{job}").split() == ["beside", "2"]
         assert printed(client, f"!{sys.executable} -c 'import mine, colorsys; print(mine.more(1))'") == "2"
         assert printed(client, f"!{sys.executable} -m program") == "2"
         assert printed(client, f"!cd / && {sys.executable} -c 'import sys; print(sys.path[0])'") == ""

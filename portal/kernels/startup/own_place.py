@@ -1,8 +1,6 @@
 """Says to ``sitecustomize``, beside which it lies, whose a folder is, and whose is what lies in it.
 
-And what finds modules in one where others may have left some.
-
-Written in what Python 3.6 knows.
+And what finds modules in one where others may have left some. Written in what Python 3.6 knows.
 """
 
 import _thread
@@ -13,11 +11,11 @@ from itertools import islice
 from typing import Any
 
 STARTED = "PORTAL_STARTED_BY_KERNEL"  # as in sitecustomize
-LED_TO = "PORTAL_KERNEL_LED_TO"  # the folder to which a link of others led the kernel, whoever it belongs to
+THEIRS = "PORTAL_KERNEL_THEIRS"  # the folder that others may have chosen for a kernel to begin in, be it one's own
 OF_HELPER = "helper"  # its value for what one of the words below starts
 UNSAID = "unsaid"  # its value where no kernel has said so yet: this may be what is to become one
 OF_PROGRAM = "program"  # its value for what a program starts, not a Python of the words below
-NO_PROGRAM: Any = ([], [""], ["-"], ["-c"], ["-m"])  # how a Python's arguments begin while it starts
+NO_PROGRAM: Any = ([], [""], ["-"], ["-c"], ["-m"])  # how a Python's arguments begin while it starts; but of job.sh
 NEVER = ("sitecustomize", "usercustomize", "pip")  # which an environment may not have, and nobody means those of others
 # What the standard library asks for in vain, from 3.8 on: Jython's, that of other systems, and what may not be built.
 OF_SYSTEMS = ("org", "java", "vms_lib", "nt", "msvcrt", "winreg", "_winreg", "_winapi", "_wmi", "_overlapped")
@@ -38,8 +36,7 @@ def is_alone(folder: str) -> bool:
     try:
         with os.scandir(folder) as entries:
             looked_at = list(islice(entries, LOOKED_AT_MOST + 1))
-        is_led_to = os.path.realpath(folder) == os.environ.get(LED_TO)
-        return not is_led_to and len(looked_at) <= LOOKED_AT_MOST and not any(map(_is_of_others, looked_at))
+        return len(looked_at) <= LOOKED_AT_MOST and not any(map(_is_of_others, looked_at))
     except (OSError, RecursionError):
         return False
 
@@ -69,11 +66,12 @@ def _is_of_others(entry: Any) -> bool:
 def is_own(folder: str) -> bool:
     """As ``is_own_all_the_way`` of :mod:`portal.homes.held_place`, which the kernel's Python does not have.
 
-    Nobody else can change the folder, or put another one in its place, or in that of one on the way.
+    Nobody else can change the folder, or put another one in its place, or in that of one on the way; or did so.
     """
     try:
         found = os.stat(folder)  # noqa: PTH116  as light as sitecustomize
         is_private = found.st_uid == os.geteuid() and not found.st_mode & 0o022
+        is_private = is_private and os.path.realpath(folder) != os.environ.get(THEIRS)
         return is_private and _stays(os.path.abspath(folder))  # noqa: PTH100  as above
     except (OSError, RecursionError):  # the latter of realpath, where others exchange links meanwhile
         return False
@@ -244,12 +242,14 @@ def hand_on(folders: Any, ours: Any) -> None:
 def is_program() -> bool:
     """Whether this Python was started for a program, and not by ``-m``, ``-c`` or for what it reads."""
     if not BEGAN:
-        BEGAN.append(getattr(sys, "argv", [""])[:1] not in NO_PROGRAM)
+        argv = getattr(sys, "argv", [""])
+        BEGAN.append(argv[:1] not in NO_PROGRAM or argv[1:2] == ["portal-job"])
         if os.environ.get(STARTED) != UNSAID or BEGAN[0]:
             os.environ[STARTED] = OF_PROGRAM if BEGAN[0] else OF_HELPER
     return bool(BEGAN[0])
 
 
+os.environ.update({THEIRS: _place("")} if os.environ.get(THEIRS) == "." else {})
 BEGAN: Any = []  # whether as a program, where a kernel has started this Python, once that was asked
 
 
