@@ -181,7 +181,7 @@ class LineBound(logging.Filter):
         self._longest = longest
         self._least = least
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # one line may be told while another is measured, by what clears memory
         self._missing = 0
 
     def rooms(self, record: logging.LogRecord) -> tuple[Room, ...]:
@@ -248,7 +248,7 @@ class HubBound(LineBound):
         room = self._rooms.pop(key, None) or Room(at_once, bytes_s, self._clock())
         self._rooms[key] = room
         if len(self._rooms) > ROOMS_MOST:
-            del self._rooms[next(iter(self._rooms))]
+            self._rooms.pop(next(iter(self._rooms)), None)
         return room
 
 

@@ -6,8 +6,9 @@ import asyncio
 import inspect
 import logging
 import ssl
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import urlsplit
@@ -29,11 +30,11 @@ TORNADO = inspect.getfile(tornado.iostream)
 class Written(logging.Handler):
     """Keeps the lines that a bound lets through."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
         super().__init__()
         self.clock = SimpleNamespace(now=0.0)
         self.lines: list[str] = []
-        self.addFilter(HubBound(lambda: self.clock.now))
+        self.addFilter(HubBound(clock or (lambda: self.clock.now)))
 
     def emit(self, record: logging.LogRecord) -> None:
         self.lines.append(record.getMessage())
@@ -220,3 +221,28 @@ def test_what_asyncio_says_of_connections_goes_the_same_way(written: Written) ->
         written.removeFilter(written.filters[-1])
 
     assert written.count("handshake") == 1
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["first line", "later line"])
+def test_what_is_told_while_a_line_is_measured_keeps_the_hub_from_nothing(is_new: bool) -> None:
+    """Memory is cleared at any moment, and asyncio says then of a task that its error was never asked for."""
+
+    class Task:
+        def __del__(self) -> None:
+            tell(written, "never retrieved", BOB, level=logging.ERROR)
+
+    def clock() -> float:
+        tasks.clear()
+        return 0.0
+
+    tasks: list[Task] = []
+    written = Written(clock)
+    if not is_new:
+        tell(written, "one", BOB)
+    tasks.append(Task())
+    thread = threading.Thread(target=tell, args=(written, "line", BOB), daemon=True)
+    thread.start()
+    thread.join(10)
+
+    assert not thread.is_alive()
+    assert (written.count("never retrieved"), written.count("line")) == (1, 1)

@@ -7,14 +7,22 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.inside import eventually
 
 
-def up(folder: Path, port: int) -> subprocess.Popen[str]:
+@contextmanager
+def up(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "portal.cli", "up", "--local", f"--state={folder / 'state'}", f"--port={port}"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ.copy())
+    env = os.environ.copy()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env) as portal:
+        try:
+            yield portal
+        finally:
+            portal.kill()
 
 
 def test_it_does_not_start_where_somebody_else_listens_and_prints_no_password(tmp_path: Path) -> None:
