@@ -5,15 +5,20 @@ from __future__ import annotations
 import secrets
 import socket
 import ssl
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from cryptography import x509
 
+from portal.assets.files import FOLDER, LIST, key_of
+from portal.assets.offered import ADDRESS
 from portal.doctor.check import Check, dated
 from portal.site import Site
 
 HOW_TO = "docs/howto/domain.md"
+ALLOWS = "Access-Control-Allow-Origin"
 ANSWERS_WITHIN_S = 5.0
 _ONE_ORIGIN = (
     "Without it a page that one person makes can act as whoever visits it, administrators included.\n"
@@ -78,15 +83,20 @@ def names_of(pem: str) -> set[str]:
 
 
 def _shown_certificate(host: str, port: int) -> str:
-    """What a server shows to who asks for ``host``. Whether it is trusted is a question of each browser."""
+    """What a server shows to who asks for ``host``."""
+    with (
+        socket.create_connection((host, port), timeout=ANSWERS_WITHIN_S) as connection,
+        _any_certificate().wrap_socket(connection, server_hostname=host) as tls,
+    ):
+        return ssl.DER_cert_to_PEM_cert(tls.getpeercert(binary_form=True) or b"")
+
+
+def _any_certificate() -> ssl.SSLContext:
+    """Takes whatever a server shows: whether it is trusted is a question of each browser."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    with (
-        socket.create_connection((host, port), timeout=ANSWERS_WITHIN_S) as connection,
-        context.wrap_socket(connection, server_hostname=host) as tls,
-    ):
-        return ssl.DER_cert_to_PEM_cert(tls.getpeercert(binary_form=True) or b"")
+    return context
 
 
 def _addresses(name: str) -> set[str]:
@@ -98,6 +108,37 @@ def _addresses(name: str) -> set[str]:
 
 def _shown(addresses: set[str]) -> str:
     return ", ".join(sorted(addresses))
+
+
+def lab_files(site: Site) -> list[Check]:
+    """Pages of sessions may load JupyterLab's files from the hub's host, whatever stands in front of it."""
+    url = urlsplit(site.portal.public_url)
+    what = "JupyterLab's files"
+    if not url.hostname:
+        return [Check(what, "ok", "of the same origin as everything else")]
+    path = f"{site.portal.base_url}hub/{ADDRESS}/{key_of(FOLDER)}/{LIST}"
+    if url.scheme == "https":
+        connection: HTTPConnection = HTTPSConnection(url.netloc, timeout=ANSWERS_WITHIN_S, context=_any_certificate())
+    else:
+        connection = HTTPConnection(url.netloc, timeout=ANSWERS_WITHIN_S)
+    try:
+        connection.request("GET", path, headers={"Origin": f"{url.scheme}://check.{url.netloc}"})
+        answer = connection.getresponse()
+        allowed = ", ".join(answer.headers.get_all(ALLOWS) or ["none"])
+    except (OSError, HTTPException) as error:
+        return [Check(what, "ok", f"not asked: {url.netloc} does not answer ({error})")]
+    finally:
+        connection.close()
+    if answer.status != HTTPStatus.OK:
+        found = f"not asked: {url.netloc} answers {answer.status}, as before the portal runs with this"
+        return [Check(what, "ok", found)]
+    if allowed != "*":
+        repair = (
+            f"Let what stands in front of the hub pass {ALLOWS} of {site.portal.base_url}hub/{ADDRESS}/ on as it is, "
+            f"once: pages of sessions load JupyterLab from there, and stay empty without it. See {HOW_TO}."
+        )
+        return [Check(what, "failed", f"{url.netloc} hands them out with {ALLOWS}: {allowed}, not *", repair)]
+    return [Check(what, "ok", f"pages of sessions may load them from {url.netloc}")]
 
 
 def https(site: Site) -> list[Check]:

@@ -72,6 +72,7 @@ GROUPS = (
         "portal.certificate and portal.key are PEM files that this account can read.",
     ),
     Group("domain", threaded(domain_checks.domain), "See portal.domain in the settings."),
+    Group("JupyterLab's files", threaded(domain_checks.lab_files), "See portal.domain in the settings."),
     Group("neighbours", threaded(domain_checks.neighbours), "See portal.internal_ssl and kernels.debugger."),
     Group("ports", threaded(host_checks.ports), "See portal.bind, portal.hub_address and the ports in the settings."),
     Group("folders", threaded(host_checks.folders), "See portal.state_folder and kernels.folder in the settings."),

@@ -7,6 +7,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from traitlets.config import Config
 
+from portal.assets.files import FOLDER, key_of
 from portal.doctor import domain_checks
 from portal.errors import SiteError
 from portal.hub import config
@@ -197,6 +199,61 @@ def test_a_server_in_front_that_is_not_there_is_a_warning() -> None:
     _, check = domain_checks.domain(site_with(domain=f"https://localhost:{port}"))
 
     assert (check.result, "was not reached" in check.found) == ("warning", True)
+
+
+@pytest.fixture
+def in_front() -> Iterator[ThreadingHTTPServer]:
+    """What hands out the hub's files, with the headers and the status that a test gives it."""
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.path)
+            self.send_response(server.status)  # type: ignore[attr-defined]
+            for value in server.allowed:  # type: ignore[attr-defined]
+                self.send_header("Access-Control-Allow-Origin", value)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    seen: list[str] = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        server.__dict__.update(status=200, allowed=["*"], seen=seen)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("status", "allowed", "result", "words"),
+    [
+        (200, ["*"], "ok", "may load them from localhost:"),
+        (200, [], "failed", "Access-Control-Allow-Origin: none, not *"),
+        (200, ["*", "*"], "failed", "Access-Control-Allow-Origin: *, *, not *"),  # a browser takes no two
+        (200, ["https://other.example.org"], "failed", "not *"),
+        (404, [], "ok", "answers 404, as before the portal runs with this"),
+        (502, [], "ok", "answers 502"),
+    ],
+)
+def test_pages_of_sessions_may_load_jupyterlabs_files_through_what_stands_in_front(
+    in_front: ThreadingHTTPServer, status: int, allowed: list[str], result: str, words: str
+) -> None:
+    in_front.__dict__.update(status=status, allowed=allowed)
+
+    (check,) = domain_checks.lab_files(site_with(domain="localhost", port=in_front.server_address[1], base_url="/jl/"))
+
+    assert (check.result, words in check.found) == (result, True), check
+    assert in_front.__dict__["seen"] == [f"/jl/hub/dsportal/lab/{key_of(FOLDER)}/first.json"]
+    assert not check.repair or "pass Access-Control-Allow-Origin of /jl/hub/dsportal/lab/ on as it is" in check.repair
+
+
+def test_a_portal_that_does_not_run_is_asked_for_no_file() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    (check,) = domain_checks.lab_files(site_with(domain=f"https://localhost:{port}"))
+    assert (check.result, "does not answer" in check.found) == ("ok", True)
+    (check,) = domain_checks.lab_files(site_with())
+    assert check.found == "of the same origin as everything else"
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,7 @@ MAY_IMPORT = {
     "login": {"pure", "databases", "slurm", "hub", "administration", "directory"},
     "doctor": {
         "pure",
+        "assets",
         "extending",
         "launcher",
         "databases",
