@@ -51,6 +51,7 @@ ARTEFACTS = Path(os.environ.get("DSPORTAL_ARTEFACTS") or CHECKOUT / ".test-artef
 
 EXAMPLE = CHECKOUT / "deploy" / "site" / "site.toml.example"  # its kernels are those that the templates are made for
 UNSTEADY_MAX = 2  # in a whole run
+HANGS_AFTER_S = 900  # ten times what the slowest test takes, with all that it sets up
 NO_TESTS = 5  # pytest's exit status
 PLACE = re.compile(r"[^ :]+\.py:\d+: ")  # as pytest ends each part of a traceback
 LINES_OF_A_FAULT = 25
@@ -502,7 +503,9 @@ def pytest_command(ring: Ring, options: Sequence[str], part: str = "", state: Pa
     report.unlink(missing_ok=True)
     again_of(report).unlink(missing_ok=True)
     module = "pytest" if options else "tests.second_try"
-    argv = [str(BIN / "python"), "-m", module, f"tests/{ring.name}", f"--junitxml={report}", *options]
+    is_bounded = ring.usual and os.environ.get("DSPORTAL_FORM") != "long"
+    bound = [f"--timeout={HANGS_AFTER_S}"] if is_bounded else []
+    argv = [str(BIN / "python"), "-m", module, f"tests/{ring.name}", f"--junitxml={report}", *bound, *options]
     return [*([str(DEMO), "--state", str(state), "exec", "--"] if ring.inside else ON_SYSTEM), *argv]
 
 

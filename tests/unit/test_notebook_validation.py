@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -189,28 +188,18 @@ def test_very_many_texts_are_counted_in_a_moment(monkeypatch: pytest.MonkeyPatch
     assert validation.has_too_much("[" + ",".join(["''"] * validation.OBJECTS_MAX * 9).replace("'", '"') + "]")
 
 
+@pytest.mark.timeout(PATIENCE_S)
 @pytest.mark.parametrize("text", ['"', '"\\', '"' + 2**20 * '\\"', '"' + 2**20 * '\\"' + "\\"])
 def test_a_text_that_does_not_end_keeps_nobody_counting(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validation, "OBJECTS_MAX", 1)
-    usual = signal.signal(signal.SIGALRM, Mock(side_effect=TimeoutError))
-    signal.alarm(PATIENCE_S)
-    try:
-        assert not validation.has_too_much(f"{{{text}{{{{")
-        assert validation.has_too_much(f"{{[{text}{{[")
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, usual)
+    assert not validation.has_too_much(f"{{{text}{{{{")
+    assert validation.has_too_much(f"{{[{text}{{[")
 
 
+@pytest.mark.timeout(PATIENCE_S)  # each with all before it: an hour
 def test_names_of_cells_are_compared_in_a_time_that_their_number_decides(tmp_path: Path) -> None:
     place = written(tmp_path / "a.ipynb", *({"id": f"a{number}"} for number in range(200_000)), {"id": "a7"})
-    usual = signal.signal(signal.SIGALRM, Mock(side_effect=TimeoutError))
-    signal.alarm(PATIENCE_S)  # each with all before it: an hour
-    try:
-        assert style.check(place) == ["cell 200001 has the id a7 of an earlier cell"]
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, usual)
+    assert style.check(place) == ["cell 200001 has the id a7 of an earlier cell"]
 
 
 async def test_a_name_that_cells_share_is_made_another_without_a_word(

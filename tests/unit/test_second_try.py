@@ -143,3 +143,14 @@ def test_a_test_that_somebody_chose_has_no_second_try(books: Path) -> None:
     assert "tests.second_try" in run.pytest_command(ring, [])
     assert "tests.second_try" not in run.pytest_command(ring, ["-k", "good"])
     assert books.is_dir()
+
+
+def test_a_test_that_hangs_fails_but_in_the_long_forms_and_the_rings_that_install_systems(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bound = f"--timeout={run.HANGS_AFTER_S}"
+    monkeypatch.delenv("DSPORTAL_FORM", raising=False)
+    assert bound in run.pytest_command(run.Ring("hub", True, ""), [])
+    assert bound not in run.pytest_command(run.Ring("systems", True, "", usual=False), [])
+    monkeypatch.setenv("DSPORTAL_FORM", "long")
+    assert bound not in run.pytest_command(run.Ring("hub", True, ""), [])
