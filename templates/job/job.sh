@@ -77,13 +77,22 @@ if [ "$kind" = notebook ]; then
     [ "$content" = - ] || set -- --opened "$@"
     exec "$python" -I -m portal.jobs.inside "$@"
 fi
-# It begins as by `python3 FILE`; srun gives each task what it reads, on whatever node that is.
-[ "$content" = - ] || set -- -c 'def _begin():
+# It begins as by `python3 FILE`; srun gives each task what it reads, on whatever node that is. From 3.13 on Python imports
+# for -c some modules before the first word, out of the folder that the job works in: not with PYTHONSAFEPATH.
+if [ "$content" != - ]; then
+    export PYTHONSAFEPATH="${PYTHONSAFEPATH:-portal-job}"
+    set -- -c 'def _begin():
     import os, sys
     del sys.argv[:2]
     globals().update(__file__=sys.argv[0], __cached__=None)
-    if not getattr(sys.flags, "safe_path", False):
-        sys.path[0] = os.path.dirname(sys.argv[0])
+    is_ours = os.environ.get("PYTHONSAFEPATH") == "portal-job"
+    if is_ours:
+        del os.environ["PYTHONSAFEPATH"]
+    if sys.path[:1] == [""]:  # before 3.11
+        del sys.path[0]
+        is_ours = True
+    if is_ours:
+        sys.path.insert(0, os.path.dirname(sys.argv[0]))
     with os.fdopen(os.dup(0), "rb") as opened:
         text = opened.read()
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -91,6 +100,7 @@ fi
     os.close(nothing)
     return compile(text, sys.argv[0], "exec", dont_inherit=True)
 exec(globals().pop("_begin")())' portal-job "$@"
+fi
 [ "${SLURM_NTASKS:-1}" -gt 1 ] || exec python3 "$@"
 # Since 22.05 srun does not take the cores of a task from sbatch by itself: srun(1), --cpus-per-task.
 export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}"

@@ -424,6 +424,23 @@ def test_a_program_from_a_descriptor_begins_as_from_its_file(cluster: Cluster) -
     assert "spawned by mine" in done.out
 
 
+@pytest.mark.parametrize(("given", "has_folder"), [("", True), ("1", False)])
+def test_python_itself_imports_nothing_of_the_folder_where_such_a_program_works(
+    cluster: Cluster, given: str, has_folder: bool
+) -> None:
+    """From 3.13 on it does so for ``-c``, before the first word."""
+    said = "print('safe', os.environ.get('PYTHONSAFEPATH'), os.path.dirname(__file__) in sys.path, '' in sys.path)"
+    (cluster.mine / "train.py").write_text(f"import os, sys\n{said}\n")
+    (cluster.project / "linecache.py").write_text("print('theirs')")
+    cluster.submit(cluster.mine / "train.py", cluster.project)
+    cluster._program("python3", f'echo "begins $PYTHONSAFEPATH"\nexec {sys.executable} "$@"')
+
+    done = cluster.start({"PYTHONSAFEPATH": given} if given else {})
+
+    began = f"begins {given or 'portal-job'}\n"
+    assert (done.status, done.out, done.err) == (0, f"{began}safe {given or None} {has_folder} False\n", "")
+
+
 def test_an_error_of_a_program_is_told_with_its_lines(cluster: Cluster) -> None:
     (cluster.mine / "train.py").write_text("# -*- coding: latin-1 -*-\nraise SystemError('h\xf6')\n", "latin-1")
     cluster.submit(cluster.mine / "train.py")
