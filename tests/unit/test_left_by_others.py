@@ -18,7 +18,7 @@ from portal.jobs.desk import JobDesk
 from portal.jobs.order import order_of
 from portal.kernels import other_starts, provisioner
 from portal.kernels.provisioner import ModuleProvisioner
-from portal.kernels.python_start import FIRST, IN_THEIRS, OWN, THEIRS, prepared
+from portal.kernels.python_start import FIRST, IN_THEIRS, OWN, prepared
 from portal.notebooks import run
 from tests.unit.test_python_start import NOT_INSTALLED, REQUESTS, kernel, printed, started_by_a_session
 
@@ -114,7 +114,7 @@ def test_a_folder_to_which_a_link_of_others_leads_is_as_theirs_whoever_it_belong
     asks = "import brotli; print(hasattr(brotli, 'theirs'))"
 
     made = started_by_a_session([sys.executable, "-m", "ipykernel_launcher"], "python", link, tmp_path)
-    assert made["env"].get(THEIRS) == ("." if is_led else None)
+    assert (IN_THEIRS.items() <= made["env"].items()) is is_led
     (tmp_path / "run").rename(tmp_path / "before")
     with kernel(link, tmp_path, "") as client:
         assert printed(client, asks) == str(not is_led)
@@ -129,20 +129,23 @@ def test_so_is_one_that_others_have_put_in_its_place_when_a_kernel_has_been_prep
     for folder in (project, packages):
         folder.mkdir()
     project.chmod(0o777)
-    (closed / "optional.py").write_text("print('a copy of theirs')")
+    (closed / "notebooks").mkdir()
+    for folder in (closed, closed / "notebooks"):
+        (folder / "optional.py").write_text("print('a copy of theirs')")
     (packages / "runner.py").write_text(
         f"import os, subprocess, sys\n{IMPORTS}subprocess.run([sys.executable, '-c', {IMPORTS!r}])\n"
+        f"os.chdir('..')\nsubprocess.run([sys.executable, '-c', {IMPORTS!r}])\n"
     )
     (project / "work").mkdir()
     command = [sys.executable, "-m", "runner", str(tmp_path / "run/kernel.json")]
     made = started_by_a_session(command, "python", project / "work", tmp_path)
     (project / "work").rmdir()
-    (project / "work").symlink_to(closed)
+    (project / "work").symlink_to(closed / "notebooks")
 
     env = made["env"] | {"PYTHONPATH": f"{made['env']['PYTHONPATH']}:{packages}"}
     done = subprocess.run(made["cmd"], env=env, cwd=project / "work", capture_output=True, text=True)
 
-    assert (done.stdout, done.stderr) == ("not there\n" * 2, "")
+    assert (done.stdout, done.stderr) == ("not there\n" * 3, "")
 
 
 @pytest.mark.parametrize(

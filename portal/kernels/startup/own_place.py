@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 STARTED = "PORTAL_STARTED_BY_KERNEL"  # as in sitecustomize
-THEIRS = "PORTAL_KERNEL_THEIRS"  # the folder that others may have chosen for a kernel to begin in, be it one's own
+IN_THEIRS = "PORTAL_KERNEL_IN_THEIRS"  # set where others may have chosen the folder that the kernel began in
 OF_HELPER = "helper"  # its value for what one of the words below starts
 UNSAID = "unsaid"  # its value where no kernel has said so yet: this may be what is to become one
 OF_PROGRAM = "program"  # its value for what a program starts, not a Python of the words below
@@ -27,11 +27,8 @@ IS_SAFE = os.environ.get(SAFE_PATH) == "dsportal"
 
 
 def is_alone(folder: str) -> bool:
-    """Whether a folder is the person's own, and nothing in it is of others.
-
-    They may have left files in one that was shared, and closed later. Of very many files that is not asked.
-    """
-    if not is_own(folder):
+    """Whether a folder is the person's own, and nothing in it is of others, who came to it once; not asked of many."""
+    if not is_chosen(folder):
         return False
     try:
         with os.scandir(folder) as entries:
@@ -50,10 +47,10 @@ def has_own(folder: str, name: str) -> bool:
         found = os.lstat(os.path.join(folder, name))  # noqa: PTH118  as light as sitecustomize
         is_reached = os.stat(folder).st_mode & 0o011  # noqa: PTH116  as above
     except OSError:
-        return is_own(folder)
+        return is_chosen(folder)
     is_open = stat.S_ISREG(found.st_mode) and found.st_mode & 0o022
     can_change = is_open and (is_reached or found.st_nlink > 1)
-    return not can_change and found.st_uid in (0, os.geteuid()) and is_own(folder)
+    return not can_change and found.st_uid in (0, os.geteuid()) and is_chosen(folder)
 
 
 def _is_of_others(entry: Any) -> bool:
@@ -63,15 +60,19 @@ def _is_of_others(entry: Any) -> bool:
         return False
 
 
+def is_chosen(folder: str) -> bool:
+    """Whether a folder is the person's own, and others did not lead there: from where they did one goes on."""
+    return IN_THEIRS not in os.environ and is_own(folder)
+
+
 def is_own(folder: str) -> bool:
     """As ``is_own_all_the_way`` of :mod:`portal.homes.held_place`, which the kernel's Python does not have.
 
-    Nobody else can change the folder, or put another one in its place, or in that of one on the way; or did so.
+    Nobody else can change the folder, or put another one in its place, or in that of one on the way.
     """
     try:
         found = os.stat(folder)  # noqa: PTH116  as light as sitecustomize
         is_private = found.st_uid == os.geteuid() and not found.st_mode & 0o022
-        is_private = is_private and os.path.realpath(folder) != os.environ.get(THEIRS)
         return is_private and _stays(os.path.abspath(folder))  # noqa: PTH100  as above
     except (OSError, RecursionError):  # the latter of realpath, where others exchange links meanwhile
         return False
@@ -141,7 +142,7 @@ def without_metadata(module: Any, beside: Any) -> None:
     search = module.MetadataPathFinder._search_paths
 
     def is_elsewhere(folder: str) -> bool:
-        return _place(folder) not in beside and (folder != "" or is_own(os.curdir))
+        return _place(folder) not in beside and (folder != "" or is_chosen(os.curdir))
 
     def elsewhere(name: Any, paths: Any) -> Any:
         return search(name, paths if BEGAN == [True] else [path for path in paths if is_elsewhere(path)])
@@ -249,7 +250,6 @@ def is_program() -> bool:
     return bool(BEGAN[0])
 
 
-os.environ.update({THEIRS: _place("")} if os.environ.get(THEIRS) == "." else {})
 BEGAN: Any = []  # whether as a program, where a kernel has started this Python, once that was asked
 
 
