@@ -6,7 +6,7 @@
 # "c" where nobody else could change what is in it; "-" where nobody else can exchange it (portal/jobs/submit.py). Behind
 # WORK and a ":" stands where that is without links; FILE is without any where others can exchange it.
 # PYTHON is the portal's own interpreter. Modules are loaded already: they are in the environment of the job.
-# Where others can exchange FILE it is opened once, looked at when it is open, and what runs is read from there.
+# Where others can exchange FILE it is looked at when it is open, and what was in it then is what runs.
 kind=$1 work=$2 place=$3 content=$4
 shift 4
 file=$1
@@ -77,29 +77,34 @@ if [ "$kind" = notebook ]; then
     [ "$content" = - ] || set -- --opened "$@"
     exec "$python" -I -m portal.jobs.inside "$@"
 fi
-# It begins as by `python3 FILE`; srun gives each task what it reads, on whatever node that is. From 3.13 on Python imports
-# for -c some modules before the first word, out of the folder that the job works in: not with PYTHONSAFEPATH.
+# It begins as by `python3 FILE`, with what was looked at, in each task. From 3.13 on Python imports for -c some modules
+# before the first word, out of the folder that the job works in: not with PYTHONSAFEPATH.
 if [ "$content" != - ]; then
+    sum=$(sha256sum)
+    exec </dev/null
     export PYTHONSAFEPATH="${PYTHONSAFEPATH:-portal-job}"
     set -- -c 'def _begin():
     import os, sys
-    del sys.argv[:2]
-    globals().update(__file__=sys.argv[0], __cached__=None)
     is_ours = os.environ.get("PYTHONSAFEPATH") == "portal-job"
     if is_ours:
         del os.environ["PYTHONSAFEPATH"]
     if sys.path[:1] == [""]:  # before 3.11
         del sys.path[0]
         is_ours = True
+    import hashlib
+    _, _, wanted, file = sys.argv[:4]
+    opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    with os.fdopen(opened, "rb") as read:
+        text = read.read()
+    if hashlib.sha256(text).hexdigest() != wanted:
+        sys.exit(file + " was exchanged while this job began. Nothing was run. "
+                 "Look at what is there now, and submit the job again.")
+    del sys.argv[:3]
+    globals().update(__file__=file, __cached__=None)
     if is_ours:
-        sys.path.insert(0, os.path.dirname(sys.argv[0]))
-    with os.fdopen(os.dup(0), "rb") as opened:
-        text = opened.read()
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    return compile(text, sys.argv[0], "exec", dont_inherit=True)
-exec(globals().pop("_begin")())' portal-job "$@"
+        sys.path.insert(0, os.path.dirname(file))
+    return compile(text, file, "exec", dont_inherit=True)
+exec(globals().pop("_begin")())' portal-job "${sum%% *}" "$@"
 fi
 [ "${SLURM_NTASKS:-1}" -gt 1 ] || exec python3 "$@"
 # Since 22.05 srun does not take the cores of a task from sbatch by itself: srun(1), --cpus-per-task.

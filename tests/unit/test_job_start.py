@@ -386,8 +386,8 @@ def test_a_program_that_is_exchanged_when_python_has_begun_is_not_what_runs(
 
     done = cluster.start(environ)
 
-    assert (done.status, done.out, done.err) == (0, "mine train.py\n", "")
-    assert "theirs" in file.read_text()
+    assert (done.status, done.out) == (1, "")
+    assert f"{file} was exchanged while this job began. Nothing was run." in done.err
 
 
 def test_a_notebook_that_is_exchanged_when_python_has_begun_is_not_what_is_read(cluster: Cluster) -> None:
@@ -439,6 +439,15 @@ def test_python_itself_imports_nothing_of_the_folder_where_such_a_program_works(
 
     began = f"begins {given or 'portal-job'}\n"
     assert (done.status, done.out, done.err) == (0, f"{began}safe {given or None} {has_folder} False\n", "")
+
+
+def test_a_program_runs_by_a_python_that_gets_no_standard_input_and_starts_itself_again(cluster: Cluster) -> None:
+    """As from a container, or by ``conda run``; and as web frameworks do."""
+    again = "import os, sys\nif os.environ.pop('FIRST', ''):\n    os.execv(sys.executable, sys.orig_argv)\n"
+    (cluster.mine / "train.py").write_text(again + SAYS.format("again"))
+    cluster.submit(cluster.mine / "train.py", None, "a b")
+    cluster._program("python3", f'exec {sys.executable} "$@" </dev/null')
+    assert cluster.start({"FIRST": "1"}).out == "again a b train.py\n"
 
 
 def test_an_error_of_a_program_is_told_with_its_lines(cluster: Cluster) -> None:
