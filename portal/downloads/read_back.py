@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from portal.homes.held_place import FilePlace, LinkOfOthers, held
+from portal.homes.held_place import LOOK, FilePlace, LinkOfOthers, held
 from portal.homes.own_folder import ROOT, is_of_others
 from portal.homes.readers import EVERYBODY, KnownFile, Readers
 from portal.homes.regular_file import without_waiting
@@ -120,6 +120,20 @@ def _is_at(place: FilePlace, real: Path) -> bool:
     return place.name == real.name and os.path.samestat(os.fstat(place.folder), real.parent.stat())
 
 
+def _is_as_read(place: FilePlace, file: KnownFile) -> bool:
+    """Whether a file is none of others, and where they can exchange it the very one that was read or saved last.
+
+    They may have given its name to another one of the person's own, which lies where they can rename it.
+    """
+    descriptor = os.open(place.name, LOOK, dir_fd=place.folder)
+    try:
+        now = KnownFile.of(descriptor)
+    finally:
+        os.close(descriptor)
+    is_own = now.found is not None and not is_of_others(now.found)
+    return is_own and (place.is_private or file.is_file(now))
+
+
 def _is_at_end(path: Path, real: Path | None, file: KnownFile) -> bool:
     """Whether links lead from a path to that very file, which is none of others by now; and is at ``real``, if any."""
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -198,21 +212,23 @@ class ReadPlaces:
             return True
         return save.before is None or save.before.may_become(KnownFile.of(descriptor))
 
-    def is_another(self, path: Path, real: Path | None, owner: int) -> bool:
+    def is_another(self, path: Path, real: Path | None, owner: int, is_open: bool = False) -> bool:
         """Whether a file of this owner is not what the person has read or saved there as her own, or where it was.
 
         Arguments:
             real: where the file was found without links, by a look that may have met another one; None = by no look.
+            is_open: whether a page shows it, which may be older than this session: what that was, nobody knows here.
         """
+        if is_open and path not in self._looks and not look_at(path).is_private:
+            return True
         if path not in self._own or owner not in (ROOT, os.geteuid()):
             return path in self._own
         try:
             if self._looks.get(path, THROUGH_LINK).owner is None:  # a link led there, and may lead elsewhere by now
                 return not _is_at_end(path, real, self._own[path])
             with held(path, moved=False) as place:
-                found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
-                is_there = real is None or _is_at(place, real)
-                return is_of_others(found) or not is_there or not self.may_save(path, place)
+                is_there = (real is None or _is_at(place, real)) and self.may_save(path, place)
+                return not is_there or not _is_as_read(place, self._own[path])
         except OSError:
             return True
 

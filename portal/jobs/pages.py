@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from tornado.web import authenticated
@@ -26,6 +26,8 @@ class JobPlace:
     def order(self, body: object) -> JobOrder:
         """An order out of a JSON object: ``file`` is a path of the file browser, and the job runs in its folder.
 
+        ``is_open`` says whether the page that asks shows the file.
+
         Raises:
             RequestError: a part of it is not allowed.
         """
@@ -33,8 +35,11 @@ class JobPlace:
         path = given.pop("file", None)
         if not isinstance(path, str) or ".." in PurePosixPath(path).parts or not path.strip("/") or "\0" in path:
             raise RequestError("file", path, "the path of a file as the file browser has it")
+        is_open = given.pop("is_open", False)
+        if not isinstance(is_open, bool):
+            raise RequestError("is_open", is_open, "true or false")
         file = self.home.joinpath(*PurePosixPath(path.strip("/")).parts)
-        return order_of(file, file.parent, given)
+        return replace(order_of(file, file.parent, given), is_open=is_open)
 
     def shown(self, view: JobView) -> dict[str, object]:
         """A job as JSON; ``output_path`` is its output in the file browser, "" where it is not below that."""

@@ -15,7 +15,9 @@ JOB = r"([0-9_]+)"
 PAGES = {"dsportal/api/jobs": "all", rf"dsportal/api/jobs/{JOB}": "one", rf"dsportal/api/jobs/{JOB}/log": "log"}
 
 
-def routes(application: Any, base: str, home: Path, is_another: Callable[[Path, Path | None, int], bool]) -> list[Rule]:
+def routes(
+    application: Any, base: str, home: Path, is_another: Callable[[Path, Path | None, int, bool], bool]
+) -> list[Rule]:
     """The rules for a server's application.
 
     Arguments:

@@ -74,9 +74,22 @@ def test_what_was_opened_is_submitted_and_not_what_somebody_has_put_there_since(
 
     status, words = refused(server, file=f"jobs of mine/{name}")
 
-    assert (status, "another person's is there by now" in words) == (400, True)
+    assert (status, "another one is there by now" in words) == (400, True)
     assert server.ask(f"api/contents/jobs%20of%20mine/{name}")[0] == 200
-    submitted(server, file=f"jobs of mine/{name}")
+    submitted(server, file=f"jobs of mine/{name}", is_open=True)
+
+
+def test_a_page_that_is_older_than_the_session_submits_nothing_that_others_may_have_exchanged(
+    server: Server, folder: Path
+) -> None:
+    (folder / "before.sh").write_text("#!/bin/sh\n")
+    folder.chmod(0o777)
+
+    status, words = refused(server, file="jobs of mine/before.sh", is_open=True)
+
+    assert (status, "this page is older than your session" in words) == (400, True)
+    folder.chmod(0o755)
+    submitted(server, file="jobs of mine/before.sh", is_open=True)
 
 
 def test_a_log_is_followed_from_where_one_was(server: Server, folder: Path) -> None:

@@ -25,11 +25,11 @@ def place_of(lab: Lab) -> tuple[Slurm, JobPlace]:
     return slurm, JobPlace(desk, lab.home)
 
 
-async def submitted(lab: Lab, path: str) -> bool:
+async def submitted(lab: Lab, path: str, **more: object) -> bool:
     """Whether a job of a file is."""
     slurm, place = place_of(lab)
     try:
-        await place.desk.submit(place.order({"file": path}))
+        await place.desk.submit(place.order({"file": path, **more}))
     except RequestError as error:
         assert "Open it again" in str(error)
         assert not [one for one in slurm.asked if "sbatch" in one]
@@ -139,6 +139,27 @@ async def test_what_was_looked_at_since_then_is_submitted(lab: Lab, program: Pat
     assert await submitted(lab, "team/train.py")
 
 
+@pytest.mark.parametrize("is_folder", [False, True])
+async def test_nor_is_another_file_of_ones_own_that_others_have_given_that_name(lab: Lab, is_folder: bool) -> None:
+    """A copy of theirs, or a clone, that lies where they can rename it."""
+    for folder in ("res", "clone"):
+        (lab.team / folder).mkdir(0o755)
+        (lab.team / folder / "train.py").write_text(f"print('{folder}')")
+    await lab.files.get("team/res/train.py")
+    assert await submitted(lab, "team/res/train.py")
+    if is_folder:
+        (lab.team / "res").rename(lab.team / "gone")
+        (lab.team / "clone").rename(lab.team / "res")
+    else:
+        (lab.team / "res").chmod(0o777)
+        (lab.team / "clone" / "train.py").replace(lab.team / "res" / "train.py")
+
+    assert not await submitted(lab, "team/res/train.py")
+
+    await lab.files.get("team/res/train.py")
+    assert await submitted(lab, "team/res/train.py")
+
+
 async def test_what_was_never_opened_and_ones_own_new_file_are_submitted(lab: Lab, program: Path) -> None:
     put_another(program)
     assert await submitted(lab, "team/train.py")  # chosen in the list, where its owner is told
@@ -161,8 +182,25 @@ async def test_a_name_that_was_given_to_another_file_is_a_new_one(lab: Lab, prog
     assert not await submitted(lab, "team/old.py")
 
 
+async def test_a_page_that_is_older_than_the_session_submits_what_nobody_can_have_exchanged(
+    lab: Lab, program: Path
+) -> None:
+    """It shows what it read of an earlier one: whose that was nobody knows."""
+    assert not await submitted(lab, "team/train.py", is_open=True)
+    assert await submitted(lab, "team/train.py", is_open=False)  # chosen in the list
+    (lab.private / "train.py").write_text("print()")
+    assert await submitted(lab, "private/train.py", is_open=True)
+
+    await lab.files.get("team/train.py")
+
+    assert await submitted(lab, "team/train.py", is_open=True)
+    with pytest.raises(RequestError, match="is_open: 'yes' is not possible"):
+        place_of(lab)[1].order({"file": "team/train.py", "is_open": "yes"})
+
+
 async def test_what_was_saved_is_ones_own(lab: Lab, program: Path) -> None:
     assert await lab.save("team/train.py") == 200
+    assert await submitted(lab, "team/train.py")
     put_another(program)
 
     assert not await submitted(lab, "team/train.py")

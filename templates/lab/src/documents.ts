@@ -54,10 +54,19 @@ export class Documents {
     return (this._app.shell.currentWidget as { context?: Context } | null)?.context?.path ?? '';
   }
 
+  /** Whether a file is open in this page, which has read it. */
+  isOpen(path: string): boolean {
+    return this._all().some(context => context.path === path && context.contentsModel);
+  }
+
   private _changed(): Context[] {
+    return this._all().filter(context => context.model?.dirty);
+  }
+
+  private _all(): Context[] {
     const widgets = Array.from(this._app.shell.widgets('main')) as { context?: Context }[];
     const contexts = new Set(widgets.map(widget => widget.context)); // one document may have several views
-    return Array.from(contexts).filter(context => context?.path && context.model?.dirty) as Context[];
+    return Array.from(contexts).filter(context => context?.path) as Context[];
   }
 }
 
