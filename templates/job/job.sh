@@ -49,10 +49,12 @@ stays() {
         way=$above
     done
 }
-if [ "$work" != - ]; then
+case $work in
+*:*)
     stays "${work#*:}"
     [ . -ef "${work#*:}" ] || { echo "${work#*:} is not where this job works. Nothing was run." >&2; exit 1; }
-fi
+    ;;
+esac
 look . "${work%%:*}"
 look "${file%/*}/." "$place"
 if [ "$content" != - ]; then

@@ -313,6 +313,16 @@ def test_a_job_that_began_in_another_folder_than_its_path_has_now_does_not_go_on
     assert "is not where this job works" in done.err
 
 
+def test_the_words_of_a_session_that_began_before_an_upgrade_are_understood(cluster: Cluster) -> None:
+    """It may find the new batch script: then they do not say where the folder is."""
+    cluster.submit(cluster.mine / "train.py")
+    cluster.script[2] = cluster.script[2].partition(":")[0]
+    assert cluster.script[2] == f"{os.getuid()}c"
+    assert cluster.start().out == "mine train.py\n"
+    cluster.exchange()
+    assert cluster.start().status == 1
+
+
 def test_a_program_that_is_gone_is_said_in_a_sentence(cluster: Cluster) -> None:
     cluster.submit(cluster.mine / "train.py")
     (cluster.mine / "train.py").unlink()
