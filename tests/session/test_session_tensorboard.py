@@ -188,7 +188,7 @@ async def test_it_stops_when_nobody_looks_and_starts_again_at_the_same_address(t
 async def test_a_process_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last words are in the error, for the page and the log; the next look tries again."""
     dying = [sys.executable, "-c", "raise SystemExit('no space left on device')"]
-    monkeypatch.setattr(boards, "command", lambda *_: dying)
+    monkeypatch.setattr(boards, "command", lambda *_, **__: dying)
     opened = Boards(tmp_path / "run")
     board = opened.open(tmp_path)
     for _ in range(2):
