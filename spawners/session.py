@@ -234,7 +234,7 @@ class Session:
         self.note_end(messages.ended(end))
         self.log.info("The session %s ended: %s", self.log_name, self.state.last_end)
         # Its secrets are removed, once and few at a time: JupyterHub does not call stop() for what has ended.
-        self._clean_up = asyncio.ensure_future(self.ending.wrote(self.cluster.clean_up(self.person, self.state.key)))
+        self._clean_up = asyncio.ensure_future(self.ending.cleaned_up(self.state.key))
         return self._exit_status
 
     async def _has_other_number(self, ours: SessionJob) -> bool:

@@ -10,6 +10,7 @@ from typing import Protocol
 from portal.history.record import EndedSession, without_secrets
 from portal.session_state import Place, SessionState
 from portal.slurm.accounting import JobTimes
+from portal.slurm.cluster import Cluster
 from portal.slurm.jobs import Phase
 from portal.slurm.watched_job import WatchedJob, place_of
 
@@ -19,6 +20,8 @@ Tell = Callable[[EndedSession], None]
 class EndingSession(Protocol):
     """What an end needs of its session, :class:`~spawners.session.Session`."""
 
+    person: str
+    cluster: Cluster
     state: SessionState
     watched: WatchedJob
 
@@ -71,6 +74,10 @@ class SessionEnding:
                 self._record = replace(self._record, log=self._log)
                 self._tell(self._record)
         return found
+
+    async def cleaned_up(self, key: str) -> str:
+        """Clean up behind the session of that key, and answer the last lines of its log."""
+        return await self.wrote(self._session.cluster.clean_up(self._session.person, key))
 
     def _facts(self) -> EndedSession | None:
         """What is known of the session now; ``None`` of none."""
