@@ -178,7 +178,7 @@ class ReadPlaces:
 
     def __init__(self) -> None:
         self._looks: dict[Path, FoundPlace] = {}
-        self._own: dict[Path, KnownFile] = {}  # what was the person's own when it was last read or saved
+        self._read: dict[Path, KnownFile | None] = {}  # what was last read or saved; None = it was somebody else's
         self._deleted: tuple[Path, KnownFile | None, float] = (Path(), None, 0.0)
 
     def note(self, path: Path, look: FoundPlace, *, is_read: bool = True) -> None:
@@ -192,8 +192,7 @@ class ReadPlaces:
         both = look.with_(known)
         self._looks[path] = both if is_read or known is look else replace(known, file=both.file)
         if is_read:
-            self._own.pop(path, None)
-            self._own |= {path: look.file} if look.file else {}
+            self._read[path] = look.file
 
     def is_writable(self, path: Path, look: FoundPlace) -> bool:
         """Whether all that was read at a path is saved there by itself, where it was found like this now."""
@@ -219,16 +218,17 @@ class ReadPlaces:
             real: where the file was found without links, by a look that may have met another one; None = by no look.
             is_open: whether a page shows it, which may be older than this session: what that was, nobody knows here.
         """
-        if is_open and path not in self._looks and not look_at(path).is_private:
+        if is_open and path not in self._read and not look_at(path).is_private:
             return True
-        if path not in self._own or owner not in (ROOT, os.geteuid()):
-            return path in self._own
+        file = self._read.get(path)
+        if file is None or owner not in (ROOT, os.geteuid()):
+            return file is not None
         try:
             if self._looks.get(path, THROUGH_LINK).owner is None:  # a link led there, and may lead elsewhere by now
-                return not _is_at_end(path, real, self._own[path])
+                return not _is_at_end(path, real, file)
             with held(path, moved=False) as place:
                 is_there = (real is None or _is_at(place, real)) and self.may_save(path, place)
-                return not is_there or not _is_as_read(place, self._own[path])
+                return not is_there or not _is_as_read(place, file)
         except OSError:
             return True
 
@@ -243,8 +243,7 @@ class ReadPlaces:
     def saved(self, save: Save) -> None:
         """Remember where it was saved, where all that was read could be: no other folder of others gets it now."""
         self._looks[save.path] = replace(_look(save.place), file=save.file or self.known(save.path))
-        if save.file:
-            self._own[save.path] = save.file
+        self._read[save.path] = save.file or self._read.get(save.path)
 
     def renamed(self, old: Path, new: Path, source: FilePlace, target: FilePlace) -> None:
         """Have what is open go with its file, or its folder: whom a file is moved to, the person has chosen.
@@ -257,8 +256,8 @@ class ReadPlaces:
             self._looks[old] = replace(_look(target), file=look.file)
         for path in [path for path in self._looks if path.is_relative_to(old)]:
             self._looks[new / path.relative_to(old)] = self._looks.pop(path)
-        for path in [path for path in self._own if path.is_relative_to(old)]:
-            self._own[new / path.relative_to(old)] = self._own.pop(path)
+        for path in [path for path in self._read if path.is_relative_to(old)]:
+            self._read[new / path.relative_to(old)] = self._read.pop(path)
 
     def deleted(self, path: Path, file: KnownFile | None = None) -> None:
         """Forget what was deleted: something new may get that name.
@@ -270,5 +269,5 @@ class ReadPlaces:
         known = self.known(path)
         for gone in [one for one in self._looks if one.is_relative_to(path)]:
             del self._looks[gone]
-        self._own = {one: file for one, file in self._own.items() if not one.is_relative_to(path)}
+        self._read = {one: file for one, file in self._read.items() if not one.is_relative_to(path)}
         self._deleted = (path, known.with_(file) if known and file else known or file, time.monotonic())

@@ -132,7 +132,7 @@ class ModuleProvisioner(LocalProvisioner):
         Nothing that somebody else left in the notebook's folder comes before it, or under a known name in /tmp. The
         looks into that folder are made in threads: the session goes on while a file server is slow to answer them.
         """
-        env = cache_folders.with_own(env)
+        env = {name: text for name, text in cache_folders.with_own(env).items() if name not in python_start.IN_THEIRS}
         told = self.kernel_spec.language.lower()
         languages = other_starts.languages_of(command, told)
         place = folder or str(Path.cwd())

@@ -44,8 +44,9 @@ OF_COMPILERS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_P
 OF_LANGUAGES = ("CLASSPATH", "NODE_PATH", "PERL5LIB", "PERLLIB", "PKG_CONFIG_PATH", "PYTHONPATH", "RUBYLIB")
 OF_R = ("R_LIBS", "R_LIBS_SITE", "R_LIBS_USER")
 LIBRARIES = ("LD_PRELOAD", "LD_AUDIT")  # themselves; one without a slash is looked for where libraries are
+OF_JUPYTER = ("JUPYTER_PATH", "JUPYTER_CONFIG_PATH")
 # Of folders. Not those in which an empty word is the usual ones, as in LUA_PATH.
-LISTS = ("PATH", "LD_LIBRARY_PATH", *LIBRARIES, *OF_LANGUAGES, *OF_R, *OF_COMPILERS)
+LISTS = ("PATH", "LD_LIBRARY_PATH", *LIBRARIES, *OF_LANGUAGES, *OF_R, *OF_COMPILERS, *OF_JUPYTER)
 BETWEEN = {"LD_LIBRARY_PATH": "[:;]", "LD_PRELOAD": "[: ]"}  # ld.so(8)
 NONE_OF_R = "NULL"
 SAFE_PATH = {"PYTHONSAFEPATH": "dsportal"}  # as in that file
@@ -54,7 +55,7 @@ OF_PROJECT = "JULIA_PROJECT"
 # Of one file or folder; what it may begin with beside "/" is how its program has the home.
 SINGLE = {
     **dict.fromkeys(("IPYTHONDIR", "IRBRC", "R_ENVIRON", "R_PROFILE"), "~"),
-    **dict.fromkeys(("PYTHONSTARTUP", "PYTHONUSERBASE"), "/"),
+    **dict.fromkeys(("PYTHONSTARTUP", "PYTHONUSERBASE", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR"), "/"),
     "BASH_ENV": "$HOME/",
 }
 

@@ -62,6 +62,7 @@ def run(
     papermill_io.register(str(path), source)
     _check_parameters(path, source.text, parameters, kernel)
     KernelProvisionerFactory.instance().default_provisioner_name = PROVISIONER
+    _keep_whole("JUPYTER_PATH")
     with temporary.folder("dsportal-") as private, HeldOutput.at(output, source) as kept:
         papermill_io.register(str(output), kept)
         with _in_words(path, output, kept):
@@ -262,6 +263,12 @@ def _put_beside(folder: Path) -> None:
         _put_first("PYTHONPATH", str(folder))
     else:
         os.environ[TEMPLATE] = str(folder)
+
+
+def _keep_whole(variable: str) -> None:
+    """Let nothing be searched in the folder that one is in, which an empty word names: others may come there."""
+    if words := os.environ.get(variable):
+        os.environ[variable] = os.pathsep.join(filter(os.path.isabs, words.split(os.pathsep)))
 
 
 def _put_first(variable: str, folder: str) -> None:

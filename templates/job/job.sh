@@ -84,29 +84,32 @@ fi
 if [ "$content" != - ]; then
     sum=$(sha256sum)
     exec </dev/null
-    export PYTHONSAFEPATH="${PYTHONSAFEPATH:-portal-job}"
+    export PYTHONSAFEPATH="${PYTHONSAFEPATH:-portal-job}" PORTAL_JOB_BEGINS=1
     set -- -c 'def _begin():
     import os, sys
     is_ours = os.environ.get("PYTHONSAFEPATH") == "portal-job"
-    if is_ours:
-        del os.environ["PYTHONSAFEPATH"]
     if sys.path[:1] == [""]:  # before 3.11
         del sys.path[0]
         is_ours = True
     import hashlib
-    _, _, wanted, file = sys.argv[:4]
+    _, wanted, file = sys.argv[:3]
     opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(opened, "rb") as read:
         text = read.read()
     if hashlib.sha256(text).hexdigest() != wanted:
         sys.exit(file + " was exchanged while this job began. Nothing was run. "
                  "Look at what is there now, and submit the job again.")
-    del sys.argv[:3]
+    del sys.argv[:2]
+    if hasattr(sys, "orig_argv"):
+        sys.orig_argv[1:] = sys.argv
     globals().update(__file__=file, __cached__=None)
+    os.environ.pop("PORTAL_JOB_BEGINS", None)
+    if os.environ.get("PYTHONSAFEPATH") == "portal-job":
+        del os.environ["PYTHONSAFEPATH"]
     if is_ours:
         sys.path.insert(0, os.path.dirname(file))
     return compile(text, file, "exec", dont_inherit=True)
-exec(globals().pop("_begin")())' portal-job "${sum%% *}" "$@"
+exec(globals().pop("_begin")())' "${sum%% *}" "$@"
 fi
 [ "${SLURM_NTASKS:-1}" -gt 1 ] || exec python3 "$@"
 # Since 22.05 srun does not take the cores of a task from sbatch by itself: srun(1), --cpus-per-task.

@@ -25,7 +25,7 @@ JOB = Path(__file__).parents[2] / "templates" / "job" / "job.sh"
 TASKS = {"SLURM_NTASKS": "2"}
 SAYS = "import os, sys\nprint('{}', *sys.argv[1:], os.path.basename(sys.argv[0]))\n"
 ALL_THAT_A_PROGRAM_SEES = """
-import multiprocessing, pickle, sys
+import multiprocessing, os, pickle, sys
 from helper import WHO
 
 def work(word):
@@ -33,6 +33,7 @@ def work(word):
 
 if __name__ == "__main__":
     print(sorted(set(globals()) - {"__cached__"}), __file__, __spec__, sys.argv, sys.path)
+    print(sys.orig_argv[1:], [name for name in os.environ if name.startswith(("PORTAL", "PYTHON"))])
     print(repr(sys.stdin.read()), pickle.loads(pickle.dumps(work)) is work, multiprocessing.__name__)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         print(pool.map(work, ["spawned"]))

@@ -175,6 +175,10 @@ def test_in_a_folder_of_others_the_kernel_is_not_one_that_somebody_left_there(
     ran = tmp_path / "ran"
     for name in ("ipykernel_launcher", "ipykernel", "traitlets", "json"):
         (place / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write('{name} ')\n")
+    spec = {"argv": ["touch", str(ran)], "display_name": "Theirs", "language": "python"}
+    (place / "kernels/mine").mkdir(parents=True)
+    (place / "kernels/mine/kernel.json").write_text(json.dumps(spec))
+    monkeypatch.setenv("JUPYTER_PATH", f":{os.environ['JUPYTER_PATH']}")
     (project if others == "may rename it" else place).chmod(0o777)
     monkeypatch.chdir(place)
     monkeypatch.setattr(cli, "DEFAULT_SITE", str(tmp_path / "no/site.toml"))

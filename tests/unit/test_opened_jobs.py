@@ -187,6 +187,8 @@ async def test_a_page_that_is_older_than_the_session_submits_what_nobody_can_hav
 ) -> None:
     """It shows what it read of an earlier one: whose that was nobody knows."""
     assert not await submitted(lab, "team/train.py", is_open=True)
+    await lab.files.get("team/train.py", content=False)  # as before a save, which the person then lets be
+    assert not await submitted(lab, "team/train.py", is_open=True)
     assert await submitted(lab, "team/train.py", is_open=False)  # chosen in the list
     (lab.private / "train.py").write_text("print()")
     assert await submitted(lab, "private/train.py", is_open=True)

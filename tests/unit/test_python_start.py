@@ -164,10 +164,19 @@ def test_elsewhere_no_list_of_folders_names_the_one_that_a_kernel_is_started_in(
     assert without_folder(env) == {"PYTHONPATH": "/opt/a", "CPATH": "/opt/a", "HOME": "a:", "PS1": ""}
 
 
-OF_LANGUAGES = ("CLASSPATH", "PKG_CONFIG_PATH", "R_LIBS_SITE", "NODE_PATH", "PERL5LIB", "PERLLIB", "RUBYLIB")
+OF_LANGUAGES = (
+    "CLASSPATH",
+    "PKG_CONFIG_PATH",
+    "R_LIBS_SITE",
+    "NODE_PATH",
+    "PERL5LIB",
+    "PERLLIB",
+    "RUBYLIB",
+    "JUPYTER_PATH",
+)
 
 
-@pytest.mark.parametrize("name", OF_LANGUAGES)
+@pytest.mark.parametrize("name", [*OF_LANGUAGES, "JUPYTER_PATH", "JUPYTER_CONFIG_PATH"])
 def test_elsewhere_no_list_of_another_languages_names_that_folder_either(name: str) -> None:
     assert without_folder({name: "/opt/a:.::src:/opt/b"}) == {name: "/opt/a:/opt/b"}
 
@@ -189,6 +198,7 @@ def test_elsewhere_julia_looks_into_no_project_of_that_folder(name: str) -> None
         ("BASH_ENV", "$HOME/rc"),
         ("IPYTHONDIR", "~/i"),
         ("IRBRC", "~/rc"),
+        ("JUPYTER_CONFIG_DIR", "/rc"),
         ("PYTHONSTARTUP", "/rc"),
         ("R_PROFILE", "~/R"),
     ],
@@ -293,11 +303,11 @@ def test_a_project_of_julia_that_is_elsewhere_stays(tmp_path: Path, project: str
 
 
 def started_by_a_session(command: list[str], language: str, folder: Path, tmp_path: Path) -> dict[str, Any]:
-    """Command and environment of a kernel, as the provisioner of a session makes them."""
+    """Command and environment of a kernel, as the provisioner makes them, also in a job of a kernel in theirs."""
     (tmp_path / "run").mkdir(mode=0o700)
     manager = KernelManager(connection_file=str(tmp_path / "run/kernel.json"))
     provisioner = ModuleProvisioner(parent=manager, kernel_spec=KernelSpec(argv=command, language=language))
-    return asyncio.run(provisioner._private(command, {"HOME": "/home/alice"}, str(folder)))
+    return asyncio.run(provisioner._private(command, {"HOME": "/home/alice", **IN_THEIRS}, str(folder)))
 
 
 @pytest.mark.parametrize(

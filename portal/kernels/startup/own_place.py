@@ -15,7 +15,8 @@ IN_THEIRS = "PORTAL_KERNEL_IN_THEIRS"  # set where others may have chosen the fo
 OF_HELPER = "helper"  # its value for what one of the words below starts
 UNSAID = "unsaid"  # its value where no kernel has said so yet: this may be what is to become one
 OF_PROGRAM = "program"  # its value for what a program starts, not a Python of the words below
-NO_PROGRAM: Any = ([], [""], ["-"], ["-c"], ["-m"])  # how a Python's arguments begin while it starts; but of job.sh
+NO_PROGRAM: Any = ([], [""], ["-"], ["-c"], ["-m"])  # how a Python's arguments begin while it starts
+OF_JOB = "PORTAL_JOB_BEGINS"  # set for a program that templates/job/job.sh starts by one of these
 NEVER = ("sitecustomize", "usercustomize", "pip")  # which an environment may not have, and nobody means those of others
 # What the standard library asks for in vain, from 3.8 on: Jython's, that of other systems, and what may not be built.
 OF_SYSTEMS = ("org", "java", "vms_lib", "nt", "msvcrt", "winreg", "_winreg", "_winapi", "_wmi", "_overlapped")
@@ -243,8 +244,7 @@ def hand_on(folders: Any, ours: Any) -> None:
 def is_program() -> bool:
     """Whether this Python was started for a program, and not by ``-m``, ``-c`` or for what it reads."""
     if not BEGAN:
-        argv = getattr(sys, "argv", [""])
-        BEGAN.append(argv[:1] not in NO_PROGRAM or argv[1:2] == ["portal-job"])
+        BEGAN.append(getattr(sys, "argv", [""])[:1] not in NO_PROGRAM or OF_JOB in os.environ)
         if os.environ.get(STARTED) != UNSAID or BEGAN[0]:
             os.environ[STARTED] = OF_PROGRAM if BEGAN[0] else OF_HELPER
     return bool(BEGAN[0])
