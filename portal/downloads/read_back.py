@@ -120,8 +120,8 @@ def _is_at(place: FilePlace, real: Path) -> bool:
     return place.name == real.name and os.path.samestat(os.fstat(place.folder), real.parent.stat())
 
 
-def _is_as_read(place: FilePlace, file: KnownFile) -> bool:
-    """Whether a file is none of others, and where they can exchange it the very one that was read or saved last.
+def _is_as_read(place: FilePlace, file: KnownFile | None) -> bool:
+    """Whether a file is none of others, and where they can exchange it the very one that a page shows, if any.
 
     They may have given its name to another one of the person's own, which lies where they can rename it.
     """
@@ -131,7 +131,7 @@ def _is_as_read(place: FilePlace, file: KnownFile) -> bool:
     finally:
         os.close(descriptor)
     is_own = now.found is not None and not is_of_others(now.found)
-    return is_own and (place.is_private or file.is_file(now))
+    return is_own and (file is None or place.is_private or file.is_file(now))
 
 
 def _is_at_end(path: Path, real: Path | None, file: KnownFile) -> bool:
@@ -228,7 +228,7 @@ class ReadPlaces:
                 return not _is_at_end(path, real, file)
             with held(path, moved=False) as place:
                 is_there = (real is None or _is_at(place, real)) and self.may_save(path, place)
-                return not is_there or not _is_as_read(place, file)
+                return not is_there or not _is_as_read(place, file if is_open else None)
         except OSError:
             return True
 

@@ -146,7 +146,7 @@ async def test_nor_is_another_file_of_ones_own_that_others_have_given_that_name(
         (lab.team / folder).mkdir(0o755)
         (lab.team / folder / "train.py").write_text(f"print('{folder}')")
     await lab.files.get("team/res/train.py")
-    assert await submitted(lab, "team/res/train.py")
+    assert await submitted(lab, "team/res/train.py", is_open=True)
     if is_folder:
         (lab.team / "res").rename(lab.team / "gone")
         (lab.team / "clone").rename(lab.team / "res")
@@ -154,7 +154,8 @@ async def test_nor_is_another_file_of_ones_own_that_others_have_given_that_name(
         (lab.team / "res").chmod(0o777)
         (lab.team / "clone" / "train.py").replace(lab.team / "res" / "train.py")
 
-    assert not await submitted(lab, "team/res/train.py")
+    assert not await submitted(lab, "team/res/train.py", is_open=True)
+    assert await submitted(lab, "team/res/train.py", is_open=False)  # an editor's new file, chosen in the list
 
     await lab.files.get("team/res/train.py")
     assert await submitted(lab, "team/res/train.py")
