@@ -160,12 +160,14 @@ class Save:
     Attributes:
         path: where JupyterLab has it.
         before: what was read or saved there, or the checkpoint that is restored.
+        is_open: whether the page that asks shows it.
         file: what was opened to be written, where it is the person's own.
     """
 
     path: Path
     place: FilePlace
     before: KnownFile | None = None
+    is_open: bool = False
     file: KnownFile | None = None
 
 
@@ -207,8 +209,11 @@ class ReadPlaces:
 
     def may_get(self, save: Save, descriptor: int) -> bool:
         """Whether the file that is open now, to be saved, is the one that was read, or shows nobody more than that."""
-        if save.place.is_private and not is_of_others(os.fstat(descriptor)):
+        is_theirs = is_of_others(os.fstat(descriptor))
+        if save.place.is_private and not is_theirs:
             return True
+        if save.is_open and is_theirs and save.path not in self._read:  # by a page that is older than this session
+            return False
         return save.before is None or save.before.may_become(KnownFile.of(descriptor))
 
     def is_another(self, path: Path, real: Path | None, owner: int, is_open: bool = False) -> bool:

@@ -49,6 +49,7 @@ OPENED_MAX = KEPT_MAX
 TRIED_AFTER_S = (0.0, 0.1, 0.3, 1.0)  # a file server that has a lease gives it back when it is asked
 OPEN = "/proc/self/fd/{}"
 COPIED: ContextVar[Mapping[Path, int]] = ContextVar("COPIED", default=MappingProxyType({}))  # what is read instead
+IS_SHOWN: ContextVar[bool] = ContextVar("IS_SHOWN", default=True)  # what is read is for a page that has it open then
 MAY_BE_LONG: ContextVar[bool] = ContextVar("MAY_BE_LONG", default=False)  # and nobody else has made it so long
 
 
@@ -93,7 +94,7 @@ class ReadFiles(ListedFolders):
         finally:
             LOOKS.reset(before)
         if is_read or looks:  # or what its hash was made of
-            self.read_places.note(place, look, is_read=is_read)
+            self.read_places.note(place, look, is_read=is_read and IS_SHOWN.get())
         model["writable"] = model["writable"] and self.read_places.is_writable(place, look)
 
     async def _read_file(self, os_path: str, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]

@@ -19,6 +19,7 @@ from jupyter_server.base.handlers import FilesRedirectHandler, path_regex
 from jupyter_server.nbconvert.handlers import NbconvertFileHandler, NbconvertPostHandler, date_format
 from tornado.web import HTTPError, authenticated
 
+from portal.downloads.read_files import IS_SHOWN
 from portal.exports.apart import Converted, Exports, settings_of
 from portal.exports.converter import with_settings
 from portal.session_pages.calls import SessionCall
@@ -86,7 +87,11 @@ class ExportHandler(_Converting, NbconvertFileHandler):
     async def get(self, format: str, path: str) -> None:
         """The notebook in that format."""
         self.check_xsrf_cookie()
-        model = await ensure_async(self.contents_manager.get(path=path.strip("/")))
+        before = IS_SHOWN.set(False)
+        try:
+            model = await ensure_async(self.contents_manager.get(path=path.strip("/")))
+        finally:
+            IS_SHOWN.reset(before)
         if model["type"] != "notebook":
             await FilesRedirectHandler.redirect_to_files(self, path.strip("/"))
             return

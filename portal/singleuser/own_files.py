@@ -21,6 +21,7 @@ from typing import IO, Any, BinaryIO
 
 from anyio.to_thread import run_sync
 from jupyter_core.paths import is_hidden
+from jupyter_server.base.call_context import CallContext
 from tornado.web import HTTPError
 from traitlets import default
 
@@ -53,8 +54,9 @@ EXCHANGED = (
 )
 SHOWN = (
     "{} is not saved: another file is there by now, which others can read, and they could not read the one that was "
-    "opened. Save it in a folder of your own (Save Notebook As)."
+    "opened, or this page is older than your session. Save it in a folder of your own (Save Notebook As)."
 )
+SHOWS = "X-Portal-Open"
 FAR_AWAY = (
     "{} and {} are on different file systems, and others can change one of the two folders. "
     "Copy it, then delete it where it was."
@@ -81,7 +83,7 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
     def saved_at(self, os_path: str) -> Iterator[Save]:
         """The same for what is saved, which goes into no folder that took the place where it was read."""
         with self.placed(os_path) as place:
-            save = Save(Path(os_path), place, self.read_places.known(Path(os_path)))
+            save = Save(Path(os_path), place, self.read_places.known(Path(os_path)), _is_open())
             if not self.read_places.may_save(save.path, place):
                 raise HTTPError(403, EXCHANGED.format(place.name))
             yield save
@@ -256,6 +258,12 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
             yield
         except LinkOfOthers as error:
             raise HTTPError(403, THEIR_LINK.format(error.filename)) from error
+
+
+def _is_open() -> bool:
+    """Whether the page that asks shows the file: it says so (templates/lab/src/whole.ts)."""
+    handler = CallContext.get(CallContext.JUPYTER_HANDLER)
+    return handler is not None and handler.request.headers.get(SHOWS) == "yes"
 
 
 def _not_to_all(save: Save) -> list[KnownFile]:

@@ -79,6 +79,20 @@ def test_what_was_opened_is_submitted_and_not_what_somebody_has_put_there_since(
     submitted(server, file=f"jobs of mine/{name}", is_open=True)
 
 
+def test_an_export_is_no_opening(server: Server, folder: Path) -> None:
+    """A page goes on showing what it has read."""
+    nbformat.write(nbformat.v4.new_notebook(), folder / "a.ipynb")
+    assert server.ask("api/contents/jobs%20of%20mine/a.ipynb")[0] == 200
+    nbformat.write(nbformat.v4.new_notebook(), folder / "theirs.ipynb")
+    os.chown(folder / "theirs.ipynb", 54321, 54321)
+    (folder / "theirs.ipynb").rename(folder / "a.ipynb")
+
+    assert server.ask("nbconvert/html/jobs%20of%20mine/a.ipynb")[0] == 200
+
+    status, words = refused(server, file="jobs of mine/a.ipynb", is_open=True)
+    assert (status, "another one is there by now" in words) == (400, True)
+
+
 def test_a_page_that_is_older_than_the_session_submits_nothing_that_others_may_have_exchanged(
     server: Server, folder: Path
 ) -> None:

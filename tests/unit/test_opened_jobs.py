@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from portal.downloads.read_files import IS_SHOWN
 from portal.errors import RequestError
 from portal.jobs.desk import JobDesk
 from portal.jobs.pages import JobPlace
@@ -169,6 +170,16 @@ async def test_what_was_never_opened_and_ones_own_new_file_are_submitted(lab: La
     await lab.files.get("private/train.py")
     put_another(lab.private / "train.py", os.getuid())  # as an editor does
     assert await submitted(lab, "private/train.py")
+
+
+async def test_what_is_exported_is_not_what_a_page_shows_from_then_on(lab: Lab, program: Path) -> None:
+    await lab.files.get("team/plan.ipynb")
+    put_another(lab.team / "plan.ipynb")
+    before = IS_SHOWN.set(False)  # as for an export
+    await lab.files.get("team/plan.ipynb")
+    IS_SHOWN.reset(before)
+
+    assert not await submitted(lab, "team/plan.ipynb", is_open=True)
 
 
 async def test_a_name_that_was_given_to_another_file_is_a_new_one(lab: Lab, program: Path) -> None:

@@ -7,9 +7,11 @@ import os
 import pwd
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from jupyter_server.base.call_context import CallContext
 from tornado.web import HTTPError
 
 from portal.downloads import listed_folders, read_back
@@ -803,3 +805,22 @@ async def test_where_somebody_takes_each_name_that_is_said(tmp_path: Path, monke
     with pytest.raises(HTTPError, match="at the same time") as refused:
         await lab.files.new_untitled("team", ext=".txt")
     assert refused.value.status_code == 409
+
+
+@pytest.mark.parametrize("content", [None, False, True], ids=["not looked at", "its hash alone", "read"])
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_a_page_that_is_older_than_the_session_saves_nothing_into_a_file_of_others(
+    lab: Lab, is_open: bool, content: bool | None
+) -> None:
+    """It shows what it read in an earlier one, as a closed file; that theirs has the same text says nothing."""
+    plan = lab.team / "plan.txt"
+    plan.chmod(0o666)
+    os.chown(plan, SOMEBODY_ELSE, SOMEBODY_ELSE)
+    if content is not None:
+        await lab.files.get("team/plan.txt", content=content, require_hash=not content)
+    headers = {"X-Portal-Open": "yes"} if is_open else {}
+    CallContext.set(CallContext.JUPYTER_HANDLER, SimpleNamespace(request=SimpleNamespace(headers=headers)))
+
+    assert await lab.save("team/plan.txt") == (403 if is_open and not content else 200)
+    assert await lab.save("team/new.txt") == 200
+    assert await lab.save("private/plan.txt") == 200

@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "session_usage": {"pure", "assets", "lessons", "kernels", "homes", "session_pages"},
     "downloads": {"homes", "notebooks", "session_pages"},
     "uploads": {"homes", "session_pages"},
-    "exports": {"homes", "kernels", "session_pages"},  # kernels: what is secret in an environment
+    "exports": {"homes", "kernels", "downloads", "session_pages"},  # kernels: what is secret in an environment
     "session_hub": {"pure", "session_usage", "session_pages"},
     "modules": {"pure", "homes", "kernels", "session_pages"},
     # launcher: what sbatch means

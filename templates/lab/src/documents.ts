@@ -1,6 +1,8 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Token } from '@lumino/coreutils';
 
+import { sayWhatIsOpen } from './whole';
+
 const ANSWER_MS = 10000; // one that asks something first, as after a change on the disk, may take for ever
 
 /** What a document of the page is kept by; of JupyterLab's DocumentRegistry.Context that which is needed here. */
@@ -100,5 +102,9 @@ export const documents: JupyterFrontEndPlugin<Documents> = {
   description: 'Saves the documents of the page, and knows what was saved.',
   autoStart: true,
   provides: IDocuments,
-  activate: (app: JupyterFrontEnd): Documents => new Documents(app)
+  activate: (app: JupyterFrontEnd): Documents => {
+    const made = new Documents(app);
+    sayWhatIsOpen(path => made.isOpen(path));
+    return made;
+  }
 };

@@ -4,6 +4,15 @@ import { PageConfig } from '@jupyterlab/coreutils';
 /** As the session's server knows it (portal/forwarding/session_paths.py). */
 const HEADER = 'X-Portal-Page';
 const WHOLE = 'whole';
+/** As portal/singleuser/own_files.py has it. */
+const OPEN = 'X-Portal-Open';
+const FILES = 'api/contents/';
+let isOpen = (_path: string): boolean => false;
+
+/** Have each save of a file that this page shows say so: the page may be older than the session. */
+export function sayWhatIsOpen(ask: (path: string) => boolean): void {
+  isOpen = ask;
+}
 
 /**
  * Says with each question that this part of the page is there; without that the session's server answers none for
@@ -15,6 +24,10 @@ export function sayWhole(): void {
   window.fetch = (input, init) => {
     if (input instanceof Request && input.url.startsWith(session)) {
       input.headers.set(HEADER, WHOLE);
+      const file = input.url.slice(session.length);
+      if (input.method === 'PUT' && file.startsWith(FILES) && isOpen(decodeURIComponent(file.slice(FILES.length)))) {
+        input.headers.set(OPEN, 'yes');
+      }
     }
     return plain(input, init);
   };
