@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from portal.downloads.shown_files import ShownFiles
 from portal.homes.held_place import LOOK, FilePlace, LinkOfOthers, held
 from portal.homes.own_folder import ROOT, is_of_others
 from portal.homes.readers import EVERYBODY, KnownFile, Readers
@@ -180,7 +181,7 @@ class ReadPlaces:
 
     def __init__(self) -> None:
         self._looks: dict[Path, FoundPlace] = {}
-        self._read: dict[Path, KnownFile | None] = {}  # what was last read or saved; None = it was somebody else's
+        self._read = ShownFiles()
         self._deleted: tuple[Path, KnownFile | None, float] = (Path(), None, 0.0)
 
     def note(self, path: Path, look: FoundPlace, *, is_read: bool = True) -> None:
@@ -194,7 +195,7 @@ class ReadPlaces:
         both = look.with_(known)
         self._looks[path] = both if is_read or known is look else replace(known, file=both.file)
         if is_read:
-            self._read[path] = look.file
+            self._read.note(path, look.file)
 
     def is_writable(self, path: Path, look: FoundPlace) -> bool:
         """Whether all that was read at a path is saved there by itself, where it was found like this now."""
@@ -212,7 +213,7 @@ class ReadPlaces:
         is_theirs = is_of_others(os.fstat(descriptor))
         if save.place.is_private and not is_theirs:
             return True
-        if save.is_open and is_theirs and save.path not in self._read:  # by a page that is older than this session
+        if save.is_open and is_theirs and not self._read.has(save.path):  # by a page that is older than this session
             return False
         return save.before is None or save.before.may_become(KnownFile.of(descriptor))
 
@@ -223,7 +224,7 @@ class ReadPlaces:
             real: where the file was found without links, by a look that may have met another one; None = by no look.
             is_open: whether a page shows it, which may be older than this session: what that was, nobody knows here.
         """
-        if is_open and path not in self._read and not look_at(path).is_private:
+        if is_open and not self._read.has(path) and not look_at(path).is_private:
             return True
         file = self._read.get(path)
         if file is None or owner not in (ROOT, os.geteuid()):
@@ -248,7 +249,7 @@ class ReadPlaces:
     def saved(self, save: Save) -> None:
         """Remember where it was saved, where all that was read could be: no other folder of others gets it now."""
         self._looks[save.path] = replace(_look(save.place), file=save.file or self.known(save.path))
-        self._read[save.path] = save.file or self._read.get(save.path)
+        self._read.note(save.path, save.file or self._read.get(save.path))
 
     def renamed(self, old: Path, new: Path, source: FilePlace, target: FilePlace) -> None:
         """Have what is open go with its file, or its folder: whom a file is moved to, the person has chosen.
@@ -261,8 +262,7 @@ class ReadPlaces:
             self._looks[old] = replace(_look(target), file=look.file)
         for path in [path for path in self._looks if path.is_relative_to(old)]:
             self._looks[new / path.relative_to(old)] = self._looks.pop(path)
-        for path in [path for path in self._read if path.is_relative_to(old)]:
-            self._read[new / path.relative_to(old)] = self._read.pop(path)
+        self._read.renamed(old, new)
 
     def deleted(self, path: Path, file: KnownFile | None = None) -> None:
         """Forget what was deleted: something new may get that name.
@@ -274,5 +274,5 @@ class ReadPlaces:
         known = self.known(path)
         for gone in [one for one in self._looks if one.is_relative_to(path)]:
             del self._looks[gone]
-        self._read = {one: file for one, file in self._read.items() if not one.is_relative_to(path)}
+        self._read.deleted(path)
         self._deleted = (path, known.with_(file) if known and file else known or file, time.monotonic())

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from jupyter_server.base.call_context import CallContext
 
 from portal.downloads.read_files import IS_SHOWN
 from portal.errors import RequestError
@@ -36,6 +38,12 @@ async def submitted(lab: Lab, path: str, **more: object) -> bool:
         assert not [one for one in slurm.asked if "sbatch" in one]
         return False
     return True
+
+
+def asks_as(number: str) -> None:
+    """What is done from now on a page asks for that has this number."""
+    request = SimpleNamespace(headers={"X-Portal-Number": number})
+    CallContext.set(CallContext.JUPYTER_HANDLER, SimpleNamespace(request=request))
 
 
 def put_another(file: Path, uid: int = SOMEBODY_ELSE) -> None:
@@ -180,6 +188,23 @@ async def test_what_is_exported_is_not_what_a_page_shows_from_then_on(lab: Lab, 
     IS_SHOWN.reset(before)
 
     assert not await submitted(lab, "team/plan.ipynb", is_open=True)
+
+
+async def test_what_another_window_has_read_is_not_what_a_page_shows(lab: Lab, program: Path) -> None:
+    """A link of somebody's opens one, say."""
+    asks_as("one")
+    await lab.files.get("team/train.py")
+    put_another(program)
+    asks_as("two")
+    await lab.files.get("team/train.py")
+    assert await submitted(lab, "team/train.py", is_open=True)
+    asks_as("one")
+    assert not await submitted(lab, "team/train.py", is_open=True)
+    await lab.files.rename_file("team/train.py", "team/other.py")
+    assert not await submitted(lab, "team/other.py", is_open=True)
+    asks_as("three")
+    assert not await submitted(lab, "team/other.py", is_open=True)
+    assert await submitted(lab, "team/other.py")
 
 
 async def test_a_name_that_was_given_to_another_file_is_a_new_one(lab: Lab, program: Path) -> None:

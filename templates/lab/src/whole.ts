@@ -4,6 +4,9 @@ import { PageConfig } from '@jupyterlab/coreutils';
 /** As the session's server knows it (portal/forwarding/session_paths.py). */
 const HEADER = 'X-Portal-Page';
 const WHOLE = 'whole';
+/** As portal/downloads/shown_files.py has it: what another window has read is not what this one shows. */
+const NUMBER = 'X-Portal-Number';
+const number = Array.from(crypto.getRandomValues(new Uint32Array(4)), part => part.toString(36)).join('-');
 /** As portal/singleuser/own_files.py has it. */
 const OPEN = 'X-Portal-Open';
 const FILES = 'api/contents/';
@@ -24,6 +27,7 @@ export function sayWhole(): void {
   window.fetch = (input, init) => {
     if (input instanceof Request && input.url.startsWith(session)) {
       input.headers.set(HEADER, WHOLE);
+      input.headers.set(NUMBER, number);
       const file = input.url.slice(session.length);
       if (input.method === 'PUT' && file.startsWith(FILES) && isOpen(decodeURIComponent(file.slice(FILES.length)))) {
         input.headers.set(OPEN, 'yes');
