@@ -28,7 +28,7 @@ export function sayWhole(): void {
     if (input instanceof Request && input.url.startsWith(session)) {
       input.headers.set(HEADER, WHOLE);
       input.headers.set(NUMBER, number);
-      const file = input.url.slice(session.length);
+      const file = input.url.slice(session.length).replace(/\?.*/, ''); // JupyterLab puts the time behind it
       if (input.method === 'PUT' && file.startsWith(FILES) && isOpen(decodeURIComponent(file.slice(FILES.length)))) {
         input.headers.set(OPEN, 'yes');
       }
