@@ -136,7 +136,14 @@ def submit_open(page: Page, server: Server, name: str) -> None:
     expect(dialog.get_by_label(re.compile("^File"))).to_have_value(name)
     expect(dialog).to_contain_text(f"{name} has changes: it is saved before the job is submitted.")
     assert "changed" not in (server.home / name).read_text()
-    dialog.get_by_role("button", name="Submit").click()
+    with (
+        page.expect_request(lambda asked: asked.method == "PUT" and f"api/contents/{name}" in asked.url) as saved,
+        page.expect_request(lambda asked: asked.method == "POST" and "dsportal/api/jobs" in asked.url) as ordered,
+    ):
+        dialog.get_by_role("button", name="Submit").click()
+    numbers = {asked.value.headers["x-portal-number"] for asked in (saved, ordered)}
+    assert (len(numbers), saved.value.headers.get("x-portal-open")) == (1, "yes"), "by the page that shows it"
+    assert (ordered.value.post_data_json or {})["is_open"] is True
     expect(page.get_by_text(re.compile(rf"Job \d+ is submitted\. Saved: {name}\."))).to_be_visible()
     assert "changed = 1" in (server.home / name).read_text()
     expect(shown_job(page, name)).to_contain_text("done")
