@@ -213,9 +213,13 @@ class ReadPlaces:
         is_theirs = is_of_others(os.fstat(descriptor))
         if save.place.is_private and not is_theirs:
             return True
-        if save.is_open and is_theirs and not self._read.has(save.path):  # by a page that is older than this session
+        if is_theirs and self.is_unread(save):
             return False
         return save.before is None or save.before.may_become(KnownFile.of(descriptor))
+
+    def is_unread(self, save: Save) -> bool:
+        """Whether a page saves what it shows, and has not read in this session: it is older, as for a closed file."""
+        return save.is_open and not self._read.has(save.path) and not save.place.is_private
 
     def is_another(self, path: Path, real: Path | None, owner: int, is_open: bool = False) -> bool:
         """Whether a file of this owner is not what the person has read or saved there as her own, or where it was.

@@ -99,7 +99,8 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
     def _written(self, save: Save, *, append: bool = False) -> Iterator[BinaryIO]:
         """The file, open to be written; what is made now is shown to nobody more than what was there, or is copied."""
         shown = _not_to_all(save)
-        mode = 0o600 if shown else 0o666  # others may open it in the moment in which it is made
+        is_closed = shown or self.read_places.is_unread(save)
+        mode = 0o600 if is_closed else 0o666  # others may open it in the moment in which it is made
 
         def see(descriptor: int, is_made: bool) -> None:
             if is_made and shown:

@@ -194,3 +194,17 @@ def test_notebook_7_has_the_form_in_its_new_menu(page: Page, server: Server) -> 
     page.locator(".jp-DropdownMenu .lm-MenuBar-item").click()
     page.locator(".lm-Menu-item", has_text=RUN).click()
     expect(page.get_by_role("dialog").get_by_label(re.compile("^File"))).to_have_value("")
+
+
+def test_a_name_with_a_line_feed_is_submitted_as_it_is(page: Page, server: Server, lesson_file: str) -> None:
+    """A field of a dialog has none, and somebody may have left another folder that is called as the rest of it."""
+    odd = server.home / "odd\n"
+    odd.mkdir(exist_ok=True)
+    (server.home / lesson_file).rename(odd / lesson_file)
+    page.goto(f"{server.url}lab/tree/odd%0A/{lesson_file}?reset")
+    expect(page.locator(".jp-Notebook .cm-content").first).to_contain_text("out of")
+    page.locator(".jp-NotebookPanel-toolbar").get_by_title("Run as a Slurm job").click()
+    with page.expect_request(lambda asked: asked.method == "POST" and "dsportal/api/jobs" in asked.url) as ordered:
+        page.get_by_role("dialog").get_by_role("button", name="Submit").click()
+    order = ordered.value.post_data_json or {}
+    assert (order["file"], order["is_open"]) == (f"odd\n/{lesson_file}", True)

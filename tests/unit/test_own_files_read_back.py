@@ -822,5 +822,6 @@ async def test_a_page_that_is_older_than_the_session_saves_nothing_into_a_file_o
     CallContext.set(CallContext.JUPYTER_HANDLER, SimpleNamespace(request=SimpleNamespace(headers=headers)))
 
     assert await lab.save("team/plan.txt") == (403 if is_open and not content else 200)
-    assert await lab.save("team/new.txt") == 200
+    assert await lab.save("team/new.txt") == 200  # theirs was taken away
+    assert (lab.team / "new.txt").stat().st_mode & 0o077 == (0 if is_open else 0o044)
     assert await lab.save("private/plan.txt") == 200

@@ -8,7 +8,7 @@ const ANSWER_MS = 10000; // one that asks something first, as after a change on 
 /** What a document of the page is kept by; of JupyterLab's DocumentRegistry.Context that which is needed here. */
 type Context = {
   path: string;
-  contentsModel: { writable?: boolean } | null;
+  contentsModel: { path: string; writable?: boolean } | null;
   model: { dirty: boolean };
   save(): Promise<void>;
 };
@@ -56,9 +56,9 @@ export class Documents {
     return (this._app.shell.currentWidget as { context?: Context } | null)?.context?.path ?? '';
   }
 
-  /** Whether a file is open in this page, which has read it. */
+  /** Whether a file is open in this page, which has read it: not what it is saved as from now on. */
   isOpen(path: string): boolean {
-    return this._all().some(context => context.path === path && context.contentsModel);
+    return this._all().some(context => context.path === path && context.contentsModel?.path === path);
   }
 
   private _changed(): Context[] {

@@ -21,6 +21,7 @@ type Input = HTMLInputElement | HTMLTextAreaElement | HTMLSelectElement;
 /** The fields of a dialog, each with its label, and above them what was wrong the last time. */
 export class Form extends Widget implements Dialog.IBodyWidget<Filled> {
   private readonly _inputs = new Map<Field, Input>();
+  private readonly _given = new Map<Input, { shown: string; value: Filled[string] }>();
 
   constructor(fields: Field[], values: Filled = {}, fault = '') {
     super();
@@ -35,6 +36,7 @@ export class Form extends Widget implements Dialog.IBodyWidget<Filled> {
       const value = values[field.name];
       if (value !== undefined) {
         input.value = Array.isArray(value) ? value.join('\n') : String(value);
+        this._given.set(input, { shown: input.value, value });
       }
       const label = element('label', field.isWide ? 'dsportal-mod-wide' : '');
       label.append(field.label, input);
@@ -43,11 +45,15 @@ export class Form extends Widget implements Dialog.IBodyWidget<Filled> {
     }
   }
 
+  /** What nobody has changed is as it was given: a field shows no line feed of a name, and not the blanks around it. */
   getValue(): Filled {
     const filled: Filled = {};
     this._inputs.forEach((input, field) => {
+      const given = this._given.get(input);
       const text = input.value.trim();
-      if (text) {
+      if (given && given.shown === input.value && given.value) {
+        filled[field.name] = given.value;
+      } else if (text) {
         filled[field.name] = valueOf(field, text);
       }
     });

@@ -231,19 +231,21 @@ async function askForFolder(template: string, proposed: string): Promise<string 
 
 class FolderInput extends Widget implements Dialog.IBodyWidget<string> {
   private readonly _input = document.createElement('input');
+  private readonly _shown: string;
 
-  constructor(proposed: string) {
+  constructor(private readonly _proposed: string) {
     super();
     this.addClass('dsportal-FolderInput');
     const label = document.createElement('label');
     label.textContent = 'In which folder of yours? (empty: your home)';
     this._input.className = 'jp-mod-styled';
-    this._input.value = proposed;
+    this._input.value = _proposed;
+    this._shown = this._input.value; // which has no line feed that the folder's name may have
     label.append(this._input);
     this.node.append(label);
   }
 
   getValue(): string {
-    return this._input.value.trim();
+    return this._input.value === this._shown ? this._proposed : this._input.value.trim();
   }
 }
