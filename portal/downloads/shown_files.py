@@ -12,6 +12,7 @@ from jupyter_server.base.call_context import CallContext
 from portal.homes.readers import KnownFile
 
 NUMBER = "X-Portal-Number"
+OPEN = "X-Portal-Open"
 NUMBER_MAX = 64
 SHOWN_MAX = 10_000
 
@@ -52,5 +53,14 @@ class ShownFiles:
 
 def page() -> str:
     """The number of the page that asks for what is done now (templates/lab/src/whole.ts); "" where none says one."""
+    return _said(NUMBER)[:NUMBER_MAX]
+
+
+def is_open() -> bool:
+    """Whether the page that saves a file shows it, by its own word."""
+    return _said(OPEN) == "yes"
+
+
+def _said(name: str) -> str:
     handler = CallContext.get(CallContext.JUPYTER_HANDLER)
-    return "" if handler is None else handler.request.headers.get(NUMBER, "")[:NUMBER_MAX]
+    return "" if handler is None else handler.request.headers.get(name, "")

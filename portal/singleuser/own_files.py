@@ -21,7 +21,6 @@ from typing import IO, Any, BinaryIO
 
 from anyio.to_thread import run_sync
 from jupyter_core.paths import is_hidden
-from jupyter_server.base.call_context import CallContext
 from tornado.web import HTTPError
 from traitlets import default
 
@@ -30,6 +29,7 @@ from portal.downloads.folder_copy import copy_folder, move_anywhere
 from portal.downloads.own_checkpoints import note_done
 from portal.downloads.read_back import Save, own_file
 from portal.downloads.read_files import COPIED, MAY_BE_LONG, ReadFiles
+from portal.downloads.shown_files import is_open
 from portal.homes.held_files import delete, has_home_trash, look, own_known_file, trash, usual_mode
 from portal.homes.held_place import MAY_BE_THEIRS, FilePlace, LinkOfOthers, held
 from portal.homes.readers import EVERYBODY, READ, WRITE, KnownFile, Readers, closed_as
@@ -56,7 +56,6 @@ SHOWN = (
     "{} is not saved: another file is there by now, which others can read, and they could not read the one that was "
     "opened, or this page is older than your session. Save it in a folder of your own (Save Notebook As)."
 )
-SHOWS = "X-Portal-Open"
 FAR_AWAY = (
     "{} and {} are on different file systems, and others can change one of the two folders. "
     "Copy it, then delete it where it was."
@@ -83,7 +82,7 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
     def saved_at(self, os_path: str) -> Iterator[Save]:
         """The same for what is saved, which goes into no folder that took the place where it was read."""
         with self.placed(os_path) as place:
-            save = Save(Path(os_path), place, self.read_places.known(Path(os_path)), _is_open())
+            save = Save(Path(os_path), place, self.read_places.known(Path(os_path)), is_open())
             if not self.read_places.may_save(save.path, place):
                 raise HTTPError(403, EXCHANGED.format(place.name))
             yield save
@@ -259,12 +258,6 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
             yield
         except LinkOfOthers as error:
             raise HTTPError(403, THEIR_LINK.format(error.filename)) from error
-
-
-def _is_open() -> bool:
-    """Whether the page that asks shows the file: it says so (templates/lab/src/whole.ts)."""
-    handler = CallContext.get(CallContext.JUPYTER_HANDLER)
-    return handler is not None and handler.request.headers.get(SHOWS) == "yes"
 
 
 def _not_to_all(save: Save) -> list[KnownFile]:

@@ -51,7 +51,7 @@ export class Form extends Widget implements Dialog.IBodyWidget<Filled> {
     this._inputs.forEach((input, field) => {
       const given = this._given.get(input);
       const text = input.value.trim();
-      if (given && given.shown === input.value && given.value) {
+      if (given?.shown && given.shown === input.value) {
         filled[field.name] = given.value;
       } else if (text) {
         filled[field.name] = valueOf(field, text);

@@ -7,7 +7,6 @@ const WHOLE = 'whole';
 /** As portal/downloads/shown_files.py has it: what another window has read is not what this one shows. */
 const NUMBER = 'X-Portal-Number';
 const number = Array.from(crypto.getRandomValues(new Uint32Array(4)), part => part.toString(36)).join('-');
-/** As portal/singleuser/own_files.py has it. */
 const OPEN = 'X-Portal-Open';
 const FILES = 'api/contents/';
 let isOpen = (_path: string): boolean => false;
