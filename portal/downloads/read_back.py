@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from portal.downloads.shown_files import ShownFiles
+from portal.downloads.shown_files import ShownFiles, Types
 from portal.homes.held_place import LOOK, FilePlace, LinkOfOthers, held
 from portal.homes.own_folder import ROOT, is_of_others
 from portal.homes.readers import EVERYBODY, KnownFile, Readers
@@ -121,7 +121,7 @@ def _is_at(place: FilePlace, real: Path) -> bool:
     return place.name == real.name and os.path.samestat(os.fstat(place.folder), real.parent.stat())
 
 
-def _is_as_read(place: FilePlace, file: KnownFile | None) -> bool:
+def _is_as_read(place: FilePlace, shown: list[KnownFile]) -> bool:
     """Whether a file is none of others, and where they can exchange it the very one that a page shows, if any.
 
     They may have given its name to another one of the person's own, which lies where they can rename it.
@@ -132,7 +132,7 @@ def _is_as_read(place: FilePlace, file: KnownFile | None) -> bool:
     finally:
         os.close(descriptor)
     is_own = now.found is not None and not is_of_others(now.found)
-    return is_own and (file is None or place.is_private or file.is_file(now))
+    return is_own and (place.is_private or all(file.is_file(now) for file in shown))
 
 
 def _is_at_end(path: Path, real: Path | None, file: KnownFile) -> bool:
@@ -161,14 +161,14 @@ class Save:
     Attributes:
         path: where JupyterLab has it.
         before: what was read or saved there, or the checkpoint that is restored.
-        is_open: whether the page that asks shows it.
+        open_as: as which types the page that asks shows it.
         file: what was opened to be written, where it is the person's own.
     """
 
     path: Path
     place: FilePlace
     before: KnownFile | None = None
-    is_open: bool = False
+    open_as: Types = frozenset()
     file: KnownFile | None = None
 
 
@@ -184,18 +184,18 @@ class ReadPlaces:
         self._read = ShownFiles()
         self._deleted: tuple[Path, KnownFile | None, float] = (Path(), None, 0.0)
 
-    def note(self, path: Path, look: FoundPlace, *, is_read: bool = True) -> None:
+    def note(self, path: Path, look: FoundPlace, type: str | None) -> None:
         """Remember how it was found this time, too: what was read there before may be open still.
 
         Arguments:
-            is_read: False where JupyterLab asked for its hash alone, as it does before a save: of what is known
-                already nothing but who can read it is changed.
+            type: Jupyter's, as which it was read; None where its hash alone was asked for, as before a save: of what is
+                known already nothing but who can read it is changed.
         """
         known = self._looks.get(path, look)
         both = look.with_(known)
-        self._looks[path] = both if is_read or known is look else replace(known, file=both.file)
-        if is_read:
-            self._read.note(path, look.file)
+        self._looks[path] = both if type or known is look else replace(known, file=both.file)
+        if type:
+            self._read.note(path, type, look.file)
 
     def is_writable(self, path: Path, look: FoundPlace) -> bool:
         """Whether all that was read at a path is saved there by itself, where it was found like this now."""
@@ -219,26 +219,26 @@ class ReadPlaces:
 
     def is_unread(self, save: Save) -> bool:
         """Whether a page saves what it shows, and has not read in this session: it is older, as for a closed file."""
-        return save.is_open and not self._read.has(save.path) and not save.place.is_private
+        return not (self._read.has(save.path, save.open_as) or save.place.is_private)
 
-    def is_another(self, path: Path, real: Path | None, owner: int, is_open: bool = False) -> bool:
+    def is_another(self, path: Path, real: Path | None, owner: int, open_as: Types = frozenset()) -> bool:
         """Whether a file of this owner is not what the person has read or saved there as her own, or where it was.
 
         Arguments:
             real: where the file was found without links, by a look that may have met another one; None = by no look.
-            is_open: whether a page shows it, which may be older than this session: what that was, nobody knows here.
+            open_as: as which types a page shows it, which may be older than this session: nobody knows what that was.
         """
-        if is_open and not self._read.has(path) and not look_at(path).is_private:
+        if not self._read.has(path, open_as) and not look_at(path).is_private:
             return True
-        file = self._read.get(path)
-        if file is None or owner not in (ROOT, os.geteuid()):
-            return file is not None
+        shown = self._read.own(path, open_as)
+        if not shown or owner not in (ROOT, os.geteuid()):
+            return bool(shown)
         try:
             if self._looks.get(path, THROUGH_LINK).owner is None:  # a link led there, and may lead elsewhere by now
-                return not _is_at_end(path, real, file)
+                return not all(_is_at_end(path, real, file) for file in shown)
             with held(path, moved=False) as place:
                 is_there = (real is None or _is_at(place, real)) and self.may_save(path, place)
-                return not is_there or not _is_as_read(place, file if is_open else None)
+                return not is_there or not _is_as_read(place, shown if open_as else [])
         except OSError:
             return True
 
@@ -253,7 +253,7 @@ class ReadPlaces:
     def saved(self, save: Save) -> None:
         """Remember where it was saved, where all that was read could be: no other folder of others gets it now."""
         self._looks[save.path] = replace(_look(save.place), file=save.file or self.known(save.path))
-        self._read.note(save.path, save.file or self._read.get(save.path))
+        self._read.saved(save.path, save.file)
 
     def renamed(self, old: Path, new: Path, source: FilePlace, target: FilePlace) -> None:
         """Have what is open go with its file, or its folder: whom a file is moved to, the person has chosen.

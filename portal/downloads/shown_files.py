@@ -15,6 +15,10 @@ NUMBER = "X-Portal-Number"
 OPEN = "X-Portal-Open"
 NUMBER_MAX = 64
 SHOWN_MAX = 10_000
+SAVED = "saved"  # the type of what was not read since then
+
+Types = frozenset[str]
+SAVED = "saved"  # and not read before
 
 
 class ShownFiles:
@@ -24,22 +28,38 @@ class ShownFiles:
     """
 
     def __init__(self) -> None:
-        self._files: dict[tuple[str, Path], KnownFile | None] = {}  # None = somebody else's
+        self._files: dict[tuple[str, Path], dict[str, KnownFile | None]] = {}  # by type; None = somebody else's
 
-    def note(self, path: Path, file: KnownFile | None) -> None:
-        """Remember a file for the page that asks."""
-        self._files.pop((page(), path), None)
-        self._files[page(), path] = file
+    def note(self, path: Path, type: str, file: KnownFile | None) -> None:
+        """Remember a file that was read for the page that asks.
+
+        Arguments:
+            type: Jupyter's, as which it was read: a page has a document of each, and so may have two of one file.
+        """
+        before = self._files.pop((page(), path), {})
+        before.pop(type, None)
+        self._put(path, {**before, type: file})
+
+    def saved(self, path: Path, file: KnownFile | None) -> None:
+        """Remember what the page has saved: where that is the person's own, none of its documents has another one."""
+        before = self._files.pop((page(), path), {})
+        self._put(path, {SAVED: file} if file or not before else before)
+
+    def _put(self, path: Path, files: dict[str, KnownFile | None]) -> None:
+        self._files[page(), path] = files
         while len(self._files) > SHOWN_MAX:  # who has so many loads a page again
             del self._files[next(iter(self._files))]
 
-    def has(self, path: Path) -> bool:
-        """Whether the page that asks has read or saved what is there, in this session."""
-        return (page(), path) in self._files
+    def has(self, path: Path, types: Types) -> bool:
+        """Whether the page that asks has read as each of some types, or saved, what is there, in this session."""
+        known = self._files.get((page(), path), {})
+        return SAVED in known or known.keys() >= types
 
-    def get(self, path: Path) -> KnownFile | None:
-        """What that was, where it was the person's own."""
-        return self._files.get((page(), path))
+    def own(self, path: Path, types: Types) -> list[KnownFile]:
+        """What its documents of these types have, or what it has read last without any: where it was one's own."""
+        known = self._files.get((page(), path), {})
+        shown = [known.get(one, known.get(SAVED)) for one in types] or list(known.values())[-1:]
+        return [file for file in shown if file]
 
     def renamed(self, old: Path, new: Path) -> None:
         """Have what lies below a path go with it."""
@@ -48,7 +68,7 @@ class ShownFiles:
 
     def deleted(self, path: Path) -> None:
         """Forget what lies below a path."""
-        self._files = {one: file for one, file in self._files.items() if not one[1].is_relative_to(path)}
+        self._files = {one: files for one, files in self._files.items() if not one[1].is_relative_to(path)}
 
 
 def page() -> str:
@@ -56,9 +76,9 @@ def page() -> str:
     return _said(NUMBER)[:NUMBER_MAX]
 
 
-def is_open() -> bool:
-    """Whether the page that saves a file shows it, by its own word."""
-    return _said(OPEN) == "yes"
+def open_as() -> Types:
+    """As which types the page that saves a file has it open, by its own word; none where it does not show it."""
+    return frozenset(_said(OPEN).split(",")) - {""}
 
 
 def _said(name: str) -> str:

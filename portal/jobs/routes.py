@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tornado.routing import Rule
 
 from portal.session_pages.late import Pages, late_rules
 
+if TYPE_CHECKING:
+    from portal.jobs.desk import IsAnother
+
 JOB = r"([0-9_]+)"
 PAGES = {"dsportal/api/jobs": "all", rf"dsportal/api/jobs/{JOB}": "one", rf"dsportal/api/jobs/{JOB}/log": "log"}
 
 
-def routes(
-    application: Any, base: str, home: Path, is_another: Callable[[Path, Path | None, int, bool], bool]
-) -> list[Rule]:
+def routes(application: Any, base: str, home: Path, is_another: IsAnother) -> list[Rule]:
     """The rules for a server's application.
 
     Arguments:

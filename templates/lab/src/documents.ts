@@ -8,7 +8,7 @@ const ANSWER_MS = 10000; // one that asks something first, as after a change on 
 /** What a document of the page is kept by; of JupyterLab's DocumentRegistry.Context that which is needed here. */
 type Context = {
   path: string;
-  contentsModel: { path: string; writable?: boolean } | null;
+  contentsModel: { path: string; type: string; writable?: boolean } | null;
   model: { dirty: boolean };
   save(): Promise<void>;
 };
@@ -56,9 +56,13 @@ export class Documents {
     return (this._app.shell.currentWidget as { context?: Context } | null)?.context?.path ?? '';
   }
 
-  /** Whether a file is open in this page, which has read it: not what it is saved as from now on. */
-  isOpen(path: string): boolean {
-    return this._all().some(context => context.path === path && context.contentsModel?.path === path);
+  /**
+   * As which of Jupyter's types a file is open in this page, which has read it: a notebook may be open as a text, too.
+   * Not what it is saved as from now on.
+   */
+  openAs(path: string): string[] {
+    const shown = this._all().map(context => (context.path === path ? context.contentsModel : null));
+    return shown.filter(model => model?.path === path).map(model => model!.type);
   }
 
   private _changed(): Context[] {
@@ -104,7 +108,7 @@ export const documents: JupyterFrontEndPlugin<Documents> = {
   provides: IDocuments,
   activate: (app: JupyterFrontEnd): Documents => {
     const made = new Documents(app);
-    sayWhatIsOpen(path => made.isOpen(path));
+    sayWhatIsOpen(path => made.openAs(path));
     return made;
   }
 };

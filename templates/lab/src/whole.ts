@@ -9,11 +9,11 @@ const NUMBER = 'X-Portal-Number';
 const number = Array.from(crypto.getRandomValues(new Uint32Array(4)), part => part.toString(36)).join('-');
 const OPEN = 'X-Portal-Open';
 const FILES = 'api/contents/';
-let isOpen = (_path: string): boolean => false;
+let openAs = (_path: string): string[] => [];
 
-/** Have each save of a file that this page shows say so: the page may be older than the session. */
-export function sayWhatIsOpen(ask: (path: string) => boolean): void {
-  isOpen = ask;
+/** Have each save of a file that this page shows say as what: the page may be older than the session. */
+export function sayWhatIsOpen(ask: (path: string) => string[]): void {
+  openAs = ask;
 }
 
 /**
@@ -28,8 +28,8 @@ export function sayWhole(): void {
       input.headers.set(HEADER, WHOLE);
       input.headers.set(NUMBER, number);
       const file = input.url.slice(session.length).replace(/\?.*/, ''); // JupyterLab puts the time behind it
-      if (input.method === 'PUT' && file.startsWith(FILES) && isOpen(decodeURIComponent(file.slice(FILES.length)))) {
-        input.headers.set(OPEN, 'yes');
+      if (input.method === 'PUT' && file.startsWith(FILES)) {
+        input.headers.set(OPEN, openAs(decodeURIComponent(file.slice(FILES.length))).join());
       }
     }
     return plain(input, init);
