@@ -72,7 +72,8 @@ demo-clean:
 	@$(DEMO) clean
 
 clean: demo-clean
-	@rm -rf .venv .venv-debian* .test-artefacts
+	@echo 'Removing .venv …'
+	@rm -rf .venv .venv-debian* .test-artefacts .setup.lock
 
 bench:
 	@$(FIRST) deploy/setup.py --dev

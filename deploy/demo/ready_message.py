@@ -38,6 +38,7 @@ def lines(state: State, plan: Plan, address: str, seconds: float) -> list[str]:
         f"Log in as    {people_text}, … (password: the name and -demo)",
         "             carol administers; mallory has a right password but is not allowed here",
         *([f"Sessions     {sessions}"] if address else []),
+        "Hardware     emulated: Slurm counts GPUs, cores and memory; what runs, runs on this machine's CPU",
         f"Variant      {variant_line(plan)}",
         "Network      the cluster's own, without a way out; only the port above is open outside",
         f"Logs         {state.cluster / 'logs'}",

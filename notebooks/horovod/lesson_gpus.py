@@ -28,6 +28,8 @@ FRAMEWORKS = {  # as people call it: the module
 }
 CPUS = "CPUs"
 MOST_GPUS = 64  # of one node
+# Where Linux shows that it has the driver of a GPU.
+DRIVERS = ("/proc/driver/nvidia", "/sys/module/nvidia", "/sys/module/amdgpu", "/sys/module/xe", "/dev/dxg")
 # A network that copies one number, in ONNX's format: whoever computes it has a device that works.
 _COPY = bytes.fromhex(
     "080712003a370a100a017812017922084964656e746974791201675a0f0a0178120a0a08080112040a020801"
@@ -94,6 +96,11 @@ def _why_fewer(seen: int, built: str) -> str:
         return (
             "one of them does not answer, or they are parts of GPUs (MIG), of which a program uses one. "
             "nvidia-smi -L shows them; your administrator knows more."
+        )
+    if not any(map(os.path.exists, DRIVERS)):
+        return (
+            "this node has no driver of a GPU. In the portal's demo GPUs are emulated, and all runs on the CPU; "
+            "elsewhere tell your administrator."
         )
     if built == CPUS:
         why = "this kernel's environment is built for CPUs. "

@@ -18,6 +18,7 @@ from portal.doctor import kernel_checks
 from portal.errors import KernelError, RequestError
 from portal.gpus import as_person, comparison, job
 from portal.gpus.frameworks import for_cpus_alone, kernel_python
+from portal.lessons import lesson_gpus
 from portal.site import Site
 from portal.slurm.nodes import Node
 from portal.trials.trial import from_json
@@ -47,7 +48,10 @@ def written(folder: Path, **specs: dict[str, Any]) -> KernelSpecManager:
     return manager
 
 
-def test_each_framework_of_a_kernel_is_set_beside_what_slurm_gave(tmp_path: Path) -> None:
+def test_each_framework_of_a_kernel_is_set_beside_what_slurm_gave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lesson_gpus, "DRIVERS", ["/proc"])
     path = frameworks(tmp_path)["PYTHONPATH"]
     (tmp_path / "tensorflow/__init__.py").write_text(
         "class config:\n    list_physical_devices = staticmethod(lambda kind: [])"

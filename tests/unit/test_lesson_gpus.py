@@ -89,11 +89,24 @@ def test_nothing_is_said_where_all_are_seen_or_there_is_no_job() -> None:
         ),
     ],
 )
-def test_the_sentence_says_why_and_what_to_do(seen: int, more: dict[str, str], built: str, expected: str) -> None:
+def test_the_sentence_says_why_and_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, seen: int, more: dict[str, str], built: str, expected: str
+) -> None:
+    monkeypatch.setattr(lesson_gpus, "DRIVERS", ["/proc"])
     said = lesson_gpus.sentence("PyTorch", seen, 4, NODE | more, built)
     assert said.startswith("Slurm gave this job 4 GPUs, but PyTorch sees ")
     assert expected in said
     assert said.endswith((".", ")."))
+
+
+@pytest.mark.parametrize("built", ["CPUs", "CUDA 13.0", ""])
+def test_a_node_without_a_driver_is_named_before_the_environment(monkeypatch: pytest.MonkeyPatch, built: str) -> None:
+    """As in the demo, whose GPUs are devices with nothing behind them."""
+    monkeypatch.setattr(lesson_gpus, "DRIVERS", ["/proc/driver/of-nobody"])
+    said = lesson_gpus.sentence("TensorFlow", 0, 1, NODE, built)
+
+    assert "sees 0: this node has no driver of a GPU. In the portal's demo GPUs are emulated" in said
+    assert "environment" not in said
 
 
 def test_a_lesson_prints_the_sentence_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:

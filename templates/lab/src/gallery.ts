@@ -86,9 +86,12 @@ class Gallery extends Widget {
   private _show(): void {
     const found = this._matching();
     const usable = this._usable().length;
-    const hidden = this._cards.length - usable;
+    const hidden = this._cards.filter(card => !card.path);
+    const needed = Array.from(new Set(hidden.map(card => card.framework))).sort();
     const count = `${found.length === usable ? '' : `${found.length} of `}${usable} template${usable === 1 ? '' : 's'}`;
-    const others = hidden ? ` ${hidden} more: their kernels are not offered here.` : '';
+    const others = hidden.length
+      ? ` ${hidden.length} more: their kernels (${needed.join(', ')}) are not offered here; your administrator can add them.`
+      : '';
     this._status.textContent = `${count}.${others}`;
     const levels = new Map(found.sort((a, b) => a.level - b.level).map(card => [card.level, card.level_title]));
     this._found.replaceChildren(

@@ -242,7 +242,9 @@ class FolderInput extends Widget implements Dialog.IBodyWidget<string> {
     this._input.value = _proposed;
     this._shown = this._input.value; // which has no line feed that the folder's name may have
     label.append(this._input);
-    this.node.append(label);
+    const hint = document.createElement('p');
+    hint.textContent = 'The copy, with all that belongs to it, gets a folder of its own there.';
+    this.node.append(label, hint);
   }
 
   getValue(): string {
