@@ -17,7 +17,7 @@ import { pathToFileURL } from "node:url";
 
 import { SlowAnswers } from "./proxy_answers.mjs";
 import { keepBodiesApart, statesBody } from "./proxy_bodies.mjs";
-import { explainBigHeaders, explanation, sendsVeryMany } from "./proxy_headers.mjs";
+import { explainBigHeaders, explanation, namesHostTwice, sendsVeryMany } from "./proxy_headers.mjs";
 import { gather } from "./proxy_pieces.mjs";
 import { Begun } from "./proxy_routes.mjs";
 import { canBeSaid, keepHeadersInTheirPlace, untilItTurns } from "./proxy_said.mjs";
@@ -36,7 +36,7 @@ const FORWARDED = /^(forwarded|x-forwarded-.*|x-real-ip|x-scheme|x-client-ip|tru
 const GAINSAYING = /^(forwarded|x-scheme)$/; // which JupyterHub believes before X-Forwarded-Proto
 
 const WORDS = {
-  400: "This address is no text (UTF-8). Type it again.",
+  400: "This address is no text (UTF-8), or the request names its host twice. Type it again.",
   403: "A service worker of a session lies below the session's own address, with a name of its own.",
   413: `The portal takes at most ${HUB_BODY_MAX} bytes here.`,
   424: "This session does not run, so that nothing was saved in it.",
@@ -398,7 +398,7 @@ ours.handleProxyWeb = async function (req, res) {
   gather(req, browserOf(req), () => endUnread(req, res));
   const turn = turnOnConnection(req, res, browserOf(req));
   if (sendsVeryMany(req)) return refuseWith(req, res, 431, ...explanation());
-  if (pathOf(req) === undefined) return refuse(req, res, 400);
+  if (pathOf(req) === undefined || namesHostTwice(req)) return refuse(req, res, 400);
   if (isWorkerOverItsPlace(req)) return refuse(req, res, 403);
   await turn;
   if (req.socket.destroyed || req.dsportalRefused) return undefined;
@@ -412,7 +412,7 @@ ours.handleProxyWs = async function (req, socket, head) {
   dropClaims(req);
   gather(socket, browserOf(req));
   if (sendsVeryMany(req)) return cut(socket, "431 Request Header Fields Too Large");
-  if (pathOf(req) === undefined || statesBody(req)) return cut(socket, "400 Bad Request");
+  if (pathOf(req) === undefined || namesHostTwice(req) || statesBody(req)) return cut(socket, "400 Bad Request");
   socket.on("error", () => {}); // nobody else listens while it waits; "close" follows
   await turnOnConnection(req, socket, browserOf(req));
   if (!isThere(socket)) return undefined;

@@ -47,6 +47,11 @@ export function sendsVeryMany(req) {
   return (req.headers.cookie ?? "").split(";", COOKIES_MOST + 1).length > COOKIES_MOST;
 }
 
+// One line says it, or none (RFC 9112 §3.2): of two, what reads them may take the first or the last one.
+export function namesHostTwice(req) {
+  return req.rawHeaders.filter((one, at) => at % 2 === 0 && one.toLowerCase() === "host").length > 1;
+}
+
 export function explanation() {
   const body = page();
   return [headersOf(body), body];
