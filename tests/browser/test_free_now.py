@@ -150,7 +150,7 @@ def test_a_page_that_nobody_sees_asks_nothing(page: Page, context: BrowserContex
 def test_choices_become_a_link(page: Page) -> None:
     choose(page, "3 GPUs")
     page.get_by_label("Hours", exact=True).fill("5")
-    page.get_by_role("button", name="Make a link").click()
+    page.get_by_role("button", name="Link to these choices").click()
 
     expect(page.get_by_role("heading", name="A link to these choices")).to_be_visible()
     assert_accessible(page, "the page with a link")
@@ -170,6 +170,6 @@ def test_the_form_says_the_same_without_scripts(context: BrowserContext, address
     page.goto("/hub/spawn")
     expect(page.locator("[data-free=sxm2]")).to_have_text("12 of 12 GPUs free")
     expect(page.locator("#outlook-choice")).to_contain_text("in sxm2: starts now.")
-    page.get_by_role("button", name="Make a link").click()
+    page.get_by_role("button", name="Link to these choices").click()
     expect(page.get_by_role("heading", name="A link to these choices")).to_be_visible()
     plain.close()

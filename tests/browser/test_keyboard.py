@@ -90,7 +90,7 @@ def test_they_keep_their_choices_and_make_a_link_of_them(page: Page) -> None:
     write(page, "Name", "One GPU")
     page.keyboard.press("Enter")
     expect(page.get_by_text("These are your choices “One GPU”")).to_be_visible()
-    go(page, "button", "Make a link")
+    go(page, "button", "Link to these choices")
     go(page, "button", "Copy")
     expect(page.locator("#link-status")).not_to_be_empty()
     go(page, "link", "Open it")

@@ -68,7 +68,7 @@ async def test_whatever_stands_in_the_address_is_a_choice_or_nothing(hub: Any, t
 
 
 async def sent(hub: Any, query: str = "", **fields: str) -> Any:
-    """The page after *Make a link*."""
+    """The page after *Link to these choices*."""
     cookies = await hub.login_user("ann")
     form = await get_page("spawn", hub, cookies=cookies)
     assert 'data-outlook="/@/space%20word/hub/api/dsportal/outlook/ann"' in form.text
