@@ -11,11 +11,12 @@ import errno
 import os
 import stat
 import time
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from portal.downloads.shown_files import ShownFiles, Types
+from portal.downloads.shown_files import ShownFiles
 from portal.homes.held_place import LOOK, FilePlace, LinkOfOthers, held
 from portal.homes.own_folder import ROOT, is_of_others
 from portal.homes.readers import EVERYBODY, KnownFile, Readers
@@ -121,8 +122,8 @@ def _is_at(place: FilePlace, real: Path) -> bool:
     return place.name == real.name and os.path.samestat(os.fstat(place.folder), real.parent.stat())
 
 
-def _is_as_read(place: FilePlace, shown: list[KnownFile]) -> bool:
-    """Whether a file is none of others, and where they can exchange it the very one that a page shows, if any.
+def _is_as_read(place: FilePlace, shown: Sequence[KnownFile]) -> bool:
+    """Whether a file is none of others, and where they can exchange it the very one that a page shows, if it does.
 
     They may have given its name to another one of the person's own, which lies where they can rename it.
     """
@@ -161,14 +162,14 @@ class Save:
     Attributes:
         path: where JupyterLab has it.
         before: what was read or saved there, or the checkpoint that is restored.
-        open_as: as which types the page that asks shows it.
+        is_open: whether the page that asks shows it.
         file: what was opened to be written, where it is the person's own.
     """
 
     path: Path
     place: FilePlace
     before: KnownFile | None = None
-    open_as: Types = frozenset()
+    is_open: bool = False
     file: KnownFile | None = None
 
 
@@ -184,18 +185,18 @@ class ReadPlaces:
         self._read = ShownFiles()
         self._deleted: tuple[Path, KnownFile | None, float] = (Path(), None, 0.0)
 
-    def note(self, path: Path, look: FoundPlace, type: str | None) -> None:
+    def note(self, path: Path, look: FoundPlace, *, is_read: bool = True) -> None:
         """Remember how it was found this time, too: what was read there before may be open still.
 
         Arguments:
-            type: Jupyter's, as which it was read; None where its hash alone was asked for, as before a save: of what is
-                known already nothing but who can read it is changed.
+            is_read: False where JupyterLab asked for its hash alone, as it does before a save: of what is known
+                already nothing but who can read it is changed.
         """
         known = self._looks.get(path, look)
         both = look.with_(known)
-        self._looks[path] = both if type or known is look else replace(known, file=both.file)
-        if type:
-            self._read.note(path, type, look.file)
+        self._looks[path] = both if is_read or known is look else replace(known, file=both.file)
+        if is_read:
+            self._read.read(path, look.file)
 
     def is_writable(self, path: Path, look: FoundPlace) -> bool:
         """Whether all that was read at a path is saved there by itself, where it was found like this now."""
@@ -219,26 +220,26 @@ class ReadPlaces:
 
     def is_unread(self, save: Save) -> bool:
         """Whether a page saves what it shows, and has not read in this session: it is older, as for a closed file."""
-        return not (self._read.has(save.path, save.open_as) or save.place.is_private)
+        return save.is_open and not self._read.is_known(save.path) and not save.place.is_private
 
-    def is_another(self, path: Path, real: Path | None, owner: int, open_as: Types = frozenset()) -> bool:
+    def is_another(self, path: Path, real: Path | None, owner: int, is_open: bool = False) -> bool:
         """Whether a file of this owner is not what the person has read or saved there as her own, or where it was.
 
         Arguments:
             real: where the file was found without links, by a look that may have met another one; None = by no look.
-            open_as: as which types a page shows it, which may be older than this session: nobody knows what that was.
+            is_open: whether a page shows it, which may be older than this session: what that was, nobody knows here.
         """
-        if not self._read.has(path, open_as) and not look_at(path).is_private:
+        if is_open and not self._read.is_known(path) and not look_at(path).is_private:
             return True
-        shown = self._read.own(path, open_as)
-        if not shown or owner not in (ROOT, os.geteuid()):
-            return bool(shown)
+        own = self._read.own(path, is_open)
+        if not own or owner not in (ROOT, os.geteuid()):
+            return bool(own)
         try:
             if self._looks.get(path, THROUGH_LINK).owner is None:  # a link led there, and may lead elsewhere by now
-                return not all(_is_at_end(path, real, file) for file in shown)
+                return not all(_is_at_end(path, real, file) for file in own)
             with held(path, moved=False) as place:
                 is_there = (real is None or _is_at(place, real)) and self.may_save(path, place)
-                return not is_there or not _is_as_read(place, shown if open_as else [])
+                return not is_there or not _is_as_read(place, own if is_open else ())
         except OSError:
             return True
 

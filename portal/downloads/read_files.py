@@ -94,7 +94,7 @@ class ReadFiles(ListedFolders):
         finally:
             LOOKS.reset(before)
         if is_read or looks:  # or what its hash was made of
-            self.read_places.note(place, look, model["type"] if is_read and IS_SHOWN.get() else None)
+            self.read_places.note(place, look, is_read=is_read and IS_SHOWN.get())
         model["writable"] = model["writable"] and self.read_places.is_writable(place, look)
 
     async def _read_file(self, os_path: str, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]

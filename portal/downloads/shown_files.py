@@ -1,10 +1,11 @@
-"""What each page of JupyterLab shows: what it has read or saved last, in this session.
+"""What each page of JupyterLab shows: what it has read or saved, in this session.
 
 A page may be older than the session; and a link of somebody's opens another window, or has a notebook converted.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from jupyter_server.base.call_context import CallContext
@@ -15,51 +16,70 @@ NUMBER = "X-Portal-Number"
 OPEN = "X-Portal-Open"
 NUMBER_MAX = 64
 SHOWN_MAX = 10_000
-SAVED = "saved"  # the type of what was not read since then
 
-Types = frozenset[str]
-SAVED = "saved"  # and not read before
+
+@dataclass(frozen=True)
+class Shown:
+    """What the documents may show that a page has of one file.
+
+    One that is read anew may show what it has shown before: of what it cannot show it keeps that.
+
+    Attributes:
+        last: what was read or saved last; None = somebody else's.
+        own: which of all that were the person's own.
+        is_known: nothing of it is of an earlier session.
+    """
+
+    last: KnownFile | None
+    own: tuple[KnownFile, ...] = ()
+    is_known: bool = True
 
 
 class ShownFiles:
-    """What each page of JupyterLab has read or saved last, by the number that the page has given itself.
+    """What each page of JupyterLab has read or saved, by the number that the page has given itself.
 
     So it is what that page shows, whatever another window or a conversion has read since. "" is who says no number.
     """
 
     def __init__(self) -> None:
-        self._files: dict[tuple[str, Path], dict[str, KnownFile | None]] = {}  # by type; None = somebody else's
+        self._files: dict[tuple[str, Path], Shown] = {}
 
-    def note(self, path: Path, type: str, file: KnownFile | None) -> None:
-        """Remember a file that was read for the page that asks.
-
-        Arguments:
-            type: Jupyter's, as which it was read: a page has a document of each, and so may have two of one file.
-        """
-        before = self._files.pop((page(), path), {})
-        before.pop(type, None)
-        self._put(path, {**before, type: file})
+    def read(self, path: Path, file: KnownFile | None) -> None:
+        """Remember a file for the page that asks: beside what it shows of that path, if it does."""
+        before = Shown(None)
+        if is_open():
+            before = self._files.get((page(), path), Shown(None, is_known=False))
+        own = [one for one in before.own if not (file and one.is_file(file))] + [file] * bool(file)
+        self._put(path, Shown(file, tuple(own), before.is_known))
 
     def saved(self, path: Path, file: KnownFile | None) -> None:
-        """Remember what the page has saved: where that is the person's own, none of its documents has another one."""
-        before = self._files.pop((page(), path), {})
-        self._put(path, {SAVED: file} if file or not before else before)
+        """Remember what the page has saved: where that is the person's own, it is what all of its documents have."""
+        if file:
+            self._put(path, Shown(file, (file,)))
+        elif (page(), path) not in self._files:
+            self._put(path, Shown(None))
 
-    def _put(self, path: Path, files: dict[str, KnownFile | None]) -> None:
-        self._files[page(), path] = files
+    def _put(self, path: Path, shown: Shown) -> None:
+        self._files.pop((page(), path), None)
+        self._files[page(), path] = shown
         while len(self._files) > SHOWN_MAX:  # who has so many loads a page again
             del self._files[next(iter(self._files))]
 
-    def has(self, path: Path, types: Types) -> bool:
-        """Whether the page that asks has read as each of some types, or saved, what is there, in this session."""
-        known = self._files.get((page(), path), {})
-        return SAVED in known or known.keys() >= types
+    def is_known(self, path: Path) -> bool:
+        """Whether the page that asks has read or saved all that it may show of a path in this session."""
+        shown = self._files.get((page(), path))
+        return bool(shown and shown.is_known)
 
-    def own(self, path: Path, types: Types) -> list[KnownFile]:
-        """What its documents of these types have, or what it has read last without any: where it was one's own."""
-        known = self._files.get((page(), path), {})
-        shown = [known.get(one, known.get(SAVED)) for one in types] or list(known.values())[-1:]
-        return [file for file in shown if file]
+    def own(self, path: Path, is_open: bool) -> tuple[KnownFile, ...]:
+        """What was the person's own of what the page that asks may show; or that of the last of all pages.
+
+        In Notebook 7 the list is a page of its own, and shows no file.
+        """
+        if is_open:
+            shown = self._files.get((page(), path))
+            return shown.own if shown else ()
+        last = next((shown.last for (_, one), shown in reversed(self._files.items()) if one == path), None)
+        return (last,) if last else ()
 
     def renamed(self, old: Path, new: Path) -> None:
         """Have what lies below a path go with it."""
@@ -68,7 +88,7 @@ class ShownFiles:
 
     def deleted(self, path: Path) -> None:
         """Forget what lies below a path."""
-        self._files = {one: files for one, files in self._files.items() if not one[1].is_relative_to(path)}
+        self._files = {one: shown for one, shown in self._files.items() if not one[1].is_relative_to(path)}
 
 
 def page() -> str:
@@ -76,9 +96,9 @@ def page() -> str:
     return _said(NUMBER)[:NUMBER_MAX]
 
 
-def open_as() -> Types:
-    """As which types the page that saves a file has it open, by its own word; none where it does not show it."""
-    return frozenset(_said(OPEN).split(",")) - {""}
+def is_open() -> bool:
+    """Whether the page that reads or saves a file shows it, by its own word."""
+    return _said(OPEN) == "yes"
 
 
 def _said(name: str) -> str:

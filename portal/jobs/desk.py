@@ -45,11 +45,11 @@ ASKED_AT_ONCE = 50
 REMEMBERED_S = 14 * 86_400
 EXCHANGED = (
     "the file that you have opened: another one is there by now, or this page is older than your session. "
-    "Open it again, or load the page again, and look at it first"
+    "Close it and open it again, or load the page again, and look at it first"
 )
 RESULTS = ("jobs", "jobs-of-the-portal")  # in the home; the second where others can change what is called as the first
 
-IsAnother = Callable[[Path, Path | None, int, frozenset[str]], bool]
+IsAnother = Callable[[Path, Path | None, int, bool], bool]
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class JobDesk:
         clock: seconds, never going back.
         now: seconds since 1970.
         is_another: whether what is at a path, and where that is without links if it was looked at, of such an owner, is
-            another file than the person has opened there as her own; and as which types the page that asks shows it.
+            another file than the person has opened there as her own; and whether the page that asks shows it.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class JobDesk:
         run: Runner = run,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
-        is_another: IsAnother = lambda _path, _real, _owner, _open_as: False,
+        is_another: IsAnother = lambda _path, _real, _owner, _is_open: False,
     ) -> None:
         self._given = dict(environ)
         self._environ = environment.own(environ)
@@ -122,7 +122,7 @@ class JobDesk:
             seen = look(order) if order.file.is_file() else None
         if seen is None:
             raise RequestError("file", str(order.file), "a notebook, program or script that is there")
-        if self._is_another(order.file, seen.real, int(seen.content or os.geteuid()), order.open_as):
+        if self._is_another(order.file, seen.real, int(seen.content or os.geteuid()), order.is_open):
             raise RequestError("file", str(order.file), EXCHANGED)
         return seen
 

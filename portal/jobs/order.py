@@ -72,7 +72,7 @@ class JobOrder:
     account: str = ""
     name: str = ""
     results: Path | None = None
-    open_as: frozenset[str] = frozenset()
+    is_open: bool = False
 
     @property
     def kind(self) -> Kind:
@@ -85,7 +85,7 @@ class JobOrder:
         return math.ceil(self.hours * 60)
 
 
-OPTIONS = tuple(field.name for field in fields(JobOrder) if field.name not in ("file", "folder", "results", "open_as"))
+OPTIONS = tuple(field.name for field in fields(JobOrder) if field.name not in ("file", "folder", "results", "is_open"))
 
 
 def order_of(file: Path, folder: Path, given: Mapping[str, Any]) -> JobOrder:

@@ -15,8 +15,6 @@ from portal.jobs.order import JobOrder, order_of
 from portal.jobs.words import JobView
 from portal.session_pages.refusing import RefusingHandler
 
-TYPES = ("notebook", "file")
-
 
 @dataclass(frozen=True)
 class JobPlace:
@@ -28,7 +26,7 @@ class JobPlace:
     def order(self, body: object) -> JobOrder:
         """An order out of a JSON object: ``file`` is a path of the file browser, and the job runs in its folder.
 
-        ``open_as`` says as which of Jupyter's types the page that asks shows the file, if it does.
+        ``is_open`` says whether the page that asks shows the file.
 
         Raises:
             RequestError: a part of it is not allowed.
@@ -37,11 +35,11 @@ class JobPlace:
         path = given.pop("file", None)
         if not isinstance(path, str) or ".." in PurePosixPath(path).parts or not path.strip("/") or "\0" in path:
             raise RequestError("file", path, "the path of a file as the file browser has it")
-        open_as = given.pop("open_as", [])
-        if not isinstance(open_as, list) or not all(one in TYPES for one in open_as):
-            raise RequestError("open_as", open_as, f"a list of {' and '.join(TYPES)}")
+        is_open = given.pop("is_open", False)
+        if not isinstance(is_open, bool):
+            raise RequestError("is_open", is_open, "true or false")
         file = self.home.joinpath(*PurePosixPath(path.strip("/")).parts)
-        return replace(order_of(file, file.parent, given), open_as=frozenset(open_as))
+        return replace(order_of(file, file.parent, given), is_open=is_open)
 
     def shown(self, view: JobView) -> dict[str, object]:
         """A job as JSON; ``output_path`` is its output in the file browser, "" where it is not below that."""

@@ -29,7 +29,7 @@ from portal.downloads.folder_copy import copy_folder, move_anywhere
 from portal.downloads.own_checkpoints import note_done
 from portal.downloads.read_back import Save, own_file
 from portal.downloads.read_files import COPIED, MAY_BE_LONG, ReadFiles
-from portal.downloads.shown_files import open_as
+from portal.downloads.shown_files import is_open
 from portal.homes.held_files import delete, has_home_trash, look, own_known_file, trash, usual_mode
 from portal.homes.held_place import MAY_BE_THEIRS, FilePlace, LinkOfOthers, held
 from portal.homes.readers import EVERYBODY, READ, WRITE, KnownFile, Readers, closed_as
@@ -82,7 +82,7 @@ class OwnFiles(OneNameEach, ReadFiles):  # type: ignore[misc]  # as Jupyter's ow
     def saved_at(self, os_path: str) -> Iterator[Save]:
         """The same for what is saved, which goes into no folder that took the place where it was read."""
         with self.placed(os_path) as place:
-            save = Save(Path(os_path), place, self.read_places.known(Path(os_path)), open_as())
+            save = Save(Path(os_path), place, self.read_places.known(Path(os_path)), is_open())
             if not self.read_places.may_save(save.path, place):
                 raise HTTPError(403, EXCHANGED.format(place.name))
             yield save

@@ -142,8 +142,8 @@ def submit_open(page: Page, server: Server, name: str) -> None:
     ):
         dialog.get_by_role("button", name="Submit").click()
     numbers = {asked.value.headers["x-portal-number"] for asked in (saved, ordered)}
-    assert (len(numbers), saved.value.headers.get("x-portal-open")) == (1, "notebook"), "by the page that shows it"
-    assert (ordered.value.post_data_json or {})["open_as"] == ["notebook"]
+    assert (len(numbers), saved.value.headers.get("x-portal-open")) == (1, "yes"), "by the page that shows it"
+    assert (ordered.value.post_data_json or {})["is_open"] is True
     expect(page.get_by_text(re.compile(rf"Job \d+ is submitted\. Saved: {name}\."))).to_be_visible()
     assert "changed = 1" in (server.home / name).read_text()
     expect(shown_job(page, name)).to_contain_text("done")
@@ -207,4 +207,4 @@ def test_a_name_with_a_line_feed_is_submitted_as_it_is(page: Page, server: Serve
     with page.expect_request(lambda asked: asked.method == "POST" and "dsportal/api/jobs" in asked.url) as ordered:
         page.get_by_role("dialog").get_by_role("button", name="Submit").click()
     order = ordered.value.post_data_json or {}
-    assert (order["file"], order["open_as"]) == (f"odd\n/{lesson_file}", ["notebook"])
+    assert (order["file"], order["is_open"]) == (f"odd\n/{lesson_file}", True)

@@ -34,15 +34,15 @@ async def submitted(lab: Lab, path: str, **more: object) -> bool:
     try:
         await place.desk.submit(place.order({"file": path, **more}))
     except RequestError as error:
-        assert "Open it again" in str(error)
+        assert "open it again" in str(error)
         assert not [one for one in slurm.asked if "sbatch" in one]
         return False
     return True
 
 
-def asks_as(number: str) -> None:
-    """What is done from now on a page asks for that has this number."""
-    request = SimpleNamespace(headers={"X-Portal-Number": number})
+def asks_as(number: str, *, is_open: bool = False) -> None:
+    """What is done from now on a page asks for that has this number, and shows the file, or not."""
+    request = SimpleNamespace(headers={"X-Portal-Number": number, "X-Portal-Open": "yes" if is_open else ""})
     CallContext.set(CallContext.JUPYTER_HANDLER, SimpleNamespace(request=request))
 
 
@@ -155,7 +155,7 @@ async def test_nor_is_another_file_of_ones_own_that_others_have_given_that_name(
         (lab.team / folder).mkdir(0o755)
         (lab.team / folder / "train.py").write_text(f"print('{folder}')")
     await lab.files.get("team/res/train.py")
-    assert await submitted(lab, "team/res/train.py", open_as=["file"])
+    assert await submitted(lab, "team/res/train.py", is_open=True)
     if is_folder:
         (lab.team / "res").rename(lab.team / "gone")
         (lab.team / "clone").rename(lab.team / "res")
@@ -163,8 +163,8 @@ async def test_nor_is_another_file_of_ones_own_that_others_have_given_that_name(
         (lab.team / "res").chmod(0o777)
         (lab.team / "clone" / "train.py").replace(lab.team / "res" / "train.py")
 
-    assert not await submitted(lab, "team/res/train.py", open_as=["file"])
-    assert await submitted(lab, "team/res/train.py", open_as=[])  # an editor's new file, chosen in the list
+    assert not await submitted(lab, "team/res/train.py", is_open=True)
+    assert await submitted(lab, "team/res/train.py", is_open=False)  # an editor's new file, chosen in the list
 
     await lab.files.get("team/res/train.py")
     assert await submitted(lab, "team/res/train.py")
@@ -187,7 +187,7 @@ async def test_what_is_exported_is_not_what_a_page_shows_from_then_on(lab: Lab, 
     await lab.files.get("team/plan.ipynb")
     IS_SHOWN.reset(before)
 
-    assert not await submitted(lab, "team/plan.ipynb", open_as=["notebook"])
+    assert not await submitted(lab, "team/plan.ipynb", is_open=True)
 
 
 async def test_what_another_window_has_read_is_not_what_a_page_shows(lab: Lab, program: Path) -> None:
@@ -197,53 +197,78 @@ async def test_what_another_window_has_read_is_not_what_a_page_shows(lab: Lab, p
     put_another(program)
     asks_as("two")
     await lab.files.get("team/train.py")
-    assert await submitted(lab, "team/train.py", open_as=["file"])
+    assert await submitted(lab, "team/train.py", is_open=True)
     asks_as("one")
-    assert not await submitted(lab, "team/train.py", open_as=["file"])
+    assert not await submitted(lab, "team/train.py", is_open=True)
     await lab.files.rename_file("team/train.py", "team/other.py")
-    assert not await submitted(lab, "team/other.py", open_as=["file"])
+    assert not await submitted(lab, "team/other.py", is_open=True)
     asks_as("three")
-    assert not await submitted(lab, "team/other.py", open_as=["file"])
+    assert not await submitted(lab, "team/other.py", is_open=True)
     assert await submitted(lab, "team/other.py")
 
 
-async def test_what_a_page_reads_as_a_text_is_not_what_its_notebook_shows(lab: Lab) -> None:
-    """*Open With > Editor*: one page, two documents of one file."""
-    both = {"open_as": ["notebook", "file"]}
+async def test_what_a_page_reads_once_more_it_may_not_show(lab: Lab) -> None:
+    """As text beside the notebook (*Open With*), or what JupyterLab cannot put in the place of what it shows."""
+    asks_as("one")
     await lab.files.get("team/plan.ipynb")
+    asks_as("one", is_open=True)
     await lab.files.get("team/plan.ipynb", type="file")
-    assert await submitted(lab, "team/plan.ipynb", **both)
+    assert await submitted(lab, "team/plan.ipynb", is_open=True)
 
     put_another(lab.team / "plan.ipynb")
     await lab.files.get("team/plan.ipynb", type="file")
 
-    assert not await submitted(lab, "team/plan.ipynb", **both)
-    assert not await submitted(lab, "team/plan.ipynb", open_as=["notebook"])
-    assert await submitted(lab, "team/plan.ipynb", open_as=["file"])
+    assert not await submitted(lab, "team/plan.ipynb", is_open=True)
+    asks_as("one")  # closed, and opened again
     await lab.files.get("team/plan.ipynb")
-    assert await submitted(lab, "team/plan.ipynb", **both)
+    assert await submitted(lab, "team/plan.ipynb", is_open=True)
 
 
 async def test_what_is_saved_is_what_all_documents_of_a_page_have(lab: Lab) -> None:
-    both = {"open_as": ["notebook", "file"]}
+    asks_as("one")
+    await lab.files.get("team/plan.txt")
+    put_another(lab.team / "plan.txt", os.getuid())
+    asks_as("one", is_open=True)
+    await lab.files.get("team/plan.txt")
+    is_another = lab.files.read_places.is_another
+    assert is_another(lab.team / "plan.txt", None, os.getuid(), True)
+
+    assert await lab.save("team/plan.txt") == 200
+
+    assert not is_another(lab.team / "plan.txt", None, os.getuid(), True)
+    put_another(lab.team / "plan.txt")
+    await lab.files.get("team/plan.txt")
+    assert is_another(lab.team / "plan.txt", None, SOMEBODY_ELSE, True)
+
+
+async def test_a_page_that_is_older_is_so_until_it_is_loaded_or_the_file_opened_again(lab: Lab) -> None:
+    asks_as("one", is_open=True)
     await lab.files.get("team/plan.ipynb")
-    put_another(lab.team / "plan.ipynb", os.getuid())
-    await lab.files.get("team/plan.ipynb", type="file")
-    assert not await submitted(lab, "team/plan.ipynb", **both)
+    assert not await submitted(lab, "team/plan.ipynb", is_open=True)
+    put_another(lab.team / "plan.txt")
+    await lab.files.get("team/plan.txt")
+    (lab.team / "plan.txt").chmod(0o666)
+    assert await lab.save("team/plan.txt") == 403
 
-    assert await lab.save("team/plan.ipynb") == 200
+    asks_as("one")
+    await lab.files.get("team/plan.ipynb")
 
-    assert await submitted(lab, "team/plan.ipynb", **both)
-    put_another(lab.team / "plan.ipynb")
-    await lab.files.get("team/plan.ipynb", type="file")
-    assert not await submitted(lab, "team/plan.ipynb", **both)
+    assert await submitted(lab, "team/plan.ipynb", is_open=True)
 
 
-async def test_an_older_page_that_reads_a_text_has_not_read_its_notebook(lab: Lab) -> None:
-    await lab.files.get("team/plan.ipynb", type="file")
+async def test_the_list_of_notebook_7_is_another_page_than_that_of_the_file(lab: Lab, program: Path) -> None:
+    asks_as("editor")
+    await lab.files.get("team/train.py")
+    asks_as("list")
+    assert await submitted(lab, "team/train.py")
 
-    assert not await submitted(lab, "team/plan.ipynb", open_as=["notebook", "file"])
-    assert await submitted(lab, "team/plan.ipynb", open_as=["file"])
+    put_another(program)
+
+    assert not await submitted(lab, "team/train.py")
+    asks_as("editor again")
+    await lab.files.get("team/train.py")
+    asks_as("list")
+    assert await submitted(lab, "team/train.py")
 
 
 async def test_a_name_that_was_given_to_another_file_is_a_new_one(lab: Lab, program: Path) -> None:
@@ -262,18 +287,18 @@ async def test_a_page_that_is_older_than_the_session_submits_what_nobody_can_hav
     lab: Lab, program: Path
 ) -> None:
     """It shows what it read of an earlier one: whose that was nobody knows."""
-    assert not await submitted(lab, "team/train.py", open_as=["file"])
+    assert not await submitted(lab, "team/train.py", is_open=True)
     await lab.files.get("team/train.py", content=False)  # as before a save, which the person then lets be
-    assert not await submitted(lab, "team/train.py", open_as=["file"])
-    assert await submitted(lab, "team/train.py", open_as=[])  # chosen in the list
+    assert not await submitted(lab, "team/train.py", is_open=True)
+    assert await submitted(lab, "team/train.py", is_open=False)  # chosen in the list
     (lab.private / "train.py").write_text("print()")
-    assert await submitted(lab, "private/train.py", open_as=["file"])
+    assert await submitted(lab, "private/train.py", is_open=True)
 
     await lab.files.get("team/train.py")
 
-    assert await submitted(lab, "team/train.py", open_as=["file"])
-    with pytest.raises(RequestError, match="open_as: 'file' is not possible"):
-        place_of(lab)[1].order({"file": "team/train.py", "open_as": "file"})
+    assert await submitted(lab, "team/train.py", is_open=True)
+    with pytest.raises(RequestError, match="is_open: 'yes' is not possible"):
+        place_of(lab)[1].order({"file": "team/train.py", "is_open": "yes"})
 
 
 async def test_what_was_saved_is_ones_own(lab: Lab, program: Path) -> None:

@@ -818,7 +818,7 @@ async def test_a_page_that_is_older_than_the_session_saves_nothing_into_a_file_o
     os.chown(plan, SOMEBODY_ELSE, SOMEBODY_ELSE)
     if content is not None:
         await lab.files.get("team/plan.txt", content=content, require_hash=not content)
-    headers = {"X-Portal-Open": "file"} if is_open else {}
+    headers = {"X-Portal-Open": "yes"} if is_open else {}
     CallContext.set(CallContext.JUPYTER_HANDLER, SimpleNamespace(request=SimpleNamespace(headers=headers)))
 
     assert await lab.save("team/plan.txt") == (403 if is_open and not content else 200)

@@ -8,8 +8,9 @@ const ANSWER_MS = 10000; // one that asks something first, as after a change on 
 /** What a document of the page is kept by; of JupyterLab's DocumentRegistry.Context that which is needed here. */
 type Context = {
   path: string;
-  contentsModel: { path: string; type: string; writable?: boolean } | null;
+  contentsModel: { path: string; writable?: boolean } | null;
   model: { dirty: boolean };
+  isDisposed: boolean;
   save(): Promise<void>;
 };
 
@@ -21,7 +22,19 @@ export class Documents {
   /** What the last saving came to; undefined when there was none. */
   last: Saving | undefined;
 
-  constructor(private readonly _app: JupyterFrontEnd) {}
+  private readonly _contexts = new Set<Context>();
+
+  constructor(private readonly _app: JupyterFrontEnd) {
+    const { docRegistry } = _app;
+    for (const factory of docRegistry.widgetFactories()) {
+      this._follow(factory.name);
+    }
+    docRegistry.changed.connect((_, { type, change, name }) => {
+      if (type === 'widgetFactory' && change === 'added' && name) {
+        this._follow(name);
+      }
+    });
+  }
 
   /** The paths of those with changes that are not in their file. */
   changed(): string[] {
@@ -56,23 +69,26 @@ export class Documents {
     return (this._app.shell.currentWidget as { context?: Context } | null)?.context?.path ?? '';
   }
 
-  /**
-   * As which of Jupyter's types a file is open in this page, which has read it: a notebook may be open as a text, too.
-   * Not what it is saved as from now on.
-   */
-  openAs(path: string): string[] {
-    const shown = this._all().map(context => (context.path === path ? context.contentsModel : null));
-    return shown.filter(model => model?.path === path).map(model => model!.type);
+  /** Whether a file is open in this page, which has read it: not what it is saved as from now on. */
+  isOpen(path: string): boolean {
+    return this._all().some(context => context.path === path && context.contentsModel?.path === path);
   }
 
   private _changed(): Context[] {
     return this._all().filter(context => context.model?.dirty);
   }
 
+  /** One may be in a sidebar, too; and a file may be a notebook and a text at once. */
   private _all(): Context[] {
-    const widgets = Array.from(this._app.shell.widgets('main')) as { context?: Context }[];
-    const contexts = new Set(widgets.map(widget => widget.context)); // one document may have several views
-    return Array.from(contexts).filter(context => context?.path) as Context[];
+    const gone = Array.from(this._contexts).filter(context => context.isDisposed);
+    gone.forEach(context => this._contexts.delete(context));
+    return Array.from(this._contexts).filter(context => context.path);
+  }
+
+  private _follow(factory: string): void {
+    this._app.docRegistry.addWidgetExtension(factory, {
+      createNew: (_, context) => void this._contexts.add(context)
+    });
   }
 }
 
@@ -108,7 +124,7 @@ export const documents: JupyterFrontEndPlugin<Documents> = {
   provides: IDocuments,
   activate: (app: JupyterFrontEnd): Documents => {
     const made = new Documents(app);
-    sayWhatIsOpen(path => made.openAs(path));
+    sayWhatIsOpen(path => made.isOpen(path));
     return made;
   }
 };

@@ -160,8 +160,8 @@ async function submit(file: string, documents: Documents): Promise<string | unde
   if (saving.failed.length) {
     throw new Error(`No job is submitted. ${wordsOf(saving)}`);
   }
-  const openAs = typeof order.file === 'string' ? documents.openAs(order.file) : [];
-  const made = await ask<{ id: string }>('jobs', {}, { ...order, open_as: openAs });
+  const isOpen = typeof order.file === 'string' && documents.isOpen(order.file);
+  const made = await ask<{ id: string }>('jobs', {}, { ...order, is_open: isOpen });
   return `Job ${made.id} is submitted. ${wordsOf(saving)}`;
 }
 

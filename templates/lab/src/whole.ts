@@ -9,11 +9,12 @@ const NUMBER = 'X-Portal-Number';
 const number = Array.from(crypto.getRandomValues(new Uint32Array(4)), part => part.toString(36)).join('-');
 const OPEN = 'X-Portal-Open';
 const FILES = 'api/contents/';
-let openAs = (_path: string): string[] => [];
+const ON_FILES = ['GET', 'PUT'];
+let isOpen = (_path: string): boolean => false;
 
-/** Have each save of a file that this page shows say as what: the page may be older than the session. */
-export function sayWhatIsOpen(ask: (path: string) => string[]): void {
-  openAs = ask;
+/** Have each save, and each reading, of a file that this page shows say so: the page may be older than the session. */
+export function sayWhatIsOpen(ask: (path: string) => boolean): void {
+  isOpen = ask;
 }
 
 /**
@@ -27,9 +28,10 @@ export function sayWhole(): void {
     if (input instanceof Request && input.url.startsWith(session)) {
       input.headers.set(HEADER, WHOLE);
       input.headers.set(NUMBER, number);
-      const file = input.url.slice(session.length).replace(/\?.*/, ''); // JupyterLab puts the time behind it
-      if (input.method === 'PUT' && file.startsWith(FILES)) {
-        input.headers.set(OPEN, openAs(decodeURIComponent(file.slice(FILES.length))).join());
+      const asked = input.url.slice(session.length).replace(/\?.*/, ''); // JupyterLab puts the time behind it
+      const file = asked.startsWith(FILES) && decodeURIComponent(asked.slice(FILES.length));
+      if (file && ON_FILES.includes(input.method) && isOpen(file)) {
+        input.headers.set(OPEN, 'yes');
       }
     }
     return plain(input, init);
