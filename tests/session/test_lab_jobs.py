@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import nbformat
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Request, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from tests.browser.portal_page import assert_accessible, look_sooner
@@ -194,6 +194,34 @@ def test_notebook_7_has_the_form_in_its_new_menu(page: Page, server: Server) -> 
     page.locator(".jp-DropdownMenu .lm-MenuBar-item").click()
     page.locator(".lm-Menu-item", has_text=RUN).click()
     expect(page.get_by_role("dialog").get_by_label(re.compile("^File"))).to_have_value("")
+
+
+def test_one_that_was_moved_into_a_sidebar_is_open_as_well(page: Page, server: Server, lesson_file: str) -> None:
+    open_changed(page, server, "lab", lesson_file)
+    page.get_by_role("tab", name=lesson_file).click(button="right")
+    page.locator(".lm-Menu-item", has_text="Move Widget").hover()
+    page.locator(".lm-Menu-item", has_text="Right Sidebar").click()
+    button = page.locator("#jp-right-stack .jp-NotebookPanel-toolbar").get_by_title("Run as a Slurm job")
+    button.dispatch_event("click")  # the bar is narrow there
+    submit_open(page, server, lesson_file)
+
+
+def test_what_is_read_beside_an_open_notebook_says_that_it_is_open(
+    page: Page, server: Server, lesson_file: str
+) -> None:
+    """It may be another file by then than the notebook shows."""
+
+    def is_read(asked: Request) -> bool:
+        return asked.method == "GET" and f"api/contents/{lesson_file}?" in asked.url and "content=1" in asked.url
+
+    with page.expect_request(is_read) as first:
+        page.goto(f"{server.url}lab/tree/{lesson_file}?reset")
+    expect(page.locator(".jp-Notebook .cm-content").first).to_contain_text("out of")
+    with page.expect_request(is_read) as second:
+        item(page, lesson_file).click(button="right")
+        page.locator(".lm-Menu-item", has_text="Open With").hover()
+        page.locator(".lm-Menu-item", has_text=re.compile("^Editor$")).click()
+    assert [asked.value.headers.get("x-portal-open") for asked in (first, second)] == [None, "yes"]
 
 
 def test_a_name_with_a_line_feed_is_submitted_as_it_is(page: Page, server: Server, lesson_file: str) -> None:
