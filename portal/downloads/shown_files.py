@@ -28,11 +28,13 @@ class Shown:
         last: what was read or saved last; None = somebody else's.
         own: which of all that were the person's own.
         is_known: nothing of it is of an earlier session.
+        is_new: it was made, and no page has opened it yet.
     """
 
     last: KnownFile | None
     own: tuple[KnownFile, ...] = ()
     is_known: bool = True
+    is_new: bool = False
 
 
 class ShownFiles:
@@ -45,17 +47,19 @@ class ShownFiles:
         self._files: dict[tuple[str, Path], Shown] = {}
 
     def read(self, path: Path, file: KnownFile | None) -> None:
-        """Remember a file for the page that asks: beside what it shows of that path, if it does."""
-        before = Shown(None)
+        """Remember a file for the page that asks: beside what it shows of that path, if it does, or what was made."""
+        before = self._last(path)
         if is_open():
             before = self._files.get((page(), path), Shown(None, is_known=False))
-        own = [one for one in before.own if not (file and one.is_file(file))] + [file] * bool(file)
-        self._put(path, Shown(file, tuple(own), before.is_known))
+        elif not before.is_new:
+            before = Shown(None)
+        others = tuple(one for one in before.own if not (file and one.is_file(file)))
+        self._put(path, Shown(file, (*others, file) if file else others, before.is_known))
 
     def saved(self, path: Path, file: KnownFile | None) -> None:
         """Remember what the page has saved: where that is the person's own, it is what all of its documents have."""
         if file:
-            self._put(path, Shown(file, (file,)))
+            self._put(path, Shown(file, (file,), is_new=not is_open()))
         elif (page(), path) not in self._files:
             self._put(path, Shown(None))
 
@@ -78,8 +82,11 @@ class ShownFiles:
         if is_open:
             shown = self._files.get((page(), path))
             return shown.own if shown else ()
-        last = next((shown.last for (_, one), shown in reversed(self._files.items()) if one == path), None)
+        last = self._last(path).last
         return (last,) if last else ()
+
+    def _last(self, path: Path) -> Shown:
+        return next((shown for (_, one), shown in reversed(self._files.items()) if one == path), Shown(None))
 
     def renamed(self, old: Path, new: Path) -> None:
         """Have what lies below a path go with it."""

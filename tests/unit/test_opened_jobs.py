@@ -224,6 +224,18 @@ async def test_what_a_page_reads_once_more_it_may_not_show(lab: Lab) -> None:
     assert await submitted(lab, "team/plan.ipynb", is_open=True)
 
 
+async def test_nor_is_what_somebody_puts_in_the_place_of_a_new_one_before_a_page_opens_it(lab: Lab) -> None:
+    """In Notebook 7 another page opens it than has made it."""
+    asks_as("list")
+    path = (await lab.files.new_untitled("team", ext=".ipynb"))["path"]
+    put_another(lab.home / path)
+    asks_as("editor")
+    await lab.files.get(path)
+    assert not await submitted(lab, path, is_open=True)
+    await lab.files.get(path)  # opened again
+    assert await submitted(lab, path, is_open=True)
+
+
 async def test_what_is_saved_is_what_all_documents_of_a_page_have(lab: Lab) -> None:
     asks_as("one")
     await lab.files.get("team/plan.txt")
