@@ -37,7 +37,7 @@ const GAINSAYING = /^(forwarded|x-scheme)$/; // which JupyterHub believes before
 
 const WORDS = {
   400: "This address is no text (UTF-8), or the request names its host twice. Type it again.",
-  403: "A service worker of a session lies below the session's own address, with a name of its own.",
+  403: "A session has service workers below an address of its own alone (portal.domain), and with names of their own there.",
   413: `The portal takes at most ${HUB_BODY_MAX} bytes here.`,
   424: "This session does not run, so that nothing was saved in it.",
   429: "Too much at once; try again in some seconds.",
@@ -261,11 +261,13 @@ function personOf(req) {
 }
 
 // A service worker may see all that lies in the folder of its script (Service Workers, §4.4.1): one at /user/NAME itself, of
-// which no slash says that it is a folder, everybody's sessions. Browsers name what asks for such a script.
+// which no slash says that it is a folder, everybody's sessions. And what it answers has what headers it likes, as no answer
+// of a session has them that comes by here: there is none where all share the hub's origin. Browsers name what asks for it.
 function isWorkerOverItsPlace(req) {
   const path = pathOf(req) ?? "";
   const prefix = (settings.sessions ?? []).find((one) => path.startsWith(one));
-  return req.headers["service-worker"] !== undefined && prefix !== undefined && !path.slice(prefix.length).includes("/");
+  if (req.headers["service-worker"] === undefined || prefix === undefined) return false;
+  return !settings.origins_apart || !path.slice(prefix.length).includes("/");
 }
 
 // The path as the proxy itself reads it when it looks for a route, for which two slashes at the beginning are one;

@@ -23,21 +23,6 @@ PAGE = Path(__file__).with_name("hostile_page.html")
 MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455 §1.3
 WORKER = b"self.addEventListener('fetch', event => event.respondWith(new Response('the worker saw it')));"
 
-# Reads what comes of the requests of the pages below it, wherever the server has led them.
-READER = b"""
-self.addEventListener('install', () => self.skipWaiting());
-self.addEventListener('activate', event => event.waitUntil(self.clients.claim()));
-async function read(request, client) {
-  const answer = await fetch(request);
-  const text = await answer.clone().text();
-  (await self.clients.get(client))?.postMessage(text);
-  return answer;
-}
-self.addEventListener('fetch', event => {
-  if (event.request.url.includes('/away?')) event.respondWith(read(event.request, event.clientId));
-});
-"""
-
 
 class Handler(BaseHTTPRequestHandler):
     """The page, its worker, web sockets that bring cookies, and a good word for the hub's own look."""
@@ -54,7 +39,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         is_script = self.path.endswith(".js")
         kind = "text/javascript" if is_script else "text/html"
-        body = (READER if "reader" in self.path else WORKER) if is_script else PAGE.read_bytes()
+        body = WORKER if is_script else PAGE.read_bytes()
         self.send_response(200)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))

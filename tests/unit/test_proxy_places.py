@@ -7,26 +7,42 @@ import asyncio
 import httpx
 import pytest
 
-from tests.unit.test_proxy import Portal, portal
+from tests.unit.test_proxy import Portal, portal, started
 from tests.unit.test_proxy_guard import OVER_ITS_PLACE, ask, raw_get, routed, upstream
 
 __all__ = ["portal", "upstream"]
 
 
-@pytest.mark.parametrize("path", ["/user/alice", "/user/alice?worker.js", "/%75ser/alice"])
-async def test_a_script_of_a_service_worker_lies_below_the_address_of_its_session(
+WORKER = {"Service-Worker": "script"}
+
+
+@pytest.mark.parametrize("path", ["/user/alice", "/user/alice?worker.js", "/%75ser/alice", "/user/alice/worker.js"])
+async def test_where_all_share_one_origin_a_session_has_no_service_worker(
     portal: Portal, upstream: str, path: str
 ) -> None:
     await routed(portal, upstream)
-    worker = {"Service-Worker": "script"}
+
+    statuses = [(await ask("GET", f"{portal.url}{path}", headers=sent)).status_code for sent in (WORKER, {})]
+
+    assert statuses == [403, 200]
+
+
+@pytest.mark.parametrize("path", ["/user/alice", "/user/alice?worker.js", "/%75ser/alice"])
+async def test_with_a_domain_a_script_of_a_service_worker_lies_below_the_address_of_its_session(
+    portal: Portal, upstream: str, path: str
+) -> None:
+    portal.public_url = "https://portal.example.org"
+    hub = portal.hub()
+    await started(hub)
+    await hub.add_route("/", upstream, {"hub": True})
+    await hub.add_route("alice.portal.example.org/user/alice/", upstream, {"user": "alice"})
+    sent = {"Host": "alice.portal.example.org", **WORKER}
 
     statuses = [
-        (await ask("GET", f"{portal.url}{path}", headers=worker)).status_code,
-        (await ask("GET", f"{portal.url}{path}")).status_code,
-        (await ask("GET", f"{portal.url}/user/alice/worker.js", headers=worker)).status_code,
+        (await ask("GET", f"{portal.url}{one}", headers=sent)).status_code for one in (path, "/user/alice/worker.js")
     ]
 
-    assert statuses == [403, 200, 200]
+    assert statuses == [403, 200]
 
 
 @pytest.mark.parametrize("path", ["/user/nobody/lab", "/services/none/"])

@@ -1,0 +1,9 @@
+// At the hub's address no service worker has anything to do. One may be left there by a session's page, from before each
+// person had an address of their own, or from a portal that let sessions have one: it would answer for that session still.
+// It stands in the page: a file of its own could be refused by itself.
+"use strict";
+
+navigator.serviceWorker?.getRegistrations().then(
+  (found) => found.forEach((one) => one.unregister()),
+  () => {}, // a browser that keeps none
+);
