@@ -136,19 +136,23 @@ class EnterHandler(BaseHandler):  # type: ignore[misc]
 
 
 def grant(db: Any, spawner: Any, person: Any) -> None:
-    """Give access to one session for an hour; what the owner's own sharing gave before stays as it was.
+    """Give access to one session for an hour; where the owner's own sharing gives it, that stays as it was.
+
+    What else the owner shares of it goes with the hour: JupyterHub has one share for both.
 
     Arguments:
         db: JupyterHub's database session.
         spawner: the row of the session.
         person: the row of the one who enters.
     """
+    access = f"access:servers!server={spawner.user.name}/{spawner.name}"
     known = orm.Share.find(db, spawner, person)
-    if known is not None and known.expires_at is None:
+    shared = set() if known is None else set(known.scopes)
+    if known is not None and known.expires_at is None and access in shared:
         return
     if known is not None:
         take_back(db, known)
-    share = orm.Share.grant(db, spawner, person)
+    share = orm.Share.grant(db, spawner, person, shared | {access})
     share.created_at = utcnow(with_tz=False)
     share.expires_at = share.created_at + LASTS
     db.commit()

@@ -251,6 +251,18 @@ def test_what_is_shared_without_an_end_is_not_ours_to_take_back(db: Session) -> 
     assert db.query(orm.Share).one().expires_at is None
 
 
+def test_what_is_shared_and_gives_no_access_keeps_nobody_out(db: Session) -> None:
+    orm.Share.grant(db, session(db), person(db, "carol"), ["read:servers!server=alice/"])
+    assert not may_enter(db, "carol")
+
+    enter.grant(db, session(db), person(db, "carol"))
+
+    assert may_enter(db, "carol")
+    share = db.query(orm.Share).one()
+    assert share.expires_at is not None
+    assert set(share.scopes) == {"access:servers!server=alice/", "read:servers!server=alice/"}
+
+
 @pytest.mark.parametrize("text", ["A full disk.", " blanks around ", "x" * 500, "Grüße, 東京 ✓"])
 def test_a_reason_is_one_line_of_text(text: str) -> None:
     assert enter.read_reason(text) == text.strip()
