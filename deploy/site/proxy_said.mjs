@@ -50,6 +50,8 @@ export function keepHeadersInTheirPlace(headers, originsApart, encrypted) {
   for (const name of OVER_ITS_PLACE) delete headers[name];
   // No page of another origin leads a window on that it has opened here; where all share one origin, that is no bar.
   if (originsApart) headers["cross-origin-opener-policy"] = "same-origin-allow-popups";
+  // The script of a service worker is refused there: none comes out of a browser's cache, either.
+  else headers.vary = [headers.vary, "Service-Worker"].filter(Boolean).join(", ");
   const cookies = headers["set-cookie"];
   if (cookies) headers["set-cookie"] = cookies.map((cookie) => closed(cookie, encrypted));
 }

@@ -125,8 +125,9 @@ def lab_files(site: Site) -> list[Check]:
         connection.request("GET", path, headers={"Origin": f"{url.scheme}://check.{url.netloc}"})
         answer = connection.getresponse()
         allowed = ", ".join(answer.headers.get_all(ALLOWS) or ["none"])
-    except (OSError, HTTPException):
-        return [Check(what, "ok", f"not asked, as {url.netloc} does not answer here; ask again where it does")]
+    except (OSError, HTTPException) as error:
+        why = "" if isinstance(error, ConnectionRefusedError) else f" ({error})"
+        return [Check(what, "ok", f"not asked, as {url.netloc} does not answer here{why}; ask again where it does")]
     finally:
         connection.close()
     if answer.status != HTTPStatus.OK:

@@ -5,7 +5,7 @@ A page may be older than the session; and a link of somebody's opens another win
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jupyter_server.base.call_context import CallContext
@@ -29,12 +29,14 @@ class Shown:
         own: which of all that were the person's own.
         is_known: nothing of it is of an earlier session.
         is_new: it was made, and no page has opened it yet.
+        is_gone: the name was taken away since then; a page may show it still.
     """
 
     last: KnownFile | None
     own: tuple[KnownFile, ...] = ()
     is_known: bool = True
     is_new: bool = False
+    is_gone: bool = False
 
 
 class ShownFiles:
@@ -51,7 +53,7 @@ class ShownFiles:
         before = self._last(path)
         if is_open():
             before = self._files.get((page(), path), Shown(None, is_known=False))
-        elif not before.is_new:
+        elif file or not before.is_new:
             before = Shown(None)
         others = tuple(one for one in before.own if not (file and one.is_file(file)))
         self._put(path, Shown(file, (*others, file) if file else others, before.is_known))
@@ -66,8 +68,7 @@ class ShownFiles:
     def _put(self, path: Path, shown: Shown) -> None:
         self._files.pop((page(), path), None)
         self._files[page(), path] = shown
-        while len(self._files) > SHOWN_MAX:  # who has so many loads a page again
-            del self._files[next(iter(self._files))]
+        self._forget()
 
     def is_known(self, path: Path) -> bool:
         """Whether the page that asks has read or saved all that it may show of a path in this session."""
@@ -82,20 +83,31 @@ class ShownFiles:
         if is_open:
             shown = self._files.get((page(), path))
             return shown.own if shown else ()
-        last = self._last(path).last
-        return (last,) if last else ()
+        shown = self._last(path)
+        return (shown.last,) if shown.last else shown.own
 
     def _last(self, path: Path) -> Shown:
-        return next((shown for (_, one), shown in reversed(self._files.items()) if one == path), Shown(None))
+        found = (shown for (_, one), shown in reversed(self._files.items()) if one == path and not shown.is_gone)
+        return next(found, Shown(None))
 
     def renamed(self, old: Path, new: Path) -> None:
-        """Have what lies below a path go with it."""
-        for number, path in [one for one in self._files if one[1].is_relative_to(old)]:
-            self._files[number, new / path.relative_to(old)] = self._files.pop((number, path))
+        """Have what lies below a path go with it; another window may show it at its old name still."""
+        for (number, path), shown in self._below(old):
+            self._files[number, new / path.relative_to(old)] = shown
+        self.deleted(old)
+        self._forget()
 
     def deleted(self, path: Path) -> None:
-        """Forget what lies below a path."""
-        self._files = {one: shown for one, shown in self._files.items() if not one[1].is_relative_to(path)}
+        """What lies below a path is gone; a window may show it still."""
+        for one, shown in self._below(path):
+            self._files[one] = replace(shown, is_gone=True)
+
+    def _forget(self) -> None:
+        while len(self._files) > SHOWN_MAX:  # who has so many loads a page again
+            del self._files[next(iter(self._files))]
+
+    def _below(self, path: Path) -> list[tuple[tuple[str, Path], Shown]]:
+        return [(one, shown) for one, shown in self._files.items() if one[1].is_relative_to(path)]
 
 
 def page() -> str:

@@ -45,7 +45,7 @@ ASKED_AT_ONCE = 50
 REMEMBERED_S = 14 * 86_400
 EXCHANGED = (
     "the file that you have opened: another one is there by now, or this page is older than your session. "
-    "Close it and open it again, or load the page again, and look at it first"
+    "Close it, in all its views, and open it again, or load the page again, and look at it first; or save it as yours"
 )
 RESULTS = ("jobs", "jobs-of-the-portal")  # in the home; the second where others can change what is called as the first
 

@@ -206,17 +206,22 @@ def test_one_that_was_moved_into_a_sidebar_is_open_as_well(page: Page, server: S
     submit_open(page, server, lesson_file)
 
 
+@pytest.mark.parametrize("is_link", [False, True])
 def test_what_is_read_beside_an_open_notebook_says_that_it_is_open(
-    page: Page, server: Server, lesson_file: str
+    page: Page, server: Server, lesson_file: str, is_link: bool
 ) -> None:
-    """It may be another file by then than the notebook shows."""
+    """It may be another file by then than the notebook shows; a link may lead to its name with a slash more."""
 
     def is_read(asked: Request) -> bool:
         return asked.method == "GET" and f"api/contents/{lesson_file}?" in asked.url and "content=1" in asked.url
 
+    link = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(f"[the notebook]({lesson_file}%2F)")])
+    nbformat.write(link, server.home / "link.ipynb")
     with page.expect_request(is_read) as first:
-        page.goto(f"{server.url}lab/tree/{lesson_file}?reset")
-    expect(page.locator(".jp-Notebook .cm-content").first).to_contain_text("out of")
+        page.goto(f"{server.url}lab/tree/{'link.ipynb' if is_link else lesson_file}?reset")
+        if is_link:
+            page.get_by_role("link", name="the notebook").click()
+    expect(page.locator(".jp-Notebook .cm-content", has_text="out of")).to_be_visible()
     with page.expect_request(is_read) as second:
         item(page, lesson_file).click(button="right")
         page.locator(".lm-Menu-item", has_text="Open With").hover()

@@ -232,7 +232,21 @@ async def test_nor_is_what_somebody_puts_in_the_place_of_a_new_one_before_a_page
     asks_as("editor")
     await lab.files.get(path)
     assert not await submitted(lab, path, is_open=True)
+    asks_as("list")
+    assert not await submitted(lab, path)
+    asks_as("editor")
     await lab.files.get(path)  # opened again
+    assert await submitted(lab, path, is_open=True)
+    asks_as("list")
+    assert await submitted(lab, path)
+
+
+async def test_what_was_made_and_then_exchanged_by_its_person_is_what_she_opens(lab: Lab) -> None:
+    """Uploaded, say, and then fetched anew in a terminal."""
+    path = (await lab.files.new_untitled("team", ext=".py"))["path"]
+    put_another(lab.home / path, os.getuid())
+    asks_as("editor")
+    await lab.files.get(path)
     assert await submitted(lab, path, is_open=True)
 
 
@@ -277,6 +291,10 @@ async def test_the_list_of_notebook_7_is_another_page_than_that_of_the_file(lab:
     put_another(program)
 
     assert not await submitted(lab, "team/train.py")
+    asks_as("editor", is_open=True)  # Revert: it may show what it has shown before
+    await lab.files.get("team/train.py")
+    asks_as("list")
+    assert not await submitted(lab, "team/train.py")
     asks_as("editor again")
     await lab.files.get("team/train.py")
     asks_as("list")
@@ -293,6 +311,27 @@ async def test_a_name_that_was_given_to_another_file_is_a_new_one(lab: Lab, prog
     assert await submitted(lab, "team/old.py")
     put_another(lab.team / "old.py")
     assert not await submitted(lab, "team/old.py")
+
+
+@pytest.mark.parametrize("act", ["deleted", "renamed"])
+async def test_what_another_window_takes_away_a_page_may_show_still(lab: Lab, program: Path, act: str) -> None:
+    asks_as("one")
+    await lab.files.get("team/train.py")
+    asks_as("two")
+    await (
+        lab.files.delete_file("team/train.py")
+        if act == "deleted"
+        else lab.files.rename_file("team/train.py", "team/b.py")
+    )
+    program.write_text("print()")
+    os.chown(program, SOMEBODY_ELSE, SOMEBODY_ELSE)
+    assert await submitted(lab, "team/train.py")  # in the list a new name
+
+    asks_as("one", is_open=True)
+    assert not await submitted(lab, "team/train.py", is_open=True)
+    program.unlink()
+    assert await lab.save("team/train.py") == 200
+    assert program.stat().st_mode & 0o077 == 0o044, "it is of this session"
 
 
 async def test_a_page_that_is_older_than_the_session_submits_what_nobody_can_have_exchanged(

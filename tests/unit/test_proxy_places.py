@@ -25,6 +25,8 @@ async def test_where_all_share_one_origin_a_session_has_no_service_worker(
     statuses = [(await ask("GET", f"{portal.url}{path}", headers=sent)).status_code for sent in (WORKER, {})]
 
     assert statuses == [403, 200]
+    vary = (await ask("GET", f"{portal.url}{path}")).headers["vary"]
+    assert "Service-Worker" in vary.split(", "), "nor out of a browser's cache"
 
 
 @pytest.mark.parametrize("path", ["/user/alice", "/user/alice?worker.js", "/%75ser/alice"])

@@ -69,9 +69,13 @@ export class Documents {
     return (this._app.shell.currentWidget as { context?: Context } | null)?.context?.path ?? '';
   }
 
-  /** Whether a file is open in this page, which has read it: not what it is saved as from now on. */
+  /**
+   * Whether a file is open in this page, which has read it, or reads it twice: not what it is saved as from now on.
+   * However its path is written: a link may lead to one with a slash more.
+   */
   isOpen(path: string): boolean {
-    return this._all().some(context => context.path === path && context.contentsModel?.path === path);
+    const here = this._all().filter(context => isSame(context.path, path));
+    return here.length > 1 || here.some(context => isSame(context.contentsModel?.path, path));
   }
 
   private _changed(): Context[] {
@@ -90,6 +94,12 @@ export class Documents {
       createNew: (_, context) => void this._contexts.add(context)
     });
   }
+}
+
+/** Whether two paths are those of one file, as the session's server reads them. */
+export function isSame(one: string | undefined, other: string): boolean {
+  const parts = (path: string): string => path.split('/').filter(part => part && part !== '.').join('/');
+  return one !== undefined && parts(one) === parts(other);
 }
 
 async function saved(context: Context): Promise<void> {

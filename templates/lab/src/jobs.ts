@@ -13,7 +13,7 @@ import { ILauncher } from '@jupyterlab/launcher';
 import { listIcon } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 
-import { type Documents, IDocuments, wordsOf } from './documents';
+import { type Documents, IDocuments, isSame, wordsOf } from './documents';
 import { button, words } from './dom';
 import { showLog } from './followedlog';
 import { jobIcon } from './icons';
@@ -151,12 +151,13 @@ function openFile(documents: Documents): string {
 
 /** Asks for the job of a file and submits it, with the file saved first; undefined when there is to be none. */
 async function submit(file: string, documents: Documents): Promise<string | undefined> {
-  const note = documents.changed().includes(file) ? `${file} has changes: it is saved before the job is submitted.` : '';
+  const isChanged = documents.changed().some(path => isSame(path, file));
+  const note = isChanged ? `${file} has changes: it is saved before the job is submitted.` : '';
   const order = await askForOrder(file, note);
   if (!order) {
     return undefined;
   }
-  const saving = await documents.saveOnly(path => path === order.file);
+  const saving = await documents.saveOnly(path => isSame(path, String(order.file)));
   if (saving.failed.length) {
     throw new Error(`No job is submitted. ${wordsOf(saving)}`);
   }

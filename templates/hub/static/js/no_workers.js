@@ -3,7 +3,11 @@
 // It stands in the page: a file of its own could be refused by itself.
 "use strict";
 
-navigator.serviceWorker?.getRegistrations().then(
-  (found) => found.forEach((one) => one.unregister()),
-  () => {}, // a browser that keeps none
-);
+(() => {
+  const { base } = document.currentScript.dataset; // other things may be at the same host, with workers of their own
+  const isOurs = ({ scope }) => new URL(scope).pathname.startsWith(base);
+  navigator.serviceWorker?.getRegistrations().then(
+    (found) => found.filter(isOurs).forEach((one) => one.unregister()),
+    () => {}, // a browser that keeps none
+  );
+})();
