@@ -231,7 +231,7 @@ class ReadPlaces:
         """
         if is_open and not self._read.is_known(path) and not look_at(path).is_private:
             return True
-        own = self._read.own(path, is_open)
+        own = self._read.own(path, of_page=is_open)
         if not own or owner not in (ROOT, os.geteuid()):
             return bool(own)
         try:

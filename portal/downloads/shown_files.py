@@ -75,12 +75,12 @@ class ShownFiles:
         shown = self._files.get((page(), path))
         return bool(shown and shown.is_known)
 
-    def own(self, path: Path, is_open: bool) -> tuple[KnownFile, ...]:
+    def own(self, path: Path, *, of_page: bool) -> tuple[KnownFile, ...]:
         """What was the person's own of what the page that asks may show; or that of the last of all pages.
 
         In Notebook 7 the list is a page of its own, and shows no file.
         """
-        if is_open:
+        if of_page:
             shown = self._files.get((page(), path))
             return shown.own if shown else ()
         shown = self._last(path)

@@ -215,8 +215,9 @@ def test_what_is_read_beside_an_open_notebook_says_that_it_is_open(
     def is_read(asked: Request) -> bool:
         return asked.method == "GET" and f"api/contents/{lesson_file}?" in asked.url and "content=1" in asked.url
 
-    link = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(f"[the notebook]({lesson_file}%2F)")])
-    nbformat.write(link, server.home / "link.ipynb")
+    lesson = nbformat.read(server.home / lesson_file, as_version=4)
+    cell = nbformat.v4.new_markdown_cell(f"[the notebook]({lesson_file}%2F)")
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata=dict(lesson.metadata)), server.home / "link.ipynb")
     with page.expect_request(is_read) as first:
         page.goto(f"{server.url}lab/tree/{'link.ipynb' if is_link else lesson_file}?reset")
         if is_link:
