@@ -225,7 +225,7 @@ def test_the_templates_tile_opens_the_gallery(page: Page, server: Server, pictur
     cards = page.locator("[data-template]")
     expect(cards).to_have_count(1)
     expect(page.get_by_role("status").filter(has_text="templat")).to_have_text(
-        "1 template. 1 more: their kernels (PyTorch) are not offered here; your administrator can add them."
+        "1 template. 1 more: their kernels (TensorFlow) are not offered here; your administrator can add them."
     )
     expect(cards).to_contain_text("Made for 1 GPU; runs here with what there is")
     expect(cards).to_contain_text("1 GPU or two cores, about 1 minute")
