@@ -102,6 +102,15 @@ async def routed(portal: Portal, upstream: str, **settings: Any) -> None:
         await hub.api_request(place, method="POST", body={"target": upstream, **whose})
 
 
+async def routed_apart(portal: Portal, upstream: str) -> None:
+    """The same where alice's session has an address of its own."""
+    portal.public_url = "https://portal.example.org"
+    hub = portal.hub()
+    await started(hub)
+    await hub.add_route("/", upstream, {"hub": True})
+    await hub.add_route("alice.portal.example.org/user/alice/", upstream, {"user": "alice"})
+
+
 async def ask(method: str, url: str, **arguments: Any) -> httpx.Response:
     """One request of a browser."""
     async with httpx.AsyncClient(trust_env=False, timeout=20, verify=False) as client:  # noqa: S501
@@ -315,11 +324,7 @@ async def test_a_browsers_connection_ends_when_it_wants_that_whatever_the_server
 async def test_with_a_domain_no_page_of_another_origin_has_hold_of_a_window_of_a_session(
     portal: Portal, upstream: str
 ) -> None:
-    portal.public_url = "https://portal.example.org"
-    hub = portal.hub()
-    await started(hub)
-    await hub.add_route("/", upstream, {"hub": True})
-    await hub.add_route("alice.portal.example.org/user/alice/", upstream, {"user": "alice"})
+    await routed_apart(portal, upstream)
 
     answer = await asyncio.to_thread(raw_get, portal, "/user/alice/lab", "alice.portal.example.org")
 

@@ -7,8 +7,8 @@ import asyncio
 import httpx
 import pytest
 
-from tests.unit.test_proxy import Portal, portal, started
-from tests.unit.test_proxy_guard import OVER_ITS_PLACE, ask, raw_get, routed, upstream
+from tests.unit.test_proxy import Portal, portal
+from tests.unit.test_proxy_guard import OVER_ITS_PLACE, ask, raw_get, routed, routed_apart, upstream
 
 __all__ = ["portal", "upstream"]
 
@@ -33,11 +33,7 @@ async def test_where_all_share_one_origin_a_session_has_no_service_worker(
 async def test_with_a_domain_a_script_of_a_service_worker_lies_below_the_address_of_its_session(
     portal: Portal, upstream: str, path: str
 ) -> None:
-    portal.public_url = "https://portal.example.org"
-    hub = portal.hub()
-    await started(hub)
-    await hub.add_route("/", upstream, {"hub": True})
-    await hub.add_route("alice.portal.example.org/user/alice/", upstream, {"user": "alice"})
+    await routed_apart(portal, upstream)
     sent = {"Host": "alice.portal.example.org", **WORKER}
 
     statuses = [
