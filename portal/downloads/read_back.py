@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from portal.downloads.shown_files import ShownFiles
+from portal.downloads.shown_text import holds
 from portal.homes.held_place import LOOK, FilePlace, LinkOfOthers, held
 from portal.homes.own_folder import ROOT, is_of_others
 from portal.homes.readers import EVERYBODY, KnownFile, Readers
@@ -222,14 +223,19 @@ class ReadPlaces:
         """Whether a page saves what it shows, and has not read in this session: it is older, as for a closed file."""
         return save.is_open and not self._read.is_known(save.path) and not save.place.is_private
 
-    def is_another(self, path: Path, real: Path | None, owner: int, is_open: bool = False) -> bool:
+    def is_another(self, path: Path, real: Path | None, owner: int, shown: Sequence[object] = ()) -> bool:
         """Whether a file of this owner is not what the person has read or saved there as her own, or where it was.
 
         Arguments:
             real: where the file was found without links, by a look that may have met another one; None = by no look.
-            is_open: whether a page shows it, which may be older than this session: what that was, nobody knows here.
+            shown: what documents of the page show of it, as :func:`portal.downloads.shown_text.holds` takes it. The
+                page may be older than this session: whose that was, nobody knows here.
         """
-        if is_open and not self._read.is_known(path) and not look_at(path).is_private:
+        is_open = bool(shown)
+        try:
+            if is_open and not look_at(path).is_private and not (self._read.is_known(path) and holds(path, shown)):
+                return True
+        except OSError:
             return True
         own = self._read.own(path, of_page=is_open)
         if not own or owner not in (ROOT, os.geteuid()):

@@ -44,12 +44,13 @@ ACCOUNTING_EVERY_S = 60.0
 ASKED_AT_ONCE = 50
 REMEMBERED_S = 14 * 86_400
 EXCHANGED = (
-    "the file that you have opened: another one is there by now, or this page is older than your session. "
+    "the file that you have opened: another one is there by now, or more or less is in it than this page shows, "
+    "or this page is older than your session. "
     "Close it, in all its views, and open it again, or load the page again, and look at it first; or save it as yours"
 )
 RESULTS = ("jobs", "jobs-of-the-portal")  # in the home; the second where others can change what is called as the first
 
-IsAnother = Callable[[Path, Path | None, int, bool], bool]
+IsAnother = Callable[[Path, Path | None, int, Sequence[object]], bool]
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class JobDesk:
         clock: seconds, never going back.
         now: seconds since 1970.
         is_another: whether what is at a path, and where that is without links if it was looked at, of such an owner, is
-            another file than the person has opened there as her own; and whether the page that asks shows it.
+            another file than the person has opened there as her own; and what the page that asks shows of it.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class JobDesk:
         run: Runner = run,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
-        is_another: IsAnother = lambda _path, _real, _owner, _is_open: False,
+        is_another: IsAnother = lambda _path, _real, _owner, _shown: False,
     ) -> None:
         self._given = dict(environ)
         self._environ = environment.own(environ)
@@ -122,7 +123,7 @@ class JobDesk:
             seen = look(order) if order.file.is_file() else None
         if seen is None:
             raise RequestError("file", str(order.file), "a notebook, program or script that is there")
-        if self._is_another(order.file, seen.real, int(seen.content or os.geteuid()), order.is_open):
+        if self._is_another(order.file, seen.real, int(seen.content or os.geteuid()), order.shown):
             raise RequestError("file", str(order.file), EXCHANGED)
         return seen
 

@@ -55,6 +55,7 @@ class JobOrder:
         partition, account: Slurm's.
         name: what the job is called.
         results: where a notebook and a program write; None = in ``folder``.
+        shown: what documents of the page that asks show of it, each its text or notebook; none = it shows none.
     """
 
     file: Path
@@ -72,7 +73,7 @@ class JobOrder:
     account: str = ""
     name: str = ""
     results: Path | None = None
-    is_open: bool = False
+    shown: tuple[object, ...] = ()
 
     @property
     def kind(self) -> Kind:
@@ -85,7 +86,7 @@ class JobOrder:
         return math.ceil(self.hours * 60)
 
 
-OPTIONS = tuple(field.name for field in fields(JobOrder) if field.name not in ("file", "folder", "results", "is_open"))
+OPTIONS = tuple(field.name for field in fields(JobOrder) if field.name not in ("file", "folder", "results", "shown"))
 
 
 def order_of(file: Path, folder: Path, given: Mapping[str, Any]) -> JobOrder:

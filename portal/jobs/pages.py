@@ -26,7 +26,7 @@ class JobPlace:
     def order(self, body: object) -> JobOrder:
         """An order out of a JSON object: ``file`` is a path of the file browser, and the job runs in its folder.
 
-        ``is_open`` says whether the page that asks shows the file.
+        ``shown`` is what documents of the page that asks show of the file: of each its text, or a notebook.
 
         Raises:
             RequestError: a part of it is not allowed.
@@ -35,11 +35,11 @@ class JobPlace:
         path = given.pop("file", None)
         if not isinstance(path, str) or ".." in PurePosixPath(path).parts or not path.strip("/") or "\0" in path:
             raise RequestError("file", path, "the path of a file as the file browser has it")
-        is_open = given.pop("is_open", False)
-        if not isinstance(is_open, bool):
-            raise RequestError("is_open", is_open, "true or false")
+        shown = given.pop("shown", [])
+        if not isinstance(shown, list) or not all(isinstance(one, str | dict) for one in shown):
+            raise RequestError("shown", shown, "a list of texts and notebooks, one for each document of the file")
         file = self.home.joinpath(*PurePosixPath(path.strip("/")).parts)
-        return replace(order_of(file, file.parent, given), is_open=is_open)
+        return replace(order_of(file, file.parent, given), shown=tuple(shown))
 
     def shown(self, view: JobView) -> dict[str, object]:
         """A job as JSON; ``output_path`` is its output in the file browser, "" where it is not below that."""

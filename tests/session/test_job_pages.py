@@ -76,7 +76,7 @@ def test_what_was_opened_is_submitted_and_not_what_somebody_has_put_there_since(
 
     assert (status, "another one is there by now" in words) == (400, True)
     assert server.ask(f"api/contents/jobs%20of%20mine/{name}")[0] == 200
-    submitted(server, file=f"jobs of mine/{name}", is_open=True)
+    submitted(server, file=f"jobs of mine/{name}", shown=["#!/bin/sh\n"])
 
 
 def test_an_export_is_no_opening(server: Server, folder: Path) -> None:
@@ -89,7 +89,7 @@ def test_an_export_is_no_opening(server: Server, folder: Path) -> None:
 
     assert server.ask("nbconvert/html/jobs%20of%20mine/a.ipynb")[0] == 200
 
-    status, words = refused(server, file="jobs of mine/a.ipynb", is_open=True)
+    status, words = refused(server, file="jobs of mine/a.ipynb", shown=[{"cells": []}])
     assert (status, "another one is there by now" in words) == (400, True)
 
 
@@ -99,11 +99,11 @@ def test_a_page_that_is_older_than_the_session_submits_nothing_that_others_may_h
     (folder / "before.sh").write_text("#!/bin/sh\n")
     folder.chmod(0o777)
 
-    status, words = refused(server, file="jobs of mine/before.sh", is_open=True)
+    status, words = refused(server, file="jobs of mine/before.sh", shown=["#!/bin/sh\n"])
 
     assert (status, "this page is older than your session" in words) == (400, True)
     folder.chmod(0o755)
-    submitted(server, file="jobs of mine/before.sh", is_open=True)
+    submitted(server, file="jobs of mine/before.sh", shown=["#!/bin/sh\n"])
 
 
 def test_a_log_is_followed_from_where_one_was(server: Server, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -43,13 +44,13 @@ def lesson_file(server: Server) -> Iterator[str]:
         sh("scancel", job_id)
 
 
-def run_dialog(page: Page, name: str) -> Locator:
-    """The dialog for a file, from its menu."""
+def run_dialog(page: Page, name: str, path: str = "") -> Locator:
+    """The dialog for a file, from its menu; its path where the file browser is in a folder."""
     item(page, name).click()
     item(page, name).click(button="right")
     page.get_by_role("menuitem", name=RUN).click()
     dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_label(re.compile("^File"))).to_have_value(name)
+    expect(dialog.get_by_label(re.compile("^File"))).to_have_value(path or name)
     return dialog
 
 
@@ -143,7 +144,8 @@ def submit_open(page: Page, server: Server, name: str) -> None:
         dialog.get_by_role("button", name="Submit").click()
     numbers = {asked.value.headers["x-portal-number"] for asked in (saved, ordered)}
     assert (len(numbers), saved.value.headers.get("x-portal-open")) == (1, "yes"), "by the page that shows it"
-    assert (ordered.value.post_data_json or {})["is_open"] is True
+    (shown,) = (ordered.value.post_data_json or {})["shown"]
+    assert ["changed = 1" in cell["source"] for cell in shown["cells"]] == [True], "as it shows it"
     expect(page.get_by_text(re.compile(rf"Job \d+ is submitted\. Saved: {name}\."))).to_be_visible()
     assert "changed = 1" in (server.home / name).read_text()
     expect(shown_job(page, name)).to_contain_text("done")
@@ -230,6 +232,24 @@ def test_what_is_read_beside_an_open_notebook_says_that_it_is_open(
     assert [asked.value.headers.get("x-portal-open") for asked in (first, second)] == [None, "yes"]
 
 
+def test_what_a_colleague_changes_under_an_open_page_is_not_submitted(page: Page, server: Server) -> None:
+    team = server.home / "team"
+    team.mkdir(exist_ok=True)
+    team.chmod(0o777)
+    (team / "theirs.sh").write_text("#!/bin/sh\r\necho seen\r\n")
+    os.chown(team / "theirs.sh", 54321, 54321)
+    page.goto(f"{server.url}lab/tree/team/theirs.sh?reset")
+    expect(page.locator(".jp-FileEditor .cm-content")).to_contain_text("echo seen")
+    run_dialog(page, "theirs.sh", "team/theirs.sh").get_by_role("button", name="Submit").click()
+    expect(page.get_by_text(re.compile(r"Job \d+ is submitted"))).to_be_visible()
+
+    (team / "theirs.sh").write_text("#!/bin/sh\necho unseen\n")
+    page.get_by_role("tab", name=re.compile("^File Browser")).click()
+    run_dialog(page, "theirs.sh", "team/theirs.sh").get_by_role("button", name="Submit").click()
+
+    expect(page.get_by_text("more or less is in it than this page shows").first).to_be_visible()
+
+
 def test_a_name_with_a_line_feed_is_submitted_as_it_is(page: Page, server: Server, lesson_file: str) -> None:
     """A field of a dialog has none, and somebody may have left another folder that is called as the rest of it."""
     odd = server.home / "odd\n"
@@ -241,4 +261,4 @@ def test_a_name_with_a_line_feed_is_submitted_as_it_is(page: Page, server: Serve
     with page.expect_request(lambda asked: asked.method == "POST" and "dsportal/api/jobs" in asked.url) as ordered:
         page.get_by_role("dialog").get_by_role("button", name="Submit").click()
     order = ordered.value.post_data_json or {}
-    assert (order["file"], order["is_open"]) == (f"odd\n/{lesson_file}", True)
+    assert (order["file"], len(order["shown"])) == (f"odd\n/{lesson_file}", 1)

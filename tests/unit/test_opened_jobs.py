@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,9 @@ from tests.unit.test_own_files_read_back import NAMES, SOMEBODY_ELSE, Lab, lab
 
 __all__ = ["lab"]  # a fixture
 
+FORMAT = {"nbformat": 4, "nbformat_minor": 4}
+PLAN = ["private"]  # what is in the lab's plan.txt
+
 
 def place_of(lab: Lab) -> tuple[Slurm, JobPlace]:
     """Slurm, and what the pages of a session submit with."""
@@ -28,11 +32,12 @@ def place_of(lab: Lab) -> tuple[Slurm, JobPlace]:
     return slurm, JobPlace(desk, lab.home)
 
 
-async def submitted(lab: Lab, path: str, **more: object) -> bool:
-    """Whether a job of a file is."""
+async def submitted(lab: Lab, path: str, *, is_open: bool = False, shown: object = None) -> bool:
+    """Whether a job of a file is; where it is open the page shows what is in it."""
     slurm, place = place_of(lab)
+    shows = [(lab.home / path).read_text()] if is_open else []
     try:
-        await place.desk.submit(place.order({"file": path, **more}))
+        await place.desk.submit(place.order({"file": path, "shown": shows if shown is None else shown}))
     except RequestError as error:
         assert "open it again" in str(error)
         assert not [one for one in slurm.asked if "sbatch" in one]
@@ -241,6 +246,80 @@ async def test_nor_is_what_somebody_puts_in_the_place_of_a_new_one_before_a_page
     assert await submitted(lab, path)
 
 
+async def test_of_a_colleagues_file_a_page_submits_what_it_shows(lab: Lab, program: Path) -> None:
+    os.chown(program, SOMEBODY_ELSE, SOMEBODY_ELSE)
+    await lab.files.get("team/train.py")
+    for documents in (1, 2):
+        assert await submitted(lab, "team/train.py", shown=["print()"] * documents)
+
+    program.write_text("print('theirs')")
+
+    other: list[object] = ["print()", "", {"cells": []}]
+    for one in other:
+        assert not await submitted(lab, "team/train.py", shown=[one])
+        assert not await submitted(lab, "team/train.py", shown=["print('theirs')", one])
+    assert await submitted(lab, "team/train.py")  # chosen in the list
+    await lab.files.get("team/train.py")
+    assert await submitted(lab, "team/train.py", is_open=True)
+    program.write_bytes(b"\xff")
+    assert not await submitted(lab, "team/train.py", shown=["\ufffd"])
+
+
+async def test_an_editor_ends_lines_in_its_own_way(lab: Lab, program: Path) -> None:
+    program.write_bytes(b"print()\r\nprint()\r\n")
+    await lab.files.get("team/train.py")
+    assert await submitted(lab, "team/train.py", shown=["print()\nprint()\n"])
+    assert not await submitted(lab, "team/train.py", shown=["print()print()"])
+
+
+def cell(source: str, *tags: str) -> dict[str, object]:
+    """One of code."""
+    metadata = {"tags": [*tags]}
+    return {"cell_type": "code", "source": source, "metadata": metadata, "outputs": [], "execution_count": None}
+
+
+def kernel(name: str) -> dict[str, object]:
+    """The metadata of a notebook."""
+    return {"kernelspec": {"name": name, "display_name": name, "language": "python"}}
+
+
+async def test_what_runs_of_a_notebook_is_what_the_page_shows(lab: Lab) -> None:
+    """Outputs, and cells that are empty, are not looked at."""
+    one, two = cell("a = 1", "parameters"), cell("print(a)")
+    shown = {"metadata": kernel("plain"), "cells": [one, two, cell("")]}
+    output = {"output_type": "stream", "name": "stdout", "text": "1\n"}
+    text = json.dumps({**FORMAT, **shown, "cells": [one, {**two, "outputs": [output]}]})
+    (lab.team / "plan.ipynb").write_text(text)
+    os.chown(lab.team / "plan.ipynb", SOMEBODY_ELSE, SOMEBODY_ELSE)
+    await lab.files.get("team/plan.ipynb")
+    assert await submitted(lab, "team/plan.ipynb", shown=[shown])
+    assert await submitted(lab, "team/plan.ipynb", shown=[shown, text])
+
+    for changed in (
+        {**shown, "cells": [one, cell("print(a, 'theirs')")]},
+        {**shown, "cells": [one, two, cell("print('theirs')")]},
+        {**shown, "cells": [two, one]},
+        {**shown, "cells": [cell("a = 1"), two]},
+        {**shown, "cells": [one, {**two, "cell_type": "raw"}]},
+        {**shown, "metadata": kernel("other")},
+        {**shown, "metadata": {}},
+    ):
+        theirs = json.dumps({**FORMAT, **changed})
+        (lab.team / "plan.ipynb").write_text(theirs)
+        assert not await submitted(lab, "team/plan.ipynb", shown=[shown]), changed
+        assert not await submitted(lab, "team/plan.ipynb", shown=[text]), changed
+        assert not await submitted(lab, "team/plan.ipynb", shown=[shown, theirs]), changed
+    for no_notebook in ("[]", "{}", '{"cells": 1}', "print()"):
+        (lab.team / "plan.ipynb").write_text(no_notebook)
+        assert not await submitted(lab, "team/plan.ipynb", shown=[shown]), no_notebook
+
+
+@pytest.mark.parametrize("shown", [None, "text", {}, [1], [["text"]], [None]])
+def test_what_a_page_shows_is_a_list_of_texts_and_notebooks(lab: Lab, shown: object) -> None:
+    with pytest.raises(RequestError, match="shown"):
+        place_of(lab)[1].order({"file": "team/train.py", "shown": shown})
+
+
 async def test_what_was_made_and_then_exchanged_by_its_person_is_what_she_opens(lab: Lab) -> None:
     """Uploaded, say, and then fetched anew in a terminal."""
     path = (await lab.files.new_untitled("team", ext=".py"))["path"]
@@ -257,14 +336,14 @@ async def test_what_is_saved_is_what_all_documents_of_a_page_have(lab: Lab) -> N
     asks_as("one", is_open=True)
     await lab.files.get("team/plan.txt")
     is_another = lab.files.read_places.is_another
-    assert is_another(lab.team / "plan.txt", None, os.getuid(), True)
+    assert is_another(lab.team / "plan.txt", None, os.getuid(), PLAN)
 
     assert await lab.save("team/plan.txt") == 200
 
-    assert not is_another(lab.team / "plan.txt", None, os.getuid(), True)
+    assert not is_another(lab.team / "plan.txt", None, os.getuid(), PLAN)
     put_another(lab.team / "plan.txt")
     await lab.files.get("team/plan.txt")
-    assert is_another(lab.team / "plan.txt", None, SOMEBODY_ELSE, True)
+    assert is_another(lab.team / "plan.txt", None, SOMEBODY_ELSE, PLAN)
 
 
 async def test_a_page_that_is_older_is_so_until_it_is_loaded_or_the_file_opened_again(lab: Lab) -> None:
@@ -348,8 +427,6 @@ async def test_a_page_that_is_older_than_the_session_submits_what_nobody_can_hav
     await lab.files.get("team/train.py")
 
     assert await submitted(lab, "team/train.py", is_open=True)
-    with pytest.raises(RequestError, match="is_open: 'yes' is not possible"):
-        place_of(lab)[1].order({"file": "team/train.py", "is_open": "yes"})
 
 
 async def test_what_was_saved_is_ones_own(lab: Lab, program: Path) -> None:

@@ -9,10 +9,12 @@ const ANSWER_MS = 10000; // one that asks something first, as after a change on 
 type Context = {
   path: string;
   contentsModel: { path: string; writable?: boolean } | null;
-  model: { dirty: boolean };
+  model: { dirty: boolean; cells?: unknown; toString(): string; toJSON(): unknown };
   isDisposed: boolean;
   save(): Promise<void>;
 };
+
+type Notebook = { metadata: unknown; cells: { cell_type: string; source: string; metadata: unknown }[] };
 
 /** What became of the documents of this page when they were saved. */
 export type Saving = { at: Date; saved: string[]; failed: { path: string; why: string }[] };
@@ -78,6 +80,12 @@ export class Documents {
     return here.length > 1 || here.some(context => isSame(context.contentsModel?.path, path));
   }
 
+  /** What the documents of a file show: of each its text, or its notebook without the outputs. */
+  shown(path: string): unknown[] {
+    const here = this._all().filter(context => context.contentsModel && isSame(context.path, path));
+    return here.map(({ model }) => (model.cells ? withoutOutputs(model.toJSON() as Notebook) : model.toString()));
+  }
+
   private _changed(): Context[] {
     return this._all().filter(context => context.model?.dirty);
   }
@@ -94,6 +102,10 @@ export class Documents {
       createNew: (_, context) => void this._contexts.add(context)
     });
   }
+}
+
+function withoutOutputs({ metadata, cells }: Notebook): Notebook {
+  return { metadata, cells: cells.map(({ cell_type, source, metadata: own }) => ({ cell_type, source, metadata: own })) };
 }
 
 /** Whether two paths are those of one file, as the session's server reads them. */

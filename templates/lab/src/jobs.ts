@@ -161,8 +161,8 @@ async function submit(file: string, documents: Documents): Promise<string | unde
   if (saving.failed.length) {
     throw new Error(`No job is submitted. ${wordsOf(saving)}`);
   }
-  const isOpen = typeof order.file === 'string' && documents.isOpen(order.file);
-  const made = await ask<{ id: string }>('jobs', {}, { ...order, is_open: isOpen });
+  const shown = documents.shown(String(order.file));
+  const made = await ask<{ id: string }>('jobs', {}, { ...order, shown });
   return `Job ${made.id} is submitted. ${wordsOf(saving)}`;
 }
 
