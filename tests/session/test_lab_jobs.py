@@ -236,7 +236,7 @@ def test_what_a_colleague_changes_under_an_open_page_is_not_submitted(page: Page
     team = server.home / "team"
     team.mkdir(exist_ok=True)
     team.chmod(0o777)
-    (team / "theirs.sh").write_text("#!/bin/sh\r\necho seen\r\n")
+    (team / "theirs.sh").write_text("#!/bin/sh\necho seen\n")
     os.chown(team / "theirs.sh", 54321, 54321)
     page.goto(f"{server.url}lab/tree/team/theirs.sh?reset")
     expect(page.locator(".jp-FileEditor .cm-content")).to_contain_text("echo seen")
