@@ -100,7 +100,8 @@ def test_what_slurm_refuses_is_said_in_words(page: Page, server: Server, lesson_
     dialog = run_dialog(page, lesson_file)
     dialog.get_by_label("Partition").fill("nope")
     dialog.get_by_role("button", name="Submit").click()
-    expect(page.get_by_text("There is no such partition").first).to_be_visible()
+    expect(dialog.get_by_role("alert")).to_contain_text("There is no such partition")
+    expect(dialog.get_by_label("Partition")).to_have_value("nope")
 
 
 @pytest.mark.long
@@ -247,7 +248,9 @@ def test_what_a_colleague_changes_under_an_open_page_is_not_submitted(page: Page
     page.get_by_role("tab", name=re.compile("^File Browser")).click()
     run_dialog(page, "theirs.sh", "team/theirs.sh").get_by_role("button", name="Submit").click()
 
-    expect(page.get_by_text("more or less is in it than this page shows").first).to_be_visible()
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text(
+        re.compile("more or less is in it than this page shows.* or save it as yours")
+    )
 
 
 def test_a_name_with_a_line_feed_is_submitted_as_it_is(page: Page, server: Server, lesson_file: str) -> None:

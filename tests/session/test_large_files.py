@@ -329,5 +329,10 @@ def test_a_folder_of_very_many_names_is_refused_in_words_and_the_others_are_show
     told = lab.page.get_by_role("alert").filter(has_text=f"The folder very-many holds more than {LISTED_MAX:,} names")
     expect(told).to_be_visible()
     picture(lab.page, "very-many")
+    told.get_by_role("button", name="Read All").click()  # JupyterLab shows the first 140 letters
+    dialog = lab.page.get_by_role("dialog")
+    expect(dialog).to_contain_text("or move what you need into a folder of its own.")
+    picture(lab.page, "very-many-all")
+    dialog.get_by_role("button", name="Close").click()
     expect(lab.page.locator(".jp-DirListing-item", has_text=folder.name)).to_be_visible()
     shutil.rmtree(folder)

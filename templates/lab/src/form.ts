@@ -18,18 +18,21 @@ export type Field = {
 
 type Input = HTMLInputElement | HTMLTextAreaElement | HTMLSelectElement;
 
-/** The fields of a dialog, each with its label, and above them what was wrong the last time. */
+/** The fields of a dialog, each with its label, and above them what was wrong the last time, and a note. */
 export class Form extends Widget implements Dialog.IBodyWidget<Filled> {
   private readonly _inputs = new Map<Field, Input>();
   private readonly _given = new Map<Input, { shown: string; value: Filled[string] }>();
 
-  constructor(fields: Field[], values: Filled = {}, fault = '') {
+  constructor(fields: Field[], values: Filled = {}, fault = '', about = '') {
     super();
     this.addClass('dsportal-Form');
     if (fault) {
       const note = element('p', 'dsportal-Form-fault', fault);
       note.setAttribute('role', 'alert');
       this.node.append(note);
+    }
+    if (about) {
+      this.node.append(element('p', 'dsportal-mod-wide', about));
     }
     for (const field of fields) {
       const input = inputOf(field);
@@ -88,20 +91,21 @@ function valueOf(field: Field, text: string): string | number | string[] {
 
 /**
  * Asks until what was filled in is accepted, or nothing is wanted: what the server refuses is said in the dialog, and
- * nothing has to be typed again. Answers what `send` has made of it.
+ * nothing has to be typed again. Answers what `send` has made of it. A note, asked for each time, stands above the fields.
  */
 export async function askUntilAccepted<T>(
   title: string,
   accept: string,
   fields: Field[],
   values: Filled,
-  send: (filled: Filled) => Promise<T>
+  send: (filled: Filled) => Promise<T>,
+  about: () => string = () => ''
 ): Promise<T | undefined> {
   let filled = values;
   for (let fault = ''; ; ) {
     const answer = await showDialog({
       title,
-      body: new Form(fields, filled, fault),
+      body: new Form(fields, filled, fault, about()),
       focusNodeSelector: 'input',
       buttons: [Dialog.cancelButton(), Dialog.okButton({ label: accept })]
     });

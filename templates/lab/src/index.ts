@@ -22,6 +22,7 @@ import { jobs } from './jobs';
 import { kernelTests } from './kernels';
 import { ownLabels } from './labels';
 import { launcherRow } from './launcherrow';
+import { longNotes } from './longnotes';
 import { keepInNewMenu } from './newmenu';
 import { news } from './news';
 import { plainPastes } from './pastes';
@@ -182,6 +183,7 @@ export default [
   jobs,
   kernelTests,
   launcherRow,
+  longNotes,
   news,
   noChartTabs,
   ownLabels,

@@ -1,7 +1,4 @@
-import { Dialog, showDialog } from '@jupyterlab/apputils';
-
-import { element } from './dom';
-import { type Field, type Filled, Form } from './form';
+import { askUntilAccepted, type Field, type Filled } from './form';
 
 /** What `POST dsportal/api/jobs` takes; what is empty is Slurm's default, or the script's. */
 export type Order = Filled;
@@ -20,17 +17,11 @@ const FIELDS: Field[] = [
   { name: 'arguments', label: 'Arguments, one on each line; of a notebook NAME=VALUE', kind: 'lines' }
 ];
 
-/** What somebody wants to be run; undefined when nothing is. A note stands above the fields. */
-export async function askForOrder(file: string, note: string): Promise<Order | undefined> {
-  const body = new Form(FIELDS, { file });
-  if (note) {
-    body.node.prepend(element('p', 'dsportal-mod-wide', note));
-  }
-  const answer = await showDialog({
-    title: 'Run as a Slurm job',
-    body,
-    focusNodeSelector: 'input',
-    buttons: [Dialog.cancelButton(), Dialog.okButton({ label: 'Submit' })]
-  });
-  return answer.button.accept ? (answer.value ?? undefined) : undefined;
+/** Asks what is to be run until it is submitted, or not wanted: what `send` answers, or undefined. */
+export async function askForOrder<T>(
+  file: string,
+  note: () => string,
+  send: (order: Order) => Promise<T>
+): Promise<T | undefined> {
+  return askUntilAccepted('Run as a Slurm job', 'Submit', FIELDS, { file }, send, note);
 }

@@ -17,7 +17,7 @@ import { type Documents, IDocuments, isSame, wordsOf } from './documents';
 import { button, words } from './dom';
 import { showLog } from './followedlog';
 import { jobIcon } from './icons';
-import { askForOrder } from './jobform';
+import { askForOrder, type Order } from './jobform';
 import { keepInNewMenu } from './newmenu';
 import { ask, remove } from './server';
 import { told } from './templates';
@@ -149,14 +149,17 @@ function openFile(documents: Documents): string {
   return RUNNABLE.includes(PathExt.extname(path)) ? path : '';
 }
 
-/** Asks for the job of a file and submits it, with the file saved first; undefined when there is to be none. */
+/** Asks for the job of a file and submits it; undefined when there is to be none. */
 async function submit(file: string, documents: Documents): Promise<string | undefined> {
-  const isChanged = documents.changed().some(path => isSame(path, file));
-  const note = isChanged ? `${file} has changes: it is saved before the job is submitted.` : '';
-  const order = await askForOrder(file, note);
-  if (!order) {
-    return undefined;
-  }
+  const note = (): string => {
+    const isChanged = documents.changed().some(path => isSame(path, file));
+    return isChanged ? `${file} has changes: it is saved before the job is submitted.` : '';
+  };
+  return askForOrder(file, note, order => send(order, documents));
+}
+
+/** Submits a job, with its file saved first. */
+async function send(order: Order, documents: Documents): Promise<string> {
   const saving = await documents.saveOnly(path => isSame(path, String(order.file)));
   if (saving.failed.length) {
     throw new Error(`No job is submitted. ${wordsOf(saving)}`);
