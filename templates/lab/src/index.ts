@@ -22,7 +22,7 @@ import { jobs } from './jobs';
 import { kernelTests } from './kernels';
 import { ownLabels } from './labels';
 import { launcherRow } from './launcherrow';
-import { longNotes } from './longnotes';
+import { readLongNotes } from './longnotes';
 import { keepInNewMenu } from './newmenu';
 import { news } from './news';
 import { plainPastes } from './pastes';
@@ -125,6 +125,7 @@ function followBrowsers(app: JupyterFrontEnd, browsers: IFileBrowserFactory): vo
 keepOwnToken(); // before JupyterLab asks for anything
 keepToFiles();
 drawNoCharts(); // before it has a renderer
+readLongNotes();
 linkNoCommands();
 sayWhole(); // all of that is there
 
@@ -183,7 +184,6 @@ export default [
   jobs,
   kernelTests,
   launcherRow,
-  longNotes,
   news,
   noChartTabs,
   ownLabels,
