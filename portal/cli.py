@@ -16,6 +16,7 @@ from portal import __version__, data, journal
 from portal.commands import (
     database_commands,
     environment_commands,
+    file_commands,
     job_commands,
     kernel_commands,
     ldap_commands,
@@ -70,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     job_commands.add(commands)
     environment_commands.add(commands)
     module_commands.add(commands)
+    file_commands.add(commands)
     _add_bench(commands)
     return parser
 

@@ -103,6 +103,7 @@ MAY_IMPORT = {
     "commands": {
         *(
             "pure",
+            "homes",
             "databases",
             "hub",
             "login",

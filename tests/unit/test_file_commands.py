@@ -1,0 +1,111 @@
+"""``portal chmod``: as chmod -R, but that no link is followed, whenever somebody puts it there."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from portal.cli import main
+
+MODES = (0o700, 0o600, 0o640, 0o755, 0o4755, 0o2770, 0o664, 0o444, 0o001)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return filled(tmp_path / "team")
+
+
+def filled(folder: Path) -> Path:
+    """Files and folders of all modes."""
+    for mode in MODES:
+        inner = folder / f"folder-{mode:o}"
+        inner.mkdir(parents=True)
+        (inner / "file").write_text("")
+        (inner / "file").chmod(mode)
+        inner.chmod(mode | 0o700)
+    return folder
+
+
+def modes(folder: Path) -> dict[str, int]:
+    """Of all that is in a folder, and of itself."""
+    return {str(path.relative_to(folder)): path.lstat().st_mode for path in (folder, *folder.rglob("*"))}
+
+
+@pytest.mark.parametrize("changes", ["g+rwX", "go-w", "o+rX", "a-X", "go-rwX,g+rX", "ug+w", "go+w"])
+def test_rights_are_changed_as_by_chmod(tmp_path: Path, folder: Path, changes: str) -> None:
+    other = filled(tmp_path / "other")
+    subprocess.run(["chmod", "-R", changes, other], check=True)
+
+    assert main(["chmod", changes, str(folder)]) == 0
+
+    assert modes(folder) == modes(other)
+
+
+def test_it_says_how_many_have_other_rights_now(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changed = sum(bool(mode & 0o007) for mode in modes(folder).values())
+    assert main(["chmod", "o-rwX", str(folder)]) == 0
+    assert f"portal: {changed} of 19 files and folders have other rights now" in capsys.readouterr().out
+    assert main(["chmod", "o-rwX", str(folder)]) == 0
+    assert "portal: 0 of 19 files" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_what_somebody_puts_there_meanwhile_is_not_followed(
+    tmp_path: Path, folder: Path, is_folder: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    (closed / "file").touch(0o600)
+    walk = os.fwalk
+
+    def slow(*given: Any, **more: Any) -> Iterator[Any]:
+        for found in walk(*given, **more):
+            exchanged = folder / "folder-755" if is_folder else folder / "folder-755" / "file"
+            if not exchanged.is_symlink():
+                exchanged.rename(tmp_path / "away")
+                exchanged.symlink_to(closed if is_folder else closed / "file")
+            yield found
+
+    monkeypatch.setattr(os, "fwalk", slow)
+    assert main(["chmod", "go+rwX", str(folder)]) == 0
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (closed, closed / "file")] == [0o700, 0o600]
+    assert stat.S_IMODE((folder / "folder-640" / "file").stat().st_mode) == 0o666
+
+
+def test_what_it_leaves_it_names(tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "elsewhere").touch(0o600)
+    (folder / "linked\x1b").hardlink_to(tmp_path / "elsewhere")
+    os.mkfifo(folder / "pipe", 0o600)
+
+    assert main(["chmod", "g+rX", str(folder)]) == 1
+
+    assert (tmp_path / "elsewhere").stat().st_mode & 0o777 == 0o600
+    assert (folder / "pipe").stat().st_mode & 0o777 == 0o600
+    said = capsys.readouterr().err
+    assert "left as it is" in said
+    assert "it has another name, too" in said
+    assert "\x1b" not in said
+
+
+@pytest.mark.parametrize("changes", ["", "755", "g+s", "+w", "g=r", "u+x", "g+r,", "g+rw o-w"])
+def test_other_changes_are_refused_and_nothing_is_changed(
+    folder: Path, changes: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = modes(folder)
+    assert main(["chmod", changes, str(folder)]) == 1
+    assert "changes such as g+rwX or go-w,o+rX" in capsys.readouterr().err
+    assert modes(folder) == before
+
+
+def test_a_folder_that_is_none_is_named(tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "link").symlink_to(folder)
+    os.lchown(tmp_path / "link", 54321, 54321)
+    for odd, why in (("none", "No such file"), ("link", "link"), ("team/folder-755/file", "Not a directory")):
+        assert main(["chmod", "g+r", str(tmp_path / odd)]) == 1
+        assert why in capsys.readouterr().err
