@@ -19,7 +19,7 @@ from pathlib import Path
 from portal.downloads.shown_files import ShownFiles
 from portal.downloads.shown_text import holds
 from portal.homes.held_place import LOOK, FilePlace, LinkOfOthers, held
-from portal.homes.own_folder import ROOT, is_of_others
+from portal.homes.own_folder import ROOT, are_own, is_of_others
 from portal.homes.readers import EVERYBODY, KnownFile, Readers
 from portal.homes.regular_file import without_waiting
 
@@ -232,10 +232,7 @@ class ReadPlaces:
                 page may be older than this session: whose that was, nobody knows here.
         """
         is_open = bool(shown)
-        try:
-            if is_open and not look_at(path).is_private and not (self._read.is_known(path) and holds(path, shown)):
-                return True
-        except OSError:
+        if is_open and not self._has_what_is_shown(path, real or path, shown):
             return True
         own = self._read.own(path, of_page=is_open)
         if not own or owner not in (ROOT, os.geteuid()):
@@ -248,6 +245,20 @@ class ReadPlaces:
                 return not is_there or not _is_as_read(place, own if is_open else ())
         except OSError:
             return True
+
+    def _has_what_is_shown(self, path: Path, real: Path, shown: Sequence[object]) -> bool:
+        """Whether a file is as a page shows it: one's own where nobody else can write or exchange it may have changed.
+
+        Arguments:
+            real: where it was found without links: a link on the way may lead elsewhere by now.
+        """
+        try:
+            is_private = look_at(path).is_private
+            if is_private and are_own(real.parent, (real.name,)):
+                return True
+            return (is_private or self._read.is_known(path)) and holds(real, shown)
+        except OSError:
+            return False
 
     def known(self, path: Path) -> KnownFile | None:
         """What was read or saved at a path, where it was the person's own."""

@@ -44,10 +44,10 @@ def _lines(text: str) -> str:
 
 
 def _run(notebook: Mapping[str, object]) -> list[object]:
-    """What of a notebook makes what runs: its kernel, and its cells with their tags; not those that are empty."""
+    """What of a notebook makes what runs: its kernel, and its cells with their tags; not those without anything."""
     cells = notebook.get("cells")
     parts = [_part(cell) for cell in (cells if isinstance(cells, list) else ())]
-    return [_in(notebook, "metadata", "kernelspec", "name") or "", *(part for part in parts if part[1])]
+    return [_in(notebook, "metadata", "kernelspec", "name") or "", *(part for part in parts if part[1] or part[2])]
 
 
 def _part(cell: object) -> tuple[object, object, object]:

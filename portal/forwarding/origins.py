@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+FIREFOX = "Firefox/"
 AGAIN = ("max-age=0", "no-cache")  # what browsers send with a page that is loaded again, and no link can
 
 
@@ -14,14 +15,17 @@ def is_from_elsewhere(headers: Mapping[str, str]) -> bool:
     Browsers send the first over HTTPS and on this machine, and the second with what is no plain GET. It comes with
     each web socket, too, of which they say the first in different ways; no page can ask for one in another way. Of what
     a page of the same site has it fetch ahead Chromium (156) says that no page asks; ``Referer`` names one's own.
+    Firefox (140) says so, too, of a link that leads on twice: there an address that was typed counts as a page's link.
     """
     site = headers.get("Sec-Fetch-Site")
     origin = headers.get("Origin")
     is_socket = headers.get("Upgrade", "").lower() == "websocket"
     if site == "none" and is_ahead(headers):
         return _place_of(headers.get("Referer", "")) != headers.get("Host", "").lower()
-    if site is not None and not (is_socket and origin is not None):
-        return site not in ("same-origin", "none")
+    if site == "none" and origin is None:
+        return FIREFOX in headers.get("User-Agent", "") and headers.get("Sec-Fetch-Dest") == "document"
+    if site not in (None, "none") and not (is_socket and origin is not None):
+        return site != "same-origin"
     return origin is not None and _place_of(origin) != headers.get("Host", "").lower()
 
 

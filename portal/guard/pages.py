@@ -67,8 +67,7 @@ def check(request: Any, sessions: list[str], is_page: bool, is_program: bool = F
     check_address(request)
     if is_program:
         return
-    site = request.headers.get("Sec-Fetch-Site", "none")
-    if request.method not in SAFE_METHODS and (site not in ("same-origin", "none") or _is_below(request, sessions)):
+    if request.method not in SAFE_METHODS and (readers.is_led(request.headers) or _is_below(request, sessions)):
         raise refused(403, ELSEWHERE)
     if (is_page and readers.is_read(request)) or (is_call and readers.is_of_a_page(request)):
         raise refused(403, readers.ONLY_A_PAGE)

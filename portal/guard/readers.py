@@ -1,4 +1,4 @@
-"""Whether a script may read an answer of the hub's, by what the browser itself says of the request (Fetch Metadata).
+"""Who sends a request to the hub, and whether a script may read the answer, by what the browser says (Fetch Metadata).
 
 Where all share one host name, a service worker of a session reads the answers to the pictures, scripts and style sheets
 of its pages, also where its own server has led them to the hub. A page that somebody goes to it does not read.
@@ -8,6 +8,7 @@ Which scripts there are on the hub's pages is their policy's word, whatever a si
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from tornado.httputil import HTTPHeaders
@@ -16,6 +17,15 @@ POLICY = "Content-Security-Policy"
 FRAMES = "frame-ancestors"
 MODE = "Sec-Fetch-Mode"
 ONLY_A_PAGE = "This page is for people; scripts ask the REST API."
+
+
+def is_led(headers: Mapping[str, str]) -> bool:
+    """Whether another page has a browser send what changes something.
+
+    Firefox (140) says of a form that is led on twice that no page sends it, and of its origin that it has none.
+    """
+    site = headers.get("Sec-Fetch-Site", "none")
+    return site not in ("same-origin", "none") or (site == "none" and headers.get("Origin") == "null")
 
 
 def is_read(request: Any) -> bool:

@@ -12,15 +12,16 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import quote
 
 from portal.homes.held_place import LOOK, MAY_BE_THEIRS, NEW, TO_WRITE, FilePlace, LinkOfOthers, held
 from portal.homes.own_folder import is_of_others, make_own
-from portal.homes.readers import ACCESS_LIST, KnownFile, closed_as, closed_list
+from portal.homes.readers import ACCESS_LIST, KnownFile, Readers, closed_as, closed_list
 
 NOT_BY_PYTHON = "has too many folders in one another: delete it in a terminal (rm -rf)"
 
@@ -34,7 +35,12 @@ def look(place: FilePlace) -> os.stat_result:
     return os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
 
 
-def put(place: FilePlace, content: bytes, before: KnownFile | None = None) -> KnownFile | None:
+def put(
+    place: FilePlace,
+    content: bytes,
+    before: KnownFile | None = None,
+    rights: Mapping[int, Readers] = MappingProxyType({}),
+) -> KnownFile | None:
     """Put a whole file there, in one step: whoever is ended on the way leaves what was there.
 
     A link that others put there meanwhile is replaced, and not followed. The mode is that of the person's own file of
@@ -43,6 +49,7 @@ def put(place: FilePlace, content: bytes, before: KnownFile | None = None) -> Kn
     Arguments:
         before: the person's own file that was found there at first, or put there last: where another one took its
             place, what is put there now is shown to nobody more.
+        rights: who has those of what the file is made of: a new one gives them to nobody else.
 
     Returns:
         What is there now; None for a device.
@@ -59,14 +66,19 @@ def put(place: FilePlace, content: bytes, before: KnownFile | None = None) -> Kn
         return None
     there = own_known_file(place.folder, place.name)
     old, mode = replaced(there, before)
-    with written_beside(place.folder, place.name, content, mode, old) as (beside, made):
+    with written_beside(place.folder, place.name, content, mode, old, rights) as (beside, made):
         os.rename(beside, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
     return made
 
 
 @contextmanager
 def written_beside(
-    folder: int, name: str, content: bytes, mode: int | None, old: KnownFile | None = None
+    folder: int,
+    name: str,
+    content: bytes,
+    mode: int | None,
+    old: KnownFile | None = None,
+    rights: Mapping[int, Readers] = MappingProxyType({}),
 ) -> Iterator[tuple[str, KnownFile]]:
     """A whole new file beside what has that name, to be renamed; it is taken away where that fails.
 
@@ -76,15 +88,20 @@ def written_beside(
         folder: a descriptor.
         mode: ``None`` = as the person's umask has it.
         old: the file of that mode whose place it takes.
+        rights: where there is no mode, nobody but these gets them.
     """
     beside = f".{name}.{secrets.token_hex(6)}"
-    descriptor = os.open(beside, NEW, 0o666 if mode is None else 0o600, dir_fd=folder)
+    descriptor = os.open(beside, NEW, 0o666 if mode is None and not rights else 0o600, dir_fd=folder)
     try:
+        usual = usual_mode(folder) if mode is None and rights else 0
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             if mode is not None:
                 with suppress(PermissionError):  # homes on CIFS have no modes
                     os.fchmod(descriptor, mode_of_group(descriptor, old, mode) if old else mode)
+            elif rights:
+                with suppress(PermissionError):
+                    os.fchmod(descriptor, closed_as(rights, descriptor, usual))
             made = KnownFile.of(descriptor)
         yield beside, made
     except BaseException:

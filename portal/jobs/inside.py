@@ -25,8 +25,8 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     print(printable(f"{file} runs into {output}"), flush=True)
     try:
         values = dict(run.assignment(text) for text in assignments)
-        text = sys.stdin.buffer.read() if is_opened else None
-        run.run(Path(file), output, values, Path.cwd(), log=lambda line: print(line, flush=True), text=text)
+        opened = sys.stdin.buffer if is_opened else None
+        run.run(Path(file), output, values, Path.cwd(), log=lambda line: print(line, flush=True), opened=opened)
     except PortalError as error:
         print(printable(error.message), file=sys.stderr)
         return 1

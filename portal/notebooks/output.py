@@ -6,15 +6,16 @@ In a folder that others can change they can put a link, or another folder, in it
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from portal.errors import printable
 from portal.homes.held_files import own_known_file, put
 from portal.homes.held_place import FilePlace, LinkOfOthers, held
+from portal.homes.readers import READ, WRITE, Readers, rights_of
 from portal.notebooks.catalogue import NotebookFailed
 
 
@@ -24,6 +25,22 @@ class GivenInput:
 
     path: Path
     text: bytes
+    rights: Mapping[int, Readers]
+
+    @classmethod
+    def of(cls, path: Path, opened: BinaryIO | None = None) -> GivenInput:
+        """What a path holds now, or the file that was opened there, with who may read and write it.
+
+        Raises:
+            NotebookFailed: there is none, or it cannot be read.
+        """
+        if not opened and not path.is_file():
+            raise NotebookFailed(f"There is no notebook {path}.")
+        try:
+            with nullcontext(opened) if opened else path.open("rb") as file:
+                return cls(path, file.read(), rights_of(file.fileno(), READ, WRITE))
+        except OSError as error:
+            raise NotebookFailed(f"{path.name} cannot be read as a notebook: {error}") from error
 
     def read(self, path: str) -> str:
         """The notebook; another one whose path begins as that of this one is read now."""
@@ -35,7 +52,10 @@ class GivenInput:
 
 
 class HeldOutput:
-    """An output as papermill writes one (``papermill.iorw``): each state of it replaces the one before as a whole."""
+    """An output as papermill writes one (``papermill.iorw``): each state of it replaces the one before as a whole.
+
+    It has the source of what is run in it: a new one is shown to nobody who could not read that.
+    """
 
     def __init__(self, path: Path, place: FilePlace, source: GivenInput) -> None:
         self._path = path
@@ -62,7 +82,7 @@ class HeldOutput:
     def write(self, text: str, _path: str) -> None:
         """Keep the notebook as it is now."""
         try:
-            self._before = put(self._place, text.encode(), self._before) or self._before
+            self._before = put(self._place, text.encode(), self._before, self._source.rights) or self._before
         except OSError as error:
             raise _failed(self._path, error) from error
         self._text = text

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from portal.errors import printable
 from portal.homes import temporary
@@ -37,7 +37,7 @@ def run(
     cwd: Path,
     kernel: str | None = None,
     log: Log = print,
-    text: bytes | None = None,
+    opened: BinaryIO | None = None,
 ) -> Path:
     """Run a notebook from top to bottom with other values for its parameters, and keep the result in ``output``.
 
@@ -45,7 +45,7 @@ def run(
         cwd: where it runs; relative folders in the notebook are below it.
         kernel: the kernelspec to use instead of the notebook's own.
         log: gets one line for each cell that runs.
-        text: what is in the notebook; None = what ``path`` holds now.
+        opened: the notebook, which was opened at ``path`` and looked at; None = it is opened now.
 
     Raises:
         NotebookFailed: a parameter or the kernel is unknown, ``output`` cannot be written, or a cell failed; then
@@ -58,7 +58,7 @@ def run(
     from papermill.iorw import papermill_io
 
     logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of every parameter that is not Python's
-    source = GivenInput(path, _text_of(path) if text is None else text)
+    source = GivenInput.of(path, opened)
     papermill_io.register(str(path), source)
     _check_parameters(path, source.text, parameters, kernel)
     KernelProvisionerFactory.instance().default_provisioner_name = PROVISIONER
@@ -108,15 +108,6 @@ def _in_words(path: Path, output: Path, kept: HeldOutput) -> Iterator[None]:
 def _as_it_is(path: Path) -> str:
     """A path in which papermill fills nothing in."""
     return str(path).replace("{", "{{").replace("}", "}}")
-
-
-def _text_of(path: Path) -> bytes:
-    if not path.is_file():
-        raise NotebookFailed(f"There is no notebook {path}.")
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise NotebookFailed(f"{path.name} cannot be read as a notebook: {error}") from error
 
 
 def _check_parameters(path: Path, text: bytes, given: Mapping[str, object], kernel: str | None) -> None:

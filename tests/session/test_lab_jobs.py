@@ -256,6 +256,28 @@ def test_what_a_colleague_changes_under_an_open_page_is_not_submitted(page: Page
     )
 
 
+def test_what_is_loaded_instead_of_saved_is_looked_at_first(page: Page, server: Server) -> None:
+    """JupyterLab asks what to do with a file that has changed on the disk; then the page shows what nobody has read."""
+    (server.home / "mine.sh").write_text("#!/bin/sh\necho seen\n")
+    page.goto(f"{server.url}lab/tree/mine.sh?reset")
+    page.locator(".jp-FileEditor .cm-content").click()
+    page.keyboard.press("Control+End")
+    page.keyboard.type("# changed")
+    (server.home / "mine.sh").write_text("#!/bin/sh\necho unseen\n")
+    later = (server.home / "mine.sh").stat().st_mtime + 60
+    os.utime(server.home / "mine.sh", (later, later))
+    page.get_by_role("tab", name=re.compile("^File Browser")).click()
+    run_dialog(page, "mine.sh").get_by_role("button", name="Submit").click()
+
+    page.get_by_role("dialog").get_by_role("button", name="Revert").click()
+
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("alert")).to_contain_text("mine.sh shows something else now. Look at it first")
+    assert jobs_of("root") == []
+    dialog.get_by_role("button", name="Submit").click()
+    expect(page.get_by_text(re.compile(r"Job \d+ is submitted"))).to_be_visible()
+
+
 def test_a_name_with_a_line_feed_is_submitted_as_it_is(page: Page, server: Server, lesson_file: str) -> None:
     """A field of a dialog has none, and somebody may have left another folder that is called as the rest of it."""
     odd = server.home / "odd\n"

@@ -8,6 +8,10 @@ from tornado.httputil import HTTPHeaders
 from portal.forwarding.origins import is_from_elsewhere, is_from_own_page
 
 HOST = "alice.example:8000"
+FIREFOX = {
+    "Sec-Fetch-Site": "none",
+    "User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+}
 AHEAD = {"Sec-Fetch-Site": "none", "Sec-Purpose": "prefetch"}
 
 
@@ -29,6 +33,9 @@ AHEAD = {"Sec-Fetch-Site": "none", "Sec-Purpose": "prefetch"}
         {"Upgrade": "websocket", "Origin": "http://bob.example", "Sec-Fetch-Site": "same-origin"},
         {"Upgrade": "WebSocket", "Origin": "null"},
         {"Upgrade": "websocket", "Sec-Fetch-Site": "same-site"},
+        {**FIREFOX, "Sec-Fetch-Dest": "document"},
+        {"Sec-Fetch-Site": "none", "Origin": "null"},
+        {"Sec-Fetch-Site": "none", "Origin": "http://bob.example:8000"},
         AHEAD,
         {**AHEAD, "Referer": "http://bob.example:8000/"},
         {**AHEAD, "Referer": f"http://bob.example/{HOST}"},
@@ -44,6 +51,14 @@ def test_a_page_of_another_origin_is_known(given: dict[str, str]) -> None:
         {},
         {"Sec-Fetch-Site": "same-origin"},
         {"Sec-Fetch-Site": "none"},
+        {
+            "Sec-Fetch-Site": "none",
+            "Sec-Fetch-Dest": "document",
+            "User-Agent": "Mozilla/5.0 Chrome/156.0 Safari/537.36",
+        },
+        {**FIREFOX, "Sec-Fetch-Dest": "image"},
+        {**FIREFOX, "Sec-Fetch-Dest": "document", "Sec-Fetch-Site": "same-origin"},
+        {"Sec-Fetch-Site": "none", "Origin": f"http://{HOST}"},
         {"Origin": f"http://{HOST}"},
         {"Origin": f"https://{HOST.upper()}"},
         {"Sec-Fetch-Site": "same-origin", "Origin": "http://behind-a-proxy.example"},

@@ -51,6 +51,8 @@ def request(method: str = "GET", arguments: Any = None, **headers: str) -> Any:
         (request("POST", **BELOW), True, 403),
         (request("DELETE", **BELOW), False, 403),
         (request("POST", **{"Sec-Fetch-Site": "cross-site"}), False, 403),
+        (request("POST", **{"Sec-Fetch-Site": "none", "Origin": "null"}), True, 403),  # by way of others, in Firefox
+        (request("POST", **{"Sec-Fetch-Site": "none", "Origin": "https://portal.example"}), True, 0),
         (request("PUT", **{"Sec-Fetch-Site": "same-site"}), False, 403),
         (request("POST", Authorization="token a", **BELOW), False, 403),
         (request("GET", **{"Sec-Fetch-Site": "cross-site"}), True, 0),  # a link on another site

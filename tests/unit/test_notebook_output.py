@@ -125,6 +125,20 @@ def test_a_link_of_ones_own_in_ones_own_folder_is_followed(shared: Path, tmp_pat
     assert (tmp_path / "mine.ipynb").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize(("mode", "of_output"), [(0o600, 0o600), (0o640, 0o640), (0o644, 0o644), (0o666, 0o644)])
+def test_a_new_output_is_as_closed_as_its_source(shared: Path, tmp_path: Path, mode: int, of_output: int) -> None:
+    """It has all of that in it; what is open is so as the umask has it."""
+    folder = template(tmp_path, "print(a)")
+    (folder / "maths/add.ipynb").chmod(mode)
+    old = os.umask(0o022)
+    try:
+        assert run(folder) == 0
+        assert run(folder) == 0  # over the first one
+    finally:
+        os.umask(old)
+    assert (shared / "add-run.ipynb").stat().st_mode & 0o777 == of_output
+
+
 def test_what_was_done_is_there_when_the_run_is_killed(shared: Path, tmp_path: Path) -> None:
     folder = template(tmp_path, "print('first')", KILLED)
     argv = ["notebooks", "run", "maths/add", "--folder", str(folder)]

@@ -265,6 +265,40 @@ async def test_of_a_colleagues_file_a_page_submits_what_it_shows(lab: Lab, progr
     assert not await submitted(lab, "team/train.py", shown=["\ufffd"])
 
 
+async def test_so_it_is_of_what_others_can_write_in_a_folder_of_ones_own(lab: Lab) -> None:
+    """Theirs that was moved there, or with another name elsewhere; one's own, which nobody else comes to, is let be."""
+    theirs = lab.private / "theirs.py"
+    theirs.write_text("print('other')")
+    os.chown(theirs, SOMEBODY_ELSE, SOMEBODY_ELSE)
+    linked = lab.private / "linked.py"
+    linked.write_text("print('other')")
+    linked.chmod(0o664)
+    (lab.home / "elsewhere").hardlink_to(linked)
+    reached = lab.folder("mine", 0o755) / "reached.py"
+    reached.write_text("print('other')")
+    reached.chmod(0o664)
+    for path in (theirs, linked, reached):
+        assert not await submitted(lab, str(path.relative_to(lab.home)), shown=["print()"])
+        assert await submitted(lab, str(path.relative_to(lab.home)), shown=["print('other')"])
+
+    (lab.private / "own.py").write_text("print('by vim')")
+    (lab.private / "own.py").chmod(0o664)
+    assert await submitted(lab, "private/own.py", shown=["print()"])
+
+
+async def test_what_a_link_leads_to_by_now_is_what_is_compared(lab: Lab) -> None:
+    """The job is of what it led to when it was looked at."""
+    for folder, text in ((lab.team, "print()"), (lab.theirs, "print('theirs')")):
+        (folder / "train.py").write_text(text)
+        os.chown(folder / "train.py", SOMEBODY_ELSE, SOMEBODY_ELSE)
+    lab.link("private/train.py", lab.team / "train.py", os.getuid())
+    await lab.files.get("private/train.py")
+    is_another = lab.files.read_places.is_another
+    for real, is_other in ((lab.team, False), (lab.theirs, True)):
+        opened = lab.private / "train.py"
+        assert is_another(opened, real / "train.py", SOMEBODY_ELSE, ["print()"]) is is_other
+
+
 async def test_an_editor_ends_lines_in_its_own_way(lab: Lab, program: Path) -> None:
     program.write_bytes(b"print()\r\nprint()\r\n")
     await lab.files.get("team/train.py")
@@ -301,6 +335,7 @@ async def test_what_runs_of_a_notebook_is_what_the_page_shows(lab: Lab) -> None:
         {**shown, "cells": [two, one]},
         {**shown, "cells": [cell("a = 1"), two]},
         {**shown, "cells": [one, {**two, "cell_type": "raw"}]},
+        {**shown, "cells": [one, cell("", "injected-parameters"), two]},
         {**shown, "metadata": kernel("other")},
         {**shown, "metadata": {}},
     ):

@@ -14,7 +14,11 @@ type Context = {
   save(): Promise<void>;
 };
 
-type Notebook = { metadata: unknown; cells: { cell_type: string; source: string; metadata: unknown }[] };
+/** What of a notebook makes what runs. */
+type Notebook = {
+  metadata: { kernelspec?: unknown };
+  cells: { cell_type: string; source: string; metadata: { tags?: unknown } }[];
+};
 
 /** What became of the documents of this page when they were saved. */
 export type Saving = { at: Date; saved: string[]; failed: { path: string; why: string }[] };
@@ -80,10 +84,10 @@ export class Documents {
     return here.length > 1 || here.some(context => isSame(context.contentsModel?.path, path));
   }
 
-  /** What the documents of a file show: of each its text, or its notebook without the outputs. */
+  /** What the documents of a file show: of each its text, or of a notebook what runs. */
   shown(path: string): unknown[] {
     const here = this._all().filter(context => context.contentsModel && isSame(context.path, path));
-    return here.map(({ model }) => (model.cells ? withoutOutputs(model.toJSON() as Notebook) : model.toString()));
+    return here.map(({ model }) => (model.cells ? whatRuns(model.toJSON() as Notebook) : model.toString()));
   }
 
   private _changed(): Context[] {
@@ -104,8 +108,11 @@ export class Documents {
   }
 }
 
-function withoutOutputs({ metadata, cells }: Notebook): Notebook {
-  return { metadata, cells: cells.map(({ cell_type, source, metadata: own }) => ({ cell_type, source, metadata: own })) };
+function whatRuns({ metadata: { kernelspec }, cells }: Notebook): Notebook {
+  return {
+    metadata: { kernelspec },
+    cells: cells.map(({ cell_type, source, metadata: { tags } }) => ({ cell_type, source, metadata: { tags } }))
+  };
 }
 
 /** Whether two paths are those of one file, as the session's server reads them. */

@@ -1,3 +1,5 @@
+import { ServerConnection } from '@jupyterlab/services';
+
 /** A new element with a class and a text. */
 export function element<K extends keyof HTMLElementTagNameMap>(
   tag: K,
@@ -25,5 +27,8 @@ export function button(text: string, about: string, act: () => void): HTMLButton
 
 /** What is to say of an error. */
 export function words(error: unknown): string {
+  if (error instanceof ServerConnection.NetworkError) {
+    return 'No connection to your session.'; // each browser has words of its own for that
+  }
   return error instanceof Error ? error.message : String(error);
 }

@@ -87,7 +87,7 @@ class Gallery extends Widget {
     const found = this._matching();
     const usable = this._usable().length;
     const hidden = this._cards.filter(card => !card.path);
-    const needed = Array.from(new Set(hidden.map(card => card.framework))).sort();
+    const needed = Array.from(new Set(hidden.flatMap(card => card.framework.split(', ')))).sort();
     const count = `${found.length === usable ? '' : `${found.length} of `}${usable} template${usable === 1 ? '' : 's'}`;
     const others = hidden.length
       ? ` ${hidden.length} more: their kernels (${needed.join(', ')}) are not offered here; your administrator can add them.`

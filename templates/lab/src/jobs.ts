@@ -158,13 +158,18 @@ async function submit(file: string, documents: Documents): Promise<string | unde
   return askForOrder(file, note, order => send(order, documents));
 }
 
-/** Submits a job, with its file saved first. */
+/** Submits a job, with its file saved first. Asked about that, a person may load what somebody else has saved. */
 async function send(order: Order, documents: Documents): Promise<string> {
-  const saving = await documents.saveOnly(path => isSame(path, String(order.file)));
+  const file = String(order.file);
+  const before = JSON.stringify(documents.shown(file));
+  const saving = await documents.saveOnly(path => isSame(path, file));
   if (saving.failed.length) {
     throw new Error(`No job is submitted. ${wordsOf(saving)}`);
   }
-  const shown = documents.shown(String(order.file));
+  const shown = documents.shown(file);
+  if (JSON.stringify(shown) !== before) {
+    throw new Error(`No job is submitted: ${file} shows something else now. Look at it first, then submit it again.`);
+  }
   const made = await ask<{ id: string }>('jobs', {}, { ...order, shown });
   return `Job ${made.id} is submitted. ${wordsOf(saving)}`;
 }
