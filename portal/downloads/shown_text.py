@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tokenize
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +13,8 @@ from portal.homes.held_place import KEPT_MAX
 from portal.homes.regular_file import without_waiting
 from portal.notebooks import validation
 from portal.notebooks.style import NO_NOTEBOOK
+
+PLAIN = ("utf-8", "utf-8-sig", "ascii", "iso-8859-1")  # in others Python may read what no page shows
 
 
 def holds(path: Path, shown: Sequence[object]) -> bool:
@@ -25,29 +29,31 @@ def holds(path: Path, shown: Sequence[object]) -> bool:
     with open(path, "rb", opener=without_waiting) as file:
         read = file.read(KEPT_MAX + 1)
     try:
-        return len(read) <= KEPT_MAX and all(_is_shown(read.decode(), one) for one in shown)
-    except (*NO_NOTEBOOK, nbformat.ValidationError):
+        is_plain = path.suffix != ".py" or tokenize.detect_encoding(io.BytesIO(read).readline)[0] in PLAIN
+        return is_plain and len(read) <= KEPT_MAX and all(_is_shown(read.decode(), one) for one in shown)
+    except (*NO_NOTEBOOK, nbformat.ValidationError, SyntaxError):
         return False
 
 
 def _is_shown(text: str, shown: object) -> bool:
     if isinstance(shown, str):
-        return _lines(text) == _lines(shown)
+        return _lines(text) == shown
     if not isinstance(shown, Mapping) or validation.has_too_much(text):
         return False
     return _run(nbformat.reads(text, as_version=4)) == _run(shown)
 
 
 def _lines(text: str) -> str:
-    """An editor has one way to end a line, whatever the file has."""
-    return text.replace("\r\n", "\n")
+    """As JupyterLab (4.6) shows them, which has one way to end a line, whatever the file has."""
+    return text.replace("\r\n" if "\r\n" in text else "\r", "\n")
 
 
 def _run(notebook: Mapping[str, object]) -> list[object]:
     """What of a notebook makes what runs: its kernel, and its cells with their tags; not those without anything."""
     cells = notebook.get("cells")
     parts = [_part(cell) for cell in (cells if isinstance(cells, list) else ())]
-    return [_in(notebook, "metadata", "kernelspec", "name") or "", *(part for part in parts if part[1] or part[2])]
+    kernel = [_in(notebook, "metadata", "kernelspec", word) or "" for word in ("name", "language")]
+    return [*kernel, *(part for part in parts if part[1] or part[2])]
 
 
 def _part(cell: object) -> tuple[object, object, object]:

@@ -300,10 +300,22 @@ async def test_what_a_link_leads_to_by_now_is_what_is_compared(lab: Lab) -> None
 
 
 async def test_an_editor_ends_lines_in_its_own_way(lab: Lab, program: Path) -> None:
-    program.write_bytes(b"print()\r\nprint()\r\n")
+    for end in (b"\r\n", b"\r", b"\n"):
+        program.write_bytes(end.join([b"print()", b"print()", b""]))
+        await lab.files.get("team/train.py")
+        assert await submitted(lab, "team/train.py", shown=["print()\nprint()\n"])
+        assert not await submitted(lab, "team/train.py", shown=["print()print()"])
+
+
+@pytest.mark.parametrize(
+    ("cookie", "is_plain"), [("utf-7", False), ("rot13", False), ("none", False), ("latin-1", True), ("utf-8", True)]
+)
+async def test_a_program_in_letters_that_no_page_shows_is_not_submitted(
+    lab: Lab, program: Path, cookie: str, is_plain: bool
+) -> None:
+    program.write_text(f"# coding: {cookie}\n# +AAo-print()\n")
     await lab.files.get("team/train.py")
-    assert await submitted(lab, "team/train.py", shown=["print()\nprint()\n"])
-    assert not await submitted(lab, "team/train.py", shown=["print()print()"])
+    assert await submitted(lab, "team/train.py", is_open=True) is is_plain
 
 
 def cell(source: str, *tags: str) -> dict[str, object]:
@@ -312,9 +324,9 @@ def cell(source: str, *tags: str) -> dict[str, object]:
     return {"cell_type": "code", "source": source, "metadata": metadata, "outputs": [], "execution_count": None}
 
 
-def kernel(name: str) -> dict[str, object]:
+def kernel(name: str, language: str = "python") -> dict[str, object]:
     """The metadata of a notebook."""
-    return {"kernelspec": {"name": name, "display_name": name, "language": "python"}}
+    return {"kernelspec": {"name": name, "display_name": name, "language": language}}
 
 
 async def test_what_runs_of_a_notebook_is_what_the_page_shows(lab: Lab) -> None:
@@ -337,6 +349,7 @@ async def test_what_runs_of_a_notebook_is_what_the_page_shows(lab: Lab) -> None:
         {**shown, "cells": [one, {**two, "cell_type": "raw"}]},
         {**shown, "cells": [one, cell("", "injected-parameters"), two]},
         {**shown, "metadata": kernel("other")},
+        {**shown, "metadata": kernel("plain", "bash")},
         {**shown, "metadata": {}},
     ):
         theirs = json.dumps({**FORMAT, **changed})

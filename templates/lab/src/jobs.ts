@@ -170,7 +170,8 @@ async function send(order: Order, documents: Documents): Promise<string> {
   if (JSON.stringify(shown) !== before) {
     throw new Error(`No job is submitted: ${file} shows something else now. Look at it first, then submit it again.`);
   }
-  const made = await ask<{ id: string }>('jobs', {}, { ...order, shown });
+  // A session that is older than this page knows no such word.
+  const made = await ask<{ id: string }>('jobs', {}, shown.length ? { ...order, shown } : order);
   return `Job ${made.id} is submitted. ${wordsOf(saving)}`;
 }
 
