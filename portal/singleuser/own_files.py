@@ -44,7 +44,10 @@ LINK_STAYS = (
     "where it would count as yours. Make a link of your own there, or move what it leads to. If nobody else is in the "
     "group that may write there, as with umask 002, first take that right away: chmod g-w, also of the folders above."
 )
-LINKS_STAY = ". If nobody else is in the group that may write there, as with umask 002, first take that right away: portal chmod g-w"
+LINKS_STAY = (
+    ". If nobody else is in the group that may write there, as with umask 002, first take that right away: "
+    "portal chmod g-w"
+)
 EXCHANGED = (
     "{} is not saved where it was opened: the way there led through a link that is gone, or leads into somebody else's "
     "folder now. Save it in a folder of your own (Save Notebook As). To work on what is there now, duplicate that, and "

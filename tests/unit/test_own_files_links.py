@@ -204,7 +204,10 @@ async def test_a_link_that_others_may_have_put_into_a_folder_is_not_copied_with_
     if is_copied:
         await lab.files.copy("shared/deep", "own")
     else:
-        words = r"without: .*plan.txt \(is a link in a folder that others can change\).*\. .* umask 002, .*: portal chmod g-w"
+        words = (
+            r"without: .*plan.txt \(is a link in a folder that others can change\).*\. .* umask 002, "
+            r".*: portal chmod g-w"
+        )
         with pytest.raises(HTTPError, match=words):
             await lab.files.copy("shared/deep", "own")
 
