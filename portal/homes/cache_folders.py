@@ -15,6 +15,7 @@ _FOLDERS = {  # each variable, and its folder among the person's caches
     "CUTE_DSL_CACHE_DIR": "cutlass_python_cache",  # nvidia-cutlass-dsl 4: $TMPDIR/NAME/cutlass_python_cache
     "QUACK_CACHE_DIR": "quack",  # PyTorch 2.13 with cutlass: $TMPDIR/NAME/torch_vendor_quack_cache
     "TFHUB_CACHE_DIR": "tfhub_modules",  # tensorflow_hub 0.16: $TMPDIR/tfhub_modules
+    "NUMBA_CACHE_DIR": "numba",  # numba (0.68): __pycache__ beside each module, which it reads as a pickle
     "OMPI_MCA_orte_tmpdir_base": "dsportal-openmpi",  # mpirun of Open MPI 4: $TMPDIR/ompi.NODE.UID, there as here
     "PRTE_MCA_prte_tmpdir_base": "dsportal-openmpi",  # that of Open MPI 5 (PRRTE 3): $TMPDIR/prte.NODE.UID
 }

@@ -24,7 +24,7 @@ JOB = Path(__file__).parents[2] / "templates" / "job" / "job.sh"
 SPILLED = f"/home/alice/.cache/dsportal-polars/{os.uname().nodename}"
 NAMES = (
     *("TORCHINDUCTOR_CACHE_DIR", "CUTE_DSL_CACHE_DIR", "QUACK_CACHE_DIR", "TFHUB_CACHE_DIR", "POLARS_OOC_SPILL_DIR"),
-    *("OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"),
+    *("NUMBA_CACHE_DIR", "OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"),
 )
 WITH_OPEN_MPI = sorted((Path(__file__).parents[2] / "deploy/modulefiles/shared/shared").glob("horovod*/[0-9]*"))
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
+import py_compile
+import struct
 import subprocess
 import sys
 import threading
@@ -95,6 +98,24 @@ def test_tab_and_help_run_nothing_that_others_left_before_a_folder_was_closed(cl
             assert not ran.exists(), asked
         assert printed(client, "import json, lesson_words; print(lesson_words.words)") == "beside"
     assert not ran.exists()
+
+
+def test_of_a_module_of_ones_own_no_compiled_code_is_taken_that_others_left_beside_it(
+    closed: Path, tmp_path: Path
+) -> None:
+    own = closed / "lesson_words.py"
+    own.write_text("words = 'beside'")
+    cached = Path(importlib.util.cache_from_source(str(own)))
+    cached.parent.mkdir()
+    os.chown(cached.parent, SOMEBODY_ELSE, -1)
+    (tmp_path / "theirs.py").write_text("words = 'theirs'")
+    compiled = bytearray(Path(py_compile.compile(str(tmp_path / "theirs.py"), doraise=True)).read_bytes())
+    compiled[8:16] = struct.pack("<II", int(own.stat().st_mtime), own.stat().st_size)
+    cached.write_bytes(compiled)
+    os.chown(cached, SOMEBODY_ELSE, -1)
+
+    with kernel(closed, tmp_path, "") as client:
+        assert printed(client, "import lesson_words; print(lesson_words.words)") == "beside"
 
 
 @pytest.mark.parametrize(("uid", "mode", "is_led"), [(SOMEBODY_ELSE, 0o755, True), (0, 0o777, True), (0, 0o755, False)])

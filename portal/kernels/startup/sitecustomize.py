@@ -187,10 +187,14 @@ def _beside(folder: str, refuses: Any = None) -> Any:
         def find_spec(self, fullname: str, target: Any = None) -> Any:
             return None if _thread.get_ident() in QUIET or refuses(fullname) else super().find_spec(fullname, target)
 
+    class Source(machinery.SourceFileLoader):
+        def path_stats(self, path: Any) -> Any:
+            raise OSError(path)  # so that no compiled code is taken: others may have made __pycache__
+
     return Beside(
         folder,
         (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES),
-        (machinery.SourceFileLoader, machinery.SOURCE_SUFFIXES),
+        (Source, machinery.SOURCE_SUFFIXES),
         (machinery.SourcelessFileLoader, machinery.BYTECODE_SUFFIXES),
     )
 
