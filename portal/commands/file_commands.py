@@ -19,6 +19,7 @@ _RIGHTS = {"r": 4, "w": 2}
 _OPEN = "/proc/self/fd/{}"
 _ALLOWED = "changes such as g+rwX or go-w,o+rX: of u, g, o and a, + or -, of r, w and X"
 TOLD_MAX = 10
+DEPTH_MAX = 200
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -36,11 +37,11 @@ def _chmod(arguments: argparse.Namespace) -> int:
     for folder in arguments.folders:
         walk.go(folder)
     print(f"portal: {walk.changed:,} of {walk.seen:,} files and folders have other rights now")
-    for line in walk.left[:TOLD_MAX]:
+    for line in walk.told:
         print(printable(f"portal: left as it is: {line}"), file=sys.stderr)
-    if len(walk.left) > TOLD_MAX:
-        print(f"portal: and {len(walk.left) - TOLD_MAX:,} more", file=sys.stderr)
-    return int(bool(walk.left))
+    if walk.left > TOLD_MAX:
+        print(f"portal: and {walk.left - TOLD_MAX:,} more", file=sys.stderr)
+    return int(walk.left > 0)
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def parsed(text: str) -> list[Change]:
 
 @dataclass
 class Walk:
-    """What of some folders was changed, and what was left, with the reason.
+    """How much of some folders was changed, and how much was left; the first of it is told, with the reason.
 
     Each file and folder is held while it is looked at and changed: what somebody puts in its place is not met.
     """
@@ -82,7 +83,8 @@ class Walk:
     changes: list[Change]
     seen: int = 0
     changed: int = 0
-    left: list[str] = field(default_factory=list)
+    left: int = 0
+    told: list[str] = field(default_factory=list)
 
     def go(self, folder: Path) -> None:
         """Change a folder and all that is in it.
@@ -97,27 +99,42 @@ class Walk:
             allowed = f"a folder that is there, and to which no link of others leads ({error.strerror})"
             raise RequestError("folder", str(folder), allowed) from error
         try:
-            self._change(top, str(folder))
-            for here, folders, files, descriptor in os.fwalk(".", dir_fd=top, onerror=self._unread):
-                for name in (*folders, *files):
-                    self._change_in(descriptor, name, str(folder / here / name))
-        except OSError as error:
-            self._unread(error)
+            self._go(top, str(folder), 0)
         finally:
             os.close(top)
 
-    def _unread(self, error: OSError) -> None:
-        self.left.append(f"{error.filename}: {error.strerror}")
+    def _go(self, descriptor: int, shown: str, depth: int) -> None:
+        self._change(descriptor, shown)
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            return
+        if depth > DEPTH_MAX:
+            self._leave(shown, f"it is more than {DEPTH_MAX} folders deep")
+            return
+        try:
+            listed = os.open(_OPEN.format(descriptor), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            self._leave(shown, f"what is in it cannot be read: {error.strerror}")
+            return
+        try:
+            for name in os.listdir(listed):  # noqa: PTH208  of a descriptor
+                self._go_in(listed, name, f"{shown}/{name}", depth + 1)
+        finally:
+            os.close(listed)
 
-    def _change_in(self, folder: int, name: str, shown: str) -> None:
+    def _go_in(self, folder: int, name: str, shown: str, depth: int) -> None:
         try:
             descriptor = os.open(name, LOOK, dir_fd=folder)
         except OSError:  # it is gone by now
             return
         try:
-            self._change(descriptor, shown)
+            self._go(descriptor, shown, depth)
         finally:
             os.close(descriptor)
+
+    def _leave(self, shown: str, why: str) -> None:
+        self.left += 1
+        if self.left <= TOLD_MAX:
+            self.told.append(f"{shown}: {why}")
 
     def _change(self, descriptor: int, shown: str) -> None:
         found = os.fstat(descriptor)
@@ -131,11 +148,11 @@ class Walk:
         if mode == before:
             return
         if not is_folder and found.st_nlink > 1:
-            self.left.append(f"{shown}: it has another name, too, which may be elsewhere")
+            self._leave(shown, "it has another name, too, which may be elsewhere")
             return
         try:
             Path(_OPEN.format(descriptor)).chmod(mode)
         except OSError as error:
-            self.left.append(f"{shown}: {error.strerror}")
+            self._leave(shown, error.strerror or str(error))
         else:
             self.changed += 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,17 +61,17 @@ def test_what_somebody_puts_there_meanwhile_is_not_followed(
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     (closed / "file").touch(0o600)
-    walk = os.fwalk
+    listdir = os.listdir
 
-    def slow(*given: Any, **more: Any) -> Iterator[Any]:
-        for found in walk(*given, **more):
-            exchanged = folder / "folder-755" if is_folder else folder / "folder-755" / "file"
-            if not exchanged.is_symlink():
-                exchanged.rename(tmp_path / "away")
-                exchanged.symlink_to(closed if is_folder else closed / "file")
-            yield found
+    def exchanged_then(place: Any) -> list[str]:
+        found = listdir(place)
+        exchanged = folder / "folder-755" if is_folder else folder / "folder-755" / "file"
+        if not exchanged.is_symlink():
+            exchanged.rename(tmp_path / "away")
+            exchanged.symlink_to(closed if is_folder else closed / "file")
+        return found
 
-    monkeypatch.setattr(os, "fwalk", slow)
+    monkeypatch.setattr(os, "listdir", exchanged_then)
     assert main(["chmod", "go+rwX", str(folder)]) == 0
     assert [stat.S_IMODE(path.stat().st_mode) for path in (closed, closed / "file")] == [0o700, 0o600]
     assert stat.S_IMODE((folder / "folder-640" / "file").stat().st_mode) == 0o666
@@ -91,6 +90,27 @@ def test_what_it_leaves_it_names(tmp_path: Path, folder: Path, capsys: pytest.Ca
     assert "left as it is" in said
     assert "it has another name, too" in said
     assert "\x1b" not in said
+
+
+def test_what_is_too_deep_is_left_and_the_rest_is_changed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who may put folders there may put thousands in one another."""
+    deep = folder / "a"
+    for _ in range(40):
+        deep = deep / "/".join("a" * 50)
+        deep.mkdir(parents=True)
+    assert main(["chmod", "o-X", str(folder)]) == 1
+    assert "it is more than 200 folders deep" in capsys.readouterr().err
+    assert (folder / "folder-755").stat().st_mode & 0o777 == 0o754
+    subprocess.run(["rm", "-r", folder / "a"], check=True)
+
+
+def test_of_very_much_that_is_left_the_first_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "file").touch(0o600)
+    for number in range(12):
+        (folder / f"linked-{number}").hardlink_to(folder / "file")
+    assert main(["chmod", "g+r", str(folder)]) == 1
+    said = capsys.readouterr().err
+    assert (said.count("another name"), said.endswith("portal: and 3 more\n")) == (10, True)
 
 
 @pytest.mark.parametrize("changes", ["", "755", "g+s", "+w", "g=r", "u+x", "g+r,", "g+rw o-w"])
