@@ -12,6 +12,7 @@ from pathlib import Path
 
 from portal.errors import RequestError, printable
 from portal.homes.held_place import LOOK, held
+from portal.homes.own_folder import ROOT
 
 _CHANGE = re.compile(r"([ugoa]+)([+-])([rwX]+)")
 _WHO = {"u": 6, "g": 3, "o": 0}
@@ -34,14 +35,20 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def _chmod(arguments: argparse.Namespace) -> int:
     changes = parsed(arguments.changes)
     walk = Walk(changes)
-    for folder in arguments.folders:
-        walk.go(folder)
+    try:
+        for folder in arguments.folders:
+            walk.go(folder)
+    finally:
+        _tell(walk)
+    return int(walk.left > 0)
+
+
+def _tell(walk: Walk) -> None:
     print(f"portal: {walk.changed:,} of {walk.seen:,} files and folders have other rights now")
     for line in walk.told:
         print(printable(f"portal: left as it is: {line}"), file=sys.stderr)
     if walk.left > TOLD_MAX:
         print(f"portal: and {walk.left - TOLD_MAX:,} more", file=sys.stderr)
-    return int(walk.left > 0)
 
 
 @dataclass(frozen=True)
@@ -90,13 +97,13 @@ class Walk:
         """Change a folder and all that is in it.
 
         Raises:
-            RequestError: there is no such folder, or a link of others leads there.
+            RequestError: there is no such folder, or a link leads there that others made, or may have put there.
         """
         try:
-            with held(folder.absolute()) as place:
+            with held(folder.absolute(), moved=False) as place:
                 top = os.open(place.name, LOOK | os.O_DIRECTORY, dir_fd=place.folder)
         except OSError as error:
-            allowed = f"a folder that is there, and to which no link of others leads ({error.strerror})"
+            allowed = f"a folder that is there, by no link of others or that they can rename ({error.strerror})"
             raise RequestError("folder", str(folder), allowed) from error
         try:
             self._go(top, str(folder), 0)
@@ -116,15 +123,21 @@ class Walk:
             self._leave(shown, f"what is in it cannot be read: {error.strerror}")
             return
         try:
-            for name in os.listdir(listed):  # noqa: PTH208  of a descriptor
+            names = os.listdir(listed)  # noqa: PTH208  of a descriptor
+            for name in names:
                 self._go_in(listed, name, f"{shown}/{name}", depth + 1)
+        except OSError as error:
+            self._leave(shown, f"what is in it cannot be read: {error.strerror}")
         finally:
             os.close(listed)
 
     def _go_in(self, folder: int, name: str, shown: str, depth: int) -> None:
         try:
             descriptor = os.open(name, LOOK, dir_fd=folder)
-        except OSError:  # it is gone by now
+        except FileNotFoundError:  # it is gone by now
+            return
+        except OSError as error:
+            self._leave(shown, error.strerror or str(error))
             return
         try:
             self._go(descriptor, shown, depth)
@@ -147,7 +160,8 @@ class Walk:
             mode = change.applied(mode, is_folder=is_folder)
         if mode == before:
             return
-        if not is_folder and found.st_nlink > 1:
+        is_taken = not mode & ~before and os.geteuid() != ROOT  # of one's own: nobody gets anything by another name
+        if not is_folder and found.st_nlink > 1 and not is_taken:
             self._leave(shown, "it has another name, too, which may be elsewhere")
             return
         try:

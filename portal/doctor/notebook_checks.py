@@ -33,10 +33,15 @@ def _folder(folder: Path, roots: Sequence[Path]) -> Check:
     places = [folder.resolve(), *islice(_places(folder), PLACES_MAX + 1)]
     if open_one := next((place for place in places if _all_write(place)), None):
         found = f"everybody can write into {open_one}, and so decide what others run"
-        return Check(what, "failed", found, f"portal chmod o-w {folder}")
+        return Check(what, "failed", found, f"portal chmod o-w {folder.resolve()}")
     if not mode & stat.S_IROTH or not mode & stat.S_IXOTH:
         found = f"not everybody can read {folder} (mode {stat.S_IMODE(mode):04o}): those sessions do not show it"
-        return Check(what, "warning", found, f"portal chmod o+rX {folder}, unless it is meant for its group alone")
+        return Check(
+            what,
+            "warning",
+            found,
+            f"As its owner: portal chmod o+rX {folder.resolve()}, unless it is meant for its group alone",
+        )
     if link := next((place for place in places if place.is_symlink() and not is_below(place, roots)), None):
         return Check(what, "warning", f"{link} leads out of the folders of templates: nobody gets it", PUT_THERE)
     if len(places) > PLACES_MAX + 1:

@@ -232,7 +232,7 @@ class ReadPlaces:
                 page may be older than this session: whose that was, nobody knows here.
         """
         is_open = bool(shown)
-        if is_open and not self._has_what_is_shown(path, real or path, shown):
+        if is_open and not self._has_what_is_shown(path, real, shown):
             return True
         own = self._read.own(path, of_page=is_open)
         if not own or owner not in (ROOT, os.geteuid()):
@@ -246,13 +246,14 @@ class ReadPlaces:
         except OSError:
             return True
 
-    def _has_what_is_shown(self, path: Path, real: Path, shown: Sequence[object]) -> bool:
+    def _has_what_is_shown(self, path: Path, real: Path | None, shown: Sequence[object]) -> bool:
         """Whether a file is as a page shows it: one's own where nobody else can write or exchange it may have changed.
 
         Arguments:
-            real: where it was found without links: a link on the way may lead elsewhere by now.
+            real: where it was found without links, if it was: a link on the way may lead elsewhere by now.
         """
         try:
+            real = real or path.resolve(strict=True)
             is_private = look_at(path).is_private
             if is_private and are_own(real.parent, (real.name,)):
                 return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import tokenize
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from portal.homes.regular_file import without_waiting
 from portal.notebooks import validation
 from portal.notebooks.style import NO_NOTEBOOK
 
-PLAIN = ("utf-8", "utf-8-sig", "ascii", "iso-8859-1")  # in others Python may read what no page shows
+PLAIN = ("utf-8", "utf-8-sig", "ascii", "iso8859-1")  # in others Python may read what no page shows
 
 
 def holds(path: Path, shown: Sequence[object]) -> bool:
@@ -29,10 +30,18 @@ def holds(path: Path, shown: Sequence[object]) -> bool:
     with open(path, "rb", opener=without_waiting) as file:
         read = file.read(KEPT_MAX + 1)
     try:
-        is_plain = path.suffix != ".py" or tokenize.detect_encoding(io.BytesIO(read).readline)[0] in PLAIN
-        return is_plain and len(read) <= KEPT_MAX and all(_is_shown(read.decode(), one) for one in shown)
+        if len(read) > KEPT_MAX or not _is_plain(read):
+            return False
+        text = read.decode()
+        return all(_is_shown(text, one) for one in shown)
     except (*NO_NOTEBOOK, nbformat.ValidationError, SyntaxError):
         return False
+
+
+def _is_plain(program: bytes) -> bool:
+    """Whether Python, if it is the one that runs this, reads the letters that a page shows."""
+    lines = io.BytesIO(program.replace(b"\r", b"\n"))
+    return codecs.lookup(tokenize.detect_encoding(lines.readline)[0]).name in PLAIN
 
 
 def _is_shown(text: str, shown: object) -> bool:
@@ -52,8 +61,9 @@ def _run(notebook: Mapping[str, object]) -> list[object]:
     """What of a notebook makes what runs: its kernel, and its cells with their tags; not those without anything."""
     cells = notebook.get("cells")
     parts = [_part(cell) for cell in (cells if isinstance(cells, list) else ())]
+    language = _in(notebook, "metadata", "language_info", "name") or ""  # papermill writes parameters in it
     kernel = [_in(notebook, "metadata", "kernelspec", word) or "" for word in ("name", "language")]
-    return [*kernel, *(part for part in parts if part[1] or part[2])]
+    return [language, *kernel, *(part for part in parts if part[1] or part[2])]
 
 
 def _part(cell: object) -> tuple[object, object, object]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 FIREFOX = "Firefox/"
+TO_GO = ("document", "iframe", "frame", "object", "embed")  # where a link leads to
 AGAIN = ("max-age=0", "no-cache")  # what browsers send with a page that is loaded again, and no link can
 
 
@@ -23,7 +24,7 @@ def is_from_elsewhere(headers: Mapping[str, str]) -> bool:
     if site == "none" and is_ahead(headers):
         return _place_of(headers.get("Referer", "")) != headers.get("Host", "").lower()
     if site == "none" and origin is None:
-        return FIREFOX in headers.get("User-Agent", "") and headers.get("Sec-Fetch-Dest") == "document"
+        return FIREFOX in headers.get("User-Agent", "") and headers.get("Sec-Fetch-Dest") in TO_GO
     if site not in (None, "none") and not (is_socket and origin is not None):
         return site != "same-origin"
     return origin is not None and _place_of(origin) != headers.get("Host", "").lower()

@@ -93,7 +93,6 @@ def written_beside(
     beside = f".{name}.{secrets.token_hex(6)}"
     descriptor = os.open(beside, NEW, 0o666 if mode is None and not rights else 0o600, dir_fd=folder)
     try:
-        usual = usual_mode(folder) if mode is None and rights else 0
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             if mode is not None:
@@ -101,7 +100,7 @@ def written_beside(
                     os.fchmod(descriptor, mode_of_group(descriptor, old, mode) if old else mode)
             elif rights:
                 with suppress(PermissionError):
-                    os.fchmod(descriptor, closed_as(rights, descriptor, usual))
+                    os.fchmod(descriptor, closed_as(rights, descriptor, usual_mode(folder)))
             made = KnownFile.of(descriptor)
         yield beside, made
     except BaseException:

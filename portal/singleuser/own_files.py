@@ -46,7 +46,7 @@ LINK_STAYS = (
 )
 LINKS_STAY = (
     ". If nobody else is in the group that may write there, as with umask 002, first take that right away: "
-    "portal chmod g-w"
+    "portal chmod g-w FOLDER"
 )
 EXCHANGED = (
     "{} is not saved where it was opened: the way there led through a link that is gone, or leads into somebody else's "

@@ -5,13 +5,28 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import portal
 from portal.cli import main
+from portal.commands.file_commands import Walk, parsed
 
+ROOT_OF_CODE = Path(portal.__file__).parents[1]
+AS_SOMEBODY = """
+import os, sys
+from portal.cli import main
+os.chdir(os.path.dirname(sys.argv[1]))
+os.setgroups([])
+os.setgid(20001)
+os.setuid(20001)
+sys.exit(main(["chmod", "g-w", os.path.basename(sys.argv[1])]))
+"""
 MODES = (0o700, 0o600, 0o640, 0o755, 0o4755, 0o2770, 0o664, 0o444, 0o001)
 
 
@@ -104,6 +119,49 @@ def test_what_is_too_deep_is_left_and_the_rest_is_changed(folder: Path, capsys: 
     subprocess.run(["rm", "-r", folder / "a"], check=True)
 
 
+def test_by_another_name_nobody_keeps_what_is_taken_away(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may have made it; what is given, they would get elsewhere."""
+    (folder / "open").touch()
+    (folder / "open").chmod(0o664)
+    (tmp_path / "kept").hardlink_to(folder / "open")
+    assert main(["chmod", "g-w", str(folder / "..")]) == 1
+    monkeypatch.setattr(os, "geteuid", lambda: 20001)
+    walk = Walk(parsed("go+w"))
+    walk._go_in(os.open(folder, os.O_RDONLY), "open", "open", 1)
+    assert walk.left == 1
+    walk = Walk(parsed("go-w"))
+    walk._go_in(os.open(folder, os.O_RDONLY), "open", "open", 1)
+    assert (walk.left, (tmp_path / "kept").stat().st_mode & 0o777) == (0, 0o644)
+
+
+@pytest.fixture
+def reached() -> Iterator[Path]:
+    """A folder that everybody comes to: those of pytest are for one person."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_what_cannot_be_looked_at_is_named(reached: Path) -> None:
+    """Tried as somebody who is not root: a folder that may be read and not entered, and files of others."""
+    top = reached / "top"
+    (top / "closed").mkdir(parents=True)
+    for name in ("closed/hers", "hers", "theirs"):
+        (top / name).touch()
+        (top / name).chmod(0o664)
+        os.chown(top / name, 20001 if "hers" in name else 20002, 0)
+    (top / "closed").chmod(0o744)
+    done = subprocess.run(
+        [sys.executable, "-c", AS_SOMEBODY, top], capture_output=True, text=True, check=False, cwd=ROOT_OF_CODE
+    )
+    assert (done.returncode, "1 of 4 files and folders" in done.stdout) == (1, True), done.stderr
+    for said in ("closed/hers: Permission denied", "theirs: Operation not permitted"):
+        assert said in done.stderr
+    assert (top / "hers").stat().st_mode & 0o777 == 0o644
+
+
 def test_of_very_much_that_is_left_the_first_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "file").touch(0o600)
     for number in range(12):
@@ -126,6 +184,15 @@ def test_other_changes_are_refused_and_nothing_is_changed(
 def test_a_folder_that_is_none_is_named(tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "link").symlink_to(folder)
     os.lchown(tmp_path / "link", 54321, 54321)
-    for odd, why in (("none", "No such file"), ("link", "link"), ("team/folder-755/file", "Not a directory")):
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    (tmp_path / "shared/own").symlink_to(folder)  # of one's own, which others may have renamed
+    for odd, why in (
+        ("shared/own", "link"),
+        ("shared/own/folder-755", "link"),
+        ("none", "No such file"),
+        ("link", "link"),
+        ("team/folder-755/file", "Not a directory"),
+    ):
         assert main(["chmod", "g+r", str(tmp_path / odd)]) == 1
         assert why in capsys.readouterr().err

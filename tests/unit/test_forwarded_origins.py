@@ -34,6 +34,7 @@ AHEAD = {"Sec-Fetch-Site": "none", "Sec-Purpose": "prefetch"}
         {"Upgrade": "WebSocket", "Origin": "null"},
         {"Upgrade": "websocket", "Sec-Fetch-Site": "same-site"},
         {**FIREFOX, "Sec-Fetch-Dest": "document"},
+        {**FIREFOX, "Sec-Fetch-Dest": "iframe"},
         {"Sec-Fetch-Site": "none", "Origin": "null"},
         {"Sec-Fetch-Site": "none", "Origin": "http://bob.example:8000"},
         AHEAD,

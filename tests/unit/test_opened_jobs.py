@@ -277,7 +277,11 @@ async def test_so_it_is_of_what_others_can_write_in_a_folder_of_ones_own(lab: La
     reached = lab.folder("mine", 0o755) / "reached.py"
     reached.write_text("print('other')")
     reached.chmod(0o664)
-    for path in (theirs, linked, reached):
+    script = lab.private / "theirs.sh"
+    script.write_text("print('other')")
+    os.chown(script, SOMEBODY_ELSE, SOMEBODY_ELSE)
+    link = lab.link("private/link.sh", script, os.getuid())
+    for path in (theirs, linked, reached, script, link):
         assert not await submitted(lab, str(path.relative_to(lab.home)), shown=["print()"])
         assert await submitted(lab, str(path.relative_to(lab.home)), shown=["print('other')"])
 
@@ -308,14 +312,16 @@ async def test_an_editor_ends_lines_in_its_own_way(lab: Lab, program: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("cookie", "is_plain"), [("utf-7", False), ("rot13", False), ("none", False), ("latin-1", True), ("utf-8", True)]
+    ("cookie", "is_plain"),
+    [("utf-7", False), ("rot13", False), ("none", False), ("latin1", True), ("utf8", True), ("US-ASCII", True)],
 )
 async def test_a_program_in_letters_that_no_page_shows_is_not_submitted(
     lab: Lab, program: Path, cookie: str, is_plain: bool
 ) -> None:
-    program.write_text(f"# coding: {cookie}\n# +AAo-print()\n")
-    await lab.files.get("team/train.py")
-    assert await submitted(lab, "team/train.py", is_open=True) is is_plain
+    for first in ("", "#!/usr/bin/env python3\n", "#\r"):
+        program.write_bytes(f"{first}# coding: {cookie}\n# +AAo-print()\n".encode())
+        await lab.files.get("team/train.py")
+        assert await submitted(lab, "team/train.py", is_open=True) is is_plain
 
 
 def cell(source: str, *tags: str) -> dict[str, object]:
@@ -350,6 +356,7 @@ async def test_what_runs_of_a_notebook_is_what_the_page_shows(lab: Lab) -> None:
         {**shown, "cells": [one, cell("", "injected-parameters"), two]},
         {**shown, "metadata": kernel("other")},
         {**shown, "metadata": kernel("plain", "bash")},
+        {**shown, "metadata": {**kernel("plain"), "language_info": {"name": "bash"}}},
         {**shown, "metadata": {}},
     ):
         theirs = json.dumps({**FORMAT, **changed})

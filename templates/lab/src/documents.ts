@@ -16,7 +16,7 @@ type Context = {
 
 /** What of a notebook makes what runs. */
 type Notebook = {
-  metadata: { kernelspec?: unknown };
+  metadata: { kernelspec?: unknown; language_info?: unknown };
   cells: { cell_type: string; source: string; metadata: { tags?: unknown } }[];
 };
 
@@ -108,9 +108,9 @@ export class Documents {
   }
 }
 
-function whatRuns({ metadata: { kernelspec }, cells }: Notebook): Notebook {
+function whatRuns({ metadata: { kernelspec, language_info }, cells }: Notebook): Notebook {
   return {
-    metadata: { kernelspec },
+    metadata: { kernelspec, language_info },
     cells: cells.map(({ cell_type, source, metadata: { tags } }) => ({ cell_type, source, metadata: { tags } }))
   };
 }
