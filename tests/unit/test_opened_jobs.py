@@ -356,7 +356,7 @@ async def test_what_runs_of_a_notebook_is_what_the_page_shows(lab: Lab) -> None:
         {**shown, "cells": [one, cell("", "injected-parameters"), two]},
         {**shown, "metadata": kernel("other")},
         {**shown, "metadata": kernel("plain", "bash")},
-        {**shown, "metadata": {**kernel("plain"), "language_info": {"name": "bash"}}},
+        {**shown, "metadata": kernel("plain") | {"language_info": {"name": "bash"}}},
         {**shown, "metadata": {}},
     ):
         theirs = json.dumps({**FORMAT, **changed})
