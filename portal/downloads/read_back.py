@@ -255,9 +255,8 @@ class ReadPlaces:
         try:
             real = real or path.resolve(strict=True)
             is_private = look_at(path).is_private
-            if is_private and are_own(real.parent, (real.name,)):
-                return True
-            return (is_private or self._read.is_known(path)) and holds(real, shown)
+            is_hers = is_private and are_own(real.parent, (real.name,))
+            return is_hers or ((is_private or self._read.is_known(path)) and holds(real, shown))
         except OSError:
             return False
 
