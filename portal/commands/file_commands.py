@@ -44,6 +44,8 @@ def _chmod(arguments: argparse.Namespace) -> int:
 
 
 def _tell(walk: Walk) -> None:
+    if not walk.seen:  # no folder was found: the error says which
+        return
     print(f"portal: {walk.changed:,} of {walk.seen:,} files and folders have other rights now")
     for line in walk.told:
         print(printable(f"portal: left as it is: {line}"), file=sys.stderr)
